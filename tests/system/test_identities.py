@@ -437,7 +437,7 @@ def test_temporary_credentials(own):
 def test_user_administrators_cannot_escalate_privileges(own):
     """No sequence of calls by an administrator of users makes a credential that does more than that
     one could: every call there is, up to four in a row, in random order. Federated callers, and every way
-    to hold a policy: crates/server/src/lattice.rs."""
+    to hold a policy: crates/server/src/delegation_tests.rs."""
     seed = int(os.environ.get("SEED", random.randrange(1 << 30)))
     print("SEED", seed)
     rng = random.Random(seed)

@@ -553,7 +553,7 @@ def test_environment_variables_configure_the_directory(directory, tmp_path, team
         status, text = ask(server, "alice", ALICE)
         assert status == 403 and "No policy is attached" in text
         status, text = ask(server, "alice", "wrong")
-        assert status == 403 and "does not vouch" in text
+        assert status == 403 and "did not authenticate" in text
         assert server.stop() == 0
     finally:
         for name in more:

@@ -504,7 +504,7 @@ def test_each_call_by_each_kind_of_caller(own, mc, administrator):
         right = administrator(f"right{number}", *first)
         status, said = call(own, right, method, path)
         if name in MORE and status == 403:
-            assert "only root, or who may everything" in said["Message"], (name, said)
+            assert "needs root or a full administrator" in said["Message"], (name, said)
         else:
             assert status != 403, (name, said)
 

@@ -1,16 +1,16 @@
-//! `{1...4}` in drive arguments, as in MinIO: ranges, several in one argument, nested as a product.
+//! Ranges in drive arguments, as in MinIO: `{1...4}`. One argument may contain several, which form a product.
 //!
-//! Pure. Invariant: the order is that of counting, the leftmost range slowest; `{01...10}` keeps
+//! Pure functions. Invariant: the order is that of counting, the leftmost range slowest; `{01...10}` keeps
 //! its width.
 
-/// Most drives that arguments may stand for.
+/// Maximum number of drives that the arguments may name.
 pub const MAX: usize = 1024;
 
-/// Expands the arguments that name drives.
+/// Expands arguments that name drives.
 ///
 /// # Errors
-/// In words for the operator; addresses of other machines are refused by name, so that they are not taken for
-/// relative paths.
+/// A message for the operator. Addresses of other machines are refused by name; otherwise they would be taken
+/// for relative paths.
 pub fn drives(arguments: &[String]) -> Result<Vec<String>, String> {
     if let Some(address) = arguments.iter().find(|a| a.contains("://")) {
         return Err(format!(
@@ -20,10 +20,10 @@ pub fn drives(arguments: &[String]) -> Result<Vec<String>, String> {
     expand(arguments)
 }
 
-/// Expands every argument; an argument without a range stands for itself.
+/// Expands every argument; an argument without a range stays as it is.
 ///
 /// # Errors
-/// In words for the operator.
+/// A message for the operator.
 pub fn expand(arguments: &[String]) -> Result<Vec<String>, String> {
     let mut out = Vec::new();
     for argument in arguments {
@@ -62,7 +62,7 @@ fn expand_one(text: &str, out: &mut Vec<String>) -> Result<(), String> {
     if from > to || to - from >= MAX as u64 {
         return Err(bad());
     }
-    // Leading zeros say how wide the numbers are.
+    // Leading zeros define the width of the numbers.
     let width = if first.starts_with('0') && first.len() > 1 { first.len() } else { 0 };
     for n in from..=to {
         expand_one(&format!("{}{n:0width$}{}", &text[..open], &text[close + 1..]), out)?;
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_count_like_people() {
+    fn ranges_expand_in_counting_order() {
         assert_eq!(of(&["d{1...3}", "e"]).unwrap(), ["d1", "d2", "d3", "e"]);
         assert_eq!(of(&["n{1...2}/d{1...2}"]).unwrap(), ["n1/d1", "n1/d2", "n2/d1", "n2/d2"]);
         assert_eq!(of(&["d{08...11}"]).unwrap(), ["d08", "d09", "d10", "d11"]);

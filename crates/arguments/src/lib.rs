@@ -1,10 +1,10 @@
-//! # ashlar-arguments: values as people write them on command lines
+//! # ashlar-arguments: parsing of values on command lines
 //!
 //! Sizes (`384MiB`) and ranges (`/mnt/disk{1...16}`), for the server and for the commands.
 //!
-//! Invariant: pure; an error is a sentence for the person who wrote the value.
+//! Invariant: pure functions; an error is a sentence for the user who wrote the value.
 //!
-//! Must never know: what a value is for.
+//! Must not depend on: the use of a value.
 #![forbid(unsafe_code)]
 
 pub mod expand;

@@ -1,10 +1,10 @@
-//! Sizes as people write them.
+//! Sizes in bytes, for people.
 
-/// Reads `384MiB`, `1GiB`, `64M`, `1000000`; units are powers of 1,024 with `i` or alone, of 1,000
-/// with `B` only (`MB`).
+/// Parses `384MiB`, `1GiB`, `64M`, `1000000`. Units with `i` or without `B` are powers of 1,024, units with
+/// `B` only (`MB`) are powers of 1,000.
 ///
 /// # Errors
-/// In words.
+/// A message for the user.
 pub fn parse(text: &str) -> Result<u64, String> {
     let bad = || format!("{text:?} is not a size; write for instance 384MiB or 1GiB");
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -24,7 +24,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     number.checked_mul(unit).ok_or_else(bad)
 }
 
-/// Prints a size with one digit after the point.
+/// Formats a size with one digit after the decimal point.
 pub fn show(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut value = bytes as f64;

@@ -1,4 +1,4 @@
-//! Tests of the whole command line: every command has examples that are understood, options are in groups.
+//! Tests of the whole command line: every command has examples that parse, options are in groups.
 
 use ashlar_cli::examples::{LINES, add, lines};
 use ashlar_cli::{ALL, Globals};
@@ -14,7 +14,7 @@ fn each(command: &Command, path: &str, see: &mut impl FnMut(&Command, &str)) {
 }
 
 #[test]
-fn every_command_has_examples_that_are_understood() {
+fn every_command_has_examples_that_parse() {
     let root = add(Cli::command());
     let (mut seen, mut wrong) = (0, Vec::new());
     each(&root, "ashlar", &mut |command, path| {
@@ -41,7 +41,7 @@ fn every_command_has_examples_that_are_understood() {
     assert!(seen > 180, "only {seen} examples");
 }
 
-/// clap itself looks only in builds with debug assertions.
+/// clap checks this only in builds with debug assertions.
 #[test]
 fn arguments_of_a_command_have_different_names() {
     let mut wrong = Vec::new();
@@ -76,7 +76,7 @@ fn every_line_belongs_to_a_command() {
 }
 
 #[test]
-fn options_of_the_server_are_in_groups_and_those_of_every_command_apart() {
+fn server_options_are_grouped() {
     let mut root = Cli::command();
     root.build();
     let server = root.find_subcommand("server").expect("the server is a command");
@@ -89,7 +89,7 @@ fn options_of_the_server_are_in_groups_and_those_of_every_command_apart() {
             alone.push(name);
         }
     }
-    // What one needs to begin with.
+    // The options that a first start needs.
     alone.retain(|name| !["help", "version"].contains(name));
     assert_eq!(alone, ["code", "new-deployment", "state-dir", "env-file"]);
 }

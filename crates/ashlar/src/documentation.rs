@@ -1,6 +1,6 @@
-//! Tests that the documentation's command lines are ones that this program understands.
+//! Tests that this program can parse the command lines in the documentation.
 //!
-//! tests/system/test_documentation.py runs them; this test also covers those that need systems which are not there.
+//! tests/system/test_documentation.py runs them; this test also covers those that need external systems.
 
 use clap::Parser as _;
 
@@ -16,7 +16,7 @@ fn command_lines(text: &str, program: &str) -> Vec<Vec<String>> {
     lines
 }
 
-/// The commands of one line: words without quotes, without what redirects.
+/// The commands of one line: words without quotes and redirections.
 pub fn commands(line: &str) -> Vec<Vec<String>> {
     let (mut all, mut words, mut word) = (Vec::new(), Vec::new(), None::<String>);
     let mut quote = None;
@@ -41,7 +41,7 @@ pub fn commands(line: &str) -> Vec<Vec<String>> {
     }
     words.extend(word);
     all.push(words);
-    // Variables before a command are the shell's.
+    // Assignments before a command belong to the shell.
     for words in &mut all {
         let variables =
             words.iter().take_while(|w| w.split_once('=').is_some_and(|(n, _)| is_name(n))).count();
@@ -63,7 +63,7 @@ fn lines_are_split_as_a_shell_splits_them() {
 }
 
 #[test]
-fn every_command_line_in_the_documentation_is_understood() {
+fn every_command_line_in_the_documentation_parses() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = vec![root.join("README.md")];
     for folder in ["docs", "docs/decisions", "docs/benchmarks"] {

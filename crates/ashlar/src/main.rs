@@ -1,10 +1,10 @@
 #![forbid(unsafe_code)]
 //! `ashlar`: one program, many commands.
 //!
-//! `ashlar-server` is the command `server`, `ashlar-cli` all others. Invariant: `main` parses
-//! and hands over; it knows nothing of what a command does.
+//! `ashlar-server` runs the command `server`, `ashlar-cli` all others. Invariant: `main` only parses the
+//! command line and calls them.
 //!
-//! Must never know: what `ashlar-server` and `ashlar-cli` use.
+//! Must not depend on: crates that `ashlar-server` and `ashlar-cli` use.
 
 #[cfg(test)]
 mod command_line;
@@ -38,9 +38,9 @@ enum Command {
     /// Measure S3 servers, drives and networks; plan, compare and report.
     #[command(subcommand)]
     Bench(bench::Command),
-    /// Measure how fast a server takes and gives objects, in about a minute
+    /// Measure how fast a server writes and reads objects, in about a minute
     Speedtest(bench::speedtest::Options),
-    /// Make the root key of encryption at rest, in clear or sealed under a passphrase
+    /// Generate a root key for encryption at rest, or seal one under a passphrase
     #[command(subcommand)]
     RootKey(root_key::Command),
     #[command(flatten)]

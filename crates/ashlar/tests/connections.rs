@@ -1,4 +1,4 @@
-//! Connections of a server process: those that are idle, slow or at work when it is told to stop.
+//! Connections of a server process that stops: idle, slow, and with requests in flight.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -12,7 +12,7 @@ use ashlar_client::{GetOptions, Method, Target};
 use common::*;
 
 #[test]
-fn stopping_lets_what_is_in_flight_end() {
+fn stop_waits_for_requests_in_flight() {
     let root = tempfile::tempdir().unwrap();
     let server = Start::new(root.path(), "d{1...4}").run();
     block_on(async {
@@ -35,12 +35,12 @@ fn stopping_lets_what_is_in_flight_end() {
     });
     let mut server = server;
     assert!(server.child.wait().unwrap().success());
-    // A second signal ends at once.
+    // A second signal exits at once.
     let mut server = Start::new(root.path(), "d{1...4}").run();
     let address = server.hello["addresses"][0].as_str().unwrap().to_owned();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"PUT /b-1/k HTTP/1.1\r\nhost: a\r\n").unwrap();
-    // Until the server has read that, the connection is idle, and nothing holds up the stop.
+    // Until the server has read that, the connection is idle and does not delay the stop.
     std::thread::sleep(Duration::from_millis(500));
     server.signal("INT");
     std::thread::sleep(Duration::from_millis(300));
@@ -48,7 +48,7 @@ fn stopping_lets_what_is_in_flight_end() {
     assert_eq!(server.child.wait().unwrap().code(), Some(130));
 }
 
-/// A raw signed-out connection that has asked once and keeps its connection.
+/// An anonymous connection that has sent one request and stays open.
 fn keep_alive(address: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -59,8 +59,8 @@ fn keep_alive(address: &str) -> TcpStream {
     stream
 }
 
-/// Connections that do nothing do not hold up a stop: one that was never used, and one between two
-/// requests; both see an end, not a silence.
+/// Idle connections do not delay a stop, whether they were never used or are between two requests; both are
+/// closed.
 #[test]
 fn idle_connections_do_not_delay_a_stop() {
     let root = tempfile::tempdir().unwrap();
@@ -68,7 +68,7 @@ fn idle_connections_do_not_delay_a_stop() {
     let address = server.hello["addresses"][0].as_str().unwrap().to_owned();
     let used: Vec<TcpStream> = (0..3).map(|_| keep_alive(&address)).collect();
     let fresh = TcpStream::connect(&address).unwrap();
-    // The pool of a real client, too.
+    // A connection in the pool of a real client, too.
     let client = server.client();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -83,10 +83,10 @@ fn idle_connections_do_not_delay_a_stop() {
     }
 }
 
-/// A request that was begun before the signal is served to its end, beside an idle connection; its
-/// connection then closes, and the server ends at once.
+/// A request that began before the signal is completed, while another connection is idle; then its connection
+/// closes, and the server exits at once.
 #[test]
-fn an_upload_in_flight_ends_well() {
+fn upload_in_flight_completes_at_stop() {
     let root = tempfile::tempdir().unwrap();
     let server = Start::new(root.path(), "d{1...4}").run();
     let address = server.hello["addresses"][0].as_str().unwrap().to_owned();
@@ -139,7 +139,7 @@ fn an_upload_in_flight_ends_well() {
 }
 
 #[test]
-fn slow_and_silent_clients_are_cut_off() {
+fn slow_and_silent_clients_are_disconnected() {
     let root = tempfile::tempdir().unwrap();
     let server = Start::new(root.path(), "d1").run();
     let address = server.hello["addresses"][0].as_str().unwrap().to_owned();
@@ -151,7 +151,7 @@ fn slow_and_silent_clients_are_cut_off() {
     let trickle = std::thread::spawn({
         let mut slow = slow.try_clone().unwrap();
         move || {
-            // One byte a second does not help.
+            // One byte per second does not extend the time limit.
             for _ in 0..20 {
                 std::thread::sleep(Duration::from_secs(1));
                 if slow.write_all(b"x").is_err() {

@@ -1,4 +1,4 @@
-//! Drives that are lost and come back under a server process.
+//! Drives that are lost and return under a running server process.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -24,20 +24,20 @@ fn two_of_four_drives_are_emptied_under_a_running_server() {
         for (i, data) in data.iter().enumerate() {
             put(&client, &format!("k{i}"), data).await;
         }
-        // At the same moment, as far as the server can tell.
+        // At the same time from the server's point of view.
         server.signal("STOP");
         for d in ["d2", "d3"] {
             empty(&root.path().join(d));
         }
         server.signal("CONT");
-        // Reads never fail, not even now.
+        // Reads do not fail, not even now.
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(6) {
             for (i, data) in data.iter().enumerate() {
                 assert!(get(&client, &format!("k{i}")).await == *data, "k{i} after {:?}", began.elapsed());
             }
         }
-        // Two at once may just not be mounted: nothing is replaced before an operator says so.
+        // Two at once may only be unmounted: the server replaces nothing until an operator orders it.
         let info = client.admin(Method::GET, "info", &[], None).await.unwrap();
         assert_eq!((info["epoch"].as_u64(), info["writable"].as_bool()), (Some(1), Some(false)), "{info}");
         for d in ["d2", "d3"] {
@@ -48,7 +48,7 @@ fn two_of_four_drives_are_emptied_under_a_running_server() {
             let order = serde_json::json!({ "drive": root.path().join(d) });
             client.admin(Method::POST, "drives/replace", &[], Some(&order)).await.unwrap();
         }
-        // Writes come back.
+        // Writes succeed again.
         wait_until("writes work again", Duration::from_secs(60), async || {
             client.put_object("b-1", "new", b"new".to_vec(), &PutOptions::default()).await.is_ok()
         })
@@ -63,7 +63,7 @@ fn two_of_four_drives_are_emptied_under_a_running_server() {
             online && info["heal"]["queued"] == 0
         })
         .await;
-        // The other two can go now: everything was made again.
+        // The other two can be removed now: all data was rebuilt.
         for d in ["d1", "d4"] {
             empty(&root.path().join(d));
         }
@@ -80,7 +80,7 @@ fn problem(info: &Value, path: &str) -> String {
     drives.iter().find(|d| d["path"] == *path).unwrap()["problem"].as_str().unwrap_or_default().to_owned()
 }
 
-/// A file system in memory, mounted at a folder; gone when dropped.
+/// A file system in memory, mounted at a folder; unmounted when dropped.
 struct Mount(std::path::PathBuf);
 
 impl Mount {
@@ -88,7 +88,7 @@ impl Mount {
         Command::new(args[0]).args(&args[1..]).output().is_ok_and(|o| o.status.success())
     }
 
-    /// `None`: this process may not mount.
+    /// `None`: this process has no permission to mount.
     fn new(at: &Path) -> Option<Mount> {
         std::fs::create_dir_all(at).unwrap();
         let at = at.to_owned();
@@ -108,8 +108,8 @@ impl Drop for Mount {
     }
 }
 
-/// `umount -l` under a running server, of one drive and of two. The empty folders below the mount
-/// points are on another disk: they are never used, and the drives come back as they were.
+/// `umount -l` under a running server, of one drive and of two. The empty folders below the mount points are
+/// on another disk: they are never used, and the drives come back unchanged.
 #[test]
 fn unmounted_drives_are_not_rebuilt_onto_the_disk_below() {
     let root = tempfile::tempdir().unwrap();
@@ -123,7 +123,7 @@ fn unmounted_drives_are_not_rebuilt_onto_the_disk_below() {
         };
         mounts.push(mount);
     }
-    // What is unmounted stays alive elsewhere.
+    // An unmounted file system stays mounted elsewhere.
     let kept: Vec<Mount> = (1..=4).map(|n| Mount::bind(&at(n), &keep(n))).collect();
     let server = Start::new(root.path(), "d{1...4}").run();
     let warnings = server.hello["warnings"].to_string();
@@ -133,7 +133,7 @@ fn unmounted_drives_are_not_rebuilt_onto_the_disk_below() {
         client.create_bucket("b-1", false).await.unwrap();
         put(&client, "k", b"before").await;
         wait_until("the map knows the mounts", Duration::from_secs(60), async || {
-            // Written with the first change of the map after the start.
+            // Stored with the first change of the map after the start.
             let info = client.admin(Method::GET, "info", &[], None).await.unwrap();
             info["control"]["current"] == 4
         })
@@ -151,7 +151,7 @@ fn unmounted_drives_are_not_rebuilt_onto_the_disk_below() {
                 gone(&client.admin(Method::GET, "info", &[], None).await.unwrap())
             })
             .await;
-            // Long enough for a blank folder to be used.
+            // Long enough for the server to use a blank folder.
             tokio::time::sleep(Duration::from_secs(5)).await;
             let info = client.admin(Method::GET, "info", &[], None).await.unwrap();
             assert!(gone(&info) && info["epoch"] == before["epoch"], "{info}");
@@ -183,9 +183,9 @@ fn unmounted_drives_are_not_rebuilt_onto_the_disk_below() {
     drop((mounts, kept));
 }
 
-/// The server names folders on one file system, and counts its space once.
+/// The server warns about folders on one file system, and counts its space once.
 #[test]
-fn folders_on_one_file_system_are_told_and_counted_once() {
+fn folders_on_one_file_system_warn_and_count_once() {
     let root = tempfile::tempdir().unwrap();
     let server = Start::new(root.path(), "d{1...4}").run();
     let warnings = server.hello["warnings"].to_string();
@@ -200,10 +200,10 @@ fn folders_on_one_file_system_are_told_and_counted_once() {
     assert!(one.hello["warnings"].to_string().contains("no parity"), "{}", one.hello);
 }
 
-/// A folder that hangs when it is looked at (or is refused at once) holds up nobody, and SIGTERM ends
+/// A folder that hangs when it is inspected (or is refused at once) delays nothing, and SIGTERM stops
 /// the server.
 #[test]
-fn a_drive_that_does_not_answer_holds_up_neither_start_nor_end() {
+fn unresponsive_drive_delays_neither_start_nor_stop() {
     let root = tempfile::tempdir().unwrap();
     let start = Start::new(root.path(), "d{1...6}");
     let server = start.run();
@@ -225,7 +225,7 @@ fn a_drive_that_does_not_answer_holds_up_neither_start_nor_end() {
     server.stop();
 }
 
-/// The drill of docs/operating.md: one flipped bit in the journals of three of four drives.
+/// The exercise of docs/operating.md: one flipped bit in the journals of three of four drives.
 #[test]
 fn a_store_with_three_of_four_journals_damaged_is_recovered() {
     let root = tempfile::tempdir().unwrap();
@@ -245,7 +245,7 @@ fn a_store_with_three_of_four_journals_damaged_is_recovered() {
             put(&client, &format!("key-{i:04}"), data).await;
         }
     });
-    // As by a crash: what is in the journals is not in the index yet.
+    // As after a crash: what is in the journals is not in the index yet.
     server.signal("KILL");
     server.child.wait().unwrap();
     drop(server);
@@ -301,7 +301,7 @@ fn a_store_with_three_of_four_journals_damaged_is_recovered() {
     });
     assert!(run(&["drive", "recover", "it"]).unwrap_err().contains("no placement group needs"));
     server.stop();
-    // For good: the next start finds nothing wrong.
+    // Permanently: the next start finds nothing wrong.
     let server = start.run();
     assert_eq!(server.hello["drives"], 4);
     block_on(async {
@@ -322,7 +322,7 @@ fn a_missing_drive_joins_blank_at_the_next_start() {
         put(&server.client(), "k", &data).await;
     });
     server.stop();
-    // The folder is gone: not made again, because it may be a drive that is not mounted.
+    // The folder is missing: it is not created again, because it may be a drive that is not mounted.
     std::fs::remove_dir_all(root.path().join("d1")).unwrap();
     let server = start.run();
     assert_eq!(server.hello["drives"], 3);
@@ -338,13 +338,13 @@ fn a_missing_drive_joins_blank_at_the_next_start() {
         .await;
     });
     server.stop();
-    // What it was made with at the first start is gone for good; the new one is known.
+    // The drive of the first start is removed from the map; the new one is in it.
     let server = start.run();
     assert_eq!(server.hello["drives"], 4);
     block_on(async { assert_eq!(get(&server.client(), "k").await, data) });
 }
 
-/// `ashlar` as a client, with `home` for its configuration; answers what it printed.
+/// Runs `ashlar` as a client, with `home` for its configuration; returns its output.
 fn ashlar(home: &Path, args: &[&str]) -> Result<String, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
     command.args(args).env("ASHLAR_CONFIG", home.join("aliases.toml")).env("NO_COLOR", "1");
@@ -353,7 +353,7 @@ fn ashlar(home: &Path, args: &[&str]) -> Result<String, String> {
     if out.status.success() { Ok(text(out.stdout)) } else { Err(text(out.stderr)) }
 }
 
-/// What an operator does with a broken drive: offline, a blank one in its place, replace, watch.
+/// The steps of an operator with a broken drive: offline, mount a blank one, replace, watch.
 #[test]
 fn a_drive_is_replaced_by_an_operator() {
     let root = tempfile::tempdir().unwrap();
@@ -378,7 +378,7 @@ fn a_drive_is_replaced_by_an_operator() {
         };
         let before = drive_of(&run(&["drive", "list", "it", "--json"]).unwrap());
         let id = before["id"].as_str().unwrap().to_owned();
-        // A folder with a drive in it is never replaced.
+        // A folder with a drive is never replaced.
         assert!(run(&["drive", "replace", "it", &path]).unwrap_err().contains("not blank"));
         assert!(run(&["drive", "replace", "it", "nonsense"]).unwrap_err().contains("no drive is called"));
         run(&["drive", "offline", "it", &id[..8]]).unwrap();
@@ -387,16 +387,17 @@ fn a_drive_is_replaced_by_an_operator() {
         assert!(run(&["drive", "replace", "it", &path]).unwrap_err().contains("not blank"));
         std::fs::remove_dir_all(&place).unwrap();
         std::fs::create_dir(&place).unwrap();
-        // It is held: nothing happens by itself. Its id still means it.
+        // It is offline by order: nothing happens by itself. Its id still names it.
         run(&["drive", "replace", "it", &id[..8]]).unwrap();
         let status: Value = serde_json::from_str(&run(&["heal", "status", "it", "--json"]).unwrap()).unwrap();
-        // In no order; the one of the drive before is there too.
+        // In no order; the rebuild of the earlier drive is there too.
         let earlier = |r: &&Value| !rebuilt.iter().any(|d| r["drive"] == **d);
         let rebuild = status["rebuilds"].as_array().unwrap().iter().find(earlier).unwrap().clone();
         assert_ne!(rebuild["drive"].as_str().unwrap(), id);
         rebuilt.push(rebuild["drive"].as_str().unwrap().to_owned());
         assert!(["waiting", "records", "shards", "done"].contains(&rebuild["phase"].as_str().unwrap()));
-        // The watch ends when the drive is whole and says so, also when it was whole before the watch began.
+        // The watch ends when the drive is rebuilt and reports it, also when the rebuild ended before the
+        // watch began.
         let watched = run(&["heal", "status", "--watch", "it"]).unwrap();
         let told = format!("drive {}: rebuilt at ", &rebuild["drive"].as_str().unwrap()[..8]);
         assert!(watched.lines().any(|line| line.starts_with(&told)), "{watched}");
@@ -405,7 +406,7 @@ fn a_drive_is_replaced_by_an_operator() {
         assert_eq!((after["state"].as_str(), after["rebuild"].is_null()), (Some("online"), true));
         assert_ne!(after["id"].as_str().unwrap(), id);
     }
-    // Only what was rebuilt is left.
+    // Only the completed rebuild is left.
     server.stop();
     for name in ["d1", "d3"] {
         std::fs::remove_dir_all(root.path().join(name)).unwrap();

@@ -1,4 +1,4 @@
-//! The server as a process: starting, health, administration, TLS.
+//! The server as a process: start, health, administration, TLS.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -15,7 +15,7 @@ use common::*;
 use http::Method;
 
 #[test]
-fn a_first_start_and_a_second_one() {
+fn first_and_second_start() {
     let root = tempfile::tempdir().unwrap();
     let start = Start::new(root.path(), "d{1...4}").generated();
     let server = start.run();
@@ -33,7 +33,7 @@ fn a_first_start_and_a_second_one() {
         assert!(server.client_with(&user, "another-password").list_buckets().await.is_err());
     });
     server.stop();
-    // Other order, same drives, same credentials, not shown again.
+    // Other order, same drives, same credentials, which are not shown again.
     let mut again = Start::new(root.path(), "d3").generated();
     for d in ["d1", "d4", "d2"] {
         again = again.arg(&root.path().join(d).display().to_string());
@@ -44,10 +44,10 @@ fn a_first_start_and_a_second_one() {
     block_on(async {
         assert_eq!(get(&server.client_with(&user, &password), "dir/key").await, data);
     });
-    // A second server finds the drives in use.
+    // A second server finds that the drives are in use.
     assert!(start.refused().contains("in use"));
     server.stop();
-    // Killed, it comes back.
+    // After a kill it starts again.
     let mut server = start.run();
     server.child.kill().unwrap();
     server.child.wait().unwrap();
@@ -57,7 +57,7 @@ fn a_first_start_and_a_second_one() {
 }
 
 #[test]
-fn what_is_refused_is_named() {
+fn refused_start_names_the_cause() {
     let root = tempfile::tempdir().unwrap();
     let path = |name: &str| root.path().join(name);
     std::fs::create_dir_all(path("f2")).unwrap();
@@ -76,10 +76,10 @@ fn what_is_refused_is_named() {
         ("MINIO_ROOT_PASSWORD".into(), "minioadmin".into()),
     ];
     weak.args[3] = "0.0.0.0:0".into();
-    assert!(weak.refused().contains("everybody tries first"));
+    assert!(weak.refused().contains("well known"));
     weak.args[3] = "127.0.0.1:0".into();
     weak.run();
-    // Others could reach it, without TLS: said before anything else happens.
+    // Other machines could reach it without TLS: this is reported first.
     let plain = |address: &str| {
         let mut start = Start::new(root.path(), "d{1...4}").arg("--code").arg("3+1");
         start.args[3] = address.into();
@@ -89,7 +89,7 @@ fn what_is_refused_is_named() {
     let mut half = Start::new(root.path(), "d{1...4}");
     half.env.retain(|(name, _)| !name.contains("PASSWORD"));
     assert!(half.refused().contains("together"));
-    // Two deployments, or another code than the drives were made with.
+    // Two deployments, or another code than the drives were formatted with.
     Start::new(root.path(), "e{1...2}").run().stop();
     let mixed = Start::new(root.path(), "e{1...2}").arg(&path("d1").display().to_string());
     assert!(mixed.refused().contains("different deployments"));
@@ -244,7 +244,7 @@ fn tls_with_certificates_that_change() {
         })
         .await;
     });
-    // Plain HTTP is not understood there.
+    // Plain HTTP is refused on a TLS port.
     let address = server.hello["addresses"][0].as_str().unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();

@@ -1,6 +1,6 @@
 //! `ashlar info`, `ashlar heal`, `ashlar drive`: the state of an Ashlar server and its drives.
 //!
-//! Invariant: with `--json` the server's own answer is printed, so that no field gets lost.
+//! Invariant: with `--json` the server's own answer is printed, so that no field is lost.
 
 use ashlar_client::Method;
 use clap::{Args, Subcommand};
@@ -16,7 +16,7 @@ use super::{
     progress::Progress,
 };
 
-/// Which server.
+/// Which server to show.
 #[derive(Args, Debug)]
 pub struct InfoOptions {
     /// The server's alias
@@ -26,14 +26,14 @@ pub struct InfoOptions {
     metrics_token: bool,
 }
 
-/// What to do about repair.
+/// Actions on repair.
 #[derive(Subcommand, Debug)]
 pub enum HealCommand {
     /// Show what is being repaired and how long it will take
     Status {
         /// The server's alias
         alias: String,
-        /// Until nothing is left to repair
+        /// Wait until nothing is left to repair
         #[arg(long)]
         watch: bool,
     },
@@ -41,13 +41,13 @@ pub enum HealCommand {
     Start {
         /// The server's alias
         alias: String,
-        /// Read and verify all data too, not only look whether it is there
+        /// Also read and verify all data, instead of only checking that it exists
         #[arg(long)]
         deep: bool,
     },
 }
 
-/// What to do about drives.
+/// Actions on drives.
 #[derive(Subcommand, Debug)]
 pub enum DriveCommand {
     /// Show all drives
@@ -60,10 +60,10 @@ pub enum DriveCommand {
     Offline(DriveOptions),
     /// Put a drive back into service
     Online(DriveOptions),
-    /// Put the blank folder at a drive's path in that drive's place; it joins and is rebuilt
+    /// Replace a drive by the blank folder at its path; the new drive joins and is rebuilt
     Replace(DriveOptions),
-    /// When too many drives are distrusted to go on: take the newest record that any of them still has of each
-    /// key, give them their votes back, and name what is uncertain. See docs/operating.md first
+    /// Recover when too many drives are distrusted: for each key, take the newest record that any drive still
+    /// has, give the drives their votes back, and list uncertain keys. See docs/operating.md first
     Recover(super::recover::RecoverOptions),
     /// Read and verify everything on all drives and repair what is damaged
     Scrub {
@@ -72,7 +72,7 @@ pub enum DriveCommand {
     },
 }
 
-/// Which drive.
+/// Which drive to act on.
 #[derive(Args, Debug)]
 pub struct DriveOptions {
     /// The server's alias
@@ -258,7 +258,7 @@ fn usage_text(usage: &Usage) -> String {
 fn heal_text(output: &Output, heal: &Heal) -> String {
     let waiting = match (heal.queued, heal.running) {
         (0, false) => "nothing waits".to_owned(),
-        (0, true) => "a pass over everything is running".to_owned(),
+        (0, true) => "a scrub is running".to_owned(),
         (n, _) => format!("{n} wait"),
     };
     let lost = match heal.lost {
@@ -284,7 +284,7 @@ fn rebuild_text(rebuild: &Rebuild) -> String {
     text
 }
 
-/// What is left to say of a rebuild that is done.
+/// A completed rebuild, as text.
 fn rebuilt_text(rebuild: &Rebuild) -> String {
     let ended = rebuild.ended_ms.unwrap_or(rebuild.began_ms);
     format!(
@@ -305,7 +305,7 @@ fn moment(ms: u64) -> String {
     text.unwrap_or_else(|| format!("{ms} ms"))
 }
 
-/// What `heal status` says besides its first line.
+/// The lines of `heal status` after the first.
 fn heal_lines(output: &Output, heal: &Heal) -> Vec<String> {
     let under_way = heal.rebuilds.iter().filter(|r| r.phase != "done");
     let mut lines: Vec<String> =
@@ -342,7 +342,7 @@ fn heal_lines(output: &Output, heal: &Heal) -> Vec<String> {
     lines
 }
 
-/// Nothing waits, runs or is still to begin.
+/// Whether nothing waits or runs.
 fn is_over(heal: &Heal) -> bool {
     heal.queued == 0 && !heal.running && heal.rebuilds.iter().all(|r| r.phase == "done")
 }
@@ -430,8 +430,8 @@ async fn watch(context: &Context, alias: &str) -> Outcome {
     }
 }
 
-/// What a watch ends with: the rebuilds of the drives in `watched`. A watch that found nothing under way says
-/// what `heal status` says, since what its caller waits for may have ended before.
+/// The output at the end of a watch: the rebuilds of the drives in `watched`. If the watch saw no rebuild, it
+/// prints what `heal status` prints, because the rebuild may have ended before.
 fn closing_text(output: &Output, heal: &Heal, watched: &HashSet<String>) -> String {
     let mut lines = vec![heal_text(output, heal)];
     if watched.is_empty() {
@@ -442,7 +442,7 @@ fn closing_text(output: &Output, heal: &Heal, watched: &HashSet<String>) -> Stri
     lines.join("\n")
 }
 
-/// One line: what is being rebuilt first, because a narrow terminal shows no more.
+/// One line; rebuilds come first, because a narrow terminal cuts the line.
 fn watch_text(output: &Output, heal: &Heal, rebuilds: &[&Rebuild]) -> String {
     let mut parts: Vec<String> =
         rebuilds.iter().map(|r| format!("drive {}: {}", short(&r.drive), rebuild_text(r))).collect();
@@ -495,7 +495,7 @@ async fn list(context: &Context, alias: &str) -> Outcome {
     Ok(())
 }
 
-/// What the server answered, or an empty object.
+/// The answer of the server as an object; other values become an empty object.
 fn object(answer: Value) -> Value {
     if answer.is_object() { answer } else { json!({}) }
 }
@@ -506,7 +506,7 @@ mod tests {
     use crate::Globals;
 
     #[test]
-    fn an_answer_is_shown() {
+    fn info_and_heal_texts_contain_all_fields() {
         let answer = json!({
             "version": "0.1.0", "uptime_s": 3700, "code": "2+2", "data_shards": 2, "parity_shards": 2, "reads_tolerate": 2, "writes_tolerate": 1,
             "groups": [{"group": 0, "slots": 4, "voters": 4, "readable": true, "writable": true}],
@@ -538,13 +538,13 @@ mod tests {
     }
 
     #[test]
-    fn a_rebuild_is_watched() {
+    fn watch_line_shows_rebuild_progress() {
         let output = Output::new(&Globals::default());
         let text = |rebuild: Value| {
             let rebuild: Rebuild = understand(&rebuild).unwrap();
             watch_text(&output, &Heal::default(), &[&rebuild])
         };
-        // Nothing is claimed that is not known yet.
+        // The line shows nothing that is not known yet.
         assert_eq!(
             text(json!({ "drive": "abcdef0123", "phase": "records", "registers": 0, "looked": 0 })),
             "drive abcdef01: records; nothing waits, 0 records and 0 shards repaired"
@@ -557,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_waits_for_a_rebuild_that_has_not_begun() {
+    fn watch_waits_for_rebuild_that_has_not_begun() {
         let over = |rebuilds: Value| {
             let heal = json!({"queued": 0, "running": false, "rebuilds": rebuilds});
             is_over(&understand(&heal).unwrap())
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watch_that_comes_too_late_tells_what_was_rebuilt() {
+    fn late_watch_prints_completed_rebuilds() {
         let heal = json!({"rebuilt": [
             {"drive": "abcdef0123", "phase": "done", "shards": 7, "bytes": 1048576,
                 "began_ms": 1_700_000_000_000u64, "ended_ms": 1_700_000_065_000u64},
@@ -583,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_scrubs_and_past_rebuilds_are_told() {
+    fn heal_status_lists_damage_scrubs_and_rebuilds() {
         let heal = json!({
             "rebuilds": [{"drive": "cd", "phase": "waiting", "why": "it has not begun"}],
             "rebuilt": [{"drive": "abcdef0123", "phase": "done", "shards": 7, "bytes": 1048576,

@@ -1,4 +1,4 @@
-//! Records of the administration API as people read them: users, groups, policies, keys, providers.
+//! Printing records of the administration API: users, groups, policies, keys, providers.
 //!
 //! Invariant: with `--json` the server's own answer is printed. Must not depend on: the commands.
 
@@ -13,7 +13,7 @@ use super::{
     output::{Tone, empty_table, time_text},
 };
 
-/// Asks, and says it was done.
+/// Sends a request and prints that it was carried out.
 pub async fn order(
     context: &Context,
     alias: &str,
@@ -27,7 +27,7 @@ pub async fn order(
     Ok(())
 }
 
-/// Asks for a list; a JSON object per line, or a table.
+/// Requests a list and prints it as one JSON object per line, or as a table.
 pub async fn list(
     context: &Context,
     alias: &str,
@@ -39,7 +39,7 @@ pub async fn list(
     let rows = answer[path].as_array().cloned().unwrap_or_default();
     if context.output.json {
         for row in rows {
-            // `status` is the line's own.
+            // The field `status` of the output has another meaning.
             context.output.result(|| row, String::new);
         }
         return Ok(());
@@ -59,7 +59,7 @@ pub async fn list(
     Ok(())
 }
 
-/// Asks for one thing and shows its fields.
+/// Requests one record and prints its fields.
 pub async fn info(context: &Context, alias: &str, path: &str, columns: &[(&str, &str)]) -> Outcome {
     let answer = ask_with(context, alias, Method::GET, path, &[], None).await?;
     let text = columns
@@ -71,7 +71,7 @@ pub async fn info(context: &Context, alias: &str, path: &str, columns: &[(&str, 
     Ok(())
 }
 
-/// A field as people read it.
+/// A field as text.
 pub fn shown(field: &str, value: &Value) -> String {
     match value {
         Value::Null if field == "used_ms" => "never".into(),

@@ -1,6 +1,6 @@
-//! A request to the administration of an Ashlar server.
+//! Requests to the administration API of an Ashlar server.
 //!
-//! Invariant: a server that is not Ashlar is named as such. Must not depend on: the commands.
+//! Invariant: the error names servers that are not Ashlar. Must not depend on: the commands.
 
 use ashlar_client::{Client, Method};
 use serde::Deserialize;
@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::context::Context;
 use super::failure::{Failure, Kind, Outcome};
-use super::place::Place;
+use super::location::Location;
 
-/// Asks the administration of an alias.
+/// Sends a request to the server of an alias.
 pub async fn ask(
     context: &Context,
     alias: &str,
@@ -47,11 +47,11 @@ pub async fn ask_with(
 
 /// The client of an alias.
 pub fn client(context: &Context, alias: &str) -> Outcome<Client> {
-    // `it/` is taken for `it`.
-    Ok(Place::remote(alias.trim_end_matches('/'), &context.aliases)?.client)
+    // `it/` means `it`.
+    Ok(Location::remote(alias.trim_end_matches('/'), &context.aliases)?.client)
 }
 
-/// An answer, as the type that it should be.
+/// Deserializes an answer.
 pub fn understand<T: for<'a> Deserialize<'a>>(value: &Value) -> Outcome<T> {
     T::deserialize(value)
         .map_err(|e| Failure::new(Kind::Failed, format!("the server's answer is not understood: {e}")))

@@ -16,7 +16,7 @@ use super::{
     output::Tone,
 };
 
-/// What to do with aliases.
+/// Actions on aliases.
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Add or change an alias
@@ -24,13 +24,13 @@ pub enum Command {
     /// Show aliases (secrets only if asked for)
     #[command(visible_alias = "ls")]
     List(ListOptions),
-    /// Forget an alias
+    /// Remove an alias
     #[command(visible_alias = "rm")]
     Remove {
         /// The alias
         name: String,
     },
-    /// Take over the aliases of mc
+    /// Import the aliases of mc
     Import(ImportOptions),
 }
 
@@ -62,7 +62,7 @@ pub struct SetOptions {
     no_check: bool,
 }
 
-/// Which aliases to show.
+/// Which aliases to list.
 #[derive(Args, Debug)]
 pub struct ListOptions {
     /// Only this one
@@ -72,7 +72,7 @@ pub struct ListOptions {
     show_secrets: bool,
 }
 
-/// What to import.
+/// Where to import aliases from.
 #[derive(Args, Debug)]
 pub struct ImportOptions {
     /// mc's configuration file
@@ -83,7 +83,7 @@ pub struct ImportOptions {
     overwrite: bool,
 }
 
-/// Does it.
+/// Runs the command.
 pub async fn run(command: Command, context: &mut Context) -> Outcome {
     match command {
         Command::Set(options) => set(options, context).await,
@@ -122,7 +122,7 @@ async fn set(options: SetOptions, context: &mut Context) -> Outcome {
     if !options.no_check && !options.anonymous {
         match client.list_buckets().await {
             Ok(_) => {}
-            // Keys that may not list buckets are still good for their own bucket.
+            // Keys without permission to list buckets may still work for their own bucket.
             Err(error) if error.code() == Some("AccessDenied") => {}
             Err(error) => {
                 return Err(error)
@@ -138,7 +138,7 @@ async fn set(options: SetOptions, context: &mut Context) -> Outcome {
     Ok(())
 }
 
-/// Asks on the terminal (without echo for secrets) or reads a line of the standard input.
+/// Prompts on the terminal (without echo for secrets), or reads a line of the standard input.
 pub(super) fn ask(prompt: &str, secret: bool) -> Outcome<String> {
     let terminal = std::io::stdin().is_terminal();
     let echo = |on: bool| {

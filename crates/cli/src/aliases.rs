@@ -1,7 +1,7 @@
 //! Aliases: names for endpoints with their credentials, from the file and the environment.
 //!
-//! Invariants: the file is readable by its owner only and is replaced as a whole, never written in
-//! place; the environment wins over the file; secrets appear in no message.
+//! Invariants: only the owner can read the file; it is replaced atomically, never written in place; the
+//! environment overrides the file; no message contains a secret.
 
 use std::{
     collections::BTreeMap,
@@ -50,16 +50,16 @@ struct Stored {
     alias: BTreeMap<String, Alias>,
 }
 
-/// All aliases, and how to reach their endpoints.
+/// All aliases, and the connection settings of their endpoints.
 pub struct Aliases {
     file: PathBuf,
     stored: Stored,
-    /// From the environment; these win.
+    /// From the environment; these override the file.
     environment: BTreeMap<String, Alias>,
     tls: Tls,
 }
 
-/// The variables that name hosts, in order of precedence.
+/// Variables that define aliases, in order of precedence.
 const VARIABLES: [&str; 2] = ["ASHLAR_HOST_", "MC_HOST_"];
 
 impl Aliases {
@@ -187,7 +187,7 @@ impl Aliases {
 
 /// Replaces a file that only its owner may read.
 fn write_private(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    // A link stays a link: what it points to is replaced.
+    // A symbolic link is kept: its target is replaced.
     let file = fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf());
     let folder = file.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -216,7 +216,7 @@ fn default_file() -> Outcome<PathBuf> {
     Ok(base.join("ashlar/config.toml"))
 }
 
-/// Whether a name can stand before the first slash of a path.
+/// Checks that a name can be used as the first segment of a path.
 pub fn check_name(name: &str) -> Outcome {
     let valid = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     if name.is_empty() || !valid || !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
@@ -246,7 +246,7 @@ fn parse_host(text: &str) -> Option<Alias> {
     })
 }
 
-/// The aliases of mc's configuration file, without the examples that mc puts there.
+/// The aliases of mc's configuration file, without mc's own examples.
 pub fn parse_mc(text: &str) -> Result<BTreeMap<String, Alias>, String> {
     #[derive(Deserialize)]
     struct McFile {
@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_of_the_environment() {
+    fn environment_hosts_parse() {
         let alias = parse_host("https://KEY:se/c@ret+@play.example.com:9000/").unwrap();
         assert_eq!(alias.url, "https://play.example.com:9000");
         assert_eq!((alias.access_key.as_str(), alias.secret_key.as_str()), ("KEY", "se/c@ret+"));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_private_and_comes_back() {
+    fn alias_file_is_private_and_round_trips() {
         let home = tempfile::tempdir().unwrap();
         let file = home.path().join("deep/config.toml");
         let globals = Globals { config: Some(file.clone()), ..Globals::default() };
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn mc_configuration() {
+    fn mc_configuration_parses() {
         let text = r#"{"version":"10","aliases":{
             "gcs":{"url":"https://storage.googleapis.com","accessKey":"YOUR-ACCESS-KEY-HERE","secretKey":"YOUR-SECRET-KEY-HERE","api":"S3v2","path":"dns"},
             "s3":{"url":"https://s3.amazonaws.com","accessKey":"","secretKey":"","api":"S3v4","path":"dns"},

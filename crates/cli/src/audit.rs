@@ -1,7 +1,6 @@
-//! `ashlar admin why` and `ashlar admin audit`: who asked what, which statement decided, and whether an audit
-//! file is whole.
+//! `ashlar admin why` and `ashlar admin audit`: the record of a request, and verification of audit files.
 //!
-//! Invariant: `verify` asks no server; root's secret is read from the environment only.
+//! Invariant: `verify` sends no request; root's secret is read from the environment only.
 
 use std::path::PathBuf;
 
@@ -17,20 +16,20 @@ use super::{
     output::Tone,
 };
 
-/// Which request.
+/// Which request to show.
 #[derive(Args, Debug)]
 pub struct WhyOptions {
     /// The server's alias
     alias: String,
-    /// The request's id, as in the answer's `x-amz-request-id`
+    /// The id of the request: the header `x-amz-request-id` of its answer
     request_id: String,
 }
 
-/// What to do about audit files.
+/// Actions on audit files.
 #[derive(Subcommand, Debug)]
 pub enum AuditCommand {
-    /// Check that nothing was changed, removed or put into audit files; root's secret is taken from
-    /// ASHLAR_ROOT_PASSWORD, and ASHLAR_ROOT_PASSWORD_OLD if it was another one before
+    /// Verify that nothing was changed, removed or inserted in audit files; root's secret is read from
+    /// ASHLAR_ROOT_PASSWORD, and a previous one from ASHLAR_ROOT_PASSWORD_OLD
     Verify {
         /// The files of one log, in any order
         #[arg(required = true)]
@@ -38,7 +37,7 @@ pub enum AuditCommand {
     },
 }
 
-/// Shows who asked and what decided.
+/// Shows the record of a request.
 pub async fn why(options: &WhyOptions, context: &Context) -> Outcome {
     let path = format!("why/{}", options.request_id);
     let answer = ask_with(context, &options.alias, Method::GET, &path, &[], None).await?;
@@ -51,19 +50,19 @@ fn text(record: &Value) -> String {
     let mut lines = vec![format!("Request  {} of {}, from {}", of("request_id"), of("time"), of("ip"))];
     let mut who = match (of("user"), of("kind")) {
         (_, "anonymous") => "nobody: the request was not signed".to_owned(),
-        ("", _) => "unknown: the signature was not believed".to_owned(),
+        ("", _) => "unknown: the signature is invalid".to_owned(),
         (user, kind) => format!("{user} ({kind}, access key {})", of("access_key")),
     };
     if !of("provider").is_empty() {
-        who.push_str(&format!(", vouched for by {}", of("provider")));
+        who.push_str(&format!(", authenticated by {}", of("provider")));
     }
     lines.push(format!("Who      {who}"));
-    let place = match (of("bucket"), of("key")) {
+    let resource = match (of("bucket"), of("key")) {
         ("", key) => key.to_owned(),
         (bucket, "") => bucket.to_owned(),
         (bucket, key) => format!("{bucket}/{key}"),
     };
-    lines.push(format!("Asked    {} {place}", of("operation")).trim_end().to_owned());
+    lines.push(format!("Asked    {} {resource}", of("operation")).trim_end().to_owned());
     lines.push(format!("Answer   {} {}", record["status"], of("error")).trim_end().to_owned());
     if !of("decided_by").is_empty() {
         let sid = record["sid"].as_str().map(|s| format!(" (\"{s}\")")).unwrap_or_default();
@@ -72,7 +71,7 @@ fn text(record: &Value) -> String {
     lines.join("\n")
 }
 
-/// Works on audit files.
+/// Runs an action on audit files.
 pub fn audit(command: &AuditCommand, context: &Context) -> Outcome {
     let AuditCommand::Verify { files } = command;
     let secrets = ["ASHLAR_ROOT_PASSWORD", "MINIO_ROOT_PASSWORD", "ASHLAR_ROOT_PASSWORD_OLD"];
@@ -119,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_in_words() {
+    fn refusal_text() {
         let shown =
             text(&json!({ "request_id": "ID", "time": "T", "ip": "::1", "user": "alice", "kind": "user",
             "access_key": "alice", "bucket": "b", "key": "k", "operation": "GetObject", "status": 403,

@@ -8,23 +8,23 @@ use serde_json::json;
 use super::{
     context::{Context, each},
     failure::{Failure, Kind, Outcome, While},
-    place::{Place, Remote},
+    location::{Location, Remote},
     rm, tree,
 };
 
-/// Buckets to make.
+/// Buckets to create.
 #[derive(Args, Debug)]
 pub struct MakeOptions {
     /// ALIAS/BUCKET
     #[arg(required = true)]
     targets: Vec<String>,
-    /// It is no failure if the bucket exists and is yours
+    /// Succeed if the bucket exists and is yours
     #[arg(long, short = 'p')]
     ignore_existing: bool,
-    /// Versions in it can be locked (where the server knows object lock)
+    /// Allow object lock for its versions (if the server supports object lock)
     #[arg(long, visible_alias = "l")]
     with_lock: bool,
-    /// Keep versions from the start
+    /// Enable versioning
     #[arg(long)]
     with_versioning: bool,
 }
@@ -35,7 +35,7 @@ pub struct RemoveOptions {
     /// ALIAS/BUCKET
     #[arg(required = true)]
     targets: Vec<String>,
-    /// With everything in it: all objects, all versions, unfinished uploads
+    /// Also remove its content: all objects, all versions, incomplete uploads
     #[arg(long)]
     force: bool,
 }
@@ -51,27 +51,27 @@ pub enum Command {
     Tag(TagCommand),
 }
 
-/// What to do about versions.
+/// Actions on versioning.
 #[derive(Subcommand, Debug)]
 pub enum VersioningCommand {
-    /// Every write makes a version from now on
+    /// Enable versioning: every write creates a version
     Enable {
         /// ALIAS/BUCKET
         target: String,
     },
-    /// Writes replace again; versions that exist stay
+    /// Suspend versioning: writes replace the null version; existing versions stay
     Suspend {
         /// ALIAS/BUCKET
         target: String,
     },
-    /// Show whether versions are kept
+    /// Show whether versioning is enabled
     Info {
         /// ALIAS/BUCKET
         target: String,
     },
 }
 
-/// What to do about tags.
+/// Actions on tags.
 #[derive(Subcommand, Debug)]
 pub enum TagCommand {
     /// Show the tags
@@ -93,10 +93,10 @@ pub enum TagCommand {
     },
 }
 
-/// Makes buckets.
+/// Creates buckets.
 pub async fn make(options: &MakeOptions, context: &Context) -> Outcome {
     each(context, &options.targets, |target| async move {
-        let remote = Place::remote(target, &context.aliases)?;
+        let remote = Location::remote(target, &context.aliases)?;
         remote.only_bucket()?;
         match remote.client.create_bucket(&remote.bucket, options.with_lock).await {
             Err(error) if options.ignore_existing && error.code() == Some("BucketAlreadyOwnedByYou") => {}
@@ -118,7 +118,7 @@ pub async fn make(options: &MakeOptions, context: &Context) -> Outcome {
 /// Removes buckets.
 pub async fn remove(options: &RemoveOptions, context: &Context) -> Outcome {
     each(context, &options.targets, |target| async move {
-        let remote = Place::remote(target, &context.aliases)?;
+        let remote = Location::remote(target, &context.aliases)?;
         remote.only_bucket()?;
         if options.force {
             empty(context, &remote).await.when(|| format!("cannot empty `{remote}`"))?;
@@ -134,7 +134,7 @@ pub async fn remove(options: &RemoveOptions, context: &Context) -> Outcome {
     .await
 }
 
-/// Removes all versions, markers and unfinished uploads.
+/// Removes all versions, delete markers and incomplete uploads.
 async fn empty(context: &Context, remote: &Remote) -> Outcome {
     let all = tree::versions(remote, String::new());
     let all = all.map(|e| e.map(|e| Identifier { key: e.key, version_id: e.version_id }));
@@ -169,7 +169,7 @@ async fn versioning(command: VersioningCommand, context: &Context) -> Outcome {
         VersioningCommand::Suspend { target } => (target, Some(Versioning::Suspended)),
         VersioningCommand::Info { target } => (target, None),
     };
-    let remote = Place::remote(target, &context.aliases)?;
+    let remote = Location::remote(target, &context.aliases)?;
     remote.only_bucket()?;
     if let Some(wanted) = wanted {
         let set = remote.client.set_versioning(&remote.bucket, wanted).await;
@@ -193,7 +193,7 @@ async fn versioning(command: VersioningCommand, context: &Context) -> Outcome {
 async fn tag(command: TagCommand, context: &Context) -> Outcome {
     let (TagCommand::List { target } | TagCommand::Set { target, .. } | TagCommand::Remove { target }) =
         &command;
-    let remote = Place::remote(target, &context.aliases)?;
+    let remote = Location::remote(target, &context.aliases)?;
     remote.only_bucket()?;
     let bucket = Target::Bucket(&remote.bucket);
     match &command {
@@ -232,7 +232,7 @@ async fn tag(command: TagCommand, context: &Context) -> Outcome {
     Ok(())
 }
 
-/// `NAME=VALUE&NAME=VALUE`; `%XX` stands for a byte, so that `&` and `=` can be in values.
+/// Parses `NAME=VALUE&NAME=VALUE`; `%XX` is a byte, so that values can contain `&` and `=`.
 pub fn parse_tags(text: &str) -> Outcome<Tags> {
     let mut tags = Tags::new();
     for pair in text.split('&').filter(|p| !p.is_empty()) {

@@ -1,4 +1,4 @@
-//! `ashlar cat`: objects to the standard output.
+//! `ashlar cat`: prints objects to the standard output.
 
 use ashlar_client::GetOptions;
 use clap::Args;
@@ -6,7 +6,7 @@ use clap::Args;
 use super::{
     context::{Context, each},
     failure::{Outcome, While},
-    place::Place,
+    location::Location,
 };
 
 /// What to print.
@@ -18,19 +18,19 @@ pub struct Options {
     /// This version
     #[arg(long, visible_alias = "vid")]
     version_id: Option<String>,
-    /// From this byte on
+    /// Start at this byte
     #[arg(long, default_value_t = 0)]
     offset: u64,
 }
 
-/// Prints.
+/// Prints the objects.
 pub async fn run(options: &Options, context: &Context) -> Outcome {
     each(context, &options.targets, |target| async move {
-        match Place::parse(target, &context.aliases)? {
-            Place::Local(file) => {
+        match Location::parse(target, &context.aliases)? {
+            Location::Local(file) => {
                 local(&file, options.offset, context).when(|| format!("cannot read {}", file.display()))
             }
-            Place::Remote(remote) => {
+            Location::Remote(remote) => {
                 remote.need_key()?;
                 let get = GetOptions {
                     version_id: options.version_id.clone(),

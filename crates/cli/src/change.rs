@@ -1,7 +1,8 @@
-//! `ashlar mv`, `ashlar pipe`, `ashlar undo`, `ashlar diff`: move, write what comes in, take back, compare.
+//! `ashlar mv`, `ashlar pipe`, `ashlar undo`, `ashlar diff`: move, write the standard input, undo changes,
+//! compare.
 //!
-//! Invariants: a source is removed only after its copy is acknowledged; `undo` removes no version that holds data
-//! unless it is the newest one of its key.
+//! Invariants: a source is removed only after its copy is acknowledged; `undo` removes a version with data
+//! only if it is the newest one of its key.
 
 use std::io::Read as _;
 
@@ -15,12 +16,12 @@ use super::{
     context::Context,
     cp::{self, TransferOptions},
     failure::{Failure, Kind, Outcome, While},
-    place::{Place, Remote},
+    location::{Location, Remote},
     plan::{Action, merge},
     rm, tree,
 };
 
-/// What to write to.
+/// The target of `pipe`.
 #[derive(Args, Debug)]
 pub struct PipeOptions {
     /// ALIAS/BUCKET/KEY
@@ -29,7 +30,7 @@ pub struct PipeOptions {
     transfer: TransferOptions,
 }
 
-/// What to compare.
+/// The trees to compare.
 #[derive(Args, Debug)]
 pub struct DiffOptions {
     /// A local folder or ALIAS/BUCKET[/FOLDER]
@@ -38,21 +39,21 @@ pub struct DiffOptions {
     second: String,
 }
 
-/// What to take back.
+/// The changes to undo.
 #[derive(Args, Debug)]
 pub struct UndoOptions {
     /// ALIAS/BUCKET/KEY, or a folder with --recursive
     target: String,
-    /// Take back so many changes of each key
+    /// Undo this many changes of each key
     #[arg(long, default_value_t = 1, value_name = "N")]
     last: usize,
     /// Everything below
     #[arg(long, short)]
     recursive: bool,
-    /// Yes, really (needed with --recursive)
+    /// Confirm; needed with --recursive
     #[arg(long)]
     force: bool,
-    /// Take back only changes of this kind: PUT or DELETE
+    /// Undo only changes of this kind: PUT or DELETE
     #[arg(long, value_parser = ["PUT", "DELETE"])]
     action: Option<String>,
     /// Show what would be done
@@ -60,14 +61,14 @@ pub struct UndoOptions {
     dry_run: bool,
 }
 
-/// Moves: copies, and removes each source when its copy is there.
+/// Moves: copies, and removes each source after its copy is acknowledged.
 pub async fn mv(options: &cp::Options, context: &Context) -> Outcome {
     cp::move_all(options, context).await
 }
 
-/// Writes the standard input to an object; parts are sent while it is read.
+/// Writes the standard input to an object; parts are sent while the input is read.
 pub async fn pipe(options: &PipeOptions, context: &Context) -> Outcome {
-    let remote = Place::remote(&options.target, &context.aliases)?;
+    let remote = Location::remote(&options.target, &context.aliases)?;
     remote.need_key()?;
     let put = options.transfer.put_options()?;
     let part = (options.transfer.part_size as usize) << 20;
@@ -79,7 +80,7 @@ pub async fn pipe(options: &PipeOptions, context: &Context) -> Outcome {
     Ok(())
 }
 
-/// Reads up to `len` bytes; fewer at the end of the input.
+/// Reads `len` bytes, or fewer at the end of the input.
 async fn read_part(len: usize) -> Outcome<Bytes> {
     let read = ashlar_environment::spawn_blocking("read-input", move || {
         let mut part = Vec::new();
@@ -100,7 +101,7 @@ async fn pipe_to(remote: &Remote, put: &PutOptions, len: usize) -> Outcome<u64> 
     let plain = PutOptions::default();
     let send = async {
         let (mut parts, mut size) = (Vec::new(), 0u64);
-        // Every part but the last one has `len` bytes; an empty input ends the object.
+        // Every part except the last has `len` bytes; an empty read ends the object.
         while !part.is_empty() {
             let number = u32::try_from(parts.len()).unwrap_or(u32::MAX).saturating_add(1);
             if number > ashlar_client::limits::PARTS {
@@ -121,18 +122,18 @@ async fn pipe_to(remote: &Remote, put: &PutOptions, len: usize) -> Outcome<u64> 
     sent
 }
 
-/// Prints what differs between two trees: `<` only in the first, `>` only in the second, `!` in both but different.
+/// Prints the differences of two trees: `<` only in the first, `>` only in the second, `!` different.
 pub async fn diff(options: &DiffOptions, context: &Context) -> Outcome {
-    let first = Place::parse(&options.first, &context.aliases)?;
-    let second = Place::parse(&options.second, &context.aliases)?;
-    for place in [&first, &second] {
-        match place {
-            Place::Remote(remote) => remote.need_bucket()?,
-            Place::Local(path) if !path.is_dir() => {
+    let first = Location::parse(&options.first, &context.aliases)?;
+    let second = Location::parse(&options.second, &context.aliases)?;
+    for location in [&first, &second] {
+        match location {
+            Location::Remote(remote) => remote.need_bucket()?,
+            Location::Local(path) if !path.is_dir() => {
                 let cause = format!("`{}` is neither an alias nor a folder", path.display());
                 return Err(Failure::new(Kind::NotFound, cause));
             }
-            Place::Local(_) => {}
+            Location::Local(_) => {}
         }
     }
     let mut actions = std::pin::pin!(merge(tree::items(&first), tree::items(&second)));
@@ -151,9 +152,9 @@ pub async fn diff(options: &DiffOptions, context: &Context) -> Outcome {
     Ok(())
 }
 
-/// Takes back the newest changes of keys in a bucket that keeps versions.
+/// Undoes the newest changes of keys in a bucket with versioning.
 pub async fn undo(options: &UndoOptions, context: &Context) -> Outcome {
-    let remote = Place::remote(&options.target, &context.aliases)?;
+    let remote = Location::remote(&options.target, &context.aliases)?;
     remote.need_bucket()?;
     if options.recursive && !options.force && !options.dry_run {
         return Err(Failure::usage(
@@ -183,12 +184,12 @@ pub async fn undo(options: &UndoOptions, context: &Context) -> Outcome {
     rm::remove_all(options.dry_run, context, &remote, stream::iter(going.into_iter().map(Ok))).await.map(drop)
 }
 
-/// Counts the newest versions of each key, in the order of a listing: newest first.
+/// Counts the newest versions of each key in listing order, newest first.
 #[derive(Default)]
 struct Newest {
     key: String,
     taken: usize,
-    /// An older change cannot be taken back without the newer one.
+    /// An older change cannot be undone while a newer one is kept.
     stopped: bool,
 }
 
@@ -210,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_newest_changes_are_taken_back() {
+    fn undo_removes_only_newest_changes() {
         let entry = |key: &str, version: &str, marker| Entry {
             key: key.into(),
             size: 0,

@@ -1,7 +1,7 @@
-//! `ashlar admin cluster iam`: all users, groups, policies and access keys, to a file and back, in mc's
-//! verbs.
+//! `ashlar admin cluster iam`: exports and imports all users, groups, policies and access keys, with mc's
+//! commands.
 //!
-//! Invariant: the file holds secrets, so nobody but its owner can read it, and an existing one is never
+//! Invariant: the file contains secrets, so only its owner can read it, and an existing file is never
 //! overwritten.
 
 use std::io::Write as _;
@@ -18,7 +18,7 @@ use super::{
     failure::{Failure, Kind, Outcome},
 };
 
-/// What to do about the whole deployment.
+/// Actions on the deployment.
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// All identities
@@ -26,10 +26,10 @@ pub enum Command {
     Iam(IamCommand),
 }
 
-/// What to do about all identities.
+/// Actions on all identities.
 #[derive(Subcommand, Debug)]
 pub enum IamCommand {
-    /// Write all users, groups, policies and access keys, with their secrets, into a file
+    /// Write all users, groups, policies and access keys, with their secrets, to a file
     Export {
         /// The server's alias
         alias: String,
@@ -37,7 +37,8 @@ pub enum IamCommand {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Make what a file holds; what it does not name stays. Archives of MinIO: `mc admin cluster iam import`
+    /// Import a file; identities that it does not name stay. For archives of MinIO: `mc admin cluster iam
+    /// import`
     Import {
         /// The server's alias
         alias: String,
@@ -46,7 +47,7 @@ pub enum IamCommand {
     },
 }
 
-/// Exports or imports.
+/// Runs the command.
 pub async fn run(command: Command, context: &Context) -> Outcome {
     let Command::Iam(command) = command;
     match command {

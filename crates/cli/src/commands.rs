@@ -1,6 +1,6 @@
-//! The commands, and which function carries out which.
+//! The commands of the command line, and the functions that run them.
 //!
-//! Must not be imported by what carries them out, except that `manual` describes them.
+//! Must not be imported by those functions, except that `manual` describes the commands.
 
 use std::process::ExitCode;
 
@@ -40,18 +40,18 @@ pub enum Command {
     Find(find::FindOptions),
     /// Show folders as a tree
     Tree(find::TreeOptions),
-    /// Show how much is in folders
+    /// Show the total size of folders
     Du(find::DuOptions),
-    /// Show what differs between two trees
+    /// Show the differences of two trees
     Diff(change::DiffOptions),
-    /// Take back the newest changes, where versions are kept
+    /// Undo the newest changes, in buckets with versioning
     Undo(change::UndoOptions),
-    /// Make links that work without credentials for some time
+    /// Create links that work without credentials for a limited time
     #[command(subcommand)]
     Share(reach::ShareCommand),
-    /// Show what is known of objects and buckets
+    /// Show the properties of objects and buckets
     Stat(stat::Options),
-    /// Make buckets
+    /// Create buckets
     Mb(bucket::MakeOptions),
     /// Remove buckets
     Rb(bucket::RemoveOptions),
@@ -63,54 +63,54 @@ pub enum Command {
     /// Tags of buckets and objects
     #[command(subcommand)]
     Tag(settings::TagCommand),
-    /// What everybody may do in a bucket, without credentials
+    /// Set what anonymous requests may do in a bucket
     #[command(subcommand)]
     Anonymous(settings::AnonymousCommand),
-    /// Which web pages may ask for a bucket's objects
+    /// Set which web pages may read a bucket's objects (CORS)
     #[command(subcommand)]
     Cors(settings::CorsCommand),
-    /// How new objects of a bucket are encrypted
+    /// Set how new objects of a bucket are encrypted
     #[command(subcommand)]
     Encrypt(settings::EncryptCommand),
-    /// How much a bucket may hold
+    /// Set the quota of a bucket
     #[command(subcommand)]
     Quota(quota::Command),
-    /// Keep versions of objects for some time
+    /// Protect versions of objects for a time (retention)
     #[command(subcommand)]
     Retention(lock::RetentionCommand),
-    /// Keep versions of objects until that is lifted
+    /// Protect versions of objects until the protection is lifted (legal hold)
     #[command(subcommand)]
     Legalhold(lock::HoldCommand),
-    /// Lifecycle rules of buckets: when objects expire and old versions go
+    /// Set lifecycle rules of buckets: when objects and old versions expire
     #[command(subcommand)]
     Ilm(ilm::Command),
-    /// Who is told of what happens in a bucket; what could not be delivered
+    /// Set bucket notifications; list undelivered events
     #[command(subcommand)]
     Event(event::Command),
-    /// Print what happens in a bucket, as it happens
+    /// Print the events of a bucket as they happen
     Watch(event::WatchOptions),
-    /// Ask a server for signs of life and show how long its answers take
+    /// Send requests to a server and show the response times
     Ping(reach::PingOptions),
-    /// Say whether a server takes requests, or wait until it does
+    /// Show whether a server is ready, or wait until it is
     Ready(reach::ReadyOptions),
     /// Show the state of an Ashlar server: drives, groups, repair, memory
     Info(admin::InfoOptions),
-    /// Watch and start the repair of damaged data
+    /// Show and start the repair of damaged data
     #[command(subcommand)]
     Heal(admin::HealCommand),
-    /// List drives, take them out, replace them, check them
+    /// List, remove, replace and verify drives
     #[command(subcommand)]
     Drive(admin::DriveCommand),
-    /// Users, groups, policies and access keys of an Ashlar server
+    /// Administer an Ashlar server: users, groups, policies, access keys and more
     #[command(subcommand)]
     Admin(iam::Command),
-    /// Print the completions of a shell: `source <(ashlar completion bash)`
+    /// Print completions for a shell: `source <(ashlar completion bash)`
     Completion(manual::CompletionOptions),
     /// Write the manual pages
     Man(manual::ManOptions),
 }
 
-/// Runs a command to its end, prints what went wrong and returns the exit code.
+/// Runs a command, prints its error and returns the exit code.
 pub fn run(command: Command, globals: &Globals) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     match runtime {

@@ -1,11 +1,11 @@
-//! `ashlar admin config`: settings that apply while the server runs (identity providers, event targets), in mc's
-//! verbs and MinIO's names.
+//! `ashlar admin config`: settings that are changed while the server runs (identity providers, event
+//! targets), with mc's commands and MinIO's names.
 //!
-//! A setting in a line is `SUBSYSTEM[:TARGET] NAME="VALUE" ...`; quotes are needed around values with spaces only.
-//! Invariants: a line that is exported is imported as the same; secrets are never shown: `*redacted*` stands for them,
-//! and sent back it means that the value stays.
+//! A setting as a line is `SUBSYSTEM[:TARGET] NAME="VALUE" ...`; quotes are needed only around values with
+//! spaces. Invariants: importing an exported line changes nothing; secrets are shown as `*redacted*`, and a
+//! line with this value keeps the secret.
 //!
-//! Must never know: what a value means.
+//! Must not depend on: the meaning of values.
 
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use super::{
     output::empty_table,
 };
 
-/// What to do about settings.
+/// Actions on settings.
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Show settings as lines that `config set` and `config import` take
@@ -38,7 +38,7 @@ Examples:
         /// SUBSYSTEM or SUBSYSTEM:TARGET; all if left out
         subsystem: Option<String>,
     },
-    /// Change settings; others of the same target stay, and the change applies at once
+    /// Change settings; other settings of the target stay, and the change applies at once
     #[command(after_long_help = "\
 The server tries what is set: a provider or target that cannot be used is refused and nothing changes.
 
@@ -50,11 +50,11 @@ Examples:
         alias: String,
         /// SUBSYSTEM or SUBSYSTEM:TARGET
         subsystem: String,
-        /// NAME=VALUE; an empty value is as if it was never set
+        /// NAME=VALUE; an empty value removes the setting
         #[arg(required = true, value_name = "NAME=VALUE")]
         values: Vec<String>,
     },
-    /// Show what can be set: subsystems, or the names of one and what they mean
+    /// Show the subsystems, or the settings of one with their descriptions
     #[command(
         visible_alias = "ls",
         after_long_help = "\
@@ -65,10 +65,10 @@ Examples:
     List {
         /// The server's alias
         alias: String,
-        /// Of this subsystem
+        /// The subsystem
         subsystem: Option<String>,
     },
-    /// Take settings back: all of a target, or some names
+    /// Remove all settings of a target, or some of them
     #[command(after_long_help = "\
 Examples:
   ashlar admin config reset it notify_webhook:orders
@@ -96,7 +96,7 @@ Examples:
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Set what a file says; what it does not name stays
+    /// Apply the settings of a file; settings that it does not name stay
     #[command(after_long_help = "\
 One setting in a line, as `config export` writes them; lines that begin with # are left out. Each line is checked and \
 set by itself: the exit code is 6 if some were refused.
@@ -113,7 +113,7 @@ Examples:
     },
 }
 
-/// Does it.
+/// Runs the command.
 pub async fn run(command: Command, context: &Context) -> Outcome {
     match command {
         Command::Get { alias, subsystem } => get(&alias, subsystem.as_deref(), context).await,
@@ -125,7 +125,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
     }
 }
 
-/// The target of a subsystem that exists once.
+/// The target of a subsystem that has only one.
 const ONLY: &str = "_";
 
 /// Subsystem and target of `notify_webhook:orders`.
@@ -139,7 +139,7 @@ fn path(word: &str) -> String {
     format!("settings/{subsystem}/{target}")
 }
 
-/// The settings of the answer that `word` means.
+/// The settings of the answer that match `word`.
 fn chosen<'a>(answer: &'a Value, word: Option<&str>) -> Vec<&'a Value> {
     let all = answer["settings"].as_array().map_or(&[][..], Vec::as_slice);
     let fits = |setting: &&Value| match word {
@@ -259,7 +259,7 @@ async fn reset(alias: &str, word: &str, names: &[String], context: &Context) -> 
         let answer = ask_with(context, alias, Method::DELETE, &path(word), &[], None).await;
         answer.when(|| format!("cannot reset `{word}`"))?
     } else {
-        // An empty value is as if it was never set.
+        // An empty value removes the setting.
         put(alias, word, &names.iter().map(|n| (n.clone(), json!(""))).collect(), context).await?
     };
     let what = if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) };
@@ -317,7 +317,7 @@ async fn import(alias: &str, file: &str, context: &Context) -> Outcome {
     Ok(())
 }
 
-/// Reads lines; `answer` says which names there are.
+/// Parses lines; `answer` has the known names.
 fn parse(text: &str, answer: &Value) -> Outcome<Vec<(String, Map<String, Value>)>> {
     let mut out = Vec::new();
     for words in words(text)? {
@@ -337,7 +337,7 @@ fn parse(text: &str, answer: &Value) -> Outcome<Vec<(String, Map<String, Value>)
                     }
                     name.clone_into(&mut last);
                 }
-                // MinIO writes values with spaces without quotes too: they reach to the next name.
+                // MinIO also writes values with spaces without quotes: they end before the next name.
                 (None, Some(Value::String(value))) => value.push_str(&format!(" {word}")),
                 (Some(name), _) => {
                     let why =
@@ -352,7 +352,7 @@ fn parse(text: &str, answer: &Value) -> Outcome<Vec<(String, Map<String, Value>)
     Ok(out)
 }
 
-/// The words of each line; quotes hold spaces and line ends together and are taken off.
+/// Splits each line into words; quotes keep spaces and line ends in a word, and are removed.
 fn words(text: &str) -> Outcome<Vec<Vec<String>>> {
     let mut lines: Vec<Vec<String>> = vec![Vec::new()];
     let (mut word, mut begun, mut quoted) = (String::new(), false, false);
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_exported_is_imported_as_the_same() {
+    fn exported_settings_import_unchanged() {
         let answer = answer();
         let text: String = chosen(&answer, None).iter().map(|s| format!("{}\n", line(s))).collect();
         assert!(text.starts_with("notify_webhook:a "), "{text}");
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_minio_are_understood() {
+    fn minio_lines_parse() {
         let text = "# a comment with \"quotes\n\nnotify_webhook:a endpoint=http://x comment=two words  \nidentity_tls enable=on";
         let lines = parse(text, &answer()).expect("lines");
         assert_eq!(lines.len(), 2);

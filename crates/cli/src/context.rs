@@ -1,4 +1,4 @@
-//! What every command works with: where it prints, the aliases; and work on several targets.
+//! The context of every command: output and aliases; and a loop over several targets.
 //!
 //! Must not depend on: the commands.
 
@@ -6,18 +6,18 @@ use super::aliases::Aliases;
 use super::failure::{Failure, Kind, Outcome};
 use super::output::Output;
 
-/// What commands work with.
+/// The context of a command.
 pub struct Context {
-    /// Where it prints.
+    /// The output.
     pub output: Output,
     /// The endpoints by name.
     pub aliases: Aliases,
-    /// The document of the administration API, for a path before its calls.
+    /// Generates the OpenAPI document of the administration API, for a path prefix.
     pub api_document: Option<fn(&str) -> serde_json::Value>,
 }
 
-/// Runs `work` for each of several targets; failures of single ones are printed, and the command
-/// fails in the end. With one target its failure is the command's.
+/// Runs `work` for each of several targets. Failures of single targets are printed, and the command fails in
+/// the end; with one target, its failure is that of the command.
 pub async fn each<'a, F: Future<Output = Outcome>>(
     context: &Context,
     targets: &'a [String],

@@ -1,7 +1,7 @@
-//! `ashlar cp`: files and objects, up, down and between servers.
+//! `ashlar cp`: copies files and objects: uploads, downloads, and copies between servers.
 //!
-//! A source folder that ends in a slash stands for what is in it; one that does not is copied with
-//! its name, as `cp -r` and `mc cp -r` do.
+//! A source folder with a trailing slash means its content; without the slash it is copied with its name, as
+//! `cp -r` and `mc cp -r` do.
 
 use std::{
     fs,
@@ -20,24 +20,24 @@ use super::{
     bucket::parse_tags,
     context::Context,
     failure::{Failure, Kind, Outcome, While},
+    location::{Location, local_path},
     output::{Output, size_text},
-    place::{Place, local_path},
     plan::same,
     progress::Progress,
     transfer::{Engine, Source},
     tree::{self, Item},
 };
 
-/// What to copy where.
+/// What to copy, and where.
 #[derive(Args, Debug)]
 pub struct Options {
     /// One or more sources, then the target: local paths or ALIAS/BUCKET/KEY
     #[arg(required = true, num_args = 2.., value_names = ["SOURCE", "TARGET"])]
     paths: Vec<String>,
-    /// Folders with everything in them
+    /// Copy folders with their content
     #[arg(long, short)]
     recursive: bool,
-    /// Skip what the target has already (same size, same ETag or not older) and continue
+    /// Skip files that the target has already (same size, and same ETag or not older) and continue
     /// interrupted uploads
     #[arg(long, visible_alias = "continue")]
     resume: bool,
@@ -48,13 +48,13 @@ pub struct Options {
     transfer: TransferOptions,
 }
 
-/// How data is moved; shared with `mirror`.
+/// How data is transferred; shared with `mirror`.
 #[derive(Args, Debug)]
 pub struct TransferOptions {
     /// Requests with data in flight
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]
     pub parallel: u16,
-    /// Larger files go in parts of so many MiB
+    /// Part size in MiB; larger files are uploaded in parts
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(5..=5120), value_name = "MIB")]
     pub part_size: u32,
     /// Metadata as NAME=VALUE;NAME=VALUE; Content-Type, Cache-Control and the like are headers
@@ -63,20 +63,20 @@ pub struct TransferOptions {
     /// Tags as NAME=VALUE&NAME=VALUE
     #[arg(long)]
     pub tags: Option<String>,
-    /// Storage class of what is written
+    /// Storage class of the written objects
     #[arg(long, visible_alias = "sc", value_name = "CLASS")]
     pub storage_class: Option<String>,
 }
 
 impl TransferOptions {
-    /// The engine these options mean.
+    /// The transfer engine with these options.
     pub fn engine(&self, progress: &Progress, resume: bool) -> Outcome<Engine> {
         let part_size = u64::from(self.part_size) << 20;
         let put = self.put_options()?;
         Ok(Engine::new(progress.clone(), part_size, usize::from(self.parallel), resume, put))
     }
 
-    /// What is stored with the data.
+    /// The metadata, tags and storage class to store.
     pub fn put_options(&self) -> Outcome<PutOptions> {
         let mut put = PutOptions::default();
         let mut header = |name: &'static str, value: &str| {
@@ -121,26 +121,26 @@ impl TransferOptions {
 
 /// One file to copy.
 pub struct Job {
-    /// From where.
+    /// The source.
     pub source: Source,
-    /// To exactly where.
-    pub target: Place,
+    /// The target, including its name.
+    pub target: Location,
 }
 
-/// What was done.
+/// The counts of a run.
 #[derive(Default)]
 pub struct Tally {
     /// Files copied, and their bytes.
     pub copied: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Files that the target had.
+    /// Number of files that the target had already.
     pub skipped: u64,
-    /// Files that failed; each has been printed.
+    /// Number of files that failed; each failure has been printed.
     pub failed: u64,
 }
 
-/// Copies.
+/// Runs the command.
 pub async fn run(options: &Options, context: &Context) -> Outcome {
     transfer(options, context, false).await
 }
@@ -153,31 +153,31 @@ pub async fn move_all(options: &Options, context: &Context) -> Outcome {
     transfer(options, context, true).await
 }
 
-/// Copies one job; a move removes the source when the copy is acknowledged.
-async fn carry(engine: &Engine, job: &Job) -> Outcome {
+/// Copies one file; a move then removes the source.
+async fn transfer_one(engine: &Engine, job: &Job) -> Outcome {
     if !engine.moving {
         return engine.copy(&job.source, &job.target).await;
     }
-    if let (Place::Remote(from), Place::Remote(to)) = (&job.source.place, &job.target) {
+    if let (Location::Remote(from), Location::Remote(to)) = (&job.source.location, &job.target) {
         let same_server = from.client.config().endpoint == to.client.config().endpoint;
         if same_server && (&from.bucket, &from.key) == (&to.bucket, &to.key) {
             return Err(Failure::usage(format!("`{from}` cannot be moved onto itself")));
         }
     }
     engine.copy(&job.source, &job.target).await?;
-    let removed = match &job.source.place {
-        Place::Local(path) => fs::remove_file(path).map_err(Failure::from),
-        Place::Remote(from) => {
+    let removed = match &job.source.location {
+        Location::Local(path) => fs::remove_file(path).map_err(Failure::from),
+        Location::Remote(from) => {
             from.client.delete_object(&from.bucket, &from.key, None).await.map(drop).map_err(Failure::from)
         }
     };
-    removed.when(|| format!("`{}` is copied but cannot be removed", job.source.place))
+    removed.when(|| format!("`{}` is copied but cannot be removed", job.source.location))
 }
 
 async fn transfer(options: &Options, context: &Context, moving: bool) -> Outcome {
     let (target_text, sources) = options.paths.split_last().ok_or_else(|| Failure::usage("no paths"))?;
-    let target = Place::parse(target_text, &context.aliases)?;
-    if let Place::Remote(remote) = &target {
+    let target = Location::parse(target_text, &context.aliases)?;
+    if let Location::Remote(remote) = &target {
         remote.need_bucket()?;
     }
     let into = sources.len() > 1 || options.recursive;
@@ -186,7 +186,7 @@ async fn transfer(options: &Options, context: &Context, moving: bool) -> Outcome
     engine.moving = moving;
     let mut jobs: Vec<BoxStream<'static, Outcome<Job>>> = Vec::new();
     for text in sources {
-        let source = Place::parse(text, &context.aliases)?;
+        let source = Location::parse(text, &context.aliases)?;
         if options.recursive && is_folder(&source).await? {
             jobs.push(below(&source, text, &target));
         } else {
@@ -205,7 +205,7 @@ async fn transfer(options: &Options, context: &Context, moving: bool) -> Outcome
     conclude(&context.output, &progress, &tally, begin)
 }
 
-/// One file, whose failure is the command's.
+/// Copies one file; its failure is that of the command.
 async fn one(engine: &Engine, options: &Options, context: &Context, job: Job) -> Outcome {
     let job = Arc::new(job);
     let begin = Instant::now();
@@ -214,7 +214,7 @@ async fn one(engine: &Engine, options: &Options, context: &Context, job: Job) ->
         tally.skipped = 1;
     } else {
         engine.progress.found_file(job.source.item.size);
-        carry(engine, &job).await?;
+        transfer_one(engine, &job).await?;
         tally = Tally { copied: 1, bytes: job.source.item.size, ..Tally::default() };
         copied(context, &job);
     }
@@ -224,19 +224,19 @@ async fn one(engine: &Engine, options: &Options, context: &Context, job: Job) ->
     Ok(())
 }
 
-/// A line per file is for logs and pipes; on a terminal the bar shows the same.
+/// Prints a line per file for logs and pipes; on a terminal the progress bar shows the same.
 fn copied(context: &Context, job: &Job) {
     if context.output.wants_progress() {
         return;
     }
-    let (source, target) = (&job.source.place, &job.target);
+    let (source, target) = (&job.source.location, &job.target);
     context.output.done(
         || json!({ "source": source.to_string(), "target": target.to_string(), "size": job.source.item.size }),
         || format!("`{source}` -> `{target}`"),
     );
 }
 
-/// Copies all jobs, several at a time; `skip` says which need no copying.
+/// Runs all jobs, several at a time; `skip` selects those that need no copy.
 pub async fn copy_all<'j, F: Future<Output = bool> + Send>(
     engine: &Engine,
     context: &Context,
@@ -251,7 +251,7 @@ pub async fn copy_all<'j, F: Future<Output = bool> + Send>(
             return Outcome::Ok((job, false));
         }
         progress.found_file(job.source.item.size);
-        carry(engine, &job).await?;
+        transfer_one(engine, &job).await?;
         progress.file_done();
         Ok((job, true))
     });
@@ -278,7 +278,7 @@ pub async fn copy_all<'j, F: Future<Output = bool> + Send>(
     Ok(tally)
 }
 
-/// Prints the sum and turns failures into the command's.
+/// Prints the totals; fails if some files failed.
 pub fn conclude(output: &Output, progress: &Progress, tally: &Tally, begin: Instant) -> Outcome {
     progress.finish();
     let seconds = begin.elapsed().as_secs_f64();
@@ -308,11 +308,11 @@ pub fn conclude(output: &Output, progress: &Progress, tally: &Tally, begin: Inst
     }
 }
 
-async fn is_folder(source: &Place) -> Outcome<bool> {
+async fn is_folder(source: &Location) -> Outcome<bool> {
     match source {
-        Place::Local(path) => Ok(path.is_dir()),
-        Place::Remote(remote) if remote.key.is_empty() || remote.key.ends_with('/') => Ok(true),
-        Place::Remote(remote) => {
+        Location::Local(path) => Ok(path.is_dir()),
+        Location::Remote(remote) if remote.key.is_empty() || remote.key.ends_with('/') => Ok(true),
+        Location::Remote(remote) => {
             let list = ashlar_client::ListOptions {
                 prefix: remote.folder(),
                 max_keys: Some(1),
@@ -326,13 +326,13 @@ async fn is_folder(source: &Place) -> Outcome<bool> {
 }
 
 /// Everything below a folder.
-fn below(source: &Place, text: &str, target: &Place) -> BoxStream<'static, Outcome<Job>> {
+fn below(source: &Location, text: &str, target: &Location) -> BoxStream<'static, Outcome<Job>> {
     let base = if text.ends_with('/') { String::new() } else { folder_name(source) };
     let (source, target) = (source.clone(), target.clone());
     let items = tree::items(&source);
     let jobs = items.map(move |item| {
         let item = item?;
-        if item.is_folder_marker() && matches!(target, Place::Local(_)) {
+        if item.is_folder_marker() && matches!(target, Location::Local(_)) {
             return Ok(None);
         }
         job_below(&source, &target, &base, item).map(Some)
@@ -340,40 +340,42 @@ fn below(source: &Place, text: &str, target: &Place) -> BoxStream<'static, Outco
     jobs.filter_map(|job: Outcome<Option<Job>>| std::future::ready(job.transpose())).boxed()
 }
 
-/// The job that copies one item of the tree `source` to its place in the tree `target`.
-pub fn job_below(source: &Place, target: &Place, base: &str, item: Item) -> Outcome<Job> {
+/// The job that copies one item of the tree `source` to the corresponding path in the tree `target`.
+pub fn job_below(source: &Location, target: &Location, base: &str, item: Item) -> Outcome<Job> {
     let path = item.path.clone();
-    let place = match source {
-        Place::Local(folder) => Place::Local(folder.join(&path)),
-        Place::Remote(remote) => Place::Remote(remote.with_key(format!("{}{path}", remote.folder()))),
+    let location = match source {
+        Location::Local(folder) => Location::Local(folder.join(&path)),
+        Location::Remote(remote) => Location::Remote(remote.with_key(format!("{}{path}", remote.folder()))),
     };
     let target = match target {
-        Place::Local(folder) => Place::Local(local_path(folder, &format!("{base}{path}"))?),
-        Place::Remote(remote) => Place::Remote(remote.with_key(format!("{}{base}{path}", remote.folder()))),
+        Location::Local(folder) => Location::Local(local_path(folder, &format!("{base}{path}"))?),
+        Location::Remote(remote) => {
+            Location::Remote(remote.with_key(format!("{}{base}{path}", remote.folder())))
+        }
     };
-    Ok(Job { source: Source { place, item }, target })
+    Ok(Job { source: Source { location, item }, target })
 }
 
 /// The last segment of a folder's path with a slash; empty for `.` and the like.
-fn folder_name(place: &Place) -> String {
-    let name = match place {
-        Place::Local(path) => path.file_name().and_then(|n| n.to_str()).unwrap_or_default(),
-        Place::Remote(remote) if remote.key.is_empty() => &remote.bucket,
-        Place::Remote(remote) => remote.key.rsplit('/').next().unwrap_or_default(),
+fn folder_name(location: &Location) -> String {
+    let name = match location {
+        Location::Local(path) => path.file_name().and_then(|n| n.to_str()).unwrap_or_default(),
+        Location::Remote(remote) if remote.key.is_empty() => &remote.bucket,
+        Location::Remote(remote) => remote.key.rsplit('/').next().unwrap_or_default(),
     };
     if name.is_empty() { String::new() } else { format!("{name}/") }
 }
 
 async fn single(
     options: &Options,
-    source: Place,
+    source: Location,
     text: &str,
-    target: &Place,
+    target: &Location,
     target_text: &str,
     into: bool,
 ) -> Outcome<Job> {
     let item = match &source {
-        Place::Local(path) => {
+        Location::Local(path) => {
             let found =
                 fs::metadata(path).when(|| format!("`{}` is neither an alias nor a file", path.display()))?;
             if found.is_dir() {
@@ -382,7 +384,7 @@ async fn single(
             let modified = found.modified().ok().map(OffsetDateTime::from);
             Item { path: String::new(), size: found.len(), modified, etag: None, version_id: None }
         }
-        Place::Remote(remote) => {
+        Location::Remote(remote) => {
             remote.need_key()?;
             let get = GetOptions { version_id: options.version_id.clone(), ..GetOptions::default() };
             let head = remote.client.head_object(&remote.bucket, &remote.key, &get).await;
@@ -398,23 +400,23 @@ async fn single(
     };
     let name = text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     let target = match target {
-        Place::Local(path) => {
+        Location::Local(path) => {
             let folder = into || path.is_dir() || target_text.ends_with('/');
-            Place::Local(if folder { local_path(path, name)? } else { checked(path)? })
+            Location::Local(if folder { local_path(path, name)? } else { checked(path)? })
         }
-        Place::Remote(remote) => {
+        Location::Remote(remote) => {
             let folder = into || remote.key.is_empty() || remote.key.ends_with('/');
-            Place::Remote(if folder {
+            Location::Remote(if folder {
                 remote.with_key(format!("{}{name}", remote.folder()))
             } else {
                 remote.clone()
             })
         }
     };
-    Ok(Job { source: Source { place: source, item }, target })
+    Ok(Job { source: Source { location: source, item }, target })
 }
 
-/// A mistyped alias looks like a local path in a folder that does not exist.
+/// Detects a mistyped alias, which looks like a local path in a folder that does not exist.
 fn checked(path: &Path) -> Outcome<PathBuf> {
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty());
     if let Some(parent) = parent
@@ -426,17 +428,17 @@ fn checked(path: &Path) -> Outcome<PathBuf> {
     Ok(path.to_path_buf())
 }
 
-/// Whether the target has the same already.
+/// Whether the target has the same content already.
 async fn is_there(job: Arc<Job>) -> bool {
     let found = match &job.target {
-        Place::Local(path) => fs::metadata(path).ok().map(|m| Item {
+        Location::Local(path) => fs::metadata(path).ok().map(|m| Item {
             path: String::new(),
             size: m.len(),
             modified: m.modified().ok().map(OffsetDateTime::from),
             etag: None,
             version_id: None,
         }),
-        Place::Remote(remote) => {
+        Location::Remote(remote) => {
             let head =
                 remote.client.head_object(&remote.bucket, &remote.key, &GetOptions::default()).await.ok();
             head.map(|head| Item {
@@ -473,14 +475,14 @@ mod tests {
     }
 
     #[test]
-    fn items_land_in_their_place() {
+    fn items_keep_their_relative_path() {
         let item =
             |path: &str| Item { path: path.into(), size: 0, modified: None, etag: None, version_id: None };
-        let (source, target) = (Place::Local("/s/dir".into()), Place::Local("/t".into()));
+        let (source, target) = (Location::Local("/s/dir".into()), Location::Local("/t".into()));
         let job = job_below(&source, &target, &folder_name(&source), item("a/b")).unwrap();
-        assert_eq!(job.source.place.to_string(), "/s/dir/a/b");
+        assert_eq!(job.source.location.to_string(), "/s/dir/a/b");
         assert_eq!(job.target.to_string(), "/t/dir/a/b");
         assert!(job_below(&source, &target, "", item("../b")).is_err());
-        assert_eq!(folder_name(&Place::Local(".".into())), "");
+        assert_eq!(folder_name(&Location::Local(".".into())), "");
     }
 }

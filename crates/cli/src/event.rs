@@ -1,5 +1,5 @@
-//! `ashlar event`, `ashlar watch`: who is told of what happens in a bucket, in mc's verbs; what could not be
-//! delivered; what happens now.
+//! `ashlar event`, `ashlar watch`: bucket notifications with mc's commands, undelivered events, and a live
+//! stream of events.
 
 use std::time::Duration;
 
@@ -11,37 +11,37 @@ use super::{
     admin_request::ask_with,
     context::Context,
     failure::{Failure, Outcome},
-    place::Place,
+    location::Location,
 };
 
-/// How long a stream may be silent: it is pinged more often.
-const SILENCE: Duration = Duration::from_secs(60);
+/// Time limit for silence of a stream: the server sends pings more often.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What to do about events.
+/// Actions on bucket notifications.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Tell a target of what happens in a bucket
+    /// Send events of a bucket to a target
     Add(Rule),
-    /// Show who is told of what happens in a bucket
+    /// Show the notification rules of a bucket
     #[command(visible_alias = "list")]
     Ls {
         /// ALIAS/BUCKET
         target: String,
     },
-    /// Tell a target no longer
+    /// Stop sending events of a bucket to a target
     #[command(visible_alias = "remove")]
     Rm(Rule),
-    /// Show where events are sent and how that goes
+    /// Show the targets and their state
     Targets {
         /// The server's alias
         alias: String,
     },
-    /// Events that could not be delivered
+    /// List, resend or remove events that could not be delivered
     #[command(subcommand)]
-    DeadLetters(Letters),
+    DeadLetters(DeadLetterCommand),
 }
 
-/// Who is told what.
+/// A notification rule.
 #[derive(Args, Debug)]
 pub struct Rule {
     /// ALIAS/BUCKET
@@ -51,17 +51,17 @@ pub struct Rule {
     /// put, delete, get, or names such as s3:ObjectTagging:*
     #[arg(long, value_delimiter = ',', default_value = "put,delete,get")]
     event: Vec<String>,
-    /// Keys begin so
+    /// Only keys with this prefix
     #[arg(long, default_value = "")]
     prefix: String,
-    /// Keys end so
+    /// Only keys with this suffix
     #[arg(long, default_value = "")]
     suffix: String,
 }
 
-/// What to do about events that could not be delivered.
+/// Actions on events that could not be delivered.
 #[derive(Subcommand, Debug)]
-pub enum Letters {
+pub enum DeadLetterCommand {
     /// Show the oldest
     #[command(visible_alias = "list")]
     Ls {
@@ -90,7 +90,7 @@ pub enum Letters {
     },
 }
 
-/// What to watch.
+/// Which events to print.
 #[derive(Args, Debug)]
 pub struct WatchOptions {
     /// ALIAS, ALIAS/BUCKET or ALIAS/BUCKET/PREFIX
@@ -98,12 +98,12 @@ pub struct WatchOptions {
     /// put, delete, get, or names such as s3:ObjectTagging:*
     #[arg(long, value_delimiter = ',', default_value = "put,delete,get")]
     event: Vec<String>,
-    /// Keys end so
+    /// Only keys with this suffix
     #[arg(long, default_value = "")]
     suffix: String,
 }
 
-/// mc's words, and names as they are.
+/// Translates mc's words to names of events; other names stay.
 fn names(words: &[String]) -> Vec<String> {
     let of = |word: &String| match word.as_str() {
         "put" => "s3:ObjectCreated:*".to_owned(),
@@ -115,11 +115,11 @@ fn names(words: &[String]) -> Vec<String> {
     words.iter().map(of).collect()
 }
 
-/// Shows or changes who is told.
+/// Shows or changes notification rules.
 pub async fn run(command: Command, context: &Context) -> Outcome {
     match command {
         Command::Ls { target } => {
-            let remote = Place::remote(&target, &context.aliases)?;
+            let remote = Location::remote(&target, &context.aliases)?;
             remote.only_bucket()?;
             let all = remote.client.notifications(&remote.bucket).await?;
             for n in &all {
@@ -134,7 +134,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
             Ok(())
         }
         Command::Add(rule) => {
-            let remote = Place::remote(&rule.target, &context.aliases)?;
+            let remote = Location::remote(&rule.target, &context.aliases)?;
             remote.only_bucket()?;
             let mut all = remote.client.notifications(&remote.bucket).await?;
             let new = Notice {
@@ -145,7 +145,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
                 prefix: rule.prefix,
                 suffix: rule.suffix,
             };
-            let text = format!("`{}` is told of {} in `{remote}`.", new.arn, new.events.join(", "));
+            let text = format!("`{}` receives {} of `{remote}`.", new.arn, new.events.join(", "));
             let object = shown(&new);
             all.push(new);
             remote.client.set_notices(&remote.bucket, &all).await?;
@@ -153,7 +153,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
             Ok(())
         }
         Command::Rm(rule) => {
-            let remote = Place::remote(&rule.target, &context.aliases)?;
+            let remote = Location::remote(&rule.target, &context.aliases)?;
             remote.only_bucket()?;
             let all = remote.client.notifications(&remote.bucket).await?;
             let mut events = names(&rule.event);
@@ -170,7 +170,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
                 )));
             }
             remote.client.set_notices(&remote.bucket, &rest).await?;
-            let text = format!("`{}` is told of that no longer.", rule.arn);
+            let text = format!("`{}` no longer receives these events.", rule.arn);
             context.output.done(|| json!({ "removed": gone.len() }), || text);
             Ok(())
         }
@@ -189,7 +189,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
             context.output.result(|| answer, || text);
             Ok(())
         }
-        Command::DeadLetters(command) => letters(command, context).await,
+        Command::DeadLetters(command) => dead_letters(command, context).await,
     }
 }
 
@@ -206,10 +206,10 @@ fn lines(list: &Value, one: impl Fn(&Value) -> String) -> String {
     if all.is_empty() { "There are none.".into() } else { all.join("\n") }
 }
 
-async fn letters(command: Letters, context: &Context) -> Outcome {
+async fn dead_letters(command: DeadLetterCommand, context: &Context) -> Outcome {
     let path = |target: &str, end: &str| format!("dead-letters/{target}{end}");
     match command {
-        Letters::Ls { alias, target } => {
+        DeadLetterCommand::Ls { alias, target } => {
             let query: Vec<(&str, &str)> = target.iter().map(|t| ("target", t.as_str())).collect();
             let answer = ask_with(context, &alias, Method::GET, "dead-letters", &query, None).await?;
             let text = lines(&answer["letters"], |l| {
@@ -224,13 +224,13 @@ async fn letters(command: Letters, context: &Context) -> Outcome {
             });
             context.output.result(|| answer, || text);
         }
-        Letters::Replay { alias, target } => {
+        DeadLetterCommand::Replay { alias, target } => {
             let answer =
                 ask_with(context, &alias, Method::POST, &path(&target, "/replay"), &[], None).await?;
             let text = format!("{} sent to `{target}` again.", answer["count"]);
             context.output.done(|| answer, || text);
         }
-        Letters::Rm { alias, target, id } => {
+        DeadLetterCommand::Rm { alias, target, id } => {
             let query: Vec<(&str, &str)> = id.iter().map(|i| ("id", i.as_str())).collect();
             let answer = ask_with(context, &alias, Method::DELETE, &path(&target, ""), &query, None).await?;
             let text = format!("{} removed.", answer["count"]);
@@ -240,14 +240,14 @@ async fn letters(command: Letters, context: &Context) -> Outcome {
     Ok(())
 }
 
-/// Prints what happens until it is interrupted or the server ends.
+/// Prints events until it is interrupted or the server stops.
 pub async fn watch(options: &WatchOptions, context: &Context) -> Outcome {
-    let remote = Place::remote(&options.target, &context.aliases)?;
+    let remote = Location::remote(&options.target, &context.aliases)?;
     let target = if remote.bucket.is_empty() { Target::Service } else { Target::Bucket(&remote.bucket) };
     let events = names(&options.event).join(",");
     let call = Call::new(Method::GET, target).query("ping", "10").query("events", events);
     let mut call = call.query("prefix", remote.key.as_str()).query("suffix", options.suffix.as_str());
-    call.patience = Some(SILENCE);
+    call.patience = Some(IDLE_TIMEOUT);
     let mut answer = remote.client.execute(call).await?;
     let mut rest = Vec::new();
     while let Some(piece) = answer.piece().await? {

@@ -1,21 +1,21 @@
 //! Examples of every command, for `--help` and the manual pages.
 //!
-//! A command that says more than an example has its own in `after_help`; for the others examples.txt has lines that
-//! belong to the command they call. A command that only holds others shows the first of theirs.
+//! A command with more than examples to say has them in its `after_help`; the examples of the others are
+//! lines of examples.txt that call them. A command group shows the first examples of its commands.
 //!
-//! Invariants: every command that is shown has an example, and every example is a command line that is understood
-//! (tests of the program).
+//! Invariants: every visible command has an example, and every example is a valid command line (tests of the
+//! program).
 
 use clap::Command;
 
 /// Lines `ashlar COMMAND ...`.
 pub const LINES: &str = include_str!("examples.txt");
-/// What stands above examples.
+/// The heading above examples.
 pub const TITLE: &str = "Examples:";
-/// Examples of a command that holds others.
+/// Number of examples of a command group.
 const SHOWN: usize = 4;
 
-/// The examples below `Examples:` in a command's help, and what stands around them.
+/// Splits a help text into the examples below `Examples:` and the rest.
 pub fn split(help: &str) -> (Vec<&str>, String) {
     let (mut examples, mut rest, mut within) = (Vec::new(), Vec::new(), false);
     for line in help.lines() {
@@ -33,7 +33,7 @@ pub fn split(help: &str) -> (Vec<&str>, String) {
     (examples, rest.join("\n").trim().to_owned())
 }
 
-/// What a command says after its options.
+/// The text of a command after its options.
 pub fn help(command: &Command) -> String {
     let styled = command.get_after_long_help().or_else(|| command.get_after_help());
     styled.map(ToString::to_string).unwrap_or_default()
@@ -46,7 +46,7 @@ pub fn lines(command: &Command) -> Vec<String> {
     examples.iter().map(|l| l.trim()).filter(|l| l.starts_with("ashlar ")).map(str::to_owned).collect()
 }
 
-/// The program's command line with examples everywhere.
+/// Adds examples to all commands of the program.
 pub fn add(root: Command) -> Command {
     let path = root.get_name().to_owned();
     with(root, &path, LINES)
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn examples_are_told_from_what_stands_around_them() {
+    fn examples_are_split_from_the_rest_of_the_help() {
         let (examples, rest) = split("Text.\n\nExamples:\n  ashlar a\n  ashlar b\n\nExit codes:\n  0  done");
         assert_eq!(
             (examples, rest.as_str()),

@@ -1,6 +1,6 @@
-//! What a command ends with when it does not succeed, and the exit codes.
+//! Failures of commands, and the exit codes.
 //!
-//! Invariant: every error is shown once, by [`super::output::finish`].
+//! Invariant: [`super::output::finish`] prints every error once.
 
 use std::{fmt, io};
 
@@ -19,7 +19,7 @@ Exit codes:
   7    bench compare: slower than the limit allows, and not by chance
   130  interrupted (Ctrl-C); running the command again goes on where it stopped";
 
-/// What went wrong, by exit code.
+/// The kind of a failure, which defines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -27,30 +27,30 @@ pub enum Kind {
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
-    /// Something that was named does not exist.
+    /// A named object does not exist.
     NotFound = 3,
     /// Credentials or permission.
     Denied = 4,
-    /// Not reachable or not able to serve now.
+    /// The server is not reachable or not ready.
     Unavailable = 5,
     /// Some of several items failed.
     Partly = 6,
     /// A comparison found a regression beyond its limit.
     Regression = 7,
-    /// Ctrl-C.
+    /// Interrupted by Ctrl-C.
     Interrupted = 130,
 }
 
-/// A command's failure: what it was doing, and why it did not work.
+/// A failure of a command: what it was doing, and the cause.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit code.
     pub kind: Kind,
-    /// What was being done, for instance "cannot read `it/bucket/key`"; may be empty.
+    /// What the command was doing, for instance "cannot read `it/bucket/key`"; may be empty.
     pub what: String,
-    /// Why not.
+    /// The cause.
     pub cause: String,
-    /// The S3 error code and request id, where a server answered.
+    /// The S3 error code and request id, if a server answered.
     pub server: Option<(String, String)>,
 }
 
@@ -58,17 +58,17 @@ pub struct Failure {
 pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
-    /// A failure of a kind.
+    /// A failure of this kind.
     pub fn new(kind: Kind, cause: impl Into<String>) -> Failure {
         Failure { kind, what: String::new(), cause: cause.into(), server: None }
     }
 
-    /// A wrong command line.
+    /// An invalid command line.
     pub fn usage(cause: impl Into<String>) -> Failure {
         Failure::new(Kind::Usage, cause)
     }
 
-    /// `n` items of several failed; each has been reported.
+    /// `n` of several items failed; each failure has been printed.
     pub fn partly(n: u64) -> Failure {
         Failure::new(Kind::Partly, format!("{n} failed; the rest was done"))
     }
@@ -96,23 +96,23 @@ impl From<Error> for Failure {
             Kind::Failed
         };
         let server = error.service().map(|e| (e.code.clone(), e.request_id.clone()));
-        // One text, whether the server could say it in a document (GET) or not (HEAD).
+        // The same text, whether the server sent an error document (GET) or not (HEAD).
         let cause = match error.code() {
             Some("NoSuchKey" | "NotFound") if kind == Kind::NotFound => match &server {
                 Some((_, id)) if !id.is_empty() => format!("{MISSING} [request {id}]"),
                 _ => MISSING.to_owned(),
             },
-            _ => in_words(error.to_string()),
+            _ => explain_tls(error.to_string()),
         };
         Failure { kind, what: String::new(), cause, server }
     }
 }
 
-/// What is said of an object that is not there.
+/// The text for an object that does not exist.
 pub const MISSING: &str = "it does not exist";
 
-/// What TLS says of a certificate that cannot be used, for people.
-fn in_words(cause: String) -> String {
+/// Explains certificates that TLS refuses.
+fn explain_tls(cause: String) -> String {
     if cause.contains("CaUsedAsEndEntity") {
         return "the server's certificate is that of an authority (CA:TRUE), as `openssl req -x509` makes it \
                 unless it is told otherwise; make it with -addext basicConstraints=critical,CA:FALSE and \
@@ -133,9 +133,9 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Says what was being done when it failed.
+/// Adds to a failure what the command was doing.
 pub trait While<T> {
-    /// `what` is "cannot ..." in words.
+    /// `what` begins with "cannot".
     fn when(self, what: impl FnOnce() -> String) -> Outcome<T>;
 }
 

@@ -1,6 +1,6 @@
-//! `ashlar find`, `ashlar du`, `ashlar tree`, `ashlar head`: look through trees of objects and files.
+//! `ashlar find`, `ashlar du`, `ashlar tree`, `ashlar head`: search and summarize trees of objects and files.
 //!
-//! Invariant: nothing is changed; memory does not grow with the number of objects.
+//! Invariant: nothing is changed; memory use does not grow with the number of objects.
 
 use ashlar_client::GetOptions;
 use clap::Args;
@@ -11,8 +11,8 @@ use time::{Duration, OffsetDateTime};
 use super::{
     context::{Context, each},
     failure::{Failure, Kind, Outcome, While},
+    location::Location,
     output::{Tone, size_text, time_json},
-    place::Place,
     tree::{self, Item},
 };
 
@@ -22,10 +22,10 @@ pub struct FindOptions {
     /// ALIAS/BUCKET[/FOLDER] or local folders
     #[arg(required = true)]
     targets: Vec<String>,
-    /// The last segment of the path matches this pattern; `*` stands for anything, `?` for one character
+    /// Match the last segment of the path; `*` matches any text, `?` one character
     #[arg(long, value_name = "PATTERN")]
     name: Option<String>,
-    /// The whole path below the target matches this pattern
+    /// Match the whole path below the target
     #[arg(long, value_name = "PATTERN")]
     path: Option<String>,
     /// Larger than this size, for instance 10MiB
@@ -34,7 +34,7 @@ pub struct FindOptions {
     /// Smaller than this size
     #[arg(long, value_name = "SIZE")]
     smaller: Option<String>,
-    /// Changed longer ago than this, for instance 7d10h
+    /// Last changed longer ago than this, for instance 7d10h
     #[arg(long, value_name = "AGE")]
     older_than: Option<String>,
     /// Changed more recently than this
@@ -42,7 +42,7 @@ pub struct FindOptions {
     newer_than: Option<String>,
 }
 
-/// What every item found fulfils.
+/// The conditions that an item must meet.
 struct Filter {
     name: Option<String>,
     path: Option<String>,
@@ -79,7 +79,7 @@ impl Filter {
     }
 }
 
-/// An age as people write it: `90s`, `15m`, `7d10h`, `2w`.
+/// Parses an age: `90s`, `15m`, `7d10h`, `2w`.
 pub fn age(text: &str) -> Outcome<Duration> {
     let bad = || Failure::usage(format!("{text:?}: expected an age such as 90s, 15m, 7d10h or 2w"));
     let (mut seconds, mut number) = (0i64, String::new());
@@ -100,7 +100,7 @@ pub fn age(text: &str) -> Outcome<Duration> {
         seconds = n.checked_mul(unit).and_then(|n| seconds.checked_add(n)).ok_or_else(bad)?;
         number.clear();
     }
-    // Beyond a thousand years a time cannot be computed.
+    // A time more than a thousand years ago cannot be computed.
     if number.is_empty() && !text.is_empty() && seconds < 1000 * 366 * 86_400 {
         Ok(Duration::seconds(seconds))
     } else {
@@ -108,32 +108,32 @@ pub fn age(text: &str) -> Outcome<Duration> {
     }
 }
 
-/// The name of a place without a slash at its end, as paths below it begin.
-fn root(place: &Place) -> String {
-    place.to_string().trim_end_matches('/').to_owned()
+/// The name of a location without a trailing slash, as the prefix of paths below it.
+fn root(location: &Location) -> String {
+    location.to_string().trim_end_matches('/').to_owned()
 }
 
-fn folder(text: &str, context: &Context) -> Outcome<Place> {
-    let place = Place::parse(text, &context.aliases)?;
-    match &place {
-        Place::Remote(remote) => remote.need_bucket()?,
-        Place::Local(path) if !path.is_dir() => {
+fn folder(text: &str, context: &Context) -> Outcome<Location> {
+    let location = Location::parse(text, &context.aliases)?;
+    match &location {
+        Location::Remote(remote) => remote.need_bucket()?,
+        Location::Local(path) if !path.is_dir() => {
             let cause = format!("`{}` is neither an alias nor a folder", path.display());
             return Err(Failure::new(Kind::NotFound, cause));
         }
-        Place::Local(_) => {}
+        Location::Local(_) => {}
     }
-    Ok(place)
+    Ok(location)
 }
 
-/// Prints the path of everything that fulfils all conditions.
+/// Prints the paths of all items that meet all conditions.
 pub async fn find(options: &FindOptions, context: &Context) -> Outcome {
     let filter = Filter::new(options, OffsetDateTime::from(ashlar_environment::time::wall()))?;
     let filter = &filter;
     each(context, &options.targets, |target| async move {
-        let place = folder(target, context)?;
-        let root = root(&place);
-        let mut items = tree::items(&place);
+        let location = folder(target, context)?;
+        let root = root(&location);
+        let mut items = tree::items(&location);
         while let Some(item) = items.try_next().await? {
             if filter.takes(&item) {
                 let name = format!("{root}/{}", item.path);
@@ -154,28 +154,28 @@ pub struct DuOptions {
     /// ALIAS/BUCKET[/FOLDER] or local folders
     #[arg(required = true)]
     targets: Vec<String>,
-    /// Also the sums of folders down to this depth
+    /// Also show folders down to this depth
     #[arg(long, short, default_value_t = 1, value_name = "N")]
     depth: usize,
-    /// All versions, not only the current ones
+    /// Count all versions, not only current ones
     #[arg(long)]
     versions: bool,
 }
 
-/// A folder whose objects are being added up.
+/// The running total of a folder.
 struct Sum {
     path: String,
     size: u64,
     objects: u64,
 }
 
-/// Prints how much is in folders: sizes of objects, not what they take on drives.
+/// Prints the total size of folders: sizes of objects, not the space that they use on drives.
 pub async fn du(options: &DuOptions, context: &Context) -> Outcome {
     each(context, &options.targets, |target| async move {
-        let place = folder(target, context)?;
-        let root = root(&place);
-        let mut items = match (&place, options.versions) {
-            (Place::Remote(remote), true) => {
+        let location = folder(target, context)?;
+        let root = root(&location);
+        let mut items = match (&location, options.versions) {
+            (Location::Remote(remote), true) => {
                 let prefix = remote.folder();
                 let below = prefix.clone();
                 let all = tree::versions(remote, prefix);
@@ -188,9 +188,9 @@ pub async fn du(options: &DuOptions, context: &Context) -> Outcome {
                 })
                 .boxed()
             }
-            _ => tree::items(&place),
+            _ => tree::items(&location),
         };
-        // Folders come in order, so that only those on the way to the current object are open.
+        // Objects come in order, so that only the folders above the current object are open.
         let mut open = vec![Sum { path: String::new(), size: 0, objects: 0 }];
         while let Some(item) = items.try_next().await? {
             let depth = options.depth.saturating_sub(1);
@@ -235,24 +235,24 @@ pub struct TreeOptions {
     /// ALIAS/BUCKET[/FOLDER] or local folders
     #[arg(required = true)]
     targets: Vec<String>,
-    /// Files too, not only folders
+    /// Also show files, not only folders
     #[arg(long, short)]
     files: bool,
-    /// Only so many levels
+    /// Show only this many levels
     #[arg(long, short, value_name = "N")]
     depth: Option<usize>,
 }
 
-/// Draws folders as a tree.
+/// Prints folders as a tree.
 pub async fn tree(options: &TreeOptions, context: &Context) -> Outcome {
     each(context, &options.targets, |target| async move {
-        let place = folder(target, context)?;
-        let name = root(&place);
+        let location = folder(target, context)?;
+        let name = root(&location);
         context
             .output
             .result(|| json!({ "key": name, "type": "folder" }), || context.output.printable(&name));
         let mut shown: Vec<String> = Vec::new();
-        let mut items = tree::items(&place);
+        let mut items = tree::items(&location);
         while let Some(item) = items.try_next().await? {
             let segments: Vec<&str> = item.path.trim_end_matches('/').split('/').collect();
             let folders = if item.is_folder_marker() { segments.len() } else { segments.len() - 1 };
@@ -286,13 +286,13 @@ pub async fn tree(options: &TreeOptions, context: &Context) -> Outcome {
     .await
 }
 
-/// What to print the beginning of.
+/// What to print.
 #[derive(Args, Debug)]
 pub struct HeadOptions {
     /// ALIAS/BUCKET/KEY
     #[arg(required = true)]
     targets: Vec<String>,
-    /// So many lines
+    /// Number of lines
     #[arg(long, short = 'n', default_value_t = 10, value_name = "N")]
     lines: u64,
     /// This version
@@ -303,7 +303,7 @@ pub struct HeadOptions {
 /// Prints the first lines of objects.
 pub async fn head(options: &HeadOptions, context: &Context) -> Outcome {
     each(context, &options.targets, |target| async move {
-        let remote = Place::remote(target, &context.aliases)?;
+        let remote = Location::remote(target, &context.aliases)?;
         remote.need_key()?;
         let get = GetOptions { version_id: options.version_id.clone(), ..GetOptions::default() };
         let print = async {

@@ -1,22 +1,22 @@
-//! The flags that every command understands.
+//! Options that every command has.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-/// The heading of what every command understands.
+/// The heading of these options in help texts.
 pub const ALL: &str = "Options of every command";
 
-/// How commands speak and whom they trust.
+/// The options of every command.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Globals {
-    /// One JSON object per line instead of text
+    /// Print one JSON object per line instead of text
     #[arg(long, global = true, help_heading = ALL)]
     pub json: bool,
-    /// No progress bars, no notes; results and errors only
+    /// Print no progress bars and notes, only results and errors
     #[arg(long, short, global = true, help_heading = ALL)]
     pub quiet: bool,
-    /// No colours (so does the environment variable NO_COLOR)
+    /// Print no colours (as the environment variable NO_COLOR does)
     #[arg(long, global = true, help_heading = ALL)]
     pub no_color: bool,
     /// The file with the aliases [default: ~/.config/ashlar/config.toml]
@@ -28,10 +28,10 @@ pub struct Globals {
     /// Trust this certificate authority (PEM) instead of the system's
     #[arg(long, global = true, help_heading = ALL, value_name = "FILE", env = "ASHLAR_CA")]
     pub ca: Option<PathBuf>,
-    /// The whole program's command line, for completions and manual pages; set by `main`.
+    /// The command line of the whole program, for completions and manual pages; set by `main`.
     #[arg(skip)]
     pub root: Option<fn() -> clap::Command>,
-    /// The OpenAPI document of the administration API of this version, for the path before its calls; set by
+    /// Generates the OpenAPI document of the administration API of this version, for a path prefix; set by
     /// `main`.
     #[arg(skip)]
     pub api_document: Option<fn(&str) -> serde_json::Value>,

@@ -1,7 +1,8 @@
-//! `ashlar admin user|group|policy|accesskey`: who may do what on an Ashlar server, in mc's verbs.
+//! `ashlar admin user|group|policy|accesskey`: identities and policies of an Ashlar server, with mc's
+//! commands.
 //!
-//! Invariants: with `--json` the server's own answer is printed; a secret is printed only when the server
-//! made it just now, and none is needed on the command line.
+//! Invariants: with `--json` the server's own answer is printed; a secret is printed only right after the
+//! server generated it, and no secret is needed on the command line.
 
 use ashlar_client::Method;
 use clap::{Args, Subcommand};
@@ -19,45 +20,45 @@ use super::{
     output::Tone,
 };
 
-/// What to administer.
+/// The commands of `ashlar admin`.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Users: an access key and a secret each
+    /// Users, each with an access key and a secret
     #[command(subcommand)]
     User(UserCommand),
-    /// Groups of users that share policies
+    /// Groups of users with common policies
     #[command(subcommand)]
     Group(GroupCommand),
-    /// Policies, and who has them
+    /// Policies, and to whom they are attached
     #[command(subcommand)]
     Policy(PolicyCommand),
-    /// Access keys: further keys of a user, which may do at most what the user may
+    /// Access keys: further keys of a user, with at most the permissions of the user
     #[command(subcommand, visible_alias = "key")]
     Accesskey(KeyCommand),
-    /// Identity providers: other directories that vouch for users
+    /// Identity providers: external directories that authenticate users
     #[command(subcommand)]
     Idp(idp::Command),
-    /// Keys that objects are encrypted with
+    /// Encryption keys of objects
     #[command(subcommand)]
     Kms(super::kms::Command),
-    /// The whole deployment: take its identities elsewhere
+    /// The whole deployment: export and import of its identities
     #[command(subcommand)]
     Cluster(super::cluster::Command),
-    /// Settings that apply while the server runs: identity providers, targets of events
+    /// Settings that apply while the server runs: identity providers, event targets
     #[command(subcommand)]
     Config(super::config::Command),
-    /// Restart, stop and look at the server's process
+    /// Restart or stop the server's process, or show its state
     #[command(subcommand)]
     Service(super::service::Command),
-    /// Say who sent a request, and which statement of which policy decided
+    /// Show who sent a request, and which statement of which policy decided
     Why(super::audit::WhyOptions),
-    /// Print what the administration API of this release takes and gives, as OpenAPI
+    /// Print the OpenAPI description of the administration API of this release
     ApiDocument,
-    /// Show requests as they end, with where their time went
+    /// Show requests as they end, and how their time was spent
     Trace(super::monitor::TraceOptions),
     /// Show the server's log
     Logs(super::monitor::LogsOptions),
-    /// Show what each operation has done, and what runs now
+    /// Show totals of each operation, and the requests in progress
     Top(super::monitor::TopOptions),
     /// Audit files
     #[command(subcommand)]
@@ -73,16 +74,16 @@ pub struct One {
     name: String,
 }
 
-/// What to do about users.
+/// Actions on users.
 #[derive(Subcommand, Debug)]
 pub enum UserCommand {
-    /// Make a user, or give one that is there another secret
+    /// Create a user, or replace the secret of an existing one
     Add {
         /// The server's alias
         alias: String,
         /// The user's name, which is its access key
         name: String,
-        /// The secret; asked for (or read from the standard input) if missing
+        /// The secret; read from the terminal or the standard input if missing
         #[arg(env = "ASHLAR_USER_SECRET", hide_env_values = true)]
         secret: Option<String>,
     },
@@ -94,21 +95,21 @@ pub enum UserCommand {
     },
     /// Show a user
     Info(One),
-    /// Remove a user, with its access keys
+    /// Remove a user and its access keys
     #[command(visible_alias = "rm")]
     Remove(One),
-    /// Accept a user again
+    /// Enable a user
     Enable(One),
-    /// Accept a user, its access keys and sessions no longer
+    /// Disable a user, its access keys and sessions
     Disable(One),
     /// End all temporary credentials of a user
     Revoke(One),
 }
 
-/// What to do about groups.
+/// Actions on groups.
 #[derive(Subcommand, Debug)]
 pub enum GroupCommand {
-    /// Put users into a group, which is made if there is none
+    /// Add users to a group; creates the group if necessary
     Add {
         /// The server's alias
         alias: String,
@@ -118,7 +119,7 @@ pub enum GroupCommand {
         #[arg(required = true)]
         members: Vec<String>,
     },
-    /// Take users out of a group; without users: remove the empty group
+    /// Remove users from a group; without users: remove the empty group
     #[command(visible_alias = "rm")]
     Remove {
         /// The server's alias
@@ -136,13 +137,13 @@ pub enum GroupCommand {
     },
     /// Show a group
     Info(One),
-    /// Let the group's policies count
+    /// Enable a group: its policies apply to its members
     Enable(One),
-    /// Let them count no longer
+    /// Disable a group
     Disable(One),
 }
 
-/// To whom.
+/// Policies, and a user or group.
 #[derive(Args, Debug)]
 pub struct Association {
     /// The server's alias
@@ -154,7 +155,7 @@ pub struct Association {
     whom: Whom,
 }
 
-/// One of them.
+/// A user or group.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = false)]
 pub struct Whom {
@@ -164,18 +165,18 @@ pub struct Whom {
     /// A group
     #[arg(long, short)]
     group: Option<String>,
-    /// A user of another directory: a distinguished name, or openid/PROVIDER/SUBJECT
+    /// A user of an external directory: a distinguished name, or openid/PROVIDER/SUBJECT
     #[arg(long, value_name = "NAME")]
     federated_user: Option<String>,
-    /// A group of another directory: a distinguished name, or openid/PROVIDER/GROUP
+    /// A group of an external directory: a distinguished name, or openid/PROVIDER/GROUP
     #[arg(long, value_name = "NAME")]
     federated_group: Option<String>,
 }
 
-/// What to do about policies.
+/// Actions on policies.
 #[derive(Subcommand, Debug)]
 pub enum PolicyCommand {
-    /// Store a policy, in place of one that is there
+    /// Store a policy; replaces an existing one
     Create {
         /// The server's alias
         alias: String,
@@ -184,7 +185,7 @@ pub enum PolicyCommand {
         /// The file with the document; `-` for the standard input
         file: String,
     },
-    /// Show the names of all policies and who has them
+    /// Show the names of all policies and to whom they are attached
     #[command(visible_alias = "ls")]
     List {
         /// The server's alias
@@ -192,18 +193,18 @@ pub enum PolicyCommand {
     },
     /// Show a policy
     Info(One),
-    /// Remove a policy that nobody has
+    /// Remove a policy that is not attached
     #[command(visible_alias = "rm")]
     Remove(One),
-    /// Give policies to a user or group
+    /// Attach policies to a user or group
     Attach(Association),
-    /// Take policies from a user or group
+    /// Detach policies from a user or group
     Detach(Association),
-    /// Say whether a user may do something, and which statement decides
+    /// Simulate a request of a user, and show which statement decides
     Simulate {
         /// The server's alias
         alias: String,
-        /// A user or access key; "" for nobody
+        /// A user or access key; "" for an anonymous request
         user: String,
         /// For instance s3:GetObject
         action: String,
@@ -213,52 +214,52 @@ pub enum PolicyCommand {
     },
 }
 
-/// What an access key is to be.
+/// Properties of an access key.
 #[derive(Args, Debug)]
 pub struct KeyOptions {
-    /// The secret; in the environment it does not show in the list of processes
+    /// The secret; the environment variable keeps it out of the list of processes
     #[arg(long, env = "ASHLAR_KEY_SECRET", hide_env_values = true)]
     secret_key: Option<String>,
-    /// File with a policy that bounds it; `-` for the standard input
+    /// File with a policy that restricts it; `-` for the standard input
     #[arg(long, value_name = "FILE")]
     policy: Option<String>,
-    /// What to call it
+    /// Display name
     #[arg(id = "key_name", long = "name", value_name = "NAME")]
     name: Option<String>,
-    /// What to say about it
+    /// Description
     #[arg(long)]
     description: Option<String>,
-    /// When it ends: 2027-01-01 or 2027-01-01T12:00:00Z
+    /// Expiry: 2027-01-01 or 2027-01-01T12:00:00Z
     #[arg(long, value_name = "TIME", conflicts_with = "expiry_duration")]
     expiry: Option<String>,
-    /// How long from now until it ends: 90m, 24h, 30d
+    /// Time until expiry: 90m, 24h, 30d
     #[arg(long, value_name = "SPAN")]
     expiry_duration: Option<String>,
 }
 
-/// What to do about access keys.
+/// Actions on access keys.
 #[derive(Subcommand, Debug)]
 pub enum KeyCommand {
-    /// Make an access key; its secret is shown once
+    /// Create an access key; its secret is shown once
     Create {
         /// The server's alias
         alias: String,
-        /// The user it acts for; who asks, if left out
+        /// The user that the key belongs to; by default the caller
         user: Option<String>,
-        /// The access key; made up if left out
+        /// The access key; generated if left out
         #[arg(long)]
         access_key: Option<String>,
         #[command(flatten)]
         options: KeyOptions,
     },
-    /// Show access keys: one's own, or those of users
+    /// Show access keys: the caller's, or those of users
     #[command(visible_alias = "ls")]
     List {
         /// The server's alias
         alias: String,
         /// The users
         users: Vec<String>,
-        /// Of everybody
+        /// Of all users
         #[arg(long)]
         all: bool,
     },
@@ -274,13 +275,13 @@ pub enum KeyCommand {
     /// Remove an access key
     #[command(visible_alias = "rm")]
     Remove(One),
-    /// Accept an access key again
+    /// Enable an access key
     Enable(One),
-    /// Accept it no longer
+    /// Disable an access key
     Disable(One),
 }
 
-/// Does it.
+/// Runs the command.
 pub async fn run(command: Command, context: &Context) -> Outcome {
     match command {
         Command::User(command) => user(command, context).await,
@@ -338,7 +339,7 @@ async fn user(command: UserCommand, context: &Context) -> Outcome {
             let secret = secret.map_or_else(|| read_line("Secret key: ", true), Ok)?;
             let body = json!({ "secret": secret });
             let text = format!(
-                "Added user `{name}`; without a policy it may do nothing: `ashlar admin policy attach {alias} POLICY --user {name}`."
+                "Added user `{name}`; without a policy it has no permissions: `ashlar admin policy attach {alias} POLICY --user {name}`."
             );
             return order(context, &alias, Method::PUT, &format!("users/{name}"), Some(&body), text).await;
         }
@@ -351,9 +352,9 @@ async fn user(command: UserCommand, context: &Context) -> Outcome {
             return order(context, &one.alias, Method::DELETE, &format!("users/{}", one.name), None, text)
                 .await;
         }
-        UserCommand::Enable(one) => (one, "enable", "is accepted again"),
-        UserCommand::Disable(one) => (one, "disable", "is accepted no longer"),
-        UserCommand::Revoke(one) => (one, "revoke", "has no temporary credentials any more"),
+        UserCommand::Enable(one) => (one, "enable", "is enabled"),
+        UserCommand::Disable(one) => (one, "disable", "is disabled"),
+        UserCommand::Revoke(one) => (one, "revoke", "has no temporary credentials now"),
     };
     let text = format!("`{}` {past}.", one.name);
     order(context, &one.alias, Method::POST, &format!("users/{}/{verb}", one.name), None, text).await
@@ -423,7 +424,7 @@ async fn policy(command: PolicyCommand, context: &Context) -> Outcome {
         ("federated_user", whom.federated_user),
         ("federated_group", whom.federated_group),
     ];
-    // The command line sees to it that there is one.
+    // clap requires one of them.
     let (field, name) = fields.into_iter().find_map(|(f, n)| Some((f, n?))).unwrap_or_default();
     let text = format!("{verb}ed {}: `{name}`.", policies.join(", "));
     let mut body = json!({ "policies": policies });
@@ -510,7 +511,7 @@ async fn key(command: KeyCommand, context: &Context) -> Outcome {
     order(context, &one.alias, Method::PATCH, &format!("keys/{}", one.name), Some(&body), text).await
 }
 
-/// What the options say, as the server takes it.
+/// The options as the document that the server expects.
 fn fields(options: &KeyOptions) -> Outcome<Value> {
     let mut body = json!({});
     let texts =
@@ -537,14 +538,14 @@ fn fields(options: &KeyOptions) -> Outcome<Value> {
     Ok(body)
 }
 
-/// A date or time as milliseconds since 1970.
+/// Parses a date or time to milliseconds since 1970.
 fn moment(text: &str) -> Option<i64> {
     let full = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.to_owned() };
     let at = OffsetDateTime::parse(&full, &Rfc3339).ok()?;
     Some(at.unix_timestamp() * 1000)
 }
 
-/// `90m`, `24h`, `30d`, `45s`, or several of them, in milliseconds.
+/// Parses `90m`, `24h`, `30d`, `45s`, or a sequence of these, to milliseconds.
 fn span_ms(text: &str) -> Option<i64> {
     let (mut total, mut number) = (0i64, String::new());
     for c in text.chars() {
@@ -566,7 +567,7 @@ fn span_ms(text: &str) -> Option<i64> {
     (number.is_empty() && total > 0).then_some(total)
 }
 
-/// A JSON document from a file or the standard input.
+/// Reads a JSON document from a file or the standard input.
 fn read_document(file: &str) -> Outcome<Value> {
     let text = match file {
         "-" => std::io::read_to_string(std::io::stdin()),

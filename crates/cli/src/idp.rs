@@ -1,7 +1,7 @@
-//! `ashlar admin idp openid|ldap|tls`: identity providers of an Ashlar server, in mc's verbs.
+//! `ashlar admin idp openid|ldap|tls`: identity providers of an Ashlar server, with mc's commands.
 //!
-//! Invariants: with `--json` the server's own answer is printed; a secret can come from a file, so that it
-//! shows neither in the list of processes nor in the shell's history; none is ever printed.
+//! Invariants: with `--json` the server's own answer is printed; a secret can be read from a file, which
+//! keeps it out of the list of processes and the shell's history; no secret is printed.
 
 use ashlar_client::Method;
 use clap::{Args, Subcommand};
@@ -15,10 +15,10 @@ use super::{
     output::{Tone, empty_table},
 };
 
-/// The one without a name.
+/// The name of the provider without a name.
 const UNNAMED: &str = "_";
 
-/// Which kind.
+/// Kinds of providers.
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// OpenID Connect providers
@@ -32,12 +32,12 @@ pub enum Command {
     Tls(Verb),
 }
 
-/// What to do about them.
+/// Actions on providers.
 #[derive(Subcommand, Debug)]
 pub enum Verb {
-    /// Configure one; the server asks it before it answers
+    /// Configure a provider; the server contacts it before it answers
     Add(Settings),
-    /// Change some of its values; an empty value takes one away
+    /// Change some of its values; an empty value removes one
     Update(Settings),
     /// Show all
     #[command(visible_alias = "ls")]
@@ -47,16 +47,16 @@ pub enum Verb {
     },
     /// Show one
     Info(One),
-    /// Forget one: its users' sessions and access keys end
+    /// Remove a provider: sessions and access keys of its users end
     #[command(visible_alias = "rm")]
     Remove(One),
-    /// Use one again
+    /// Enable a provider
     Enable(One),
-    /// Use one no longer: its users' sessions and access keys do not count
+    /// Disable a provider: sessions and access keys of its users stop working
     Disable(One),
 }
 
-/// What to do about LDAP.
+/// Actions on LDAP.
 #[derive(Subcommand, Debug)]
 pub enum LdapVerb {
     #[command(flatten)]
@@ -66,16 +66,16 @@ pub enum LdapVerb {
     Policy(LdapPolicy),
 }
 
-/// Who gets policies.
+/// Actions on policies of LDAP users and groups.
 #[derive(Subcommand, Debug)]
 pub enum LdapPolicy {
-    /// Give policies to a user or group
+    /// Attach policies to a user or group
     Attach(LdapAssociation),
-    /// Take policies from a user or group
+    /// Detach policies from a user or group
     Detach(LdapAssociation),
 }
 
-/// To whom.
+/// Policies, and a user or group.
 #[derive(Args, Debug)]
 pub struct LdapAssociation {
     /// The server's alias
@@ -91,7 +91,7 @@ pub struct LdapAssociation {
     group: Option<String>,
 }
 
-/// Which one.
+/// Which provider.
 #[derive(Args, Debug)]
 pub struct One {
     /// The server's alias
@@ -101,17 +101,17 @@ pub struct One {
     name: String,
 }
 
-/// Which one, and its values.
+/// A provider and its values.
 #[derive(Args, Debug)]
 pub struct Settings {
     /// The server's alias
     alias: String,
-    /// Its name, if it has one, then NAME=VALUE; with @FILE as the value it is read from a file
+    /// Its name, if it has one, then NAME=VALUE; NAME=@FILE reads the value from a file
     #[arg(required = true, value_name = "[NAME] KEY=VALUE")]
     values: Vec<String>,
 }
 
-/// The name, and the values.
+/// Parses the name and the values.
 fn parts(words: &[String]) -> Outcome<(String, Map<String, Value>)> {
     let (name, pairs) = match words.split_first() {
         Some((first, rest)) if !first.contains('=') => (first.clone(), rest),
@@ -139,7 +139,7 @@ fn parts(words: &[String]) -> Outcome<(String, Map<String, Value>)> {
     Ok((name, values))
 }
 
-/// Does it.
+/// Runs the command.
 pub async fn run(command: Command, context: &Context) -> Outcome {
     let (kind, verb) = match command {
         Command::Openid(verb) => ("openid", verb),
@@ -179,7 +179,7 @@ async fn policy(command: LdapPolicy, context: &Context) -> Outcome {
         LdapPolicy::Detach(association) => (association, "detach"),
     };
     let LdapAssociation { alias, policies, user, group } = association;
-    // The command line sees to it that there is one of them.
+    // clap requires one of them.
     let (field, name) = match user {
         Some(user) => ("federated_user", user),
         None => ("federated_group", group.unwrap_or_default()),
@@ -190,7 +190,7 @@ async fn policy(command: LdapPolicy, context: &Context) -> Outcome {
     order(context, &alias, Method::POST, &format!("policies/{verb}"), Some(&body), text).await
 }
 
-/// One provider, as people read it.
+/// A provider as text.
 fn text(provider: &Value) -> String {
     let mut lines = vec![
         format!("{:<22}{}", "name", shown("", &provider["name"])),

@@ -1,4 +1,4 @@
-//! `ashlar admin kms`: the keys that objects are encrypted with.
+//! `ashlar admin kms`: encryption keys of objects.
 
 use ashlar_client::Method;
 use clap::{Args, Subcommand};
@@ -11,10 +11,10 @@ use super::{
     output::{empty_table, time_text},
 };
 
-/// What to do about keys.
+/// Actions on encryption keys.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Show where keys are and whether they can be used
+    /// Show where keys are stored and whether they work
     Status {
         /// The server's alias
         alias: String,
@@ -22,14 +22,14 @@ pub enum Command {
     /// Named keys
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Seal the keys of objects anew, under the newest version of the named key; no data is moved
+    /// Seal the keys of objects again, under the newest version of the named key; no data is moved
     Rewrap(RewrapOptions),
 }
 
-/// What to do about named keys.
+/// Actions on named keys.
 #[derive(Subcommand, Debug)]
 pub enum KeyCommand {
-    /// Make a key
+    /// Create a key
     Create(One),
     /// Show all keys
     #[command(visible_alias = "ls")]
@@ -37,9 +37,9 @@ pub enum KeyCommand {
         /// The server's alias
         alias: String,
     },
-    /// Try a key, and show it
+    /// Test a key, and show it
     Status(One),
-    /// Give a key a new version, which seals from now on; the old ones still open
+    /// Add a version to a key: it seals new data keys, the older versions still open theirs
     Rotate(One),
 }
 
@@ -52,18 +52,18 @@ pub struct One {
     name: String,
 }
 
-/// Which objects.
+/// Which objects to rewrap.
 #[derive(Args, Debug)]
 pub struct RewrapOptions {
     /// ALIAS/BUCKET, or ALIAS with --status
     target: String,
-    /// Only keys of objects that begin with this
+    /// Only objects with this prefix
     #[arg(long, default_value = "")]
     prefix: String,
-    /// Under this named key, instead of each one's own
+    /// The named key to seal under; by default the key of each object
     #[arg(long, value_name = "NAME")]
     key: Option<String>,
-    /// Show how far the pass is that was started last
+    /// Show the progress of the last pass
     #[arg(long)]
     status: bool,
 }
@@ -96,7 +96,7 @@ fn table(answer: &Value) -> String {
 fn rewrap_text(answer: &Value) -> String {
     let state = if answer["running"] == true { "running" } else { "ended" };
     let mut text = format!(
-        "`{}`: {state}; {} versions looked at, {} sealed anew, {} failed",
+        "`{}`: {state}; {} versions examined, {} sealed again, {} failed",
         answer["bucket"].as_str().unwrap_or_default(),
         answer["looked"],
         answer["sealed"],
@@ -110,7 +110,7 @@ fn rewrap_text(answer: &Value) -> String {
     text
 }
 
-/// Shows or changes keys.
+/// Runs the command.
 pub async fn run(command: Command, context: &Context) -> Outcome {
     let (alias, method, path, body) = match &command {
         Command::Status { alias } => (alias.as_str(), Method::GET, "kms/status".to_owned(), None),

@@ -1,25 +1,25 @@
-//! # ashlar-cli: the commands of `ashlar` but for `server`
+//! # ashlar-cli: the commands of `ashlar` except `server`
 //!
-//! The everyday commands, in the verbs people know from `mc`: a client of any S3 endpoint, and the
-//! administration of Ashlar's own.
+//! A client of any S3 endpoint with the commands that people know from `mc`, and the administration of Ashlar
+//! servers.
 //!
 //! Layers; a file imports only files of its own layer and of those above it in this table:
 //!
 //! | layer | files |
 //! |---|---|
 //! | types | `failure`, `globals`, `output`, `progress`, `mime`, `examples`, `root_key` |
-//! | places | `aliases`, `place` (an endpoint, bucket or file), `tree` (what is below it), `plan` |
+//! | locations | `aliases`, `location` (an endpoint, bucket or file), `tree` (the files below it), `plan` |
 //! | shared work | `context`, `admin_request`, `admin_records`, `transfer` |
-//! | commands of S3 | `ls`, `cp`, `rm`, `find`, `mirror`, `bucket`, `lock`, `ilm` and the like, a file for each subject |
-//! | commands of administration | `admin`, `recover`, `idp`, `kms`, `config`, `cluster`, `monitor` and the like; `iam`, which is `ashlar admin` |
+//! | commands of S3 | `ls`, `cp`, `rm`, `find`, `mirror`, `bucket`, `lock`, `ilm` and others, one file per subject |
+//! | commands of administration | `admin`, `recover`, `idp`, `kms`, `config`, `cluster`, `monitor` and others; `iam` is `ashlar admin` |
 //! | benchmark | `bench`, which imports only types |
 //! | entry | `commands`, `manual` |
 //!
 //! Invariants: every command prints through [`output::Output`] and ends with an exit code of
-//! [`failure::EXIT_CODES`]; nothing here knows how the server works, it only asks.
+//! [`failure::EXIT_CODES`]; nothing here depends on the implementation of the server.
 //!
-//! Must never know: drives, shards, the server's code. What it shows of those (the command line of the whole
-//! program, the document of the administration API) is handed to it in [`Globals`].
+//! Must not depend on: drives, shards, the server's code. What it prints of those (the command line of the
+//! whole program, the OpenAPI document of the administration API) is passed to it in [`Globals`].
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,
@@ -50,6 +50,7 @@ mod iam;
 mod idp;
 mod ilm;
 mod kms;
+mod location;
 mod lock;
 mod ls;
 mod manual;
@@ -57,7 +58,6 @@ mod mime;
 mod mirror;
 mod monitor;
 mod output;
-mod place;
 mod plan;
 mod progress;
 mod quota;

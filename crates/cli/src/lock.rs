@@ -1,9 +1,9 @@
-//! `ashlar retention` and `ashlar legalhold`: what keeps versions, in mc's verbs.
+//! `ashlar retention` and `ashlar legalhold`: protection of versions, with mc's commands.
 //!
-//! Invariants: nothing is changed before all arguments are understood; a failing key does not stop the
-//! others, and is told.
+//! Invariants: nothing is changed before all arguments are valid; a failing key does not stop the others, and
+//! is reported.
 //!
-//! Must never know: how locks are kept.
+//! Must not depend on: how locks are stored.
 
 use std::pin::pin;
 
@@ -17,16 +17,16 @@ use time::format_description::well_known::Rfc3339;
 use super::{
     context::Context,
     failure::{Failure, Kind, Outcome, While},
-    place::{Place, Remote},
+    location::{Location, Remote},
     tree,
 };
 
-/// Keys asked or changed at once.
+/// Requests in flight.
 const IN_FLIGHT: usize = 8;
-/// Longest retention, as the protocol has it.
+/// Longest retention that the protocol allows.
 const MOST_DAYS: u32 = 36_500;
 
-/// Which versions are meant.
+/// Which versions to act on.
 #[derive(Args, Debug)]
 pub struct Scope {
     /// ALIAS/BUCKET/KEY, or a folder with --recursive
@@ -42,10 +42,10 @@ pub struct Scope {
     version_id: Option<String>,
 }
 
-/// How strictly a version is kept.
+/// The retention mode.
 #[derive(ValueEnum, Clone, Copy, Debug)]
 pub enum Mode {
-    /// Whoever has the permission can shorten it
+    /// A caller with the permission can shorten it
     Governance,
     /// Nobody can shorten it
     Compliance,
@@ -60,43 +60,43 @@ impl Mode {
     }
 }
 
-/// What to do about retention.
+/// Actions on retention.
 #[derive(Subcommand, Debug)]
 pub enum RetentionCommand {
-    /// Keep objects for some time, or make that what new objects of a bucket get
+    /// Retain objects for some time, or set the default retention of a bucket
     Set {
-        /// How strictly
+        /// The retention mode
         mode: Mode,
         /// How long: 30d, 1y
         validity: String,
         #[command(flatten)]
         scope: Scope,
-        /// For new objects of the bucket, not for those that are there
+        /// Set the default for new objects of the bucket; existing objects are unchanged
         #[arg(long, conflicts_with_all = ["recursive", "versions", "version_id", "bypass"])]
         default: bool,
-        /// Shorten a retention in governance mode
+        /// Allow to shorten a retention in governance mode
         #[arg(long)]
         bypass: bool,
     },
-    /// Show what objects have, or what new objects of a bucket get
+    /// Show the retention of objects, or the default of a bucket
     Info {
         #[command(flatten)]
         scope: Scope,
-        /// Of new objects of the bucket
+        /// Show the default for new objects of the bucket
         #[arg(long, conflicts_with_all = ["recursive", "versions", "version_id"])]
         default: bool,
     },
-    /// Lift a retention in governance mode, or take away what new objects get
+    /// Remove a retention in governance mode, or the default of a bucket
     Clear {
         #[command(flatten)]
         scope: Scope,
-        /// Of new objects of the bucket
+        /// Remove the default for new objects of the bucket
         #[arg(long, conflicts_with_all = ["recursive", "versions", "version_id"])]
         default: bool,
     },
 }
 
-/// What to do about legal holds.
+/// Actions on legal holds.
 #[derive(Subcommand, Debug)]
 pub enum HoldCommand {
     /// Put objects under legal hold
@@ -107,7 +107,7 @@ pub enum HoldCommand {
     Info(Scope),
 }
 
-/// How long, as people write it: `30d`, `1y`.
+/// Parses a duration: `30d`, `1y`.
 fn validity(text: &str) -> Outcome<(u32, bool)> {
     let wrong = || Failure::usage(format!("`{text}`: a number of days or years is meant, such as 30d or 1y"));
     let (number, years) = match (text.strip_suffix(['d', 'D']), text.strip_suffix(['y', 'Y'])) {
@@ -134,11 +134,12 @@ fn until((count, years): (u32, bool)) -> Outcome<String> {
 /// A key and a version of it.
 type Named = (String, Option<String>);
 
-/// What is told of one version: as an object, and as text.
-type Told = (Value, String);
+/// The output for one version: as an object, and as text.
+type Printed = (Value, String);
 
-/// Everything that is meant, several at once; told in order. `changed`: it is not worth a line of its own.
-async fn each_version<F: Future<Output = Outcome<Told>>>(
+/// Runs `work` on all versions in scope, several at once; prints in order. `changed`: `--quiet` hides the
+/// lines.
+async fn each_version<F: Future<Output = Outcome<Printed>>>(
     scope: &Scope,
     context: &Context,
     remote: &Remote,
@@ -190,8 +191,8 @@ async fn each_version<F: Future<Output = Outcome<Told>>>(
     }
 }
 
-fn place(scope: &Scope, context: &Context, bucket: bool) -> Outcome<Remote> {
-    let remote = Place::remote(&scope.target, &context.aliases)?;
+fn bucket_location(scope: &Scope, context: &Context, bucket: bool) -> Outcome<Remote> {
+    let remote = Location::remote(&scope.target, &context.aliases)?;
     if bucket {
         remote.only_bucket()?;
     } else {
@@ -217,7 +218,7 @@ pub async fn retention(command: RetentionCommand, context: &Context) -> Outcome 
     match &command {
         RetentionCommand::Set { mode, validity: text, scope, default, bypass } => {
             let span = validity(text)?;
-            let remote = place(scope, context, *default)?;
+            let remote = bucket_location(scope, context, *default)?;
             if *default {
                 let rule = DefaultRetention { mode: mode.name().into(), count: span.0, years: span.1 };
                 return set_default(context, &remote, Some(rule)).await;
@@ -226,14 +227,14 @@ pub async fn retention(command: RetentionCommand, context: &Context) -> Outcome 
             set(context, scope, &remote, Some(&wanted), *bypass).await
         }
         RetentionCommand::Clear { scope, default } => {
-            let remote = place(scope, context, *default)?;
+            let remote = bucket_location(scope, context, *default)?;
             if *default {
                 return set_default(context, &remote, None).await;
             }
             set(context, scope, &remote, None, true).await
         }
         RetentionCommand::Info { scope, default } => {
-            let remote = place(scope, context, *default)?;
+            let remote = bucket_location(scope, context, *default)?;
             if *default {
                 let rule = remote.client.default_retention(&remote.bucket).await?;
                 show_default(context, &remote, rule.as_ref(), false);
@@ -242,7 +243,7 @@ pub async fn retention(command: RetentionCommand, context: &Context) -> Outcome 
             let remote = &remote;
             each_version(scope, context, remote, false, |object| async move {
                 let found = remote.client.retention(&remote.bucket, &object.0, object.1.as_deref()).await?;
-                Ok(told(remote, &object, found.as_ref()))
+                Ok(printed(remote, &object, found.as_ref()))
             })
             .await
         }
@@ -283,12 +284,12 @@ async fn set(
     each_version(scope, context, remote, true, |object| async move {
         let (key, version) = (&object.0, object.1.as_deref());
         remote.client.set_retention(&remote.bucket, key, version, wanted, bypass).await?;
-        Ok(told(remote, &object, wanted))
+        Ok(printed(remote, &object, wanted))
     })
     .await
 }
 
-fn told(remote: &Remote, object: &Named, found: Option<&Retention>) -> Told {
+fn printed(remote: &Remote, object: &Named, found: Option<&Retention>) -> Printed {
     let (mut value, name) = named(remote, object);
     value["mode"] = json!(found.map(|r| &r.mode));
     value["until"] = json!(found.map(|r| &r.until));
@@ -306,7 +307,7 @@ pub async fn hold(command: HoldCommand, context: &Context) -> Outcome {
         HoldCommand::Clear(scope) => (scope, Some(false)),
         HoldCommand::Info(scope) => (scope, None),
     };
-    let remote = &place(scope, context, false)?;
+    let remote = &bucket_location(scope, context, false)?;
     each_version(scope, context, remote, wanted.is_some(), |object| async move {
         let (key, version) = (&object.0, object.1.as_deref());
         let on = match wanted {

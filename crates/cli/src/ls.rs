@@ -1,4 +1,4 @@
-//! `ashlar ls`: buckets, keys, versions; folders unless told to go through them.
+//! `ashlar ls`: lists buckets, keys and versions; folders are listed as such unless `--recursive`.
 
 use ashlar_client::{Entry, ListOptions, ListVersionsOptions};
 use clap::Args;
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::{
     context::{Context, each},
     failure::{Failure, Kind, Outcome, While},
+    location::{Location, Remote},
     output::{Tone, size_text, time_json, time_text},
-    place::{Place, Remote},
-    tree::Walk,
+    tree::FolderIterator,
 };
 
 /// What to list.
@@ -19,13 +19,13 @@ pub struct Options {
     /// ALIAS, ALIAS/BUCKET or ALIAS/BUCKET/FOLDER; also local folders
     #[arg(required = true)]
     targets: Vec<String>,
-    /// Go through all folders
+    /// List all folders recursively
     #[arg(long, short)]
     recursive: bool,
     /// Show all versions and delete markers
     #[arg(long)]
     versions: bool,
-    /// Also the number of objects and the sum of their sizes
+    /// Also print the number of objects and their total size
     #[arg(long)]
     summarize: bool,
 }
@@ -37,16 +37,16 @@ struct Sum {
     lines: u64,
 }
 
-/// Lists.
+/// Runs the command.
 pub async fn run(options: &Options, context: &Context) -> Outcome {
     each(context, &options.targets, |target| async move {
         let mut sum = Sum::default();
-        match Place::parse(target, &context.aliases)? {
-            Place::Local(folder) => local(options, context, &folder, &mut sum)?,
-            Place::Remote(remote) if remote.bucket.is_empty() => {
+        match Location::parse(target, &context.aliases)? {
+            Location::Local(folder) => local(options, context, &folder, &mut sum)?,
+            Location::Remote(remote) if remote.bucket.is_empty() => {
                 buckets(context, &remote, &mut sum).await.when(|| format!("cannot list `{remote}`"))?;
             }
-            Place::Remote(remote) => {
+            Location::Remote(remote) => {
                 keys(options, context, &remote, &mut sum).await.when(|| format!("cannot list `{remote}`"))?;
             }
         }
@@ -83,7 +83,7 @@ enum Found {
     Entry(Entry),
 }
 
-/// Everything below a prefix, page by page; folders before the keys of their page.
+/// All pages below a prefix; in each page, folders come before keys.
 fn pages(options: &Options, remote: &Remote, prefix: &str) -> BoxStream<'static, Outcome<Vec<Found>>> {
     let delimiter = (!options.recursive).then(|| "/".to_owned());
     let prefix = prefix.to_owned();
@@ -105,7 +105,7 @@ async fn keys(options: &Options, context: &Context, remote: &Remote, sum: &mut S
     let folder = remote.folder();
     let mut everything: Vec<BoxStream<'static, Outcome<Vec<Found>>>> = Vec::new();
     if folder != remote.key {
-        // Without a slash at the end the path may be a key, a folder, or both.
+        // Without a trailing slash the path may be a key, a folder, or both.
         let exact = remote.key.clone();
         let only = pages(&Options { recursive: false, targets: Vec::new(), ..*options }, remote, &remote.key);
         let only = only.map_ok(move |found| {
@@ -124,15 +124,15 @@ async fn keys(options: &Options, context: &Context, remote: &Remote, sum: &mut S
             print(options, context, remote, &base, one, sum, &mut ordinal);
         }
     }
-    // An empty bucket is fine; a path that names nothing is not.
+    // An empty bucket is no error; a path without any key is.
     if sum.lines == 0 && !remote.key.is_empty() {
         return Err(Failure::new(Kind::NotFound, "there is nothing"));
     }
     Ok(())
 }
 
-/// Pages of a prefix of which only the exact key is wanted. It is the first of its prefix, so the
-/// first page has it; only its versions may take more.
+/// The pages of a prefix of which only the exact key is wanted. It is the first key with the prefix, so the
+/// first page contains it; only its versions may continue on later pages.
 fn while_found(pages: BoxStream<'static, Outcome<Vec<Found>>>) -> BoxStream<'static, Outcome<Vec<Found>>> {
     pages.take_while(|page| std::future::ready(page.as_ref().map_or(true, |found| !found.is_empty()))).boxed()
 }
@@ -234,7 +234,7 @@ fn local(options: &Options, context: &Context, folder: &std::path::Path, sum: &m
         return Ok(());
     }
     if options.recursive {
-        for item in Walk::new(folder) {
+        for item in FolderIterator::new(folder) {
             match item {
                 Ok(item) => file(item.path, item.size, item.modified, sum),
                 Err(failure) => context.output.failure(&failure),

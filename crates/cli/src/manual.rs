@@ -1,4 +1,4 @@
-//! `ashlar completion` and `ashlar man`: made from the command line's own description.
+//! `ashlar completion` and `ashlar man`: generated from the definition of the command line.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ pub struct CompletionOptions {
     shell: Shell,
 }
 
-/// Where to.
+/// The output of `ashlar man`.
 #[derive(Args, Debug)]
 pub struct ManOptions {
-    /// A folder for one page per command; without it the main page is printed
+    /// Folder for one page per command; without it the main page is printed
     folder: Option<PathBuf>,
 }
 
-/// The commands of this file alone, where `main` does not say what the whole program has.
+/// The commands of this crate, if `main` does not provide the command line of the whole program.
 #[derive(Parser)]
 #[command(name = "ashlar", version, about = "S3 object storage on erasure-coded drives")]
 struct ClientOnly {
@@ -46,7 +46,8 @@ fn root(globals: &Globals) -> clap::Command {
 
 /// Prints a shell's completions.
 pub fn completion(options: &CompletionOptions, globals: &Globals) -> Outcome {
-    // Rendered first: `clap_complete` panics where its reader goes away (`ashlar completion bash | head`).
+    // Rendered to memory first: `clap_complete` panics if its reader closes the pipe (`ashlar completion bash
+    // | head`).
     let mut text = Vec::new();
     clap_complete::generate(options.shell, &mut root(globals), "ashlar", &mut text);
     Output::new(globals).bytes(&text);
@@ -72,7 +73,7 @@ pub fn man(options: &ManOptions, globals: &Globals) -> Outcome {
     }
 }
 
-/// Writes the page of a command and those of the commands below it.
+/// Writes the page of a command and those of its subcommands.
 fn pages(command: &clap::Command, folder: &Path) -> io::Result<()> {
     for sub in command.get_subcommands().filter(|s| !s.is_hide_set()) {
         pages(sub, folder)?;
@@ -83,7 +84,7 @@ fn pages(command: &clap::Command, folder: &Path) -> io::Result<()> {
     std::fs::write(folder.join(format!("{name}.1")), text)
 }
 
-/// One page, with its examples in a section of their own.
+/// Renders a page, with the examples in a section of their own.
 fn render(command: clap::Command, to: &mut Vec<u8>) -> io::Result<()> {
     let help = examples::help(&command);
     let (lines, rest) = examples::split(&help);
@@ -117,7 +118,7 @@ fn render(command: clap::Command, to: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-/// A line as it is: nothing in it is an order to troff.
+/// Escapes a line so that troff prints it literally.
 fn verbatim(line: &str) -> String {
     let line = line.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq");
     format!("\\&{line}\n")
@@ -128,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn command_line_is_consistent() {
         ClientOnly::command().debug_assert();
         let folder = tempfile::tempdir().unwrap();
         let options = ManOptions { folder: Some(folder.path().to_path_buf()) };
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_examples_are_no_orders_to_troff() {
+    fn example_lines_are_escaped_for_troff() {
         assert_eq!(verbatim(".a -b 'c\\d'"), "\\&.a \\-b \\(aqc\\ed\\(aq\n");
     }
 }

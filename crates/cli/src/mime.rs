@@ -1,6 +1,6 @@
-//! The media type of a file by its extension: the few dozen that matter to browsers and tools.
+//! The media type of a file by its extension: the ones that browsers and tools need.
 
-/// Extensions in lower case and what they mean.
+/// Extensions in lower case with their media types.
 const TYPES: [(&str, &str); 44] = [
     ("avif", "image/avif"),
     ("avro", "application/avro"),
@@ -48,7 +48,7 @@ const TYPES: [(&str, &str); 44] = [
     ("zst", "application/zstd"),
 ];
 
-/// The media type for a file name; `None` if the extension says nothing.
+/// The media type for a file name; `None` if the extension is unknown.
 pub fn of_name(name: &str) -> Option<&'static str> {
     let extension = name.rsplit('/').next()?.rsplit_once('.')?.1.to_ascii_lowercase();
     let at = TYPES.binary_search_by(|(e, _)| e.cmp(&extension.as_str())).ok()?;

@@ -1,8 +1,7 @@
-//! `ashlar mirror`: makes one tree like another and copies only what differs.
+//! `ashlar mirror`: synchronizes a tree and copies only what differs.
 //!
-//! Invariants: nothing of the source is changed; what the target has beyond the source is removed
-//! only if asked for, and not at all if the source could not be read completely; run again, it
-//! goes on where it stopped.
+//! Invariants: the source is not changed; files that only the target has are removed only if requested, and
+//! never if the source could not be read completely; a repeated run continues an interrupted one.
 
 use std::{fs, path::Path, sync::Mutex};
 
@@ -16,40 +15,40 @@ use super::{
     context::Context,
     cp::{Job, TransferOptions, conclude, copy_all, job_below},
     failure::{Failure, Kind, Outcome},
-    place::Place,
+    location::Location,
     plan::{Action, merge},
     progress::Progress,
     rm,
     tree::{self, Item, Items},
 };
 
-/// What to make like what.
+/// The trees to synchronize.
 #[derive(Args, Debug)]
 pub struct Options {
     /// A local folder or ALIAS/BUCKET[/FOLDER]
     source: String,
     /// A local folder or ALIAS/BUCKET[/FOLDER]
     target: String,
-    /// Replace what differs; without it such files are reported as failed
+    /// Replace files that differ; without it they are reported as failed
     #[arg(long)]
     overwrite: bool,
-    /// Remove what the source does not have
+    /// Remove files that the source does not have
     #[arg(long)]
     remove: bool,
     /// Show what would be done
     #[arg(long)]
     dry_run: bool,
-    /// Leave out paths that match; `*` stands for anything
+    /// Skip paths that match; `*` matches any text
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
     #[command(flatten)]
     transfer: TransferOptions,
 }
 
-/// What is found out while the trees are compared.
+/// Findings of the comparison.
 #[derive(Default)]
 struct Found {
-    /// Paths only the target has.
+    /// Paths that only the target has.
     extra: Vec<String>,
     same: u64,
     differing: u64,
@@ -57,20 +56,20 @@ struct Found {
     incomplete: bool,
 }
 
-/// Mirrors.
+/// Runs the command.
 pub async fn run(options: &Options, context: &Context) -> Outcome {
-    let source = Place::parse(&options.source, &context.aliases)?;
-    let target = Place::parse(&options.target, &context.aliases)?;
-    for (place, text) in [(&source, &options.source), (&target, &options.target)] {
-        match place {
-            Place::Remote(remote) => remote.need_bucket()?,
-            Place::Local(path) if path.is_file() => {
+    let source = Location::parse(&options.source, &context.aliases)?;
+    let target = Location::parse(&options.target, &context.aliases)?;
+    for (location, text) in [(&source, &options.source), (&target, &options.target)] {
+        match location {
+            Location::Remote(remote) => remote.need_bucket()?,
+            Location::Local(path) if path.is_file() => {
                 return Err(Failure::usage(format!("`{text}` is a file: use cp")));
             }
-            Place::Local(_) => {}
+            Location::Local(_) => {}
         }
     }
-    if let Place::Local(path) = &source
+    if let Location::Local(path) = &source
         && !path.is_dir()
     {
         let cause = format!("`{}` is neither an alias nor a folder", path.display());
@@ -100,21 +99,21 @@ pub async fn run(options: &Options, context: &Context) -> Outcome {
     conclude(&context.output, &progress, &tally, begin)
 }
 
-fn filtered(place: &Place, exclude: &[String]) -> Items {
+fn filtered(location: &Location, exclude: &[String]) -> Items {
     let exclude = exclude.to_vec();
     let keep = move |item: &Outcome<Item>| match item {
         Ok(item) => !exclude.iter().any(|pattern| tree::matches(pattern, &item.path)),
         Err(_) => true,
     };
-    tree::items(place).filter(move |item| std::future::ready(keep(item))).boxed()
+    tree::items(location).filter(move |item| std::future::ready(keep(item))).boxed()
 }
 
-/// The job that an action means, if it means one.
+/// The job for an action, if the action needs one.
 fn decide(
     options: &Options,
     context: &Context,
-    source: &Place,
-    target: &Place,
+    source: &Location,
+    target: &Location,
     action: Outcome<Action>,
     found: &Mutex<Found>,
 ) -> Outcome<Option<Job>> {
@@ -129,7 +128,7 @@ fn decide(
             return Ok(None);
         }
         Ok(Action::Extra(item)) => {
-            // Held until the end, so that nothing is removed if something fails. Paths only.
+            // Removed at the end, and only if nothing failed. Only paths are kept in memory.
             if options.remove {
                 found.extra.push(item.path);
             }
@@ -142,30 +141,30 @@ fn decide(
         }
         Ok(Action::Add(item) | Action::Replace(item)) => item,
     };
-    if item.is_folder_marker() && matches!(target, Place::Local(_)) {
+    if item.is_folder_marker() && matches!(target, Location::Local(_)) {
         return Ok(None);
     }
     let job = job_below(source, target, "", item)?;
     if options.dry_run {
         context.output.result(
-            || json!({ "source": job.source.place.to_string(), "target": job.target.to_string(), "size": job.source.item.size, "dryRun": true }),
-            || format!("Would copy `{}` -> `{}`", job.source.place, job.target),
+            || json!({ "source": job.source.location.to_string(), "target": job.target.to_string(), "size": job.source.item.size, "dryRun": true }),
+            || format!("Would copy `{}` -> `{}`", job.source.location, job.target),
         );
         return Ok(None);
     }
     Ok(Some(job))
 }
 
-async fn remove(options: &Options, context: &Context, target: &Place, extra: Vec<String>) -> Outcome {
+async fn remove(options: &Options, context: &Context, target: &Location, extra: Vec<String>) -> Outcome {
     match target {
-        Place::Remote(remote) => {
+        Location::Remote(remote) => {
             let folder = remote.folder();
             let all = extra
                 .into_iter()
                 .map(|path| Ok(Identifier { key: format!("{folder}{path}"), version_id: None }));
             rm::remove_all(options.dry_run, context, remote, stream::iter(all)).await.map(drop)
         }
-        Place::Local(folder) => {
+        Location::Local(folder) => {
             for path in extra {
                 let file = folder.join(&path);
                 if !options.dry_run {
@@ -183,7 +182,7 @@ async fn remove(options: &Options, context: &Context, target: &Place, extra: Vec
     }
 }
 
-/// Removes the folders that a removed file leaves empty, but not the root of the tree.
+/// Removes folders that are empty after the removal of a file, except the root of the tree.
 fn remove_empty_folders(root: &Path, file: &Path) {
     let mut folder = file.parent();
     while let Some(empty) = folder.filter(|f| *f != root && f.starts_with(root)) {

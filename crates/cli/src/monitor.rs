@@ -1,6 +1,6 @@
-//! `ashlar admin trace`, `logs`, `top`: what a server does right now.
+//! `ashlar admin trace`, `logs`, `top`: live monitoring of a server.
 //!
-//! Invariant: with `--json` the server's own lines are printed, so that no field gets lost.
+//! Invariant: with `--json` the server's own lines are printed, so that no field is lost.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use super::{
     output::{Tone, empty_table, size_text, span_text, time_text},
 };
 
-/// How long a stream may be silent: an empty line comes more often.
-const SILENCE: Duration = Duration::from_secs(60);
-/// How often `top --watch` looks again.
-const AGAIN: Duration = Duration::from_secs(2);
+/// Time limit for silence of a stream: the server sends empty lines more often.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time between updates of `top --watch`.
+const UPDATE_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Which requests to show.
 #[derive(Args, Debug)]
@@ -34,7 +34,7 @@ pub struct TraceOptions {
     /// Only this operation, such as GetObject
     #[arg(long, value_name = "OPERATION")]
     call: Option<String>,
-    /// Stop after this many
+    /// Stop after this many requests
     #[arg(long, short = 'n', value_name = "N")]
     count: Option<u64>,
 }
@@ -44,10 +44,10 @@ pub struct TraceOptions {
 pub struct LogsOptions {
     /// The server's alias
     alias: String,
-    /// How many of the last lines
+    /// Number of last lines
     #[arg(long, default_value_t = 100)]
     last: u64,
-    /// Go on with the lines to come
+    /// Continue with new lines
     #[arg(long, short)]
     follow: bool,
     /// Only lines of this level and above: error, warn or info
@@ -55,17 +55,17 @@ pub struct LogsOptions {
     level: String,
 }
 
-/// What to show of the load.
+/// What `top` shows.
 #[derive(Args, Debug)]
 pub struct TopOptions {
     /// The server's alias
     alias: String,
-    /// Again and again, with what happened in between
+    /// Update repeatedly, with the changes in between
     #[arg(long)]
     watch: bool,
 }
 
-/// Prints the JSON lines of a stream until it ends, or `most` were printed.
+/// Prints the JSON lines of a stream until it ends, or until `most` have been printed.
 async fn stream(
     context: &Context,
     alias: &str,
@@ -80,7 +80,7 @@ async fn stream(
     for (name, value) in query {
         call = call.query(name, value.as_str());
     }
-    call.patience = Some(SILENCE);
+    call.patience = Some(IDLE_TIMEOUT);
     let told = |error| {
         let mut failure = Failure::from(error);
         failure.what = format!("`{alias}`");
@@ -117,7 +117,7 @@ fn at(value: &Value) -> String {
     time_text(time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000).ok())
 }
 
-/// Microseconds for people.
+/// Microseconds as text.
 fn micros(n: u64) -> String {
     match n {
         0..1000 => format!("{n} \u{b5}s"),
@@ -183,7 +183,7 @@ pub async fn logs(options: &LogsOptions, context: &Context) -> Outcome {
     .await
 }
 
-/// Shows what each operation has done, and what runs.
+/// Shows totals of each operation, and the requests in progress.
 pub async fn top(options: &TopOptions, context: &Context) -> Outcome {
     let mut before = Value::Null;
     loop {
@@ -194,7 +194,7 @@ pub async fn top(options: &TopOptions, context: &Context) -> Outcome {
             return Ok(());
         }
         before = now;
-        ashlar_environment::time::sleep(AGAIN).await;
+        ashlar_environment::time::sleep(UPDATE_INTERVAL).await;
     }
 }
 

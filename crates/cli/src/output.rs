@@ -1,8 +1,8 @@
-//! Everything that commands print: one line of text or one JSON object per result.
+//! Output of all commands: one line of text or one JSON object per result.
 //!
-//! Invariants: results go to the standard output, everything else to the standard error; with
-//! `--json` the standard output holds nothing but JSON, an object per line; a reader that went
-//! away ends the program quietly.
+//! Invariants: results go to the standard output, everything else to the standard error; with `--json` the
+//! standard output contains only JSON, one object per line; if the reader closes the pipe, the program ends
+//! without a message.
 
 use std::{
     io::{self, BufWriter, IsTerminal, Write},
@@ -20,25 +20,25 @@ use super::{
     globals::Globals,
 };
 
-/// A table as all commands show them: lines between columns, cells wrapped to the width of the terminal.
+/// A table in the common style: lines between columns, cells wrapped to the width of the terminal.
 pub fn empty_table() -> Table {
     let mut table = Table::new();
     table.load_preset(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
     table
 }
 
-/// Where a command prints.
+/// The output of a command.
 pub struct Output {
-    /// JSON instead of text.
+    /// Print JSON instead of text.
     pub json: bool,
-    /// No progress, no notes.
+    /// Print no progress and no notes.
     pub quiet: bool,
     color: bool,
     terminal: bool,
     out: Mutex<BufWriter<io::Stdout>>,
 }
 
-/// What a piece of text is, which decides its colour.
+/// The role of a piece of text, which defines its colour.
 #[derive(Clone, Copy)]
 pub enum Tone {
     /// A folder, a bucket, a heading.
@@ -54,7 +54,7 @@ pub enum Tone {
 }
 
 impl Output {
-    /// As the flags, the environment and the terminal want it.
+    /// The output that flags, environment and terminal require.
     pub fn new(globals: &Globals) -> Output {
         let terminal = io::stdout().is_terminal();
         let no_color = globals.no_color
@@ -68,7 +68,7 @@ impl Output {
         }
     }
 
-    /// Whether progress bars make sense.
+    /// Whether progress bars are shown.
     pub fn wants_progress(&self) -> bool {
         !self.json && !self.quiet && io::stderr().is_terminal()
     }
@@ -88,7 +88,7 @@ impl Output {
         }
     }
 
-    /// Prints a result that is worth a line only if nothing else is shown: not with `--quiet`.
+    /// Prints a result that `--quiet` hides.
     pub fn done(&self, object: impl FnOnce() -> Value, text: impl FnOnce() -> String) {
         if self.json || !self.quiet {
             self.result(object, text);
@@ -98,22 +98,22 @@ impl Output {
     fn line(&self, text: &str) {
         let mut out = self.out.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let written = writeln!(out, "{text}").and_then(|()| if self.terminal { out.flush() } else { Ok(()) });
-        written.unwrap_or_else(|e| reader_gone(&e));
+        written.unwrap_or_else(|e| check_reader(&e));
     }
 
-    /// Writes bytes as they are (`cat`).
+    /// Writes bytes unchanged (`cat`).
     pub fn bytes(&self, bytes: &[u8]) {
         let mut out = self.out.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        out.write_all(bytes).unwrap_or_else(|e| reader_gone(&e));
+        out.write_all(bytes).unwrap_or_else(|e| check_reader(&e));
     }
 
-    /// Hands everything printed so far to the reader.
+    /// Flushes the output.
     pub fn flush(&self) {
         let mut out = self.out.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        out.flush().unwrap_or_else(|e| reader_gone(&e));
+        out.flush().unwrap_or_else(|e| check_reader(&e));
     }
 
-    /// Prints something that is neither result nor error.
+    /// Prints a note: neither result nor error.
     pub fn note(&self, text: &str) {
         if !self.json && !self.quiet {
             eprintln!("{text}");
@@ -148,8 +148,8 @@ impl Output {
         );
     }
 
-    /// A name from a server as it is safe to print: on a terminal, control characters would move the cursor or
-    /// change what is shown, so they are escaped there (`\u{1b}`).
+    /// Escapes control characters of a name from a server on a terminal, where they could move the cursor or
+    /// change what is shown (`\u{1b}`).
     pub fn printable(&self, name: &str) -> String {
         if self.terminal && name.chars().any(char::is_control) {
             name.chars()
@@ -160,7 +160,7 @@ impl Output {
         }
     }
 
-    /// Text in its colour, or as it is.
+    /// Text with the colour of its role, if colours are on.
     pub fn paint(&self, tone: Tone, text: impl std::fmt::Display) -> String {
         if !self.color {
             return text.to_string();
@@ -176,8 +176,8 @@ impl Output {
     }
 }
 
-/// Text as it is safe to print on a terminal, whatever names of others are in it: control characters but line
-/// ends, tabs and colours are escaped. Names themselves go through [`Output::printable`], colours too.
+/// Escapes control characters except line ends, tabs and colours, so that names in the text cannot control
+/// the terminal. Names themselves go through [`Output::printable`], which also escapes colours.
 fn for_terminal(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -205,8 +205,9 @@ fn for_terminal(text: &str) -> String {
     out
 }
 
-/// Nobody reads any more (`| head`): what a shell expects is silence. Other errors are told.
-fn reader_gone(error: &io::Error) {
+/// Exits without a message if the reader closed the pipe (`| head`), as shells expect. Other errors are
+/// printed.
+fn check_reader(error: &io::Error) {
     if error.kind() != io::ErrorKind::BrokenPipe {
         eprintln!("ashlar: standard output: {error}");
         std::process::exit(1);
@@ -214,7 +215,7 @@ fn reader_gone(error: &io::Error) {
     std::process::exit(0);
 }
 
-/// A size as people read it: `5.0 MiB`.
+/// A size as text: `5.0 MiB`.
 pub fn size_text(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
@@ -222,7 +223,7 @@ pub fn size_text(bytes: u64) -> String {
     }
     let mut value = bytes as f64 / 1024.0;
     let mut unit = 0;
-    // 1023.95 would be shown as 1024.0 of the smaller unit.
+    // 1023.95 would be printed as 1024.0 of the smaller unit.
     while value >= 1023.95 && unit + 1 < UNITS.len() {
         value /= 1024.0;
         unit += 1;
@@ -230,7 +231,7 @@ pub fn size_text(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A span of seconds as people read it: `2d 4h`, `3m 20s`.
+/// A duration in seconds as text: `2d 4h`, `3m 20s`.
 pub fn span_text(seconds: u64) -> String {
     let (days, hours, minutes) = (seconds / 86400, seconds / 3600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
@@ -241,18 +242,18 @@ pub fn span_text(seconds: u64) -> String {
     }
 }
 
-/// A time as listings show it.
+/// A time in the format of listings.
 pub fn time_text(at: Option<OffsetDateTime>) -> String {
     let format = format_description!("[year]-[month]-[day] [hour]:[minute]:[second] UTC");
     at.and_then(|t| t.to_offset(time::UtcOffset::UTC).format(&format).ok()).unwrap_or_else(|| " ".repeat(23))
 }
 
-/// A time as JSON carries it; null if unknown.
+/// A time in the format of JSON output; null if unknown.
 pub fn time_json(at: Option<OffsetDateTime>) -> Value {
     at.and_then(|t| t.format(&Rfc3339).ok()).map_or(Value::Null, Value::String)
 }
 
-/// Says what went wrong; the exit code.
+/// Prints the failure, if any; returns the exit code.
 pub fn finish(output: &Output, outcome: Outcome) -> ExitCode {
     let code = match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -269,9 +270,9 @@ pub fn finish(output: &Output, outcome: Outcome) -> ExitCode {
 mod tests {
     use super::*;
 
-    /// A key can hold what moves the cursor, sets the title or fills the clipboard.
+    /// Keys can contain sequences that move the cursor, set the title or write the clipboard.
     #[test]
-    fn a_terminal_is_told_nothing_by_names() {
+    fn control_characters_of_names_are_escaped_on_terminals() {
         let shown = for_terminal("a\x1b]0;title\x07\x1b[2J\x1b[1A\u{9b}31m\rb\n\tc\x7f");
         assert_eq!(shown, "a\\u{1b}]0;title\\u{7}\\u{1b}[2J\\u{1b}[1A\\u{9b}31m\\rb\n\tc\\u{7f}");
         let painted = "\x1b[36;1mfolder/\x1b[0m \u{fc}";

@@ -1,7 +1,7 @@
-//! What a mirror has to do: two ordered trees are merged into actions.
+//! The plan of a mirror: two ordered trees are merged into actions.
 //!
-//! Invariants: every path of either tree gives exactly one action, in order; nothing is decided by
-//! anything but the two items.
+//! Invariants: every path of either tree yields exactly one action, in order; the action depends only on the
+//! two items.
 
 use futures::{Stream, StreamExt, stream, stream::Peekable};
 
@@ -10,21 +10,21 @@ use super::{
     tree::{Item, Items},
 };
 
-/// What to do about one path.
+/// The action for one path.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It is missing in the target.
+    /// The target does not have it.
     Add(Item),
-    /// The target has something else there.
+    /// The target has different content.
     Replace(Item),
-    /// The target has the same.
+    /// The target has the same content.
     Same(Item),
     /// Only the target has it.
     Extra(Item),
 }
 
-/// Whether the target's item is as good as the source's: the same size and either the same ETag or
-/// not older. (A download takes over the time of its object, so that it is equal afterwards.)
+/// Whether the target's item is up to date: the same size, and the same ETag or not older. (A download sets
+/// the time of the file to that of the object, so that both are equal afterwards.)
 pub fn same(source: &Item, target: &Item) -> bool {
     if source.size != target.size {
         return false;
@@ -33,19 +33,20 @@ pub fn same(source: &Item, target: &Item) -> bool {
         if a == b {
             return true;
         }
-        // Two plain MD5s that differ mean different bytes. ETags of parts depend on the part size.
+        // Two plain MD5s that differ mean different content. ETags of multipart objects depend on the part
+        // size.
         if !a.contains('-') && !b.contains('-') {
             return false;
         }
     }
     match (source.modified, target.modified) {
-        // Whole seconds, since some servers and file systems keep no more.
+        // Whole seconds: some servers and file systems store no more.
         (Some(source), Some(target)) => target.unix_timestamp() >= source.unix_timestamp(),
         _ => false,
     }
 }
 
-/// Compares two trees while they are read. An error about one path is passed on in its place.
+/// Merges two trees while they are read. An error about one path takes the position of the path.
 pub fn merge(source: Items, target: Items) -> impl Stream<Item = Outcome<Action>> + Send {
     let state = (source.peekable(), target.peekable());
     stream::unfold(state, |(mut source, mut target)| async move {
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_keep_their_place() {
+    fn errors_keep_their_position() {
         let broken = || Err(Failure::new(Kind::Failed, "unreadable"));
         let actions = run(
             vec![Ok(item("a", 1, 1, None)), broken(), Ok(item("c", 1, 1, None))],
@@ -123,9 +124,9 @@ mod tests {
         assert!(matches!(&actions[..], [Ok(Action::Add(_)), Err(_), Ok(Action::Same(_))]));
     }
 
-    /// Against the definition on maps, over random small trees.
+    /// Compares with the definition on maps, over random small trees.
     #[test]
-    fn every_path_once_and_in_order() {
+    fn merge_yields_every_path_once_in_order() {
         let mut state = 0x5eed_u64;
         let mut random = move |below: u64| {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

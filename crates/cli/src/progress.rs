@@ -1,6 +1,6 @@
-//! Progress of long work: bytes, rate and time left, on the standard error of a terminal.
+//! Progress bars of long work: bytes, rate and remaining time, on the standard error of a terminal.
 //!
-//! Invariant: where it is off it costs nothing and prints nothing.
+//! Invariant: a disabled bar has no cost and prints nothing.
 
 use std::{
     sync::{
@@ -14,28 +14,28 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::output::Output;
 
-/// A bar over bytes whose total grows while the work is being found.
+/// A bar over bytes; the total grows while work is found.
 #[derive(Clone)]
 pub struct Progress {
     bar: ProgressBar,
     total: Arc<AtomicU64>,
-    /// Files found and files done.
+    /// Number of files found, and of files done.
     files: Arc<(AtomicU64, AtomicU64)>,
 }
 
 impl Progress {
-    /// A bar over bytes, or nothing if the output wants none.
+    /// A bar over bytes; disabled if the output shows no progress.
     pub fn bytes(output: &Output) -> Progress {
         let template = "{bar:24.cyan/blue} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  ETA {eta}{prefix}  {wide_msg}";
         Progress::new(output, template)
     }
 
-    /// A bar over things that are counted.
+    /// A bar over items.
     pub fn items(output: &Output) -> Progress {
         Progress::new(output, "{bar:30.cyan/blue} {pos}/{len}  {per_sec}  ETA {eta}  {wide_msg}")
     }
 
-    /// A bar whose rate and time left somebody else knows: they are in the message.
+    /// A bar whose message contains rate and remaining time, which the caller computes.
     pub fn part(output: &Output) -> Progress {
         Progress::new(output, "{bar:24.cyan/blue} {percent:>3} %  {wide_msg}")
     }
@@ -56,20 +56,20 @@ impl Progress {
         Progress { bar, total: Arc::default(), files: Arc::default() }
     }
 
-    /// More work was found.
+    /// Adds work to the total.
     pub fn found(&self, amount: u64) {
         let total = self.total.fetch_add(amount, Ordering::Relaxed) + amount;
         self.bar.set_length(total);
     }
 
-    /// A file of so many bytes was found.
+    /// Adds a file of this size to the total.
     pub fn found_file(&self, bytes: u64) {
         self.files.0.fetch_add(1, Ordering::Relaxed);
         self.found(bytes);
         self.show_files();
     }
 
-    /// A file is done.
+    /// Counts a completed file.
     pub fn file_done(&self) {
         self.files.1.fetch_add(1, Ordering::Relaxed);
         self.show_files();
@@ -83,30 +83,30 @@ impl Progress {
         }
     }
 
-    /// The whole amount of work is known.
+    /// Sets the completed and the total amount of work.
     pub fn set(&self, done: u64, total: u64) {
         self.bar.set_length(total);
         self.bar.set_position(done);
     }
 
-    /// Work was done.
+    /// Adds completed work.
     pub fn done(&self, amount: u64) {
         self.bar.inc(amount);
     }
 
-    /// What is being done.
+    /// Sets the message.
     pub fn message(&self, text: &str) {
         if !self.bar.is_hidden() {
             self.bar.set_message(text.to_owned());
         }
     }
 
-    /// Calls `print` so that it does not collide with the bar.
+    /// Calls `print` while the bar is hidden.
     pub fn print<T>(&self, print: impl FnOnce() -> T) -> T {
         self.bar.suspend(print)
     }
 
-    /// Reports to this bar, for sources that read in the background.
+    /// A function that adds completed work, for sources that read in the background.
     pub fn reporter(&self) -> Arc<dyn Fn(u64) + Send + Sync> {
         let bar = self.bar.clone();
         Arc::new(move |n| bar.inc(n))

@@ -1,4 +1,4 @@
-//! `ashlar quota`: how much a bucket may hold, in mc's verbs.
+//! `ashlar quota`: quotas of buckets, with mc's commands.
 
 use ashlar_client::Method;
 use clap::Subcommand;
@@ -8,23 +8,23 @@ use super::{
     admin_request::ask_with,
     context::Context,
     failure::{Failure, Outcome},
+    location::Location,
     output::size_text,
-    place::Place,
 };
 use ashlar_arguments::size;
 
-/// What to do about the limit of a bucket.
+/// Actions on the quota of a bucket.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Limit what a bucket may hold, all versions together
+    /// Limit the total size of all versions in a bucket
     Set {
         /// ALIAS/BUCKET
         target: String,
-        /// How much, such as 500GB or 2TiB
+        /// The limit, such as 500GB or 2TiB
         #[arg(long, value_name = "SIZE")]
         size: String,
     },
-    /// Show the limit of a bucket and what it holds
+    /// Show the limit of a bucket and its size
     Info {
         /// ALIAS/BUCKET
         target: String,
@@ -36,7 +36,7 @@ pub enum Command {
     },
 }
 
-/// Shows or changes a limit.
+/// Shows or changes a quota.
 pub async fn run(command: Command, context: &Context) -> Outcome {
     let (target, method, body) = match &command {
         Command::Set { target, size } => {
@@ -46,7 +46,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Info { target } => (target, Method::GET, None),
         Command::Clear { target } => (target, Method::DELETE, None),
     };
-    let remote = Place::remote(target, &context.aliases)?;
+    let remote = Location::remote(target, &context.aliases)?;
     remote.only_bucket()?;
     let alias = target.split('/').next().unwrap_or_default();
     let path = format!("quotas/{}", remote.bucket);

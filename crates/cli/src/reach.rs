@@ -1,4 +1,5 @@
-//! `ashlar ping`, `ashlar ready`, `ashlar share`: whether a server answers, and links that work without credentials.
+//! `ashlar ping`, `ashlar ready`, `ashlar share`: health of a server, and links that work without
+//! credentials.
 
 use ashlar_environment::time::Instant;
 use std::time::Duration;
@@ -10,15 +11,15 @@ use serde_json::json;
 use super::{
     context::Context,
     failure::{Failure, Kind, Outcome, While},
-    place::Place,
+    location::Location,
 };
 
-/// Whom to ask, how often.
+/// Which server to ping, and how often.
 #[derive(Args, Debug)]
 pub struct PingOptions {
     /// The server's alias
     alias: String,
-    /// So many times; without it until interrupted
+    /// Number of requests; without it until interrupted
     #[arg(long, short, value_name = "N")]
     count: Option<u64>,
     /// Pause between requests, in seconds
@@ -26,20 +27,20 @@ pub struct PingOptions {
     interval: f64,
 }
 
-/// Whom to ask.
+/// Which server to check.
 #[derive(Args, Debug)]
 pub struct ReadyOptions {
     /// The server's alias
     alias: String,
-    /// Wait until it is ready, at most so many seconds
+    /// Wait until it is ready, at most this many seconds
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u64>,
-    /// Ready means that every placement group takes writes
+    /// Ready means that every placement group can serve writes
     #[arg(long)]
     cluster_write: bool,
 }
 
-/// Links that work without credentials for some time.
+/// Links that work without credentials for a limited time.
 #[derive(Subcommand, Debug)]
 pub enum ShareCommand {
     /// A link to read an object
@@ -48,7 +49,7 @@ pub enum ShareCommand {
     Upload(ShareOptions),
 }
 
-/// What to share, for how long.
+/// What to share.
 #[derive(Args, Debug)]
 pub struct ShareOptions {
     /// ALIAS/BUCKET/KEY
@@ -61,9 +62,9 @@ pub struct ShareOptions {
     version_id: Option<String>,
 }
 
-/// Asks for signs of life and prints how long answers take.
+/// Sends requests and prints the response times.
 pub async fn ping(options: &PingOptions, context: &Context) -> Outcome {
-    let client = Place::remote(options.alias.trim_end_matches('/'), &context.aliases)?.client;
+    let client = Location::remote(options.alias.trim_end_matches('/'), &context.aliases)?.client;
     if !(0.0..=3600.0).contains(&options.interval) {
         return Err(Failure::usage("--interval: between 0 and 3600 seconds"));
     }
@@ -95,9 +96,9 @@ pub async fn ping(options: &PingOptions, context: &Context) -> Outcome {
     }
 }
 
-/// Says whether a server takes requests.
+/// Reports whether a server is ready.
 pub async fn ready(options: &ReadyOptions, context: &Context) -> Outcome {
-    let client = Place::remote(options.alias.trim_end_matches('/'), &context.aliases)?.client;
+    let client = Location::remote(options.alias.trim_end_matches('/'), &context.aliases)?.client;
     let path = if options.cluster_write { "/minio/health/cluster" } else { "/minio/health/ready" };
     let end = Instant::now() + Duration::from_secs(options.wait.unwrap_or(0));
     loop {
@@ -124,13 +125,13 @@ pub async fn share(command: ShareCommand, context: &Context) -> Outcome {
         ShareCommand::Download(options) => (options, Method::GET),
         ShareCommand::Upload(options) => (options, Method::PUT),
     };
-    let remote = Place::remote(&options.target, &context.aliases)?;
+    let remote = Location::remote(&options.target, &context.aliases)?;
     remote.need_key()?;
     let seconds = super::find::age(&options.expire)?.whole_seconds();
     let seconds = u32::try_from(seconds).ok().filter(|s| (1..=604_800).contains(s));
     let seconds = seconds.ok_or_else(|| Failure::usage("--expire: between 1s and 7d"))?;
     if method == Method::GET {
-        // A link to nothing would be found out by whoever gets it.
+        // Otherwise only the receiver would notice that the object does not exist.
         let get = GetOptions { version_id: options.version_id.clone(), ..GetOptions::default() };
         let head = remote.client.head_object(&remote.bucket, &remote.key, &get).await;
         head.when(|| format!("cannot share `{remote}`"))?;

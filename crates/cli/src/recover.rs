@@ -1,4 +1,5 @@
-//! `ashlar drive recover`: brings a store back whose drives are distrusted in numbers, and says what is uncertain.
+//! `ashlar drive recover`: recovers a deployment in which too many drives are distrusted, and reports
+//! uncertain keys.
 
 use std::time::Duration;
 
@@ -11,12 +12,12 @@ use super::admin_request::{ask, understand};
 use super::context::Context;
 use super::failure::{Failure, Kind, Outcome};
 
-/// How a recovery is run.
+/// Options of a recovery.
 #[derive(Args, Debug)]
 pub struct RecoverOptions {
     /// The server's alias
     alias: String,
-    /// Change nothing; only show what would be uncertain
+    /// Change nothing; only show which keys would be uncertain
     #[arg(long)]
     dry_run: bool,
 }
@@ -61,7 +62,9 @@ pub async fn recover(options: RecoverOptions, context: &Context) -> Outcome {
     }
     let report: Recovery = understand(&answer)?;
     if report.state != "done" {
-        let why = report.why.unwrap_or_else(|| "the server forgot about it; was it restarted?".to_owned());
+        let why = report
+            .why
+            .unwrap_or_else(|| "the server has no record of it; it may have been restarted".to_owned());
         return Err(Failure::new(Kind::Failed, format!("the recovery ended early: {why}")));
     }
     context.output.result(|| answer, || text(&report));
@@ -71,7 +74,7 @@ pub async fn recover(options: RecoverOptions, context: &Context) -> Outcome {
 fn text(report: &Recovery) -> String {
     let (votes, copies) = if report.dry_run { ("would vote", "would be") } else { ("vote", "were") };
     let mut lines = vec![format!(
-        "{} drives {votes} again; {} records looked at, {} copies {copies} made",
+        "{} drives {votes} again; {} records examined, {} copies {copies} made",
         report.drives.len(),
         report.registers,
         report.copied
@@ -97,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_uncertain_is_named() {
+    fn report_lists_uncertain_keys() {
         let shown = |path: &str, shows: &str| Shown { path: path.into(), shows: shows.into() };
         let key = Key {
             bucket: "photos".into(),
@@ -117,7 +120,7 @@ mod tests {
         };
         let text = text(&report);
         assert!(
-            text.starts_with("3 drives vote again; 7 records looked at, 2 copies were made\n3 are uncertain")
+            text.starts_with("3 drives vote again; 7 records examined, 2 copies were made\n3 are uncertain")
         );
         assert!(
             text.contains(r#"object "a\u{1b}b" in photos: kept (/d1: what is kept, /d2: damage)"#),

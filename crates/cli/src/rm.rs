@@ -1,6 +1,6 @@
-//! `ashlar rm`: objects, folders, versions.
+//! `ashlar rm`: removes objects, folders, versions.
 //!
-//! Invariants: a folder goes only with `--recursive --force`; `a/b` never takes `a/bc` with it;
+//! Invariants: a folder is removed only with `--recursive --force`; removing `a/b` never removes `a/bc`;
 //! requests of a thousand keys each, four at a time.
 
 use ashlar_client::{Deleted, Identifier, limits};
@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{
     context::{Context, each},
     failure::{Failure, Kind, Outcome, While},
-    place::{Place, Remote},
+    location::{Location, Remote},
     progress::Progress,
     tree,
 };
@@ -25,13 +25,13 @@ pub struct Options {
     /// Everything below (needs --force)
     #[arg(long, short)]
     recursive: bool,
-    /// All versions and delete markers, for good
+    /// All versions and delete markers; this cannot be undone
     #[arg(long, conflicts_with = "version_id")]
     versions: bool,
-    /// Yes, really; also: what is missing is no failure
+    /// Confirm; a missing object is not an error
     #[arg(long)]
     force: bool,
-    /// This version, for good
+    /// Only this version; this cannot be undone
     #[arg(long, visible_alias = "vid", conflicts_with = "recursive")]
     version_id: Option<String>,
     /// Show what would be removed
@@ -42,7 +42,7 @@ pub struct Options {
 /// Deletes in flight.
 const IN_FLIGHT: usize = 4;
 
-/// Removes.
+/// Runs the command.
 pub async fn run(options: &Options, context: &Context) -> Outcome {
     if options.recursive && !options.force && !options.dry_run {
         return Err(Failure::usage(
@@ -50,7 +50,7 @@ pub async fn run(options: &Options, context: &Context) -> Outcome {
         ));
     }
     each(context, &options.targets, |target| async move {
-        let remote = Place::remote(target, &context.aliases)?;
+        let remote = Location::remote(target, &context.aliases)?;
         remote.need_bucket()?;
         let removed = async {
             if options.recursive {
@@ -69,7 +69,7 @@ async fn single(options: &Options, context: &Context, remote: &Remote) -> Outcom
     if options.versions {
         let all = tree::versions(remote, remote.key.clone());
         let key = remote.key.clone();
-        // The key's own versions come first; longer keys with the same beginning follow.
+        // The versions of the key come first; longer keys with the same prefix follow.
         let own = all.take_while(move |e| std::future::ready(e.as_ref().map_or(true, |e| e.key == key)));
         let own = own.map(|e| e.map(|e| Identifier { key: e.key, version_id: e.version_id }));
         let removed = remove_all(options.dry_run, context, remote, own).await?;
@@ -80,7 +80,7 @@ async fn single(options: &Options, context: &Context, remote: &Remote) -> Outcom
         };
     }
     let get = ashlar_client::GetOptions { version_id: options.version_id.clone(), ..Default::default() };
-    // S3 says nothing when a key is missing; people want to know that they mistyped it.
+    // S3 does not report a missing key; people want to see that they mistyped it.
     if !options.force && options.version_id.is_none() {
         remote.client.head_object(&remote.bucket, &remote.key, &get).await?;
     }
@@ -117,7 +117,7 @@ async fn recursive(options: &Options, context: &Context, remote: &Remote) -> Out
     };
     let mut removed = remove_all(options.dry_run, context, remote, below).await?;
     if folder != remote.key {
-        // `a/b` may be a key beside the folder `a/b/`.
+        // The key `a/b` may exist beside the folder `a/b/`.
         let own =
             Options { recursive: false, force: false, targets: Vec::new(), version_id: None, ..*options };
         match single(&own, context, remote).await {
@@ -132,7 +132,7 @@ async fn recursive(options: &Options, context: &Context, remote: &Remote) -> Out
     Ok(())
 }
 
-/// Removes all that the stream names; returns how many were removed.
+/// Removes everything in the stream; returns the number of removed items.
 pub async fn remove_all(
     dry_run: bool,
     context: &Context,

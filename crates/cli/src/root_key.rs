@@ -1,6 +1,6 @@
-//! `ashlar root-key`: makes the file that `--kms-root-key-file` names.
+//! `ashlar root-key`: generates the file for `--kms-root-key-file`.
 //!
-//! Invariants: an existing file is never written over; a key is never printed.
+//! Invariants: an existing file is never overwritten; a key is never printed.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -16,16 +16,16 @@ use crate::{
     output::{Output, finish},
 };
 
-/// What to do.
+/// Actions on root keys.
 #[derive(clap::Subcommand, Debug)]
 pub enum Command {
-    /// Make a new root key in a file that does not exist yet
+    /// Generate a root key in a new file
     New(NewOptions),
-    /// Write a root key again, sealed under a passphrase, to another file
+    /// Write a root key to another file, sealed under a passphrase
     Seal(SealOptions),
 }
 
-/// Where to.
+/// The file of a new root key.
 #[derive(clap::Args, Debug)]
 pub struct NewOptions {
     /// The file
@@ -36,12 +36,12 @@ pub struct NewOptions {
     sealed: bool,
 }
 
-/// From where to where.
+/// The files of a root key to seal.
 #[derive(clap::Args, Debug)]
 pub struct SealOptions {
-    /// The root key as it is
+    /// The file with the root key
     from: PathBuf,
-    /// The sealed file, which does not exist yet; the passphrase is in ASHLAR_KMS_ROOT_KEY_PASSPHRASE, or in
+    /// The new, sealed file; the passphrase is read from ASHLAR_KMS_ROOT_KEY_PASSPHRASE, or from
     /// the file that ASHLAR_KMS_ROOT_KEY_PASSPHRASE_FILE names
     to: PathBuf,
 }
@@ -54,7 +54,7 @@ fn usage(what: &str, why: impl ToString) -> Failure {
     Failure { kind: Kind::Usage, what: what.to_owned(), cause: why.to_string(), server: None }
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(command: &Command, globals: &Globals) -> std::process::ExitCode {
     let output = Output::new(globals);
     finish(&output, make(command, &output))
@@ -90,7 +90,7 @@ fn make(command: &Command, output: &Output) -> Outcome {
     Ok(())
 }
 
-/// A new file, its owner's alone, on the disk when this returns.
+/// Writes a new file that only its owner can read; it is durable when this returns.
 fn write(file: &Path, text: &str) -> Outcome {
     let cannot = |e: std::io::Error| Failure {
         kind: Kind::Failed,

@@ -1,6 +1,7 @@
-//! `ashlar admin service`: restart, stop and look at the server's process, in mc's verbs.
+//! `ashlar admin service`: restarts, stops and shows the server's process, with mc's commands.
 //!
-//! Invariant: "restarted" is said only when the new process has answered, "stopped" only when nobody answers.
+//! Invariant: "restarted" is printed only after the new process has answered, "stopped" only when no process
+//! answers.
 
 use ashlar_environment::time::Instant;
 use std::time::Duration;
@@ -16,10 +17,10 @@ use super::{
     output::span_text,
 };
 
-/// What to do about the server's process.
+/// Actions on the server's process.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Let requests in flight end, and start the same program again in place of the process
+    /// Complete requests in flight, and start the same program again in place of the process
     #[command(after_long_help = "\
 Drives, addresses and every option stay as they were; if the program's file was replaced, the new one starts. The \
 command waits until the new process answers.
@@ -28,7 +29,7 @@ Examples:
   ashlar admin service restart it
   ashlar admin service restart it --dry-run")]
     Restart(EndOptions),
-    /// Let requests in flight end, and stop the process
+    /// Complete requests in flight, and stop the process
     #[command(after_long_help = "\
 Under a service manager that restarts what ends (systemd: Restart=always) it comes back: stop it there.
 
@@ -36,7 +37,7 @@ Examples:
   ashlar admin service stop it
   ashlar admin service stop it --no-wait")]
     Stop(EndOptions),
-    /// Show whether the server serves, its version, and since when it runs
+    /// Show whether the server is ready, its version, and its uptime
     #[command(after_long_help = "\
 The exit code is 5 if the server does not answer, or cannot read and write all of its data now.
 
@@ -49,15 +50,15 @@ Examples:
     },
 }
 
-/// How to end it.
+/// How to end the process.
 #[derive(Args, Debug)]
 pub struct EndOptions {
     /// The server's alias
     alias: String,
-    /// Only say whether it would be permitted
+    /// Only show whether it is permitted
     #[arg(long)]
     dry_run: bool,
-    /// Do not wait until it is done
+    /// Do not wait for the result
     #[arg(long)]
     no_wait: bool,
     /// How long to wait, in seconds
@@ -65,7 +66,7 @@ pub struct EndOptions {
     timeout: u64,
 }
 
-/// Does it.
+/// Runs the command.
 pub async fn run(command: Command, context: &Context) -> Outcome {
     match command {
         Command::Restart(options) => restart(&options, context).await,
@@ -74,14 +75,14 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
     }
 }
 
-/// How often the server is asked whether it is done.
-const EVERY: Duration = Duration::from_millis(100);
-/// Seconds that a process must have run to be told from the one that follows: they are counted whole.
-const YOUNG: u64 = 3;
-/// How long one question may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time between requests while waiting.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Minimum uptime in seconds that distinguishes a process from its successor: uptimes are whole seconds.
+const MIN_UPTIME: u64 = 3;
+/// Time limit of one request.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks the server to end; true if there is nothing to wait for.
+/// Asks the server to end; returns true if there is nothing to wait for.
 async fn end(options: &EndOptions, verb: &str, context: &Context) -> Outcome<bool> {
     let order = json!({ "dry_run": options.dry_run });
     let path = format!("service/{verb}");
@@ -98,26 +99,26 @@ async fn end(options: &EndOptions, verb: &str, context: &Context) -> Outcome<boo
     Ok(false)
 }
 
-/// A client that sees it when the server is away, instead of trying again.
-fn impatient(alias: &str, context: &Context) -> Outcome<Client> {
+/// A client that reports an unreachable server at once, without retries.
+fn client_without_retries(alias: &str, context: &Context) -> Outcome<Client> {
     let config = context.aliases.client(alias)?.config().clone();
     Ok(Client::new(Config { attempts: 1, ..config })?)
 }
 
-/// What the server says of itself; nothing if it does not answer.
-async fn look(client: &Client) -> Option<Value> {
+/// The state that the server reports; `None` if it does not answer.
+async fn server_info(client: &Client) -> Option<Value> {
     let asked = client.admin(Method::GET, "info", &[], None);
-    ashlar_environment::time::timeout(PATIENCE, asked).await.ok()?.ok()
+    ashlar_environment::time::timeout(TIMEOUT, asked).await.ok()?.ok()
 }
 
 async fn restart(options: &EndOptions, context: &Context) -> Outcome {
-    let client = impatient(&options.alias, context)?;
-    // How long the process runs tells it from the one that follows, once it has run for some seconds.
+    let client = client_without_retries(&options.alias, context)?;
+    // The uptime distinguishes the process from its successor, once it is a few seconds old.
     let uptime = |info: &Value| info["uptime_s"].as_u64();
-    let mut before = look(&client).await.as_ref().and_then(uptime);
-    while before.is_some_and(|s| s < YOUNG) && !options.dry_run && !options.no_wait {
-        ashlar_environment::time::sleep(EVERY).await;
-        before = look(&client).await.as_ref().and_then(uptime);
+    let mut before = server_info(&client).await.as_ref().and_then(uptime);
+    while before.is_some_and(|s| s < MIN_UPTIME) && !options.dry_run && !options.no_wait {
+        ashlar_environment::time::sleep(POLL_INTERVAL).await;
+        before = server_info(&client).await.as_ref().and_then(uptime);
     }
     let asked = Instant::now();
     if end(options, "restart", context).await? {
@@ -125,8 +126,8 @@ async fn restart(options: &EndOptions, context: &Context) -> Outcome {
     }
     let mut away = false;
     while asked.elapsed() < Duration::from_secs(options.timeout) {
-        ashlar_environment::time::sleep(EVERY).await;
-        // Who may restart the server need not be permitted to look at it.
+        ashlar_environment::time::sleep(POLL_INTERVAL).await;
+        // A caller with permission to restart the server may lack the permission to read its state.
         if before.is_none() {
             match client.probe("/minio/health/live").await {
                 Ok(()) if away => return restarted(options, asked, None, context),
@@ -135,7 +136,7 @@ async fn restart(options: &EndOptions, context: &Context) -> Outcome {
             }
             continue;
         }
-        match look(&client).await {
+        match server_info(&client).await {
             Some(info) if is_new(before, uptime(&info), asked.elapsed(), away) => {
                 return restarted(options, asked, Some(&info), context);
             }
@@ -150,11 +151,11 @@ async fn restart(options: &EndOptions, context: &Context) -> Outcome {
     })
 }
 
-/// Whether the process that has run for `now` seconds is another one than that which had run for `before`, which was
-/// `elapsed` ago.
+/// Whether the process with uptime `now` is another one than the process that had uptime `before`, `elapsed`
+/// ago.
 fn is_new(before: Option<u64>, now: Option<u64>, elapsed: Duration, away: bool) -> bool {
     let (Some(before), Some(now)) = (before, now) else { return away };
-    // One that goes on would be older by what passed; seconds are counted whole.
+    // The same process would be older by the elapsed time; uptimes are whole seconds.
     away || now < before || now + 2 < before + elapsed.as_secs()
 }
 
@@ -174,7 +175,7 @@ fn restarted(options: &EndOptions, asked: Instant, info: Option<&Value>, context
 }
 
 async fn stop(options: &EndOptions, context: &Context) -> Outcome {
-    let client = impatient(&options.alias, context)?;
+    let client = client_without_retries(&options.alias, context)?;
     let asked = Instant::now();
     if end(options, "stop", context).await? {
         return Ok(());
@@ -187,7 +188,7 @@ async fn stop(options: &EndOptions, context: &Context) -> Outcome {
             );
             return Ok(());
         }
-        ashlar_environment::time::sleep(EVERY).await;
+        ashlar_environment::time::sleep(POLL_INTERVAL).await;
     }
     let why = format!(
         "it still answers after {} s: requests in flight may go on, or it was started again",
@@ -222,13 +223,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_process_that_was_there_is_not_taken_for_the_next() {
+    fn old_process_is_distinguished_from_its_successor() {
         let s = Duration::from_secs;
         assert!(!is_new(Some(100), Some(100), s(0), false), "the old one still answers");
         assert!(!is_new(Some(100), Some(103), s(3), false));
-        assert!(!is_new(Some(YOUNG), Some(4), s(2), false), "whole seconds are coarse");
-        assert!(is_new(Some(YOUNG), Some(1), s(1), false), "a process that has just run for long enough");
-        assert!(is_new(Some(YOUNG), Some(20), s(20), false), "seen late");
+        assert!(!is_new(Some(MIN_UPTIME), Some(4), s(2), false), "whole seconds are coarse");
+        assert!(
+            is_new(Some(MIN_UPTIME), Some(1), s(1), false),
+            "a process that has just run for long enough"
+        );
+        assert!(is_new(Some(MIN_UPTIME), Some(20), s(20), false), "seen late");
         assert!(is_new(Some(100), Some(0), s(1), false));
         assert!(is_new(Some(100), Some(101), s(150), false), "it took long, and runs for 101 s");
         assert!(is_new(Some(0), Some(0), s(1), true), "it was away");

@@ -1,8 +1,8 @@
-//! `ashlar anonymous`, `ashlar cors`, `ashlar encrypt`, `ashlar tag`: settings of buckets and tags of objects, in
-//! mc's verbs.
+//! `ashlar anonymous`, `ashlar cors`, `ashlar encrypt`, `ashlar tag`: settings of buckets and tags of
+//! objects, with mc's commands.
 //!
-//! Invariant: a setting that this command line did not make (a policy written by hand) is replaced only when a
-//! whole document is given.
+//! Invariant: a setting that another tool made (a policy written by hand) is replaced only by a complete
+//! document.
 
 use std::io::Read as _;
 
@@ -14,21 +14,21 @@ use super::{
     bucket::parse_tags,
     context::Context,
     failure::{Failure, Kind, Outcome, While},
-    place::{Place, Remote},
+    location::{Location, Remote},
 };
 
-/// What everybody may do in a bucket, without credentials.
+/// What anonymous requests may do in a bucket.
 #[derive(Subcommand, Debug)]
 pub enum AnonymousCommand {
-    /// Set what everybody may do: none, download, upload or public (both)
+    /// Set what anonymous requests may do: none, download, upload or public (both)
     Set {
-        /// What everybody may do
+        /// What anonymous requests may do
         #[arg(value_parser = ["none", "private", "download", "upload", "public"])]
         permission: String,
         /// ALIAS/BUCKET[/PREFIX]
         target: String,
     },
-    /// Show what everybody may do
+    /// Show what anonymous requests may do
     Get {
         /// ALIAS/BUCKET[/PREFIX]
         target: String,
@@ -38,7 +38,7 @@ pub enum AnonymousCommand {
         /// ALIAS/BUCKET
         target: String,
     },
-    /// Replace the bucket's policy by a document
+    /// Replace the bucket's policy with a document
     SetJson {
         /// The document; `-` reads the standard input
         file: String,
@@ -47,10 +47,10 @@ pub enum AnonymousCommand {
     },
 }
 
-/// Which web pages may ask for a bucket's objects (cross-origin resource sharing).
+/// Cross-origin resource sharing (CORS): which web pages may read a bucket's objects.
 #[derive(Subcommand, Debug)]
 pub enum CorsCommand {
-    /// Replace the rules by an XML document
+    /// Replace the rules with an XML document
     Set {
         /// ALIAS/BUCKET
         target: String,
@@ -69,7 +69,7 @@ pub enum CorsCommand {
     },
 }
 
-/// How new objects of a bucket are encrypted.
+/// Default encryption of a bucket.
 #[derive(Subcommand, Debug)]
 pub enum EncryptCommand {
     /// Encrypt new objects: sse-s3, or sse-kms with a key
@@ -86,7 +86,7 @@ pub enum EncryptCommand {
         /// ALIAS/BUCKET
         target: String,
     },
-    /// New objects are encrypted only when a request asks for it
+    /// Remove the default: new objects are encrypted only if a request asks for it
     Clear {
         /// ALIAS/BUCKET
         target: String,
@@ -111,7 +111,7 @@ pub enum TagCommand {
     Remove(TagTarget),
 }
 
-/// Whose tags.
+/// A bucket or an object.
 #[derive(Args, Debug)]
 pub struct TagTarget {
     /// ALIAS/BUCKET or ALIAS/BUCKET/KEY
@@ -121,7 +121,7 @@ pub struct TagTarget {
     version_id: Option<String>,
 }
 
-/// A file, or the standard input for `-`.
+/// Reads a file, or the standard input for `-`.
 fn document(file: &str) -> Outcome<String> {
     if file == "-" {
         let mut text = String::new();
@@ -132,19 +132,19 @@ fn document(file: &str) -> Outcome<String> {
 }
 
 fn bucket(text: &str, context: &Context) -> Outcome<Remote> {
-    let remote = Place::remote(text, &context.aliases)?;
+    let remote = Location::remote(text, &context.aliases)?;
     remote.only_bucket()?;
     Ok(remote)
 }
 
-/// Actions that downloads need on objects, and uploads.
+/// Actions that downloads and uploads need on objects.
 const DOWNLOAD: [&str; 1] = ["s3:GetObject"];
 const UPLOAD: [&str; 4] =
     ["s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:DeleteObject"];
-/// Statements that `anonymous set` makes have ids that begin so.
+/// Prefix of the ids of statements that `anonymous set` creates.
 const OWN: &str = "AshlarAnonymous";
 
-/// The statements that give everybody `permission` below a prefix.
+/// The statements that give anonymous requests `permission` below a prefix.
 fn statements(permission: &str, bucket: &str, prefix: &str) -> Vec<Value> {
     let download = matches!(permission, "download" | "public");
     let upload = matches!(permission, "upload" | "public");
@@ -175,7 +175,7 @@ fn statements(permission: &str, bucket: &str, prefix: &str) -> Vec<Value> {
     vec![list, objects]
 }
 
-/// Whether a statement was made here for this prefix.
+/// Whether a statement was created by `anonymous set` for this prefix.
 fn is_own(statement: &Value, bucket: &str, prefix: &str) -> bool {
     let own = statement["Sid"].as_str().is_some_and(|s| s.starts_with(OWN));
     let object = format!("arn:aws:s3:::{bucket}/{prefix}*");
@@ -187,7 +187,7 @@ fn is_own(statement: &Value, bucket: &str, prefix: &str) -> bool {
     own && (statement["Resource"] == json!([object]) || (statement["Resource"] == json!([whole]) && list))
 }
 
-/// What the statements made here give everybody below a prefix.
+/// The permission that statements of `anonymous set` give below a prefix.
 fn permission(policy: &Value, bucket: &str, prefix: &str) -> &'static str {
     let object = json!([format!("arn:aws:s3:::{bucket}/{prefix}*")]);
     let all = policy["Statement"].as_array().cloned().unwrap_or_default();
@@ -210,18 +210,18 @@ async fn policy(remote: &Remote) -> Outcome<Value> {
     let Some(text) = text else { return Ok(empty) };
     let mut policy: Value = serde_json::from_str(&text)
         .map_err(|e| Failure::new(Kind::Failed, format!("the policy of `{remote}`: {e}")))?;
-    // A single statement may stand without brackets.
+    // A single statement may be written without brackets.
     if policy["Statement"].is_object() {
         policy["Statement"] = json!([policy["Statement"].take()]);
     }
     Ok(policy)
 }
 
-/// Shows or changes what everybody may do.
+/// Shows or changes what anonymous requests may do.
 pub async fn anonymous(command: AnonymousCommand, context: &Context) -> Outcome {
     match command {
         AnonymousCommand::Set { permission, target } => {
-            let remote = Place::remote(&target, &context.aliases)?;
+            let remote = Location::remote(&target, &context.aliases)?;
             remote.need_bucket()?;
             let mut document = policy(&remote).await?;
             let mut all = document["Statement"].as_array().cloned().unwrap_or_default();
@@ -240,7 +240,7 @@ pub async fn anonymous(command: AnonymousCommand, context: &Context) -> Outcome 
             );
         }
         AnonymousCommand::Get { target } => {
-            let remote = Place::remote(&target, &context.aliases)?;
+            let remote = Location::remote(&target, &context.aliases)?;
             remote.need_bucket()?;
             let now = permission(&policy(&remote).await?, &remote.bucket, &remote.key);
             context.output.result(
@@ -304,7 +304,7 @@ pub async fn cors(command: CorsCommand, context: &Context) -> Outcome {
     }
 }
 
-/// The document of a bucket's default encryption.
+/// The XML document of a bucket's default encryption.
 fn encryption(kind: &str, key: Option<&str>) -> String {
     let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let algorithm = if kind == "sse-kms" { "aws:kms" } else { "AES256" };
@@ -336,7 +336,7 @@ pub async fn encrypt(command: EncryptCommand, context: &Context) -> Outcome {
 /// Shows or changes tags of a bucket or an object.
 pub async fn tag(command: TagCommand, context: &Context) -> Outcome {
     let (TagCommand::List(on) | TagCommand::Set { on, .. } | TagCommand::Remove(on)) = &command;
-    let remote = Place::remote(&on.target, &context.aliases)?;
+    let remote = Location::remote(&on.target, &context.aliases)?;
     remote.need_bucket()?;
     let target = match remote.key.as_str() {
         "" => Target::Bucket(&remote.bucket),
@@ -377,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn permissions_are_read_back_as_they_were_set() {
+    fn anonymous_permission_round_trips() {
         for prefix in ["", "a/b/"] {
             for wanted in ["download", "upload", "public"] {
                 let mut all = statements(wanted, "b", prefix);
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_cannot_end_the_document() {
+    fn key_id_is_escaped_in_encryption_document() {
         assert!(encryption("sse-kms", Some("a<b")).contains("a&lt;b"));
         assert!(encryption("sse-s3", None).contains("AES256"));
     }

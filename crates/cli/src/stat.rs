@@ -1,4 +1,4 @@
-//! `ashlar stat`: what is known of an object, a bucket or a file.
+//! `ashlar stat`: shows the properties of an object, a bucket or a file.
 
 use ashlar_client::{GetOptions, Head, Method, Target, Versioning};
 use clap::Args;
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::{
     context::{Context, each},
     failure::{Outcome, While},
+    location::{Location, Remote},
     output::{size_text, time_json, time_text},
-    place::{Place, Remote},
 };
 
 /// What to show.
@@ -22,11 +22,11 @@ pub struct Options {
     version_id: Option<String>,
 }
 
-/// Shows.
+/// Runs the command.
 pub async fn run(options: &Options, context: &Context) -> Outcome {
     each(context, &options.targets, |target| async move {
-        match Place::parse(target, &context.aliases)? {
-            Place::Local(file) => {
+        match Location::parse(target, &context.aliases)? {
+            Location::Local(file) => {
                 let found = file.metadata().when(|| format!("`{}` is neither an alias nor a file", file.display()))?;
                 let modified = found.modified().ok().map(Into::into);
                 let kind = if found.is_dir() { "folder" } else { "file" };
@@ -36,7 +36,7 @@ pub async fn run(options: &Options, context: &Context) -> Outcome {
                 );
                 Ok(())
             }
-            Place::Remote(remote) => {
+            Location::Remote(remote) => {
                 remote.need_bucket()?;
                 let shown = async {
                     if remote.key.is_empty() {
@@ -61,7 +61,7 @@ async fn bucket(context: &Context, remote: &Remote) -> Outcome {
         Versioning::Suspended => "suspended",
     };
     let tags = remote.client.tags(Target::Bucket(name), None).await.unwrap_or_default();
-    // Who may not administer, and other servers, do not say what it holds.
+    // Callers without permission, and other servers, do not get the usage.
     let usage = remote.client.admin(Method::GET, &format!("usage/{name}"), &[], None).await.ok();
     context.output.result(
         || {
@@ -83,7 +83,7 @@ async fn bucket(context: &Context, remote: &Remote) -> Outcome {
     Ok(())
 }
 
-/// What a bucket holds.
+/// The usage of a bucket as text.
 fn holds(usage: &Value) -> String {
     let n = |name: &str| usage[name].as_u64().unwrap_or(0);
     let counting = if usage["complete"] == false { " so far; it is being counted" } else { "" };
@@ -125,7 +125,7 @@ async fn object(options: &Options, context: &Context, remote: &Remote) -> Outcom
     Ok(())
 }
 
-/// Names and values in columns; empty values are left out.
+/// Names and values in columns, without empty values.
 fn fields(lines: &[(&str, String)]) -> String {
     let shown = lines.iter().filter(|(_, value)| !value.is_empty());
     shown.map(|(name, value)| format!("{name:10} : {value}")).collect::<Vec<_>>().join("\n")

@@ -1,8 +1,8 @@
-//! Trees of files, local or behind an alias, as one ordered stream.
+//! Trees of files, local or remote, as one ordered stream.
 //!
-//! Invariants: items come in the byte order of their relative paths, which is the order of S3
-//! listings, so that two trees can be compared while they are read; memory is bounded by one page
-//! of a listing or by the folders on the way to the current file.
+//! Invariants: items come in the byte order of their relative paths, which is the order of S3 listings, so
+//! that two trees can be compared while they are read; memory is limited to one page of a listing, or to the
+//! folders above the current file.
 
 use std::{
     fs,
@@ -16,7 +16,7 @@ use time::OffsetDateTime;
 
 use super::{
     failure::{Failure, Kind, Outcome, While},
-    place::{Place, Remote},
+    location::{Location, Remote},
 };
 
 /// A file of a tree.
@@ -28,27 +28,27 @@ pub struct Item {
     pub size: u64,
     /// When it was last changed.
     pub modified: Option<OffsetDateTime>,
-    /// Without quotes; only behind an alias.
+    /// Without quotes; only for remote files.
     pub etag: Option<String>,
-    /// The version; only where versions were asked for.
+    /// The version; only if versions were requested.
     pub version_id: Option<String>,
 }
 
 impl Item {
-    /// Whether it only marks a folder: an empty object whose key ends in a slash.
+    /// Whether it is a folder marker: an empty object whose key ends in a slash.
     pub fn is_folder_marker(&self) -> bool {
         self.path.ends_with('/') && self.size == 0
     }
 }
 
-/// Items in order. An error about one file is an item; the stream goes on after it.
+/// Items in order. An error about one file is an item, and the stream continues after it.
 pub type Items = BoxStream<'static, Outcome<Item>>;
 
-/// Everything below a place, taken as a folder. A local folder that does not exist has no items.
-pub fn items(place: &Place) -> Items {
-    match place {
-        Place::Remote(remote) => remote_items(remote),
-        Place::Local(folder) => stream::iter(Walk::new(folder)).boxed(),
+/// All files below a location, taken as a folder. A local folder that does not exist has no items.
+pub fn items(location: &Location) -> Items {
+    match location {
+        Location::Remote(remote) => remote_items(remote),
+        Location::Local(folder) => stream::iter(FolderIterator::new(folder)).boxed(),
     }
 }
 
@@ -78,11 +78,11 @@ fn remote_items(remote: &Remote) -> Items {
             version_id: None,
         })
     });
-    // The folder's own marker is no item of it.
+    // The marker of the folder itself is not an item.
     items.filter(|item| std::future::ready(!matches!(item, Ok(i) if i.path.is_empty()))).boxed()
 }
 
-/// All versions and delete markers below a prefix, as the server lists them.
+/// All versions and delete markers below a prefix, in the order of the listing.
 pub fn versions(remote: &Remote, prefix: String) -> impl Stream<Item = Outcome<Entry>> + Send + use<> {
     let shown = remote.to_string();
     let options = ListVersionsOptions { prefix, ..ListVersionsOptions::default() };
@@ -93,25 +93,25 @@ pub fn versions(remote: &Remote, prefix: String) -> impl Stream<Item = Outcome<E
     })
 }
 
-/// Walks a local folder in the byte order of relative paths.
-pub struct Walk {
+/// Iterates over a local folder in the byte order of relative paths.
+pub struct FolderIterator {
     root: PathBuf,
-    /// The rest of each folder on the way to the current file: name and whether it is a folder.
+    /// The remaining entries of each folder above the current file: name, and whether it is a folder.
     stack: Vec<(String, vec::IntoIter<(String, bool)>)>,
     problems: Vec<Failure>,
 }
 
-impl Walk {
-    /// A walk through `root`.
-    pub fn new(root: &Path) -> Walk {
-        let mut walk = Walk { root: root.to_path_buf(), stack: Vec::new(), problems: Vec::new() };
+impl FolderIterator {
+    /// An iterator over `root`.
+    pub fn new(root: &Path) -> FolderIterator {
+        let mut walk = FolderIterator { root: root.to_path_buf(), stack: Vec::new(), problems: Vec::new() };
         if root.exists() {
             walk.enter(String::new());
         }
         walk
     }
 
-    /// Puts the sorted entries of a folder on the stack; `prefix` is empty or ends in a slash.
+    /// Pushes the sorted entries of a folder on the stack; `prefix` is empty or ends in a slash.
     fn enter(&mut self, prefix: String) {
         let folder = self.root.join(&prefix);
         let listed = fs::read_dir(&folder).and_then(|entries| entries.collect::<Result<Vec<_>, _>>());
@@ -127,7 +127,7 @@ impl Walk {
                 self.problems.push(Failure::new(Kind::Failed, cause));
                 continue;
             };
-            // Links to files are followed; links to folders are not, since they may form circles.
+            // Links to files are followed; links to folders are not, because they may form cycles.
             let own = entry.file_type();
             let followed = fs::metadata(&path);
             match (own, followed) {
@@ -141,14 +141,14 @@ impl Walk {
                 }
             }
         }
-        // A folder's files sort as if its name ended in a slash.
+        // The files of a folder sort as if its name ended in a slash.
         let key = |(name, folder): &(String, bool)| if *folder { format!("{name}/") } else { name.clone() };
         names.sort_by_cached_key(key);
         self.stack.push((prefix, names.into_iter()));
     }
 }
 
-impl Iterator for Walk {
+impl Iterator for FolderIterator {
     type Item = Outcome<Item>;
 
     fn next(&mut self) -> Option<Outcome<Item>> {
@@ -178,11 +178,11 @@ impl Iterator for Walk {
     }
 }
 
-/// Whether `text` matches a pattern in which `*` stands for anything and `?` for one character.
+/// Whether `text` matches a pattern; `*` matches any text, `?` one character.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut p, mut t) = (0, 0);
-    // Where to go on after the last star, one character further each time: linear in practice and
+    // Position to continue from after the last star, one character further each time: linear in practice,
     // quadratic at worst, never exponential.
     let mut star = None;
     while t < text.len() {
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn walks_in_the_order_of_keys() {
+    fn local_tree_is_in_key_order() {
         let home = tempfile::tempdir().unwrap();
         for file in ["a/x", "a.txt", "a-b/y", "a/b/z", "ab", "ü", "B"] {
             let path = home.path().join(file);
@@ -224,14 +224,14 @@ mod tests {
         std::os::unix::fs::symlink(home.path(), home.path().join("circle")).unwrap();
         std::os::unix::fs::symlink(home.path().join("ab"), home.path().join("link")).unwrap();
         std::os::unix::fs::symlink("nowhere", home.path().join("broken")).unwrap();
-        let (found, failed): (Vec<_>, Vec<_>) = Walk::new(home.path()).partition(Result::is_ok);
+        let (found, failed): (Vec<_>, Vec<_>) = FolderIterator::new(home.path()).partition(Result::is_ok);
         let paths: Vec<_> = found.into_iter().map(|i| i.unwrap().path).collect();
         let mut sorted = paths.clone();
         sorted.sort();
         assert_eq!(paths, sorted);
         assert_eq!(paths, ["B", "a-b/y", "a.txt", "a/b/z", "a/x", "ab", "link", "ü"]);
         assert_eq!(failed.len(), 1);
-        assert_eq!(Walk::new(&home.path().join("nothing")).count(), 0);
+        assert_eq!(FolderIterator::new(&home.path().join("nothing")).count(), 0);
     }
 
     #[test]

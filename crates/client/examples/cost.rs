@@ -1,5 +1,5 @@
-//! What a signed 4 KiB GET costs the client: CPU time of its thread per request, against a server
-//! on loopback that does nothing but answer.
+//! Measures the cost of a signed 4 KiB GET in the client: CPU time of its thread per request, against a
+//! server on loopback that sends a constant answer.
 //!
 //! `cargo run --release -p ashlar-client --example cost`
 

@@ -1,9 +1,9 @@
 //! An answer whose body is still arriving.
 //!
-//! Invariants: the connection goes back to the pool exactly when the body was read to its end, and
-//! is closed otherwise; a body shorter than announced is an error, never a short success.
+//! Invariants: the connection returns to the pool exactly if the body was read to its end, and is closed
+//! otherwise; a body shorter than announced is an error.
 //!
-//! Must never know: what the body means.
+//! Must not depend on: the content of the body.
 
 use ashlar_environment::time::{self, Instant, Sleep};
 use futures::future::BoxFuture;
@@ -26,7 +26,7 @@ use crate::{
     pool::{Connection, Pool, chain},
 };
 
-/// A status, headers, and a body that is read piece by piece (it is also a [`Stream`]).
+/// Status, headers, and a body that is read piece by piece (it is also a [`Stream`]).
 pub struct Answer {
     status: StatusCode,
     headers: HeaderMap,
@@ -70,7 +70,7 @@ impl Answer {
         &self.headers
     }
 
-    /// One header as text; `None` if it is absent or no text.
+    /// A header as text; `None` if it is missing or not text.
     pub fn header(&self, name: impl Into<HeaderKey>) -> Option<&str> {
         self.headers.get(name.into().0).and_then(|v| std::str::from_utf8(v.as_bytes()).ok())
     }
@@ -118,8 +118,8 @@ impl Answer {
         }
     }
 
-    /// Ready when nothing has arrived for the idle time. The timer is made on the first wait and
-    /// moved on the first wait after bytes: most small answers never need one.
+    /// Ready when nothing has arrived for the idle timeout. The timer is created at the first wait, and reset
+    /// at the first wait after bytes: most small answers need none.
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let idle = self.idle_timeout;
         let timer = self.timer.get_or_insert_with(|| {
@@ -165,7 +165,7 @@ impl Answer {
         })
     }
 
-    /// Reads and drops the body; returns its length.
+    /// Reads and discards the body; returns its length.
     pub fn drain(&mut self) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async move {
             let mut length = 0;
@@ -185,7 +185,7 @@ impl Stream for Answer {
     }
 }
 
-/// A header's name, from text or from a [`HeaderName`]. Names that cannot exist find nothing.
+/// The name of a header, from text or from a [`HeaderName`]. An invalid name matches no header.
 pub struct HeaderKey(HeaderName);
 
 impl From<HeaderName> for HeaderKey {

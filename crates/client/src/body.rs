@@ -1,9 +1,9 @@
-//! What is sent: nothing, bytes, a source that can be read again, or a stream that cannot.
+//! Request bodies: empty, bytes, a source that can be read again, or a stream that cannot.
 //!
-//! Invariants: exactly the announced number of bytes leaves, or the request fails; a body that can
-//! be read only once makes its request one that is not repeated after its first byte.
+//! Invariants: exactly the announced number of bytes is sent, or the request fails; a request whose body can
+//! be read only once is not repeated after the first byte.
 //!
-//! Must never know: signatures, files.
+//! Must not depend on: signatures, files.
 
 use std::{
     fmt, io,
@@ -25,15 +25,15 @@ use crate::{chunked::Chunked, error::Error};
 /// Bytes as they become available. Pieces of about 256 KiB are best.
 pub type PieceStream = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 
-/// Something that can be read from its start as often as a request is repeated.
+/// A payload that can be read from its start for each attempt of a request.
 pub trait Source: Send + Sync {
-    /// The number of bytes that every reading yields.
+    /// The number of bytes of each reading.
     fn len(&self) -> u64;
     /// Whether there is nothing to read.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Starts a reading.
+    /// Starts to read.
     fn open(&self) -> PieceStream;
 }
 
@@ -112,7 +112,7 @@ impl Body {
         !matches!(self, Body::Stream { .. })
     }
 
-    /// Starts a reading; `None` if it was read before and cannot be read again.
+    /// Starts to read; `None` if the payload was read before and cannot be read again.
     pub(crate) fn open(&self) -> Option<Input> {
         Some(match self {
             Body::Empty => Input::Bytes(Bytes::new()),
@@ -122,7 +122,7 @@ impl Body {
         })
     }
 
-    /// Gives back the stream of a reading of which not one byte was used.
+    /// Returns the stream of a reading that has not used any byte.
     pub(crate) fn give_back(&self, unused: Outgoing) {
         if let (Body::Stream { stream, .. }, Input::Stream { stream: unread, .. }) =
             (self, unused.into_input())
@@ -131,7 +131,7 @@ impl Body {
         }
     }
 
-    /// The SHA-256 of all bytes; reads a source once more. `None` if it can be read only once.
+    /// The SHA-256 of all bytes; reads a source once. `None` if the payload can be read only once.
     pub(crate) async fn sha256(&self) -> Result<Option<[u8; 32]>, Error> {
         match self {
             Body::Empty => Ok(Some(ashlar_checksum::sha256(&[]))),
@@ -149,14 +149,14 @@ impl Body {
     }
 }
 
-/// The bytes of one sending, in pieces.
+/// The bytes of one attempt, in pieces.
 pub(crate) enum Input {
     Bytes(Bytes),
     Stream { left: u64, stream: PieceStream },
 }
 
-/// How much of a payload in memory is handed to the connection at once: progress is seen at this
-/// grain, and the socket takes about as much in one call.
+/// The size of pieces of a payload in memory. It is the granularity of progress, and about what a socket
+/// takes in one call.
 const PIECE: usize = 256 << 10;
 
 impl Input {
@@ -167,8 +167,8 @@ impl Input {
         }
     }
 
-    /// The next piece, never empty; `None` at the end. Fails if the source yields more or less
-    /// than it announced.
+    /// The next piece, never empty; `None` at the end. Fails if the source has more or fewer bytes than
+    /// announced.
     pub(crate) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         match self {
             Input::Bytes(bytes) if bytes.is_empty() => Poll::Ready(None),
@@ -201,10 +201,10 @@ fn wrong_length(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the source holds {what} than announced"))
 }
 
-/// The body handed to the connection.
+/// The body that the connection sends.
 pub(crate) struct Outgoing {
     framing: Framing,
-    /// Bytes handed to the connection so far, so that the sender sees progress.
+    /// Bytes given to the connection so far, to detect progress.
     sent: Arc<AtomicU64>,
     /// The source's error, which the connection would only report as "user body failed".
     failure: Arc<Mutex<Option<io::Error>>>,
@@ -215,7 +215,7 @@ enum Framing {
     Chunked(Box<Chunked>),
 }
 
-/// What the sender watches of an [`Outgoing`].
+/// What the sender observes of an [`Outgoing`].
 #[derive(Clone, Default)]
 pub(crate) struct Watch {
     pub(crate) sent: Arc<AtomicU64>,

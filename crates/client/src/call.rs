@@ -1,9 +1,9 @@
-//! One request from its parts to its answer: address, sign, send, send again.
+//! One request: address, signature, sending, retries.
 //!
-//! Invariants: every attempt is signed anew; a body that was partly read and cannot be read again
-//! ends the attempts; an error answer never leaves this file as an [`Answer`].
+//! Invariants: every attempt has a new signature; there is no further attempt after a body was partly read
+//! that cannot be read again; callers never receive an error answer as an [`Answer`].
 //!
-//! Must never know: what operations mean.
+//! Must not depend on: the semantics of operations.
 
 use futures::future::BoxFuture;
 use std::{borrow::Cow, collections::HashMap, sync::Arc, sync::atomic::Ordering, time::Duration};
@@ -31,7 +31,7 @@ use crate::{
 const X_AMZ_DECODED_CONTENT_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
 const X_AMZ_TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
 
-/// A client of one endpoint. Cloning shares its connections.
+/// A client of one endpoint. Clones share connections.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -44,14 +44,14 @@ struct Inner {
     bucket_hosts: Mutex<HashMap<String, Arc<Host>>>,
     pool: Arc<Pool>,
     signer: Option<Signer>,
-    /// Starts as configured; follows the server when it names another one.
+    /// The configured region at first; changes if the server names another one.
     region: RwLock<Arc<str>>,
     user_agent: HeaderValue,
 }
 
 const BUCKET_HOSTS: usize = 256;
 
-/// What a request is about.
+/// The resource of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
     /// The endpoint itself (list of buckets).
@@ -67,9 +67,9 @@ pub enum Target<'a> {
 /// Whether a request may be sent again although it may have taken effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// Doing it twice is as doing it once.
+    /// The request is idempotent.
     Harmless,
-    /// Only if the server turned it away or it was never sent.
+    /// Only if the server refused it or it was never sent.
     OnlyIfRefused,
 }
 
@@ -78,21 +78,21 @@ pub enum Repeat {
 pub struct Call<'a> {
     /// The HTTP method.
     pub method: Method,
-    /// What it is about.
+    /// The resource.
     pub target: Target<'a>,
     /// Query parameters, not encoded.
     pub query: Vec<(Cow<'a, str>, Cow<'a, str>)>,
-    /// Headers beside those that addressing and signing add.
+    /// Headers, without those that addressing and signing add.
     pub headers: HeaderMap,
     /// The payload.
     pub body: Body,
-    /// How the payload is signed; `None` means as configured.
+    /// How the payload is signed; `None`: as configured.
     pub payload: Option<Payload>,
     /// The SHA-256 of the payload if it is known, for [`Payload::Signed`].
     pub sha256: Option<[u8; 32]>,
-    /// `None` derives it: POST and conditional PUT only if refused, all others harmless.
+    /// `None`: POST and conditional PUT are repeated only if refused, all others are idempotent.
     pub repeat: Option<Repeat>,
-    /// How long the server may be silent; `None` means as configured.
+    /// How long the server may be silent; `None`: as configured.
     pub patience: Option<Duration>,
 }
 
@@ -126,7 +126,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Adds a header. Line ends and other control characters cannot be sent and are refused.
+    /// Adds a header. Control characters, line ends included, are refused.
     pub fn header(mut self, name: HeaderName, value: &str) -> Result<Self> {
         let value = HeaderValue::from_bytes(value.as_bytes())
             .map_err(|_| Error::Invalid(format!("header {name}: control characters in {value:?}")))?;
@@ -154,7 +154,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// A call with everything that does not change between attempts.
+/// The parts of a call that do not change between attempts.
 struct Prepared {
     method: Method,
     host: Arc<Host>,
@@ -175,7 +175,7 @@ enum Framing {
 }
 
 impl Client {
-    /// A client; fails if the configuration cannot work. Makes no connection yet.
+    /// Creates a client; fails if the configuration is invalid. Does not connect yet.
     pub fn new(config: Config) -> Result<Client> {
         let host = Arc::new(Host::parse(&config.endpoint)?);
         let pool = Arc::new(Pool::new(&config, host.https)?);
@@ -193,12 +193,12 @@ impl Client {
         Ok(Client { inner: Arc::new(inner) })
     }
 
-    /// The configuration it was made from.
+    /// The configuration of the client.
     pub fn config(&self) -> &Config {
         &self.inner.config
     }
 
-    /// A presigned URL: whoever has it may do `method` on `target` for `seconds` (1 to 604,800).
+    /// A presigned URL, with which anyone may do `method` on `target` for `seconds` (1 to 604,800).
     /// Fails without credentials.
     pub fn presign(
         &self,
@@ -256,7 +256,7 @@ impl Client {
         })
     }
 
-    /// Takes over the region that an error names; whether it is a new one.
+    /// Adopts the region that an error names; returns whether it is a new one.
     fn follow_region(&self, error: &Error) -> bool {
         let Some(region) = error.service().and_then(|e| e.region.as_deref()) else { return false };
         let mut current = self.inner.region.write();
@@ -303,7 +303,7 @@ impl Client {
         match self.inner.config.addressing {
             Addressing::Path => false,
             Addressing::VirtualHost => true,
-            // A dot in the name does not fit the wildcard certificate.
+            // A name with a dot does not match the wildcard certificate.
             Addressing::Auto => {
                 let amazon = [".amazonaws.com", ".amazonaws.com.cn"];
                 amazon.iter().any(|suffix| self.inner.host.name.ends_with(suffix))
@@ -361,7 +361,7 @@ impl Client {
         })
     }
 
-    /// The value of `x-amz-content-sha256` and the framing that goes with it.
+    /// The value of `x-amz-content-sha256` and the corresponding framing.
     async fn payload(
         &self,
         mode: Payload,
@@ -374,7 +374,7 @@ impl Client {
             return Ok((fixed(EMPTY_SHA256), Framing::Plain));
         }
         let mode = match mode {
-            // Without credentials there is nothing to chain signatures to.
+            // Without credentials there is no seed signature for the chain.
             Payload::SignedChunks if self.inner.signer.is_none() => Payload::Unsigned,
             Payload::SignedTrailer(a) if self.inner.signer.is_none() => Payload::Trailer(a),
             Payload::Signed if known.is_none() && !body.replayable() => Payload::SignedChunks,
@@ -434,7 +434,7 @@ impl Client {
         }
     }
 
-    /// The request as it is sent, signed now.
+    /// The request to send, with a new signature.
     fn request(&self, call: &Prepared, watch: Watch) -> Result<Request<Outgoing>> {
         let inner = &self.inner;
         let mut headers = call.headers.clone();
@@ -457,7 +457,7 @@ impl Client {
         let input = call.body.open();
         let input = input.ok_or_else(|| Error::Invalid("the stream was read before".into()))?;
         if input.left() == 0 && (call.method == Method::PUT || call.method == Method::POST) {
-            // The HTTP library announces no length for an empty body, but S3 wants one.
+            // The HTTP library sends no length for an empty body, but S3 requires it.
             headers.insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
         let body = match call.framing {

@@ -1,10 +1,10 @@
-//! `aws-chunked`: a payload in chunks, each signed or not, with or without trailing checksum.
+//! `aws-chunked`: a payload in chunks, signed or not, with or without a trailing checksum.
 //!
-//! Invariants: the encoded length is known before the first byte and is met exactly; every chunk
-//! but the last has the full size; memory held is at most one chunk, and that only where chunks
-//! are signed and the source's pieces do not line up with them.
+//! Invariants: the encoded length is known before the first byte and is exact; every chunk except the last
+//! has the full size; at most one chunk is buffered, and only if chunks are signed and the pieces of the
+//! source do not match them.
 //!
-//! Must never know: where the bytes come from.
+//! Must not depend on: the source of the bytes.
 
 use std::{
     collections::VecDeque,
@@ -17,9 +17,9 @@ use bytes::{Bytes, BytesMut};
 
 use crate::{body::Input, sign::ChunkSigner};
 
-/// The size of signed chunks, as minio-go and the AWS SDKs choose it.
+/// The size of signed chunks, as in minio-go and the AWS SDKs.
 const SIGNED_CHUNK: u64 = 64 << 10;
-/// The size of unsigned chunks, as botocore chooses it.
+/// The size of unsigned chunks, as in botocore.
 const UNSIGNED_CHUNK: u64 = 1 << 20;
 /// `;chunk-signature=` and 64 digits.
 const SIGNATURE_LEN: u64 = 17 + 64;
@@ -34,17 +34,17 @@ pub(crate) fn trailer_name(algorithm: Algorithm) -> &'static str {
 /// Frames one payload.
 pub(crate) struct Chunked {
     input: Input,
-    /// Read from the input, not yet framed.
+    /// Read from the input, not framed yet.
     held: Bytes,
-    /// A signed chunk that is being put together from several pieces.
+    /// A signed chunk that is assembled from several pieces.
     gathered: BytesMut,
-    /// Framed, not yet handed out: at most a header, a chunk and the end.
+    /// Framed bytes to be returned: at most a header, a chunk and the end.
     queue: VecDeque<Bytes>,
     chunk: u64,
-    /// Payload bytes not framed yet, and of those the ones of the chunk that was begun.
+    /// Payload bytes not framed yet, and those of them that belong to the current chunk.
     left: u64,
     left_in_chunk: u64,
-    /// Encoded bytes not handed out yet.
+    /// Encoded bytes not returned yet.
     left_encoded: u64,
     begun: bool,
     ended: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Chunked {
 }
 
 impl Chunked {
-    /// Frames `input`; chunks are signed if there is a signer, a checksum follows if there is an
+    /// Frames `input`. Chunks are signed if there is a signer; a checksum follows if there is an
     /// algorithm.
     pub(crate) fn new(input: Input, signer: Option<ChunkSigner>, trailer: Option<Algorithm>) -> Chunked {
         let left = input.left();
@@ -74,7 +74,7 @@ impl Chunked {
         }
     }
 
-    /// Encoded bytes not handed out yet.
+    /// Encoded bytes not returned yet.
     pub(crate) fn encoded_left(&self) -> u64 {
         self.left_encoded
     }
@@ -175,7 +175,7 @@ impl Chunked {
         self.ended = true;
     }
 
-    /// The line end of the chunk before, which travels with the next header.
+    /// The line end of the previous chunk, which is sent with the next header.
     fn line_start(&mut self) -> &'static str {
         if std::mem::replace(&mut self.begun, true) { "\r\n" } else { "" }
     }

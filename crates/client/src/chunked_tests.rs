@@ -1,4 +1,4 @@
-//! Framing: exact bytes of small cases, announced length of all, whatever the pieces.
+//! Tests of framing: exact bytes of small cases, and the announced length for all sizes of pieces.
 
 use std::task::Waker;
 
@@ -34,7 +34,7 @@ fn encode(pieces: Vec<Bytes>, signed: bool, trailer: Option<Algorithm>) -> Vec<u
     out
 }
 
-/// Reads chunks back: the payload and what follows the last chunk's header.
+/// Decodes chunks: the payload, and what follows the header of the last chunk.
 fn decode(mut wire: &[u8]) -> (Vec<u8>, String) {
     let mut out = Vec::new();
     loop {
@@ -62,7 +62,7 @@ fn unsigned_with_trailer_is_as_botocore_writes_it() {
 }
 
 #[test]
-fn a_source_of_the_wrong_length_fails() {
+fn source_of_wrong_length_fails() {
     for (pieces, left) in [(vec![Bytes::from("abc")], 4), (vec![Bytes::from("abc")], 2)] {
         let stream = Box::pin(futures::stream::iter(pieces.into_iter().map(Ok)));
         let mut chunked = Chunked::new(Input::Stream { left, stream }, None, None);
@@ -81,7 +81,7 @@ fn a_source_of_the_wrong_length_fails() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn every_payload_comes_back(
+    fn every_payload_round_trips(
         sizes in prop::collection::vec(0usize..200_000, 0..8),
         signed in any::<bool>(),
         trailer in prop::option::of(prop::sample::select(Algorithm::ALL.to_vec())),

@@ -1,8 +1,8 @@
-//! How to reach an endpoint: address, credentials, signing of payloads, TLS, patience.
+//! The configuration of a client: address, credentials, signing of payloads, TLS, timeouts.
 //!
 //! Invariant: nothing here prints a secret.
 //!
-//! Must never know: where the values come from (files, environment, flags).
+//! Must not depend on: the source of the values (files, environment, flags).
 
 use std::{fmt, time::Duration};
 
@@ -13,14 +13,14 @@ use ashlar_checksum::Algorithm;
 pub struct Credentials {
     /// The access key id.
     pub access_key: String,
-    /// The secret; never shown.
+    /// The secret; never printed.
     pub secret_key: String,
     /// The token of temporary credentials.
     pub session_token: Option<String>,
 }
 
 impl Credentials {
-    /// Lasting credentials.
+    /// Permanent credentials.
     pub fn new(access_key: impl Into<String>, secret_key: impl Into<String>) -> Credentials {
         Credentials { access_key: access_key.into(), secret_key: secret_key.into(), session_token: None }
     }
@@ -32,7 +32,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Where the bucket's name goes.
+/// Where requests have the name of the bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Addressing {
     /// Virtual-host style for Amazon's own endpoints and names that allow it, path style otherwise.
@@ -44,14 +44,14 @@ pub enum Addressing {
     VirtualHost,
 }
 
-/// How the bytes of a payload are covered by the signature.
+/// How the signature covers the payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Payload {
-    /// Object data goes with a trailing CRC64NVME, everything else with its SHA-256.
+    /// Object data is sent with a trailing CRC64NVME, everything else with its SHA-256.
     #[default]
     Auto,
-    /// `x-amz-content-sha256` is the SHA-256 of the payload. A source that can be read twice is
-    /// read twice; one that cannot falls back to [`Payload::SignedChunks`].
+    /// `x-amz-content-sha256` is the SHA-256 of the payload. A source that can be read again is read twice; a
+    /// stream uses [`Payload::SignedChunks`].
     Signed,
     /// `STREAMING-AWS4-HMAC-SHA256-PAYLOAD`: every chunk of 64 KiB carries a signature, as
     /// minio-go and warp do over plain HTTP.
@@ -60,41 +60,41 @@ pub enum Payload {
     SignedTrailer(Algorithm),
     /// `UNSIGNED-PAYLOAD`.
     Unsigned,
-    /// `STREAMING-UNSIGNED-PAYLOAD-TRAILER`: a checksum follows the data, as today's AWS SDKs do.
+    /// `STREAMING-UNSIGNED-PAYLOAD-TRAILER`: a checksum follows the data, as in current AWS SDKs.
     Trailer(Algorithm),
 }
 
-/// Whom to trust over TLS.
+/// Which certificates are accepted.
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
-    /// Accept any certificate: for tests only, since anyone between can then read everything.
+    /// Accept any certificate. For tests only: anyone on the network path can then read all data.
     pub insecure: bool,
-    /// Certificate authorities in PEM; where there is one, the system's are not used.
+    /// Certificate authorities in PEM; if there are any, the system's are not used.
     pub authorities: Vec<Vec<u8>>,
 }
 
-/// Everything a [`crate::Client`] is made from.
+/// The configuration of a [`crate::Client`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// `http://host:port` or `https://host:port`; nothing may follow.
+    /// `http://host:port` or `https://host:port`, without a path.
     pub endpoint: String,
-    /// The region that signatures name.
+    /// The region in signatures.
     pub region: String,
     /// `None` sends anonymous requests.
     pub credentials: Option<Credentials>,
-    /// Where the bucket's name goes.
+    /// Where requests have the name of the bucket.
     pub addressing: Addressing,
-    /// How payloads are signed unless an operation says otherwise.
+    /// How payloads are signed, unless an operation requires another way.
     pub payload: Payload,
-    /// Whom to trust over TLS.
+    /// Which certificates are accepted.
     pub tls: Tls,
-    /// How often a request is sent at most, at least 1.
+    /// Maximum number of attempts per request, at least 1.
     pub attempts: u32,
-    /// How long making a connection may take.
+    /// Time limit for connecting.
     pub connect_timeout: Duration,
-    /// How long nothing may move before a request is given up.
+    /// Time without progress after which a request is aborted.
     pub idle_timeout: Duration,
-    /// How many idle connections are kept per host.
+    /// Maximum number of idle connections per host.
     pub max_idle: usize,
     /// The `user-agent` header.
     pub user_agent: String,

@@ -1,15 +1,15 @@
-//! Percent-encoding as signatures need it: everything but `A-Za-z0-9-._~` is written `%XX`.
+//! Percent-encoding for signatures: every byte except `A-Za-z0-9-._~` is written as `%XX`.
 //!
-//! Invariant: the path and query that are signed are the ones that are sent, byte for byte, so
-//! both come from here.
+//! Invariant: the signed path and query are byte for byte the ones that are sent, because both are encoded
+//! here.
 //!
-//! Must never know: what is encoded.
+//! Must not depend on: what is encoded.
 
 use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// All but the characters that RFC 3986 calls unreserved.
+/// All characters except those that RFC 3986 calls unreserved.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// The same for keys in paths.
 const RESERVED_IN_KEYS: &AsciiSet = &RESERVED.remove(b'/');
@@ -27,8 +27,8 @@ pub fn percent_encode(text: &str, keep_slash: bool) -> String {
     out
 }
 
-/// Undoes percent-encoding; `+` becomes a space if `plus` (as in forms and `encoding-type=url`).
-/// Malformed escapes stay as they are. `None` if the result is not UTF-8.
+/// Decodes percent-encoding; `+` becomes a space if `plus` (as in forms and `encoding-type=url`).
+/// Invalid escapes stay as they are. `None` if the result is not UTF-8.
 pub fn percent_decode(text: &str, plus: bool) -> Option<String> {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -53,7 +53,7 @@ fn hex_digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).map(|d| d as u8)
 }
 
-/// The canonical query string: names and values encoded, sorted, joined. This is also what is sent.
+/// The canonical query string: names and values encoded, sorted, joined. The same string is sent.
 pub(crate) fn query_string(pairs: &[(Cow<'_, str>, Cow<'_, str>)]) -> String {
     if pairs.is_empty() {
         return String::new();

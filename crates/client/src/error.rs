@@ -1,51 +1,51 @@
-//! What can go wrong, by what the caller can do about it.
+//! Errors of requests, by what the caller can do about them.
 //!
-//! Must never know: how errors are shown.
+//! Must not depend on: how errors are shown.
 
 use std::{fmt, io};
 
 use http::StatusCode;
 
-/// The result of everything in this room.
+/// The result of all functions of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why a request did not end well.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The server answered with an error; its code says what to do.
     #[error("{0}")]
     Service(Box<ServiceError>),
-    /// No connection could be made, so nothing was asked: check the address, try again later.
+    /// No connection could be made, so the request was not sent: check the address, try again later.
     #[error("cannot reach {endpoint}: {reason}")]
     Unreachable {
         /// `host:port` that was tried.
         endpoint: String,
-        /// What the system said.
+        /// The message of the operating system.
         reason: String,
     },
-    /// The connection broke after the request was (partly) sent: whether it took effect is unknown.
+    /// The connection broke after the request was (partly) sent: it may have taken effect.
     #[error("the connection to {endpoint} broke: {reason}")]
     Broken {
         /// `host:port` of the connection.
         endpoint: String,
-        /// What the connection said.
+        /// The message of the connection.
         reason: String,
     },
-    /// Nothing moved for the configured time: whether the request took effect is unknown.
+    /// No progress for the configured time: the request may have taken effect.
     #[error("no progress for {seconds} s while {what}")]
     Timeout {
-        /// What was being waited for.
+        /// What the client was waiting for.
         what: &'static str,
-        /// For how long, in seconds.
+        /// How long, in seconds.
         seconds: u64,
     },
-    /// The answer is not what the protocol says: perhaps this is no S3 server.
+    /// The answer violates the protocol; the server may not be an S3 server.
     #[error("unexpected answer: {0}")]
     Unexpected(String),
-    /// What was received is not what was stored: do not use it.
+    /// The received data differs from the stored data: do not use it.
     #[error("damaged in transit: {0}")]
     Integrity(String),
-    /// The caller asked for something that cannot be sent.
+    /// The request of the caller cannot be sent.
     #[error("{0}")]
     Invalid(String),
     /// The source of an upload could not be read.
@@ -53,23 +53,22 @@ pub enum Error {
     Source(#[source] io::Error),
 }
 
-/// An error that a server answered with.
+/// An error answer of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceError {
     /// The HTTP status.
     pub status: StatusCode,
-    /// The S3 error code, `NoSuchKey` for example. Derived from the status where the answer has no
-    /// body (HEAD).
+    /// The S3 error code, for example `NoSuchKey`. Derived from the status if the answer has no body (HEAD).
     pub code: String,
-    /// The server's words; may be empty.
+    /// The server's message; may be empty.
     pub message: String,
-    /// `x-amz-request-id`, for whoever reads the server's log; may be empty.
+    /// `x-amz-request-id`, to find the request in the server's log; may be empty.
     pub request_id: String,
-    /// What was asked for, as the server names it; may be empty.
+    /// The resource, as the server names it; may be empty.
     pub resource: String,
-    /// The region the server wants, where it says so.
+    /// The region that the server requires, if it names one.
     pub region: Option<String>,
-    /// Seconds to wait before the next try, where the server says so.
+    /// Seconds to wait before the next attempt, if the server states them.
     pub retry_after: Option<u64>,
 }
 
@@ -88,7 +87,7 @@ impl fmt::Display for ServiceError {
 }
 
 impl Error {
-    /// The server's answer, if it answered.
+    /// The error answer, if the server answered.
     pub fn service(&self) -> Option<&ServiceError> {
         match self {
             Error::Service(error) => Some(error),
@@ -109,16 +108,16 @@ impl Error {
     /// Whether the bucket, key, version or upload does not exist.
     pub fn is_not_found(&self) -> bool {
         self.status() == Some(StatusCode::NOT_FOUND)
-            // A key whose current version is a delete marker, asked for by its version.
+            // A version that is a delete marker.
             || self.code() == Some("MethodNotAllowed")
     }
 
-    /// Whether the credentials are wrong or do not suffice.
+    /// Whether the credentials are wrong or lack a permission.
     pub fn is_denied(&self) -> bool {
         matches!(self.status(), Some(StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED))
     }
 
-    /// Whether the server could not be reached or says that it cannot serve now.
+    /// Whether the server cannot be reached or reports that it is not ready.
     pub fn is_unavailable(&self) -> bool {
         match self {
             Error::Unreachable { .. } | Error::Broken { .. } | Error::Timeout { .. } => true,
@@ -128,7 +127,7 @@ impl Error {
     }
 }
 
-/// The code that S3 would have put in the body of an error answer that has none.
+/// The S3 error code of an error answer without body.
 pub(crate) fn code_of_status(status: StatusCode) -> &'static str {
     match status.as_u16() {
         301 | 307 => "PermanentRedirect",

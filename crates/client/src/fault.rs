@@ -1,9 +1,9 @@
-//! What failed requests and error answers mean.
+//! Conversion of failed requests and error answers to [`Error`].
 //!
-//! Invariant: an error answer is read as XML or JSON if it is any, and named by its status
-//! otherwise; it is never mistaken for data.
+//! Invariant: an error answer is parsed as XML or JSON if possible, and named by its status otherwise; it is
+//! never returned as data.
 //!
-//! Must never know: what was asked.
+//! Must not depend on: the request.
 
 use http::Method;
 
@@ -16,14 +16,14 @@ use crate::{
     xml,
 };
 
-/// Why an attempt brought no answer.
+/// Why an attempt received no answer.
 pub(crate) enum Failed {
-    /// An idle connection turned out to be closed; nothing was sent.
+    /// An idle connection was closed already; nothing was sent.
     Stale,
     Error(Error),
 }
 
-/// The error of a sending that brought no answer.
+/// The error of an attempt that received no answer.
 pub(crate) fn failure(connection: &Connection, unsent: bool, error: hyper::Error, watch: &Watch) -> Failed {
     if unsent && connection.reused {
         return Failed::Stale;
@@ -42,7 +42,7 @@ pub(crate) fn failure(connection: &Connection, unsent: bool, error: hyper::Error
     })
 }
 
-/// Turns an error answer into an error; reads at most [`limits::ERROR_ANSWER`] bytes of it.
+/// Converts an error answer; reads at most [`limits::ERROR_ANSWER`] bytes of it.
 pub(crate) async fn service_error(mut answer: Answer, method: &Method) -> Error {
     let body = if *method == Method::HEAD {
         Default::default()
@@ -52,7 +52,7 @@ pub(crate) async fn service_error(mut answer: Answer, method: &Method) -> Error 
     error_of(&answer, &body)
 }
 
-/// The error that an answer's headers and body state.
+/// The error that the headers and body of an answer describe.
 pub(crate) fn error_of(answer: &Answer, body: &[u8]) -> Error {
     let text = |name: &str| answer.header(name).unwrap_or_default().to_owned();
     let status = answer.status();
@@ -66,7 +66,7 @@ pub(crate) fn error_of(answer: &Answer, body: &[u8]) -> Error {
         retry_after: answer.header("retry-after").and_then(|v| v.trim().parse().ok()),
     };
     if let Ok(root) = xml::parse(body) {
-        // Some answers wrap the error once more (`ErrorResponse/Error`).
+        // Some answers wrap the error in another element (`ErrorResponse/Error`).
         let root = root.child("Error").unwrap_or(&root);
         fill(&mut error, |name| root.some_text(name));
     } else if let Ok(serde_json::Value::Object(map)) = serde_json::from_slice(body) {
@@ -88,7 +88,7 @@ fn fill(error: &mut ServiceError, field: impl Fn(&str) -> Option<String>) {
         }
     };
     set(&mut error.code, "Code");
-    // Administration answers call it `error`.
+    // Answers of the administration API call it `error`.
     set(&mut error.message, "Error");
     set(&mut error.message, "Message");
     set(&mut error.resource, "Resource");

@@ -1,9 +1,9 @@
-//! A range of a local file as a source of uploads.
+//! A range of a local file as the source of an upload.
 //!
-//! Invariants: at most two pieces of 256 KiB are in memory per reading; a file that became shorter
-//! fails the upload instead of padding it.
+//! Invariants: at most two pieces of 256 KiB are in memory per reading; if the file has become shorter, the
+//! upload fails instead of padding it.
 //!
-//! Must never know: requests.
+//! Must not depend on: requests.
 
 use std::{fs::File, io, os::unix::fs::FileExt, sync::Arc};
 
@@ -21,17 +21,17 @@ pub struct FileRange {
     progress: Option<Progress>,
 }
 
-/// Called with the number of bytes each time a piece was read.
+/// Called with the number of bytes after each piece.
 type Progress = Arc<dyn Fn(u64) + Send + Sync>;
 
 impl FileRange {
-    /// A range of `file`, which should reach at least to its end.
+    /// A range of `file`, which should have at least this length.
     pub fn new(file: Arc<File>, offset: u64, len: u64) -> FileRange {
         FileRange { file, offset, len, progress: None }
     }
 
-    /// Calls `progress` with the number of bytes of each piece as it is read. A repeated upload
-    /// reads, and reports, again.
+    /// Calls `progress` with the number of bytes of each piece that is read. A repeated upload reads, and
+    /// reports, again.
     pub fn with_progress(mut self, progress: Arc<dyn Fn(u64) + Send + Sync>) -> FileRange {
         self.progress = Some(progress);
         self
@@ -53,7 +53,7 @@ impl Source for FileRange {
                 return None;
             }
             let reader = file.clone();
-            // File reads block; the blocking pool keeps them from the connections.
+            // File reads block; the blocking pool keeps them away from the connections.
             let read =
                 ashlar_environment::spawn_blocking("read-file", move || read_piece(&reader, at, n)).await;
             match read.map_err(io::Error::other).flatten() {

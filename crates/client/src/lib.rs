@@ -1,18 +1,17 @@
-//! An S3 client: the command line, the benchmark and the tests speak to servers through it.
+//! # ashlar-client: the S3 client that the command line, the benchmark and the tests use
 //!
-//! * [`Client`] holds one endpoint, its credentials and its kept-alive connections; it is cheap to
-//!   clone. Operations are its methods, one file per family in `ops`.
-//! * [`Body`] goes out, [`Answer`] comes in; both stream, neither is ever held whole unless the
-//!   caller does so.
+//! * [`Client`] has one endpoint, its credentials and its persistent connections; cloning it is cheap. Its
+//!   methods are the operations, one file per family in `ops`.
+//! * [`Body`] is sent, [`Answer`] is received; both are streams and are never in memory as a whole, unless
+//!   the caller collects them.
 //! * [`Error`] says what the caller can do about it.
 //!
-//! Invariants: a request is signed over exactly the bytes of the target that is sent; a request is
-//! sent a second time only if the first was certainly not processed or repeating it is harmless;
-//! a connection returns to the pool only after its answer was read to the end; secrets are never
-//! printed. Memory per request is bounded by the pieces in flight and by the limits in
-//! [`limits`].
+//! Invariants: a request is signed over exactly the bytes of the target that is sent; a request is repeated
+//! only if the first attempt was certainly not processed or the request is idempotent; a connection returns
+//! to the pool only after its answer was read to the end; secrets are never printed. Memory per request is
+//! limited by the pieces in flight and by [`limits`].
 //!
-//! This room must never know: the server's insides, alias files, terminals.
+//! Must not depend on: the implementation of the server, alias files, terminals.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,
@@ -60,12 +59,12 @@ pub use types::{
 
 pub use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-/// The bounds this room keeps.
+/// The limits of this crate.
 pub mod limits {
-    /// The largest XML or JSON answer that is read: a page of 1,000 versions with keys of 1,024
-    /// percent-encoded bytes stays below it.
+    /// Maximum bytes of an XML or JSON answer that is read: a page of 1,000 versions with keys of 1,024
+    /// percent-encoded bytes is smaller.
     pub const ANSWER: usize = 16 << 20;
-    /// The largest error answer that is read; what follows is not needed to name the error.
+    /// Maximum bytes of an error answer that are read; the rest is not needed.
     pub const ERROR_ANSWER: usize = 64 << 10;
     /// Keys in one multi-delete, by the protocol.
     pub const DELETE_KEYS: usize = 1000;
@@ -73,6 +72,6 @@ pub mod limits {
     pub const PARTS: u32 = 10_000;
     /// The smallest part but the last, by the protocol.
     pub const MIN_PART: u64 = 5 << 20;
-    /// How deep an XML answer may nest.
+    /// Maximum nesting depth of an XML answer.
     pub const XML_DEPTH: usize = 16;
 }

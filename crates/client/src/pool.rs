@@ -1,9 +1,9 @@
-//! Kept-alive HTTP/1.1 connections, by host.
+//! Persistent HTTP/1.1 connections, by host.
 //!
-//! Invariants: a connection is in one request's hands or idle here, never both; idle ones are
-//! bounded in number and age; the youngest is used first, so that the others can age out.
+//! Invariants: a connection is used by one request or idle here, never both; idle connections are limited in
+//! number and age; the newest is used first, so that the others can expire.
 //!
-//! Must never know: what is asked over them.
+//! Must not depend on: the requests.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -22,17 +22,17 @@ use crate::{
     tls,
 };
 
-/// How long an idle connection is trusted: most servers close theirs after a minute or more.
+/// Maximum age of an idle connection: most servers close theirs after a minute or more.
 const MAX_IDLE: Duration = Duration::from_secs(30);
 
-/// Where connections go.
+/// The address of a connection.
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub(crate) struct Host {
     /// A DNS name or an address, without brackets.
     pub(crate) name: String,
     pub(crate) port: u16,
     pub(crate) https: bool,
-    /// `host` or `host:port` as in the `host` header: default ports are left out.
+    /// `host` or `host:port` as in the `host` header, without the default port.
     pub(crate) authority: String,
     pub(crate) header: HeaderValue,
 }
@@ -82,11 +82,11 @@ impl Host {
     }
 }
 
-/// A connection in the hands of one request.
+/// A connection that a request uses.
 pub(crate) struct Connection {
     pub(crate) sender: SendRequest<Outgoing>,
     pub(crate) host: Arc<Host>,
-    /// Whether it served a request before: the server may have closed it meanwhile.
+    /// Whether it was used before: the server may have closed it meanwhile.
     pub(crate) reused: bool,
 }
 
@@ -113,7 +113,7 @@ impl Pool {
         })
     }
 
-    /// A connection to `host`: the youngest idle one that still lives, or a new one. With `fresh`,
+    /// A connection to `host`: the newest idle one that is still open, or a new one. With `fresh`,
     /// always a new one.
     pub(crate) async fn get(&self, host: &Arc<Host>, fresh: bool) -> Result<Connection> {
         while !fresh && let Some(mut sender) = self.pop(host) {
@@ -136,7 +136,7 @@ impl Pool {
         let of_host = idle.get_mut(host.authority.as_str())?;
         while let Some(one) = of_host.pop() {
             if one.since.elapsed() > MAX_IDLE {
-                of_host.clear(); // the rest are older still
+                of_host.clear(); // the rest are older
                 return None;
             }
             if !one.sender.is_closed() {
@@ -146,7 +146,7 @@ impl Pool {
         None
     }
 
-    /// Takes a connection back whose last answer was read to the end.
+    /// Returns a connection to the pool after its last answer was read to the end.
     pub(crate) fn put(&self, connection: Connection) {
         if connection.sender.is_closed() {
             return;
@@ -181,7 +181,7 @@ where
     T: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
     let (sender, connection) = http1::Builder::new().handshake(io).await?;
-    // Ends by itself when the sender is dropped or the peer closes; its error reaches the request.
+    // Ends when the sender is dropped or the peer closes; the request receives the error.
     ashlar_environment::spawn("client-connection", async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "connection ended");
@@ -194,7 +194,7 @@ fn unreachable(host: &Host, error: &Failure) -> Error {
     Error::Unreachable { endpoint: host.authority.clone(), reason: chain(error.as_ref()) }
 }
 
-/// An error with its causes, in one line.
+/// An error with all its causes, in one line.
 pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut out = error.to_string();
     let mut source = error.source();

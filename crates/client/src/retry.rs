@@ -1,8 +1,8 @@
-//! When a request is sent again, and after how long.
+//! Retries: whether a request is sent again, and after which delay.
 //!
 //! Invariant: pure functions of the error, the attempt and a random number.
 //!
-//! Must never know: clocks, connections.
+//! Must not depend on: clocks, connections.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use crate::{call::Repeat, error::Error};
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Whether sending the request again can help and cannot hurt.
+/// Whether sending the request again can help and is safe.
 pub(crate) fn worth_it(error: &Error, repeat: Repeat) -> bool {
     match error {
         Error::Unreachable { .. } => true,
         Error::Broken { .. } | Error::Timeout { .. } => repeat == Repeat::Harmless,
         Error::Service(service) => {
-            // These say that the request was turned away before it did anything.
+            // These codes mean that the server refused the request before it took effect.
             let turned_away = matches!(
                 service.code.as_str(),
                 "SlowDown"
@@ -37,8 +37,8 @@ pub(crate) fn worth_it(error: &Error, repeat: Repeat) -> bool {
     }
 }
 
-/// How long to wait before attempt `attempt + 1` (the first is 1): exponential with full jitter,
-/// not less than what the server asked for, never more than ten seconds.
+/// The delay before attempt `attempt + 1` (the first is 1): exponential with full jitter, at least what the
+/// server requires, at most ten seconds.
 pub(crate) fn pause(attempt: u32, random: u64, error: &Error) -> Duration {
     let ceiling = FIRST.saturating_mul(1 << attempt.saturating_sub(1).min(16)).min(LONGEST);
     let jitter = ceiling.mul_f64(random as f64 / u64::MAX as f64);
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn repeats_only_what_cannot_hurt() {
+    fn only_safe_requests_are_retried() {
         let broken = Error::Broken { endpoint: String::new(), reason: String::new() };
         assert!(worth_it(&broken, Repeat::Harmless));
         assert!(!worth_it(&broken, Repeat::OnlyIfRefused));
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_are_bounded_and_heed_the_server() {
+    fn retry_delay_is_bounded_and_respects_retry_after() {
         let broken = Error::Broken { endpoint: String::new(), reason: String::new() };
         assert_eq!(pause(1, u64::MAX, &broken), FIRST);
         assert_eq!(pause(3, u64::MAX / 2, &broken), Duration::from_millis(200));

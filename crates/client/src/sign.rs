@@ -1,12 +1,12 @@
 //! AWS Signature Version 4: headers, query (presigned) and the chain of chunk signatures.
 //!
-//! Source: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API reference,
-//! whose worked examples are the tests below.
+//! Source: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API reference; the tests
+//! contain its examples.
 //!
-//! Invariants: whatever headers the map holds when it is signed are signed, except those that
-//! proxies and HTTP libraries rewrite; the time is a parameter.
+//! Invariants: all headers that the map contains at the time of signing are signed, except those that proxies
+//! and HTTP libraries change; the time is a parameter.
 //!
-//! Must never know: connections, retries.
+//! Must not depend on: connections, retries.
 
 use std::fmt::Write;
 
@@ -27,12 +27,12 @@ pub(crate) const X_AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 pub(crate) const X_AMZ_CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 pub(crate) const X_AMZ_SECURITY_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
-/// A moment as signatures write it: `YYYYMMDDTHHMMSSZ`, always UTC.
+/// A time in the format of signatures: `YYYYMMDDTHHMMSSZ`, always UTC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AmzDate([u8; 16]);
 
 impl AmzDate {
-    /// The date of a moment; years outside 0..=9999 are not representable and become year 0.
+    /// Formats a time; years outside 0..=9999 cannot be represented and become year 0.
     pub fn new(at: OffsetDateTime) -> AmzDate {
         let at = at.to_offset(time::UtcOffset::UTC);
         let mut out = *b"00000000T000000Z";
@@ -51,7 +51,7 @@ impl AmzDate {
         AmzDate(out)
     }
 
-    /// The whole, 16 characters.
+    /// Date and time, 16 characters.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).expect("only digits, T and Z")
     }
@@ -62,7 +62,7 @@ impl AmzDate {
     }
 }
 
-/// Signs requests with one pair of credentials. Keeps the derived key of the last day and region.
+/// Signs requests with one pair of credentials. Caches the derived key of the last day and region.
 pub struct Signer {
     credentials: Credentials,
     service: &'static str,
@@ -75,7 +75,7 @@ struct DerivedKey {
     key: [u8; 32],
 }
 
-/// What a signature leaves behind: the start of the chain of chunk signatures.
+/// The result of a signature, the seed of the chain of chunk signatures.
 pub(crate) struct Signed {
     pub(crate) signature: String,
     pub(crate) key: [u8; 32],
@@ -84,7 +84,7 @@ pub(crate) struct Signed {
 }
 
 impl Signer {
-    /// A signer for S3 (and the admin API, which is signed the same way).
+    /// A signer for S3 (and for the administration API, which uses the same signature).
     pub fn new(credentials: Credentials) -> Signer {
         Signer { credentials, service: "s3", cache: Mutex::new(None) }
     }
@@ -115,10 +115,9 @@ impl Signer {
         [day, "/", region, "/", self.service, "/aws4_request"].concat()
     }
 
-    /// Signs by headers: adds `x-amz-date`, `x-amz-content-sha256`, the session token and
-    /// `authorization` to `headers`, which must hold `host` and everything else to be signed.
-    /// `path` and `query` are encoded as they are sent; `payload` is the value of
-    /// `x-amz-content-sha256`.
+    /// Signs by headers: adds `x-amz-date`, `x-amz-content-sha256`, the session token and `authorization` to
+    /// `headers`, which must contain `host` and all other headers to be signed. `path` and `query` are
+    /// encoded as they are sent; `payload` is the value of `x-amz-content-sha256`.
     #[allow(clippy::too_many_arguments)] // these are the inputs of a signature, no more
     pub(crate) fn sign(
         &self,
@@ -177,9 +176,8 @@ impl Signer {
         (Signed { signature, key, scope, date }, names)
     }
 
-    /// The query string of a presigned request: `query` (names and values as they are, not
-    /// encoded) with the signature's own parameters, encoded and signed. Only `host` is signed of
-    /// the headers. `seconds` is how long it stays valid, 1 to 604,800.
+    /// The query string of a presigned request: `query` (not encoded) with the parameters of the signature,
+    /// encoded and signed. Of the headers only `host` is signed. `seconds`: validity, 1 to 604,800.
     #[allow(clippy::too_many_arguments)]
     pub fn presign(
         &self,
@@ -217,8 +215,7 @@ impl Signer {
     }
 }
 
-/// Whether a header is left out of the signature: rewritten by HTTP libraries or proxies, or about
-/// the connection rather than the request.
+/// Whether a header is not signed: HTTP libraries or proxies change it, or it belongs to the connection.
 fn unsigned(name: &HeaderName) -> bool {
     [
         header::AUTHORIZATION,
@@ -272,7 +269,7 @@ fn canonical_request(
     (out, names)
 }
 
-/// Appends a header value without outer spaces and with inner runs of spaces made one.
+/// Appends a header value without outer spaces, and with inner runs of spaces reduced to one.
 fn trimmed_into(out: &mut Vec<u8>, value: &[u8]) {
     let mut space = false;
     for &byte in value.trim_ascii() {
@@ -288,7 +285,7 @@ fn trimmed_into(out: &mut Vec<u8>, value: &[u8]) {
 pub(crate) struct ChunkSigner {
     key: [u8; 32],
     previous: String,
-    /// `date \n scope \n`, the same in every string to sign.
+    /// `date \n scope \n`, constant in all strings to sign.
     middle: String,
 }
 

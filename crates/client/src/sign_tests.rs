@@ -1,4 +1,4 @@
-//! The worked examples of AWS's documentation, and two cases of its signature test suite.
+//! Tests with the examples of AWS's documentation, and two cases of its signature test suite.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn date(text: &str) -> AmzDate {
     AmzDate::new(time::PrimitiveDateTime::parse(text, format).unwrap().assume_utc())
 }
 
-/// The signer and the moment of the S3 API reference's examples.
+/// The signer and the time of the examples in the S3 API reference.
 fn example() -> (Signer, AmzDate) {
     let secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
     (Signer::new(Credentials::new("AKIAIOSFODNN7EXAMPLE", secret)), date("20130524T000000Z"))

@@ -1,6 +1,6 @@
-//! The TLS configuration of a client: the system's roots, own authorities, or no check at all.
+//! The TLS configuration of a client: the system's authorities, other authorities, or no check.
 //!
-//! Must never know: connections, requests.
+//! Must not depend on: connections, requests.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::{
     error::{Error, Result},
 };
 
-/// The connector for these settings. Fails if an authority is no certificate or TLS is set up
+/// The connector for these settings. Fails if an authority is not a certificate or the TLS library is set up
 /// wrongly.
 pub(crate) fn connector(tls: &Tls) -> Result<TlsConnector> {
     Ok(TlsConnector::from(tls_config(tls)?))
 }
 
-/// The configuration behind it, for those who open their own connections.
+/// Its configuration, for callers that open their own connections.
 pub fn tls_config(tls: &Tls) -> Result<Arc<ClientConfig>> {
     ashlar_outbound::tls::config(&tls.authorities, tls.insecure).map_err(|e| Error::Invalid(e.to_string()))
 }

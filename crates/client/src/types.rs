@@ -1,8 +1,9 @@
-//! What operations return: the protocol's answers as plain values.
+//! Results of operations as plain values.
 //!
-//! Invariants: ETags are without quotes; keys are decoded; times are UTC; absent stays absent.
+//! Invariants: ETags are without quotes; keys are decoded; times are UTC; missing values are `None` or empty.
 //!
-//! Must never know: requests.
+//! Must not depend on: requests.
+//! Must not depend on: requests.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +21,14 @@ pub struct Bucket {
     pub created: Option<OffsetDateTime>,
 }
 
-/// Whether a bucket keeps versions.
+/// The versioning state of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Versioning {
-    /// Never was enabled.
+    /// Never enabled.
     Off,
-    /// Every write makes a version.
+    /// Every write creates a version.
     Enabled,
-    /// Was enabled; writes replace the null version.
+    /// Suspended: writes replace the null version.
     Suspended,
 }
 
@@ -45,7 +46,7 @@ pub struct Entry {
     pub etag: String,
     /// When it was written.
     pub modified: Option<OffsetDateTime>,
-    /// `STANDARD` unless told otherwise.
+    /// `STANDARD` by default.
     pub storage_class: String,
     /// Only in listings of versions; `null` is the version of an unversioned write.
     pub version_id: Option<String>,
@@ -62,86 +63,86 @@ pub struct ListPage {
     pub entries: Vec<Entry>,
     /// Common prefixes in order.
     pub prefixes: Vec<String>,
-    /// Where the next page begins: the continuation token, or the key marker and the version
-    /// marker. `None` on the last page.
+    /// The begin of the next page: the continuation token, or the key marker and the version marker. `None`
+    /// on the last page.
     pub next: Option<(String, Option<String>)>,
 }
 
-/// What HEAD and GET say of an object.
+/// The properties of an object, from HEAD and GET.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Head {
-    /// Size of the object in bytes, also where only a range was asked for.
+    /// Size of the object in bytes, also for a range.
     pub size: u64,
     /// Without quotes.
     pub etag: String,
     /// When it was written.
     pub modified: Option<OffsetDateTime>,
-    /// The version, in buckets that keep them.
+    /// The version, in buckets with versioning.
     pub version_id: Option<String>,
     /// The media type.
     pub content_type: Option<String>,
     /// User metadata, names without `x-amz-meta-`, in lower case.
     pub metadata: BTreeMap<String, String>,
-    /// Headers that say how to treat the data, and storage class, checksums and the like.
+    /// Standard headers, and storage class, checksums and others.
     pub headers: BTreeMap<String, String>,
-    /// In how many parts it was uploaded, where the server says so.
+    /// Number of parts of a multipart object, if the server reports it.
     pub parts: Option<u32>,
 }
 
-/// An object whose bytes are arriving.
+/// An object whose data is arriving.
 pub struct ObjectData {
-    /// What the headers say.
+    /// Its properties.
     pub head: Head,
-    /// How many bytes this answer carries (fewer than the object's size for a range).
+    /// Number of bytes of this answer (for a range fewer than the size of the object).
     pub length: u64,
-    /// The bytes.
+    /// The data.
     pub body: Answer,
 }
 
-/// What a write returned.
+/// The result of a write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PutOutcome {
     /// Without quotes.
     pub etag: String,
-    /// The version written, in buckets that keep them.
+    /// The new version, in buckets with versioning.
     pub version_id: Option<String>,
 }
 
-/// What a delete returned.
+/// The result of a delete.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeleteOutcome {
-    /// The version deleted, or that of the delete marker written.
+    /// The deleted version, or the new delete marker.
     pub version_id: Option<String>,
     /// Whether a delete marker was written or deleted.
     pub delete_marker: bool,
 }
 
-/// A key, perhaps one version of it, to delete.
+/// A key, or one version of it, to delete.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Identifier {
     /// The key.
     pub key: String,
-    /// The version; `None` means the current one.
+    /// The version; `None`: the current one.
     pub version_id: Option<String>,
 }
 
-/// A key that a multi-delete refused.
+/// A key that a multi-delete could not delete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeleteError {
-    /// What was to be deleted.
+    /// The key.
     pub object: Identifier,
     /// The S3 error code.
     pub code: String,
-    /// The server's words.
+    /// The server's message.
     pub message: String,
 }
 
-/// What a multi-delete did.
+/// The result of a multi-delete.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Deleted {
-    /// What was deleted; delete markers written are not told apart.
+    /// Deleted keys, including those for which a delete marker was created.
     pub deleted: Vec<Identifier>,
-    /// What was refused.
+    /// Keys that could not be deleted.
     pub errors: Vec<DeleteError>,
 }
 
@@ -154,14 +155,14 @@ pub struct Part {
     pub etag: String,
     /// Size in bytes.
     pub size: u64,
-    /// The checksum the server keeps of it, in base64.
+    /// The checksum that the server stores, in base64.
     pub checksum: Option<(ashlar_checksum::Algorithm, String)>,
 }
 
-/// An unfinished multipart upload.
+/// An incomplete multipart upload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upload {
-    /// The key it will become.
+    /// Its key.
     pub key: String,
     /// Its id.
     pub upload_id: String,
@@ -169,7 +170,7 @@ pub struct Upload {
     pub initiated: Option<OffsetDateTime>,
 }
 
-/// One page of unfinished uploads.
+/// One page of incomplete uploads.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UploadPage {
     /// Uploads in order of key, then age.
@@ -184,7 +185,7 @@ pub(crate) fn unquote(etag: &str) -> String {
     etag.trim().trim_start_matches("W/").trim_matches('"').to_owned()
 }
 
-/// A time as listings write it.
+/// Parses a time in the format of listings.
 pub(crate) fn iso_time(text: &str) -> Option<OffsetDateTime> {
     OffsetDateTime::parse(text.trim(), &Rfc3339).ok()
 }
@@ -194,7 +195,7 @@ fn http_time(text: &str) -> Option<OffsetDateTime> {
 }
 
 impl ListPage {
-    /// Reads both versions of key listings and the listing of versions.
+    /// Parses both versions of key listings, and listings of versions.
     pub(crate) fn parse(root: &Element) -> Result<ListPage> {
         let decode = |text: &str| decode_key(root, text);
         let mut page = ListPage::default();
@@ -267,7 +268,7 @@ impl Head {
             ..Head::default()
         };
         let length = text("content-length").and_then(|v| v.parse().ok()).unwrap_or(0);
-        // A range answer states the whole size after the slash.
+        // The answer for a range has the size of the object after the slash.
         let whole = text("content-range").and_then(|v| v.rsplit('/').next()?.parse().ok());
         head.size = whole.unwrap_or(length);
         for (name, value) in headers {
@@ -294,8 +295,7 @@ impl Head {
     }
 }
 
-/// Undoes RFC 2047 encoded words, which S3 uses for metadata that is not ASCII. Text that is none
-/// stays as it is.
+/// Decodes RFC 2047 encoded words, which S3 uses for metadata that is not ASCII. Other text is unchanged.
 fn decode_words(value: &str) -> String {
     use base64::{Engine, engine::general_purpose::STANDARD};
     let decode = |word: &str| -> Option<String> {
@@ -319,19 +319,19 @@ fn decode_words(value: &str) -> String {
 #[path = "types_tests.rs"]
 mod tests;
 
-/// Who is told what of a bucket.
+/// A notification rule of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Notice {
     /// The rule's name.
     pub id: String,
-    /// The element it was written with: `QueueConfiguration`, ...
+    /// The element of the rule: `QueueConfiguration`, ...
     pub shape: String,
     /// The target.
     pub arn: String,
     /// Names of events.
     pub events: Vec<String>,
-    /// Keys begin so; empty: all.
+    /// Only keys with this prefix.
     pub prefix: String,
-    /// Keys end so; empty: all.
+    /// Only keys with this suffix.
     pub suffix: String,
 }

@@ -1,4 +1,4 @@
-//! Answers as AWS and MinIO write them.
+//! Tests with answers of AWS and MinIO.
 
 use super::*;
 use crate::xml;
@@ -55,7 +55,7 @@ fn versions_interleave_with_delete_markers() {
 }
 
 #[test]
-fn a_truncated_page_must_say_where_it_goes_on() {
+fn truncated_page_without_marker_is_an_error() {
     let root = xml::parse(b"<R><IsTruncated>true</IsTruncated></R>").unwrap();
     assert!(ListPage::parse(&root).is_err());
 }

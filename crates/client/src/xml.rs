@@ -1,9 +1,9 @@
-//! XML answers as a small tree, and the few XML requests there are.
+//! Parsing of XML answers into a small tree, and writing of XML requests.
 //!
-//! Invariants: no DTD, no entities but the five predefined and characters; depth bounded by
-//! [`crate::limits::XML_DEPTH`]; text is kept verbatim, since keys may begin or end with spaces.
+//! Invariants: no DTD; only the five predefined entities and character references; depth limited by
+//! [`crate::limits::XML_DEPTH`]; text is kept verbatim, because keys may begin or end with spaces.
 //!
-//! Must never know: what the elements mean.
+//! Must not depend on: the meaning of the elements.
 
 use quick_xml::{Reader, events::Event};
 
@@ -12,7 +12,7 @@ use crate::{
     limits,
 };
 
-/// An element: its name without prefix, its text, its children. Attributes are not kept.
+/// An element: name without prefix, text, children. Attributes are discarded.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Element {
     pub(crate) name: String,
@@ -21,32 +21,32 @@ pub(crate) struct Element {
 }
 
 impl Element {
-    /// The first child of this name.
+    /// The first child with this name.
     pub(crate) fn child(&self, name: &str) -> Option<&Element> {
         self.children.iter().find(|c| c.name == name)
     }
 
-    /// All children of this name, in order.
+    /// All children with this name, in order.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
         self.children.iter().filter(move |c| c.name == name)
     }
 
-    /// The text of the first child of this name; empty if there is none.
+    /// The text of the first child with this name; empty if there is none.
     pub(crate) fn text_of(&self, name: &str) -> &str {
         self.child(name).map_or("", |c| c.text.as_str())
     }
 
-    /// The text of the first child of this name, unless it is absent or empty.
+    /// The text of the first child with this name, unless it is missing or empty.
     pub(crate) fn some_text(&self, name: &str) -> Option<String> {
         Some(self.text_of(name)).filter(|t| !t.is_empty()).map(str::to_owned)
     }
 
-    /// Whether the first child of this name says `true`.
+    /// Whether the text of the first child with this name is `true`.
     pub(crate) fn is_true(&self, name: &str) -> bool {
         self.text_of(name).trim().eq_ignore_ascii_case("true")
     }
 
-    /// The number in the first child of this name.
+    /// The number in the first child with this name.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         self.text_of(name).trim().parse().ok()
     }
@@ -57,7 +57,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Element> {
     let bad = |what: &dyn std::fmt::Display| Error::Unexpected(format!("not the XML expected: {what}"));
     let text = std::str::from_utf8(bytes).map_err(|_| bad(&"not UTF-8"))?;
     let mut reader = Reader::from_str(text);
-    // `stack[0]` stands for the document; its only child is the root.
+    // `stack[0]` is the document; its only child is the root.
     let mut stack = vec![Element::default()];
     loop {
         match reader.read_event().map_err(|e| bad(&e))? {
@@ -106,7 +106,7 @@ fn top(stack: &mut [Element]) -> &mut Element {
     stack.last_mut().expect("the document itself stays on the stack until the end")
 }
 
-/// Writes requests: `open`, `leaf` and `close` in order.
+/// Writes a request with calls of `open`, `leaf` and `close` in order.
 pub(crate) struct Writer(String);
 
 impl Writer {
@@ -133,7 +133,8 @@ impl Writer {
                 '<' => self.0.push_str("&lt;"),
                 '>' => self.0.push_str("&gt;"),
                 '"' => self.0.push_str("&quot;"),
-                // Written as references, since parsers normalise line ends and drop some of these.
+                // Written as character references, because parsers normalise line ends and discard some of
+                // these.
                 c if c < ' ' => self.0.push_str(&format!("&#x{:X};", u32::from(c))),
                 c => self.0.push(c),
             }
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_must() {
+    fn invalid_xml_is_refused() {
         let deep = format!("{}{}", "<a>".repeat(100), "</a>".repeat(100));
         for bad in [
             "",
@@ -192,11 +193,11 @@ mod tests {
         }
 
         #[test]
-        fn reads_what_it_writes(text in "[\\x01-\\u{d7ff}]{0,40}") {
+        fn written_xml_parses_back(text in "[\\x01-\\u{d7ff}]{0,40}") {
             let mut writer = Writer::new("R");
             writer.leaf("K", &text);
             let document = writer.finish("R");
-            // Some control characters are not allowed in XML 1.0 even as references.
+            // Some control characters are not allowed in XML 1.0, even as references.
             if let Ok(root) = parse(document.as_bytes()) {
                 prop_assert_eq!(root.text_of("K"), text);
             }

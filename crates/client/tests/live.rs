@@ -1,7 +1,6 @@
 //! Every operation against a real S3 server, if one is named:
-//! `ASHLAR_CLIENT_TEST=http://KEY:SECRET@127.0.0.1:9000 cargo test --release -p ashlar-client`.
-//! Without it this test does nothing; the repository's client suite covers the same ground through
-//! the command line.
+//! `ASHLAR_CLIENT_TEST=http://KEY:SECRET@127.0.0.1:9000 cargo test --release -p ashlar-client`. Without the
+//! variable this test does nothing; the system tests cover the same operations through the command line.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 

@@ -1,4 +1,4 @@
-//! The client against a scripted server: connections, repetitions, broken answers.
+//! The client against a scripted server: connections, retries, invalid answers.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -21,12 +21,12 @@ use tokio::{
     sync::mpsc,
 };
 
-/// What the server does with one request.
+/// The reaction of the server to one request.
 #[derive(Clone)]
 enum Act {
-    /// Answers and keeps the connection.
+    /// Answers and keeps the connection open.
     Answer(String),
-    /// Answers, then closes without having said so.
+    /// Answers, then closes without an announcement.
     AnswerAndClose(String),
     /// Closes without an answer.
     Close,
@@ -53,7 +53,7 @@ struct Script {
 }
 
 impl Script {
-    /// Serves the acts in order of arrival, whatever the connection; then answers 200.
+    /// Reacts to requests in order of arrival, on any connection; later requests are answered with 200.
     async fn start(acts: Vec<Act>) -> Script {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -97,7 +97,7 @@ impl Script {
     }
 }
 
-/// A whole request with its body (by content-length); `None` when the peer is gone.
+/// Reads a request with its body (by content-length); `None` if the peer closed the connection.
 async fn read_request(stream: &mut tokio::net::TcpStream) -> Option<String> {
     let mut all = Vec::new();
     loop {
@@ -136,7 +136,7 @@ async fn one_connection_serves_many_requests() {
 }
 
 #[tokio::test]
-async fn a_closed_idle_connection_is_replaced() {
+async fn closed_idle_connection_is_replaced() {
     let Act::Answer(text) = ok("x") else { unreachable!() };
     let script = Script::start(vec![Act::AnswerAndClose(text), ok("y")]).await;
     let client = script.client(|c| c.attempts = 2);
@@ -156,14 +156,14 @@ async fn unread_answers_close_their_connection() {
 }
 
 #[tokio::test]
-async fn failures_of_the_server_are_tried_again() {
+async fn server_failures_are_retried() {
     let mut script = Script::start(vec![error(503, "SlowDown", ""), Act::Close, ok("x")]).await;
     assert_eq!(get(&script.client(|_| {})).await.unwrap(), "x");
     assert_eq!(script.seen().len(), 3);
 }
 
 #[tokio::test]
-async fn errors_of_the_caller_are_not() {
+async fn client_errors_are_not_retried() {
     let mut script = Script::start(vec![error(404, "NoSuchKey", "<Key>k</Key>")]).await;
     let failed = get(&script.client(|_| {})).await.unwrap_err();
     assert!(failed.is_not_found());
@@ -173,7 +173,7 @@ async fn errors_of_the_caller_are_not() {
 }
 
 #[tokio::test]
-async fn what_may_have_happened_is_not_repeated_unless_harmless() {
+async fn only_idempotent_requests_are_repeated_after_sending() {
     let mut script = Script::start(vec![Act::Close, Act::Close, Act::Close]).await;
     let client = script.client(|_| {});
     let mut call = Call::new(Method::POST, Target::Object("b", "k"));
@@ -190,7 +190,7 @@ async fn what_may_have_happened_is_not_repeated_unless_harmless() {
 }
 
 #[tokio::test]
-async fn a_stream_is_sent_once_but_a_refused_one_says_why() {
+async fn stream_body_is_not_retried_and_refusal_is_reported() {
     let mut script = Script::start(vec![error(503, "SlowDown", "")]).await;
     let pieces = ["ab", "cd"].map(|p| Ok(Bytes::from_static(p.as_bytes())));
     let body = Body::stream(4, Box::pin(futures::stream::iter(pieces)));
@@ -204,7 +204,7 @@ async fn a_stream_is_sent_once_but_a_refused_one_says_why() {
 }
 
 #[tokio::test]
-async fn a_source_of_the_wrong_length_is_named() {
+async fn error_names_source_of_wrong_length() {
     let script = Script::start(vec![]).await;
     let short = Body::stream(4, Box::pin(futures::stream::iter([Ok(Bytes::from_static(b"ab"))])));
     let options = PutOptions { payload: Some(Payload::Unsigned), ..PutOptions::default() };
@@ -213,7 +213,7 @@ async fn a_source_of_the_wrong_length_is_named() {
 }
 
 #[tokio::test]
-async fn the_region_the_server_names_is_taken_over() {
+async fn client_adopts_region_of_server() {
     let wrong = error(400, "AuthorizationHeaderMalformed", "<Region>eu-south-1</Region>");
     let mut script = Script::start(vec![wrong, ok("x"), ok("y")]).await;
     let client = script.client(|_| {});
@@ -246,7 +246,7 @@ async fn an_error_after_200_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_lost_completion_is_recognised() {
+async fn lost_completion_answer_counts_as_success() {
     let part = ashlar_client::Part {
         number: 1,
         etag: "5d41402abc4b2a76b9719d911017c592".into(),
@@ -255,7 +255,7 @@ async fn a_lost_completion_is_recognised() {
     };
     let head =
         |etag: &str| Act::Answer(format!("HTTP/1.1 200 OK\r\netag: \"{etag}\"\r\ncontent-length: 0\r\n\r\n"));
-    // The second is the MD5 of the one part's MD5.
+    // The second is the MD5 of the MD5 of the only part.
     for (etag, succeeded) in
         [("62109206880d38a4010a98e11243924a-2", false), ("62109206880d38a4010a98e11243924a-1", true)]
     {
@@ -269,7 +269,7 @@ async fn a_lost_completion_is_recognised() {
 }
 
 #[tokio::test]
-async fn unreachable_and_not_http() {
+async fn unreachable_and_non_http_servers_are_errors() {
     let mut config = Config::new("http://127.0.0.1:1", None);
     config.attempts = 1;
     let failed = Client::new(config).unwrap().list_buckets().await.unwrap_err();
@@ -280,7 +280,7 @@ async fn unreachable_and_not_http() {
 }
 
 #[tokio::test]
-async fn payload_modes_say_what_they_are() {
+async fn payload_modes_set_content_sha256_header() {
     let mut script = Script::start(vec![]).await;
     let client = script.client(|_| {});
     for (mode, expected) in [

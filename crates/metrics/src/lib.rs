@@ -1,7 +1,7 @@
 #![forbid(unsafe_code)]
-//! Metrics in Prometheus text: the one place that knows the format.
+//! Metrics in the Prometheus text format; the only crate that formats them.
 //!
-//! Whoever counts something adds it to a [`Page`]; whoever serves metrics chooses the [`Group`]s and prints.
+//! A module that counts something adds it to a [`Page`]; the server selects [`Group`]s and prints them.
 //!
 //! ```
 //! use ashlar_metrics::{Group, Kind, Page};
@@ -13,20 +13,20 @@
 //! );
 //! ```
 //!
-//! Invariants: every family has one `HELP` and one `TYPE`, whoever adds to it and how often; every sample has
-//! the label `server`; label values are escaped.
+//! Invariants: every family has one `HELP` and one `TYPE`, even if several modules add samples; every sample
+//! has the label `server`; label values are escaped.
 //!
-//! Must never know: what is counted.
+//! Must not depend on: what is counted.
 
 use std::collections::HashMap;
 use std::fmt::{Display, Write as _};
 
-/// Kind of a family.
+/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Only grows, but for restarts.
+    /// Only grows, except at a restart.
     Counter,
-    /// Goes up and down.
+    /// Increases and decreases.
     Gauge,
     /// `_bucket`, `_sum` and `_count`.
     Histogram,
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// What a family is about, so that it can be asked for by itself.
+/// The subject of a family; groups can be requested separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
     /// The whole deployment.
@@ -65,7 +65,7 @@ struct Family {
     lines: String,
 }
 
-/// Metrics of one moment.
+/// The metrics at one time.
 pub struct Page {
     server: String,
     families: Vec<Family>,
@@ -110,8 +110,8 @@ impl Samples<'_> {
         self
     }
 
-    /// Adds a histogram: upper bounds with the number of observations up to each, not cumulative; the last
-    /// number is of what is above all bounds. `sum`: of all observations.
+    /// Adds a histogram: upper bounds with the number of observations in each class, not cumulative; the last
+    /// count is of observations above all bounds. `sum`: of all observations.
     pub fn histogram(
         &mut self,
         labels: &[(&str, &str)],
@@ -132,13 +132,13 @@ impl Samples<'_> {
 }
 
 impl Page {
-    /// Nothing yet. `server`: the value of the label of that name.
+    /// An empty page. `server`: the value of the label `server`.
     #[must_use]
     pub fn new(server: &str) -> Page {
         Page { server: server.to_owned(), families: Vec::new(), by_name: HashMap::new() }
     }
 
-    /// The family of this name, which is made if it is not there.
+    /// The family with this name, which is created if necessary.
     pub fn family(&mut self, group: Group, kind: Kind, name: &str, help: &'static str) -> Samples<'_> {
         let families = &mut self.families;
         let at = *self.by_name.entry(name.to_owned()).or_insert_with(|| {
@@ -150,33 +150,34 @@ impl Page {
         Samples { server: &self.server, family }
     }
 
-    /// A counter.
+    /// A counter family.
     pub fn counter(&mut self, group: Group, name: &str, help: &'static str) -> Samples<'_> {
         self.family(group, Kind::Counter, name, help)
     }
 
-    /// A gauge.
+    /// A gauge family.
     pub fn gauge(&mut self, group: Group, name: &str, help: &'static str) -> Samples<'_> {
         self.family(group, Kind::Gauge, name, help)
     }
 
-    /// A gauge with one sample and no labels of its own.
+    /// Adds a gauge with one sample without further labels.
     pub fn value(&mut self, group: Group, name: &str, help: &'static str, value: impl Display) {
         self.gauge(group, name, help).add(&[], value);
     }
 
-    /// A counter with one sample and no labels of its own.
+    /// Adds a counter with one sample without further labels.
     pub fn count(&mut self, group: Group, name: &str, help: &'static str, value: impl Display) {
         self.counter(group, name, help).add(&[], value);
     }
 
-    /// The families of these groups that have samples.
+    /// The families of these groups that have samples, as text.
     #[must_use]
     pub fn text(&self, groups: &[Group]) -> String {
         self.print(|g| groups.contains(&g))
     }
 
-    /// The families of version 3 at a path or below it (`cluster`: `cluster/health` too; empty: all).
+    /// The families of version 3 at a path or below it (`cluster` includes `cluster/health`; empty: all), as
+    /// text.
     #[must_use]
     pub fn text_v3(&self, path: &str) -> String {
         let path = path.trim_matches('/');
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_family_is_printed_once_whoever_adds_to_it() {
+    fn family_with_several_writers_is_printed_once() {
         let mut page = Page::new("s");
         page.gauge(Group::Node, "a", "A.").add(&[("x", "1")], 1);
         page.value(Group::Cluster, "b", "B.", 2.5);
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn version_3_is_asked_for_by_path() {
+    fn version_3_is_selected_by_path() {
         let mut page = Page::new("s");
         page.value(Group::V3("cluster/health"), "a", "A.", 1);
         page.value(Group::V3("cluster/usage/buckets"), "b", "B.", 1);

@@ -1,27 +1,29 @@
-//! Administration over HTTP, signed as S3 requests are, JSON: `/ashlar/api/v1/...` on the S3 port (older
-//! programs say `/ashlar/admin/v1/...`), `/api/v1/...` on a port of its own.
+//! The administration API over HTTP: JSON, signed as S3 requests are. Paths begin with `/ashlar/api/v1/` on
+//! the S3 port (older programs use `/ashlar/admin/v1/`) and with `/api/v1/` on the separate administration
+//! port.
 //!
 //! | request | answer |
 //! |---|---|
-//! | `GET info` | deployment, code, drives, groups, capacity, healing |
+//! | `GET info` | deployment, erasure code, drives, groups, capacity, healing |
 //! | `GET heal` | healing, rebuilds with their ETA, the last scrub |
-//! | `POST heal` `{"deep": bool}` | starts a pass over everything: 202, or 409 while one runs |
+//! | `POST heal` `{"deep": bool}` | starts a scrub of all drives: 202, or 409 while one runs |
 //! | `GET drives` | the drives |
 //! | `POST drives/offline`, `drives/online`, `drives/replace` `{"drive": "path or id"}` | 200 |
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
-//! | `POST drives/recover` `{"dry_run": bool}` | 202; `GET` shows how it goes and what is uncertain |
+//! | `POST drives/recover` `{"dry_run": bool}` | 202; `GET` reports the progress and the uncertain keys |
 //! | `GET metrics-token` | the bearer token for metrics |
-//! | `GET openapi.json` | what can be asked, as OpenAPI: see `api` |
-//! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight may end |
-//! | `GET why/REQUEST-ID` | who asked what, and which statement decided |
+//! | `GET openapi.json` | the description of this API in OpenAPI: see `api` |
+//! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight are completed first |
+//! | `GET why/REQUEST-ID` | who sent a request, and which statement decided |
 //! | users, groups, policies, keys; quotas; lifecycle | see `identities`, `quotas`, `lifecycle` |
 //! | events and dead letters | see `events` |
 //! | keys for encryption | see `kms` |
 //! | settings; export and import of identities | see `settings`, `transfer` |
 //!
-//! Errors: `{"error": "what and what to do", "code": "..."}`. Invariants: every route checks the
-//! signature first, then whether who asks may do it (`table`); what is not in the table is not done; no
-//! answer holds a secret but the token that was asked for, and keys that were just made.
+//! Errors: `{"error": "what happened and what to do", "code": "..."}`. Invariants: every route checks the
+//! signature first, then the permission of the caller (`table`); a request that is not in the table is
+//! refused; an answer contains no secret except the requested metrics token and keys that the request
+//! created.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,11 +43,11 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::admin_request::{Ask, Refusal, Reply, unrecordable, wrong};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request, unrecordable};
 use super::admin_status::{damages, drives, heal, info};
 use super::api::orders::{EndOrder, Order, RecoverOrder};
 use super::api::{self, state as shape};
-use super::audit::Trail;
+use super::audit::AuditEntry;
 use super::clock::now_ms;
 use super::connection::Peer;
 use super::drive_monitor;
@@ -53,7 +55,7 @@ use super::identities::Identities;
 use super::kms;
 use super::monitor::{self, Monitor};
 use super::node::Node;
-use super::providers::Door;
+use super::providers::ProviderAdmin;
 use super::recovery::Recovery;
 use super::responses::{json_answer, lines, refused};
 use super::table::{BASES, Route};
@@ -62,44 +64,44 @@ use super::{events, quotas, settings, transfer};
 /// Longest request document.
 const LIMIT: usize = 64 * 1024;
 
-/// The administration door.
+/// The administration API over a node and its services.
 pub struct Admin {
     service: Arc<Service>,
     node: Arc<Node>,
     token: String,
     scrubbing: Arc<AtomicBool>,
     identities: Identities,
-    providers: Door,
-    ending: Ending,
+    providers: ProviderAdmin,
+    shutdown: ShutdownSender,
     check: settings::Check,
-    keys: kms::Door,
+    keys: kms::KeyAdmin,
     monitor: Monitor,
     recovery: Recovery,
 }
 
-/// How an operator ends the process.
+/// Whether and how an administrator asked the process to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// It goes on.
-    Not,
-    /// It stops.
+pub enum Shutdown {
+    /// The process continues.
+    No,
+    /// The process stops.
     Stop,
-    /// It stops and the same program starts in its place.
+    /// The process stops, and the same program starts in its place.
     Restart,
 }
 
-/// Where it is said that the process is to end.
-pub type Ending = Arc<tokio::sync::watch::Sender<End>>;
+/// Tells `serve` that the process has to end.
+pub type ShutdownSender = Arc<tokio::sync::watch::Sender<Shutdown>>;
 
 impl Admin {
-    /// The door over a node.
+    /// The administration API of a node.
     pub fn new(
         service: Arc<Service>,
         node: Arc<Node>,
-        providers: Door,
-        ending: Ending,
+        providers: ProviderAdmin,
+        shutdown: ShutdownSender,
         check: settings::Check,
-        keys: kms::Door,
+        keys: kms::KeyAdmin,
         monitor: Monitor,
     ) -> Admin {
         let secret = service.verifier().keys.root_derived(b"ashlar metrics token 1");
@@ -112,7 +114,7 @@ impl Admin {
             token,
             scrubbing,
             providers,
-            ending,
+            shutdown,
             check,
             keys,
             monitor,
@@ -120,116 +122,116 @@ impl Admin {
         }
     }
 
-    /// Whether the bearer token of metrics was sent.
+    /// Whether a request carries a bearer token that may read metrics.
     pub fn has_token(&self, headers: &HeaderMap) -> bool {
         let given = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
         let given = given.and_then(|v| v.strip_prefix("Bearer ")).map(str::trim);
         given.is_some_and(|t| {
-            ashlar_checksum::ct_eq(t.as_bytes(), self.token.as_bytes()) || self.vouched_token(t)
+            ashlar_checksum::ct_eq(t.as_bytes(), self.token.as_bytes()) || self.is_prometheus_token(t)
         })
     }
 
     /// Whether a token is one that `mc admin prometheus generate` makes: a JWT (HS512) that names an access
-    /// key and is signed with its secret, of somebody who may read metrics.
-    fn vouched_token(&self, token: &str) -> bool {
+    /// key and is signed with its secret. The owner of the key must have permission to read metrics.
+    fn is_prometheus_token(&self, token: &str) -> bool {
         #[derive(Deserialize)]
         struct Claims {
             sub: String,
         }
-        // Not proved yet: it only says whose secret has to prove it.
+        // Not verified yet: the claim only says which secret has to verify the token.
         let claims = token.split('.').nth(1).and_then(|c| URL_SAFE_NO_PAD.decode(c).ok());
         let named = claims.and_then(|c| serde_json::from_slice::<Claims>(&c).ok());
         let Some(Claims { sub }) = named else { return false };
         let keys = &self.service.verifier().keys;
         let root = keys.root();
-        let who = match keys.iam() {
+        let caller = match keys.iam() {
             _ if sub == root.access_key => Some(root),
             Some(iam) => iam.find(&sub),
             None => None,
         };
-        let Some(who) = who.filter(|w| !w.access_key.is_empty()) else { return false };
-        let secret = jsonwebtoken::DecodingKey::from_secret(who.secret.expose().as_bytes());
+        let Some(caller) = caller.filter(|w| !w.access_key.is_empty()) else { return false };
+        let secret = jsonwebtoken::DecodingKey::from_secret(caller.secret.expose().as_bytes());
         let proved = jsonwebtoken::Validation::new(jsonwebtoken::Algorithm::HS512);
         if jsonwebtoken::decode::<Claims>(token, &secret, &proved).is_err() {
             return false;
         }
-        let (principal, facts) = (who.principal(), Facts { now_ms: now_ms(), ..Facts::default() });
+        let (principal, facts) = (caller.principal(), Facts { now_ms: now_ms(), ..Facts::default() });
         let question = Question::new(Action::AdminPrometheus, "", "", &principal, &facts);
-        decide(&question, &who.authority(BucketRules::default(), false)).allowed
+        decide(&question, &caller.authority(BucketRules::default(), false)).allowed
     }
 
-    /// Answers a request.
+    /// Answers a request and writes it to the audit log.
     pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         let id = self.service.request_id();
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let mut who = String::new();
+        let mut caller = String::new();
         let head = (&method, request.uri(), request.headers());
-        let mut response = match Trail::begin(self.service.audit(), &id, head, peer).await {
-            Ok(trail) => self.recorded(request, peer, trail, &mut who).await,
+        let mut response = match AuditEntry::begin(self.service.audit(), &id, head, peer).await {
+            Ok(audit_entry) => self.answer_audited(request, peer, audit_entry, &mut caller).await,
             Err(_) => refused(&unrecordable()),
         };
-        told(&id, &method, &path, response.status(), &who, peer);
+        log_request(&id, &method, &path, response.status(), &caller, peer);
         if let Ok(id) = HeaderValue::from_str(&id) {
             response.headers_mut().insert("x-amz-request-id", id);
         }
         response
     }
 
-    /// Does what is asked for, and answers when that is recorded.
-    async fn recorded(
+    /// Carries out a request; the answer is returned after the audit record is durable.
+    async fn answer_audited(
         &self,
         request: Request<Incoming>,
         peer: &Peer,
-        mut trail: Trail,
-        who: &mut String,
+        mut audit_entry: AuditEntry,
+        caller: &mut String,
     ) -> Response<Body> {
         let request = match self.providers.sign_in(request, peer).await {
             Ok(reply) => {
-                trail.what("SignIn", "", 0);
-                return self.ended(reply, trail).await;
+                audit_entry.set_operation("SignIn", "", 0);
+                return self.respond(reply, audit_entry).await;
             }
             Err(request) => request,
         };
-        let reply = match self.admit(request, peer, &mut trail, who).await {
-            Ok(ask) => {
-                trail.what(ask.route.name(), &ask.name, ask.body.len());
-                if matches!(ask.route, Route::Trace | Route::Logs) {
+        let reply = match self.read_request(request, peer, &mut audit_entry, caller).await {
+            Ok(req) => {
+                audit_entry.set_operation(req.route.name(), &req.name, req.body.len());
+                if matches!(req.route, Route::Trace | Route::Logs) {
                     let stream =
-                        ask.need(ask.route.actions(), false).and_then(|()| self.monitor.stream(&ask));
+                        req.need(req.route.actions(), false).and_then(|()| self.monitor.stream(&req));
                     let why = stream.as_ref().err().filter(|no| no.status == StatusCode::FORBIDDEN);
-                    trail.decided(ask.authz_decision.into_inner(), why.map(|no| no.why.as_str()));
+                    audit_entry.set_decision(req.authz_decision.into_inner(), why.map(|no| no.why.as_str()));
                     return match stream {
-                        Ok(body) => trail.end(lines(body), "").await,
-                        Err(no) => trail.end(refused(&no), no.code).await,
+                        Ok(body) => audit_entry.finish(lines(body), "").await,
+                        Err(no) => audit_entry.finish(refused(&no), no.code).await,
                     };
                 }
-                let reply = self.act(&ask).await;
+                let reply = self.dispatch(&req).await;
                 let why = reply.as_ref().err().filter(|no| no.status == StatusCode::FORBIDDEN);
-                trail.decided(ask.authz_decision.into_inner(), why.map(|no| no.why.as_str()));
+                audit_entry.set_decision(req.authz_decision.into_inner(), why.map(|no| no.why.as_str()));
                 reply
             }
             Err(refusal) => Err(refusal),
         };
-        self.ended(reply, trail).await
+        self.respond(reply, audit_entry).await
     }
 
-    async fn ended(&self, reply: Reply, trail: Trail) -> Response<Body> {
+    async fn respond(&self, reply: AdminResult, audit_entry: AuditEntry) -> Response<Body> {
         match reply {
-            Ok((status, value)) => trail.end(json_answer(status, &value), "").await,
-            Err(no) => trail.end(refused(&no), no.code).await,
+            Ok((status, value)) => audit_entry.finish(json_answer(status, &value), "").await,
+            Err(no) => audit_entry.finish(refused(&no), no.code).await,
         }
     }
 
     /// Checks the signature, finds the route, then reads the document.
-    async fn admit(
+    async fn read_request(
         &self,
         request: Request<Incoming>,
         peer: &Peer,
-        trail: &mut Trail,
-        who: &mut String,
-    ) -> Result<Ask, Refusal> {
+        audit_entry: &mut AuditEntry,
+        caller: &mut String,
+    ) -> Result<AdminRequest, Refusal> {
         let (parts, incoming) = request.into_parts();
-        let (mut verified, target) = self.verified(&parts, trail, who)?;
+        let (mut verified, target) = self.verified(&parts, audit_entry, caller)?;
         let base = BASES.into_iter().find(|base| target.path.starts_with(base)).unwrap_or_default();
         let what = target.path.strip_prefix(base).unwrap_or_default();
         let found = Route::find(&parts.method, what);
@@ -241,32 +243,33 @@ impl Admin {
         let source = Source::Hyper(incoming);
         let mut request_body =
             RequestBody::new(source, &parts.headers, &mut verified).map_err(|(fault, _)| fault)?;
-        let mut ask = Ask::new(verified.identity().clone(), route, target.query, peer);
-        ask.base = base.trim_end_matches('/');
-        ask.name = name;
+        let mut req = AdminRequest::new(verified.identity().clone(), route, target.query, peer);
+        req.base = base.trim_end_matches('/');
+        req.name = name;
         let limit = match route {
             Route::IamImport => {
-                // Who may not is not listened to for long.
-                ask.need(route.actions(), false)?;
+                // A large document is read only from a caller who has the permission.
+                req.need(route.actions(), false)?;
                 transfer::LIMIT
             }
             _ => LIMIT,
         };
-        ask.body = request_body.collect(limit).await?;
+        req.body = request_body.collect(limit).await?;
         peer.watch.arm();
-        ask.who.used(now_ms());
-        Ok(ask)
+        req.caller.used(now_ms());
+        Ok(req)
     }
 
-    /// Who sent a request, proved, and what its path and query say. Nobody is refused.
+    /// Verifies the signature of a request; returns the caller and the parsed path and query. Anonymous
+    /// requests are refused.
     ///
     /// # Errors
-    /// The head is not understood, or the signature is wrong or missing.
+    /// The head cannot be parsed, or the signature is wrong or missing.
     pub fn verified(
         &self,
         parts: &Parts,
-        trail: &mut Trail,
-        who: &mut String,
+        audit_entry: &mut AuditEntry,
+        caller: &mut String,
     ) -> Result<(Verified, Target), Refusal> {
         ashlar_s3::auth::refuse_duplicates(&parts.headers)?;
         let target = Target::parse(parts.uri.path(), parts.uri.query(), None)?;
@@ -276,58 +279,58 @@ impl Admin {
         if verified.identity().kind == Kind::Anonymous {
             return Err(Fault::new(Code::ACCESS_DENIED).into());
         }
-        who.push_str(verified.access_key());
-        trail.who(verified.identity());
+        caller.push_str(verified.access_key());
+        audit_entry.set_caller(verified.identity());
         Ok((verified, target))
     }
 
-    /// Live streams.
+    /// The streams of trace and logs.
     pub fn monitor(&self) -> &Monitor {
         &self.monitor
     }
 
-    /// The drives and the store.
+    /// The node, with its drives and its store.
     pub fn node(&self) -> &Arc<Node> {
         &self.node
     }
 
-    /// Whether the default key of encryption works; `None` where there are no keys.
+    /// Whether the default encryption key works; `None` if no keys are configured.
     pub async fn keys_work(&self) -> Option<bool> {
         self.keys.works().await
     }
 
-    /// Data keys made and opened: see `Kms::uses`. `None` where there are no keys.
+    /// Numbers of data keys generated and opened: see `Kms::uses`. `None` if no keys are configured.
     pub fn key_uses(&self) -> Option<[u64; 3]> {
         self.keys.uses()
     }
 
-    /// What requests are checked with.
+    /// The S3 service, which verifies signatures and holds the identities.
     pub fn service(&self) -> &Arc<Service> {
         &self.service
     }
 
-    /// Does what was asked for, if who asks may do it.
-    pub async fn act(&self, ask: &Ask) -> Reply {
-        match ask.route {
+    /// Carries out a request if the caller has permission.
+    pub async fn dispatch(&self, req: &AdminRequest) -> AdminResult {
+        match req.route {
             Route::ProviderGet
             | Route::ProviderPut
             | Route::ProviderEdit
             | Route::ProviderRemove
             | Route::ProviderEnable
-            | Route::ProviderDisable => self.providers.answer(ask).await,
-            Route::IamExport | Route::IamImport => transfer::answer(&self.identities, ask).await,
+            | Route::ProviderDisable => self.providers.answer(req).await,
+            Route::IamExport | Route::IamImport => transfer::answer(&self.identities, req).await,
             Route::SettingList | Route::SettingGet | Route::SettingPut | Route::SettingRemove => {
-                settings::answer(self.service.verifier().keys.iam(), &self.check, ask).await
+                settings::answer(self.service.verifier().keys.iam(), &self.check, req).await
             }
-            Route::ServiceStop => self.end(ask, End::Stop),
-            Route::ServiceRestart => self.end(ask, End::Restart),
+            Route::ServiceStop => self.shut_down(req, Shutdown::Stop),
+            Route::ServiceRestart => self.shut_down(req, Shutdown::Restart),
             Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove => {
-                ask.need(ask.route.actions(), false)?;
-                quotas::answer(&self.node.store, ask).await
+                req.need(req.route.actions(), false)?;
+                quotas::answer(&self.node.store, req).await
             }
             Route::LifecycleStatus | Route::LifecycleTest => {
-                ask.need(ask.route.actions(), false)?;
-                self.node.lifecycle.answer(ask).await
+                req.need(req.route.actions(), false)?;
+                self.node.lifecycle.answer(req).await
             }
             Route::KmsStatus
             | Route::KmsKeyList
@@ -335,7 +338,7 @@ impl Admin {
             | Route::KmsKeyGet
             | Route::KmsKeyCreate
             | Route::RewrapStart
-            | Route::RewrapStatus => self.keys.answer(ask).await,
+            | Route::RewrapStatus => self.keys.answer(req).await,
             Route::Info
             | Route::UsageList
             | Route::UsageGet
@@ -351,47 +354,47 @@ impl Admin {
             | Route::DriveRecovery
             | Route::MetricsToken
             | Route::Why
-            | Route::Document => self.about_itself(ask).await,
+            | Route::Document => self.answer_about_server(req).await,
             Route::EventList | Route::DeadLetterList | Route::DeadLetterReplay | Route::DeadLetterRemove => {
-                ask.need(ask.route.actions(), false)?;
-                events::answer(self.service.context().notifications.target_manager(), ask).await
+                req.need(req.route.actions(), false)?;
+                events::answer(self.service.context().notifications.target_manager(), req).await
             }
-            _ => self.identities.answer(ask).await,
+            _ => self.identities.answer(req).await,
         }
     }
 
-    /// Answers about the server itself: its drives, its repair, its records.
-    async fn about_itself(&self, ask: &Ask) -> Reply {
-        ask.need(ask.route.actions(), false)?;
-        match ask.route {
-            Route::Why => return self.why(&ask.name).await,
-            Route::Document => return Ok((StatusCode::OK, api::document::document(ask.base))),
+    /// Answers a request about the server itself: its drives, healing and records.
+    async fn answer_about_server(&self, req: &AdminRequest) -> AdminResult {
+        req.need(req.route.actions(), false)?;
+        match req.route {
+            Route::Why => return self.why(&req.name).await,
+            Route::Document => return Ok((StatusCode::OK, api::document::document(req.base))),
             Route::DriveRecovery => return Ok((StatusCode::OK, api::value(self.recovery.report()))),
             Route::DriveRecover => {
-                let order: RecoverOrder = ask.document()?;
-                let begun = self.recovery.start(&self.node, order.dry_run).map_err(wrong)?;
+                let order: RecoverOrder = req.document()?;
+                let begun = self.recovery.start(&self.node, order.dry_run).map_err(bad_request)?;
                 return Ok((StatusCode::ACCEPTED, api::value(begun)));
             }
             _ => {}
         }
-        let order: Order = ask.document()?;
-        match ask.route {
+        let order: Order = req.document()?;
+        match req.route {
             Route::Info => Ok((StatusCode::OK, info(&self.node))),
-            Route::UsageList | Route::UsageGet => monitor::usage(&self.node.store, ask),
+            Route::UsageList | Route::UsageGet => monitor::usage(&self.node.store, req),
             Route::Top => monitor::top(self.service.metrics()),
             Route::HealStatus => Ok((StatusCode::OK, self.heal_status())),
             Route::HealStart => self.start_scrub(order.deep),
             Route::DriveScrub => self.start_scrub(true),
             Route::DriveOffline => {
-                drive_monitor::hold(&self.node, named(&order)?).await.map_err(wrong)?;
+                drive_monitor::hold(&self.node, named(&order)?).await.map_err(bad_request)?;
                 list(&self.node)
             }
             Route::DriveOnline => {
-                drive_monitor::release(&self.node, named(&order)?).await.map_err(wrong)?;
+                drive_monitor::release(&self.node, named(&order)?).await.map_err(bad_request)?;
                 list(&self.node)
             }
             Route::DriveReplace => {
-                drive_monitor::replace_now(&self.node, named(&order)?).await.map_err(wrong)?;
+                drive_monitor::replace_now(&self.node, named(&order)?).await.map_err(bad_request)?;
                 list(&self.node)
             }
             Route::MetricsToken => {
@@ -402,37 +405,37 @@ impl Admin {
         }
     }
 
-    /// Ends the process in order: this answer, and whatever else is in flight, may end.
-    fn end(&self, ask: &Ask, how: End) -> Reply {
-        ask.need(ask.route.actions(), false)?;
-        let order: EndOrder = ask.document()?;
-        let answer = shape::Ending { ending: !order.dry_run, restart: how == End::Restart };
+    /// Ends the process; requests in flight, this one included, are completed first.
+    fn shut_down(&self, req: &AdminRequest, how: Shutdown) -> AdminResult {
+        req.need(req.route.actions(), false)?;
+        let order: EndOrder = req.document()?;
+        let answer = shape::Ending { ending: !order.dry_run, restart: how == Shutdown::Restart };
         let answer = api::value(answer);
         if order.dry_run {
             return Ok((StatusCode::OK, answer));
         }
-        tracing::warn!(target: "ashlar::admin", access_key = ask.who.access_key, ?how, "ending, as an administrator asked for");
-        self.ending.send_replace(how);
+        tracing::warn!(target: "ashlar::admin", access_key = req.caller.access_key, ?how, "stopping at the request of an administrator");
+        self.shutdown.send_replace(how);
         Ok((StatusCode::ACCEPTED, answer))
     }
 
-    /// What is known about a request.
-    async fn why(&self, id: &str) -> Reply {
+    /// Answers what the audit records say about a request.
+    async fn why(&self, id: &str) -> AdminResult {
         let found = self.service.audit().find(id).await;
         let found = found.and_then(|record| serde_json::from_value::<shape::RequestRecord>(record).ok());
         found.map(|record| (StatusCode::OK, api::value(record))).ok_or_else(|| Refusal {
             status: StatusCode::NOT_FOUND,
             code: "NoSuchEntity",
             why: format!(
-                "nothing is known about the request \"{id}\": the last refusals are kept while the server runs, all requests only with an audit file"
+                "there is no record of the request \"{id}\": without an audit file, only the last refusals since the start are kept"
             ),
         })
     }
 
-    /// Starts a pass over everything in the background; one at a time.
-    fn start_scrub(&self, deep: bool) -> Reply {
+    /// Starts a scrub in the background; only one runs at a time.
+    fn start_scrub(&self, deep: bool) -> AdminResult {
         if self.scrubbing.swap(true, Ordering::AcqRel) {
-            let why = "a pass is running; `ashlar heal status` shows it".into();
+            let why = "a scrub is running; `ashlar heal status` shows it".into();
             return Err(Refusal { status: StatusCode::CONFLICT, code: "Conflict", why });
         }
         let (sets, running) = (self.node.sets.clone(), self.scrubbing.clone());
@@ -441,9 +444,9 @@ impl Admin {
                 Ok(found) => tracing::info!(
                     registers = found.registers,
                     healed = found.healed.shards,
-                    "pass over everything ended"
+                    "scrub completed"
                 ),
-                Err(error) => tracing::warn!(%error, "pass over everything ended early"),
+                Err(error) => tracing::warn!(%error, "scrub failed"),
             }
             running.store(false, Ordering::Release);
         });
@@ -458,25 +461,31 @@ impl Admin {
 
 fn named(order: &Order) -> Result<&str, Refusal> {
     if order.drive.is_empty() {
-        Err(wrong("name a drive: {\"drive\": \"path or id\"}"))
+        Err(bad_request("name a drive: {\"drive\": \"path or id\"}"))
     } else {
         Ok(&order.drive)
     }
 }
 
-/// Writes an administration request into the log: what changes something or failed, for everybody; what is
-/// only read, for who debugs.
-pub fn told(id: &str, method: &http::Method, path: &str, status: StatusCode, who: &str, peer: &Peer) {
+/// Logs an administration request: at level info if it changes something or failed, else at level debug.
+pub fn log_request(
+    id: &str,
+    method: &http::Method,
+    path: &str,
+    status: StatusCode,
+    caller: &str,
+    peer: &Peer,
+) {
     let (status, peer) = (status.as_u16(), peer.address);
     if matches!(*method, http::Method::GET | http::Method::HEAD) && status < 400 {
-        tracing::debug!(target: "ashlar::admin", request_id = id, %method, path, status, access_key = who, %peer, "administration");
+        tracing::debug!(target: "ashlar::admin", request_id = id, %method, path, status, access_key = caller, %peer, "administration");
     } else {
-        tracing::info!(target: "ashlar::admin", request_id = id, %method, path, status, access_key = who, %peer, "administration");
+        tracing::info!(target: "ashlar::admin", request_id = id, %method, path, status, access_key = caller, %peer, "administration");
     }
 }
 
 /// All drives, as an answer.
-fn list(node: &Node) -> Reply {
+fn list(node: &Node) -> AdminResult {
     Ok((StatusCode::OK, api::value(shape::DriveList { drives: drives(node) })))
 }
 

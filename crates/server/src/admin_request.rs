@@ -1,9 +1,10 @@
-//! An administration request as its handler sees it ([`Ask`]), and why one is refused ([`Refusal`]).
+//! An administration request as its handler receives it ([`AdminRequest`]), and the error that it can return
+//! ([`Refusal`]).
 //!
-//! Every module that answers administration requests is built on these types: `identities`, `kms`, `lifecycle`,
-//! `settings`, `monitor` and so on; `admin` and `minio` make the requests and pass them to those modules.
+//! Every module that answers administration requests uses these types: `identities`, `kms`, `lifecycle`,
+//! `settings`, `monitor` and others. `admin` and `minio` build the requests and pass them to those modules.
 //!
-//! Invariant: every decision about a permission is noted in the request, for the audit log. Must not depend on:
+//! Invariant: every authorization decision is stored in the request, for the audit log. Must not depend on:
 //! `admin`, the modules that answer, the node.
 
 use std::net::IpAddr;
@@ -23,90 +24,91 @@ use super::clock::now_ms;
 use super::connection::Peer;
 use super::table::Route;
 
-/// A request whose sender is known.
-pub struct Ask {
-    /// Who asks.
-    pub who: Arc<Identity>,
-    /// What for.
+/// A request whose signature has been verified.
+pub struct AdminRequest {
+    /// The caller.
+    pub caller: Arc<Identity>,
+    /// The requested operation.
     pub route: Route,
-    /// Where the path begins; nothing if another door was asked.
+    /// The prefix of the path, for instance `/ashlar/api/v1`; empty for a call of MinIO's API.
     pub base: &'static str,
-    /// The name in the path.
+    /// The name in the path, for instance of a user.
     pub name: String,
     /// The query.
     pub query: Query,
-    /// The document.
+    /// The request body.
     pub body: Bytes,
-    /// The other end of the connection.
+    /// The address of the client.
     pub ip: IpAddr,
     /// The request came over TLS.
     pub tls: bool,
-    /// What was decided last.
+    /// The last authorization decision.
     pub authz_decision: audit_context::Slot,
 }
 
-/// Why something was not done.
+/// An error of an administration request.
 #[derive(Debug)]
 pub struct Refusal {
     /// The HTTP status.
     pub status: StatusCode,
-    /// A word for programs.
+    /// The error code, for programs.
     pub code: &'static str,
-    /// What, and what to do.
+    /// What happened, and what to do about it.
     pub why: String,
 }
 
-/// What a route answers.
-pub type Reply = Result<(StatusCode, Value), Refusal>;
+/// The result of a route: status and JSON document.
+pub type AdminResult = Result<(StatusCode, Value), Refusal>;
 
-/// The request has to be changed.
-pub fn wrong(why: impl Into<String>) -> Refusal {
+/// 400: the client has to change the request.
+pub fn bad_request(why: impl Into<String>) -> Refusal {
     Refusal { status: StatusCode::BAD_REQUEST, code: "InvalidRequest", why: why.into() }
 }
 
-impl Ask {
-    /// The document; an empty one has nothing in it.
+impl AdminRequest {
+    /// Parses the request body; an empty body is an empty object.
     ///
     /// # Errors
-    /// It is not what is expected.
+    /// The body is not the expected document.
     pub fn document<T: DeserializeOwned>(&self) -> Result<T, Refusal> {
         let body: &[u8] = if self.body.is_empty() { b"{}" } else { &self.body };
-        serde_json::from_slice(body).map_err(|e| wrong(format!("the document is not understood: {e}")))
+        serde_json::from_slice(body).map_err(|e| bad_request(format!("the document is not understood: {e}")))
     }
 
-    /// A request without name and document, from the other end of a connection.
-    pub fn new(who: Arc<Identity>, route: Route, query: Query, peer: &Peer) -> Ask {
+    /// A request from the client at `peer`, without name and body.
+    pub fn new(caller: Arc<Identity>, route: Route, query: Query, peer: &Peer) -> AdminRequest {
         let (ip, tls) = (peer.address.ip(), peer.tls);
         let (name, body, authz_decision) = (String::new(), Bytes::new(), Default::default());
-        Ask { who, route, base: "", name, query, body, ip, tls, authz_decision }
+        AdminRequest { caller, route, base: "", name, query, body, ip, tls, authz_decision }
     }
 
-    /// The same sender, asking for something else.
-    pub fn other(&self, route: Route, name: &str, document: &Value) -> Ask {
+    /// Another request of the same caller.
+    pub fn other(&self, route: Route, name: &str, document: &Value) -> AdminRequest {
         let body = if document.is_null() { Bytes::new() } else { document.to_string().into() };
-        let (who, name, query) = (self.who.clone(), name.to_owned(), Query::default());
+        let (caller, name, query) = (self.caller.clone(), name.to_owned(), Query::default());
         let (base, ip, tls, authz_decision) = (self.base, self.ip, self.tls, Default::default());
-        Ask { who, route, base, name, query, body, ip, tls, authz_decision }
+        AdminRequest { caller, route, base, name, query, body, ip, tls, authz_decision }
     }
 
-    /// Whether who asks may do one of these. `own`: it is about the requester's own account.
+    /// Whether the policies of the caller allow one of `actions`. `own`: the request is about the caller's
+    /// own account.
     pub fn may(&self, actions: &[Action], own: bool) -> bool {
         let facts =
             Facts { now_ms: now_ms(), source_ip: Some(self.ip), secure: self.tls, ..Facts::default() };
-        let principal = self.who.principal();
+        let principal = self.caller.principal();
         actions.iter().any(|action| {
             let question = Question::new(*action, "", "", &principal, &facts);
-            let decision = decide(&question, &self.who.authority(BucketRules::default(), own));
+            let decision = decide(&question, &self.caller.authority(BucketRules::default(), own));
             *self.authz_decision.lock() =
                 Some(AuthzDecision { action: *action, decision: Some(decision), sid: None });
             decision.allowed
         })
     }
 
-    /// Refuses unless who asks may do one of these.
+    /// Returns an error unless the caller may perform one of `actions`.
     ///
     /// # Errors
-    /// 403, with the names of the actions.
+    /// 403, which names the actions.
     pub fn need(&self, actions: &[Action], own: bool) -> Result<(), Refusal> {
         if self.may(actions, own) {
             return Ok(());
@@ -116,7 +118,7 @@ impl Ask {
     }
 }
 
-/// Not permitted.
+/// 403: the caller has no permission.
 pub fn denied(why: impl Into<String>) -> Refusal {
     Refusal { status: StatusCode::FORBIDDEN, code: Code::ACCESS_DENIED.name, why: why.into() }
 }
@@ -127,14 +129,17 @@ impl From<Fault> for Refusal {
     }
 }
 
-/// There is no room in the audit log, and nothing was done.
+/// 503: the audit log cannot take a record now; the request was not carried out.
 pub fn unrecordable() -> Refusal {
-    let why = "the audit log takes nothing at present, so nothing was done; look at the server's log".into();
+    let why =
+        "the audit log cannot take records now, so the request was not carried out; see the server's log"
+            .into();
     Refusal { status: StatusCode::SERVICE_UNAVAILABLE, code: "ServiceUnavailable", why }
 }
 
-/// It was done, and is not in the audit log yet.
+/// 503: the request may have been carried out, but its audit record is not durable yet.
 pub fn unrecorded() -> Refusal {
-    let why = "it may have been done, but is not in the audit log yet; look at the server's log".into();
+    let why =
+        "the request may have been carried out, but is not in the audit log yet; see the server's log".into();
     Refusal { status: StatusCode::SERVICE_UNAVAILABLE, code: "ServiceUnavailable", why }
 }

@@ -1,6 +1,6 @@
-//! What administration tells about the deployment: capacity, drives, healing, damage.
+//! The state of the deployment for the administration API: capacity, drives, healing, damage.
 //!
-//! Invariant: nothing is changed here. Must not depend on: requests, how permissions are decided.
+//! Invariant: nothing is changed here. Must not depend on: requests, authorization.
 
 use ashlar_cluster::Map;
 use ashlar_drive::{Drive, Role, State};
@@ -12,9 +12,9 @@ use super::clock::coarse;
 use super::drive_monitor;
 use super::metrics;
 use super::monitor;
-use super::node::{Node, Slot};
+use super::node::{DriveFolder, Node};
 
-/// Everything an operator wants to see first.
+/// The overview that `ashlar info` shows.
 pub fn info(node: &Node) -> Value {
     let map = node.map.load();
     let health = node.sets.health();
@@ -70,17 +70,17 @@ pub fn info(node: &Node) -> Value {
 /// The drives.
 pub fn drives(node: &Node) -> Vec<shape::DriveState> {
     let rebuilds = node.sets.rebuilds();
-    let slots = node.slots.lock().clone();
+    let drive_folders = node.folders.lock().clone();
     let map = node.map.load();
-    slots.iter().map(|slot| drive(slot, &map, &rebuilds)).collect()
+    drive_folders.iter().map(|folder| drive(folder, &map, &rebuilds)).collect()
 }
 
-fn drive(slot: &Slot, map: &Map, rebuilds: &[Progress]) -> shape::DriveState {
-    let path = slot.path.display().to_string();
-    let Some(drive) = &slot.drive else {
-        let id = drive_monitor::last_seen(map, &slot.path).map(|id| id.to_hex()).unwrap_or_default();
-        let state = if slot.held { "held" } else { "offline" };
-        let problem = slot.problem.clone();
+fn drive(folder: &DriveFolder, map: &Map, rebuilds: &[Progress]) -> shape::DriveState {
+    let path = folder.path.display().to_string();
+    let Some(drive) = &folder.drive else {
+        let id = drive_monitor::last_seen(map, &folder.path).map(|id| id.to_hex()).unwrap_or_default();
+        let state = if folder.held { "held" } else { "offline" };
+        let problem = folder.problem.clone();
         return shape::DriveState { path, id, state, problem, ..shape::DriveState::default() };
     };
     let id = drive.label().drive;
@@ -91,7 +91,7 @@ fn drive(slot: &Slot, map: &Map, rebuilds: &[Progress]) -> shape::DriveState {
         path,
         id: id.to_hex(),
         state: state(drive),
-        problem: why(drive).or_else(|| silent(drive)).or_else(|| slot.problem.clone()),
+        problem: why(drive).or_else(|| silent(drive)).or_else(|| folder.problem.clone()),
         capacity: Some(stats.capacity),
         used: Some(stats.used),
         free: Some(stats.free),
@@ -114,7 +114,7 @@ fn state(drive: &Drive) -> &'static str {
     }
 }
 
-/// A call to its device does not return.
+/// Reports a device that does not complete a call.
 fn silent(drive: &Drive) -> Option<String> {
     drive.stalled().map(|s| format!("its device has not answered for {} s", s.as_secs()))
 }
@@ -152,7 +152,7 @@ fn progress(p: &Progress) -> shape::Rebuild {
     }
 }
 
-/// A drive that joins and whose rebuild has not begun.
+/// A joining drive whose rebuild has not begun.
 fn not_begun(drive: &Drive) -> shape::Rebuild {
     shape::Rebuild {
         drive: drive.label().drive.to_hex(),
@@ -191,7 +191,7 @@ fn scrub(s: Scrubbed) -> shape::Scrub {
     }
 }
 
-/// Damage found since the start, by the names people know.
+/// The damage found since the start, with names of buckets instead of ids.
 pub fn damages(node: &Node) -> Vec<shape::Damage> {
     let buckets = node.store.buckets();
     let found = node.sets.damages();
@@ -210,11 +210,11 @@ pub fn damages(node: &Node) -> Vec<shape::Damage> {
     found.iter().map(named).collect()
 }
 
-/// How healing goes.
+/// The state of healing.
 pub fn heal(node: &Node) -> shape::Heal {
     let stats = node.sets.heal_stats();
     let mut rebuilds: Vec<_> = node.sets.rebuilds().iter().map(progress).collect();
-    for drive in node.slots.lock().iter().filter_map(|s| s.drive.as_ref()) {
+    for drive in node.folders.lock().iter().filter_map(|s| s.drive.as_ref()) {
         let id = drive.label().drive.to_hex();
         let begun = |r: &shape::Rebuild| r.drive == id && r.phase != "done";
         if drive.role() == Role::Joining && !rebuilds.iter().any(begun) {

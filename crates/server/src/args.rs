@@ -1,6 +1,6 @@
-//! What `ashlar server` takes: its options and the variables that stand for them.
+//! The options of `ashlar server`, and the environment variables with the same effect.
 //!
-//! Must never know: what is done with them.
+//! Must not depend on: the code that uses the options.
 
 use std::path::PathBuf;
 
@@ -10,74 +10,74 @@ use super::{audit, kms, limits, logs};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Folders, one per drive; `data/drive{1...4}` names four. Blank folders are formatted. Without any,
-    /// ASHLAR_DRIVES or MINIO_VOLUMES names them, separated by spaces.
+    /// Folders, one per drive; `data/drive{1...4}` names four. Blank folders are formatted. Without this
+    /// argument, ASHLAR_DRIVES or MINIO_VOLUMES names the folders, separated by spaces.
     #[arg(value_name = "DRIVES")]
     pub(crate) drives: Vec<String>,
-    /// Erasure code, data plus parity shards, for instance 12+4. Chosen by the number of drives if
-    /// left out; fixed for life at the first start.
+    /// Erasure code as data plus parity shards, for instance 12+4. By default it depends on the number of
+    /// drives. It is fixed at the first start.
     #[arg(long, value_name = "K+M", env = "ASHLAR_CODE")]
     pub(crate) code: Option<String>,
-    /// Make a new deployment in folders that held one and are empty now; without it such a start is refused,
-    /// because the drives may just not be mounted.
+    /// Create a new deployment in folders that held one and are empty now. Without this option such a start
+    /// is refused, because the drives may only be unmounted.
     #[arg(long)]
     pub(crate) new_deployment: bool,
-    /// Folder, on none of the drives, for the root key that the server makes where none is configured, and for notes of
-    /// which folders hold a deployment. Left out: systemd's state directory, /var/lib/ashlar for root, else
+    /// Folder for the generated root key and for notes about which folders hold a deployment. It must not be
+    /// on a drive. By default it is systemd's state directory, /var/lib/ashlar for root, else
     /// ~/.local/state/ashlar.
     #[arg(long, value_name = "DIR", env = "ASHLAR_STATE_DIR")]
     pub(crate) state_dir: Option<PathBuf>,
-    /// File with NAME=VALUE lines that are taken as environment variables, unless they are set already.
-    /// MINIO_CONFIG_ENV_FILE names one too.
+    /// File with NAME=VALUE lines. Each sets an environment variable, unless it is set already.
+    /// MINIO_CONFIG_ENV_FILE names such a file too.
     #[arg(long, value_name = "FILE", env = "ASHLAR_ENV_FILE")]
     pub(crate) env_file: Option<PathBuf>,
-    /// Where to listen: HOST:PORT, or :PORT for every address of this machine [default: 127.0.0.1:9000].
+    /// Address to listen on: HOST:PORT, or :PORT for every address of this machine [default: 127.0.0.1:9000].
     #[arg(long, env = "ASHLAR_ADDRESS", help_heading = NETWORK)]
     pub(crate) address: Option<String>,
-    /// Where to listen for administration alone: HOST:PORT. It is on the S3 port too.
+    /// Separate address for the administration API: HOST:PORT. The S3 port answers it too.
     #[arg(long, value_name = "ADDRESS", env = "ASHLAR_ADMIN_ADDRESS", help_heading = NETWORK)]
     pub(crate) admin_address: Option<String>,
-    /// Taken for compatibility with MinIO; has no effect, because there is no web console yet.
+    /// Accepted for compatibility with MinIO; has no effect, because there is no web console yet.
     #[arg(long, value_name = "ADDRESS", hide = true)]
     pub(crate) console_address: Option<String>,
-    /// Folder with public.crt and private.key; the server speaks TLS then.
+    /// Folder with public.crt and private.key; turns TLS on.
     #[arg(long, visible_alias = "certs-dir", value_name = "DIR", env = "ASHLAR_CERTS", help_heading = NETWORK)]
     pub(crate) certs: Option<PathBuf>,
     /// Domain for virtual-host style requests (BUCKET.DOMAIN); may be given several times.
     #[arg(long, value_name = "DOMAIN", env = "ASHLAR_DOMAIN", value_delimiter = ',', help_heading = NETWORK)]
     pub(crate) domain: Vec<String>,
-    /// Domain of websites: BUCKET.DOMAIN shows the website of a bucket; may be given several times.
+    /// Domain of websites: BUCKET.DOMAIN serves the website of a bucket; may be given several times.
     #[arg(long, value_name = "DOMAIN", env = "ASHLAR_WEBSITE_DOMAIN", value_delimiter = ',', help_heading = NETWORK)]
     pub(crate) website_domain: Vec<String>,
-    /// Origins that browsers may ask from; all, unless given.
+    /// Origins that browsers may send requests from; all by default.
     #[arg(long, value_name = "ORIGIN", value_delimiter = ',', env = "ASHLAR_CORS_ORIGIN", help_heading = NETWORK)]
     pub(crate) cors_origin: Vec<String>,
-    /// Region of this server, the only one that clients may sign for (MINIO_SITE_REGION too). Left out: it is
-    /// us-east-1, and clients may sign for any.
+    /// Region of this server, the only one that clients may sign for; MINIO_SITE_REGION sets it too. By
+    /// default the region is us-east-1 and clients may sign for any region.
     #[arg(long, env = "ASHLAR_REGION", help_heading = NETWORK)]
     pub(crate) region: Option<String>,
-    /// Refuse Signature Version 2, which covers no body and uses SHA-1.
+    /// Refuse Signature Version 2, which does not cover bodies and uses SHA-1.
     #[arg(long, env = "ASHLAR_NO_SIGNATURE_V2", help_heading = NETWORK)]
     pub(crate) no_signature_v2: bool,
     /// Memory for buffers and caches.
     #[arg(long, value_name = "SIZE", default_value = "320MiB", env = "ASHLAR_MEMORY", help_heading = RESOURCES)]
     pub(crate) memory: String,
-    /// Worker threads; one per processor if left out.
+    /// Worker threads; one per processor by default.
     #[arg(long, value_name = "N", env = "ASHLAR_THREADS", help_heading = RESOURCES)]
     pub(crate) threads: Option<usize>,
-    /// Form of the log on standard error; ASHLAR_LOG=debug logs every request.
+    /// Format of the log on standard error; ASHLAR_LOG=debug logs every request.
     #[arg(long, value_enum, default_value = "text", env = "ASHLAR_LOG_FORMAT", help_heading = LOGS)]
     pub(crate) log: logs::Form,
-    /// Log requests that take longer than this many seconds; 0: none.
+    /// Log requests that take longer than this many seconds; 0 logs none.
     #[arg(long, value_name = "SECONDS", env = "ASHLAR_SLOW_REQUEST", default_value_t = ashlar_s3::service::SLOW.as_secs(), help_heading = LOGS)]
     pub(crate) slow_request: u64,
-    /// Serve metrics to everybody, without a token.
+    /// Serve metrics without a token.
     #[arg(long, env = "ASHLAR_PUBLIC_METRICS", help_heading = LOGS)]
     pub(crate) public_metrics: bool,
-    /// How often access logs of buckets are delivered, in seconds.
+    /// Seconds between deliveries of access logs of buckets.
     #[arg(long, value_name = "SECONDS", env = "ASHLAR_ACCESS_LOG_INTERVAL", default_value = "300", value_parser = clap::value_parser!(u64).range(1..=86400), help_heading = LOGS)]
     pub(crate) access_log_interval: u64,
-    /// Bucket of events that could not be delivered; it is made when there is one.
+    /// Bucket for events that could not be delivered; it is created when the first event is stored.
     #[arg(long, value_name = "BUCKET", default_value = "ashlar-dead-letters", env = "ASHLAR_DEAD_LETTERS", help_heading = LOGS)]
     pub(crate) dead_letters: String,
     #[command(flatten, next_help_heading = "Audit log")]

@@ -1,8 +1,8 @@
-//! The audit log of this server: its settings, and the trail of an administration call.
+//! The audit log of this server: its settings, and the audit record of an administration call.
 //!
-//! Invariants: nothing is recorded unless it is configured, but for the last refusals, in memory; an
-//! administration call is recorded, on stable storage, before its answer goes out; tokens come from the
-//! environment, not from the command line, which others can see.
+//! Invariants: nothing is recorded unless it is configured, except the last refusals, which are kept in
+//! memory; the record of an administration call is on stable storage before the answer is sent; tokens come
+//! from the environment, not from the command line, which other users of the machine can see.
 
 use ashlar_environment::time::Instant;
 use std::path::PathBuf;
@@ -22,44 +22,44 @@ use super::connection::Peer;
 use super::responses::refused;
 use ashlar_arguments::size;
 
-/// Time for a receiver to answer.
+/// Time limit for the answer of a receiver.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where requests are recorded.
+/// Destinations of audit records.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Record every request in this file, one line each, chained by hashes.
+    /// Record every request in this file, one line each, with a hash chain over the lines.
     #[arg(long, value_name = "PATH", env = "ASHLAR_AUDIT_FILE")]
     audit_file: Option<PathBuf>,
-    /// Begin another audit file at this size.
+    /// Begin a new audit file when the file reaches this size.
     #[arg(long, value_name = "SIZE", default_value = "128MiB", env = "ASHLAR_AUDIT_FILE_SIZE")]
     audit_file_size: String,
     /// Send a record of every request to this URL, in MinIO's form. The value of its Authorization
     /// header is read from ASHLAR_AUDIT_WEBHOOK_TOKEN.
     #[arg(long, value_name = "URL", env = "ASHLAR_AUDIT_WEBHOOK")]
     audit_webhook: Option<String>,
-    /// Folder of the records that wait to be sent; without it they wait in memory.
+    /// Folder for records that wait to be sent; by default they wait in memory.
     #[arg(long, value_name = "DIR", env = "ASHLAR_AUDIT_WEBHOOK_QUEUE")]
     audit_webhook_queue: Option<PathBuf>,
-    /// Most records that wait to be sent.
+    /// Maximum number of records that wait to be sent.
     #[arg(long, value_name = "N", default_value_t = 100_000, env = "ASHLAR_AUDIT_WEBHOOK_QUEUE_SIZE")]
     audit_webhook_queue_size: u64,
-    /// Records per request to the receiver; with more than one, a line each.
+    /// Records per request to the receiver; more than one are sent as one JSON object per line.
     #[arg(long, value_name = "N", default_value_t = 1, env = "ASHLAR_AUDIT_WEBHOOK_BATCH")]
     audit_webhook_batch: usize,
-    /// What happens when the queue is full: records are dropped and counted, or requests wait and are
-    /// refused after 10 s.
+    /// What happens when the queue is full: `drop` drops and counts records; `wait` delays requests and
+    /// refuses them after 10 s.
     #[arg(long, value_enum, default_value = "drop", env = "ASHLAR_AUDIT_WEBHOOK_FULL")]
     audit_webhook_full: Policy,
-    /// Certificate authorities of the receiver, in PEM, in place of the system's.
+    /// Certificate authorities that may sign the receiver's certificate, in PEM, instead of the system's.
     #[arg(long, value_name = "FILE", env = "ASHLAR_AUDIT_WEBHOOK_CA")]
     audit_webhook_ca: Option<PathBuf>,
-    /// Receivers may be on this machine.
+    /// Allow receivers on this machine.
     #[arg(long, env = "ASHLAR_AUDIT_WEBHOOK_ALLOW_LOOPBACK")]
     audit_webhook_allow_loopback: bool,
 }
 
-/// What happens when a queue is full.
+/// What happens when the queue of records is full.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub enum Policy {
     /// Records are dropped.
@@ -72,7 +72,7 @@ impl Args {
     /// Opens the audit log.
     ///
     /// # Errors
-    /// In words.
+    /// A message for the operator.
     pub fn open(&self, deployment: &str, root_secret: &str) -> Result<Arc<Audit>, String> {
         let max_size = size::parse(&self.audit_file_size).map_err(|e| format!("--audit-file-size: {e}"))?;
         let file = self.audit_file.clone().map(|path| FileConfig { path, max_size });
@@ -81,7 +81,7 @@ impl Args {
         Audit::open(config).map(Arc::new).map_err(|e| format!("the audit log: {e}"))
     }
 
-    /// Ours, then MinIO's: `MINIO_AUDIT_WEBHOOK_ENABLE=on` and `..._ENABLE_NAME=on`.
+    /// The webhook of our options, then MinIO's: `MINIO_AUDIT_WEBHOOK_ENABLE=on` and `..._ENABLE_NAME=on`.
     fn webhooks(&self, environment: &[(String, String)]) -> Result<Vec<WebhookConfig>, String> {
         let get = |name: &str| environment.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
         let authorities = match &self.audit_webhook_ca {
@@ -152,62 +152,63 @@ impl Args {
     }
 }
 
-/// The trail of an administration call.
-pub struct Trail {
+/// The audit record of an administration call while the call runs.
+pub struct AuditEntry {
     audit: Arc<Audit>,
     ticket: QueuePermit,
     began: Instant,
     record: Record,
-    who: Option<Arc<Identity>>,
+    caller: Option<Arc<Identity>>,
 }
 
-impl Trail {
-    /// A call begins.
+impl AuditEntry {
+    /// Begins the record of a call.
     ///
     /// # Errors
-    /// It cannot be recorded, and must not be done.
+    /// The audit log cannot take a record; the call must not be carried out.
     pub async fn begin(
         audit: &Arc<Audit>,
         id: &str,
         head: (&Method, &Uri, &HeaderMap),
         peer: &Peer,
-    ) -> ashlar_audit::Result<Trail> {
+    ) -> ashlar_audit::Result<AuditEntry> {
         let ticket = audit.reserve().await?;
         let (method, uri, headers) = head;
         let mut record = Record::new(now_ms(), id, ApiLayer::Admin, peer.address.ip());
         record.method = method.as_str().to_owned();
         record.tls = peer.tls;
         describe(headers, uri, &mut record);
-        Ok(Trail { audit: audit.clone(), ticket, began: Instant::now(), record, who: None })
+        Ok(AuditEntry { audit: audit.clone(), ticket, began: Instant::now(), record, caller: None })
     }
 
-    /// It is known who asks.
-    pub fn who(&mut self, who: &Arc<Identity>) {
-        identify(who, &mut self.record);
-        self.who = Some(who.clone());
+    /// Sets the caller.
+    pub fn set_caller(&mut self, caller: &Arc<Identity>) {
+        identify(caller, &mut self.record);
+        self.caller = Some(caller.clone());
     }
 
-    /// It is known what for: a word, and a name.
-    pub fn what(&mut self, operation: &'static str, name: &str, received: usize) {
+    /// Sets the operation, the name that it is about, and the size of the request body.
+    pub fn set_operation(&mut self, operation: &'static str, name: &str, received: usize) {
         self.record.operation = operation;
         self.record.key = name.to_owned();
         self.record.bytes_in = received as u64;
     }
 
-    /// It was decided.
-    pub fn decided(&mut self, authz_decision: Option<AuthzDecision>, then: Option<&str>) {
+    /// Sets the authorization decision; `then`: why the call was refused afterwards although policies allow
+    /// it.
+    pub fn set_decision(&mut self, authz_decision: Option<AuthzDecision>, then: Option<&str>) {
         let Some(authz_decision) = authz_decision else { return };
         let allowed = !authz_decision.denies();
-        authz_decision.fill(self.who.as_deref(), &mut self.record);
+        authz_decision.fill(self.caller.as_deref(), &mut self.record);
         if let Some(why) = then.filter(|_| allowed) {
-            // A rule beyond policies: nobody gives what they have not.
+            // A rule beyond policies, for instance that a caller cannot grant permissions that they lack.
             self.record.decided_by.push_str("; then refused: ");
             self.record.decided_by.push_str(why);
         }
     }
 
-    /// It is answered: records it, then gives the answer that may go out.
-    pub async fn end(mut self, response: Response<Body>, error: &'static str) -> Response<Body> {
+    /// Completes the record, waits until it is durable, and returns the response to send.
+    pub async fn finish(mut self, response: Response<Body>, error: &'static str) -> Response<Body> {
         self.record.status = response.status().as_u16();
         self.record.error = error;
         self.record.bytes_out = response.body().len();
@@ -218,7 +219,7 @@ impl Trail {
         match self.audit.note_and_wait(self.ticket, self.record).await {
             Ok(()) => response,
             Err(error) => {
-                tracing::error!(%error, "an administration call was done, and is not recorded yet");
+                tracing::error!(%error, "an administration call was carried out, but its audit record is not durable yet");
                 refused(&unrecorded())
             }
         }
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn minios_names_are_understood() {
+    fn minio_audit_variables_parse() {
         let args = Cli::parse_from(["x", "--audit-webhook-full", "wait"]).args;
         let environment = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>()

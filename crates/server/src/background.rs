@@ -1,6 +1,8 @@
-//! What a node does now and then, each for ever: collecting leftovers, counting buckets, delivering access logs.
+//! Periodic background work of a node: collecting remains of uploads, counting buckets, delivering access
+//! logs.
 //!
-//! Invariant: what fails is tried again and costs nothing else. Must not depend on: requests, how a node starts.
+//! Invariant: a failed run is repeated later and affects nothing else. Must not depend on: requests, how a
+//! node starts.
 
 use ashlar_environment::time;
 use std::sync::Arc;
@@ -12,17 +14,17 @@ use ashlar_s3::Service;
 use super::clock;
 use super::node::Node;
 
-/// How long after a failed announcement the next one is tried.
+/// Time between attempts to announce this node.
 const ANNOUNCE: Duration = Duration::from_secs(1);
-/// How often leftovers of multipart uploads are collected.
+/// Time between collections of the remains of multipart uploads.
 const SWEEP: Duration = Duration::from_secs(300);
-/// How often the time that locks go by is stored.
+/// Time between writes of the clock that object locks use.
 const LOCK_TIME: Duration = Duration::from_secs(300);
-/// How often it is looked whether buckets have to be counted.
+/// Time between checks whether a bucket has to be counted.
 const COUNT: Duration = Duration::from_secs(2);
-/// How often all buckets are counted anew.
+/// Time between complete recounts of all buckets.
 const COUNT_ALL: Duration = Duration::from_secs(24 * 3600);
-/// How often it is stored when access keys were last used.
+/// Time between writes of the last use of access keys.
 const USES: Duration = Duration::from_secs(600);
 
 /// Announces this node, and divides background work between the nodes that are announced.
@@ -43,17 +45,17 @@ pub async fn divide_duties(node: Arc<Node>) {
     }
 }
 
-/// Stores now and then when access keys were last used.
-pub async fn remember_uses(iam: Arc<Iam>) {
+/// Stores periodically when access keys were last used.
+pub async fn store_key_uses(iam: Arc<Iam>) {
     loop {
         time::sleep(USES).await;
         if let Err(error) = iam.store_uses().await {
-            tracing::debug!(%error, "when keys were last used is not stored");
+            tracing::debug!(%error, "the last use of access keys cannot be stored");
         }
     }
 }
 
-/// Delivers access logs of buckets now and then, and early when much waits.
+/// Delivers access logs of buckets periodically, and early when many records wait.
 pub async fn deliver_logs(service: Arc<Service>, interval: Duration) {
     let logs = service.access_logs();
     logs.look_again(&service.context().store);
@@ -67,10 +69,11 @@ pub async fn deliver_logs(service: Arc<Service>, interval: Duration) {
     }
 }
 
-/// Opens the change feed; with too few drives, again and again. Until then what is followed is not changed.
+/// Opens the change feed; retries while too few drives are available. Until it is open, buckets that are
+/// followed accept no changes.
 pub async fn open_feed(node: &Arc<Node>) {
     let Err(error) = node.store.open_feed().await else { return };
-    tracing::warn!(%error, "the change feed is not open yet; tried again until it is");
+    tracing::warn!(%error, "the change feed cannot be opened yet; retrying");
     let node = node.clone();
     ashlar_environment::spawn("background", async move {
         loop {
@@ -83,19 +86,19 @@ pub async fn open_feed(node: &Arc<Node>) {
     });
 }
 
-/// Collects leftovers of uploads, at the start and every few minutes.
+/// Collects remains of uploads, at the start and then periodically.
 pub async fn sweep(node: Arc<Node>) {
     loop {
         match node.store.sweep(clock::now_ms()).await {
-            Ok(swept) => tracing::debug!(?swept, "leftovers collected"),
-            Err(error) => tracing::debug!(%error, "leftovers not collected"),
+            Ok(swept) => tracing::debug!(?swept, "remains of uploads collected"),
+            Err(error) => tracing::debug!(%error, "remains of uploads not collected"),
         }
         time::sleep(SWEEP).await;
     }
 }
 
-/// Counts buckets: all at the start, and those again whose count cannot be trusted. What happens between is
-/// added; now and then all are counted anew all the same.
+/// Counts buckets: all at the start, later those whose count is unreliable. Changes in between are added to
+/// the count; all buckets are recounted once a day.
 pub async fn count(node: Arc<Node>) {
     let mut last = time::Instant::now();
     let mut failing = false;
@@ -106,30 +109,30 @@ pub async fn count(node: Arc<Node>) {
             last = time::Instant::now();
         }
         if let (Err(error), false) = (&counted, failing) {
-            tracing::warn!(%error, "a bucket could not be counted; tried again until it can");
+            tracing::warn!(%error, "a bucket could not be counted; retrying");
         }
         failing = counted.is_err();
         time::sleep(COUNT).await;
     }
 }
 
-/// Stores the time that locks go by.
-pub async fn keep_lock_time(node: Arc<Node>) {
+/// Stores periodically the clock that object locks use.
+pub async fn store_lock_time(node: Arc<Node>) {
     loop {
         if let Err(error) = node.store.keep_lock_time().await {
-            tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
+            tracing::warn!(%error, "the clock of object locks cannot be stored; locks may last longer");
         }
         time::sleep(LOCK_TIME).await;
     }
 }
 
-/// Gives memory back that has been idle.
+/// Returns idle memory to the operating system.
 pub async fn trim(node: Arc<Node>) {
     loop {
         time::sleep(Duration::from_secs(10)).await;
         node.pool.trim_older(Duration::from_secs(30));
-        // The allocator gives pages back only when it frees others: a large block that comes and
-        // goes makes it look.
+        // The allocator returns pages only when it frees others. Allocating and freeing a large block makes
+        // it check.
         drop(std::hint::black_box(Vec::<u8>::with_capacity(4 << 20)));
     }
 }

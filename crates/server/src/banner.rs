@@ -1,4 +1,4 @@
-//! What a start prints: where the server is, the credentials (once), settings ready to paste.
+//! What the server prints at its start: addresses, credentials (once), and settings ready to paste.
 
 use std::net::SocketAddr;
 
@@ -6,32 +6,32 @@ use ashlar_s3::Credential;
 
 use super::credentials::Origin;
 
-/// What to say.
+/// The content of the banner.
 pub struct Banner<'a> {
-    /// Addresses that listen.
+    /// Addresses that the server listens on.
     pub addresses: &'a [SocketAddr],
-    /// Over TLS.
+    /// Whether the server speaks TLS.
     pub tls: bool,
     /// The region.
     pub region: &'a str,
     /// Root's credentials.
     pub root: &'a Credential,
-    /// Where they came from.
+    /// The source of the credentials.
     pub origin: Origin,
-    /// Drives in service, and drives of the map.
+    /// Number of drives in service, and number of drives in the map.
     pub drives: (usize, usize),
     /// `K+M`.
     pub code: String,
-    /// Drives of a placement group that may be missing for reads, and for writes.
+    /// How many drives of a placement group may be missing for reads, and for writes.
     pub tolerance: (u8, u8),
     /// Folders formatted by this start.
     pub formatted: usize,
-    /// What an operator should know about where the drives are.
+    /// Warnings about the placement of the drives.
     pub warnings: Vec<String>,
 }
 
 impl Banner<'_> {
-    /// An URL that works on this machine.
+    /// A URL that works on this machine.
     pub fn endpoint(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         let Some(first) = self.addresses.first() else { return format!("{scheme}://127.0.0.1:9000") };
@@ -42,7 +42,7 @@ impl Banner<'_> {
         }
     }
 
-    /// For people.
+    /// The banner as text.
     pub fn text(&self) -> String {
         use std::fmt::Write as _;
         let endpoint = self.endpoint();
@@ -100,7 +100,7 @@ boto3       s3 = boto3.client(\"s3\", endpoint_url=\"{endpoint}\", region_name=\
         out
     }
 
-    /// For programs: one line.
+    /// The banner as one line of JSON.
     pub fn json(&self) -> String {
         let secret = (self.origin == Origin::Generated).then(|| self.root.secret.expose());
         serde_json::json!({
@@ -129,7 +129,7 @@ mod tests {
     use ashlar_s3::Secret;
 
     #[test]
-    fn the_secret_is_shown_only_when_it_is_new() {
+    fn banner_shows_only_new_secret() {
         let root = Credential { access_key: "AKTEST".into(), secret: Secret::new("very-secret-indeed") };
         let address = ["127.0.0.1:9000".parse().unwrap()];
         for (origin, shown) in

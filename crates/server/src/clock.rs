@@ -1,4 +1,4 @@
-//! Time for the server: the wall clock in one place, and a coarse clock that costs nothing to read.
+//! Time for the server: the wall clock, and a coarse clock that is cheap to read.
 
 use ashlar_environment::time;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,12 +11,12 @@ pub fn now_ms() -> i64 {
 
 static SECONDS: AtomicU64 = AtomicU64::new(1);
 
-/// Seconds since the server began, give or take one; never 0.
+/// Seconds since the server started, accurate to one second; never 0.
 pub fn coarse() -> u64 {
     SECONDS.load(Relaxed)
 }
 
-/// Keeps [`coarse`] going; runs for ever.
+/// Advances [`coarse`]; never returns.
 pub async fn tick() {
     let mut interval = time::interval(Duration::from_secs(1));
     let begin = time::Instant::now();

@@ -1,10 +1,11 @@
-//! One connection: its socket watched for silence, its requests handed on.
+//! One client connection: time limits on its socket and its requests.
 //!
-//! Invariants: a request head must come within [`HEAD`], an idle connection lives for [`IDLE`], a
-//! client that does not take its answer is cut off after [`STUCK`]; no request pays for a timer of
-//! its own: the connection looks at itself every few seconds. A head longer than [`FREE_HEAD`] is read on only with
-//! a turn, so that half-sent heads hold little; while many answers wait in sockets, the next piece of an answer is
-//! asked for only when the socket has taken the one before.
+//! Invariants: a request head must arrive within [`HEAD`] seconds; an idle connection is closed after
+//! [`IDLE`] seconds; a client that does not read its answer is disconnected after [`STUCK`] seconds. Requests
+//! have no timers of their own: the connection checks these limits every [`CHECK_INTERVAL`]. Reading a head
+//! beyond [`FREE_HEAD`] bytes needs a permit, so that incomplete heads use little memory. While much unsent
+//! data waits in all sockets, a connection asks for the next piece of an answer only after its socket has
+//! taken the previous one.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,100 +27,101 @@ use tokio::sync::Notify;
 
 use super::clock::coarse;
 
-/// Seconds for a request head, from its first byte.
+/// Maximum seconds to receive a request head, from its first byte.
 pub const HEAD: u64 = 10;
-/// Seconds without any request.
+/// Maximum seconds without a request.
 pub const IDLE: u64 = 60;
-/// Seconds in which the client takes nothing of an answer.
+/// Maximum seconds in which the client takes nothing of an answer.
 pub const STUCK: u64 = 60;
-/// How often a connection looks at itself.
-pub const LOOK: Duration = Duration::from_secs(3);
+/// Time between checks of the limits.
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Bytes of a request head that are read without a turn.
+/// Bytes of a request head that are read without a permit.
 pub const FREE_HEAD: usize = 8 << 10;
 
-/// Long request heads at a time.
+/// Long request heads that are read at the same time.
 const LONG_HEADS: usize = 64;
-/// How long others wait for theirs.
-const PATIENCE: Duration = Duration::from_secs(4);
+/// How long a connection waits for a permit.
+const TURN_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// What is known about the other end of a connection.
+/// What is known about the client of a connection.
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
-    /// It speaks TLS.
+    /// Whether the connection uses TLS.
     pub tls: bool,
-    /// The client's certificates in DER, its own first; none unless TLS asked for them.
+    /// The client's certificates in DER, its own first; empty unless TLS asked for them.
     pub certificates: Vec<Vec<u8>>,
-    /// The scanner of its requests.
+    /// Finds request heads in the traffic, and notes whether a request was permitted.
     pub watch: Watch,
 }
 
-/// Turns to read long request heads.
+/// Permits for reading long request heads.
 pub fn heads() -> Arc<Turns> {
-    Turns::new(LONG_HEADS, PATIENCE)
+    Turns::new(LONG_HEADS, TURN_TIMEOUT)
 }
 
-/// What became of connections, for metrics.
+/// Counters of connections, for metrics.
 #[derive(Default, Debug)]
 pub struct Counts {
     /// Open now.
     pub open: AtomicUsize,
-    /// Displaced by others, by class.
+    /// Closed in favour of new connections, by class.
     pub displaced: [AtomicU64; 4],
-    /// Refused because there were too many.
+    /// Refused because there were too many connections.
     pub refused: AtomicU64,
-    /// Cut because too much of answers waited in sockets.
+    /// Closed because sockets held too much unsent data.
     pub cut: AtomicU64,
-    /// Answered from the reserve with 503.
+    /// Requests answered with 503 on reserved connections.
     pub busy: AtomicU64,
 }
 
-/// What is known about a connection. Times are [`coarse`] seconds, 0 for "not".
+/// State of a connection. Times are [`coarse`] seconds; 0 means unset.
 #[derive(Debug)]
-pub struct Life {
-    /// Requests that run.
+pub struct ConnectionState {
+    /// Requests in progress.
     running: AtomicU64,
-    /// Since when there is nothing to do.
+    /// When the connection became idle.
     idle_since: AtomicU64,
-    /// Since when a head is coming.
+    /// When the first byte of the current head arrived.
     head_since: AtomicU64,
-    /// Since when the socket takes nothing.
+    /// When the socket stopped taking data.
     stuck_since: AtomicU64,
-    /// When the last request began, and when the connection was made.
+    /// When the last request began, and when the connection was accepted.
     began: AtomicU64,
     pub accepted: u64,
-    /// Bytes of the head that is coming.
+    /// Bytes received of the current head.
     head: AtomicUsize,
-    /// Bytes of answers that the socket has not taken, of this connection and of all.
+    /// Bytes of answers that the socket has not taken: of this connection, and of all.
     unsent: AtomicUsize,
     all_unsent: Arc<AtomicUsize>,
-    /// Whoever waits for the socket to take them.
+    /// The task that waits for the socket to take them.
     taken: AtomicWaker,
     /// Whether a request was permitted.
     pub watch: Watch,
-    /// The connection must make room for others.
+    /// Notified when the connection must close in favour of others.
     pub cut: Arc<Notify>,
 }
 
-/// Which connections make room for others first: those of a lower class, and of these the older ones.
+/// The order in which connections are closed in favour of others: lower classes first, within a class older
+/// ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Nobody was permitted anything, and no request has come.
+    /// No request was permitted, and no request has begun.
     Silent,
-    /// A request has been coming for a while, and nobody was permitted anything before.
+    /// No request was permitted, and a request has been arriving for a while.
     Unknown,
-    /// It is known, and idle.
+    /// A request was permitted, and the connection is idle.
     Idle,
-    /// Its client takes nothing of its answer.
+    /// The client does not read its answer.
     Stuck,
 }
 
-impl Life {
-    /// A connection that was just accepted. Its first head counts from now. `all_unsent`: what sockets have not
-    /// taken, of all connections.
-    pub fn new(all_unsent: Arc<AtomicUsize>) -> Arc<Life> {
-        Arc::new(Life {
+impl ConnectionState {
+    /// State of a newly accepted connection; the time limit of its first head begins now. `all_unsent`:
+    /// unsent bytes of all connections.
+    pub fn new(all_unsent: Arc<AtomicUsize>) -> Arc<ConnectionState> {
+        Arc::new(ConnectionState {
             began: AtomicU64::new(0),
             accepted: coarse(),
             head: AtomicUsize::new(0),
@@ -135,8 +137,8 @@ impl Life {
         })
     }
 
-    /// A request begins.
-    pub fn begin(self: &Arc<Life>) -> Running {
+    /// Marks the begin of a request.
+    pub fn begin(self: &Arc<ConnectionState>) -> Running {
         self.running.fetch_add(1, Relaxed);
         self.head_since.store(0, Relaxed);
         self.head.store(0, Relaxed);
@@ -144,7 +146,7 @@ impl Life {
         Running(self.clone())
     }
 
-    /// Whether and how soon it should make room for others, and since when it is as it is.
+    /// The class of the connection, and since when it is in it; `None` if it must not be closed now.
     pub fn class(&self) -> Option<(Class, u64)> {
         let now = coarse();
         let running = self.running.load(Relaxed) > 0 || self.unsent.load(Relaxed) > 0;
@@ -161,19 +163,19 @@ impl Life {
         }
     }
 
-    /// Bytes of its answer that the socket has not taken, and for how many seconds it takes nothing.
+    /// Bytes of its answer that the socket has not taken, and for how many seconds it has taken nothing.
     pub fn unsent(&self) -> (usize, u64) {
         let stuck = self.stuck_since.load(Relaxed);
         (self.unsent.load(Relaxed), if stuck > 0 { coarse().saturating_sub(stuck) } else { 0 })
     }
 
-    /// A piece of an answer is on its way to the socket.
+    /// Counts a piece of an answer that goes to the socket.
     fn handed(&self, bytes: usize) {
         self.unsent.fetch_add(bytes, Relaxed);
         self.all_unsent.fetch_add(bytes, Relaxed);
     }
 
-    /// The socket has taken all there was.
+    /// Notes that the socket has taken everything.
     fn flushed(&self) {
         if self.unsent.load(Relaxed) > 0 {
             let taken = self.unsent.swap(0, Relaxed);
@@ -182,8 +184,8 @@ impl Life {
         }
     }
 
-    /// Why the connection should end, if it should.
-    pub fn verdict(&self) -> Option<&'static str> {
+    /// The reason to close the connection, if a limit is exceeded.
+    pub fn close_reason(&self) -> Option<&'static str> {
         let now = coarse();
         let over = |since: &AtomicU64, limit: u64| {
             let since = since.load(Relaxed);
@@ -218,14 +220,14 @@ impl Life {
     }
 }
 
-impl Drop for Life {
+impl Drop for ConnectionState {
     fn drop(&mut self) {
         self.all_unsent.fetch_sub(*self.unsent.get_mut(), Relaxed);
     }
 }
 
-/// Counts a request until its answer has been sent or given up.
-pub struct Running(Arc<Life>);
+/// Counts a request until its answer has been sent or abandoned.
+pub struct Running(Arc<ConnectionState>);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -234,13 +236,13 @@ impl Drop for Running {
     }
 }
 
-/// An answer on its way out, and the request it belongs to.
+/// The body of an answer and the request that it belongs to.
 pub struct Outgoing {
     body: Body,
-    life: Arc<Life>,
+    state: Arc<ConnectionState>,
     sets: Sets,
-    /// It was asked for a piece and has not given it. What it waits for may be memory that others want: it must
-    /// be asked on until it has given the piece.
+    /// A piece was requested and has not arrived. The pending read may hold memory that others need, so it
+    /// must be polled until the piece arrives.
     asked: bool,
     _running: Running,
 }
@@ -248,7 +250,7 @@ pub struct Outgoing {
 impl Outgoing {
     /// The body of the answer to the request `running`.
     pub fn new(body: Body, running: Running, sets: Sets) -> Outgoing {
-        Outgoing { body, life: running.0.clone(), sets, asked: false, _running: running }
+        Outgoing { body, state: running.0.clone(), sets, asked: false, _running: running }
     }
 }
 
@@ -261,9 +263,9 @@ impl http_body::Body for Outgoing {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let me = &mut *self;
-        if !me.asked && me.life.unsent.load(Relaxed) > 0 && me.sets.is_crowded() {
-            me.life.taken.register(cx.waker());
-            // It is flushed by the task that polls this, so nothing can be missed.
+        if !me.asked && me.state.unsent.load(Relaxed) > 0 && me.sets.is_crowded() {
+            me.state.taken.register(cx.waker());
+            // The task that polls this also flushes the socket, so no wake-up is missed.
             return Poll::Pending;
         }
         me.asked = true;
@@ -272,7 +274,7 @@ impl http_body::Body for Outgoing {
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
         {
-            me.life.handed(data.len());
+            me.state.handed(data.len());
         }
         Poll::Ready(frame)
     }
@@ -286,40 +288,40 @@ impl http_body::Body for Outgoing {
     }
 }
 
-/// A socket whose traffic is watched.
+/// A socket that reports its traffic to [`ConnectionState`].
 pub struct Watched<S> {
     socket: S,
     scanner: HeadScanner,
-    life: Arc<Life>,
+    state: Arc<ConnectionState>,
     turns: Arc<Turns>,
-    turn: Asked,
+    turn: TurnState,
 }
 
-/// A turn to read a long head.
-enum Asked {
+/// State of the permit to read a long head.
+enum TurnState {
     No,
     Waiting(BoxFuture<'static, Option<Turn>>),
     Has(#[allow(dead_code)] Turn), // held, not looked at
 }
 
 impl<S> Watched<S> {
-    /// Watches `socket`; long heads take turns.
-    pub fn new(socket: S, life: Arc<Life>, turns: Arc<Turns>) -> Watched<S> {
-        let scanner = HeadScanner::new(life.watch.clone());
-        Watched { socket, scanner, life, turns, turn: Asked::No }
+    /// Observes `socket`; reading long heads needs a permit of `turns`.
+    pub fn new(socket: S, state: Arc<ConnectionState>, turns: Arc<Turns>) -> Watched<S> {
+        let scanner = HeadScanner::new(state.watch.clone());
+        Watched { socket, scanner, state, turns, turn: TurnState::No }
     }
 
-    /// Waits until more of a head may be read.
+    /// Waits for the permit to read more of a head.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             match &mut self.turn {
-                Asked::Has(_) => return Poll::Ready(Ok(())),
-                Asked::No => {
-                    let (turns, cut) = (self.turns.clone(), self.life.cut.clone());
-                    self.turn = Asked::Waiting(Box::pin(async move { turns.take(cut).await }));
+                TurnState::Has(_) => return Poll::Ready(Ok(())),
+                TurnState::No => {
+                    let (turns, cut) = (self.turns.clone(), self.state.cut.clone());
+                    self.turn = TurnState::Waiting(Box::pin(async move { turns.take(cut).await }));
                 }
-                Asked::Waiting(turn) => match std::task::ready!(turn.as_mut().poll(cx)) {
-                    Some(turn) => self.turn = Asked::Has(turn),
+                TurnState::Waiting(turn) => match std::task::ready!(turn.as_mut().poll(cx)) {
+                    Some(turn) => self.turn = TurnState::Has(turn),
                     None => return Poll::Ready(Err(io::Error::other("too many long request heads at once"))),
                 },
             }
@@ -334,21 +336,21 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let me = &mut *self;
-        let heading = me.life.running.load(Relaxed) == 0;
-        if heading && me.life.head.load(Relaxed) >= FREE_HEAD {
+        let heading = me.state.running.load(Relaxed) == 0;
+        if heading && me.state.head.load(Relaxed) >= FREE_HEAD {
             std::task::ready!(me.poll_turn(cx))?;
-        } else if !heading && !matches!(me.turn, Asked::No) {
-            me.turn = Asked::No;
+        } else if !heading && !matches!(me.turn, TurnState::No) {
+            me.turn = TurnState::No;
         }
         let before = buf.filled().len();
         let result = Pin::new(&mut self.socket).poll_read(cx, buf);
         let new = &buf.filled()[before..];
         if !new.is_empty() {
             if heading {
-                self.life.head.fetch_add(new.len(), Relaxed);
+                self.state.head.fetch_add(new.len(), Relaxed);
             }
             self.scanner.feed(new);
-            self.life.read();
+            self.state.read();
         }
         result
     }
@@ -357,7 +359,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.socket).poll_write(cx, buf);
-        self.life.wrote(result.is_pending());
+        self.state.wrote(result.is_pending());
         result
     }
 
@@ -367,7 +369,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.socket).poll_write_vectored(cx, bufs);
-        self.life.wrote(result.is_pending());
+        self.state.wrote(result.is_pending());
         result
     }
 
@@ -378,10 +380,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let result = Pin::new(&mut self.socket).poll_flush(cx);
         if result.is_ready() {
-            self.life.flushed();
+            self.state.flushed();
         }
-        // TLS takes more than its socket does, and is stuck here.
-        self.life.wrote(result.is_pending());
+        // TLS buffers more than its socket takes; a stuck socket shows here.
+        self.state.wrote(result.is_pending());
         result
     }
 

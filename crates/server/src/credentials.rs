@@ -1,9 +1,9 @@
-//! Root's credentials: from the environment, from the control store, or made at the first start.
+//! Root's credentials: from the environment, from the control store, or generated at the first start.
 //!
-//! Invariants: a secret is printed once, when it is made; known weak pairs never serve an address
-//! that others can reach; nothing here logs a secret; where keys for encryption are configured, what is
-//! stored is sealed: under the root key, or under the default key of the key server. Where none are configured the
-//! server has a root key of its own (`own_key`); a generated secret is never stored in clear.
+//! Invariants: a secret is printed once, when it is generated; a server with well-known credentials does not
+//! listen on an address that other machines can reach; no secret is logged; stored credentials are sealed
+//! under the root key or under the default key of the key server. Without either, the server generates a root
+//! key of its own (`own_key`); a generated secret is never stored in clear.
 
 use std::sync::Arc;
 
@@ -16,25 +16,25 @@ use serde::{Deserialize, Serialize};
 /// Key of the stored credentials in the control store.
 pub const KEY: &str = "root";
 
-/// Where credentials came from.
+/// The source of the credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The environment.
     Environment,
-    /// Made at an earlier start.
+    /// Generated at an earlier start.
     Stored,
-    /// Made just now: to be printed.
+    /// Generated at this start; the banner prints them.
     Generated,
 }
 
-/// As kept in the control store.
+/// The stored form.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     access_key: String,
     secret_key: String,
 }
 
-/// Access keys and secrets that the world knows.
+/// Well-known access keys and secrets.
 const WEAK: [&str; 16] = [
     "minioadmin",
     "minio",
@@ -54,10 +54,10 @@ const WEAK: [&str; 16] = [
     "changeme",
 ];
 
-/// Reads the environment: our names first, then MinIO's.
+/// Reads the environment: our variables first, then MinIO's.
 ///
 /// # Errors
-/// In words: half a pair, or one that is too short.
+/// A message for the operator: only one of user and password is set, or one is too short.
 pub fn from_environment(get: impl Fn(&str) -> Option<String>) -> Result<Option<Credential>, String> {
     for (user, password) in
         [("ASHLAR_ROOT_USER", "ASHLAR_ROOT_PASSWORD"), ("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD")]
@@ -74,7 +74,7 @@ pub fn from_environment(get: impl Fn(&str) -> Option<String>) -> Result<Option<C
     Ok(None)
 }
 
-/// A variable, or the first line of the file that the variable with `_FILE` names (secrets of containers).
+/// The value of a variable, or the first line of the file that the variable with the suffix `_FILE` names.
 fn value(get: &impl Fn(&str) -> Option<String>, name: &str) -> Result<Option<String>, String> {
     let file_name = format!("{name}_FILE");
     match (get(name), get(&file_name)) {
@@ -103,7 +103,7 @@ fn check(access_key: &str, secret: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Words that the most used passwords are made of, with digits or signs around them.
+/// Words that the most frequent passwords are made of, with digits or punctuation around them.
 const COMMON: [&str; 40] = [
     "abc",
     "abcd",
@@ -146,7 +146,7 @@ const COMMON: [&str; 40] = [
     "welcome",
     "whatever",
 ];
-/// Neighbours on keyboards and in alphabets.
+/// Sequences of neighbouring keys and letters.
 const ROWS: [&str; 4] = [
     "abcdefghijklmnopqrstuvwxyz",
     "01234567890123456789",
@@ -154,13 +154,13 @@ const ROWS: [&str; 4] = [
     "1q2w3e4r5t6y7u8i9o0p",
 ];
 
-/// Whether anybody could guess the pair: what the world knows, what most people take, and what a program
-/// tries in its first minute.
+/// Whether the pair is easy to guess: well-known, among the most frequent passwords, or found by a simple
+/// dictionary search.
 pub fn is_weak(credential: &Credential) -> bool {
     let secret = credential.secret.expose().to_ascii_lowercase();
     let name = credential.access_key.to_ascii_lowercase();
     let known = |t: &str| WEAK.contains(&t) || COMMON.contains(&t) || t == name;
-    // `Password1!` and `p4ssw0rd` are `password`.
+    // `Password1!` and `p4ssw0rd` count as `password`.
     let plain = |text: &str| -> String {
         text.chars()
             .map(|c| match c {
@@ -192,11 +192,11 @@ pub fn is_weak(credential: &Credential) -> bool {
         || rows
 }
 
-/// Makes a pair: 20 and 40 characters, as long as those of AWS.
+/// Generates a pair of 20 and 40 characters, the lengths that AWS uses.
 pub fn generate() -> Credential {
     let mut access_key = String::from("AK");
     fill(&mut access_key, 20, b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567");
-    // Begins with a letter: a secret that begins with `-` would be taken for an option by command lines.
+    // The secret begins with a letter: command lines would take a leading `-` for an option.
     let mut secret = String::new();
     fill(&mut secret, 1, b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef");
     fill(&mut secret, 40, b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_");
@@ -215,14 +215,14 @@ fn fill(text: &mut String, len: usize, alphabet: &[u8]) {
     }
 }
 
-/// What stored credentials are bound to.
+/// The context that stored credentials are sealed with.
 const CONTEXT: &[u8] = b"ashlar root credentials 1";
 
-/// As kept in the control store where keys are configured: the bytes of [`Stored`], sealed.
+/// The stored form when keys are configured: the bytes of [`Stored`], sealed.
 #[derive(Serialize, Deserialize)]
 struct Sealed {
     sealed: String,
-    /// The data key that they are sealed under; none: that is the root key.
+    /// The data key that they are sealed under; `None`: the root key.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     under: Option<Under>,
 }
@@ -241,25 +241,25 @@ pub fn is_under_root_key(bytes: &[u8]) -> bool {
     serde_json::from_slice::<Sealed>(bytes).is_ok_and(|s| s.under.is_none())
 }
 
-/// What to do where sealed credentials do not open.
+/// What the operator can do if sealed credentials do not open.
 const OTHERWISE: &str = "or set ASHLAR_ROOT_USER and ASHLAR_ROOT_PASSWORD";
 
-/// Keeps credentials: sealed, if there is something to seal them under.
+/// Stores credentials, sealed if a key is available.
 #[derive(Default)]
 pub struct CredentialSealer {
     /// The root key.
     pub key: Option<Key>,
-    /// The one before it, or before the key server.
+    /// The previous root key, or the root key used before the key server.
     pub old: Option<Key>,
     /// The key server.
     pub kms: Option<Arc<Kms>>,
 }
 
 impl CredentialSealer {
-    /// The bytes to keep. The default key of a key server is made, if it is not there.
+    /// The bytes to store. Creates the default key in the key server if it does not exist.
     ///
     /// # Errors
-    /// In words: the key server seals nothing now.
+    /// A message for the operator: the key server cannot seal now.
     pub async fn encode(&self, credential: &Credential) -> Result<Vec<u8>, String> {
         let plain = encode(credential);
         let (sealed, under) = match (&self.kms, &self.key) {
@@ -284,10 +284,11 @@ impl CredentialSealer {
         Ok(serde_json::to_vec(&Sealed { sealed: STANDARD.encode(sealed), under }).expect("strings"))
     }
 
-    /// What was kept, and whether it has to be kept anew: under this root key or key server.
+    /// Opens stored credentials; the flag says that they must be stored again, under the present key.
     ///
     /// # Errors
-    /// In words: it is sealed under another key, the key server does not open it, or it cannot be read.
+    /// A message for the operator: they are sealed under another key, the key server does not open them, or
+    /// the bytes are invalid.
     pub async fn decode(&self, bytes: &[u8]) -> Result<(Credential, bool), String> {
         let unreadable = || "the stored credentials cannot be read".to_owned();
         let Ok(Sealed { sealed, under }) = serde_json::from_slice(bytes) else {
@@ -347,7 +348,7 @@ fn decode(bytes: &[u8]) -> Option<Credential> {
 mod tests {
     use super::*;
 
-    /// Named keys, as a key server has them.
+    /// A key server with named keys.
     async fn keys() -> Arc<Kms> {
         let deployment = ashlar_format::DeploymentId([3; 16]);
         let media = ashlar_cluster::MemoryMedium::one_drive();
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn generated_pairs_are_good_and_kept() {
+    async fn generated_credentials_are_strong_and_stored() {
         let pair = generate();
         assert_eq!((pair.access_key.len(), pair.secret.expose().len()), (20, 40));
         assert!(!is_weak(&pair) && check(&pair.access_key, pair.secret.expose()).is_ok());
@@ -407,9 +408,9 @@ mod tests {
         }
     }
 
-    /// Secrets that everybody tries first, such as 12345678 and password1.
+    /// The most frequent passwords, such as 12345678 and password1.
     #[test]
-    fn what_everybody_tries_first_is_weak() {
+    fn frequent_passwords_are_weak() {
         let weak = |key: &str, secret: &str| {
             is_weak(&Credential { access_key: key.into(), secret: Secret::new(secret) })
         };
@@ -475,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_is_read_in_order() {
+    fn environment_variables_have_precedence() {
         let env = |pairs: &'static [(&'static str, &'static str)]| {
             move |name: &str| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned())
         };

@@ -1,57 +1,57 @@
-//! How far somebody reaches: what they may hand out to others without handing out more than they have.
+//! Delegation: which permissions a caller can grant to others without granting more than the caller has.
 //!
-//! An answer about policies in general would have to compare conditions and patterns. This is a bound
-//! that errs on the safe side: an action counts as held only when a statement without conditions allows
-//! it on everything; whoever is denied anything may hand out nothing.
+//! An exact answer would have to compare conditions and patterns. This is a conservative bound: an action
+//! counts only if a statement without conditions allows it on every resource, and a caller with any `Deny`
+//! cannot grant anything.
 //!
-//! Invariant: for whatever is covered here, no request exists that the receiver may make by it and the
-//! giver may not.
+//! Invariant: if a policy is covered here, every request that it allows the receiver is also allowed to the
+//! grantor.
 
 use ashlar_iam::Identity;
 use ashlar_policy::{Action, ActionSet, Effect, Level, Policy, StatementDocument};
 
-/// What somebody may hand out.
+/// The permissions that an identity can grant.
 pub struct Delegation {
-    /// Root itself.
+    /// The identity is root.
     owner: bool,
-    /// Actions that are allowed everywhere and always.
+    /// Actions allowed on every resource, without conditions.
     free: ActionSet,
-    /// Names of policies that may be passed on as they are.
+    /// Names of policies that the identity has and can grant unchanged.
     names: Vec<String>,
 }
 
 impl Delegation {
-    /// That of an identity.
-    pub fn of(who: &Identity) -> Delegation {
-        let owner = who.is_unbounded_root();
+    /// The delegation of an identity.
+    pub fn of(caller: &Identity) -> Delegation {
+        let owner = caller.is_unbounded_root();
         let all = || Action::ALL.iter().copied().collect::<ActionSet>();
-        if who.policies.iter().chain(&who.bounds).any(|p| denies(p)) {
+        if caller.policies.iter().chain(&caller.bounds).any(|p| denies(p)) {
             return Delegation { owner, free: ActionSet::default(), names: Vec::new() };
         }
-        let mut free = if who.root { all() } else { ActionSet::default() };
-        who.policies.iter().for_each(|p| free.extend_from(&freely(p)));
-        for bound in &who.bounds {
+        let mut free = if caller.root { all() } else { ActionSet::default() };
+        caller.policies.iter().for_each(|p| free.extend_from(&freely(p)));
+        for bound in &caller.bounds {
             let within = freely(bound);
             free = free.iter().filter(|a| within.contains(*a)).collect();
         }
-        let names = if who.bounds.is_empty() { who.policy_names.clone() } else { Vec::new() };
+        let names = if caller.bounds.is_empty() { caller.policy_names.clone() } else { Vec::new() };
         Delegation { owner, free, names }
     }
 
-    /// May everything, so that there is nothing more to hand out.
+    /// Whether the identity can do everything.
     pub fn is_full(&self) -> bool {
         let all = || Action::ALL.iter().copied().filter(|a| a.service() != "sts");
         self.owner || all().all(|a| self.free.contains(a))
     }
 
-    /// Whether whoever gets this policy gets nothing that the giver has not.
+    /// Whether a policy allows nothing that the grantor may not do.
     pub fn covers(&self, name: &str, policy: &Policy) -> bool {
-        // A policy with variables or conditions means something else for somebody else.
+        // A policy with variables or conditions can mean something else for another identity.
         let same = policy.keys().next().is_none();
         (same && self.names.iter().any(|n| n == name)) || self.covers_document(policy)
     }
 
-    /// As [`Delegation::covers`], of a document whatever its name.
+    /// As [`Delegation::covers`], for a document without a name.
     pub fn covers_document(&self, policy: &Policy) -> bool {
         let statements = &policy.document().statements;
         let mut allowed = statements.iter().filter(|s| s.effect == Effect::Allow).map(named);
@@ -59,19 +59,19 @@ impl Delegation {
     }
 }
 
-/// Whether a policy takes anything away.
+/// Whether a policy has a `Deny` statement.
 pub fn denies(policy: &Policy) -> bool {
     policy.document().statements.iter().any(|s| s.effect == Effect::Deny)
 }
 
-/// Every action that a statement can mean.
+/// All actions that a statement matches.
 fn named(statement: &StatementDocument) -> ActionSet {
     let mut set = ActionSet::default();
     statement.action.list.iter().for_each(|text| set.extend_from(&ActionSet::matching(text)));
     if statement.action.not { set.complement() } else { set }
 }
 
-/// The actions that a policy allows on everything, without conditions.
+/// The actions that a policy allows on every resource, without conditions.
 fn freely(policy: &Policy) -> ActionSet {
     let mut set = ActionSet::default();
     for s in &policy.document().statements {
@@ -84,7 +84,7 @@ fn freely(policy: &Policy) -> ActionSet {
         });
         for text in &s.action.list {
             for action in ActionSet::matching(text).iter() {
-                // On the ARN of all buckets other services' actions have to be named.
+                // On the ARN of all buckets, actions of other services must be listed by name.
                 let by_name = action.service() == "s3" || text.contains(':');
                 if everything || (objects && by_name && action.level() != Level::Kms) {
                     set.insert(action);
@@ -105,17 +105,17 @@ mod tests {
         Arc::new(Policy::parse(Attached::Identity, text.as_bytes()).unwrap())
     }
 
-    fn who(policies: &[Arc<Policy>], bounds: &[Arc<Policy>]) -> Identity {
-        let mut who = Identity::anonymous();
-        who.kind = ashlar_iam::Kind::User;
-        who.policies = policies.to_vec();
-        who.policy_names = (0..policies.len()).map(|i| format!("p{i}")).collect();
-        who.bounds = bounds.to_vec();
-        who
+    fn caller(policies: &[Arc<Policy>], bounds: &[Arc<Policy>]) -> Identity {
+        let mut caller = Identity::anonymous();
+        caller.kind = ashlar_iam::Kind::User;
+        caller.policies = policies.to_vec();
+        caller.policy_names = (0..policies.len()).map(|i| format!("p{i}")).collect();
+        caller.bounds = bounds.to_vec();
+        caller
     }
 
     #[test]
-    fn nobody_reaches_further_than_they_are_allowed() {
+    fn delegation_never_exceeds_permissions_of_grantor() {
         let [console, write, read] = ["consoleAdmin", "readwrite", "readonly"].map(|n| builtin(n).unwrap());
         let home = policy(
             r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"arn:aws:s3:::b/${aws:username}/*"}]}"#,
@@ -131,7 +131,7 @@ mod tests {
             r#"{"Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*","Condition":{"Bool":{"aws:SecureTransport":"true"}}}]}"#,
         );
         let star = policy(r#"{"Statement":[{"Effect":"Allow","Action":"*","Resource":"arn:aws:s3:::*"}]}"#);
-        let full = |p: &[Arc<Policy>], b: &[Arc<Policy>]| Delegation::of(&who(p, b)).is_full();
+        let full = |p: &[Arc<Policy>], b: &[Arc<Policy>]| Delegation::of(&caller(p, b)).is_full();
         assert!(full(std::slice::from_ref(&console), &[]));
         assert!(full(
             &[admin.clone(), policy(r#"{"Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}"#)],
@@ -141,17 +141,23 @@ mod tests {
         assert!(!full(std::slice::from_ref(&console), std::slice::from_ref(&write)), "a bounded access key");
         assert!(!full(&[admin.clone(), maybe.clone()], &[]), "a condition");
         assert!(!full(std::slice::from_ref(&star), &[]), "admin is not named");
-        let delegation = Delegation::of(&who(&[write.clone(), one.clone()], &[]));
+        let delegation = Delegation::of(&caller(&[write.clone(), one.clone()], &[]));
         assert!(
             delegation.covers("x", &read) && delegation.covers("x", &one) && delegation.covers("x", &deny)
         );
         assert!(!delegation.covers("x", &admin) && !delegation.covers("x", &console));
-        let delegation = Delegation::of(&who(&[admin.clone(), one.clone()], &[]));
+        let delegation = Delegation::of(&caller(&[admin.clone(), one.clone()], &[]));
         assert!(!delegation.covers("x", &write), "others' buckets");
         assert!(delegation.covers("p1", &one), "the very same policy");
-        let own = Delegation::of(&who(&[admin.clone(), home.clone(), maybe.clone()], &[]));
+        let own = Delegation::of(&caller(&[admin.clone(), home.clone(), maybe.clone()], &[]));
         assert!(!own.covers("p1", &home) && !own.covers("p2", &maybe), "it is another one for others");
-        assert!(!Delegation::of(&who(&[admin, one.clone()], &[read])).covers("p1", &one), "not when bounded");
-        assert!(!Delegation::of(&who(&[write, deny], &[])).covers("p0", &one), "not when anything is denied");
+        assert!(
+            !Delegation::of(&caller(&[admin, one.clone()], &[read])).covers("p1", &one),
+            "not when bounded"
+        );
+        assert!(
+            !Delegation::of(&caller(&[write, deny], &[])).covers("p0", &one),
+            "not when anything is denied"
+        );
     }
 }

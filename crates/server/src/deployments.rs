@@ -1,16 +1,16 @@
-//! Which folders held a deployment, noted outside of them: so that a start over folders that are all empty does
-//! not take a deployment whose drives are not mounted for one that never was.
+//! Notes about which folders held a deployment, stored outside of them. If all folders are empty at a start,
+//! the notes show whether a deployment existed there whose drives are not mounted.
 //!
-//! One small file per deployment in the state folder (`--state-dir`, else what systemd or XDG name). Invariants:
-//! the notes decide nothing about drives of a deployment that is there; losing them loses only this protection;
-//! a note goes when its folders were removed on purpose.
+//! Each deployment has one small file in the state folder (`--state-dir`, else as systemd or XDG define it).
+//! Invariants: the notes decide nothing about a deployment that is present; losing the notes loses only this
+//! protection; a note is removed when its folders were removed on purpose.
 
 use std::path::{Path, PathBuf};
 
 use ashlar_format::DeploymentId;
 use serde::{Deserialize, Serialize};
 
-use super::drive_discovery::{self, Place};
+use super::drive_discovery::{self, InspectedFolder};
 
 /// Format number of the notes.
 const FORMAT: u32 = 1;
@@ -37,10 +37,10 @@ pub struct Deployments {
 }
 
 impl Deployments {
-    /// In `given`, or where the environment says.
+    /// The state folder `given`, or the one that the environment defines.
     pub fn new(given: Option<PathBuf>, environment: impl Fn(&str) -> Option<String>) -> Deployments {
         let set = |name: &str| environment(name).filter(|v| v.starts_with('/'));
-        // systemd may name several, with colons.
+        // systemd separates several folders by colons.
         let systemd = set("STATE_DIRECTORY").and_then(|v| v.split(':').next().map(PathBuf::from));
         let xdg = set("XDG_STATE_HOME").map(|v| Path::new(&v).join("ashlar"));
         let home = set("HOME").map(|v| Path::new(&v).join(".local/state/ashlar"));
@@ -57,14 +57,14 @@ impl Deployments {
         files.filter_map(|p| read(&p).map(|n| (p, n))).collect()
     }
 
-    /// Before a new deployment is made in `places`: refuses when one was there. `confirmed`: the operator says
-    /// that it is gone; then its notes go too.
+    /// Called before a new deployment is made in `folders`; fails if a deployment existed there. `confirmed`:
+    /// the operator says that it is gone, and its notes are removed.
     ///
     /// # Errors
-    /// In words for the operator.
-    pub fn check_new(&self, places: &[Place], confirmed: bool) -> Result<(), String> {
+    /// A message for the operator.
+    pub fn check_new(&self, folders: &[InspectedFolder], confirmed: bool) -> Result<(), String> {
         for (file, note) in self.notes() {
-            let held: Vec<&Noted> = note.folders.iter().filter(|f| still_named(f, places)).collect();
+            let held: Vec<&Noted> = note.folders.iter().filter(|f| still_named(f, folders)).collect();
             if held.is_empty() {
                 continue;
             }
@@ -86,25 +86,25 @@ impl Deployments {
         Ok(())
     }
 
-    /// Notes the folders of a deployment that is being served; forgets deployments that were removed.
+    /// Notes the folders of the deployment in service; removes notes of deployments that were removed.
     ///
     /// # Errors
-    /// In words: nothing is noted.
+    /// A message for the operator: the note was not written.
     pub fn note(
         &self,
         deployment: DeploymentId,
-        places: &[(PathBuf, drive_discovery::Facts)],
+        folders: &[(PathBuf, drive_discovery::Facts)],
     ) -> Result<(), String> {
         let Some(folder) = &self.folder else {
             return Err("neither --state-dir nor HOME names a folder".into());
         };
-        let lasting = places.iter().filter(|(_, facts)| !facts.memory);
+        let lasting = folders.iter().filter(|(_, facts)| !facts.memory);
         let folders = lasting
             .map(|(path, facts)| Noted { path: path.display().to_string(), mount: facts.mount.clone() })
             .collect::<Vec<_>>();
         let deployment = deployment.to_hex();
         for (file, note) in self.notes() {
-            // A folder that is there, or whose file system is away, keeps the note.
+            // The note stays while a folder exists or its file system is not mounted.
             if note.deployment != deployment && note.folders.iter().all(was_removed) {
                 let _ = std::fs::remove_file(file);
             }
@@ -115,7 +115,7 @@ impl Deployments {
         let file = folder.join(format!("{PREFIX}{deployment}.json"));
         let mut note = Note { format: FORMAT, deployment, folders };
         if let Some((_, old)) = self.notes().into_iter().find(|(f, _)| *f == file) {
-            // Folders that are out of service now stay noted.
+            // Folders that are out of service now stay in the note.
             let new = |f: &Noted| !note.folders.iter().any(|n| n.path == f.path);
             let kept: Vec<Noted> = old.folders.into_iter().filter(new).collect();
             note.folders.extend(kept);
@@ -131,20 +131,20 @@ impl Deployments {
     }
 }
 
-/// Whether a start over `places` would make a new deployment where this folder was: it is named, and was not
-/// removed on purpose.
-fn still_named(folder: &Noted, places: &[Place]) -> bool {
+/// Whether a start over `folders` would replace the deployment of this folder: the folder is among them, and
+/// was not removed on purpose.
+fn still_named(folder: &Noted, folders: &[InspectedFolder]) -> bool {
     let path = Path::new(&folder.path);
-    places.iter().any(|p| p.path == path) && !was_removed(folder)
+    folders.iter().any(|p| p.path == path) && !was_removed(folder)
 }
 
-/// The folder is gone while its file system is there: somebody removed it.
+/// Whether the folder was removed on purpose: it does not exist although its file system is mounted.
 fn was_removed(folder: &Noted) -> bool {
     let path = Path::new(&folder.path);
     !path.exists() && nearest_mount(path).is_some_and(|m| m == folder.mount)
 }
 
-/// The mount point of a folder, or of the nearest one above it that exists.
+/// The mount point of a folder, or of the nearest existing folder above it.
 fn nearest_mount(path: &Path) -> Option<String> {
     path.ancestors().find_map(drive_discovery::facts).map(|f| f.mount)
 }
@@ -154,12 +154,12 @@ mod tests {
     use super::*;
     use ashlar_drive::Probe;
 
-    fn at(path: &Path, probe: Probe) -> Vec<Place> {
-        vec![Place { path: path.to_owned(), probe, facts: None }]
+    fn at(path: &Path, probe: Probe) -> Vec<InspectedFolder> {
+        vec![InspectedFolder { path: path.to_owned(), probe, facts: None }]
     }
 
     #[test]
-    fn a_deployment_that_was_there_is_not_replaced_silently() {
+    fn existing_deployment_is_not_replaced_silently() {
         let dir = tempfile::tempdir().unwrap();
         let state = Deployments::new(Some(dir.path().join("state")), |_| None);
         let drive = dir.path().join("d1");
@@ -176,21 +176,21 @@ mod tests {
             Ok(()),
             "another folder"
         );
-        // Removed as a whole, on a file system that is there: on purpose.
+        // The folder was removed, on a mounted file system: on purpose.
         std::fs::remove_dir(&drive).unwrap();
         assert_eq!(state.check_new(&at(&drive, Probe::Missing), false), Ok(()));
-        // On one that is not there: not mounted.
+        // On a file system that is not mounted.
         facts.mount = format!("{}", drive.display());
         state.note(id, &[(drive.clone(), facts.clone())]).unwrap();
         let text = state.check_new(&at(&drive, Probe::Missing), false).unwrap_err();
         assert!(text.contains("is not mounted"), "{text}");
-        // Confirmed once.
+        // The confirmation is for one start.
         assert_eq!(state.check_new(&at(&drive, Probe::Missing), true), Ok(()));
         assert_eq!(state.check_new(&at(&drive, Probe::Missing), false), Ok(()));
     }
 
     #[test]
-    fn notes_go_with_their_folders() {
+    fn note_is_removed_with_its_folders() {
         let dir = tempfile::tempdir().unwrap();
         let state = Deployments::new(Some(dir.path().join("state")), |_| None);
         let (a, b) = (dir.path().join("a"), dir.path().join("b"));
@@ -206,7 +206,7 @@ mod tests {
         facts.memory = false;
         state.note(DeploymentId([2; 16]), &[(b.clone(), facts.clone())]).unwrap();
         assert_eq!(state.notes().len(), 1);
-        // What lives in memory is gone after a reboot, as everybody expects.
+        // A drive in memory is gone after a reboot, as expected.
         facts.memory = true;
         let other = Deployments::new(Some(dir.path().join("other")), |_| None);
         other.note(DeploymentId([3; 16]), &[(b, facts)]).unwrap();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_folder_is_where_the_environment_says() {
+    fn state_folder_follows_environment() {
         let of = |set: &[(&str, &str)]| {
             let set: Vec<(String, String)> = set.iter().map(|(a, b)| ((*a).into(), (*b).into())).collect();
             let get = move |name: &str| set.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());

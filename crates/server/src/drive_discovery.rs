@@ -1,7 +1,8 @@
-//! What lies at the paths that were named, and what a start makes of it. Pure but for the looking.
+//! Inspects the folders given on the command line and decides what a start does with them. Pure functions,
+//! except those that read folders and mounts.
 //!
-//! Invariants: nothing that is not blank is ever formatted; a folder that is missing is made only
-//! when no drive of a deployment was found, because otherwise it is a drive that is not mounted.
+//! Invariants: only blank folders are formatted; a missing folder is created only if no drive of a deployment
+//! was found, because otherwise it is a drive that is not mounted.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +10,10 @@ use ashlar_drive::{Probe, probe};
 use ashlar_format::DeploymentId;
 use ashlar_machine::{FileSystem, Folder};
 
-/// A path and what is there.
+/// A folder and what was found in it.
 #[derive(Debug, Clone)]
-pub struct Place {
-    /// The folder, absolute where that can be said.
+pub struct InspectedFolder {
+    /// The path of the folder, absolute if that can be determined.
     pub path: PathBuf,
     /// What was found.
     pub probe: Probe,
@@ -20,47 +21,48 @@ pub struct Place {
     pub facts: Option<Facts>,
 }
 
-/// What to do with all of them.
+/// What the start does with the folders.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Finding {
-    /// Nobody was here before: make the folders that are missing and format all.
+pub enum StartPlan {
+    /// A first start: create missing folders and format all.
     New,
-    /// A deployment, whole or in part.
+    /// Folders of an existing deployment, complete or in part.
     Existing(DeploymentId),
 }
 
 /// The file system that a folder is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
-    /// Number of its device; equal for folders on one file system.
+    /// Device number; equal for folders on one file system.
     pub device: u64,
-    /// Where it is mounted.
+    /// Mount point.
     pub mount: String,
-    /// It is the one that `/` is on.
+    /// Whether it is the file system of `/`.
     pub root: bool,
-    /// It lives in memory.
+    /// Whether it is in memory.
     pub memory: bool,
     /// Its size in bytes.
     pub total: u64,
 }
 
-/// Bytes below which a file system is not formatted: the reserve of a drive and its first segments would fill it.
-pub const LEAST: u64 = 512 << 20;
-/// Bytes below which a drive is called small.
-const SMALL: u64 = 4 << 30;
+/// Minimum size in bytes of a file system that is formatted: on a smaller one, the reserve of a drive and its
+/// first segments use all space.
+pub const MIN_SIZE: u64 = 512 << 20;
+/// Size in bytes below which a drive causes a warning.
+const SMALL_SIZE: u64 = 4 << 30;
 
-/// Looks at one folder. Blocks for as long as the folder does.
-pub fn look(path: &Path) -> Place {
-    Place { path: path.to_owned(), probe: probe(path), facts: facts(path) }
+/// Inspects one folder. Blocks until the file system answers.
+pub fn inspect(path: &Path) -> InspectedFolder {
+    InspectedFolder { path: path.to_owned(), probe: probe(path), facts: facts(path) }
 }
 
-/// What file system a folder is on; `None` when it cannot be told.
+/// The file system of a folder; `None` if it cannot be determined.
 pub fn facts(path: &Path) -> Option<Facts> {
     use std::os::unix::fs::MetadataExt as _;
     let device = |p: &Path| std::fs::metadata(p).ok().map(|m| m.dev());
     let folder = path.canonicalize().ok()?;
     let own = device(&folder)?;
-    // The topmost folder on the same device.
+    // The topmost folder on the same device is the mount point.
     let mount = folder.ancestors().take_while(|p| device(p) == Some(own)).last()?;
     let here = Folder::real(&folder, None);
     Some(Facts {
@@ -72,23 +74,23 @@ pub fn facts(path: &Path) -> Option<Facts> {
     })
 }
 
-/// Refuses to make a drive where there is no room for one.
+/// Checks that the file system has enough space for a drive.
 ///
 /// # Errors
-/// In words.
+/// A message for the operator.
 pub fn check_size(path: &Path) -> Result<(), String> {
     match facts(path) {
-        Some(f) if f.total < LEAST => Err(format!(
+        Some(f) if f.total < MIN_SIZE => Err(format!(
             "{}: its file system has {}, a drive needs {} at least",
             path.display(),
             ashlar_arguments::size::show(f.total),
-            ashlar_arguments::size::show(LEAST)
+            ashlar_arguments::size::show(MIN_SIZE)
         )),
         _ => Ok(()),
     }
 }
 
-/// What an operator should know about where the drives are, one sentence each. `parity`: parity shards of the
+/// Warnings about the placement of the drives, one sentence each. `parity`: number of parity shards of the
 /// code.
 pub fn warnings(drives: &[(&Path, &Facts)], parity: u8) -> Vec<String> {
     let mut out = Vec::new();
@@ -118,9 +120,9 @@ pub fn warnings(drives: &[(&Path, &Facts)], parity: u8) -> Vec<String> {
     }
     let memory: Vec<_> = drives.iter().filter(|(_, f)| f.memory).collect();
     if !memory.is_empty() {
-        out.push(format!("{}: in memory; everything is gone after a reboot", names(&memory)));
+        out.push(format!("{}: in memory; all data is lost after a reboot", names(&memory)));
     }
-    for (path, f) in drives.iter().filter(|(_, f)| f.total < SMALL) {
+    for (path, f) in drives.iter().filter(|(_, f)| f.total < SMALL_SIZE) {
         out.push(format!(
             "{}: only {}; it is full soon",
             path.display(),
@@ -135,46 +137,46 @@ pub fn absolute(path: &str) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path))
 }
 
-/// Decides.
+/// Decides what a start does with the folders.
 ///
 /// # Errors
-/// In words for the operator: every path that stands in the way is named.
-pub fn judge(places: &[Place]) -> Result<Finding, String> {
+/// A message for the operator; it names every folder that prevents the start.
+pub fn decide(folders: &[InspectedFolder]) -> Result<StartPlan, String> {
     let mut problems = Vec::new();
     let mut foreign = Vec::new();
     let mut deployment: Option<(DeploymentId, &Path)> = None;
-    for place in places {
-        match &place.probe {
+    for folder in folders {
+        match &folder.probe {
             Probe::Foreign(why) => foreign.push(format!(
                 "{}: {why}. It is not a drive of ashlar and will not be touched; name an empty folder",
-                place.path.display()
+                folder.path.display()
             )),
             Probe::Ours(label) => match deployment {
                 Some((other, at)) if other != label.deployment => problems.push(format!(
                     "{} and {} belong to different deployments",
                     at.display(),
-                    place.path.display()
+                    folder.path.display()
                 )),
                 Some(_) => {}
-                None => deployment = Some((label.deployment, &place.path)),
+                None => deployment = Some((label.deployment, &folder.path)),
             },
             Probe::Blank | Probe::Missing | Probe::Unreadable(_) => {}
         }
     }
-    // A foreign folder among drives of ours is a drive that is missing: it is left alone and the
-    // others serve. Before there is a deployment it is a mistake on the command line.
+    // A foreign folder among drives of this deployment counts as a missing drive: it is not touched, and the
+    // others serve. At a first start it is a mistake on the command line.
     if deployment.is_none() {
         problems.append(&mut foreign);
     }
-    if let (None, Some((path, why))) = (&deployment, unreadable(places)) {
+    if let (None, Some((path, why))) = (&deployment, unreadable(folders)) {
         problems.push(format!("{}: {why}", path.display()));
     }
     if !problems.is_empty() {
         return Err(problems.join("\n"));
     }
-    for (i, a) in places.iter().enumerate() {
+    for (i, a) in folders.iter().enumerate() {
         let Probe::Ours(label) = &a.probe else { continue };
-        let twin = places[..i].iter().find(|b| matches!(&b.probe, Probe::Ours(l) if l.drive == label.drive));
+        let twin = folders[..i].iter().find(|b| matches!(&b.probe, Probe::Ours(l) if l.drive == label.drive));
         if let Some(twin) = twin {
             return Err(format!(
                 "{} and {} are the same drive; name it once",
@@ -183,17 +185,17 @@ pub fn judge(places: &[Place]) -> Result<Finding, String> {
             ));
         }
     }
-    Ok(deployment.map_or(Finding::New, |(id, _)| Finding::Existing(id)))
+    Ok(deployment.map_or(StartPlan::New, |(id, _)| StartPlan::Existing(id)))
 }
 
-fn unreadable(places: &[Place]) -> Option<(&Path, &str)> {
-    places.iter().find_map(|p| match &p.probe {
+fn unreadable(folders: &[InspectedFolder]) -> Option<(&Path, &str)> {
+    folders.iter().find_map(|p| match &p.probe {
         Probe::Unreadable(why) => Some((p.path.as_path(), why.as_str())),
         _ => None,
     })
 }
 
-/// Why a path is not in service.
+/// Why a folder is not in service.
 pub fn problem(probe: &Probe) -> Option<String> {
     match probe {
         Probe::Ours(_) => None,
@@ -210,8 +212,8 @@ mod tests {
     use ashlar_drive::Label;
     use ashlar_format::DriveId;
 
-    fn place(path: &str, probe: Probe) -> Place {
-        Place { path: path.into(), probe, facts: None }
+    fn folder(path: &str, probe: Probe) -> InspectedFolder {
+        InspectedFolder { path: path.into(), probe, facts: None }
     }
 
     fn ours(deployment: u8, drive: u8) -> Probe {
@@ -226,27 +228,32 @@ mod tests {
     fn foreign_folders_stop_a_first_start_and_count_as_missing_later() {
         let photos = || Probe::Foreign("it holds photos".into());
         let text =
-            judge(&[place("a", photos()), place("b", Probe::Blank), place("c", photos())]).unwrap_err();
+            decide(&[folder("a", photos()), folder("b", Probe::Blank), folder("c", photos())]).unwrap_err();
         assert!(text.contains("a: it holds photos") && text.contains("c: it holds photos"), "{text}");
         let text =
-            judge(&[place("a", photos()), place("b", ours(1, 1)), place("c", ours(2, 2))]).unwrap_err();
+            decide(&[folder("a", photos()), folder("b", ours(1, 1)), folder("c", ours(2, 2))]).unwrap_err();
         assert!(text.contains("b and c belong"), "{text}");
-        let existing = Ok(Finding::Existing(DeploymentId([1; 16])));
-        assert_eq!(judge(&[place("a", photos()), place("b", ours(1, 1))]), existing);
+        let existing = Ok(StartPlan::Existing(DeploymentId([1; 16])));
+        assert_eq!(decide(&[folder("a", photos()), folder("b", ours(1, 1))]), existing);
     }
 
     #[test]
-    fn missing_folders_are_new_only_when_all_is_new() {
-        assert_eq!(judge(&[place("a", Probe::Missing), place("b", Probe::Blank)]), Ok(Finding::New));
-        let existing = Ok(Finding::Existing(DeploymentId([1; 16])));
-        assert_eq!(judge(&[place("a", Probe::Missing), place("b", ours(1, 1))]), existing);
-        assert_eq!(judge(&[place("a", Probe::Unreadable("EIO".into())), place("b", ours(1, 1))]), existing);
-        assert!(judge(&[place("a", Probe::Unreadable("EIO".into())), place("b", Probe::Blank)]).is_err());
-        assert!(judge(&[place("a", ours(1, 1)), place("b", ours(1, 1))]).unwrap_err().contains("same drive"));
+    fn missing_folders_are_created_only_at_a_first_start() {
+        assert_eq!(decide(&[folder("a", Probe::Missing), folder("b", Probe::Blank)]), Ok(StartPlan::New));
+        let existing = Ok(StartPlan::Existing(DeploymentId([1; 16])));
+        assert_eq!(decide(&[folder("a", Probe::Missing), folder("b", ours(1, 1))]), existing);
+        assert_eq!(
+            decide(&[folder("a", Probe::Unreadable("EIO".into())), folder("b", ours(1, 1))]),
+            existing
+        );
+        assert!(decide(&[folder("a", Probe::Unreadable("EIO".into())), folder("b", Probe::Blank)]).is_err());
+        assert!(
+            decide(&[folder("a", ours(1, 1)), folder("b", ours(1, 1))]).unwrap_err().contains("same drive")
+        );
     }
 
     #[test]
-    fn where_drives_are_is_told() {
+    fn drive_placement_warnings() {
         let on = |device: u64, mount: &str, root, memory, total| Facts {
             device,
             mount: mount.to_owned(),
@@ -275,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mount_of_a_folder_is_found() {
+    fn mount_point_of_folder_is_found() {
         let root = facts(Path::new("/")).unwrap();
         assert_eq!((root.mount.as_str(), root.root), ("/", true));
         let dir = tempfile::tempdir().unwrap();

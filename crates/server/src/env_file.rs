@@ -1,8 +1,8 @@
-//! `--env-file`: a file of `NAME=VALUE` lines, as systemd's `EnvironmentFile` and MinIO's
-//! `MINIO_CONFIG_ENV_FILE` have it.
+//! `--env-file`: a file of `NAME=VALUE` lines, in the format of systemd's `EnvironmentFile` and of MinIO's
+//! `MINIO_CONFIG_ENV_FILE`.
 //!
-//! The program replaces itself (`execve`) with the variables of the file in its environment, because a running
-//! program cannot change its environment safely. Variables that are set already win over the file.
+//! The program replaces itself (`execve`) with the variables of the file in its environment, because a
+//! running program cannot change its environment safely. Variables that are set already win over the file.
 //!
 //! Invariants: the file is read once per start; a restart reads it again; values never appear in messages.
 
@@ -11,13 +11,13 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names of the variables that came from the file, separated by commas; set in the replaced program.
+/// Names of the variables that came from the file, separated by commas; set in the new program.
 const MARK: &str = "ASHLAR_ENV_FILE_NAMES";
 
-/// Replaces this program by itself with the variables of `file`, unless that has happened.
+/// Replaces this process by the same program with the variables of `file`, unless that was done already.
 ///
 /// # Errors
-/// In words: the file cannot be read, a line is wrong, or the program cannot be started.
+/// A message for the operator: the file cannot be read, a line is invalid, or the program cannot be started.
 pub fn enter(file: Option<&Path>) -> Result<(), String> {
     let Some(file) = file else { return Ok(()) };
     if process::variable_os(MARK).is_some() {
@@ -29,7 +29,7 @@ pub fn enter(file: Option<&Path>) -> Result<(), String> {
     let names = new.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(",");
     let mut command = own_program()?;
     command.envs(new).env(MARK, names);
-    Err(format!("cannot be started again: {}", command.exec()))
+    Err(format!("cannot be restarted: {}", command.exec()))
 }
 
 /// Starts the same program with the same arguments in place of this process. Returns only if that fails.
@@ -44,12 +44,12 @@ pub fn restart() -> String {
         }
         command.env_remove(MARK);
     }
-    format!("cannot be started again: {}", command.exec())
+    format!("cannot be restarted: {}", command.exec())
 }
 
-/// This program and its arguments. If the file was replaced meanwhile, the new file is meant.
+/// This program and its arguments. If the file of the program was replaced, this names the new file.
 fn own_program() -> Result<Command, String> {
-    let path = process::executable().map_err(|e| format!("cannot be started again: {e}"))?;
+    let path = process::executable().map_err(|e| format!("cannot be restarted: {e}"))?;
     let path = match path.to_str().and_then(|t| t.strip_suffix(" (deleted)")) {
         Some(path) => PathBuf::from(path),
         None => path,
@@ -59,8 +59,8 @@ fn own_program() -> Result<Command, String> {
     Ok(command)
 }
 
-/// Reads `NAME=VALUE` lines. Empty lines and lines that begin with `#` are skipped; `export` may stand before a
-/// name; a value may be in single or double quotes.
+/// Reads `NAME=VALUE` lines. Empty lines and lines that begin with `#` are skipped; `export` may stand before
+/// a name; a value may be in single or double quotes.
 fn parse(text: &str) -> Result<Vec<(String, String)>, String> {
     let mut all = Vec::new();
     for (i, line) in text.lines().enumerate() {

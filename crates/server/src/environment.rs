@@ -1,9 +1,10 @@
-//! What identity providers are asked with: over which addresses, trusting whom.
+//! The environment of outgoing connections, for instance to identity providers: allowed addresses and trusted
+//! certificate authorities.
 //!
-//! Invariants: this machine and link-local addresses are asked only when `ASHLAR_OUTBOUND_ALLOW` says so;
-//! private networks may be, since that is where one's own providers are.
+//! Invariants: connections to this machine and to link-local addresses need `ASHLAR_OUTBOUND_ALLOW`; private
+//! networks are allowed, because operators run their providers there.
 //!
-//! Must never know: what is asked.
+//! Must not depend on: what is requested over the connections.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,18 +16,18 @@ use ashlar_outbound::{Class, Outbound, Rules, is_allowed};
 
 use super::clock;
 
-/// Time for one question to a provider.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of a provider's answer.
+/// Time limit of one request to a provider.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum size in bytes of a provider's answer.
 const ANSWER: usize = 512 * 1024;
-/// Where systems keep the certificate authorities they trust, in one file.
+/// Files in which systems keep all trusted certificate authorities.
 const SYSTEM: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
-/// For the identity providers.
+/// The environment of the identity providers.
 ///
 /// # Errors
-/// In words: a file or a variable cannot be used.
+/// A message for the operator: a file or a variable is invalid.
 pub fn provider_context(iam: Arc<Iam>, certs: Option<&Path>) -> Result<ProviderContext, String> {
     let authorities = own_authorities(certs)?;
     let web = Outbound::new(rules(&authorities)?).map_err(|e| e.to_string())?;
@@ -39,11 +40,11 @@ pub fn provider_context(iam: Arc<Iam>, certs: Option<&Path>) -> Result<ProviderC
     })
 }
 
-/// Whom the server trusts where it connects to: its operator's authorities beside the system's. Nothing:
-/// the system's.
+/// The certificate authorities that the server trusts for outgoing connections: the operator's and the
+/// system's. Empty if the operator has none; the system's apply then.
 ///
 /// # Errors
-/// In words: a file cannot be read.
+/// A message for the operator: a file cannot be read.
 pub fn authorities(certs: Option<&Path>) -> Result<Vec<Vec<u8>>, String> {
     let mut all = own_authorities(certs)?;
     if !all.is_empty() {
@@ -52,12 +53,12 @@ pub fn authorities(certs: Option<&Path>) -> Result<Vec<Vec<u8>>, String> {
     Ok(all)
 }
 
-/// Takes up which addresses the operator allows beside public and private ones, for events, identity
-/// providers, directories and the receivers of the audit log: `ASHLAR_OUTBOUND_ALLOW`.
+/// Applies `ASHLAR_OUTBOUND_ALLOW`: which addresses are allowed besides public and private ones, for events,
+/// identity providers, directories and receivers of the audit log.
 ///
 /// # Errors
-/// In words: a kind that there is not.
-pub fn allow(text: &str) -> Result<(), String> {
+/// A message for the operator: an unknown kind of address.
+pub fn apply_outbound_allow(text: &str) -> Result<(), String> {
     let (mut loopback, mut link_local) = (false, false);
     for kind in text.split(',').map(str::trim).filter(|k| !k.is_empty()) {
         match kind {
@@ -76,19 +77,20 @@ fn rules(own: &[Vec<u8>]) -> Result<Rules, String> {
     let mut rules = Rules {
         allow_loopback: is_allowed(Class::Loopback),
         allow_link_local: is_allowed(Class::LinkLocal),
-        timeout: PATIENCE,
+        timeout: TIMEOUT,
         max_body: ANSWER,
         ..Rules::default()
     };
     if !own.is_empty() {
-        // One's own beside the system's: a public provider and one in the house may both be configured.
+        // The operator's authorities besides the system's: both a public and an internal provider can be
+        // configured.
         rules.authorities = own.to_vec();
         rules.authorities.extend(SYSTEM.iter().find_map(|f| std::fs::read(f).ok()));
     }
     Ok(rules)
 }
 
-/// Every file in `CAs` of the folder with the server's certificate, as in MinIO.
+/// All files in the folder `CAs` beside the server's certificate, as in MinIO.
 fn own_authorities(certs: Option<&Path>) -> Result<Vec<Vec<u8>>, String> {
     let Some(folder) = certs.map(|c| c.join("CAs")) else { return Ok(Vec::new()) };
     let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(Vec::new()) };

@@ -1,13 +1,13 @@
-//! Events over HTTP, below the administration's base: how targets fare, and dead letters.
+//! The administration API for events: state of the targets, and dead letters.
 //!
 //! | request | answer |
 //! |---|---|
 //! | `GET events` | the targets |
 //! | `GET dead-letters?target=ID:TYPE` | the oldest letters |
-//! | `POST dead-letters/ID:TYPE/replay` | they are sent again; `{"count"}` |
-//! | `DELETE dead-letters/ID:TYPE?id=ID` | they are removed, or one of them; `{"count"}` |
+//! | `POST dead-letters/ID:TYPE/replay` | sends them again; `{"count"}` |
+//! | `DELETE dead-letters/ID:TYPE?id=ID` | removes all of them, or one; `{"count"}` |
 //!
-//! Must never know: how anything is sent or kept.
+//! Must not depend on: how events are sent or stored.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use ashlar_events::{Error, TargetId, TargetManager};
 use ashlar_metrics::{Group, Kind, Page};
 use http::StatusCode;
 
-use super::admin_request::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, state as shape};
 use super::table::Route;
 
@@ -29,15 +29,16 @@ fn refusal(e: Error) -> Refusal {
     Refusal { status, code, why: e.to_string() }
 }
 
-/// Answers a request about events. What is asked for was permitted.
-pub async fn answer(target_manager: Option<&Arc<TargetManager>>, ask: &Ask) -> Reply {
-    let target_manager =
-        target_manager.ok_or_else(|| refusal(Error::Unavailable("this server sends no events".into())))?;
-    let named =
-        || TargetId::parse(&ask.name).ok_or_else(|| wrong("name the target as ID:TYPE, such as 1:webhook"));
-    match ask.route {
+/// Answers a request about events. The caller has checked the permission.
+pub async fn answer(target_manager: Option<&Arc<TargetManager>>, req: &AdminRequest) -> AdminResult {
+    let target_manager = target_manager
+        .ok_or_else(|| refusal(Error::Unavailable("this server has no event targets".into())))?;
+    let named = || {
+        TargetId::parse(&req.name).ok_or_else(|| bad_request("name the target as ID:TYPE, such as 1:webhook"))
+    };
+    match req.route {
         Route::DeadLetterList => {
-            let letters = target_manager.dead_letters(ask.query.filled("target")).await.map_err(refusal)?;
+            let letters = target_manager.dead_letters(req.query.filled("target")).await.map_err(refusal)?;
             let letters = letters.into_iter().map(|l| shape::DeadLetter {
                 event: l.event.map(|e| shape::DeadEvent {
                     name: e.name.text(),
@@ -60,7 +61,7 @@ pub async fn answer(target_manager: Option<&Arc<TargetManager>>, ask: &Ask) -> R
             Ok((StatusCode::OK, api::value(shape::DeadLetterCount { count })))
         }
         Route::DeadLetterRemove => {
-            let id = ask.query.filled("id");
+            let id = req.query.filled("id");
             let count = target_manager.discard(&named()?.to_string(), id).await.map_err(refusal)?;
             Ok((StatusCode::OK, api::value(shape::DeadLetterCount { count })))
         }
@@ -82,16 +83,19 @@ pub async fn answer(target_manager: Option<&Arc<TargetManager>>, ask: &Ask) -> R
     }
 }
 
-/// Adds what is counted.
+/// Adds the metrics of event targets to a page.
 pub fn render(target_manager: &TargetManager, page: &mut Page) {
     type Family = (&'static str, Kind, &'static str, fn(&ashlar_events::Status) -> u64);
     const FAMILIES: [Family; 10] = [
         ("ashlar_events_sent_total", Kind::Counter, "Events that the target has acknowledged.", |s| s.sent),
         ("ashlar_events_failed_total", Kind::Counter, "Attempts to send events that failed.", |s| s.failed),
-        ("ashlar_events_dead_total", Kind::Counter, "Events laid with the dead letters.", |s| s.dead),
-        ("ashlar_events_lost_total", Kind::Counter, "Changes that the change feed had no room for.", |s| {
-            s.lost
-        }),
+        ("ashlar_events_dead_total", Kind::Counter, "Events stored as dead letters.", |s| s.dead),
+        (
+            "ashlar_events_lost_total",
+            Kind::Counter,
+            "Changes that exceeded the limit of the change feed.",
+            |s| s.lost,
+        ),
         (
             "ashlar_events_lag",
             Kind::Gauge,
@@ -134,7 +138,7 @@ pub fn render(target_manager: &TargetManager, page: &mut Page) {
             page.family(Group::Node, kind, name, help).add(&[(label, id.as_str())], of(s));
         }
     }
-    // Of all targets together, so that there is something to draw before the first.
+    // Sums over all targets, so that dashboards have a series before the first target is configured.
     let sum = |of: fn(&ashlar_events::Status) -> u64| all.iter().map(of).sum::<u64>();
     page.value(
         Group::Node,

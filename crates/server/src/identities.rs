@@ -1,4 +1,4 @@
-//! Users, groups, policies and access keys over HTTP, below `/ashlar/admin/v1/`.
+//! The administration API for users, groups, policies and access keys.
 //!
 //! | request | document |
 //! |---|---|
@@ -9,17 +9,17 @@
 //! | `GET policies`, `policies/NAME`; `DELETE policies/NAME` | |
 //! | `PUT policies/NAME` | the policy |
 //! | `POST policies/attach`, `policies/detach` | `{"policies": [], "user": "..."}`; or `group`, `federated_user`, `federated_group` |
-//! | `GET mappings` | policies of users and groups of other directories |
-//! | `GET keys` (one's own), `keys?user=NAME`, `keys?all=true`, `keys/KEY`; `DELETE keys/KEY` | |
+//! | `GET mappings` | policies of users and groups of external directories |
+//! | `GET keys` (the caller's), `keys?user=NAME`, `keys?all=true`, `keys/KEY`; `DELETE keys/KEY` | |
 //! | `POST keys` | [`KeyOrder`] |
 //! | `PATCH keys/KEY` | [`KeyPatch`] |
 //! | `POST simulate` | `{"user": "...", "action": "s3:GetObject", "resource": "bucket/key"}` |
 //!
-//! Invariants (docs/proof.md 2.2): whatever is done was permitted by an action of the table, or is about the
-//! requester's own access keys, sessions and secret; nobody changes what is attached to themselves, and
-//! nobody hands out more than they have ([`Delegation`]), except those who may everything; one change at a
-//! time, so that what was checked still holds when it is done; a secret is answered once, when it was
-//! made, and nothing here logs one.
+//! Invariants (docs/proof.md 2.2): every operation was permitted by an action of the table, or concerns only
+//! the caller's own access keys, sessions and secret; callers cannot change policies that are attached to
+//! themselves, and cannot grant permissions that they lack ([`Delegation`]), unless they can do everything;
+//! changes run one at a time, so a check still holds when its change is made; a secret is returned once, when
+//! it is created, and never logged.
 
 use std::sync::Arc;
 
@@ -33,31 +33,31 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::admin_request::{Ask, Refusal, Reply, denied, wrong};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request, denied};
 use super::api::{self, PolicyOrText, people as shape};
 use super::clock::now_ms;
 use super::delegation::{Delegation, denies};
 use super::table::Route;
 
-/// The door to users, groups, policies and access keys.
+/// The handler of requests about identities.
 pub struct Identities {
     service: Arc<Service>,
-    /// Who knows how names of other directories are spelled.
+    /// Normalizes names of external directories.
     idp: Arc<Idp>,
-    /// One change at a time.
+    /// Held while a change is checked and made.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// A user as wanted.
+/// The wanted state of a user.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct UserOrder {
-    /// One is made and answered if it is left out.
+    /// Generated and returned if it is left out.
     secret: Option<String>,
     enabled: Option<bool>,
 }
 
-/// A change of who is in a group.
+/// A change of the members of a group.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Members {
@@ -65,37 +65,38 @@ pub struct Members {
     remove: Vec<String>,
 }
 
-/// Policies, and one whom they are attached to or taken from.
+/// Policies, and the user or group to attach them to or detach them from.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Association {
     policies: Vec<String>,
     user: Option<String>,
     group: Option<String>,
-    /// Someone of another directory: a distinguished name, or `openid/PROVIDER/SUBJECT`.
+    /// A user of an external directory: a distinguished name, or `openid/PROVIDER/SUBJECT`.
     federated_user: Option<String>,
-    /// A group of another directory.
+    /// A group of an external directory.
     federated_group: Option<String>,
 }
 
-/// A new access key. What is left out is made, or does not restrict it.
+/// A new access key. Values that are left out are generated, or do not restrict the key.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeyOrder {
-    /// Whom it acts for; who asks, if left out.
+    /// The user that it belongs to; by default the caller.
     user: Option<String>,
     access_key: Option<String>,
     secret: Option<String>,
-    /// A policy document that bounds it.
+    /// A policy document that restricts it.
     #[schema(value_type = Option<PolicyOrText>)]
     policy: Option<Value>,
-    /// Its end, in milliseconds since 1970.
+    /// Its expiry, in milliseconds since 1970.
     expires_ms: Option<i64>,
     name: String,
     description: String,
 }
 
-/// A change of an access key. What is left out stays; an empty policy and an end of 0 are none.
+/// A change of an access key. Values that are left out stay; an empty policy and an expiry of 0 remove the
+/// value.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct KeyPatch {
@@ -108,11 +109,11 @@ pub struct KeyPatch {
     description: Option<String>,
 }
 
-/// A request that is not made, only decided.
+/// A request whose authorization decision is simulated.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Simulation {
-    /// A user or an access key; empty: nobody.
+    /// A user or an access key; empty for an anonymous request.
     user: String,
     /// For instance `s3:GetObject`.
     action: String,
@@ -141,24 +142,24 @@ fn missing(what: &'static str, name: &str) -> Refusal {
     Error::Missing { what, name: name.to_owned() }.into()
 }
 
-fn done(answer: impl Serialize) -> Reply {
+fn done(answer: impl Serialize) -> AdminResult {
     Ok((StatusCode::OK, api::value(answer)))
 }
 
-/// What was changed, unless somebody removed it meanwhile.
-fn still(answer: Option<impl Serialize>, what: &'static str, name: &str) -> Reply {
+/// The changed object, or 404 if it was removed meanwhile.
+fn found_or_missing(answer: Option<impl Serialize>, what: &'static str, name: &str) -> AdminResult {
     answer.map_or_else(|| Err(missing(what, name)), done)
 }
 
-/// Whether it can make keys that last: it is not bounded, and does not end; the sessions of those whom
-/// another directory vouches for are all they have.
-fn lasts(who: &Identity) -> bool {
-    let own = who.kind != Kind::Session && who.expires_ms.is_none();
-    let authenticated = who.kind == Kind::Session && who.federated.is_some();
-    who.bounds.is_empty() && (own || authenticated)
+/// Whether the identity can create permanent access keys: it has no bound and does not expire. Users of
+/// external directories have only their sessions.
+fn can_create_keys(caller: &Identity) -> bool {
+    let own = caller.kind != Kind::Session && caller.expires_ms.is_none();
+    let authenticated = caller.kind == Kind::Session && caller.federated.is_some();
+    caller.bounds.is_empty() && (own || authenticated)
 }
 
-/// A policy as text; a string is taken for one.
+/// A policy as text; a JSON string is taken as that text.
 fn document(value: Value) -> String {
     match value {
         Value::String(text) => text,
@@ -167,55 +168,55 @@ fn document(value: Value) -> String {
 }
 
 impl Identities {
-    /// The door over a service.
+    /// A handler over a service.
     pub fn new(service: Arc<Service>, idp: Arc<Idp>) -> Identities {
         Identities { service, idp, turn: tokio::sync::Mutex::default() }
     }
 
-    /// Who there is.
+    /// The identity store.
     ///
     /// # Errors
-    /// This server knows root only.
+    /// This server has no identity store, only root.
     pub fn iam(&self) -> Result<&Arc<Iam>, Refusal> {
         let iam = self.service.verifier().keys.iam();
         iam.ok_or_else(|| Error::Unavailable("this server has no users".into()).into())
     }
 
     /// Answers a request about identities.
-    pub async fn answer(&self, ask: &Ask) -> Reply {
+    pub async fn answer(&self, req: &AdminRequest) -> AdminResult {
         let iam = self.iam()?;
-        // A directory that takes its time holds nobody else up.
-        let association = match ask.route {
+        // A slow external directory must not delay other requests.
+        let association = match req.route {
             Route::PolicyAttach | Route::PolicyDetach => {
-                ask.need(ask.route.actions(), false)?;
-                self.association(iam, ask).await?
+                req.need(req.route.actions(), false)?;
+                self.association(iam, req).await?
             }
             _ => Association::default(),
         };
         let _turn = self.turn.lock().await;
-        ask.need(ask.route.actions(), own(iam, ask)?)?;
-        match ask.route {
+        req.need(req.route.actions(), own(iam, req)?)?;
+        match req.route {
             Route::UserList => done(shape::UserList { users: iam.users().iter().map(user).collect() }),
-            Route::UserGet => done(user(&iam.user(&ask.name).ok_or_else(|| missing("user", &ask.name))?)),
+            Route::UserGet => done(user(&iam.user(&req.name).ok_or_else(|| missing("user", &req.name))?)),
             Route::UserPut => {
-                if iam.user(&ask.name).is_none() {
-                    self.gives_nothing_by_name(ask)?;
+                if iam.user(&req.name).is_none() {
+                    self.check_new_name(req)?;
                 }
-                put_user(iam, ask).await
+                put_user(iam, req).await
             }
             Route::UserRemove | Route::UserEnable | Route::UserDisable | Route::UserRevoke => {
-                change_user(iam, ask).await
+                change_user(iam, req).await
             }
             Route::GroupList => done(shape::GroupList { groups: iam.groups().iter().map(group).collect() }),
-            Route::GroupGet => done(group(&iam.group(&ask.name).ok_or_else(|| missing("group", &ask.name))?)),
-            Route::GroupMembers => members(iam, ask).await,
-            Route::GroupEnable | Route::GroupDisable | Route::GroupRemove => change_group(iam, ask).await,
+            Route::GroupGet => done(group(&iam.group(&req.name).ok_or_else(|| missing("group", &req.name))?)),
+            Route::GroupMembers => members(iam, req).await,
+            Route::GroupEnable | Route::GroupDisable | Route::GroupRemove => change_group(iam, req).await,
             Route::PolicyList => {
                 let policies = iam.policies().keys().filter_map(|n| policy(iam, n)).collect();
                 done(shape::PolicyList { policies })
             }
-            Route::PolicyGet => done(policy(iam, &ask.name).ok_or_else(|| missing("policy", &ask.name))?),
-            Route::PolicyPut | Route::PolicyRemove => change_policy(iam, ask).await,
+            Route::PolicyGet => done(policy(iam, &req.name).ok_or_else(|| missing("policy", &req.name))?),
+            Route::PolicyPut | Route::PolicyRemove => change_policy(iam, req).await,
             Route::MappingList => {
                 let all = iam.mappings().into_iter().map(|m| shape::Mapping {
                     name: m.name,
@@ -225,54 +226,51 @@ impl Identities {
                 });
                 done(shape::MappingList { mappings: all.collect() })
             }
-            Route::PolicyAttach | Route::PolicyDetach => associate(iam, ask, association).await,
+            Route::PolicyAttach | Route::PolicyDetach => associate(iam, req, association).await,
             Route::KeyList => {
-                let named = ask.query.filled("user");
-                // Root sees everybody's unless somebody is named.
-                let everybody = all_keys(ask) || (named.is_none() && ask.who.is_unbounded_root());
-                let of = if everybody { None } else { Some(named.unwrap_or(&ask.who.user)) };
+                let named = req.query.filled("user");
+                // Root sees all keys unless the request names a user.
+                let everybody = all_keys(req) || (named.is_none() && req.caller.is_unbounded_root());
+                let of = if everybody { None } else { Some(named.unwrap_or(&req.caller.user)) };
                 done(shape::KeyList { keys: iam.keys(of).iter().map(key).collect() })
             }
             Route::KeyGet => {
-                done(key(&iam.key(&ask.name).ok_or_else(|| missing("access key", &ask.name))?))
+                done(key(&iam.key(&req.name).ok_or_else(|| missing("access key", &req.name))?))
             }
-            Route::KeyCreate => create_key(iam, ask).await,
-            Route::KeyEdit | Route::KeyRemove => change_key(iam, ask).await,
-            Route::Simulate => self.simulate(iam, ask),
-            _ => Err(wrong("this is not about identities")),
+            Route::KeyCreate => create_key(iam, req).await,
+            Route::KeyEdit | Route::KeyRemove => change_key(iam, req).await,
+            Route::Simulate => self.simulate(iam, req),
+            _ => Err(bad_request("this is not about identities")),
         }
     }
 
-    /// Refuses a new user whose name a bucket's policy allows something, except by who may everything: making
-    /// users must not be a way to what was meant for somebody else.
-    fn gives_nothing_by_name(&self, ask: &Ask) -> Result<(), Refusal> {
+    /// Refuses a new user whose name appears in a bucket policy, unless the caller can do everything:
+    /// creating a user must not give it permissions that were meant for another.
+    fn check_new_name(&self, req: &AdminRequest) -> Result<(), Refusal> {
         let store = &self.service.context().store;
         for bucket in store.buckets() {
             let Some(text) = bucket.documents.get(bucket_policy::POLICY) else { continue };
-            // One that cannot be read lets nobody in, and may be repaired.
+            // A policy that cannot be parsed grants nothing, and may be repaired later.
             let named = Policy::parse_for_bucket(&bucket.name, text.as_bytes())
-                .map_or_else(|_| text.contains(&ask.name), |p| p.names_user(&ask.name));
+                .map_or_else(|_| text.contains(&req.name), |p| p.names_user(&req.name));
             if named {
-                // Which bucket it is, is not for everybody.
-                only_full(
-                    ask,
-                    "The name is one that a bucket's policy gives something; making a user of it",
-                )?;
+                // The message does not name the bucket, which the caller may not be allowed to know.
+                require_full(req, "Creating a user whose name appears in a bucket policy")?;
             }
         }
         Ok(())
     }
 
-    /// Who is to have what, with the names of other directories as those spell them. What is attached
-    /// can be detached whether the directory still has it or not.
-    async fn association(&self, iam: &Iam, ask: &Ask) -> Result<Association, Refusal> {
-        let mut order: Association = ask.document()?;
+    /// Parses the request; names of external directories are normalized. A policy can be detached from a name
+    /// that the directory no longer has.
+    async fn association(&self, iam: &Iam, req: &AdminRequest) -> Result<Association, Refusal> {
+        let mut order: Association = req.document()?;
         let attached = |group: bool, text: &str| {
             let all = iam.mappings();
             let has = |name: &str| all.iter().any(|m| m.group == group && m.name == name);
             [text.to_owned(), Idp::normal_dn(text)].into_iter().find(|n| has(n))
         };
-        let attach = ask.route == Route::PolicyAttach;
+        let attach = req.route == Route::PolicyAttach;
         if let Some(user) = &mut order.federated_user {
             *user = match attached(false, user).filter(|_| !attach) {
                 Some(name) => name,
@@ -288,12 +286,12 @@ impl Identities {
         Ok(order)
     }
 
-    /// What a decision would be, and which statement makes it.
-    fn simulate(&self, iam: &Iam, ask: &Ask) -> Reply {
-        let order: Simulation = ask.document()?;
-        let action =
-            Action::find(&order.action).ok_or_else(|| wrong(format!("\"{}\" is no action", order.action)))?;
-        let who = match order.user.as_str() {
+    /// Simulates an authorization decision; the answer names the deciding statement.
+    fn simulate(&self, iam: &Iam, req: &AdminRequest) -> AdminResult {
+        let order: Simulation = req.document()?;
+        let action = Action::find(&order.action)
+            .ok_or_else(|| bad_request(format!("\"{}\" is no action", order.action)))?;
+        let caller = match order.user.as_str() {
             "" => Arc::new(Identity::anonymous()),
             name => iam.find(name).ok_or_else(|| Refusal {
                 why: format!("there is no user or access key \"{name}\" that is enabled"),
@@ -306,17 +304,17 @@ impl Identities {
         let text = stored.as_ref().and_then(|b| b.documents.get(bucket_policy::POLICY).cloned());
         let rules = match text {
             Some(t) => {
-                Some(Policy::parse_for_bucket(bucket, t.as_bytes()).map_err(|e| wrong(e.to_string()))?)
+                Some(Policy::parse_for_bucket(bucket, t.as_bytes()).map_err(|e| bad_request(e.to_string()))?)
             }
             None => None,
         };
-        let facts = Facts { now_ms: now_ms(), source_ip: Some(ask.ip), secure: ask.tls, ..Facts::default() };
-        let principal = who.principal();
+        let facts = Facts { now_ms: now_ms(), source_ip: Some(req.ip), secure: req.tls, ..Facts::default() };
+        let principal = caller.principal();
         let question = Question::new(action, bucket, object, &principal, &facts);
         let bucket = BucketRules { policy: rules.as_ref(), ..BucketRules::default() };
-        let answer = explain(&question, &who.authority(bucket, false));
+        let answer = explain(&question, &caller.authority(bucket, false));
         let named = |source: ashlar_policy::Source| match source {
-            ashlar_policy::Source::Identity(i) => match who.policy_names.get(usize::from(i)) {
+            ashlar_policy::Source::Identity(i) => match caller.policy_names.get(usize::from(i)) {
                 Some(name) => format!("policy {name}"),
                 None => source.to_string(),
             },
@@ -351,143 +349,145 @@ impl Identities {
     }
 }
 
-fn all_keys(ask: &Ask) -> bool {
-    ask.query.get("all").is_some_and(|v| v == "true")
+fn all_keys(req: &AdminRequest) -> bool {
+    req.query.get("all").is_some_and(|v| v == "true")
 }
 
-/// Whether a request is about the requester's own account.
-fn own(iam: &Iam, ask: &Ask) -> Result<bool, Refusal> {
-    let me = &ask.who.user;
-    Ok(match ask.route {
-        Route::UserGet | Route::UserRevoke => ask.name == *me,
-        // Another credential than the user's own must not take the user over.
-        Route::UserPut => ask.name == *me && ask.who.kind == Kind::User,
-        Route::KeyList => !all_keys(ask) && ask.query.filled("user").is_none_or(|u| u == me),
-        Route::KeyCreate => ask.document::<KeyOrder>()?.user.is_none_or(|u| u == *me),
+/// Whether a request is about the caller's own account.
+fn own(iam: &Iam, req: &AdminRequest) -> Result<bool, Refusal> {
+    let me = &req.caller.user;
+    Ok(match req.route {
+        Route::UserGet | Route::UserRevoke => req.name == *me,
+        // A restricted credential of the user must not change the user's secret.
+        Route::UserPut => req.name == *me && req.caller.kind == Kind::User,
+        Route::KeyList => !all_keys(req) && req.query.filled("user").is_none_or(|u| u == me),
+        Route::KeyCreate => req.document::<KeyOrder>()?.user.is_none_or(|u| u == *me),
         Route::KeyGet | Route::KeyEdit | Route::KeyRemove => {
-            iam.key(&ask.name).is_some_and(|k| k.parent == *me)
+            iam.key(&req.name).is_some_and(|k| k.parent == *me)
         }
         _ => false,
     })
 }
 
-/// Refuses those who may not everything.
-pub(super) fn only_full(ask: &Ask, what: &str) -> Result<(), Refusal> {
-    if Delegation::of(&ask.who).is_full() {
+/// Refuses callers who cannot do everything.
+pub(super) fn require_full(req: &AdminRequest, what: &str) -> Result<(), Refusal> {
+    if Delegation::of(&req.caller).is_full() {
         return Ok(());
     }
-    Err(denied(format!("Access Denied. {what}: only root, or who may everything, does that.")))
+    Err(denied(format!("Access Denied. {what} needs root or a full administrator.")))
 }
 
 fn names(all: &[String]) -> String {
     all.iter().map(|n| format!("\"{n}\"")).collect::<Vec<_>>().join(", ")
 }
 
-/// Refuses to hand out what who asks has not.
-fn covered(iam: &Iam, ask: &Ask, policies: &[String]) -> Result<(), Refusal> {
-    let delegation = Delegation::of(&ask.who);
+/// Refuses to grant permissions that the caller lacks.
+fn check_grant(iam: &Iam, req: &AdminRequest, policies: &[String]) -> Result<(), Refusal> {
+    let delegation = Delegation::of(&req.caller);
     let more = |n: &&String| iam.policy(n).is_some_and(|p| !delegation.covers(n, &p.policy));
     match policies.iter().find(more) {
-        Some(name) => {
-            Err(denied(format!("Access Denied. \"{name}\" allows more than you may, so you cannot give it.")))
-        }
+        Some(name) => Err(denied(format!(
+            "Access Denied. \"{name}\" allows more than you may do, so you cannot grant it."
+        ))),
         None => Ok(()),
     }
 }
 
-/// Refuses to take away policies that deny.
-fn loosens(iam: &Iam, ask: &Ask, policies: &[String]) -> Result<(), Refusal> {
+/// Refuses to detach policies with a `Deny`, unless the caller can do everything.
+fn check_detach(iam: &Iam, req: &AdminRequest, policies: &[String]) -> Result<(), Refusal> {
     match policies.iter().find(|n| iam.policy(n).is_some_and(|p| denies(&p.policy))) {
-        Some(name) => only_full(ask, &format!("\"{name}\" denies something; taking it away")),
+        Some(name) => require_full(req, &format!("\"{name}\" denies something; detaching it")),
         None => Ok(()),
     }
 }
 
-async fn put_user(iam: &Iam, ask: &Ask) -> Reply {
-    let order: UserOrder = ask.document()?;
-    let before = iam.user(&ask.name);
-    if before.is_some() && !own(iam, ask)? {
-        only_full(ask, "Another secret for a user that is there")?;
+async fn put_user(iam: &Iam, req: &AdminRequest) -> AdminResult {
+    let order: UserOrder = req.document()?;
+    let before = iam.user(&req.name);
+    if before.is_some() && !own(iam, req)? {
+        require_full(req, "Replacing the secret of another user")?;
     }
     if before.is_some() && order.secret.is_none() {
-        return Err(wrong("the user is there already: give its new secret, or enable or disable it"));
+        return Err(bad_request("the user exists already: give its new secret, or enable or disable it"));
     }
     let enabled = order.enabled.unwrap_or_else(|| before.as_ref().is_none_or(|u| u.enabled));
     let given = order.secret.is_some();
     let secret = order.secret.map_or_else(ashlar_iam::new_secret, Secret::new);
-    iam.put_user(&ask.name, &secret, enabled).await?;
+    iam.put_user(&req.name, &secret, enabled).await?;
     let made = (!given).then(|| secret.expose().to_owned());
-    still(iam.user(&ask.name).map(|u| shape::User { secret: made, ..user(&u) }), "user", &ask.name)
+    found_or_missing(iam.user(&req.name).map(|u| shape::User { secret: made, ..user(&u) }), "user", &req.name)
 }
 
-async fn change_user(iam: &Iam, ask: &Ask) -> Reply {
-    let name = &ask.name;
-    match ask.route {
+async fn change_user(iam: &Iam, req: &AdminRequest) -> AdminResult {
+    let name = &req.name;
+    match req.route {
         Route::UserEnable => iam.enable_user(name, true).await?,
         Route::UserDisable => iam.enable_user(name, false).await?,
-        Route::UserRevoke if *name == iam.root().access_key && !ask.who.root => {
+        Route::UserRevoke if *name == iam.root().access_key && !req.caller.root => {
             return Err(denied("Access Denied. Root's sessions are revoked by root."));
         }
-        // A distinguished name may be spelled in many ways, a user's name in one.
+        // A distinguished name has several spellings, a user's name has one.
         Route::UserRevoke if iam.user(name).is_none() => iam.revoke_sessions(&Idp::normal_dn(name)).await?,
         Route::UserRevoke => iam.revoke_sessions(name).await?,
-        _ if *name == ask.who.user => return Err(denied("Access Denied. Nobody removes themselves.")),
+        _ if *name == req.caller.user => {
+            return Err(denied("Access Denied. Users cannot remove themselves."));
+        }
         _ => {
             iam.remove_user(name).await?;
             return done(shape::Removed { name: name.clone(), removed: true });
         }
     }
-    // Root has sessions too, and is no user that is stored.
+    // Root has sessions too, and is not a stored user.
     done(iam.user(name).map_or_else(
         || shape::User { name: name.clone(), enabled: true, ..shape::User::default() },
         |u| user(&u),
     ))
 }
 
-/// The policies of a group; none if there is no such group.
+/// The policies of a group; empty if the group does not exist.
 fn policies_of(iam: &Iam, group: &str) -> Vec<String> {
     iam.group(group).map(|g| g.policies.into_iter().collect()).unwrap_or_default()
 }
 
-async fn members(iam: &Iam, ask: &Ask) -> Reply {
-    let order: Members = ask.document()?;
+async fn members(iam: &Iam, req: &AdminRequest) -> AdminResult {
+    let order: Members = req.document()?;
     if !order.remove.is_empty() {
-        ask.need(&[Action::AdminRemoveUserFromGroup], false)?;
-        // A policy that denies may do so by the group.
-        if order.remove.contains(&ask.who.user) {
-            only_full(ask, "Taking oneself out of a group")?;
+        req.need(&[Action::AdminRemoveUserFromGroup], false)?;
+        // The group's policies may deny something to its members.
+        if order.remove.contains(&req.caller.user) {
+            require_full(req, "Removing yourself from a group")?;
         }
-        loosens(iam, ask, &policies_of(iam, &ask.name))?;
+        check_detach(iam, req, &policies_of(iam, &req.name))?;
     }
     if !order.add.is_empty() || order.remove.is_empty() {
-        ask.need(&[Action::AdminAddUserToGroup], false)?;
-        if order.add.contains(&ask.who.user) {
-            only_full(ask, "Putting oneself into a group")?;
+        req.need(&[Action::AdminAddUserToGroup], false)?;
+        if order.add.contains(&req.caller.user) {
+            require_full(req, "Adding yourself to a group")?;
         }
-        covered(iam, ask, &policies_of(iam, &ask.name))?;
+        check_grant(iam, req, &policies_of(iam, &req.name))?;
     }
     if !order.remove.is_empty() {
-        iam.remove_members(&ask.name, &order.remove).await?;
+        iam.remove_members(&req.name, &order.remove).await?;
     }
     if !order.add.is_empty() || order.remove.is_empty() {
-        iam.add_members(&ask.name, &order.add).await?;
+        iam.add_members(&req.name, &order.add).await?;
     }
-    still(iam.group(&ask.name).map(|g| group(&g)), "group", &ask.name)
+    found_or_missing(iam.group(&req.name).map(|g| group(&g)), "group", &req.name)
 }
 
-async fn change_group(iam: &Iam, ask: &Ask) -> Reply {
-    let name = &ask.name;
-    let mine = || ask.who.groups.contains(name);
-    match ask.route {
+async fn change_group(iam: &Iam, req: &AdminRequest) -> AdminResult {
+    let name = &req.name;
+    let mine = || req.caller.groups.contains(name);
+    match req.route {
         Route::GroupEnable => {
             if mine() {
-                only_full(ask, "Enabling one's own group")?;
+                require_full(req, "Enabling a group that you are in")?;
             }
-            covered(iam, ask, &policies_of(iam, name))?;
+            check_grant(iam, req, &policies_of(iam, name))?;
             iam.enable_group(name, true).await?;
         }
         Route::GroupDisable => {
-            loosens(iam, ask, &policies_of(iam, name))?;
+            check_detach(iam, req, &policies_of(iam, name))?;
             iam.enable_group(name, false).await?;
         }
         _ => {
@@ -495,69 +495,73 @@ async fn change_group(iam: &Iam, ask: &Ask) -> Reply {
             return done(shape::Removed { name: name.clone(), removed: true });
         }
     }
-    still(iam.group(name).map(|g| group(&g)), "group", name)
+    found_or_missing(iam.group(name).map(|g| group(&g)), "group", name)
 }
 
-async fn change_policy(iam: &Iam, ask: &Ask) -> Reply {
-    let name = &ask.name;
+async fn change_policy(iam: &Iam, req: &AdminRequest) -> AdminResult {
+    let name = &req.name;
     let holders = iam.holders(name);
     let built_in = ashlar_policy::builtin(name).is_some();
     let there = iam.policy(name).is_some();
-    // A policy that does not exist is held by nobody, whatever claims will name.
+    // Nobody holds a policy that does not exist, whatever claims name it later.
     if there && !holders.claims.is_empty() {
         let claims = holders.claims.join(", ");
-        only_full(ask, &format!("Changing a policy that users may hold through claims of {claims}"))?;
+        require_full(req, &format!("Changing a policy that users may hold through claims of {claims}"))?;
     }
-    if ask.route == Route::PolicyRemove {
+    if req.route == Route::PolicyRemove {
         if built_in && holders.is_attached() {
-            only_full(ask, "Changing a policy that somebody has")?;
+            require_full(req, "Changing a policy that is attached")?;
         }
         iam.remove_policy(name).await?;
         return done(shape::Removed { name: name.clone(), removed: true });
     }
     if built_in || holders.is_attached() {
-        only_full(ask, "Changing a policy that is built in, or that somebody has")?;
+        require_full(req, "Changing a policy that is built in or attached")?;
     }
-    let text = match ask.body.first() {
-        Some(_) => &ask.body[..],
-        None => return Err(wrong("the policy is missing: send the document")),
+    let text = match req.body.first() {
+        Some(_) => &req.body[..],
+        None => return Err(bad_request("the policy is missing: send the document")),
     };
     let compiled = Policy::parse(Attached::Identity, text).map_err(|e| Refusal::from(Error::from(e)))?;
-    if !Delegation::of(&ask.who).covers_document(&compiled) {
-        return Err(denied("Access Denied. The policy allows more than you may."));
+    if !Delegation::of(&req.caller).covers_document(&compiled) {
+        return Err(denied("Access Denied. The policy allows more than you may do."));
     }
     iam.put_policy(name, text).await?;
-    still(policy(iam, name), "policy", name)
+    found_or_missing(policy(iam, name), "policy", name)
 }
 
-async fn associate(iam: &Iam, ask: &Ask, order: Association) -> Reply {
+async fn associate(iam: &Iam, req: &AdminRequest, order: Association) -> AdminResult {
     let to = match (&order.user, &order.group, &order.federated_user, &order.federated_group) {
         (Some(user), None, None, None) => Entity::User(user),
         (None, Some(group), None, None) => Entity::Group(group),
         (None, None, Some(user), None) => Entity::FederatedUser(user),
         (None, None, None, Some(group)) => Entity::FederatedGroup(group),
-        _ => return Err(wrong("name either a user or a group, of this deployment or of another directory")),
+        _ => {
+            return Err(bad_request(
+                "name either a user or a group, of this deployment or of another directory",
+            ));
+        }
     };
     if order.policies.is_empty() {
-        return Err(wrong("name at least one policy"));
+        return Err(bad_request("name at least one policy"));
     }
     let me = match to {
-        Entity::User(user) | Entity::FederatedUser(user) => user == ask.who.user,
-        Entity::Group(group) | Entity::FederatedGroup(group) => ask.who.groups.iter().any(|g| g == group),
+        Entity::User(user) | Entity::FederatedUser(user) => user == req.caller.user,
+        Entity::Group(group) | Entity::FederatedGroup(group) => req.caller.groups.iter().any(|g| g == group),
     };
     if me {
-        only_full(ask, "Changing the policies that one has oneself")?;
+        require_full(req, "Changing your own policies")?;
     }
-    let changed = if ask.route == Route::PolicyAttach {
-        covered(iam, ask, &order.policies)?;
+    let changed = if req.route == Route::PolicyAttach {
+        check_grant(iam, req, &order.policies)?;
         iam.attach(to, &order.policies).await?
     } else {
-        loosens(iam, ask, &order.policies)?;
+        check_detach(iam, req, &order.policies)?;
         iam.detach(to, &order.policies).await?
     };
     if changed.is_empty() {
-        let state = if ask.route == Route::PolicyAttach { "attached already" } else { "not attached" };
-        return Err(wrong(format!("nothing to do: {} {state}", names(&order.policies))));
+        let state = if req.route == Route::PolicyAttach { "attached already" } else { "not attached" };
+        return Err(bad_request(format!("nothing to do: {} {state}", names(&order.policies))));
     }
     done(shape::Associated {
         changed: changed.into_iter().collect(),
@@ -568,12 +572,12 @@ async fn associate(iam: &Iam, ask: &Ask, order: Association) -> Reply {
     })
 }
 
-async fn create_key(iam: &Iam, ask: &Ask) -> Reply {
-    let order: KeyOrder = ask.document()?;
-    let parent = order.user.unwrap_or_else(|| ask.who.user.clone());
-    may_keep(iam, ask, &parent)?;
+async fn create_key(iam: &Iam, req: &AdminRequest) -> AdminResult {
+    let order: KeyOrder = req.document()?;
+    let parent = order.user.unwrap_or_else(|| req.caller.user.clone());
+    check_key_owner(iam, req, &parent)?;
     let new = NewKey {
-        federated: ask.who.federated.as_deref().filter(|f| f.id == parent).cloned(),
+        federated: req.caller.federated.as_deref().filter(|f| f.id == parent).cloned(),
         parent,
         access_key: order.access_key,
         secret: order.secret.map(Secret::new),
@@ -584,36 +588,40 @@ async fn create_key(iam: &Iam, ask: &Ask) -> Reply {
     };
     let (access_key, secret) = iam.add_key(new).await?;
     let made = Some(secret.expose().to_owned());
-    still(iam.key(&access_key).map(|k| shape::Key { secret: made, ..key(&k) }), "access key", &access_key)
+    found_or_missing(
+        iam.key(&access_key).map(|k| shape::Key { secret: made, ..key(&k) }),
+        "access key",
+        &access_key,
+    )
 }
 
-/// Refuses to make or change a key of `parent` unless that gives nothing more than who asks has.
-fn may_keep(iam: &Iam, ask: &Ask, parent: &str) -> Result<(), Refusal> {
-    if parent == ask.who.user {
-        if lasts(&ask.who) {
+/// Refuses to create or change a key of `parent` that would allow more than the caller may do.
+fn check_key_owner(iam: &Iam, req: &AdminRequest, parent: &str) -> Result<(), Refusal> {
+    if parent == req.caller.user {
+        if can_create_keys(&req.caller) {
             return Ok(());
         }
         return Err(denied(
             "Access Denied. A temporary or restricted credential makes and changes no access keys; sign with the user's own.",
         ));
     }
-    if parent == iam.root().access_key && !ask.who.is_unbounded_root() {
+    if parent == iam.root().access_key && !req.caller.is_unbounded_root() {
         return Err(denied("Access Denied. Root's access keys are made and changed by root."));
     }
-    only_full(ask, "An access key of another user")
+    require_full(req, "An access key of another user")
 }
 
-async fn change_key(iam: &Iam, ask: &Ask) -> Reply {
-    let before = iam.key(&ask.name).ok_or_else(|| missing("access key", &ask.name))?;
-    if ask.route == Route::KeyRemove {
-        if before.parent == ask.who.user || before.parent == iam.root().access_key {
-            may_keep(iam, ask, &before.parent)?;
+async fn change_key(iam: &Iam, req: &AdminRequest) -> AdminResult {
+    let before = iam.key(&req.name).ok_or_else(|| missing("access key", &req.name))?;
+    if req.route == Route::KeyRemove {
+        if before.parent == req.caller.user || before.parent == iam.root().access_key {
+            check_key_owner(iam, req, &before.parent)?;
         }
-        iam.remove_key(&ask.name).await?;
-        return done(shape::KeyRemoved { access_key: ask.name.clone(), removed: true });
+        iam.remove_key(&req.name).await?;
+        return done(shape::KeyRemoved { access_key: req.name.clone(), removed: true });
     }
-    may_keep(iam, ask, &before.parent)?;
-    let patch: KeyPatch = ask.document()?;
+    check_key_owner(iam, req, &before.parent)?;
+    let patch: KeyPatch = req.document()?;
     let change = KeyChange {
         secret: patch.secret.map(Secret::new),
         policy: patch.policy.map(|p| Some(document(p)).filter(|t| !t.is_empty())),
@@ -622,8 +630,8 @@ async fn change_key(iam: &Iam, ask: &Ask) -> Reply {
         name: patch.name,
         description: patch.description,
     };
-    iam.change_key(&ask.name, &change).await?;
-    still(iam.key(&ask.name).map(|k| key(&k)), "access key", &ask.name)
+    iam.change_key(&req.name, &change).await?;
+    found_or_missing(iam.key(&req.name).map(|k| key(&k)), "access key", &req.name)
 }
 
 fn user(u: &UserInfo) -> shape::User {

@@ -1,21 +1,21 @@
-//! Keys for encryption at rest: where they come from, and their administration over HTTP, below the
-//! administration's base.
+//! Encryption keys at rest: the configured source of keys, and their administration API.
 //!
 //! | request | document |
 //! |---|---|
 //! | `GET kms/status` | the driver, the default key, whether it works |
 //! | `GET kms/keys` | the named keys |
-//! | `GET kms/keys/NAME` | one of them, after it has sealed and opened something |
-//! | `PUT kms/keys/NAME` | makes it |
-//! | `POST kms/keys/NAME/rotate` | gives it a new version |
-//! | `POST kms/rewrap` | `{"bucket": "b", "prefix": "p", "key": "NAME"}`: seals envelopes anew, in the background |
-//! | `GET kms/rewrap` | how far that is |
+//! | `GET kms/keys/NAME` | one key, after a test of sealing and opening |
+//! | `PUT kms/keys/NAME` | creates a key |
+//! | `POST kms/keys/NAME/rotate` | adds a version to a key |
+//! | `POST kms/rewrap` | `{"bucket": "b", "prefix": "p", "key": "NAME"}`: seals envelopes again, in the background |
+//! | `GET kms/rewrap` | the progress |
 //!
-//! Invariants: no answer holds a key; without a root key or a key server, and where the server can keep none of its
-//! own (`own_key`), nothing is encrypted, and what asks for encryption is refused; one pass of sealing anew at a time. A pass moves no data, leaves what is
-//! done alone and so can be started again after whatever ended it.
+//! Invariants: no answer contains a key; if there is no root key, no key server, and no folder for a
+//! generated root key (`own_key`), nothing is encrypted and requests for encryption are refused; one rewrap
+//! pass runs at a time. A pass moves no data and skips envelopes that are sealed already, so it can be
+//! restarted after any interruption.
 //!
-//! Must never know: how keys seal.
+//! Must not depend on: how keys seal.
 
 use ashlar_environment::time::{self, Instant};
 use std::path::{Path, PathBuf};
@@ -32,39 +32,40 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::admin_request::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, keys as shape};
 use super::clock::now_ms;
 use super::credentials::{self, CredentialSealer};
 use super::kms_remote::{kes, kes_endpoints, vault};
 use super::node::Node;
-use super::own_key::Places;
+use super::own_key::KeyFolders;
 use super::table::Route;
 
-/// The default key, unless another is named.
+/// Name of the default key, unless configured otherwise.
 pub const DEFAULT_KEY: &str = "ashlar";
-/// Versions looked at in one go.
+/// Versions examined in one batch.
 const PAGE: usize = 200;
-/// A pass works for one part of its time and rests for as many parts.
+/// After each batch, a pass sleeps this many times the duration of the batch.
 const REST: u32 = 1;
 
-/// Where keys come from.
+/// Options for encryption keys.
 #[derive(clap::Args)]
 pub struct Args {
     /// File with the root key: 32 bytes, raw, as base64 or as hexadecimal digits, readable by its owner
     /// alone. Without this and without a key server, the server makes a root key (see --state-dir).
     #[arg(long, value_name = "FILE", env = "ASHLAR_KMS_ROOT_KEY_FILE")]
     kms_root_key_file: Option<PathBuf>,
-    /// The key that encrypts when nobody names one.
+    /// The default key, which encrypts when a request names none.
     #[arg(long, value_name = "NAME", env = "ASHLAR_KMS_KEY")]
     kms_key: Option<String>,
     /// Address of a HashiCorp Vault server (its transit engine); the token is in ASHLAR_KMS_VAULT_TOKEN,
     /// or a role of AppRole in ASHLAR_KMS_VAULT_ROLE_ID and ASHLAR_KMS_VAULT_SECRET_ID.
     #[arg(long, value_name = "URL", env = "ASHLAR_KMS_VAULT")]
     kms_vault: Option<String>,
-    /// Addresses of MinIO KES servers, the next asked where one does not answer: https://kes{1...3}:7373. We are
-    /// known to them by ASHLAR_KMS_KES_API_KEY, or by ASHLAR_KMS_KES_CERT_FILE and ASHLAR_KMS_KES_KEY_FILE;
-    /// ASHLAR_KMS_KES_CA names the authorities. MinIO's MINIO_KMS_KES_... are read too.
+    /// Addresses of MinIO KES servers: https://kes{1...3}:7373. If one does not answer, the next is asked.
+    /// The server identifies itself with ASHLAR_KMS_KES_API_KEY, or with ASHLAR_KMS_KES_CERT_FILE and
+    /// ASHLAR_KMS_KES_KEY_FILE; ASHLAR_KMS_KES_CA names the authorities. MinIO's MINIO_KMS_KES_... are read
+    /// too.
     #[arg(long, value_name = "URL", env = "ASHLAR_KMS_KES", value_delimiter = ',')]
     kms_kes: Vec<String>,
 }
@@ -73,7 +74,7 @@ fn variable(name: &str) -> Option<String> {
     ashlar_environment::process::variable(name).filter(|v| !v.is_empty())
 }
 
-fn unmade(why: &str) {
+fn warn_without_key(why: &str) {
     tracing::warn!(
         why,
         "encryption: no root key is configured and none can be made: requests for encryption are refused. Name a \
@@ -81,26 +82,26 @@ fn unmade(why: &str) {
     );
 }
 
-pub fn said(e: Error) -> String {
+pub fn describe(e: Error) -> String {
     format!("encryption: {e}")
 }
 
-/// What is configured: a root key and the one before it, or a key server; one of them, or none.
+/// The configured source of keys: a root key with its predecessor, or a key server, or nothing.
 pub struct Configured {
     now: Option<Root>,
     old: Option<Secret>,
     remote: Option<Arc<Kms>>,
-    /// Where the server's own root key is, if nothing else is configured.
-    places: Places,
-    /// `now` is the server's own.
+    /// Where the generated root key is, if nothing else is configured.
+    key_folders: KeyFolders,
+    /// Whether `now` is the generated root key.
     own: bool,
 }
 
 impl Configured {
-    /// As configured. No key server is asked yet.
+    /// Reads options and environment. Does not contact a key server.
     ///
     /// # Errors
-    /// In words: what is configured cannot be used.
+    /// A message for the operator: the configuration is invalid.
     pub fn read(args: &Args, state_dir: Option<&Path>) -> Result<Configured, String> {
         if variable("MINIO_KMS_SERVER").is_some() {
             return Err(
@@ -109,11 +110,11 @@ impl Configured {
                     .to_owned(),
             );
         }
-        let now = root_from(args.kms_root_key_file.as_deref(), variable).map_err(said)?;
+        let now = root_from(args.kms_root_key_file.as_deref(), variable).map_err(describe)?;
         let old = root_from(None, |name| {
             (name == "ASHLAR_KMS_ROOT_KEY").then(|| variable("ASHLAR_KMS_ROOT_KEY_OLD")).flatten()
         });
-        let old = old.map_err(|e| said(e).replace("ROOT_KEY:", "ROOT_KEY_OLD:"))?.map(|r| r.key);
+        let old = old.map_err(|e| describe(e).replace("ROOT_KEY:", "ROOT_KEY_OLD:"))?.map(|r| r.key);
         let servers = kes_endpoints(&args.kms_kes, &variable)?;
         let named = args.kms_key.as_deref();
         let remote = match (&now, &args.kms_vault, servers.is_empty()) {
@@ -126,18 +127,18 @@ impl Configured {
             }
         };
         let superuser = ashlar_machine::is_superuser();
-        let places = Places::find(state_dir, superuser, variable);
-        Ok(Configured { now, old, remote: remote.map(Arc::new), places, own: false })
+        let key_folders = KeyFolders::find(state_dir, superuser, variable);
+        Ok(Configured { now, old, remote: remote.map(Arc::new), key_folders, own: false })
     }
 
-    /// Nothing is configured; the server's own root key is kept in `state`.
+    /// Nothing is configured; the generated root key is kept in `state`.
     #[cfg(test)]
     pub fn nothing(state: &Path) -> Configured {
         Configured {
             now: None,
             old: None,
             remote: None,
-            places: Places::find(Some(state), false, |_| None),
+            key_folders: KeyFolders::find(Some(state), false, |_| None),
             own: false,
         }
     }
@@ -146,28 +147,29 @@ impl Configured {
         self.now.is_none() && self.remote.is_none()
     }
 
-    fn take_own(&mut self, key: Secret) {
+    fn use_own_key(&mut self, key: Secret) {
         self.now = Some(Root { key, default: None, origin: "a file that this server made" });
         self.own = true;
     }
 
-    /// As soon as it is known which deployment it is. Where nothing is configured, the server's own root key is
-    /// used, and made at the first start (`fresh`). Where something is, what the own one seals is still opened.
+    /// Loads the generated root key, as soon as the deployment is known. If nothing is configured, the key is
+    /// used, and generated at the first start (`fresh`). If something is configured, it still opens what it
+    /// has sealed.
     ///
     /// # Errors
-    /// In words: the file cannot be used; or none can be made and `secret`, which is to be stored, would be
-    /// stored in clear.
-    pub fn find_own(
+    /// A message for the operator: the file cannot be used; or no key can be generated and `secret`, a
+    /// generated credential, would be stored in clear.
+    pub fn load_own_key(
         &mut self,
         deployment: DeploymentId,
         drives: &[PathBuf],
         fresh: bool,
         secret: bool,
     ) -> Result<(), String> {
-        self.places = std::mem::take(&mut self.places).away_from(drives);
-        let found = self.places.load(deployment);
+        self.key_folders = std::mem::take(&mut self.key_folders).excluding_drives(drives);
+        let found = self.key_folders.load(deployment);
         if !self.is_none() {
-            // What was sealed before something was configured.
+            // It opens what was sealed before a key was configured.
             match found {
                 Ok(Some((key, _))) if self.old.is_none() => self.old = Some(key),
                 Err(why) => {
@@ -180,16 +182,16 @@ impl Configured {
         match found.map_err(|e| format!("encryption: {e}"))? {
             Some((key, file)) => {
                 tracing::info!(file = %file.display(), "encryption: the root key of this server");
-                self.take_own(key);
+                self.use_own_key(key);
                 Ok(())
             }
-            None if fresh => match self.make_own(deployment) {
+            None if fresh => match self.create_own_key(deployment) {
                 Err(why) if secret => Err(format!(
                     "root's credentials would have to be stored in clear: no root key can be made ({why}). Name a folder \
                      for it (--state-dir), or set ASHLAR_ROOT_USER and ASHLAR_ROOT_PASSWORD"
                 )),
                 Err(why) => {
-                    unmade(&why);
+                    warn_without_key(&why);
                     Ok(())
                 }
                 Ok(()) => Ok(()),
@@ -198,24 +200,25 @@ impl Configured {
         }
     }
 
-    fn make_own(&mut self, deployment: DeploymentId) -> Result<(), String> {
-        let (key, file) = self.places.make(deployment)?;
+    fn create_own_key(&mut self, deployment: DeploymentId) -> Result<(), String> {
+        let (key, file) = self.key_folders.make(deployment)?;
         tracing::warn!(
             file = %file.display(),
             "encryption: a root key was made. Keep a copy of it: without it nobody reads what is encrypted, and a \
              generated root password is lost. It protects drives that leave this machine, not from who can \
              read the file"
         );
-        self.take_own(key);
+        self.use_own_key(key);
         Ok(())
     }
 
-    /// A deployment that was here before, once its control store is open: makes the server's own root key if it never
-    /// had one. `stored`: root's credentials come from the control store.
+    /// Called for an existing deployment, once its control store is open: generates the root key if the
+    /// deployment never had one. `stored`: root's credentials come from the control store.
     ///
     /// # Errors
-    /// In words: something is sealed under a root key that is not here. Nothing has been changed.
-    pub fn make_up_for_own(&mut self, control: &Control, stored: bool) -> Result<(), String> {
+    /// A message for the operator: something is sealed under a root key that is missing. Nothing has been
+    /// changed.
+    pub fn create_missing_own_key(&mut self, control: &Control, stored: bool) -> Result<(), String> {
         if !self.is_none() {
             return Ok(());
         }
@@ -227,16 +230,16 @@ impl Configured {
                 "encryption: the root key of this deployment is missing, and nothing was changed. If the server made \
                  it, it was in {}: bring that file from the machine or the backup that has it. If it was configured, \
                  start with it as before (--kms-root-key-file, ASHLAR_KMS_ROOT_KEY, or MinIO's variables)",
-                self.places.wanted(deployment)
+                self.key_folders.expected_path(deployment)
             ));
         }
-        if let Err(why) = self.make_own(deployment) {
-            unmade(&why);
+        if let Err(why) = self.create_own_key(deployment) {
+            warn_without_key(&why);
         }
         Ok(())
     }
 
-    /// Keeps root's credentials.
+    /// Seals and opens root's stored credentials.
     pub fn sealer(&self) -> CredentialSealer {
         CredentialSealer {
             key: self.now.as_ref().map(|r| r.key.clone()),
@@ -246,10 +249,10 @@ impl Configured {
     }
 }
 
-/// Opens the keys. `None`: none are configured.
+/// Opens the key service. `None`: no keys are configured.
 ///
 /// # Errors
-/// In words: what is configured cannot be used. A server that should encrypt does not start without keys.
+/// A message for the operator. A server that is configured to encrypt does not start without keys.
 pub async fn open(args: &Args, configured: Configured, node: &Node) -> Result<Encryption, String> {
     let cipher = match variable("ASHLAR_ENCRYPTION_CIPHER").as_deref() {
         None => None,
@@ -267,7 +270,7 @@ pub async fn open(args: &Args, configured: Configured, node: &Node) -> Result<En
     }
     let kms = match (now, remote) {
         (_, Some(kms)) => {
-            first_key(&kms).await;
+            create_default_key(&kms).await;
             kms
         }
         (None, None) => {
@@ -282,111 +285,113 @@ pub async fn open(args: &Args, configured: Configured, node: &Node) -> Result<En
         (Some(root), None) => {
             let driver = Builtin::open_keys(node.control.clone(), root.key, old.as_ref(), now_ms);
             let default = args.kms_key.clone().or(root.default).unwrap_or_else(|| DEFAULT_KEY.to_owned());
-            tracing::info!(root = root.origin, key = default, "encryption: keys are kept here");
-            let driver = driver.await.map_err(said)?;
+            tracing::info!(root = root.origin, key = default, "encryption: keys are in the control store");
+            let driver = driver.await.map_err(describe)?;
             Arc::new(match own {
-                // Nothing may ever be encrypted: then the file may be lost without a loss.
-                true => Kms::builtin_when_needed(driver, &default).map_err(said)?,
-                false => Kms::builtin(driver, &default).await.map_err(said)?,
+                // If nothing was ever encrypted, losing the file loses nothing.
+                true => Kms::builtin_when_needed(driver, &default).map_err(describe)?,
+                false => Kms::builtin(driver, &default).await.map_err(describe)?,
             })
         }
     };
     Ok(Encryption { kms: Some(kms), cipher })
 }
 
-/// As MinIO does, the default key is made in KES if it is not there. Whoever may not make keys may use them;
-/// and what needs none is served while KES is away.
-async fn first_key(kms: &Kms) {
+/// Creates the default key in KES if it does not exist, as MinIO does. Without permission to create keys the
+/// server still uses existing ones, and requests without encryption are served while KES is unreachable.
+async fn create_default_key(kms: &Kms) {
     if kms.describe().0 != "kes" {
         return;
     }
     match kms.ensure_default().await {
         Ok(()) => {}
         Err(Error::Refused(why)) => tracing::info!(why, "KES does not let this server make keys"),
-        Err(error) => tracing::warn!(%error, "KES cannot be used now; what has to be encrypted is refused"),
+        Err(error) => {
+            tracing::warn!(%error, "KES cannot be used now; requests that need encryption are refused")
+        }
     }
 }
 
-/// Which envelopes are sealed anew.
+/// The envelopes to seal again.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = RewrapOrder)]
 pub struct Order {
     /// The bucket.
     bucket: String,
-    /// Only keys that begin with this.
+    /// Only keys with this prefix.
     #[serde(default)]
     prefix: String,
-    /// Under another named key; if left out, under the newest version of each one's own.
+    /// The named key to seal under; by default the newest version of each envelope's own key.
     #[serde(default)]
     key: Option<String>,
 }
 
-/// The administration of keys.
-pub struct Door {
+/// The handler of requests about encryption keys.
+pub struct KeyAdmin {
     encryption: Encryption,
     store: Store,
     pass: Arc<Mutex<Option<shape::Rewrap>>>,
 }
 
-impl Door {
-    /// Over the keys and the objects.
-    pub fn new(encryption: Encryption, store: Store) -> Door {
-        Door { encryption, store, pass: Arc::default() }
+impl KeyAdmin {
+    /// A handler over the key service and the store.
+    pub fn new(encryption: Encryption, store: Store) -> KeyAdmin {
+        KeyAdmin { encryption, store, pass: Arc::default() }
     }
 
-    /// Whether the default key works; `None` where there are no keys. Asks the key server.
+    /// Whether the default key works; `None` if no keys are configured. Asks the key server.
     pub async fn works(&self) -> Option<bool> {
         let kms = self.encryption.kms.as_ref()?;
         Some(status(Some(kms)).await.works)
     }
 
-    /// Data keys made and opened: see `Kms::uses`. `None` where there are no keys.
+    /// Numbers of data keys generated and opened: see `Kms::uses`. `None` if no keys are configured.
     pub fn uses(&self) -> Option<[u64; 3]> {
         self.encryption.kms.as_ref().map(|kms| kms.uses())
     }
 
     /// Answers a request about keys.
-    pub async fn answer(&self, ask: &Ask) -> Reply {
-        ask.need(ask.route.actions(), false)?;
-        if ask.route == Route::RewrapStatus {
-            // None was started since the server did: nothing was looked at.
+    pub async fn answer(&self, req: &AdminRequest) -> AdminResult {
+        req.need(req.route.actions(), false)?;
+        if req.route == Route::RewrapStatus {
+            // No pass was started since the server start.
             let pass = self.pass.lock().clone().unwrap_or_default();
             return Ok((StatusCode::OK, api::value(pass)));
         }
         let kms = self.encryption.kms.as_ref();
-        if ask.route == Route::KmsStatus {
+        if req.route == Route::KmsStatus {
             return Ok((StatusCode::OK, api::value(status(kms.map(|k| &**k)).await)));
         }
-        if kms.is_none() && ask.route == Route::KmsKeyList {
+        if kms.is_none() && req.route == Route::KmsKeyList {
             return Ok((StatusCode::OK, api::value(shape::EncryptionKeyList { keys: Vec::new() })));
         }
         let kms = kms.ok_or_else(|| {
-            wrong(
+            bad_request(
                 "no keys are configured; start the server with --kms-root-key-file, --kms-vault or --kms-kes",
             )
         })?;
-        match ask.route {
+        match req.route {
             Route::KmsKeyList => {
-                let prefix = ask.query.get("prefix").unwrap_or_default();
+                let prefix = req.query.get("prefix").unwrap_or_default();
                 let keys = kms.list_keys(prefix).await.map_err(refusal)?;
                 let keys = keys.into_iter().map(|k| shown(k, kms)).collect();
                 return Ok((StatusCode::OK, api::value(shape::EncryptionKeyList { keys })));
             }
-            Route::KmsKeyCreate => kms.create_key(&ask.name).await.map_err(refusal)?,
+            Route::KmsKeyCreate => kms.create_key(&req.name).await.map_err(refusal)?,
             Route::KmsKeyRotate => {
-                kms.rotate(&ask.name).await.map_err(refusal)?;
+                kms.rotate(&req.name).await.map_err(refusal)?;
             }
-            Route::RewrapStart => return self.start(kms, ask).await,
+            Route::RewrapStart => return self.start(kms, req).await,
             _ => {}
         }
-        let key = kms.key_status(&ask.name).await.map_err(refusal)?;
+        let key = kms.key_status(&req.name).await.map_err(refusal)?;
         Ok((StatusCode::OK, api::value(shown(key, kms))))
     }
 
-    /// Begins a pass in the background.
-    async fn start(&self, kms: &Arc<Kms>, ask: &Ask) -> Reply {
-        let order: Order = ask.document()?;
+    /// Starts a pass in the background.
+    async fn start(&self, kms: &Arc<Kms>, req: &AdminRequest) -> AdminResult {
+        let order: Order = req.document()?;
         self.store.bucket(&order.bucket).map_err(|e| ashlar_s3::ops::fault(e, &order.bucket, ""))?;
         if let Some(key) = &order.key {
             kms.key_status(key).await.map_err(refusal)?;
@@ -400,7 +405,7 @@ impl Door {
         {
             let mut pass = self.pass.lock();
             if pass.as_ref().is_some_and(|p| p.running) {
-                let why = "a pass is running; `ashlar admin kms rewrap --status` shows it".into();
+                let why = "a rewrap pass is running; `ashlar admin kms rewrap --status` shows it".into();
                 return Err(Refusal { status: StatusCode::CONFLICT, code: "Conflict", why });
             }
             *pass = Some(begun.clone());
@@ -411,7 +416,7 @@ impl Door {
             if let Some(p) = pass.lock().as_mut() {
                 p.running = false;
                 p.problem = result.err();
-                tracing::info!(bucket = p.bucket, looked = p.looked, sealed = p.sealed, failed = p.failed, problem = ?p.problem, "envelopes were sealed anew");
+                tracing::info!(bucket = p.bucket, looked = p.looked, sealed = p.sealed, failed = p.failed, problem = ?p.problem, "rewrap completed");
             }
         });
         Ok((StatusCode::ACCEPTED, api::value(begun)))
@@ -458,7 +463,7 @@ async fn run(
     }
 }
 
-/// One version; whether it was sealed anew.
+/// Seals the envelope of one version again; returns whether it had to.
 async fn one(
     kms: &Kms,
     (store, bucket): (&Store, &OpenBucket),
@@ -466,11 +471,11 @@ async fn one(
     key: &str,
     version: ashlar_object::VersionId,
 ) -> Result<bool, String> {
-    // Somebody may change it meanwhile: then it is looked at again.
+    // If the version changes meanwhile, it is read again.
     for _ in 0..3 {
         let object = match store.get(bucket, key, Some(version)).await {
             Ok(object) => object,
-            // It was removed.
+            // The version was removed.
             Err(ashlar_object::Error::NoSuchVersion | ashlar_object::Error::NoSuchKey { .. }) => {
                 return Ok(false);
             }
@@ -486,7 +491,7 @@ async fn one(
             return Ok(true);
         }
     }
-    Err("it is changed all the time".to_owned())
+    Err("the version changes too often".to_owned())
 }
 
 fn shown(key: ashlar_kms::KeyStatus, kms: &Kms) -> shape::EncryptionKey {
@@ -510,7 +515,7 @@ async fn status(kms: Option<&Kms>) -> shape::EncryptionStatus {
 fn refusal(e: Error) -> Refusal {
     let why = e.to_string();
     let (status, code) = match e {
-        Error::Invalid(_) => return wrong(why),
+        Error::Invalid(_) => return bad_request(why),
         Error::Missing(_) => (StatusCode::NOT_FOUND, "KeyNotFound"),
         Error::Exists(_) => (StatusCode::CONFLICT, "KeyAlreadyExists"),
         Error::Refused(_) => (StatusCode::FORBIDDEN, "AccessDenied"),

@@ -1,9 +1,8 @@
-//! Key servers: what is configured for HashiCorp Vault and for MinIO KES, in our words and in MinIO's.
+//! The configuration of key servers, HashiCorp Vault and MinIO KES, from our settings and from MinIO's.
 //!
-//! Invariants: what is configured and cannot be used is an error, by the name of the setting; no error repeats
-//! a secret.
+//! Invariants: a setting that cannot be used is an error that names the setting; no error contains a secret.
 //!
-//! Must never know: how keys seal.
+//! Must not depend on: how keys seal.
 
 use std::path::Path;
 
@@ -11,14 +10,14 @@ use ashlar_kms::{Kes, KesSettings, Kms, Vault, VaultSettings, kes_identity};
 use ashlar_outbound::tls::Identity;
 use ashlar_outbound::{Outbound, Rules};
 
-use super::kms::said;
+use super::kms::describe;
 use ashlar_arguments::expand::expand;
 
-/// Files of certificate authorities that are read from a folder.
+/// Maximum number of certificate files that are read from a folder.
 const AUTHORITIES: usize = 256;
-/// Bytes of an answer: a list of an older KES is not cut into pages.
+/// Maximum size in bytes of an answer: older versions of KES return the list of keys in one page.
 const ANSWER: usize = 8 << 20;
-/// MinIO's settings for KES that mean nothing without its address.
+/// MinIO's settings for KES that have no meaning without its address.
 const MINIO: [&str; 6] = [
     "MINIO_KMS_KES_KEY_NAME",
     "MINIO_KMS_KES_API_KEY",
@@ -28,7 +27,7 @@ const MINIO: [&str; 6] = [
     "MINIO_KMS_KES_ENCLAVE",
 ];
 
-/// Keys in Vault.
+/// Opens the key service over Vault.
 pub fn vault(
     endpoint: &str,
     key: Option<&str>,
@@ -46,22 +45,22 @@ pub fn vault(
         None => Vec::new(),
         Some(path) => vec![std::fs::read(&path).map_err(|e| format!("ASHLAR_KMS_VAULT_CA: {e}"))?],
     };
-    let driver = Vault::new(settings, outbound(authorities, None)?).map_err(said)?;
+    let driver = Vault::new(settings, outbound(authorities, None)?).map_err(describe)?;
     let key = key.unwrap_or(super::kms::DEFAULT_KEY);
     tracing::info!(endpoint, key, "encryption: keys are in Vault");
-    Kms::vault(driver, key).map_err(said)
+    Kms::vault(driver, key).map_err(describe)
 }
 
-/// A key server often runs beside its clients, or its agent does. The operator named it.
+/// The settings of outgoing connections. The operator named the address, which may be on this machine.
 fn outbound(authorities: Vec<Vec<u8>>, identity: Option<Identity>) -> Result<Outbound, String> {
     let rules = Rules { allow_loopback: true, authorities, identity, max_body: ANSWER, ..Rules::default() };
     Outbound::new(rules).map_err(|e| format!("encryption: {e}"))
 }
 
-/// The addresses of KES, if it is configured: as given, or MinIO's.
+/// The addresses of KES: `given`, or MinIO's setting; empty if KES is not configured.
 ///
 /// # Errors
-/// In words: addresses that cannot be understood, or MinIO's settings for KES without its address.
+/// A message for the operator: invalid addresses, or settings for KES without its address.
 pub fn kes_endpoints(
     given: &[String],
     variable: &impl Fn(&str) -> Option<String>,
@@ -81,10 +80,10 @@ pub fn kes_endpoints(
     expand(&named).map_err(|e| format!("encryption: KES: {}", e.replace("the drive", "the server")))
 }
 
-/// Keys in KES.
+/// Opens the key service over KES.
 ///
 /// # Errors
-/// In words: what is configured cannot be used.
+/// A message for the operator: the configuration is invalid.
 pub fn kes(
     endpoints: Vec<String>,
     key: Option<&str>,
@@ -97,7 +96,7 @@ pub fn kes(
             ));
         }
     }
-    // The name that was set, for messages, and its value.
+    // The name of the variable that is set, for messages, and its value.
     let either = |tail: &str| {
         let names = [format!("ASHLAR_KMS_KES_{tail}"), format!("MINIO_KMS_KES_{tail}")];
         names.into_iter().find_map(|name| variable(&name).map(|value| (name, value)))
@@ -137,23 +136,24 @@ pub fn kes(
     let minio = variable("MINIO_KMS_KES_KEY_NAME");
     let key = key.or(minio.as_deref()).unwrap_or(super::kms::DEFAULT_KEY);
     tracing::info!(endpoints = endpoints.join(","), key, identity = name, "encryption: keys are in KES");
-    Kms::kes(Kes::new(KesSettings { endpoints, identity: name }, web).map_err(said)?, key).map_err(said)
+    Kms::kes(Kes::new(KesSettings { endpoints, identity: name }, web).map_err(describe)?, key)
+        .map_err(describe)
 }
 
-/// Certificates in a file, or in the files of a folder that hold any.
+/// The certificates in a file, or in all files of a folder.
 fn authorities(path: &Path) -> Result<Vec<Vec<u8>>, String> {
-    let wrong = |e: std::io::Error| e.to_string();
-    if !std::fs::metadata(path).map_err(wrong)?.is_dir() {
-        return Ok(vec![std::fs::read(path).map_err(wrong)?]);
+    let io_error = |e: std::io::Error| e.to_string();
+    if !std::fs::metadata(path).map_err(io_error)?.is_dir() {
+        return Ok(vec![std::fs::read(path).map_err(io_error)?]);
     }
     let mut found = Vec::new();
-    for (n, entry) in std::fs::read_dir(path).map_err(wrong)?.enumerate() {
+    for (n, entry) in std::fs::read_dir(path).map_err(io_error)?.enumerate() {
         if n == AUTHORITIES {
             return Err(format!("more than {AUTHORITIES} files"));
         }
-        let path = entry.map_err(wrong)?.path();
+        let path = entry.map_err(io_error)?.path();
         if std::fs::metadata(&path).is_ok_and(|m| m.is_file()) {
-            let bytes = std::fs::read(&path).map_err(wrong)?;
+            let bytes = std::fs::read(&path).map_err(io_error)?;
             if bytes.windows(27).any(|w| w == b"-----BEGIN CERTIFICATE-----") {
                 found.push(bytes);
             }
@@ -239,7 +239,7 @@ mod tests {
             let why = with(&api, given).expect_err(says);
             assert!(why.contains(says) && !why.contains("drive"), "{why}");
         }
-        // Nobody forgets the address and stores in clear.
+        // Without its address, settings for KES are an error: otherwise objects would be stored in clear.
         assert!(with(&[("MINIO_KMS_KES_API_KEY", API_KEY)], &[]).unwrap_err().contains("ENDPOINT"));
     }
 }

@@ -4,31 +4,31 @@
 //!
 //! | layer | file | what it holds |
 //! |---|---|---|
-//! | configuration | `env_file`, `environment` | variables; with what identity providers are asked |
-//! | | `credentials`, `own_key`, `region`, `limits`, `tls` | root's credentials and key; what clients share; certificates |
-//! | | `drive_discovery`, `deployments` | what lies in the folders named; which folders held a deployment |
-//! | | `logs`, `clock`, `banner` | what is printed; time |
-//! | types | `table`, `api` | every administration request with its actions; documents taken and given |
+//! | configuration | `env_file`, `environment` | variables; settings of outgoing connections |
+//! | | `credentials`, `own_key`, `region`, `limits`, `tls` | root's credentials and key; limits for clients; certificates |
+//! | | `drive_discovery`, `deployments` | inspection of the folders; which folders held a deployment |
+//! | | `logs`, `clock`, `banner` | log and start-up output; time |
+//! | types | `table`, `api` | every administration request with its actions; request and answer documents |
 //! | | `connection` | one connection: its client, its time limits, its counters |
-//! | | `admin_request`, `responses` | a request whose sender is known, its refusal; HTTP answers |
+//! | | `admin_request`, `responses` | an authenticated request, its error; HTTP answers |
 //! | node | `lifecycle` | carries out lifecycle rules |
-//! | | `drive_monitor::order`, `node` | drives, control store, sets, store: what everything in the server shares |
-//! | | `rollback`, `background` | drives that went back in time; what is done now and then |
-//! | | `kms`, `kms_remote` | keys for encryption at rest; what is configured of key servers |
-//! | | `drive_monitor`, `start_folders`, `node_start` | looking after drives; building the node |
-//! | administration | `identities`, `delegation`, `providers`, `transfer` | users, groups, keys, policies; who may give what; sign-in; export and import |
-//! | | `settings`, `notify`, `events` | settings changed at run time; those of event targets, and how targets fare |
-//! | | `quotas`, `monitor`, `metrics`, `machine` | limits and sizes of buckets; live streams; metrics |
-//! | | `recovery`, `admin_status` | distrusted drives brought back by an operator; the state of the deployment |
-//! | | `audit` | where requests are recorded; the trail of an administration call |
-//! | entry | `args`, `minio_environment` | options, with those of the layers above; MinIO's variables for them |
-//! | | `admin`, `api::document`, `minio` | the administration API; its description; MinIO's, translated to ours |
-//! | | `routes`, `listen`, `serve` | where a request goes; sockets; the whole server from start to end |
+//! | | `drive_monitor::order`, `node` | drives, control store, placement groups, store: the shared state of the server |
+//! | | `rollback`, `background` | detection of drives that went back in time; periodic work |
+//! | | `kms`, `kms_remote` | encryption keys at rest; configuration of key servers |
+//! | | `drive_monitor`, `start_folders`, `node_start` | management of drives; building the node |
+//! | administration | `identities`, `delegation`, `providers`, `transfer` | users, groups, keys, policies; which permissions can be granted; sign-in; export and import |
+//! | | `settings`, `notify`, `events` | settings changed at run time; those of event targets; state of the targets |
+//! | | `quotas`, `monitor`, `metrics`, `machine` | quotas and sizes of buckets; live streams; metrics |
+//! | | `recovery`, `admin_status` | recovery of distrusted drives by an operator; the state of the deployment |
+//! | | `audit` | settings of the audit log; the audit record of an administration call |
+//! | entry | `args`, `minio_environment` | options; MinIO's variables with the same effect |
+//! | | `admin`, `api::document`, `minio` | the administration API; its description; MinIO's API, translated to ours |
+//! | | `routes`, `listen`, `serve` | routing of requests; sockets; the server from start to stop |
 //!
-//! Invariant: nothing is served before the node is whole; nothing is closed before what was in
-//! flight has ended or its time is up.
+//! Invariant: nothing is served before the node is complete; nothing is closed before requests in flight have
+//! ended or their time limit has passed.
 //!
-//! Must never know: how a command line of a client looks, how a result of the benchmark is shown.
+//! Must not depend on: the command line of clients, the presentation of benchmark results.
 #![forbid(unsafe_code)]
 #![recursion_limit = "256"]
 #![cfg_attr(
@@ -48,6 +48,8 @@ mod clock;
 mod connection;
 mod credentials;
 mod delegation;
+#[cfg(test)]
+mod delegation_tests;
 mod deployments;
 mod drive_discovery;
 mod drive_monitor;
@@ -57,8 +59,6 @@ mod events;
 mod identities;
 mod kms;
 mod kms_remote;
-#[cfg(test)]
-mod lattice;
 mod lifecycle;
 mod limits;
 mod listen;
@@ -89,7 +89,7 @@ mod transfer;
 pub use args::Args;
 pub use serve::run;
 
-/// The OpenAPI document of the administration API, for the path before its calls.
+/// The OpenAPI document of the administration API; `path`: the prefix of its calls.
 pub fn api_document(path: &str) -> serde_json::Value {
     api::document::document(path)
 }

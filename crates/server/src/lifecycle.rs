@@ -1,20 +1,20 @@
-//! Carries out the lifecycle rules of buckets, and says what they would do.
+//! Carries out the lifecycle rules of buckets, and reports what they would do.
 //!
-//! What is due becomes due at midnights (UTC), so a bucket with rules is gone through once after each
-//! midnight, when its rules change, at the start if a midnight was missed, and again within the hour where
-//! something was left over. How far a pass has come is kept in the control store, so that a restart goes
-//! on. A pass reads the index; records are read only of keys of which something may be due.
+//! Versions become due at midnight (UTC). A bucket with rules is processed once after each midnight, when its
+//! rules change, at the start if a midnight was missed, and again within the hour if something was left over.
+//! The progress of a pass is stored in the control store, so that it continues after a restart. A pass reads
+//! the index; it reads records only of keys of which something may be due.
 //!
 //! | request | document |
 //! |---|---|
-//! | `GET lifecycle/BUCKET` | answers when the last pass began and ended, and what it did |
-//! | `POST lifecycle/BUCKET/test` `{"after", "at"}` | counts what the rules would do now, or at a time; changes nothing |
+//! | `GET lifecycle/BUCKET` | when the last pass began and ended, and what it did |
+//! | `POST lifecycle/BUCKET/test` `{"after", "at"}` | counts what the rules would do now, or at a given time; changes nothing |
 //!
-//! Invariants: what goes is decided on the very versions that are replaced; nothing locked is touched
-//! (`ashlar_object::Found::locked`); the foreground comes first (`ashlar_pacer`); one key that fails does
-//! not stop the others.
+//! Invariants: the decision to remove a version is made on the state that the change replaces; locked
+//! versions are not removed (`ashlar_object::Found::locked`); requests have priority (`ashlar_pacer`); a key
+//! that fails does not stop the others.
 //!
-//! Must never know: how versions are removed, what rules mean.
+//! Must not depend on: how versions are removed, the semantics of rules.
 
 use ashlar_environment::time::{self, Instant};
 use std::collections::{BTreeMap, HashMap};
@@ -38,29 +38,29 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::admin_request::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, state as shape};
 use super::clock::now_ms;
 use super::table::Route;
 
-/// How often it is looked whether a pass is due.
-const LOOK: Duration = Duration::from_secs(1);
-/// How often a pass is repeated that left something over.
+/// Time between checks whether a pass is due.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Milliseconds until a pass is repeated that left something over.
 const AGAIN_MS: i64 = 3_600_000;
-/// How long a bucket that could not be gone through is left alone.
+/// Milliseconds until a failed pass is tried again.
 const RETRY_MS: i64 = 30_000;
-/// How often the place of a pass is stored.
+/// Time between writes of the position of a pass.
 const STORE: Duration = Duration::from_secs(30);
 /// Keys changed at the same time.
 const AT_ONCE: usize = 16;
-/// Uploads of one page.
+/// Uploads per page.
 const UPLOADS: usize = 1000;
-/// How long one call of a dry run may take; the next goes on from there.
+/// Time limit of one call of a dry run; the next call continues from there.
 const TEST: Duration = Duration::from_secs(20);
-/// Where passes are kept in the control store: this and the bucket's id.
+/// Prefix of the keys in the control store that hold passes; the bucket's id follows.
 const PREFIX: &str = "lifecycle/";
 
-/// How much a pass may take: the longest pause bounds how late it is under load.
+/// How much of the resources a pass may use. The longest pause limits its delay under load.
 fn limits() -> Limits {
     Limits { longest_pause: Duration::from_millis(100), ..Limits::default() }
 }
@@ -68,7 +68,7 @@ fn limits() -> Limits {
 /// What one pass did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Did {
+struct PassCounts {
     keys: u64,
     current: u64,
     versions: u64,
@@ -78,7 +78,7 @@ struct Did {
     failed: u64,
 }
 
-impl Did {
+impl PassCounts {
     fn add(&mut self, e: Expired) {
         self.current += e.current;
         self.versions += e.versions;
@@ -91,36 +91,38 @@ impl Did {
     }
 }
 
-/// Where a pass stands: in which prefix of versions or uploads, behind which key.
+/// The position of a pass: the prefix of versions or uploads, and the last key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-struct Place {
+struct Position {
     uploads: bool,
     prefix: String,
     after: String,
 }
 
-/// The last pass through a bucket, as it is kept. JSON, format 1.
+/// The stored state of the last pass through a bucket. JSON, format 1.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Kept {
+struct PassRecord {
     format: u32,
-    /// Which rules, by the moment when they were set.
+    /// The version of the rules: the time when they were set.
     set_ms: i64,
     began_ms: i64,
-    /// `None`: it is under way.
+    /// `None` while the pass runs.
     ended_ms: Option<i64>,
-    place: Place,
-    did: Did,
+    #[serde(rename = "place")]
+    position: Position,
+    #[serde(rename = "did")]
+    counts: PassCounts,
 }
 
-impl Kept {
-    fn decode(bytes: &[u8]) -> Option<Kept> {
-        serde_json::from_slice::<Kept>(bytes).ok().filter(|k| k.format == 1)
+impl PassRecord {
+    fn decode(bytes: &[u8]) -> Option<PassRecord> {
+        serde_json::from_slice::<PassRecord>(bytes).ok().filter(|k| k.format == 1)
     }
 
-    /// Whether `other` has come further with the same rules: in a later pass, or to the end of this one.
-    fn is_behind(&self, other: &Kept) -> bool {
-        let order = |k: &Kept| (k.began_ms, k.ended_ms.is_some());
+    /// Whether `other` is ahead with the same rules: in a later pass, or at the end of this one.
+    fn is_behind(&self, other: &PassRecord) -> bool {
+        let order = |k: &PassRecord| (k.began_ms, k.ended_ms.is_some());
         self.set_ms == other.set_ms && order(self) < order(other)
     }
 }
@@ -128,7 +130,7 @@ impl Kept {
 /// The last pass, and when to try again after a failure.
 #[derive(Clone, Default)]
 struct Pass {
-    kept: Kept,
+    record: PassRecord,
     not_before_ms: i64,
 }
 
@@ -145,7 +147,7 @@ struct Totals {
     last_ended_ms: AtomicU64,
 }
 
-/// Lifecycle of all buckets.
+/// The lifecycle work of all buckets.
 pub struct Lifecycle {
     store: Store,
     control: Control,
@@ -158,53 +160,53 @@ pub struct Lifecycle {
 
 /// Why a pass ended early.
 enum Halt {
-    /// The rules, or the bucket, are not what they were.
+    /// The rules were changed, or the bucket was removed.
     Changed,
-    /// Try later.
+    /// A failure; the pass is tried again later.
     Failed(Error),
 }
 
 impl Lifecycle {
-    /// Goes on from what is kept.
+    /// Loads the stored passes.
     pub fn new(store: Store, control: Control, duties: Duties, calendar: Calendar) -> Lifecycle {
-        // What is removed is told to who follows changes.
+        // Removals appear in the change feed.
         let cause = Cause { kind: Kind::Expire, who: "lifecycle".to_owned(), ..Cause::default() };
         let store = store.by(Arc::new(cause));
         let foreground = store.sets().map(ashlar_erasure_set::Sets::foreground).unwrap_or_default();
         let mut passes = HashMap::new();
         for (key, value) in control.list(PREFIX) {
-            // What cannot be read is gone through anew.
+            // A stored pass that cannot be decoded starts from the beginning.
             let id = BucketId::from_hex(&key[PREFIX.len()..]);
-            let kept = Kept::decode(&value.bytes);
-            if let (Some(id), Some(kept)) = (id, kept) {
-                passes.insert(id, Pass { kept, not_before_ms: 0 });
+            let record = PassRecord::decode(&value.bytes);
+            if let (Some(id), Some(record)) = (id, record) {
+                passes.insert(id, Pass { record, not_before_ms: 0 });
             }
         }
         if !calendar.is_real() {
-            tracing::warn!("lifecycle rules take days for shorter than they are: for tests only");
+            tracing::warn!("lifecycle rules use shortened days: for tests only");
         }
         let pacer = Pacer::new(foreground, limits());
         let (passes, totals) = (Mutex::new(passes), Totals::default());
         Lifecycle { store, control, duties, pacer, calendar, passes, totals }
     }
 
-    /// Carries out rules for ever.
+    /// Carries out rules; never returns.
     pub async fn run(self: Arc<Self>) {
         loop {
-            time::sleep(LOOK).await;
+            time::sleep(CHECK_INTERVAL).await;
             for bucket in self.store.buckets() {
                 if bucket.documents.contains_key(DOCUMENT)
                     && self.duties.mine(Duty::Lifecycle, &Unit::Bucket(bucket.id.0))
                 {
-                    self.visit(&bucket).await;
+                    self.run_if_due(&bucket).await;
                 }
             }
             self.forget_gone().await;
         }
     }
 
-    /// Goes through a bucket if that is due.
-    async fn visit(&self, bucket: &OpenBucket) {
+    /// Runs a pass through a bucket if one is due.
+    async fn run_if_due(&self, bucket: &OpenBucket) {
         let Some(config) = bucket.documents.get(DOCUMENT).and_then(|d| Config::decode(d)) else { return };
         let now = now_ms();
         let mut pass = self.passes.lock().get(&bucket.id).cloned().unwrap_or_default();
@@ -214,68 +216,69 @@ impl Lifecycle {
         if let Some(stored) = stored.filter(|s| pass.kept.format != 1 || pass.kept.is_behind(s)) {
             pass.kept = stored;
         }
-        if now < pass.not_before_ms || !self.is_due(&pass.kept, &config, now) {
+        if now < pass.not_before_ms || !self.is_due(&pass.record, &config, now) {
             return;
         }
         let goes_on =
-            pass.kept.format == 1 && pass.kept.ended_ms.is_none() && pass.kept.set_ms == config.set_ms;
+            pass.record.format == 1 && pass.record.ended_ms.is_none() && pass.record.set_ms == config.set_ms;
         if !goes_on {
-            let kept = Kept { format: 1, set_ms: config.set_ms, began_ms: now, ..Kept::default() };
-            pass = Pass { kept, not_before_ms: 0 };
+            let record =
+                PassRecord { format: 1, set_ms: config.set_ms, began_ms: now, ..PassRecord::default() };
+            pass = Pass { record, not_before_ms: 0 };
         }
         let began = Instant::now();
-        match self.pass(bucket, &config, &mut pass.kept).await {
+        match self.pass(bucket, &config, &mut pass.record).await {
             Ok(()) => {
-                let (did, seconds) = (pass.kept.did, began.elapsed().as_secs());
-                pass.kept.ended_ms = Some(now_ms());
-                pass.kept.place = Place::default();
+                let (counts, seconds) = (pass.record.counts, began.elapsed().as_secs());
+                pass.record.ended_ms = Some(now_ms());
+                pass.record.position = Position::default();
                 self.totals.passes.fetch_add(1, Relaxed);
                 self.totals.last_ended_ms.store(now_ms().max(0).unsigned_abs(), Relaxed);
-                if did.changed() + did.failed > 0 {
-                    tracing::info!(bucket = bucket.name, ?did, seconds, "lifecycle rules carried out");
+                if counts.changed() + counts.failed > 0 {
+                    tracing::info!(bucket = bucket.name, ?counts, seconds, "lifecycle rules carried out");
                 }
             }
             Err(Halt::Changed) => return,
             Err(Halt::Failed(error)) => {
-                tracing::warn!(bucket = bucket.name, %error, "lifecycle: the pass will go on later");
+                tracing::warn!(bucket = bucket.name, %error, "lifecycle: the pass will continue later");
                 pass.not_before_ms = now_ms() + RETRY_MS;
             }
         }
-        self.keep(bucket.id, &pass.kept).await;
+        self.store_record(bucket.id, &pass.record).await;
         self.passes.lock().insert(bucket.id, pass);
     }
 
-    /// Whether a bucket has to be gone through now, `last` being its last pass.
-    fn is_due(&self, last: &Kept, config: &Config, now: i64) -> bool {
+    /// Whether a pass through a bucket is due now; `last` is its last pass.
+    fn is_due(&self, last: &PassRecord, config: &Config, now: i64) -> bool {
         let Some(ended) = last.ended_ms.filter(|_| last.format == 1 && last.set_ms == config.set_ms) else {
             return true;
         };
-        // A pass that began before midnight has not seen what became due then.
+        // A pass that began before midnight has not seen versions that became due then.
         if last.began_ms < self.calendar.midnight(now) {
             return true;
         }
-        // What was removed may have left a marker alone; what failed may work now.
+        // A removal may have left a delete marker alone, and a failed removal may succeed now.
         let again = if self.calendar.is_real() { AGAIN_MS } else { 1000 };
-        last.did.changed() + last.did.failed > 0 && now - ended >= again
+        last.counts.changed() + last.counts.failed > 0 && now - ended >= again
     }
 
-    async fn keep(&self, id: BucketId, kept: &Kept) {
-        let Ok(json) = serde_json::to_vec(kept) else { return };
+    async fn store_record(&self, id: BucketId, record: &PassRecord) {
+        let Ok(json) = serde_json::to_vec(record) else { return };
         let json = Bytes::from(json);
         let advance = |update: &mut Update| {
             let entry = self.control.read(&format!("{PREFIX}{id}"));
-            let stored = entry.bytes().and_then(|b| Kept::decode(b));
-            if !stored.is_some_and(|s| kept.is_behind(&s)) {
+            let stored = entry.bytes().and_then(|b| PassRecord::decode(b));
+            if !stored.is_some_and(|s| record.is_behind(&s)) {
                 update.set(&entry, json.clone());
             }
             Ok::<_, ashlar_cluster::Error>(())
         };
         if let Err(error) = self.control.change(advance).await {
-            tracing::debug!(%error, "how far lifecycle has come is not stored");
+            tracing::debug!(%error, "the position of a lifecycle pass cannot be stored");
         }
     }
 
-    /// Forgets buckets that are gone or have no rules any more.
+    /// Removes the stored passes of buckets that were removed or have no rules any more.
     async fn forget_gone(&self) {
         let known: Vec<BucketId> = self.passes.lock().keys().copied().collect();
         if known.is_empty() {
@@ -292,7 +295,7 @@ impl Lifecycle {
         if gone.is_empty() {
             return;
         }
-        // Each is by itself, and what could not be done now is found again.
+        // Failures are ignored: the stored pass is found again next time.
         for some in gone.chunks(Update::MAX_KEYS) {
             let mut update = Update::new();
             for id in some {
@@ -305,37 +308,37 @@ impl Lifecycle {
         }
     }
 
-    /// One pass, from where it stands.
-    async fn pass(&self, bucket: &OpenBucket, config: &Config, kept: &mut Kept) -> Result<(), Halt> {
+    /// Runs a pass from its stored position.
+    async fn pass(&self, bucket: &OpenBucket, config: &Config, record: &mut PassRecord) -> Result<(), Halt> {
         let mut stored = Instant::now();
         for uploads in [false, true] {
-            if kept.place.uploads && !uploads {
+            if record.position.uploads && !uploads {
                 continue;
             }
             for prefix in config.prefixes(uploads) {
-                let place = Place { uploads, prefix: prefix.to_owned(), after: String::new() };
-                if kept.place.uploads != uploads || kept.place.prefix.as_str() < prefix {
-                    kept.place = place;
-                } else if kept.place.prefix != prefix {
+                let position = Position { uploads, prefix: prefix.to_owned(), after: String::new() };
+                if record.position.uploads != uploads || record.position.prefix.as_str() < prefix {
+                    record.position = position;
+                } else if record.position.prefix != prefix {
                     continue;
                 }
                 loop {
                     self.same_rules(bucket)?;
                     let began = Instant::now();
-                    let looked = kept.did.keys;
+                    let looked = record.counts.keys;
                     let next = match uploads {
-                        false => self.page(bucket, config, &kept.place, &mut kept.did).await,
-                        true => self.upload_page(bucket, config, &kept.place, &mut kept.did).await,
+                        false => self.page(bucket, config, &record.position, &mut record.counts).await,
+                        true => self.upload_page(bucket, config, &record.position, &mut record.counts).await,
                     };
                     let next = next.map_err(Halt::Failed)?;
-                    self.totals.keys.fetch_add(kept.did.keys - looked, Relaxed);
-                    self.pacer.pace(kept.did.keys - looked, began.elapsed()).await;
+                    self.totals.keys.fetch_add(record.counts.keys - looked, Relaxed);
+                    self.pacer.pace(record.counts.keys - looked, began.elapsed()).await;
                     match next {
-                        Some(after) => kept.place.after = after,
+                        Some(after) => record.position.after = after,
                         None => break,
                     }
                     if stored.elapsed() >= STORE {
-                        self.keep(bucket.id, kept).await;
+                        self.store_record(bucket.id, record).await;
                         stored = Instant::now();
                     }
                 }
@@ -353,17 +356,18 @@ impl Lifecycle {
         if same { Ok(()) } else { Err(Halt::Changed) }
     }
 
-    /// One page of keys; answers where the next begins.
+    /// Processes one page of keys; returns the begin of the next.
     async fn page(
         &self,
         bucket: &OpenBucket,
         config: &Config,
-        place: &Place,
-        did: &mut Did,
+        position: &Position,
+        counts: &mut PassCounts,
     ) -> Result<Option<String>, Error> {
         let now = now_ms();
-        let (keys, next) = self.store.glance(bucket, &place.prefix, &place.after, MAX_LOOK).await?;
-        did.keys += keys.len() as u64;
+        let (keys, next) =
+            self.store.glance(bucket, &position.prefix, &position.after, MAX_LOOK).await?;
+        counts.keys += keys.len() as u64;
         let calendar = self.calendar;
         let due = keys.into_iter().filter(|k| config.may_be_due(&k.key, &glanced(k), now, calendar));
         let work = due.map(|k| async move {
@@ -376,13 +380,13 @@ impl Lifecycle {
             tried += 1;
             match done {
                 Ok(expired) => {
-                    did.add(expired);
+                    counts.add(expired);
                     self.count(expired);
                 }
                 Err(Error::NoSuchBucket) => return Err(Error::NoSuchBucket),
                 Err(error) => {
-                    tracing::debug!(bucket = bucket.name, %error, "lifecycle: a key is left for later");
-                    (failed, did.failed) = (failed + 1, did.failed + 1);
+                    tracing::debug!(bucket = bucket.name, %error, "lifecycle: a key is postponed");
+                    (failed, counts.failed) = (failed + 1, counts.failed + 1);
                     self.totals.failed.fetch_add(1, Relaxed);
                 }
             }
@@ -406,37 +410,37 @@ impl Lifecycle {
         }
     }
 
-    /// One page of uploads. `after` is the key and the id of the last one, with a zero byte between.
+    /// Processes one page of uploads. `after`: key and id of the last one, with a zero byte between.
     async fn upload_page(
         &self,
         bucket: &OpenBucket,
         config: &Config,
-        place: &Place,
-        did: &mut Did,
+        position: &Position,
+        counts: &mut PassCounts,
     ) -> Result<Option<String>, Error> {
-        let (uploads, next) = upload_list(&self.store, bucket, place).await?;
+        let (uploads, next) = upload_list(&self.store, bucket, position).await?;
         let now = now_ms();
         for upload in uploads {
-            did.keys += 1;
+            counts.keys += 1;
             let at = config.abort_at(&upload.key, upload.created_ms, self.calendar);
             if at.is_none_or(|(at, _)| at > now) {
                 continue;
             }
             match self.store.abort_upload(bucket, &upload.key, upload.id).await {
                 Ok(()) => {
-                    did.uploads += 1;
+                    counts.uploads += 1;
                     self.totals.uploads.fetch_add(1, Relaxed);
                 }
-                // Completed or given up meanwhile.
+                // The upload was completed or aborted meanwhile.
                 Err(Error::NoSuchUpload) => {}
                 Err(Error::NoSuchBucket) => return Err(Error::NoSuchBucket),
-                Err(_) => did.failed += 1,
+                Err(_) => counts.failed += 1,
             }
         }
         Ok(next)
     }
 
-    /// Adds what is counted.
+    /// Adds the metrics of lifecycle rules to a page.
     pub fn render(&self, page: &mut Page) {
         let t = &self.totals;
         let last = t.last_ended_ms.load(Relaxed) as f64 / 1000.0;
@@ -454,21 +458,21 @@ impl Lifecycle {
                 load(&t.versions),
             ),
             ("removed_markers_total", metrics::Kind::Counter, "Delete markers removed.", load(&t.markers)),
-            ("aborted_uploads_total", metrics::Kind::Counter, "Uploads given up.", load(&t.uploads)),
+            ("aborted_uploads_total", metrics::Kind::Counter, "Uploads aborted.", load(&t.uploads)),
             (
                 "locked_total",
                 metrics::Kind::Counter,
-                "Versions left because they are locked.",
+                "Versions kept because they are locked.",
                 load(&t.locked),
             ),
-            ("failed_total", metrics::Kind::Counter, "Keys left for a later pass.", load(&t.failed)),
-            ("keys_total", metrics::Kind::Counter, "Keys and uploads looked at.", load(&t.keys)),
+            ("failed_total", metrics::Kind::Counter, "Keys postponed to a later pass.", load(&t.failed)),
+            ("keys_total", metrics::Kind::Counter, "Keys and uploads examined.", load(&t.keys)),
             ("passes_total", metrics::Kind::Counter, "Passes ended.", load(&t.passes)),
             ("last_pass_timestamp_seconds", metrics::Kind::Gauge, "When the last pass ended.", last),
             (
                 "behind_seconds",
                 metrics::Kind::Gauge,
-                "For how long something due waits at most.",
+                "How long the oldest due pass has been waiting or running.",
                 self.behind_ms() as f64 / 1000.0,
             ),
         ];
@@ -501,33 +505,33 @@ impl Lifecycle {
             "Transitions that run; there are none.",
             0,
         );
-        page.count(node, "minio_node_ilm_versions_scanned", "Keys and uploads looked at.", load(&t.keys));
+        page.count(node, "minio_node_ilm_versions_scanned", "Keys and uploads examined.", load(&t.keys));
         page.count(node, "ashlar_lifecycle_removed_total", "Versions and markers that expired.", removed);
     }
 
-    /// What passes have done since the start: keys looked at, versions and markers that expired, passes.
+    /// Counts since the start: keys examined, versions and markers that expired, passes.
     pub fn done(&self) -> [f64; 3] {
         let t = &self.totals;
         [load(&t.keys), load(&t.current) + load(&t.versions) + load(&t.markers), load(&t.passes)]
     }
 
-    /// For how long the oldest pass that is due waits or runs.
+    /// How long the oldest due pass has been waiting or running, in milliseconds.
     fn behind_ms(&self) -> i64 {
         self.late().into_iter().max().unwrap_or(0)
     }
 
-    /// How many buckets wait for a pass, or are gone through.
+    /// Number of buckets whose pass is due or runs.
     fn due(&self) -> usize {
         self.late().into_iter().filter(|ms| *ms > 0).count()
     }
 
-    /// How many buckets are gone through.
+    /// Number of buckets whose pass runs.
     fn active(&self) -> usize {
         let passes = self.passes.lock();
-        passes.values().filter(|p| p.kept.began_ms > 0 && p.kept.ended_ms.is_none()).count()
+        passes.values().filter(|p| p.record.began_ms > 0 && p.record.ended_ms.is_none()).count()
     }
 
-    /// Of each bucket with rules, for how long its pass waits or runs.
+    /// For each bucket with rules: how long its pass has been waiting or running, in milliseconds.
     fn late(&self) -> Vec<i64> {
         let now = now_ms();
         let midnight = self.calendar.midnight(now);
@@ -536,29 +540,29 @@ impl Lifecycle {
             let text = bucket.documents.get(DOCUMENT)?;
             let done = passes
                 .get(&bucket.id)
-                .is_some_and(|p| p.kept.ended_ms.is_some() && p.kept.began_ms >= midnight);
+                .is_some_and(|p| p.record.ended_ms.is_some() && p.record.began_ms >= midnight);
             let since = || midnight.max(Config::decode(text).map_or(0, |c| c.set_ms));
             Some(if done { 0 } else { (now - since()).max(0) })
         };
         self.store.buckets().iter().filter_map(late).collect()
     }
 
-    /// Answers a request about a bucket. What is asked for was permitted.
-    pub async fn answer(&self, ask: &Ask) -> Reply {
-        let refusal = |e: Error| Refusal::from(ashlar_s3::ops::fault(e, &ask.name, ""));
-        let bucket = self.store.bucket(&ask.name).map_err(refusal)?;
+    /// Answers a request about a bucket. The caller has checked the permission.
+    pub async fn answer(&self, req: &AdminRequest) -> AdminResult {
+        let refusal = |e: Error| Refusal::from(ashlar_s3::ops::fault(e, &req.name, ""));
+        let bucket = self.store.bucket(&req.name).map_err(refusal)?;
         let Some(text) = bucket.documents.get(DOCUMENT) else {
             let why = format!("the bucket \"{}\" has no lifecycle rules", bucket.name);
             return Err(Refusal { status: StatusCode::NOT_FOUND, code: "NoSuchLifecycleConfiguration", why });
         };
-        let config = Config::decode(text).ok_or_else(|| wrong("the bucket's rules cannot be read"))?;
-        if ask.route == Route::LifecycleTest {
-            let order: Order = ask.document()?;
+        let config = Config::decode(text).ok_or_else(|| bad_request("the bucket's rules cannot be read"))?;
+        if req.route == Route::LifecycleTest {
+            let order: Order = req.document()?;
             let answer = self.test(&bucket, &config, order).await.map_err(refusal)?;
             return Ok((StatusCode::OK, api::value(answer)));
         }
-        let pass = self.passes.lock().get(&bucket.id).cloned().unwrap_or_default().kept;
-        let did = pass.did;
+        let pass = self.passes.lock().get(&bucket.id).cloned().unwrap_or_default().record;
+        let counts = pass.counts;
         let time = |ms: i64| (ms > 0).then(|| ashlar_s3::date::format_iso(ms));
         let answer = shape::LifecycleStatus {
             bucket: bucket.name.clone(),
@@ -566,18 +570,18 @@ impl Lifecycle {
             began: time(pass.began_ms),
             ended: pass.ended_ms.and_then(time),
             running: pass.format == 1 && pass.ended_ms.is_none(),
-            looked_at: did.keys,
-            expired: did.current,
-            removed_versions: did.versions,
-            removed_markers: did.markers,
-            aborted_uploads: did.uploads,
-            locked: did.locked,
-            failed: did.failed,
+            looked_at: counts.keys,
+            expired: counts.current,
+            removed_versions: counts.versions,
+            removed_markers: counts.markers,
+            aborted_uploads: counts.uploads,
+            locked: counts.locked,
+            failed: counts.failed,
         };
         Ok((StatusCode::OK, api::value(answer)))
     }
 
-    /// Counts what rules would do.
+    /// Counts what the rules would do.
     async fn test(
         &self,
         bucket: &OpenBucket,
@@ -590,8 +594,8 @@ impl Lifecycle {
                 .map(|s| s.saturating_mul(1000))
                 .ok_or(Error::InvalidArgument("`at` is a time such as 2030-01-31T00:00:00Z"))?,
         };
-        let mut place: Place = match &order.after {
-            None => Place::default(),
+        let mut position: Position = match &order.after {
+            None => Position::default(),
             Some(text) => serde_json::from_str(text)
                 .map_err(|_| Error::InvalidArgument("`after` is as it was answered"))?,
         };
@@ -599,24 +603,24 @@ impl Lifecycle {
         let began = Instant::now();
         for uploads in [false, true] {
             for prefix in config.prefixes(uploads) {
-                let before = (place.uploads, place.prefix.as_str()) > (uploads, prefix);
+                let before = (position.uploads, position.prefix.as_str()) > (uploads, prefix);
                 if before {
                     continue;
                 }
-                if (place.uploads, place.prefix.as_str()) != (uploads, prefix) {
-                    place = Place { uploads, prefix: prefix.to_owned(), after: String::new() };
+                if (position.uploads, position.prefix.as_str()) != (uploads, prefix) {
+                    position = Position { uploads, prefix: prefix.to_owned(), after: String::new() };
                 }
                 loop {
                     if began.elapsed() >= TEST {
-                        let after = serde_json::to_string(&place).ok();
+                        let after = serde_json::to_string(&position).ok();
                         return Ok(counted.shape(bucket, config, at, after));
                     }
                     let next = match uploads {
-                        false => self.test_page(bucket, config, &place, at, &mut counted).await?,
-                        true => self.test_uploads(bucket, config, &place, at, &mut counted).await?,
+                        false => self.test_page(bucket, config, &position, at, &mut counted).await?,
+                        true => self.test_uploads(bucket, config, &position, at, &mut counted).await?,
                     };
                     match next {
-                        Some(after) => place.after = after,
+                        Some(after) => position.after = after,
                         None => break,
                     }
                 }
@@ -629,11 +633,12 @@ impl Lifecycle {
         &self,
         bucket: &OpenBucket,
         config: &Config,
-        place: &Place,
+        position: &Position,
         at: i64,
         counted: &mut Counted,
     ) -> Result<Option<String>, Error> {
-        let (keys, next) = self.store.glance(bucket, &place.prefix, &place.after, MAX_LOOK).await?;
+        let (keys, next) =
+            self.store.glance(bucket, &position.prefix, &position.after, MAX_LOOK).await?;
         counted.keys += keys.len() as u64;
         let calendar = self.calendar;
         let due = keys.into_iter().filter(|k| config.may_be_due(&k.key, &glanced(k), at, calendar));
@@ -662,11 +667,11 @@ impl Lifecycle {
         &self,
         bucket: &OpenBucket,
         config: &Config,
-        place: &Place,
+        position: &Position,
         at: i64,
         counted: &mut Counted,
     ) -> Result<Option<String>, Error> {
-        let (uploads, next) = upload_list(&self.store, bucket, place).await?;
+        let (uploads, next) = upload_list(&self.store, bucket, position).await?;
         for upload in uploads {
             counted.keys += 1;
             let due = config.abort_at(&upload.key, upload.created_ms, self.calendar);
@@ -686,7 +691,7 @@ fn glanced(k: &ashlar_object::Glanced) -> Glance {
     Glance { modified_ms: k.modified_ms, size: k.size, delete_marker: k.delete_marker, alone: k.alone }
 }
 
-/// Versions as rules see them.
+/// Versions in the form that rules are evaluated on.
 fn seen<'a>(found: &'a Found<'_>) -> Vec<Seen<'a>> {
     let all = found.versions.iter().zip(found.locked);
     all.map(|(v, locked)| Seen {
@@ -699,7 +704,7 @@ fn seen<'a>(found: &'a Found<'_>) -> Vec<Seen<'a>> {
     .collect()
 }
 
-/// What of a key is due.
+/// The versions of a key that are due.
 fn chosen(config: &Config, key: &str, found: &Found<'_>, now: i64, calendar: Calendar) -> Chosen {
     let mut chosen = Chosen::default();
     for due in config.plan(key, &seen(found), found.keeps, now, calendar) {
@@ -711,18 +716,18 @@ fn chosen(config: &Config, key: &str, found: &Found<'_>, now: i64, calendar: Cal
     chosen
 }
 
-/// A page of uploads, and the place of the next.
+/// A page of uploads, and the position of the next.
 async fn upload_list(
     store: &Store,
     bucket: &OpenBucket,
-    place: &Place,
+    position: &Position,
 ) -> Result<(Vec<ashlar_object::UploadEntry>, Option<String>), Error> {
-    let (key, id) = match place.after.rsplit_once('\0') {
+    let (key, id) = match position.after.rsplit_once('\0') {
         Some((key, id)) => (key, ashlar_object::UploadId::parse(id)),
         None => ("", None),
     };
     let spec = UploadListSpec {
-        prefix: &place.prefix,
+        prefix: &position.prefix,
         key_marker: key,
         upload_marker: id,
         max_uploads: UPLOADS,
@@ -736,14 +741,14 @@ async fn upload_list(
     Ok((page.uploads, next))
 }
 
-/// What a dry run asks for.
+/// The request of a dry run.
 #[derive(Deserialize, Default, utoipa::ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = LifecycleTestOrder)]
 pub struct Order {
-    /// At which time, such as `2030-01-31T00:00:00Z`; now, unless given.
+    /// The time to evaluate the rules at, such as `2030-01-31T00:00:00Z`; by default now.
     at: Option<String>,
-    /// Go on where the last answer ended.
+    /// Continues where the last answer ended.
     after: Option<String>,
 }
 
@@ -756,7 +761,7 @@ struct Hits {
     bytes: u64,
 }
 
-/// What a dry run has counted.
+/// The counts of a dry run.
 #[derive(Default)]
 struct Counted {
     keys: u64,
@@ -816,11 +821,11 @@ impl Counted {
     }
 }
 
-/// The calendar that the environment asks for: shortened days are for tests of the whole server only, and
-/// need a second word to that effect. Object locks do not go by it.
+/// The calendar of lifecycle rules. Shortened days are only for tests of the whole server, and need a second
+/// variable as confirmation. Object locks do not use this calendar.
 ///
 /// # Errors
-/// In words.
+/// A message for the operator.
 pub fn calendar(get: impl Fn(&str) -> Option<String>) -> Result<Calendar, String> {
     let Some(text) = get("ASHLAR_LIFECYCLE_DAY_SECONDS") else { return Ok(Calendar::default()) };
     if get("ASHLAR_DEBUG_SHORT_DAYS").as_deref() != Some("expire-early") {
@@ -837,7 +842,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn short_days_need_two_words() {
+    fn short_days_need_two_variables() {
         let with = |pairs: &'static [(&str, &str)]| {
             calendar(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
         };

@@ -1,6 +1,6 @@
-//! How much one client may take while others wait.
+//! Limits on what one client may use while others wait.
 //!
-//! Invariant: what is not set has a default under which one client cannot keep others out.
+//! Invariant: every limit has a default under which one client cannot shut out others.
 
 use std::time::Duration;
 
@@ -8,45 +8,46 @@ use ashlar_erasure_set::MemoryLimits;
 
 use ashlar_arguments::size;
 
-/// How many connections there may be.
+/// Limits on connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// In all.
+    /// Maximum in total.
     pub all: usize,
-    /// From one address that is not this machine.
+    /// Maximum per remote address; addresses of this machine are exempt.
     pub each: usize,
-    /// Bytes of answers that sockets have not taken.
+    /// Maximum bytes of answers that sockets have not taken.
     pub unsent: usize,
 }
 
-/// Bounds of what clients share.
+/// Options for resources that clients share.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Most connections. A new one displaces those that have shown nothing or are idle, oldest first.
+    /// Maximum number of connections. A new connection replaces idle or unauthenticated ones, oldest first.
     #[arg(long, value_name = "N", env = "ASHLAR_MAX_CONNECTIONS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(16..=1_000_000))]
     max_connections: u32,
-    /// Most connections from one address that is not this machine.
+    /// Maximum number of connections from one remote address; addresses of this machine are exempt.
     #[arg(long, value_name = "N", env = "ASHLAR_MAX_CONNECTIONS_PER_ADDRESS", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     max_connections_per_address: u32,
-    /// Most listeners to events at a time.
+    /// Maximum number of listeners to events.
     #[arg(long, value_name = "N", env = "ASHLAR_MAX_LISTENERS", default_value_t = 512)]
     max_listeners: u32,
-    /// Most listeners to events of one user.
+    /// Maximum number of listeners to events per user.
     #[arg(long, value_name = "N", env = "ASHLAR_MAX_LISTENERS_PER_USER", default_value_t = 64)]
     max_listeners_per_user: u32,
-    /// How long a body waits for memory before it is refused with 503 SlowDown, in seconds.
+    /// Seconds that a body waits for memory before it is refused with 503 SlowDown.
     #[arg(long, value_name = "SECONDS", env = "ASHLAR_MEMORY_WAIT", default_value_t = 4, value_parser = clap::value_parser!(u64).range(1..=60))]
     memory_wait: u64,
-    /// Bytes per second below which an upload is given up while others wait for memory.
+    /// Minimum rate of an upload in bytes per second while others wait for memory; slower uploads are
+    /// aborted.
     #[arg(long, value_name = "SIZE", env = "ASHLAR_BUSY_RATE", default_value = "64KiB")]
     busy_rate: String,
 }
 
 impl Args {
-    /// How long slow clients may hold memory that others wait for.
+    /// The limits on memory that slow clients hold while others wait.
     ///
     /// # Errors
-    /// In words.
+    /// A message for the operator.
     pub fn memory(&self) -> Result<MemoryLimits, String> {
         let busy_rate = size::parse(&self.busy_rate).map_err(|e| format!("--busy-rate: {e}"))?;
         Ok(MemoryLimits {
@@ -56,7 +57,7 @@ impl Args {
         })
     }
 
-    /// Of connections, with `memory` bytes in all.
+    /// The limits on connections, with `memory` bytes in total.
     pub fn connections(&self, memory: u64) -> Bounds {
         Bounds {
             all: self.max_connections as usize,
@@ -65,9 +66,9 @@ impl Args {
         }
     }
 
-    /// Makes the system allow as many open sockets as there may be connections, as far as it can.
+    /// Raises the limit of open files as far as the system allows, so that all connections fit.
     pub fn raise_open_files(&self) {
-        // Drives, targets and connections to others.
+        // For drives, event targets and outgoing connections.
         let needed = u64::from(self.max_connections) + 1024;
         if let Some(open) = ashlar_machine::raise_open_files().filter(|open| *open < needed) {
             tracing::warn!(
@@ -78,7 +79,7 @@ impl Args {
         }
     }
 
-    /// Of listeners: in all, and of one user.
+    /// The limits on listeners: in total, and per user.
     pub fn listeners(&self) -> (usize, usize) {
         (self.max_listeners as usize, self.max_listeners_per_user as usize)
     }

@@ -1,8 +1,9 @@
-//! Accepting connections and serving HTTP/1.1 on them, until told to stop.
+//! Accepts connections and serves HTTP/1.1 on them until the server stops.
 //!
-//! Invariants: connections are bounded, in all and per address; a new one displaces those that have shown nothing,
-//! oldest first, and is refused only when there are none; [`RESERVE`] places beyond the bound are for administration
-//! and health; stopping lets what is in flight end; an accept that fails never ends the loop.
+//! Invariants: the number of connections is limited, in total and per address; a new connection replaces
+//! unauthenticated or idle ones, oldest first, and is refused if there are none; [`RESERVE`] further
+//! connections are reserved for administration and health checks; a stop waits for requests in flight; a
+//! failed accept never ends the loop.
 
 use ashlar_environment::time::{self, Instant};
 use std::collections::HashMap;
@@ -23,39 +24,40 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::clock::coarse;
-use super::connection::{Class, Counts, LOOK, Life, Outgoing, Peer, Watched};
+use super::connection::{CHECK_INTERVAL, Class, ConnectionState, Counts, Outgoing, Peer, Watched};
 use super::limits::Bounds;
 use super::responses::busy;
 use super::routes::Routes;
 
-/// Connections beyond the bound, for administration and health.
+/// Connections beyond the limit that are reserved for administration and health checks.
 const RESERVE: usize = 64;
-/// Connections whose clients take nothing for so many seconds are cut when too much of answers waits.
+/// When sockets hold too much unsent data, connections whose clients take nothing for this many seconds are
+/// closed.
 const STUCK: u64 = 2;
-/// One in so many connections may be silent: never permitted anything, and without a request.
+/// One in this many connections may be silent: no request was permitted, and none is in progress.
 const SILENT: usize = 4;
-/// Seconds for which a connection may be silent in any case.
+/// Seconds for which any connection may be silent.
 const SILENCE: u64 = 1;
-/// How often they are looked for.
-const RELIEF: Duration = Duration::from_millis(200);
-/// Bytes hyper may hold of one connection: a body frame, or a request head.
+/// Time between searches for such connections.
+const STUCK_INTERVAL: Duration = Duration::from_millis(200);
+/// Maximum bytes that hyper buffers per connection: a body frame, or a request head.
 const MAX_BUFFER: usize = 256 * 1024;
-/// A little more than the service allows, so that it is the service that answers.
+/// Slightly more than the limit of the S3 service, so that the service refuses a long head.
 const MAX_HEAD: usize = 80 * 1024;
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// Sockets that listen.
+/// Listening sockets.
 pub struct Listener {
     sockets: Vec<TcpListener>,
     tls: Option<TlsAcceptor>,
-    /// Only administration is answered.
+    /// Whether only administration requests are answered.
     admin: bool,
 }
 
 /// Turns `HOST:PORT`, `:PORT` or `PORT` into addresses to listen on.
 ///
 /// # Errors
-/// In words.
+/// A message for the operator.
 pub async fn resolve(text: &str) -> Result<Vec<SocketAddr>, String> {
     let bad = |why: &dyn std::fmt::Display| {
         format!("--address {text}: {why}; expected HOST:PORT, for instance 127.0.0.1:9000 or :9000")
@@ -70,10 +72,10 @@ pub async fn resolve(text: &str) -> Result<Vec<SocketAddr>, String> {
 }
 
 impl Listener {
-    /// Listens on all of `addresses`.
+    /// Binds all of `addresses`.
     ///
     /// # Errors
-    /// In words.
+    /// A message for the operator.
     pub fn bind(
         addresses: &[SocketAddr],
         tls: Option<Arc<rustls::ServerConfig>>,
@@ -82,7 +84,7 @@ impl Listener {
         for address in addresses {
             match bind(*address) {
                 Ok(socket) => sockets.push(socket),
-                // A machine without IPv6: every address means IPv4 then.
+                // On a machine without IPv6, "every address" means IPv4.
                 Err(_) if address.ip().is_unspecified() && address.is_ipv6() => {
                     let any = SocketAddr::new(IpAddr::from([0u8; 4]), address.port());
                     sockets.push(bind(any).map_err(|e| cannot_listen(any, &e))?);
@@ -93,45 +95,45 @@ impl Listener {
         Ok(Listener { sockets, tls: tls.map(TlsAcceptor::from), admin: false })
     }
 
-    /// Answers only administration.
+    /// Restricts the listener to administration requests.
     pub fn for_administration(self) -> Listener {
         Listener { admin: true, ..self }
     }
 
-    /// Addresses in use, with real port numbers.
+    /// The bound addresses, with the actual port numbers.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.sockets.iter().filter_map(|s| s.local_addr().ok()).collect()
     }
 
-    /// Whether it speaks TLS.
+    /// Whether the listener uses TLS.
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Serves until `stop` is true, then lets connections end for at most `patience`.
+    /// Serves until `stop` is true, then waits at most `drain_timeout` for connections to end.
     #[expect(clippy::disallowed_methods, reason = "connections are not simulated, and are ended together")]
     pub async fn serve(
         self,
         routes: Arc<Routes>,
         bounds: Bounds,
         stop: watch::Receiver<bool>,
-        patience: Duration,
+        drain_timeout: Duration,
     ) {
         let mut accepting = JoinSet::new();
-        let doors = Arc::new(Doors {
+        let shared = Arc::new(ListenerState {
             tls: self.tls,
             admin: self.admin,
             bounds,
             open: Mutex::default(),
             counts: routes.connections().clone(),
             unsent: Arc::default(),
-            relieved: Mutex::new(Instant::now()),
+            stuck_closed_at: Mutex::new(Instant::now()),
             heads: routes.heads().clone(),
             stop: stop.clone(),
             routes,
         });
         for socket in self.sockets {
-            accepting.spawn(accept(socket, doors.clone()));
+            accepting.spawn(accept(socket, shared.clone()));
         }
         let mut connections = JoinSet::new();
         while let Some(done) = accepting.join_next().await {
@@ -143,13 +145,13 @@ impl Listener {
             }
         }
         let all = async { while connections.join_next().await.is_some() {} };
-        if time::timeout(patience, all).await.is_err() {
-            tracing::warn!("connections that did not end in time were cut");
+        if time::timeout(drain_timeout, all).await.is_err() {
+            tracing::warn!("connections that did not end in time were closed");
         }
     }
 }
 
-/// Why an address cannot be used, and what to do.
+/// The error message for an address that cannot be bound, with advice.
 fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> String {
     use std::io::ErrorKind;
     let advice = match error.kind() {
@@ -167,12 +169,13 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv6() { TcpSocket::new_v6()? } else { TcpSocket::new_v4()? };
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
-    // As many as most systems allow: what does not fit waits a second or more for its next try.
+    // The backlog that most systems allow: a connection beyond it is retried by the client after a second or
+    // more.
     socket.listen(4096)
 }
 
-/// What every connection needs.
-struct Doors {
+/// State that all connections share.
+struct ListenerState {
     routes: Arc<Routes>,
     tls: Option<TlsAcceptor>,
     admin: bool,
@@ -181,7 +184,7 @@ struct Doors {
     counts: Arc<Counts>,
     /// Bytes of answers that sockets have not taken.
     unsent: Arc<AtomicUsize>,
-    relieved: Mutex<Instant>,
+    stuck_closed_at: Mutex<Instant>,
     heads: Arc<Turns>,
     stop: watch::Receiver<bool>,
 }
@@ -189,76 +192,78 @@ struct Doors {
 /// The connections that are open.
 #[derive(Default)]
 struct Open {
-    lives: HashMap<u64, (IpAddr, Arc<Life>)>,
+    connections: HashMap<u64, (IpAddr, Arc<ConnectionState>)>,
     from: HashMap<IpAddr, usize>,
     next: u64,
 }
 
-/// A connection counted while it lives.
-struct Counted {
-    doors: Arc<Doors>,
+/// A connection that is counted while it is open.
+struct CountedConnection {
+    shared: Arc<ListenerState>,
     id: u64,
-    life: Arc<Life>,
-    /// It is beyond the bound: only administration and health are answered.
+    state: Arc<ConnectionState>,
+    /// Whether it uses the reserve: only administration and health checks are answered.
     reserved: bool,
 }
 
-impl Drop for Counted {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
-        let mut open = self.doors.open.lock();
+        let mut open = self.shared.open.lock();
         open.remove(self.id);
-        self.doors.counts.open.fetch_sub(1, Relaxed);
+        self.shared.counts.open.fetch_sub(1, Relaxed);
     }
 }
 
 impl Open {
-    fn remove(&mut self, id: u64) -> Option<Arc<Life>> {
-        let (ip, life) = self.lives.remove(&id)?;
+    fn remove(&mut self, id: u64) -> Option<Arc<ConnectionState>> {
+        let (ip, state) = self.connections.remove(&id)?;
         if let Some(n) = self.from.get_mut(&ip) {
             *n -= 1;
             if *n == 0 {
                 self.from.remove(&ip);
             }
         }
-        Some(life)
+        Some(state)
     }
 
-    /// Ends connections that make room first, up to `most`, all of one class; of one address only, if it is given.
-    fn displace(&mut self, of: Option<IpAddr>, most: usize) -> Option<(Class, usize)> {
+    /// Closes up to `most` connections of the lowest class; only those from the address `of`, if it is given.
+    fn close_lowest(&mut self, of: Option<IpAddr>, most: usize) -> Option<(Class, usize)> {
         let mut all: Vec<(Class, u64, u64)> = self
-            .lives
+            .connections
             .iter()
             .filter(|(_, (ip, _))| of.is_none_or(|of| of == *ip))
-            .filter_map(|(id, (_, life))| life.class().map(|(class, since)| (class, since, *id)))
+            .filter_map(|(id, (_, state))| state.class().map(|(class, since)| (class, since, *id)))
             .collect();
         let class = all.iter().map(|v| v.0).min()?;
         all.retain(|v| v.0 == class);
-        // The number of a connection tells its age better than seconds do.
+        // The sequence number of a connection orders by age more precisely than seconds do.
         all.sort_unstable_by_key(|v| (v.1, v.2));
         all.truncate(most);
         for (_, _, id) in &all {
-            if let Some(life) = self.remove(*id) {
-                life.cut.notify_one();
+            if let Some(state) = self.remove(*id) {
+                state.cut.notify_one();
             }
         }
         Some((class, all.len()))
     }
 }
 
-impl Doors {
-    /// Counts a new connection, which may cost others theirs. `None`: there is no room.
-    fn admit(self: &Arc<Doors>, ip: IpAddr) -> Option<Counted> {
+impl ListenerState {
+    /// Counts a new connection, which may close others. `None`: it must be refused.
+    fn admit(self: &Arc<ListenerState>, ip: IpAddr) -> Option<CountedConnection> {
         let mut open = self.open.lock();
         let mut reserved = false;
-        let crowd = !ip.is_loopback() && open.from.get(&ip).copied().unwrap_or(0) >= self.bounds.each;
-        if crowd || open.lives.len() >= self.bounds.all {
-            // Several at once, so that looking at all of them is done once for many.
-            let bound = if crowd { self.bounds.each } else { self.bounds.all };
-            match open.displace(crowd.then_some(ip), (bound / 64).max(1)) {
+        let address_full = !ip.is_loopback() && open.from.get(&ip).copied().unwrap_or(0) >= self.bounds.each;
+        if address_full || open.connections.len() >= self.bounds.all {
+            // Closes several at once, so that the search through all connections serves many new ones.
+            let bound = if address_full { self.bounds.each } else { self.bounds.all };
+            match open.close_lowest(address_full.then_some(ip), (bound / 64).max(1)) {
                 Some((class, n)) => {
                     self.counts.displaced[class as usize].fetch_add(n as u64, Relaxed);
                 }
-                None if !crowd && open.lives.len() < self.bounds.all + RESERVE => reserved = true,
+                None if !address_full && open.connections.len() < self.bounds.all + RESERVE => {
+                    reserved = true
+                }
                 None => {
                     self.counts.refused.fetch_add(1, Relaxed);
                     return None;
@@ -267,56 +272,57 @@ impl Doors {
         }
         let id = open.next;
         open.next += 1;
-        let life = Life::new(self.unsent.clone());
-        open.lives.insert(id, (ip, life.clone()));
+        let state = ConnectionState::new(self.unsent.clone());
+        open.connections.insert(id, (ip, state.clone()));
         *open.from.entry(ip).or_default() += 1;
         self.counts.open.fetch_add(1, Relaxed);
-        Some(Counted { doors: self.clone(), id, life, reserved })
+        Some(CountedConnection { shared: self.clone(), id, state, reserved })
     }
 
-    /// Ends the oldest of the connections that have shown nothing, when these are too many.
-    fn end_silent(&self) {
+    /// Closes the oldest silent connections when there are too many.
+    fn close_silent(&self) {
         let most = self.bounds.all / SILENT;
         let mut open = self.open.lock();
-        if open.lives.len() <= most {
+        if open.connections.len() <= most {
             return;
         }
         let mut silent: Vec<(u64, u64)> = open
-            .lives
+            .connections
             .iter()
-            .filter(|(_, (_, life))| life.class().is_some_and(|(class, _)| class == Class::Silent))
-            .map(|(id, (_, life))| (life.accepted, *id))
+            .filter(|(_, (_, state))| state.class().is_some_and(|(class, _)| class == Class::Silent))
+            .map(|(id, (_, state))| (state.accepted, *id))
             .collect();
         let Some(over) = silent.len().checked_sub(most).filter(|over| *over > 0) else { return };
         silent.sort_unstable();
         let old = coarse().saturating_sub(SILENCE);
         for (_, id) in silent.into_iter().take(over).take_while(|(accepted, _)| *accepted < old) {
-            if let Some(life) = open.remove(id) {
-                life.cut.notify_one();
+            if let Some(state) = open.remove(id) {
+                state.cut.notify_one();
                 self.counts.displaced[Class::Silent as usize].fetch_add(1, Relaxed);
             }
         }
     }
 
-    /// Cuts connections whose clients take nothing while too much of answers waits, the worst first.
-    fn relieve(&self) {
+    /// Closes connections whose clients take nothing while sockets hold too much unsent data, the worst
+    /// first.
+    fn close_stuck(&self) {
         let waits = self.unsent.load(Relaxed);
         if waits <= self.bounds.unsent {
             return;
         }
         {
-            let mut last = self.relieved.lock();
-            if last.elapsed() < RELIEF {
+            let mut last = self.stuck_closed_at.lock();
+            if last.elapsed() < STUCK_INTERVAL {
                 return;
             }
             *last = Instant::now();
         }
         let mut open = self.open.lock();
         let mut stuck: Vec<(usize, u64)> = open
-            .lives
+            .connections
             .iter()
-            .filter_map(|(id, (_, life))| {
-                let (bytes, seconds) = life.unsent();
+            .filter_map(|(id, (_, state))| {
+                let (bytes, seconds) = state.unsent();
                 (seconds >= STUCK).then_some((bytes, *id))
             })
             .collect();
@@ -327,26 +333,26 @@ impl Doors {
                 break;
             }
             over = over.saturating_sub(bytes);
-            if let Some(life) = open.remove(id) {
-                life.cut.notify_one();
+            if let Some(state) = open.remove(id) {
+                state.cut.notify_one();
                 self.counts.cut.fetch_add(1, Relaxed);
             }
         }
     }
 }
 
-/// Accepts until told to stop; answers the connections that are still open.
+/// Accepts connections until the server stops; returns those that are still open.
 #[expect(clippy::disallowed_methods, reason = "connections are not simulated, and are ended together")]
-async fn accept(socket: TcpListener, doors: Arc<Doors>) -> JoinSet<()> {
+async fn accept(socket: TcpListener, shared: Arc<ListenerState>) -> JoinSet<()> {
     let mut open = JoinSet::new();
-    let mut stop = doors.stop.clone();
-    let mut relief = time::interval(RELIEF);
+    let mut stop = shared.stop.clone();
+    let mut relief = time::interval(STUCK_INTERVAL);
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
             _ = relief.tick() => {
-                doors.relieve();
-                doors.end_silent();
+                shared.close_stuck();
+                shared.close_silent();
                 while open.try_join_next().is_some() {}
                 continue;
             }
@@ -356,29 +362,29 @@ async fn accept(socket: TcpListener, doors: Arc<Doors>) -> JoinSet<()> {
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of descriptors, most likely: give connections time to end.
+                // Probably out of file descriptors: wait until connections end.
                 tracing::warn!(%error, "a connection could not be accepted");
                 time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
-        let Some(counted) = doors.admit(peer.ip()) else {
+        let Some(counted) = shared.admit(peer.ip()) else {
             tracing::debug!(%peer, "too many connections");
             continue;
         };
         open.spawn(async move {
-            let cut = counted.life.cut.clone();
+            let cut = counted.state.cut.clone();
             tokio::select! {
                 () = connection(stream, peer, &counted) => {}
-                () = cut.notified() => tracing::debug!(%peer, "connection ended to make room for others"),
+                () = cut.notified() => tracing::debug!(%peer, "connection closed in favour of others"),
             }
         });
     }
 }
 
-async fn connection(stream: TcpStream, peer: SocketAddr, counted: &Counted) {
+async fn connection(stream: TcpStream, peer: SocketAddr, counted: &CountedConnection) {
     let _ = stream.set_nodelay(true);
-    match &counted.doors.tls {
+    match &counted.shared.tls {
         None => serve(stream, peer, None, counted).await,
         Some(tls) => match time::timeout(HANDSHAKE, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
@@ -392,19 +398,19 @@ async fn connection(stream: TcpStream, peer: SocketAddr, counted: &Counted) {
     }
 }
 
-/// Answers a connection; `tls`: the client's certificates.
-async fn serve<S>(stream: S, peer: SocketAddr, tls: Option<Vec<Vec<u8>>>, counted: &Counted)
+/// Serves one connection; `tls`: the client's certificates.
+async fn serve<S>(stream: S, peer: SocketAddr, tls: Option<Vec<Vec<u8>>>, counted: &CountedConnection)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let Counted { doors, life, reserved, .. } = counted;
-    let io = TokioIo::new(Watched::new(stream, life.clone(), doors.heads.clone()));
-    let watch = life.watch.clone();
+    let CountedConnection { shared, state, reserved, .. } = counted;
+    let io = TokioIo::new(Watched::new(stream, state.clone(), shared.heads.clone()));
+    let watch = state.watch.clone();
     let peer =
         Arc::new(Peer { address: peer, tls: tls.is_some(), certificates: tls.unwrap_or_default(), watch });
     let service = service_fn(|request| {
-        let (routes, peer, running) = (doors.routes.clone(), peer.clone(), life.begin());
-        let (admin, reserved) = (doors.admin, *reserved);
+        let (routes, peer, running) = (shared.routes.clone(), peer.clone(), state.begin());
+        let (admin, reserved) = (shared.admin, *reserved);
         async move {
             let response = match admin {
                 true => Box::pin(routes.administer(request, &peer)).await,
@@ -412,10 +418,10 @@ where
                     routes.connections().busy.fetch_add(1, Relaxed);
                     busy()
                 }
-                // On the heap: hyper keeps room for the whole future in each connection, idle or not.
+                // On the heap: hyper reserves space for the whole future in each connection, idle or not.
                 false => Box::pin(routes.answer(request, &peer)).await,
             };
-            // The request lasts until its answer has left.
+            // The request lasts until its answer has been sent.
             let sets = routes.sets();
             Ok::<_, std::convert::Infallible>(response.map(|body| Outgoing::new(body, running, sets)))
         }
@@ -423,8 +429,8 @@ where
     let mut http = http1::Builder::new();
     http.max_buf_size(MAX_BUFFER).max_header_size(MAX_HEAD).max_headers(256).header_read_timeout(None);
     let mut running = std::pin::pin!(http.serve_connection(io, service));
-    let mut look = time::interval(LOOK);
-    let mut stop = doors.stop.clone();
+    let mut look = time::interval(CHECK_INTERVAL);
+    let mut stop = shared.stop.clone();
     let mut stopping = false;
     loop {
         tokio::select! {
@@ -435,7 +441,7 @@ where
                 return;
             }
             _ = look.tick() => {
-                if let Some(why) = life.verdict() {
+                if let Some(why) = state.close_reason() {
                     tracing::debug!(peer = %peer.address, why, "connection closed");
                     return;
                 }

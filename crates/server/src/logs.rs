@@ -1,6 +1,7 @@
-//! Where the server's log goes: to standard error, and the last lines into memory for administration.
+//! The server's log: written to standard error, with the last lines kept in memory for the administration
+//! API.
 //!
-//! Invariant: lines in memory are bounded in number and length; nothing waits for who reads them.
+//! Invariant: lines in memory are limited in number and length; logging never waits for readers.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -17,15 +18,15 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::clock::now_ms;
 
-/// Lines kept in memory.
-const KEPT: usize = 2000;
-/// Longest line kept, in bytes; what is longer is cut.
-const LONGEST: usize = 4096;
+/// Maximum number of lines kept in memory.
+const MAX_LINES: usize = 2000;
+/// Maximum length in bytes of a line in memory; longer lines are cut.
+const MAX_LENGTH: usize = 4096;
 
-/// Form of the log.
+/// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Form {
-    /// For people.
+    /// Text.
     Text,
     /// One JSON object per line.
     Json,
@@ -38,28 +39,28 @@ pub struct Line {
     pub at_ms: i64,
     /// `ERROR`, `WARN` or `INFO`.
     pub level: &'static str,
-    /// The part of the program.
+    /// The module that logged the line.
     pub target: &'static str,
     /// The message and its fields.
     pub text: String,
 }
 
-/// The last lines.
-pub struct Kept {
+/// The last lines of the log.
+pub struct LogBuffer {
     lines: Mutex<VecDeque<Arc<Line>>>,
     live: broadcast::Sender<Arc<Line>>,
 }
 
-static LINES: LazyLock<Kept> =
-    LazyLock::new(|| Kept { lines: Mutex::default(), live: broadcast::Sender::new(KEPT) });
+static BUFFER: LazyLock<LogBuffer> =
+    LazyLock::new(|| LogBuffer { lines: Mutex::default(), live: broadcast::Sender::new(MAX_LINES) });
 
-/// The lines of this process.
-pub fn kept() -> &'static Kept {
-    &LINES
+/// The last lines of this process.
+pub fn buffer() -> &'static LogBuffer {
+    &BUFFER
 }
 
-impl Kept {
-    /// The last `most` lines, oldest first, and those that come from now on.
+impl LogBuffer {
+    /// The last `most` lines, oldest first, and a receiver of later lines.
     pub fn read(&self, most: usize) -> (Vec<Arc<Line>>, broadcast::Receiver<Arc<Line>>) {
         let lines = self.lines.lock();
         let skip = lines.len().saturating_sub(most);
@@ -69,17 +70,17 @@ impl Kept {
     fn push(&self, line: Line) {
         let line = Arc::new(line);
         let mut lines = self.lines.lock();
-        if lines.len() == KEPT {
+        if lines.len() == MAX_LINES {
             lines.pop_front();
         }
         lines.push_back(line.clone());
-        // Fails where nobody reads. Within the lock, so that who begins to read misses none.
+        // Fails if there are no readers. Under the lock, so that a new reader misses no line.
         let _ = self.live.send(line);
     }
 }
 
-/// Puts lines into memory.
-struct Keep;
+/// A tracing layer that keeps lines in memory.
+struct BufferLayer;
 
 #[derive(Default)]
 struct Text {
@@ -96,7 +97,7 @@ impl Visit for Text {
     }
 }
 
-impl<S: Subscriber> Layer<S> for Keep {
+impl<S: Subscriber> Layer<S> for BufferLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let level = match *event.metadata().level() {
             Level::ERROR => "ERROR",
@@ -107,16 +108,16 @@ impl<S: Subscriber> Layer<S> for Keep {
         let mut text = Text::default();
         event.record(&mut text);
         let mut all = text.message + &text.fields;
-        if all.len() > LONGEST {
-            let cut = (0..=LONGEST).rev().find(|i| all.is_char_boundary(*i)).unwrap_or(0);
+        if all.len() > MAX_LENGTH {
+            let cut = (0..=MAX_LENGTH).rev().find(|i| all.is_char_boundary(*i)).unwrap_or(0);
             all.truncate(cut);
         }
-        kept().push(Line { at_ms: now_ms(), level, target: event.metadata().target(), text: all });
+        buffer().push(Line { at_ms: now_ms(), level, target: event.metadata().target(), text: all });
     }
 }
 
-/// Starts logging to standard error. `ASHLAR_LOG` chooses what: `debug` shows every request,
-/// `info,ashlar::request=debug` only those.
+/// Starts logging to standard error. `ASHLAR_LOG` filters the log: `debug` shows every request,
+/// `info,ashlar::request=debug` shows requests at level debug and the rest at level info.
 pub fn start(form: Form, colour: bool) {
     let wanted = ashlar_environment::process::variable("ASHLAR_LOG").unwrap_or_default();
     let (filter, problem) = match wanted.trim() {
@@ -131,11 +132,11 @@ pub fn start(form: Form, colour: bool) {
         Form::Text => layer.with_ansi(colour).with_target(false).boxed(),
         Form::Json => layer.json().flatten_event(true).with_current_span(false).boxed(),
     };
-    // A second start in one process (tests) keeps the first.
+    // A second start in one process (in tests) keeps the first subscriber.
     let registry = tracing_subscriber::registry().with(layer.with_filter(filter));
-    let _ = registry.with(Keep.with_filter(LevelFilter::INFO)).try_init();
+    let _ = registry.with(BufferLayer.with_filter(LevelFilter::INFO)).try_init();
     if let Some(error) = problem {
-        tracing::warn!(%error, "ASHLAR_LOG cannot be read; the log shows what `info` shows");
+        tracing::warn!(%error, "ASHLAR_LOG is invalid; the log level is `info`");
     }
 }
 
@@ -144,18 +145,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_kept_and_told_live() {
-        let subscriber = tracing_subscriber::registry().with(Keep);
+    fn log_lines_are_buffered_and_streamed() {
+        let subscriber = tracing_subscriber::registry().with(BufferLayer);
         tracing::subscriber::with_default(subscriber, || {
-            let (_, mut live) = kept().read(0);
+            let (_, mut live) = buffer().read(0);
             tracing::warn!(drive = "/d0", "drive not in service");
             tracing::debug!("not kept");
-            tracing::info!("{}", "\u{e9}".repeat(LONGEST));
+            tracing::info!("{}", "\u{e9}".repeat(MAX_LENGTH));
             let line = live.try_recv().unwrap();
             assert_eq!((line.level, line.text.as_str()), ("WARN", "drive not in service drive=\"/d0\""));
             let line = live.try_recv().unwrap();
-            assert_eq!((line.level, line.text.len()), ("INFO", LONGEST));
-            assert_eq!(kept().read(1).0[0].text, line.text);
+            assert_eq!((line.level, line.text.len()), ("INFO", MAX_LENGTH));
+            assert_eq!(buffer().read(1).0[0].text, line.text);
         });
     }
 }

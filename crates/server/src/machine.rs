@@ -1,6 +1,6 @@
-//! Metrics of the process and the machine, as far as /proc says.
+//! Metrics of the process and the machine, read from /proc.
 //!
-//! Must never know: what the server does.
+//! Must not depend on: the work of the server.
 
 use std::sync::LazyLock;
 
@@ -10,14 +10,14 @@ use parking_lot::Mutex;
 
 use super::clock::{coarse, now_ms};
 
-/// Adds what is known.
+/// Adds all metrics of this module to a page.
 pub fn render(page: &mut Page) {
     process(page);
     system(page);
 }
 
-/// Nanoseconds since healing was last seen to do something; -1 before the first time. It is as exact as
-/// metrics are read often.
+/// Nanoseconds since healing last made progress; -1 before the first progress. Progress is noticed when
+/// metrics are read.
 pub fn since_healing(now: &HealStats) -> i128 {
     static LAST: LazyLock<Mutex<([u64; 3], i64)>> = LazyLock::new(Mutex::default);
     let mut last = LAST.lock();
@@ -47,7 +47,7 @@ fn process(page: &mut Page) {
         );
     }
     if let Some(threads) = field("Threads:") {
-        // What MinIO's dashboards draw as goroutines.
+        // MinIO's dashboards show the number of goroutines here.
         page.value(n, "minio_node_go_routine_total", "Threads of the process.", threads);
     }
     if let Some(seconds) = cpu_seconds() {
@@ -173,18 +173,18 @@ fn system(page: &mut Page) {
     }
 }
 
-/// The number behind a name at the beginning of a line.
+/// The number after `name` on the line that begins with it.
 fn number(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|l| l.strip_prefix(name))?.split_whitespace().next()?.parse().ok()
 }
 
-/// User and system time of this process.
+/// CPU time of this process in user and system mode.
 pub fn cpu_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name in parentheses may hold anything.
+    // The process name in parentheses may contain any character.
     let rest = stat.rsplit_once(')')?.1;
     let mut fields = rest.split_ascii_whitespace().skip(11);
     let (user, system): (f64, f64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
-    // USER_HZ is 100 on every Linux architecture that is built for.
+    // USER_HZ is 100 on every Linux architecture that we support.
     Some((user + system) / 100.0)
 }

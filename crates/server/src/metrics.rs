@@ -1,9 +1,9 @@
 //! Metrics of the deployment, its drives, buckets, healing and the process.
 //!
-//! Names are MinIO's (versions 2 and 3) where the meaning is the same; ours begin with `ashlar_`. What the
-//! machine says of itself is in `machine`; requests, audit, events and lifecycle add their own.
+//! Names are MinIO's (versions 2 and 3) if the meaning is the same; our own begin with `ashlar_`. Metrics of
+//! the machine are in `machine`; requests, audit, events and lifecycle add their own.
 //!
-//! Must never know: the format, or who reads it.
+//! Must not depend on: the text format, the readers.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,34 +16,34 @@ use super::connection::Counts;
 use super::node::Node;
 use super::{machine, monitor};
 
-/// What has to be asked for, because it may take a while.
+/// Values that are requested from drives and key servers in advance, because the answer may take time.
 #[derive(Default)]
-pub struct Asked {
-    /// Of each drive, in the order of slots, its file system; `None`: it did not answer.
+pub struct SlowValues {
+    /// The file systems of the drives, in the order of slots; `None`: the drive did not answer.
     pub spaces: Vec<Option<Space>>,
-    /// Whether the default key of encryption works, and its uses; `None` where there are no keys.
+    /// Whether the default encryption key works, and its uses; `None` if no keys are configured.
     pub keys: Option<(bool, [u64; 3])>,
     /// When the certificate expires, in seconds since 1970; `None` without TLS.
     pub certificate: Option<i64>,
 }
 
-/// Adds everything that the node knows.
-pub fn render(node: &Node, asked: &Asked, page: &mut Page) {
+/// Adds the metrics of the node to a page.
+pub fn render(node: &Node, slow_values: &SlowValues, page: &mut Page) {
     cluster(node, page);
     usage(node, page);
-    drives(node, asked, page);
+    drives(node, slow_values, page);
     healing(node, page);
     node.lifecycle.render(page);
     feed(node, page);
-    keys(asked, page);
-    if let Some(at) = asked.certificate {
+    keys(slow_values, page);
+    if let Some(at) = slow_values.certificate {
         let help = "When the TLS certificate expires, in seconds since 1970.";
         page.value(Group::Node, "ashlar_certificate_expiry_timestamp_seconds", help, at);
     }
     machine::render(page);
 }
 
-/// Capacity of the drives in service, and what of it objects can use.
+/// Capacity of the drives in service.
 pub struct Capacity {
     /// Bytes of the file systems.
     pub raw: u64,
@@ -51,20 +51,20 @@ pub struct Capacity {
     pub raw_free: u64,
     /// Without parity.
     pub usable: u64,
-    /// Without parity, free.
+    /// Free bytes, without parity.
     pub usable_free: u64,
 }
 
-/// Adds up the file systems of the drives in service.
+/// The sum over the file systems of the drives in service.
 pub fn capacity(node: &Node) -> Capacity {
     let map = node.map.load();
     let (k, n) = (u64::from(map.code.k), u64::from(map.code.k) + u64::from(map.code.m));
-    // A file system that several folders are on counts once.
+    // A file system with several folders counts once.
     let mut counted = std::collections::HashSet::new();
     let (mut raw, mut raw_free) = (0u64, 0u64);
-    for slot in node.slots.lock().iter() {
-        let Some(drive) = &slot.drive else { continue };
-        if slot.facts.as_ref().is_none_or(|f| counted.insert(f.device)) {
+    for folder in node.folders.lock().iter() {
+        let Some(drive) = &folder.drive else { continue };
+        if folder.facts.as_ref().is_none_or(|f| counted.insert(f.device)) {
             let stats = drive.stats();
             raw += stats.capacity;
             raw_free += stats.free;
@@ -74,10 +74,10 @@ pub fn capacity(node: &Node) -> Capacity {
 }
 
 fn cluster(node: &Node, page: &mut Page) {
-    let slots = node.slots.lock().clone();
+    let drive_folders = node.folders.lock().clone();
     let online =
-        slots.iter().filter(|s| s.drive.as_ref().is_some_and(|d| d.state() == State::Online)).count();
-    let offline = slots.len() - online;
+        drive_folders.iter().filter(|s| s.drive.as_ref().is_some_and(|d| d.state() == State::Online)).count();
+    let offline = drive_folders.len() - online;
     let health = node.sets.health();
     let capacity = capacity(node);
     let control = node.control.health();
@@ -86,11 +86,16 @@ fn cluster(node: &Node, page: &mut Page) {
     let c = Group::Cluster;
     page.value(c, "minio_cluster_nodes_online_total", "Total number of nodes online.", 1);
     page.value(c, "minio_cluster_nodes_offline_total", "Total number of nodes offline.", 0);
-    page.value(c, "minio_cluster_drive_total", "Total drives in this cluster.", slots.len());
+    page.value(c, "minio_cluster_drive_total", "Total drives in this cluster.", drive_folders.len());
     page.value(c, "minio_cluster_drive_online_total", "Total drives online in this cluster.", online);
     page.value(c, "minio_cluster_drive_offline_total", "Total drives offline in this cluster.", offline);
     let v3 = Group::V3("cluster/health");
-    page.value(v3, "minio_cluster_health_drives_count", "Count of all drives in the cluster.", slots.len());
+    page.value(
+        v3,
+        "minio_cluster_health_drives_count",
+        "Count of all drives in the cluster.",
+        drive_folders.len(),
+    );
     page.value(v3, "minio_cluster_health_drives_online_count", "Count of online drives.", online);
     page.value(v3, "minio_cluster_health_drives_offline_count", "Count of offline drives.", offline);
     page.value(v3, "minio_cluster_health_nodes_online_count", "Count of online nodes.", 1);
@@ -144,11 +149,11 @@ fn cluster(node: &Node, page: &mut Page) {
     page.count(n, "minio_inter_node_traffic_sent_bytes", help, 0);
 }
 
-/// Refusals that others counted.
+/// Refusals that other modules count.
 pub struct Refusals {
-    /// Long request heads: waits in vain, and turns ended for others.
+    /// Long request heads: those that waited in vain, and those ended for others.
     pub heads: (u64, u64),
-    /// Bodies read before a signature can be checked: the same.
+    /// Bodies that are read before the signature can be checked: the same counts.
     pub unsigned: (u64, u64),
     /// Sealed administration requests.
     pub sealed: u64,
@@ -156,7 +161,7 @@ pub struct Refusals {
     pub listeners: u64,
 }
 
-/// What is shared between clients, and who was refused for it.
+/// Adds metrics of shared resources: their use, and requests refused because of a limit.
 pub fn fairness(node: &Node, connections: &Counts, other: &Refusals, page: &mut Page) {
     let m = node.sets.memory();
     let open = connections.open.load(Relaxed);
@@ -197,7 +202,7 @@ pub fn fairness(node: &Node, connections: &Counts, other: &Refusals, page: &mut 
     page.count(Group::Node, "ashlar_reads_reclaimed_total", help, m.reclaimed_reads);
 }
 
-/// What buckets hold.
+/// Adds the usage of buckets.
 fn usage(node: &Node, page: &mut Page) {
     let all = monitor::total(&node.store);
     let u = &all.usage;
@@ -314,18 +319,23 @@ const FIELDS: [Field; 18] = [
     ),
 ];
 
-fn drives(node: &Node, asked: &Asked, page: &mut Page) {
-    let slots = node.slots.lock().clone();
+fn drives(node: &Node, slow_values: &SlowValues, page: &mut Page) {
+    let drive_folders = node.folders.lock().clone();
     let n = Group::Node;
-    let online = |s: &&super::node::Slot| s.drive.as_ref().is_some_and(|d| d.state() == State::Online);
-    let up = slots.iter().filter(online).count();
-    page.value(n, "minio_node_drive_total", "Total drives in a node.", slots.len());
+    let online = |s: &&super::node::DriveFolder| s.drive.as_ref().is_some_and(|d| d.state() == State::Online);
+    let up = drive_folders.iter().filter(online).count();
+    page.value(n, "minio_node_drive_total", "Total drives in a node.", drive_folders.len());
     page.value(n, "minio_node_drive_online_total", "Total drives online in a node.", up);
-    page.value(n, "minio_node_drive_offline_total", "Total drives offline in a node.", slots.len() - up);
-    for (i, slot) in slots.iter().enumerate() {
-        let path = slot.path.display().to_string();
+    page.value(
+        n,
+        "minio_node_drive_offline_total",
+        "Total drives offline in a node.",
+        drive_folders.len() - up,
+    );
+    for (i, folder) in drive_folders.iter().enumerate() {
+        let path = folder.path.display().to_string();
         let drive = [("drive", path.as_str())];
-        let (state, stats) = match &slot.drive {
+        let (state, stats) = match &folder.drive {
             None => ("offline", None),
             Some(d) => {
                 let state = match (d.state(), d.role()) {
@@ -346,7 +356,7 @@ fn drives(node: &Node, asked: &Asked, page: &mut Page) {
         let v3 = Group::V3("system/drive");
         page.gauge(v3, "minio_system_drive_health", "Drive health (0 = offline, 1 = healthy).")
             .add(&drive, 1 - away);
-        if let Some(Some(space)) = asked.spaces.get(i) {
+        if let Some(Some(space)) = slow_values.spaces.get(i) {
             let help = "Total free inodes.";
             page.gauge(n, "minio_node_drive_free_inodes", help).add(&drive, space.inodes_free);
             let used = space.inodes.saturating_sub(space.inodes_free);
@@ -383,9 +393,9 @@ fn drives(node: &Node, asked: &Asked, page: &mut Page) {
             .add(&drive, percent);
     }
     let v3 = Group::V3("system/drive");
-    page.value(v3, "minio_system_drive_count", "Count of all drives.", slots.len());
+    page.value(v3, "minio_system_drive_count", "Count of all drives.", drive_folders.len());
     page.value(v3, "minio_system_drive_online_count", "Count of online drives.", up);
-    page.value(v3, "minio_system_drive_offline_count", "Count of offline drives.", slots.len() - up);
+    page.value(v3, "minio_system_drive_offline_count", "Count of offline drives.", drive_folders.len() - up);
 }
 
 fn healing(node: &Node, page: &mut Page) {
@@ -423,7 +433,7 @@ fn healing(node: &Node, page: &mut Page) {
     }
 }
 
-/// The change feed, and how far behind its readers are.
+/// Adds the metrics of the change feed, and the lag of its readers.
 fn feed(node: &Node, page: &mut Page) {
     let stats = node.store.feed().stats();
     let n = Group::Node;
@@ -442,9 +452,9 @@ fn feed(node: &Node, page: &mut Page) {
     }
 }
 
-/// Encryption.
-fn keys(asked: &Asked, page: &mut Page) {
-    let Some((online, [succeeded, refused, failed])) = asked.keys else { return };
+/// Adds the metrics of encryption keys.
+fn keys(slow_values: &SlowValues, page: &mut Page) {
+    let Some((online, [succeeded, refused, failed])) = slow_values.keys else { return };
     let c = Group::Cluster;
     let help = "Reports whether the KMS is online (1) or offline (0).";
     page.value(c, "minio_cluster_kms_online", help, u8::from(online));

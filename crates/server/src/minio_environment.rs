@@ -1,17 +1,17 @@
 //! Start-up settings of a MinIO deployment: which environment variables and options this server reads, and
 //! which it ignores.
 //!
-//! Invariants: a flag wins over an `ASHLAR_` variable, which wins over a `MINIO_` variable or option; every
-//! `MINIO_` variable that has no effect here is named at the start, so that nobody believes in a setting that
-//! does nothing.
+//! Invariants: an option of the command line overrides an `ASHLAR_` variable, which overrides a `MINIO_`
+//! variable or option; the start log names every `MINIO_` variable that has no effect, so that operators do
+//! not rely on it.
 //!
-//! Pure: the environment is passed in. Must not depend on drives, the store or S3.
+//! Pure functions: the environment is a parameter. Must not depend on drives, the store or S3.
 
 use std::path::PathBuf;
 
 use super::args::Args;
 
-/// Variables that other modules of the server read, by the beginning of their names.
+/// Variables that other modules of the server read, by prefix.
 const READ_ELSEWHERE: [&str; 6] = [
     "MINIO_ROOT_",
     "MINIO_KMS_",
@@ -21,7 +21,7 @@ const READ_ELSEWHERE: [&str; 6] = [
     "MINIO_PROMETHEUS_AUTH_TYPE",
 ];
 
-/// Variables that are read for the start-up settings.
+/// Variables that this module reads.
 const READ_HERE: [&str; 8] = [
     "MINIO_VOLUMES",
     "MINIO_OPTS",
@@ -33,7 +33,7 @@ const READ_HERE: [&str; 8] = [
     "MINIO_CONFIG_ENV_FILE",
 ];
 
-/// What to use instead of variables that have no effect, by the beginning of their names.
+/// What to use instead of variables that have no effect, by prefix.
 const INSTEAD: [(&str, &str); 8] = [
     ("MINIO_STORAGE_CLASS_", "set the erasure code with --code K+M at the first start"),
     ("MINIO_BROWSER", "there is no web console yet"),
@@ -45,20 +45,20 @@ const INSTEAD: [(&str, &str); 8] = [
     ("MINIO_CACHE_", "there is no disk cache"),
 ];
 
-/// A setting without effect, and what to do instead.
+/// A setting without effect, and the alternative.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ignored {
     /// The variable or option.
     pub name: String,
-    /// Advice; empty if there is none.
+    /// The alternative; empty if there is none.
     pub instead: &'static str,
 }
 
-/// Fills settings that neither a flag nor an `ASHLAR_` variable gave from MinIO's variables and from the
-/// options in `MINIO_OPTS`. Returns what has no effect here.
+/// Fills settings that neither the command line nor an `ASHLAR_` variable set from MinIO's variables and from
+/// the options in `MINIO_OPTS`. Returns the settings without effect.
 ///
 /// # Errors
-/// In words: an option of `MINIO_OPTS` lacks its value.
+/// A message for the operator: an option of `MINIO_OPTS` has no value.
 pub fn apply(args: &mut Args, environment: &[(String, String)]) -> Result<Vec<Ignored>, String> {
     let get =
         |name: &str| environment.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| v.as_str());
@@ -96,7 +96,8 @@ pub fn apply(args: &mut Args, environment: &[(String, String)]) -> Result<Vec<Ig
     Ok(ignored)
 }
 
-/// The options that MinIO's systemd unit passes: `MINIO_OPTS="--address :9000 --console-address :9001"`.
+/// Parses the options that MinIO's systemd unit passes: `MINIO_OPTS="--address :9000 --console-address
+/// :9001"`.
 fn apply_options(args: &mut Args, options: &str, ignored: &mut Vec<Ignored>) -> Result<(), String> {
     let mut words = options.split_whitespace();
     while let Some(word) = words.next() {
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn minio_settings_are_taken_where_nothing_else_is_said() {
+    fn minio_settings_apply_unless_overridden() {
         let variables = environment(&[
             ("MINIO_VOLUMES", "/mnt/disk{1...4}  /mnt/more"),
             (

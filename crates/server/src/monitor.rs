@@ -1,16 +1,16 @@
-//! What an operator watches live: the trace of requests, the log, and what runs now.
+//! Live monitoring for operators: the trace of requests, the log, and requests in progress.
 //!
 //! | request | answer |
 //! |---|---|
-//! | `GET trace?errors&slower_ms=N&bucket=B&operation=O` | one JSON object a line for each request, until the client leaves |
-//! | `GET logs?last=N&follow&level=L` | lines of the log; with `follow` those to come too |
-//! | `GET top` | what each operation has done, and the requests that run |
-//! | `GET usage`, `GET usage/BUCKET` | what buckets hold |
+//! | `GET trace?errors&slower_ms=N&bucket=B&operation=O` | one JSON object per line and request, until the client disconnects |
+//! | `GET logs?last=N&follow&level=L` | lines of the log; with `follow` also later ones |
+//! | `GET top` | totals of each operation, and the requests in progress |
+//! | `GET usage`, `GET usage/BUCKET` | the usage of buckets |
 //!
-//! Invariants: a stream ends when the server stops; an empty line goes out every few seconds, so that a
-//! client that has gone is noticed.
+//! Invariants: a stream ends when the server stops; an empty line is sent every few seconds, so that a
+//! disconnected client is noticed.
 //!
-//! Must never know: MinIO's forms.
+//! Must not depend on: MinIO's formats.
 
 use ashlar_environment::time;
 use std::sync::Arc;
@@ -26,20 +26,20 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
-use super::admin_request::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, state as shape};
 use super::clock::coarse;
 use super::logs::{self, Line};
 use super::table::Route;
 
-/// How often an empty line goes out.
-const BEAT: Duration = Duration::from_secs(5);
-/// Lines of the log that are answered when nobody says how many.
-const LAST: usize = 100;
+/// Time between empty lines.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+/// Number of log lines by default.
+const DEFAULT_LINES: usize = 100;
 
-/// Which requests are traced.
+/// A filter of the trace.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct TraceFilter {
     /// Only answers with a status of 400 and above.
     pub errors: bool,
     /// Only requests that took at least this long.
@@ -50,20 +50,20 @@ pub struct Wanted {
     pub path: Option<String>,
 }
 
-impl Wanted {
-    fn of(query: &Query) -> Result<Wanted, Refusal> {
+impl TraceFilter {
+    fn of(query: &Query) -> Result<TraceFilter, Refusal> {
         let slower = query.filled("slower_ms").map(str::parse).transpose();
-        let slower = slower.map_err(|_| wrong("slower_ms is a number of milliseconds"))?;
-        Ok(Wanted {
-            errors: truth(query, "errors"),
+        let slower = slower.map_err(|_| bad_request("slower_ms is a number of milliseconds"))?;
+        Ok(TraceFilter {
+            errors: is_true(query, "errors"),
             slower: Duration::from_millis(slower.unwrap_or(0)),
             operation: query.filled("operation").map(str::to_owned),
             path: query.filled("bucket").map(|b| format!("/{b}")),
         })
     }
 
-    /// Whether this one is.
-    pub fn has(&self, e: &Event) -> bool {
+    /// Whether the filter matches a request.
+    pub fn matches(&self, e: &Event) -> bool {
         let within = |path: &String| {
             e.path.strip_prefix(path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
@@ -74,13 +74,13 @@ impl Wanted {
     }
 }
 
-/// A query's name that stands alone or says true.
-fn truth(query: &Query, name: &str) -> bool {
+/// Whether the query contains a parameter without value or with the value true.
+fn is_true(query: &Query, name: &str) -> bool {
     matches!(query.get(name), Some("" | "true" | "1"))
 }
 
-/// The form in which an event is told; `None`: it is not.
-pub type Form<T> = Box<dyn Fn(&T) -> Option<Value> + Send>;
+/// Formats an event; `None`: it is left out.
+pub type Formatter<T> = Box<dyn Fn(&T) -> Option<Value> + Send>;
 
 /// A line of JSON.
 fn line(value: &Value) -> Bytes {
@@ -89,10 +89,10 @@ fn line(value: &Value) -> Bytes {
     text.into()
 }
 
-/// The events of a listener as lines.
+/// The trace as lines of JSON.
 struct Traced {
     listener: Listener,
-    form: Form<Event>,
+    form: Formatter<Event>,
     stop: watch::Receiver<bool>,
 }
 
@@ -110,16 +110,16 @@ impl Pieces for Traced {
                     }
                     Err(lost) => tracing::debug!(lost, "a listener of the trace was too slow"),
                 },
-                () = time::sleep(BEAT) => return Some(Ok(Bytes::from_static(b"\n"))),
+                () = time::sleep(KEEPALIVE) => return Some(Ok(Bytes::from_static(b"\n"))),
             }
         }
     }
 }
 
-/// The log as lines.
+/// The log as lines of JSON.
 struct Logged {
     live: broadcast::Receiver<Arc<Line>>,
-    form: Form<Line>,
+    form: Formatter<Line>,
     stop: watch::Receiver<bool>,
 }
 
@@ -138,13 +138,13 @@ impl Pieces for Logged {
                     Err(broadcast::error::RecvError::Lagged(_)) => {}
                     Err(broadcast::error::RecvError::Closed) => return None,
                 },
-                () = time::sleep(BEAT) => return Some(Ok(Bytes::from_static(b"\n"))),
+                () = time::sleep(KEEPALIVE) => return Some(Ok(Bytes::from_static(b"\n"))),
             }
         }
     }
 }
 
-/// What repeats itself as lines.
+/// A repeated document as lines of JSON.
 struct Repeated<F> {
     make: F,
     left: Option<u64>,
@@ -166,7 +166,7 @@ impl<F: FnMut(bool) -> Value + Send + 'static> Pieces for Repeated<F> {
     }
 }
 
-/// What streams need.
+/// The sources of the streams.
 #[derive(Clone)]
 pub struct Monitor {
     tracer: Arc<Tracer>,
@@ -174,20 +174,20 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Until `stop` says true.
+    /// Streams end when `stop` is true.
     pub fn new(tracer: Arc<Tracer>, stop: watch::Receiver<bool>) -> Monitor {
         Monitor { tracer, stop }
     }
 
-    /// The trace from now on, in a form.
-    pub fn trace(&self, form: Form<Event>) -> Body {
+    /// The trace from now on.
+    pub fn trace(&self, form: Formatter<Event>) -> Body {
         let (listener, stop) = (self.tracer.listen(), self.stop.clone());
         Body::endless(Bytes::from_static(b"\n"), Traced { listener, form, stop })
     }
 
-    /// The last lines of the log in a form, and with `follow` those to come.
-    pub fn logs(&self, last: usize, follow: bool, form: Form<Line>) -> Body {
-        let (lines, live) = logs::kept().read(last);
+    /// The last lines of the log, and with `follow` later ones.
+    pub fn logs(&self, last: usize, follow: bool, form: Formatter<Line>) -> Body {
+        let (lines, live) = logs::buffer().read(last);
         let mut first = Vec::new();
         for value in lines.iter().filter_map(|l| form(l)) {
             first.extend_from_slice(&line(&value));
@@ -199,7 +199,8 @@ impl Monitor {
         Body::endless(first.into(), Logged { live, form, stop: self.stop.clone() })
     }
 
-    /// A document `times` times (`None`: for ever), every `interval`; `make` is told whether it is the last.
+    /// A document `times` times (`None`: without end), every `interval`; the argument of `make` marks the
+    /// last one.
     pub fn repeat(
         &self,
         times: Option<u64>,
@@ -211,21 +212,21 @@ impl Monitor {
         Body::endless(first, Repeated { make, left, interval, stop: self.stop.clone() })
     }
 
-    /// The stream that a request asks for. What is asked for was permitted.
+    /// The stream for a request. The caller has checked the permission.
     ///
     /// # Errors
-    /// The query is not understood.
-    pub fn stream(&self, ask: &Ask) -> Result<Body, Refusal> {
-        if ask.route == Route::Trace {
-            let wanted = Wanted::of(&ask.query)?;
-            return Ok(self.trace(Box::new(move |e| wanted.has(e).then(|| api::value(event(e))))));
+    /// The query is invalid.
+    pub fn stream(&self, req: &AdminRequest) -> Result<Body, Refusal> {
+        if req.route == Route::Trace {
+            let wanted = TraceFilter::of(&req.query)?;
+            return Ok(self.trace(Box::new(move |e| wanted.matches(e).then(|| api::value(event(e))))));
         }
-        let last = ask.query.filled("last").map(str::parse).transpose();
-        let last = last.map_err(|_| wrong("last is a number of lines"))?.unwrap_or(LAST);
+        let last = req.query.filled("last").map(str::parse).transpose();
+        let last = last.map_err(|_| bad_request("last is a number of lines"))?.unwrap_or(DEFAULT_LINES);
         let rank = |level: &str| ["ERROR", "WARN", "INFO"].iter().position(|l| l.eq_ignore_ascii_case(level));
-        let least = match ask.query.filled("level") {
+        let least = match req.query.filled("level") {
             None => 2,
-            Some(level) => rank(level).ok_or_else(|| wrong("level is error, warn or info"))?,
+            Some(level) => rank(level).ok_or_else(|| bad_request("level is error, warn or info"))?,
         };
         let form = move |l: &Line| {
             (rank(l.level)? <= least).then(|| {
@@ -237,11 +238,11 @@ impl Monitor {
                 })
             })
         };
-        Ok(self.logs(last, truth(&ask.query, "follow"), Box::new(form)))
+        Ok(self.logs(last, is_true(&req.query, "follow"), Box::new(form)))
     }
 }
 
-/// An event in our form.
+/// An event in the format of our API.
 fn event(e: &Event) -> shape::TraceEvent {
     let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
     let client = e.waited_for_client.min(e.first_byte);
@@ -271,8 +272,8 @@ fn event(e: &Event) -> shape::TraceEvent {
     }
 }
 
-/// What each operation has done, and what runs.
-pub fn top(metrics: &Metrics) -> Reply {
+/// Totals of each operation, and the requests in progress.
+pub fn top(metrics: &Metrics) -> AdminResult {
     let operations = metrics.totals().into_iter().map(|t| shape::OperationTotals {
         operation: t.operation.to_owned(),
         calls: t.calls,
@@ -296,7 +297,7 @@ pub fn top(metrics: &Metrics) -> Reply {
     Ok((StatusCode::OK, api::value(answer)))
 }
 
-/// What a bucket holds, in our form.
+/// The usage of a bucket, in the format of our API.
 fn bucket_usage(bucket: &str, counted: &Counted) -> shape::BucketUsage {
     let u = &counted.usage;
     let named = |names: &[&str], counts: &[u64]| {
@@ -317,7 +318,7 @@ fn bucket_usage(bucket: &str, counted: &Counted) -> shape::BucketUsage {
     }
 }
 
-/// The names that MinIO gives to classes of sizes; as many as `ashlar_object::SIZE_BOUNDS` makes.
+/// MinIO's names for classes of sizes; as many as `ashlar_object::SIZE_BOUNDS` defines.
 pub const SIZE_NAMES: [&str; ashlar_object::SIZE_BOUNDS.len() + 1] = [
     "LESS_THAN_1024_B",
     "BETWEEN_1024_B_AND_64_KB",
@@ -331,7 +332,7 @@ pub const SIZE_NAMES: [&str; ashlar_object::SIZE_BOUNDS.len() + 1] = [
     "GREATER_THAN_512_MB",
 ];
 
-/// The names that MinIO gives to classes of numbers of versions.
+/// MinIO's names for classes of version counts.
 pub const COUNT_NAMES: [&str; ashlar_object::COUNT_BOUNDS.len() + 1] = [
     "UNVERSIONED",
     "SINGLE_VERSION",
@@ -342,7 +343,7 @@ pub const COUNT_NAMES: [&str; ashlar_object::COUNT_BOUNDS.len() + 1] = [
     "GREATER_THAN_10000",
 ];
 
-/// All buckets added up: complete if every one is.
+/// The sum over all buckets; complete if every bucket has been counted.
 pub fn total(store: &Store) -> Counted {
     let mut all = Counted { complete: true, ..Counted::default() };
     for (_, counted) in store.usages() {
@@ -354,7 +355,7 @@ pub fn total(store: &Store) -> Counted {
     all
 }
 
-/// The total in our form.
+/// The total in the format of our API.
 pub fn usage_total(store: &Store) -> shape::UsageTotal {
     let all = total(store);
     let u = all.usage;
@@ -367,17 +368,17 @@ pub fn usage_total(store: &Store) -> shape::UsageTotal {
     }
 }
 
-/// Answers about what buckets hold. What is asked for was permitted.
-pub fn usage(store: &Store, ask: &Ask) -> Reply {
-    if ask.route == Route::UsageGet {
-        let bucket = store.bucket(&ask.name).map_err(|e| ashlar_s3::ops::fault(e, &ask.name, ""))?;
-        return Ok((StatusCode::OK, api::value(bucket_usage(&ask.name, &store.usage(&bucket)))));
+/// Answers a request about the usage of buckets. The caller has checked the permission.
+pub fn usage(store: &Store, req: &AdminRequest) -> AdminResult {
+    if req.route == Route::UsageGet {
+        let bucket = store.bucket(&req.name).map_err(|e| ashlar_s3::ops::fault(e, &req.name, ""))?;
+        return Ok((StatusCode::OK, api::value(bucket_usage(&req.name, &store.usage(&bucket)))));
     }
     let buckets = store.usages().iter().map(|(name, c)| bucket_usage(name, c)).collect();
     Ok((StatusCode::OK, api::value(shape::UsageList { total: usage_total(store), buckets })))
 }
 
-/// What buckets hold, in MinIO's form.
+/// The usage of buckets in MinIO's format.
 pub fn minio_usage(store: &Store) -> Value {
     let histogram = |names: &[&str], counts: &[u64]| -> serde_json::Map<String, Value> {
         names.iter().zip(counts).map(|(n, c)| ((*n).to_owned(), json!(c))).collect()
@@ -388,7 +389,7 @@ pub fn minio_usage(store: &Store) -> Value {
         .map(|(name, c)| {
             let u = &c.usage;
             let mut sizes = histogram(&SIZE_NAMES, &u.sizes);
-            // Kept by MinIO for dashboards of before it had finer classes.
+            // An older class that MinIO still reports for dashboards.
             sizes.insert("BETWEEN_1024B_AND_1_MB".to_owned(), json!(u.sizes[1..5].iter().sum::<u64>()));
             let value = json!({ "size": u.bytes, "objectsCount": u.objects, "versionsCount": u.versions,
                 "deleteMarkersCount": u.delete_markers, "objectsSizesHistogram": sizes,

@@ -1,8 +1,8 @@
-//! The node: drives, control store, placement groups and store, which everything in a running server shares.
+//! The node: drives, control store, placement groups and store, the shared state of a running server.
 //!
-//! `node_start` builds it, `drive_monitor` looks after its drives, `rollback` notes how far they have come.
+//! `node_start` builds it, `drive_monitor` manages its drives, `rollback` stores their journal sequences.
 //!
-//! Invariant: the map in force is the one in the control store. Must not depend on: requests, how a start finds
+//! Invariant: the map in use is the one in the control store. Must not depend on: requests, how a start finds
 //! its drives.
 
 use ashlar_environment::time;
@@ -25,53 +25,53 @@ use super::drive_discovery::{self, Facts};
 use super::drive_monitor::order::Orders;
 use super::lifecycle::Lifecycle;
 
-/// How long one drive, and the control store, may take to close.
+/// Time limit for closing one drive, and for closing the control store.
 const CLOSE: Duration = Duration::from_secs(10);
 
 /// The node.
 pub struct Node {
     /// The control store.
     pub control: Control,
-    /// The same, as what keeps its copies on the drives.
+    /// The driver of the control store, which keeps its copies on the drives.
     pub embedded: Embedded,
     /// The placement groups.
     pub sets: Sets,
     /// The store.
     pub store: Store,
-    /// Lifecycle rules.
+    /// The work of lifecycle rules.
     pub lifecycle: Arc<Lifecycle>,
     /// Which background work is done here.
     pub duties: Duties,
-    /// Where buffers come from.
+    /// The pool of buffers.
     pub pool: BufferPool,
-    /// The map in force.
+    /// The map in use.
     pub map: ArcSwap<Map>,
-    /// The folders named, and what is in service at each.
-    pub slots: Mutex<Vec<Slot>>,
-    /// Serialises changes of the map.
+    /// The folders of the command line, and the drive in service at each.
+    pub folders: Mutex<Vec<DriveFolder>>,
+    /// Held during a change of the map.
     pub changes: tokio::sync::Mutex<()>,
-    /// Where orders of operators about drives go.
+    /// Sends operators' orders to the drive monitor.
     pub orders: Orders,
-    /// Drives that were put in service without a vote since the start.
+    /// Drives that were put into service without a vote since the start.
     pub joins: Mutex<HashSet<DriveId>>,
 }
 
 /// One folder named on the command line.
 #[derive(Clone)]
-pub struct Slot {
+pub struct DriveFolder {
     /// The folder.
     pub path: PathBuf,
     /// The drive in service there.
     pub drive: Option<Drive>,
-    /// Why there is none, for people.
+    /// Why no drive is in service there.
     pub problem: Option<String>,
-    /// Taken out of service by an operator.
+    /// Whether an operator took it out of service.
     pub held: bool,
-    /// Its file system, when it was last looked at.
+    /// Its file system at the last inspection.
     pub facts: Option<Facts>,
 }
 
-/// Draws 16 random bytes.
+/// Generates 16 random bytes.
 pub fn random_id() -> [u8; 16] {
     let mut id = [0; 16];
     ashlar_environment::random::fill(&mut id).expect("the operating system gives random bytes");
@@ -83,8 +83,8 @@ pub fn medium(path: &Path, id: DriveId) -> Arc<dyn Medium> {
     Arc::new(OwnFolder { path: path.to_owned(), id, files: FileMedium::new(Folder::real(path, None)) })
 }
 
-/// The control store's files of one drive. Writes only while the folder holds that drive: a folder
-/// that was emptied must stay blank, so that it can join again.
+/// The control store's files of one drive. It is written only while the folder holds that drive: a folder
+/// that was emptied must stay blank, so that it can be formatted and join again.
 struct OwnFolder {
     path: PathBuf,
     id: DriveId,
@@ -92,19 +92,19 @@ struct OwnFolder {
 }
 
 impl Medium for OwnFolder {
-    fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
-        self.files.read(slot)
+    fn read(&self, folder: usize) -> std::io::Result<Option<Vec<u8>>> {
+        self.files.read(folder)
     }
 
-    fn write(&self, slot: usize, bytes: &[u8]) -> std::io::Result<()> {
+    fn write(&self, folder: usize, bytes: &[u8]) -> std::io::Result<()> {
         match ashlar_drive::probe(&self.path) {
-            Probe::Ours(label) if label.drive == self.id => self.files.write(slot, bytes),
+            Probe::Ours(label) if label.drive == self.id => self.files.write(folder, bytes),
             other => Err(std::io::Error::other(format!("the folder no longer holds the drive: {other:?}"))),
         }
     }
 }
 
-/// A control medium in a folder of its own.
+/// A control medium in a separate folder.
 pub fn bare_medium(folder: Folder) -> Arc<dyn Medium> {
     Arc::new(FileMedium::new(folder))
 }
@@ -120,34 +120,34 @@ pub fn layout(map: &Map) -> Layout {
 }
 
 impl Node {
-    /// What an operator should know about where the drives are.
+    /// Warnings about the placement of the drives.
     pub fn warnings(&self) -> Vec<String> {
-        let slots = self.slots.lock().clone();
-        let serving = slots.iter().filter(|s| s.drive.is_some());
+        let drive_folders = self.folders.lock().clone();
+        let serving = drive_folders.iter().filter(|s| s.drive.is_some());
         let facts: Vec<_> = serving.filter_map(|s| Some((s.path.as_path(), s.facts.as_ref()?))).collect();
         drive_discovery::warnings(&facts, self.map.load().code.m)
     }
 
-    /// Stops the background work and closes the drives.
+    /// Stops background work and closes the drives.
     pub async fn close(&self) {
-        // A drive that hangs holds up neither the others nor the end.
+        // A drive that hangs must not delay the others or the stop.
         let _ = time::timeout(CLOSE, self.store.close_feed()).await;
         self.sets.stop().await;
         let _ = time::timeout(CLOSE, self.control.close()).await;
-        let drives: Vec<Drive> = self.slots.lock().iter().filter_map(|s| s.drive.clone()).collect();
+        let drives: Vec<Drive> = self.folders.lock().iter().filter_map(|s| s.drive.clone()).collect();
         let closing = drives.iter().map(|drive| async move {
             if time::timeout(CLOSE, drive.close()).await.is_err() {
-                tracing::warn!(drive = %drive.path().display(), "it does not close; its next start recovers it");
+                tracing::warn!(drive = %drive.path().display(), "the drive does not close; its next start recovers it");
             }
         });
         futures::future::join_all(closing).await;
     }
 
-    /// Writes a map that was made from `before`, the map in force. When the control store holds another,
-    /// that one is in force from now on and nothing is written.
+    /// Writes a map that was made from `before`, the map in use. If the control store holds another map, that
+    /// one is used from now on and nothing is written.
     ///
     /// # Errors
-    /// In words.
+    /// A message for the operator.
     pub async fn write_map(&self, before: &Map, next: Map) -> Result<(), String> {
         let entry = self.control.read(Map::KEY);
         let json = entry.bytes().ok_or("the control store holds no map")?;
@@ -167,7 +167,7 @@ impl Node {
     }
 }
 
-/// Runs something that blocks off the runtime.
+/// Runs blocking work on the thread pool of the runtime.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
     ashlar_environment::spawn_blocking("node", work).await.map_err(|e| format!("internal error: {e}"))
 }

@@ -1,9 +1,9 @@
 //! Building the node: drives, control store, placement groups, store.
 //!
-//! Invariants: a first start writes labels, map and credentials before anything is served; a later
-//! start finds its drives by their labels, wherever they are; the map decides which drive counts.
-//! What happens to drives afterwards is the business of `drive_monitor`. A folder that does not answer never holds
-//! up a start that most of the drives suffice for: its drive comes later.
+//! Invariants: a first start writes labels, map and credentials before anything is served; a later start
+//! finds its drives by their labels, at whatever path they are; the map decides which drives belong to the
+//! deployment. Later changes of drives are the task of `drive_monitor`. A folder that does not answer does
+//! not delay a start if enough drives are open: its drive is added later.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -23,51 +23,51 @@ use tokio::sync::mpsc;
 
 use super::credentials::{self, CredentialSealer, Origin};
 use super::deployments::Deployments;
-use super::drive_discovery::{self, Finding, Place};
+use super::drive_discovery::{self, InspectedFolder, StartPlan};
 use super::drive_monitor;
 use super::drive_monitor::workers::{self, Workers, format};
 use super::kms::Configured;
 use super::lifecycle::Lifecycle;
-use super::node::{Node, Slot, blocking, layout, medium, random_id};
-use super::start_folders::{Folders, Opened};
+use super::node::{DriveFolder, Node, blocking, layout, medium, random_id};
+use super::start_folders::{Opened, StartFolders};
 
-/// How often root's credentials are read anew when other servers change them.
+/// How often the start reads root's credentials again when other servers change them.
 const TRIES: usize = 16;
 
-/// What the node is built with.
+/// The configuration of the node.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The folders named.
+    /// The folders of the command line.
     pub paths: Vec<PathBuf>,
-    /// The code asked for.
+    /// The requested erasure code.
     pub code: Option<CodeSpec>,
-    /// Bytes that buffers and caches may hold together.
+    /// Maximum bytes of buffers and caches together.
     pub memory: u64,
-    /// How long slow clients may hold what others wait for.
+    /// The limits on memory that slow clients hold.
     pub limits: ashlar_erasure_set::MemoryLimits,
-    /// How long a day of lifecycle rules is.
+    /// The length of a day in lifecycle rules.
     pub calendar: ashlar_lifecycle::Calendar,
-    /// Which folders held a deployment.
+    /// The notes about which folders held a deployment.
     pub deployments: Deployments,
-    /// A new deployment is meant, although there was one.
+    /// Whether to create a new deployment although one existed.
     pub new_deployment: bool,
 }
 
-/// What a start did.
+/// The result of a start.
 pub struct Started {
-    /// Folders that were formatted.
+    /// Number of folders that were formatted.
     pub formatted: usize,
     /// Root's credentials.
     pub root: Credential,
-    /// Where they came from.
+    /// The source of the credentials.
     pub origin: Origin,
 }
 
 impl Node {
-    /// Builds it. What is left to do about its drives is for [`drive_monitor::run`].
+    /// Builds the node. [`drive_monitor::run`] completes the work on its drives.
     ///
     /// # Errors
-    /// In words for the operator.
+    /// A message for the operator.
     pub async fn open(
         plan: &Plan,
         environment: Option<Credential>,
@@ -76,24 +76,24 @@ impl Node {
         let (pool, drive_options) = budget(plan);
         let (sender, answers) = mpsc::unbounded_channel();
         let workers = Workers::new(sender, drive_options);
-        let mut folders = Folders::new(&plan.paths, workers, answers);
-        folders.look().await;
-        let mut found = folders.places();
-        let finding = drive_discovery::judge(&found)?;
+        let mut folders = StartFolders::new(&plan.paths, workers, answers);
+        folders.inspect().await;
+        let mut found = folders.inspected();
+        let finding = drive_discovery::decide(&found)?;
         let deployment = match finding {
-            Finding::New => DeploymentId(random_id()),
-            Finding::Existing(id) => id,
+            StartPlan::New => DeploymentId(random_id()),
+            StartPlan::Existing(id) => id,
         };
-        let fresh = finding == Finding::New || never_finished(deployment, &found).await?;
+        let fresh = finding == StartPlan::New || never_finished(deployment, &found).await?;
         if fresh {
             plan.deployments.check_new(&found, plan.new_deployment)?;
         } else if plan.new_deployment {
             return Err(format!("the folders hold the deployment {deployment}: leave --new-deployment out"));
         }
         warn_of_wide(&found);
-        keys.find_own(deployment, &plan.paths, fresh, environment.is_none())?;
+        keys.load_own_key(deployment, &plan.paths, fresh, environment.is_none())?;
         let mut formatted = 0;
-        // Before anything is written: a key server that is away leaves the folders as they are.
+        // Before anything is written: if the key server is unreachable, the folders stay unchanged.
         let made = match fresh && environment.is_none() {
             true => Some(keys.sealer().encode(&credentials::generate()).await?),
             false => None,
@@ -111,7 +111,7 @@ impl Node {
         let control = embedded.control();
         let map = read_map(&control)?;
         check_code(&map, plan.code)?;
-        if let Err(why) = keys.make_up_for_own(&control, environment.is_none()) {
+        if let Err(why) = keys.create_missing_own_key(&control, environment.is_none()) {
             close_all(&control, &opened).await;
             return Err(why);
         }
@@ -130,22 +130,22 @@ impl Node {
     }
 }
 
-/// Warns of folders that others may look into; what this program makes in them is its owner's alone.
-fn warn_of_wide(found: &[Place]) {
-    for place in found.iter().filter(|p| matches!(p.probe, Probe::Ours(_) | Probe::Blank)) {
-        if let Ok(mode) = Folder::real(&place.path, None).mode()
+/// Warns of folders that other users may read. Files that this program creates in them are private.
+fn warn_of_wide(found: &[InspectedFolder]) {
+    for inspected in found.iter().filter(|p| matches!(p.probe, Probe::Ours(_) | Probe::Blank)) {
+        if let Ok(mode) = Folder::real(&inspected.path, None).mode()
             && mode & 0o077 != 0
         {
             tracing::warn!(
-                drive = %place.path.display(),
+                drive = %inspected.path.display(),
                 mode = format_args!("{mode:04o}"),
-                "others may look into the drive's folder: chmod 700"
+                "other users can read the drive's folder: chmod 700"
             );
         }
     }
 }
 
-/// A start that ends: leaves the drives in order.
+/// Closes the drives after a start that failed.
 async fn close_all(control: &Control, opened: &Opened) {
     control.close().await;
     let drives = opened.iter().filter_map(|(_, d)| d.as_ref().ok());
@@ -161,8 +161,8 @@ fn budget(plan: &Plan) -> (BufferPool, DriveOptions) {
     (pool, options)
 }
 
-/// Whether a first start was interrupted: labels are there, but no drive holds a map yet.
-async fn never_finished(deployment: DeploymentId, found: &[Place]) -> Result<bool, String> {
+/// Whether a first start was interrupted: labels exist, but no drive holds a map yet.
+async fn never_finished(deployment: DeploymentId, found: &[InspectedFolder]) -> Result<bool, String> {
     let whole = found.iter().all(|p| matches!(p.probe, Probe::Ours(_) | Probe::Blank));
     if !whole {
         return Ok(false);
@@ -178,39 +178,43 @@ async fn never_finished(deployment: DeploymentId, found: &[Place]) -> Result<boo
     }
 }
 
-fn labels(found: &[Place]) -> impl Iterator<Item = (&Path, &Label)> {
+fn labels(found: &[InspectedFolder]) -> impl Iterator<Item = (&Path, &Label)> {
     found.iter().filter_map(|p| match &p.probe {
         Probe::Ours(label) => Some((p.path.as_path(), label)),
         _ => None,
     })
 }
 
-/// Makes missing folders and formats everything blank.
-async fn format_all(deployment: DeploymentId, found: &mut Vec<Place>) -> Result<usize, String> {
-    let mut places = std::mem::take(found);
-    let (places, done) = blocking(move || {
+/// Creates missing folders and formats all blank ones.
+async fn format_all(deployment: DeploymentId, found: &mut Vec<InspectedFolder>) -> Result<usize, String> {
+    let mut inspected = std::mem::take(found);
+    let (inspected, done) = blocking(move || {
         let mut formatted = 0;
-        for place in &mut places {
-            if place.probe == Probe::Missing {
-                let above = place.path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        for inspected in &mut inspected {
+            if inspected.probe == Probe::Missing {
+                let above = inspected.path.parent().map_or(Ok(()), std::fs::create_dir_all);
                 above
-                    .and_then(|()| Folder::real(&place.path, None).make())
-                    .map_err(|e| format!("{}: cannot be made: {e}", place.path.display()))?;
-                *place = drive_discovery::look(&place.path);
+                    .and_then(|()| Folder::real(&inspected.path, None).make())
+                    .map_err(|e| format!("{}: cannot be made: {e}", inspected.path.display()))?;
+                *inspected = drive_discovery::inspect(&inspected.path);
             }
-            if place.probe == Probe::Blank {
-                format(&place.path, deployment, Role::Voter)?;
-                *place = drive_discovery::look(&place.path);
+            if inspected.probe == Probe::Blank {
+                format(&inspected.path, deployment, Role::Voter)?;
+                *inspected = drive_discovery::inspect(&inspected.path);
                 formatted += 1;
             }
-            if !matches!(place.probe, Probe::Ours(_)) {
-                return Err(format!("{}: could not be formatted ({:?})", place.path.display(), place.probe));
+            if !matches!(inspected.probe, Probe::Ours(_)) {
+                return Err(format!(
+                    "{}: could not be formatted ({:?})",
+                    inspected.path.display(),
+                    inspected.probe
+                ));
             }
         }
-        Ok((places, formatted))
+        Ok((inspected, formatted))
     })
     .await??;
-    *found = places;
+    *found = inspected;
     Ok(done)
 }
 
@@ -242,7 +246,7 @@ async fn open_control(deployment: DeploymentId, opened: &Opened) -> Result<Embed
     let drives = opened.iter().filter_map(|(path, d)| d.as_ref().ok().map(|d| (path, d)));
     let media = drives.map(|(path, d)| (d.label().drive, medium(path, d.label().drive))).collect();
     Embedded::open(deployment, media).await.map_err(|e| {
-        format!("the drives that are there cannot say what the deployment is: {e}. Bring more of its drives back and start again")
+        format!("too few drives are present to read the control store of the deployment: {e}. Bring back more of its drives and start again")
     })
 }
 
@@ -261,7 +265,7 @@ fn check_code(map: &Map, asked: Option<CodeSpec>) -> Result<(), String> {
     }
 }
 
-/// Root's credentials: the environment wins; else what is stored; else new ones, which are stored.
+/// Root's credentials: from the environment, else stored ones, else new ones, which are stored.
 async fn root(
     control: &Control,
     environment: Option<Credential>,
@@ -287,10 +291,10 @@ async fn root(
         update.set(&entry, sealed.clone());
         match control.update(update).await {
             Ok(_) => {}
-            // Another server was faster: its credentials count.
+            // Another server was faster: its credentials are used.
             Err(ashlar_cluster::Error::Conflict(_)) => continue,
             Err(e) if origin == Origin::Stored => {
-                return Err(format!("root's credentials cannot be sealed anew: {e}"));
+                return Err(format!("root's credentials cannot be sealed again: {e}"));
             }
             Err(e) => return Err(format!("the new credentials cannot be stored: {e}")),
         }
@@ -302,7 +306,7 @@ async fn root(
     Err("root's credentials are being changed by other servers; start again".to_owned())
 }
 
-/// Writes sealed credentials a second time: a drive keeps the copy of the control store before the newest.
+/// Writes sealed credentials twice, because a drive keeps the previous copy of the control store.
 async fn write_again(control: &Control, sealed: &bytes::Bytes) -> Result<(), String> {
     let again = |update: &mut Update| {
         let entry = control.read(credentials::KEY);
@@ -311,56 +315,56 @@ async fn write_again(control: &Control, sealed: &bytes::Bytes) -> Result<(), Str
         }
         Ok::<_, ashlar_cluster::Error>(())
     };
-    control.change(again).await.map_err(|e| format!("root's credentials cannot be sealed anew: {e}"))
+    control.change(again).await.map_err(|e| format!("root's credentials cannot be sealed again: {e}"))
 }
 
-/// Puts together what was opened; what is left to do goes to the monitor.
+/// Assembles the node; remaining work on drives goes to the drive monitor.
 fn assemble(
     embedded: Embedded,
     map: Map,
-    folders: Folders,
+    folders: StartFolders,
     pool: BufferPool,
     plan: &Plan,
 ) -> Result<(Arc<Node>, drive_monitor::Start), String> {
     let control = embedded.control();
-    let Folders { all, workers, answers } = folders;
+    let StartFolders { all, workers, answers } = folders;
     let paths: Vec<String> = all.iter().map(|f| f.path.display().to_string()).collect();
     let deployment = map.deployment;
     let mut monitor = Monitor::new(&paths, Arc::new(map.clone()), Settings::default());
-    let mut slots = Vec::new();
+    let mut drive_folders = Vec::new();
     let (mut first, mut serving, mut waiting) = (Vec::new(), Vec::new(), HashMap::new());
     for (i, folder) in all.into_iter().enumerate() {
-        let facts = folder.place.as_ref().and_then(|p| p.facts.clone());
-        slots.push(Slot { path: folder.path, drive: None, problem: None, held: false, facts });
-        let event = match (folder.opening, folder.opened, folder.place) {
+        let facts = folder.inspected.as_ref().and_then(|p| p.facts.clone());
+        drive_folders.push(DriveFolder { path: folder.path, drive: None, problem: None, held: false, facts });
+        let event = match (folder.opening, folder.opened, folder.inspected) {
             (_, Some(Ok((drive, distrust))), _) => {
                 let event = drive_monitor::opened_event(i, &drive, distrust);
                 waiting.insert(i, drive);
                 Some(event)
             }
             (_, Some(Err(why)), _) => Some(Event::Opened(i, Err(why))),
-            (false, None, Some(place)) => Some(Event::Probed(i, workers::found(&place, deployment))),
-            // Still to come.
+            (false, None, Some(inspected)) => Some(Event::Probed(i, workers::found(&inspected, deployment))),
+            // Its inspection has not ended.
             _ => None,
         };
         monitor.begun(i, folder.opening);
         if let Some(event) = event {
             first.extend(monitor.step(event));
         } else {
-            slots[i].problem = Some("it does not answer yet".into());
+            drive_folders[i].problem = Some("it does not answer yet".into());
         }
     }
-    // What can serve serves from the beginning.
+    // Drives that can serve are in service from the start.
     first.retain(|action| match action {
         Action::Attach(i) => {
             if let Some(drive) = waiting.remove(i) {
-                slots[*i].drive = Some(drive.clone());
+                drive_folders[*i].drive = Some(drive.clone());
                 serving.push(drive);
             }
             false
         }
         Action::Note(i, why) => {
-            slots[*i].problem.clone_from(why);
+            drive_folders[*i].problem.clone_from(why);
             false
         }
         _ => true,
@@ -376,7 +380,7 @@ fn assemble(
     sets.start();
     let lifecycle = Arc::new(Lifecycle::new(store.clone(), control.clone(), duties.clone(), plan.calendar));
     let (orders, ordered) = mpsc::unbounded_channel();
-    let joins = slots.iter().filter_map(|s| s.drive.as_ref()).filter(|d| d.role() == Role::Joining);
+    let joins = drive_folders.iter().filter_map(|s| s.drive.as_ref()).filter(|d| d.role() == Role::Joining);
     let joins = Mutex::new(joins.map(|d| d.label().drive).collect());
     let node = Arc::new(Node {
         lifecycle,
@@ -387,7 +391,7 @@ fn assemble(
         store,
         pool,
         map: ArcSwap::from_pointee(map),
-        slots: Mutex::new(slots),
+        folders: Mutex::new(drive_folders),
         changes: tokio::sync::Mutex::new(()),
         orders,
         joins,
@@ -396,15 +400,15 @@ fn assemble(
     Ok((node, start))
 }
 
-/// Notes outside the drives which folders hold the deployment; the folders of others may hang.
+/// Notes outside the drives which folders hold the deployment. Inspecting folders may hang.
 fn note_deployment(node: &Node, deployments: Deployments) {
-    let slots = node.slots.lock().clone();
-    let serving = slots.iter().filter(|s| s.drive.is_some());
+    let drive_folders = node.folders.lock().clone();
+    let serving = drive_folders.iter().filter(|s| s.drive.is_some());
     let folders: Vec<_> = serving.filter_map(|s| Some((s.path.clone(), s.facts.clone()?))).collect();
     let deployment = node.map.load().deployment;
     let started = ashlar_environment::thread::run_apart("note-deployment", move || {
         if let Err(why) = deployments.note(deployment, &folders) {
-            tracing::warn!(why, "it is not noted outside the drives that they hold a deployment");
+            tracing::warn!(why, "the note outside the drives about this deployment cannot be written");
         }
     });
     if let Err(error) = started {

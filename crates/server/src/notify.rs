@@ -1,9 +1,9 @@
-//! The settings of targets for events: their names, which are MinIO's, and where they come from.
+//! The settings of event targets: their names, which are MinIO's, and their sources.
 //!
-//! Invariants: what the environment configures wins over what is stored, and cannot be changed here; values
-//! that hold passwords are secrets as a whole.
+//! Invariants: settings of the environment override stored ones, and cannot be changed at run time; values
+//! that contain passwords are secret as a whole.
 //!
-//! Must never know: how anything is sent.
+//! Must not depend on: how events are sent.
 
 use std::sync::Arc;
 
@@ -16,20 +16,20 @@ use super::settings::{COMMENT, ENABLE, Name, Subsystem, name, secret};
 const QUEUE_DIR: Name = name("queue_dir", "of MinIO: events wait in the change feed, whatever this is");
 const QUEUE_LIMIT: Name = name("queue_limit", "of MinIO: how much waits is the bound of the change feed");
 const TLS: Name = name("tls", "\"on\": over TLS");
-const SKIP: Name = name("tls_skip_verify", "\"on\": whatever certificate the server has");
+const SKIP: Name = name("tls_skip_verify", "\"on\": accept any certificate of the server");
 const CLIENT_CERT: Name = name("client_cert", "file with the client's certificate, in PEM");
 const CLIENT_KEY: Name = name("client_key", "file with its key");
 const CERT_AUTHORITY: Name = name("cert_authority", "file with the authorities to trust, in PEM");
 const FORMAT: Name = name("format", "\"namespace\": an entry per key, or \"access\": an entry per event");
-const USERNAME: Name = name("username", "who signs in");
-const PASSWORD: Name = secret("password", "their password");
+const USERNAME: Name = name("username", "user name");
+const PASSWORD: Name = secret("password", "password");
 const OPEN: Name = name("max_open_connections", "of MinIO: one connection is used");
 
-/// Subsystem, what it is, and what it has.
+/// Subsystem, description, and names.
 macro_rules! subsystems {
     ($($constant:ident $subsystem:literal $help:literal [$($name:expr,)*];)*) => {
         $(
-            /// A kind of target.
+            /// A type of target.
             pub const $constant: Subsystem = Subsystem {
                 name: $subsystem,
                 help: $help,
@@ -47,11 +47,11 @@ subsystems! {
         CLIENT_CERT, CLIENT_KEY,
     ];
     KAFKA "notify_kafka" "events to a topic of Kafka" [
-        name("brokers", "HOST:PORT, with commas"),
+        name("brokers", "HOST:PORT, separated by commas"),
         name("topic", "the topic"),
         name("sasl", "\"on\": with a password"),
-        name("sasl_username", "who signs in"),
-        secret("sasl_password", "their password"),
+        name("sasl_username", "user name"),
+        secret("sasl_password", "password"),
         name("sasl_mechanism", "plain, sha256 or sha512"),
         TLS, SKIP,
         name("tls_client_auth", "of MinIO: a certificate is shown if there is one"),
@@ -134,10 +134,10 @@ subsystems! {
     ];
 }
 
-/// Targets of the environment.
+/// Targets that the environment configures.
 ///
 /// # Errors
-/// In words: a variable that is not understood.
+/// A message for the operator: an invalid variable.
 pub fn environment() -> Result<Vec<Configured>, String> {
     let all = ashlar_environment::process::variables();
     from_environment(&all, |kind| {
@@ -146,7 +146,7 @@ pub fn environment() -> Result<Vec<Configured>, String> {
     })
 }
 
-/// What is stored, and over it what the environment says.
+/// The stored targets, overridden by those of the environment.
 fn configured(iam: &Iam, environment: &[Configured]) -> Vec<Configured> {
     let mut all = environment.to_vec();
     for (key, setting) in iam.settings("") {
@@ -160,12 +160,12 @@ fn configured(iam: &Iam, environment: &[Configured]) -> Vec<Configured> {
     all
 }
 
-/// Takes up the targets that are configured now. Waits for no target.
+/// Applies the present configuration. Does not wait for targets.
 pub async fn apply(target_manager: &TargetManager, iam: &Iam, environment: &[Configured]) {
     target_manager.configure(configured(iam, environment)).await;
 }
 
-/// Follows changes of settings. Runs until it is dropped.
+/// Applies every change of the settings; returns only if it is dropped.
 pub async fn follow(target_manager: Arc<TargetManager>, iam: Arc<Iam>, environment: Vec<Configured>) {
     let mut news = iam.settings_changed();
     loop {
@@ -176,10 +176,10 @@ pub async fn follow(target_manager: Arc<TargetManager>, iam: Arc<Iam>, environme
     }
 }
 
-/// Whether a subsystem could use these values.
+/// Checks whether a subsystem accepts these values.
 ///
 /// # Errors
-/// In words.
+/// A message for the administrator.
 pub fn check(
     target_manager: &TargetManager,
     subsystem: &str,

@@ -1,26 +1,27 @@
-//! Settings of identity providers over HTTP, and signing in with a browser, below `/ashlar/admin/v1/`.
+//! The administration API for identity providers, and sign-in with a browser.
 //!
 //! | request | document | answer |
 //! |---|---|---|
 //! | `GET idp/KIND` | | `{"providers": [PROVIDER]}` |
 //! | `GET idp/KIND/NAME` | | PROVIDER |
 //! | `PUT idp/KIND/NAME` | `{"values": {"name": "value"}}` | PROVIDER; 409 if it is stored already |
-//! | `PATCH idp/KIND/NAME` | `{"values": {...}}`, put over those stored; an empty value takes one away | PROVIDER |
+//! | `PATCH idp/KIND/NAME` | `{"values": {...}}`, merged into the stored values; an empty value removes one | PROVIDER |
 //! | `DELETE idp/KIND/NAME` | | `{}` |
 //! | `POST idp/KIND/NAME/enable`, `disable` | | PROVIDER |
 //! | `GET login/openid` | | `{"providers": [{"name", "display_name", "url"}]}` |
 //! | `POST login/openid/callback` | `{"code": "...", "state": "...", "duration_s": 3600}` | `{"access_key", "secret", "token", "expires_ms", "user"}` |
 //!
-//! KIND is `openid`, `ldap` or `tls`; NAME is `_` for the one without a name. PROVIDER is
-//! `{"kind", "name", "enabled", "problem", "values", "environment", "facts"}`: `values` without secrets
-//! (`*redacted*` in their place, which a change takes for "as it is"), `environment` the names of values
-//! that come from there and cannot be changed here, `facts` what follows (`role_arn`, `issuer`).
+//! KIND is `openid`, `ldap` or `tls`; NAME is `_` for the provider without a name. PROVIDER is the object
+//! `{"kind", "name", "enabled", "problem", "values", "environment", "facts"}`: `values` has `*redacted*` in
+//! place of secrets, and a change with this value keeps the secret; `environment` has the names of values
+//! that come from the environment and cannot be changed here; `facts` has derived values (`role_arn`,
+//! `issuer`).
 //!
-//! Invariants: a change is checked with the provider itself before it is stored; whoever makes a provider
-//! can become anybody, so it takes root or somebody who may everything; secrets come in and never go out;
-//! the two requests that need no signature say nothing that a browser's user must not know.
+//! Invariants: a change is checked with the provider before it is stored; only callers who can do everything
+//! may configure providers, because a provider can sign in as any user; secrets are never returned; the two
+//! requests that need no signature return nothing that is secret to the user of a browser.
 //!
-//! Must never know: how a provider is asked.
+//! Must not depend on: how a provider is asked.
 
 use std::sync::Arc;
 
@@ -34,27 +35,27 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::admin_request::{Ask, Refusal, Reply, denied, wrong};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request, denied};
 use super::api::{self, settings as shape};
 use super::clock::now_ms;
 use super::connection::Peer;
-use super::identities::only_full;
+use super::identities::require_full;
 use super::table::{BASES, Route, SignInRoute};
 
-/// Longest document of a sign-in.
+/// Longest document of a sign-in, in bytes.
 const LIMIT: usize = 16 * 1024;
-/// Seconds that a session lasts unless something else is asked for.
+/// Default lifetime of a session in seconds.
 const DURATION_S: i64 = 3600;
 
-/// The door to identity providers.
-pub struct Door {
+/// The handler of requests about identity providers.
+pub struct ProviderAdmin {
     iam: Arc<Iam>,
     idp: Arc<Idp>,
-    /// One change at a time.
+    /// Held while a change is checked and stored.
     turn: tokio::sync::Mutex<()>,
 }
 
-/// Values of an identity provider. An empty one is taken away.
+/// Values of an identity provider. An empty value is removed.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = ProviderOrder)]
@@ -63,14 +64,14 @@ pub struct Order {
     values: Values,
 }
 
-/// What came back through the browser.
+/// The parameters that the provider sends back through the browser.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = SignInBack)]
 pub struct Back {
     code: String,
     state: String,
-    /// Seconds that the session lasts; 3600 if it is left out.
+    /// Lifetime of the session in seconds; 3600 by default.
     duration_s: Option<i64>,
 }
 
@@ -89,9 +90,9 @@ impl From<ashlar_iam::Refused> for Refusal {
         use ashlar_iam::Refused as Why;
         let of = |status, code, why: &str| Refusal { status, code, why: why.to_owned() };
         match why {
-            Why::Unconfigured => wrong("no identity provider is configured"),
+            Why::Unconfigured => bad_request("no identity provider is configured"),
             Why::Denied(_) => {
-                denied("The identity provider does not vouch for this. The server's log says why.")
+                denied("The identity provider did not authenticate this. The server's log says why.")
             }
             Why::Expired => denied("The token has expired; sign in again."),
             Why::Unavailable(_) => of(
@@ -100,7 +101,7 @@ impl From<ashlar_iam::Refused> for Refusal {
                 "The identity provider cannot be reached. Try again.",
             ),
             Why::Busy => {
-                of(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "Too many sign in at once.")
+                of(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "Too many sign-ins at once.")
             }
         }
     }
@@ -118,7 +119,7 @@ fn shown(kind: Subsystem, p: &Shown) -> shape::Provider {
     }
 }
 
-/// The kind and the name in a path.
+/// Parses the kind and the name in a path.
 fn named(text: &str) -> Result<(Subsystem, &str), Refusal> {
     let (kind, name) = text.split_once('/').unwrap_or((text, ""));
     let kind = Subsystem::find(kind).ok_or_else(|| Refusal {
@@ -134,10 +135,10 @@ fn no_such(kind: Subsystem, name: &str) -> Refusal {
     Refusal { status: StatusCode::NOT_FOUND, code: "NoSuchEntity", why }
 }
 
-impl Door {
-    /// The door to these providers.
-    pub fn new(iam: Arc<Iam>, idp: Arc<Idp>) -> Door {
-        Door { iam, idp, turn: tokio::sync::Mutex::default() }
+impl ProviderAdmin {
+    /// A handler over these providers.
+    pub fn new(iam: Arc<Iam>, idp: Arc<Idp>) -> ProviderAdmin {
+        ProviderAdmin { iam, idp, turn: tokio::sync::Mutex::default() }
     }
 
     /// The providers.
@@ -145,34 +146,34 @@ impl Door {
         self.idp.clone()
     }
 
-    /// Answers a request about settings.
-    pub async fn answer(&self, ask: &Ask) -> Reply {
-        ask.need(ask.route.actions(), false)?;
-        let (kind, name) = named(&ask.name)?;
-        if ask.route == Route::ProviderGet && name.is_empty() {
+    /// Answers a request about identity providers.
+    pub async fn answer(&self, req: &AdminRequest) -> AdminResult {
+        req.need(req.route.actions(), false)?;
+        let (kind, name) = named(&req.name)?;
+        if req.route == Route::ProviderGet && name.is_empty() {
             let providers = self.idp.shown(kind).iter().map(|p| shown(kind, p)).collect();
             return Ok((StatusCode::OK, api::value(shape::ProviderList { providers })));
         }
         if name.is_empty() {
-            return Err(wrong("name the provider; the one without a name is \"_\""));
+            return Err(bad_request("name the provider; the one without a name is \"_\""));
         }
-        if ask.route == Route::ProviderGet {
+        if req.route == Route::ProviderGet {
             return self.one(kind, name);
         }
         let _turn = self.turn.lock().await;
-        if ask.route == Route::ProviderRemove {
-            only_full(ask, "Removing an identity provider ends its users' sessions and keys")?;
+        if req.route == Route::ProviderRemove {
+            require_full(req, "Removing an identity provider, which ends its users' sessions and keys,")?;
             return self.remove(kind, name).await;
         }
-        let order: Order = ask.document()?;
+        let order: Order = req.document()?;
         let stored = self.iam.setting(kind.name(), name).map(|s| s.values.clone());
-        let mut values = match (ask.route, stored) {
+        let mut values = match (req.route, stored) {
             (Route::ProviderPut, None) => Values::new(),
             (Route::ProviderPut, Some(_)) => {
                 let why = format!("\"{name}\" is configured already; update it");
                 return Err(Refusal { status: StatusCode::CONFLICT, code: "EntityAlreadyExists", why });
             }
-            // What the environment configures can be switched off here.
+            // A provider of the environment can be disabled here.
             (Route::ProviderEnable | Route::ProviderDisable, stored) => {
                 let known = self.idp.shown(kind).iter().any(|p| p.target.name == name);
                 stored.or(known.then(Values::new)).ok_or_else(|| no_such(kind, name))?
@@ -182,39 +183,39 @@ impl Door {
         for (key, value) in order.values {
             match value.trim() {
                 "" => drop(values.remove(&key)),
-                REDACTED if ask.route == Route::ProviderPut => {
-                    return Err(wrong(format!("{key} is missing: {REDACTED} stands in its place")));
+                REDACTED if req.route == Route::ProviderPut => {
+                    return Err(bad_request(format!("{key} is missing: {REDACTED} stands in its place")));
                 }
                 REDACTED => {}
                 _ => drop(values.insert(key, value)),
             }
         }
-        match ask.route {
+        match req.route {
             Route::ProviderEnable => drop(values.insert("enable".into(), "on".into())),
             Route::ProviderDisable => drop(values.insert("enable".into(), "off".into())),
             _ => {}
         }
-        only_full(ask, "Whoever configures an identity provider can become anybody")?;
+        require_full(req, "Configuring an identity provider")?;
         self.idp.check(kind, name, &values).await?;
         self.iam.put_setting(kind.name(), name, &values).await?;
         self.idp.reload();
-        tracing::info!(target: "ashlar::admin", kind = kind.name(), name, by = ask.who.user, "identity provider changed");
+        tracing::info!(target: "ashlar::admin", kind = kind.name(), name, by = req.caller.user, "identity provider changed");
         self.one(kind, name)
     }
 
-    fn one(&self, kind: Subsystem, name: &str) -> Reply {
+    fn one(&self, kind: Subsystem, name: &str) -> AdminResult {
         let all = self.idp.shown(kind);
         let found = all.iter().find(|p| p.target.name == name).ok_or_else(|| no_such(kind, name))?;
         Ok((StatusCode::OK, api::value(shown(kind, found))))
     }
 
-    async fn remove(&self, kind: Subsystem, name: &str) -> Reply {
+    async fn remove(&self, kind: Subsystem, name: &str) -> AdminResult {
         if self.iam.setting(kind.name(), name).is_none() {
             let known = self.idp.shown(kind).into_iter().any(|p| p.target.name == name);
             return Err(match known {
-                true => {
-                    wrong(format!("\"{name}\" is configured by the server's environment; change it there"))
-                }
+                true => bad_request(format!(
+                    "\"{name}\" is configured by the server's environment; change it there"
+                )),
                 false => no_such(kind, name),
             });
         }
@@ -223,9 +224,13 @@ impl Door {
         Ok((StatusCode::OK, api::value(shape::ProviderRemoved {})))
     }
 
-    /// Answers what is asked before anybody is known: `None` when this is another request. Only these two
-    /// requests of the administration need no signature.
-    pub async fn sign_in(&self, request: Request<Incoming>, peer: &Peer) -> Result<Reply, Request<Incoming>> {
+    /// Answers the requests of a sign-in, the only two administration requests without a signature; returns
+    /// other requests unchanged.
+    pub async fn sign_in(
+        &self,
+        request: Request<Incoming>,
+        peer: &Peer,
+    ) -> Result<AdminResult, Request<Incoming>> {
         let path = request.uri().path();
         let path = BASES.iter().find_map(|base| path.strip_prefix(base)).unwrap_or_default();
         match SignInRoute::find(request.method(), path) {
@@ -235,7 +240,7 @@ impl Door {
         }
     }
 
-    async fn choices(&self, request: &Request<Incoming>, peer: &Peer) -> Reply {
+    async fn choices(&self, request: &Request<Incoming>, peer: &Peer) -> AdminResult {
         peer.watch.arm();
         let host = request.headers().get(header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
         let origin = format!("{}://{host}", if peer.tls { "https" } else { "http" });
@@ -248,14 +253,14 @@ impl Door {
         Ok((StatusCode::OK, api::value(shape::SignInChoices { providers: all.collect() })))
     }
 
-    async fn back(&self, request: Request<Incoming>, peer: &Peer) -> Reply {
+    async fn back(&self, request: Request<Incoming>, peer: &Peer) -> AdminResult {
         let (parts, incoming) = request.into_parts();
         let mut request_body =
             RequestBody::unchecked(Source::Hyper(incoming), &parts.headers).map_err(|(fault, _)| fault)?;
         let body = request_body.collect(LIMIT).await?;
         peer.watch.arm();
         let back: Back = serde_json::from_slice(&body)
-            .map_err(|_| wrong("send {\"code\": \"...\", \"state\": \"...\"}"))?;
+            .map_err(|_| bad_request("send {\"code\": \"...\", \"state\": \"...\"}"))?;
         let came = SignIn { code: back.code, state: back.state };
         let authenticated = self.idp.sign_in(&came).await.inspect_err(|why| {
             tracing::info!(target: "ashlar::admin", peer = %peer.address, %why, "not signed in");
@@ -268,8 +273,8 @@ impl Door {
             )));
         };
         not_denied(&identity, peer)?;
-        let ask = Assume { duration_s: back.duration_s.unwrap_or(DURATION_S), policy: None };
-        let session = self.iam.assume_federated(authenticated.who, &ask, authenticated.until_ms)?;
+        let req = Assume { duration_s: back.duration_s.unwrap_or(DURATION_S), policy: None };
+        let session = self.iam.assume_federated(authenticated.who, &req, authenticated.until_ms)?;
         tracing::info!(target: "ashlar::admin", user = identity.user, access_key = session.access_key, peer = %peer.address, "signed in");
         let answer = shape::Session {
             secret: session.secret.expose().to_owned(),
@@ -282,13 +287,13 @@ impl Door {
     }
 }
 
-/// Everybody may sign in, unless denied.
-fn not_denied(who: &Identity, peer: &Peer) -> Result<(), Refusal> {
+/// Signing in needs no permission, but a policy can deny it.
+fn not_denied(caller: &Identity, peer: &Peer) -> Result<(), Refusal> {
     let ip = Some(peer.address.ip());
     let facts = Facts { now_ms: now_ms(), source_ip: ip, secure: peer.tls, ..Facts::default() };
-    let principal = who.principal();
+    let principal = caller.principal();
     let question = Question::new(Action::StsAssumeRoleWithWebIdentity, "", "", &principal, &facts);
-    if decide(&question, &who.authority(BucketRules::default(), true)).allowed {
+    if decide(&question, &caller.authority(BucketRules::default(), true)).allowed {
         return Ok(());
     }
     Err(denied("Access Denied."))

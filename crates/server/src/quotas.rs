@@ -1,24 +1,24 @@
-//! Limits of buckets over HTTP, below the administration's base.
+//! The administration API for quotas of buckets.
 //!
 //! | request | document |
 //! |---|---|
-//! | `GET quotas/BUCKET` | answers `{"bucket", "quota", "bytes", "versions"}`, null where there is no limit |
-//! | `PUT quotas/BUCKET` | `{"quota": bytes}`; the bucket is counted before it is answered |
+//! | `GET quotas/BUCKET` | answers `{"bucket", "quota", "bytes", "versions"}`; null means no quota |
+//! | `PUT quotas/BUCKET` | `{"quota": bytes}`; the bucket is counted before the answer |
 //! | `DELETE quotas/BUCKET` | |
 //!
-//! Invariant: a limit is answered only once it is kept.
+//! Invariant: the answer to a change is sent after the change is stored.
 //!
-//! Must never know: how a bucket is counted.
+//! Must not depend on: how buckets are counted.
 
 use ashlar_object::{Error, Store};
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::admin_request::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, state::BucketQuota};
 use super::table::Route;
 
-/// What a bucket may hold.
+/// The quota of a bucket.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = QuotaOrder)]
@@ -32,15 +32,17 @@ fn refusal(e: Error, bucket: &str) -> Refusal {
     fault.into()
 }
 
-/// Answers a request about limits. What is asked for was permitted.
-pub async fn answer(store: &Store, ask: &Ask) -> Reply {
-    let name = &ask.name;
+/// Answers a request about quotas. The caller has checked the permission.
+pub async fn answer(store: &Store, req: &AdminRequest) -> AdminResult {
+    let name = &req.name;
     let bucket = store.bucket(name).map_err(|e| refusal(e, name))?;
-    match ask.route {
+    match req.route {
         Route::QuotaPut => {
-            let order: Order = ask.document()?;
+            let order: Order = req.document()?;
             if order.quota == 0 {
-                return Err(wrong("a quota of 0 bytes lets nothing in; remove the quota, or give more"));
+                return Err(bad_request(
+                    "a quota of 0 bytes allows no objects; remove the quota, or set a larger one",
+                ));
             }
             store.set_quota(&bucket, Some(order.quota)).await.map_err(|e| refusal(e, name))?;
         }

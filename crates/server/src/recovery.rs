@@ -1,7 +1,8 @@
-//! `drives/recover`: gives distrusted drives their vote back when too few others are left, by an operator's word.
+//! `drives/recover`: an operator gives distrusted drives their votes back when too few other drives are left.
 //!
-//! The rule is `ashlar_erasure_set::Sets::salvage`. Here: a new epoch first, one recovery at a time, in the
-//! background; its report stays until the next one. Invariant: never begun by itself.
+//! The rule is `ashlar_erasure_set::Sets::salvage`. A recovery first begins a new epoch, and then runs in the
+//! background; one runs at a time; its report stays until the next one. Invariant: a recovery never starts by
+//! itself.
 
 use std::sync::Arc;
 
@@ -12,22 +13,22 @@ use parking_lot::Mutex;
 use super::api::state as shape;
 use super::node::{self, Node};
 
-/// The last recovery.
+/// The state of the last recovery.
 #[derive(Default, Clone)]
 pub struct Recovery {
     last: Arc<Mutex<shape::Recovery>>,
 }
 
 impl Recovery {
-    /// How it is, and what it found.
+    /// The state of the last recovery, and its findings.
     pub fn report(&self) -> shape::Recovery {
         self.last.lock().clone()
     }
 
-    /// Starts one in the background; `dry_run` only finds out what would be reported.
+    /// Starts a recovery in the background; `dry_run` only reports what it would find.
     ///
     /// # Errors
-    /// In words: one is running, or none is needed.
+    /// A message for the operator: a recovery is running, or none is needed.
     pub fn start(&self, node: &Arc<Node>, dry_run: bool) -> Result<shape::Recovery, String> {
         if !node.sets.needs_salvage() {
             return Err("no placement group needs a recovery: either enough of its drives vote, or some are not in service; see `ashlar drive list`".into());
@@ -45,7 +46,7 @@ impl Recovery {
             let report = match done {
                 Ok(salvaged) => report(&node, dry_run, &salvaged),
                 Err(why) => {
-                    tracing::error!(why, "the recovery ended early; it can be started again");
+                    tracing::error!(why, "the recovery failed; it can be started again");
                     shape::Recovery { state: "failed", dry_run, why: Some(why), ..shape::Recovery::default() }
                 }
             };
@@ -57,7 +58,7 @@ impl Recovery {
 
 async fn recover(node: &Node, dry_run: bool) -> Result<Salvaged, String> {
     if !dry_run {
-        // What a distrusted drive may have promised before counts no more.
+        // The new epoch invalidates promises that a distrusted drive may have made before.
         let _one = node.changes.lock().await;
         let map = node.map.load_full();
         let next = map.next_epoch().map_err(|e| e.to_string())?;
@@ -74,10 +75,10 @@ fn report(node: &Node, dry_run: bool, done: &Salvaged) -> shape::Recovery {
         let known = buckets.iter().find(|b| b.id == id);
         known.map_or_else(|| format!("a deleted bucket ({id})"), |b| b.name.clone())
     };
-    let slots = node.slots.lock().clone();
+    let drive_folders = node.folders.lock().clone();
     let path = |id| {
-        let slot = slots.iter().find(|s| s.drive.as_ref().is_some_and(|d| d.label().drive == id));
-        slot.map_or_else(String::new, |s| s.path.display().to_string())
+        let folder = drive_folders.iter().find(|s| s.drive.as_ref().is_some_and(|d| d.label().drive == id));
+        folder.map_or_else(String::new, |s| s.path.display().to_string())
     };
     let name = |u: &Uncertain| shape::UncertainKey {
         bucket: bucket(u.key.bucket()),
@@ -117,7 +118,7 @@ fn report(node: &Node, dry_run: bool, done: &Salvaged) -> shape::Recovery {
         tracing::warn!(
             uncertain = done.uncertain,
             named = MAX_NAMED,
-            "more keys are uncertain than are named"
+            "more keys are uncertain than are listed"
         );
     }
     shape::Recovery {

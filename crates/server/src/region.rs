@@ -1,21 +1,22 @@
 //! The region of this server, and whether clients must sign for it.
 //!
-//! Invariant: without a configured region clients may sign for any, as with MinIO. Must never know requests.
+//! Invariant: without a configured region, clients may sign for any, as with MinIO. Must not depend on:
+//! requests.
 
 /// The region of this server.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Region {
     /// Its name.
     pub name: String,
-    /// An operator chose it: clients must sign for it.
+    /// Whether an operator chose it: clients must sign for it.
     pub configured: bool,
 }
 
 impl Region {
-    /// From `--region`, or else from MinIO's variables; `us-east-1` if neither is set.
+    /// The region of `--region`, or of MinIO's variables; `us-east-1` if neither is set.
     ///
     /// # Errors
-    /// In words: not a name of a region.
+    /// A message for the operator: not a valid name of a region.
     pub fn choose(option: Option<&str>, variable: impl Fn(&str) -> Option<String>) -> Result<Region, String> {
         let filled = |text: Option<String>| text.map(|t| t.trim().to_owned()).filter(|t| !t.is_empty());
         let minio = || ["MINIO_SITE_REGION", "MINIO_REGION"].iter().find_map(|n| filled(variable(n)));

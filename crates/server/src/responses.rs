@@ -1,6 +1,6 @@
-//! HTTP answers of the server itself: text, JSON, and errors before anybody is known.
+//! HTTP responses of the server itself: text, JSON, and errors before authentication.
 //!
-//! Invariant: every answer names the server and its content type. Must not depend on: what is answered.
+//! Invariant: every response names the server and its content type. Must not depend on: the content.
 
 use ashlar_s3::Body;
 use http::header::{self, HeaderValue};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::admin_request::Refusal;
 use super::api::{self, state as shape};
 
-/// An error of S3 that ends the connection.
+/// An S3 error that closes the connection.
 fn error(status: StatusCode, code: &str, message: &str) -> Response<Body> {
     let mut response = plain(
         status,
@@ -24,7 +24,7 @@ fn error(status: StatusCode, code: &str, message: &str) -> Response<Body> {
     response
 }
 
-/// The answer on connections of the reserve to all but administration and health.
+/// The response on reserved connections to all requests except administration and health checks.
 pub fn busy() -> Response<Body> {
     let mut response = error(
         StatusCode::SERVICE_UNAVAILABLE,
@@ -35,7 +35,7 @@ pub fn busy() -> Response<Body> {
     response
 }
 
-/// An answer in text.
+/// A text response.
 pub fn plain(status: StatusCode, text: impl Into<String>) -> Response<Body> {
     let mut response = Response::new(Body::whole(text.into()));
     *response.status_mut() = status;
@@ -46,12 +46,12 @@ pub fn plain(status: StatusCode, text: impl Into<String>) -> Response<Body> {
     response
 }
 
-/// A refusal as an answer.
+/// The response for an error.
 pub fn refused(no: &Refusal) -> Response<Body> {
     json_answer(no.status, &api::value(shape::Problem { error: no.why.clone(), code: no.code.to_owned() }))
 }
 
-/// A stream of JSON objects, one a line.
+/// A stream of JSON objects, one per line.
 pub fn lines(body: Body) -> Response<Body> {
     let mut response = plain(StatusCode::OK, "");
     *response.body_mut() = body;
@@ -59,7 +59,7 @@ pub fn lines(body: Body) -> Response<Body> {
     response
 }
 
-/// A JSON document.
+/// A JSON response.
 pub fn json_answer(status: StatusCode, value: &Value) -> Response<Body> {
     let mut response = plain(status, value.to_string());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reserve_says_when_to_come_again() {
+    fn busy_response_has_retry_after() {
         let busy = busy();
         assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(

@@ -1,9 +1,9 @@
-//! Drives that went back in time: noticed when they are opened, because their peers have noted how far they
-//! had come (docs/protocol.md 2.14).
+//! Detection of drives that went back in time, for instance to an older image: when a drive is opened, its
+//! journal sequence is compared with the one that other drives have stored for it (docs/protocol.md 2.14).
 //!
-//! Invariants: a drive that is behind what was noted of it loses its vote durably before it is put in service
-//! (`drive_monitor` does that), and comes back by joining; notes are written at a bounded rate, never for a request; a folder that does not
-//! hold the drive any more is not written to.
+//! Invariants: a drive behind its stored sequence durably loses its vote before it is put into service
+//! (`drive_monitor` does that), and comes back by joining; sequences are written at a bounded rate, never as
+//! part of a request; a folder that no longer holds the drive is not written to.
 
 use ashlar_environment::time::{self, Instant};
 use std::path::{Path, PathBuf};
@@ -17,30 +17,31 @@ use ashlar_machine::Folder;
 
 use super::node::{Node, blocking};
 
-/// How often new sequences are noted.
+/// Time between writes of sequences.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// How long the folders of others are waited for when a drive is opened.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time limit for reading the folders of other drives when a drive is opened.
+const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the folders of a deployment have noted, together; those that do not answer in time say nothing. Blocks.
-pub fn noted_in_time(paths: Vec<PathBuf>, deployment: DeploymentId) -> Sequences {
+/// The sequences stored in the folders of a deployment, merged; folders that exceed the time limit are left
+/// out. Blocks.
+pub fn read_sequences(paths: Vec<PathBuf>, deployment: DeploymentId) -> Sequences {
     let (send, receive) = std::sync::mpsc::channel();
     for path in paths {
         let send = send.clone();
-        // A thread of its own: a folder that hangs must not hold up the drive that is opened.
+        // On its own thread: a folder that hangs must not delay the opened drive.
         let read = move || drop(send.send(Sequences::read(&Folder::real(&path, None), deployment)));
         let _ = ashlar_environment::thread::run_apart("sequences", read);
     }
     drop(send);
-    let (until, mut all) = (Instant::now() + PATIENCE, Sequences::default());
+    let (until, mut all) = (Instant::now() + TIMEOUT, Sequences::default());
     while let Ok(some) = receive.recv_timeout(until.saturating_duration_since(Instant::now())) {
         all.merge(&some);
     }
     all
 }
 
-/// Why a drive that was just opened must join before it votes: it is behind what was noted of it.
+/// Why a newly opened drive must join before it votes: its sequence is behind the stored one.
 pub fn behind(drive: &Drive, noted: &Sequences) -> Option<String> {
     let batches = noted.behind(drive.label().drive, drive.opened_sequence());
     if batches == 0 || drive.role() == Role::Joining {
@@ -49,16 +50,16 @@ pub fn behind(drive: &Drive, noted: &Sequences) -> Option<String> {
     tracing::error!(
         drive = %drive.path().display(),
         batches,
-        "the drive lost what it had acknowledged (an older image of it, or a cache that was not flushed): it joins again"
+        "the drive lost acknowledged data (an older image, or a cache that was not flushed): it joins again"
     );
     Some(format!("it went back in time by {batches} batches of its journal"))
 }
 
-/// Notes on every drive how far all of them have come, for ever.
+/// Stores the sequences of all drives on every drive, periodically; never returns.
 pub async fn run(node: Arc<Node>) {
-    let paths = node.slots.lock().iter().map(|s| s.path.clone()).collect();
+    let paths = node.folders.lock().iter().map(|s| s.path.clone()).collect();
     let deployment = node.map.load().deployment;
-    let mut all = blocking(move || noted_in_time(paths, deployment)).await.unwrap_or_default();
+    let mut all = blocking(move || read_sequences(paths, deployment)).await.unwrap_or_default();
     let mut interval = time::interval(EVERY);
     loop {
         interval.tick().await;
@@ -66,14 +67,14 @@ pub async fn run(node: Arc<Node>) {
     }
 }
 
-/// One round of notes.
+/// Stores the sequences once.
 async fn note(node: &Node, deployment: DeploymentId, all: &mut Sequences) {
-    let drives: Vec<Drive> = node.slots.lock().iter().filter_map(|s| s.drive.clone()).collect();
+    let drives: Vec<Drive> = node.folders.lock().iter().filter_map(|s| s.drive.clone()).collect();
     let online = drives.iter().filter(|d| d.state() == State::Online);
     let mut news = false;
     for drive in online {
         let (id, sequence) = (drive.label().drive, drive.sequence());
-        // One that is put in service without a vote may be behind what was noted of it, and may not be the next time.
+        // The sequence of a joining drive may be behind the stored one now, and may pass it later.
         news |= match node.joins.lock().contains(&id) {
             true => all.begin_again(id, sequence),
             false => all.note(id, sequence),
@@ -84,7 +85,7 @@ async fn note(node: &Node, deployment: DeploymentId, all: &mut Sequences) {
     }
     let writes = drives.iter().filter(|d| d.state() == State::Online).map(|drive| {
         let (path, id, all) = (drive.path().to_owned(), drive.label().drive, all.clone());
-        // A drive that hangs holds up no other's notes for long.
+        // A drive that hangs must not delay the others for long.
         let write = time::timeout(EVERY, blocking(move || write(&path, id, &all, deployment)));
         async move {
             match write.await {
@@ -111,7 +112,7 @@ mod tests {
     use ashlar_drive::{Label, Options};
     use ashlar_machine::BufferPool;
 
-    /// Everything in a folder, in place of everything in another.
+    /// Replaces the content of a folder by that of another.
     fn copy(from: &Path, to: &Path) {
         let _ = std::fs::remove_dir_all(to);
         std::fs::create_dir_all(to).unwrap();
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_older_image_joins() {
+    async fn older_drive_image_loses_vote_and_joins() {
         let dir = tempfile::tempdir().unwrap();
         let deployment = DeploymentId([9; 16]);
         let paths: Vec<PathBuf> = ["a", "b", "image"].iter().map(|n| dir.path().join(n)).collect();
@@ -145,7 +146,7 @@ mod tests {
         drop(a);
         copy(&paths[0], &paths[2]);
 
-        // It goes on, and its peer notes how far it came.
+        // It continues, and the other drive stores its sequence.
         let a = open(&paths[0]);
         assert_eq!(behind(&a, &Sequences::default()), None, "nothing is known of it");
         for epoch in 2..20 {
@@ -157,13 +158,13 @@ mod tests {
         assert!(write(&paths[1], a.label().drive, &all, deployment).is_err(), "another drive's folder");
         a.close().await;
         drop(a);
-        let known = noted_in_time(paths[..2].to_vec(), deployment);
+        let known = read_sequences(paths[..2].to_vec(), deployment);
         let a = open(&paths[0]);
         assert_eq!(behind(&a, &known), None, "it lost nothing");
         a.close().await;
         drop(a);
 
-        // The image in its place.
+        // The older image replaces it.
         copy(&paths[2], &paths[0]);
         let a = open(&paths[0]);
         assert_eq!(a.role(), Role::Voter);
@@ -174,7 +175,7 @@ mod tests {
         drop(a);
         let a = open(&paths[0]);
         assert_eq!(a.role(), Role::Joining, "for good");
-        // Once it votes again it is not behind at the next start, but an older image of it is.
+        // After it has its vote back, it is not behind at the next start; an older image of it is.
         let mut all = known;
         assert!(all.begin_again(a.label().drive, a.sequence()));
         a.joined().await.unwrap();
@@ -182,7 +183,7 @@ mod tests {
         write(&paths[1], b.label().drive, &all, deployment).unwrap();
         a.close().await;
         drop(a);
-        let known = noted_in_time(paths[..2].to_vec(), deployment);
+        let known = read_sequences(paths[..2].to_vec(), deployment);
         let a = open(&paths[0]);
         assert_eq!((a.role(), behind(&a, &known)), (Role::Voter, None));
         a.close().await;

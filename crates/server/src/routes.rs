@@ -1,7 +1,7 @@
-//! Where a request goes: health, metrics and administration by their paths, everything else to S3.
+//! Routing of requests by path: health checks, metrics and administration to the server, all others to S3.
 //!
-//! Invariants: without a signature there are only health checks, and metrics where the operator made
-//! them public; a request that panics costs that request only.
+//! Invariants: without a signature, only health checks are answered, and metrics if the operator made them
+//! public; a panic affects only its own request.
 
 use ashlar_environment::time::{self, Instant};
 use std::panic::AssertUnwindSafe;
@@ -21,22 +21,22 @@ use hyper::body::Incoming;
 
 use super::admin::Admin;
 use super::connection::{self, Counts, Peer};
-use super::metrics::{Asked, Refusals};
+use super::metrics::{Refusals, SlowValues};
 use super::minio::Minio;
 use super::node::Node;
 use super::responses::plain;
 use super::tls::Certificates;
 
-/// What `work` answers; if it panics, that it failed, on a connection that is not used again. The cause is in
-/// the log and not in the answer.
-async fn whatever_happens(
+/// The response of `work`, or an internal error that closes the connection if `work` panics. The cause is
+/// logged and not sent to the client.
+async fn catch_panic(
     work: impl Future<Output = Response<Body>>,
     peer: std::net::SocketAddr,
 ) -> Response<Body> {
     if let Ok(response) = AssertUnwindSafe(work).catch_unwind().await {
         return response;
     }
-    tracing::error!(%peer, "a request failed in a way that must not happen");
+    tracing::error!(%peer, "a request failed with an internal error");
     let text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>InternalError</Code><Message>We encountered an internal error. Please try again.</Message></Error>";
     let mut response = plain(StatusCode::INTERNAL_SERVER_ERROR, text);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/xml"));
@@ -44,7 +44,7 @@ async fn whatever_happens(
     response
 }
 
-/// No answer is taken by a browser for another type than it has.
+/// Forbids browsers to guess another content type.
 fn not_sniffed(mut response: Response<Body>) -> Response<Body> {
     response
         .headers_mut()
@@ -53,7 +53,7 @@ fn not_sniffed(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// All that requests can reach.
+/// The handlers of all requests.
 pub struct Routes {
     service: Arc<Service>,
     node: Arc<Node>,
@@ -66,15 +66,15 @@ pub struct Routes {
     certificates: Option<Arc<Certificates>>,
     /// The label `server` of metrics.
     name: String,
-    /// Whether the default key of encryption works, and when that was asked.
+    /// Whether the default encryption key works, and when that was last asked.
     keys: parking_lot::Mutex<Option<(Instant, Option<bool>)>>,
 }
 
-/// Path prefixes that belong to the server.
+/// Path prefixes of the server's own requests.
 const OURS: [&str; 2] = ["/ashlar/", "/minio/"];
 
 impl Routes {
-    /// Puts them together.
+    /// Assembles the handlers.
     pub fn new(
         service: Arc<Service>,
         node: Arc<Node>,
@@ -102,12 +102,12 @@ impl Routes {
         }
     }
 
-    /// What became of connections.
+    /// Counters of connections.
     pub fn connections(&self) -> &Arc<Counts> {
         &self.connections
     }
 
-    /// Turns to read long request heads.
+    /// Permits for reading long request heads.
     pub fn heads(&self) -> &Arc<Turns> {
         &self.heads
     }
@@ -123,7 +123,7 @@ impl Routes {
         OURS.iter().any(|p| path.starts_with(p)) && !self.service.is_virtual_host(request.headers())
     }
 
-    /// Answers a request on the port of its own that administration has, whatever happens.
+    /// Answers a request on the separate administration port.
     pub async fn administer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         let read = matches!(*request.method(), Method::GET | Method::HEAD);
         let answer = async {
@@ -135,15 +135,15 @@ impl Routes {
                 _ => plain(StatusCode::NOT_FOUND, "administration is at /api/v1/; S3 has another port\n"),
             }
         };
-        not_sniffed(whatever_happens(answer, peer.address).await)
+        not_sniffed(catch_panic(answer, peer.address).await)
     }
 
-    /// Answers a request, whatever happens.
+    /// Answers a request.
     pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
-        // No body will come, so no "100 Continue" goes out. botocore then takes the next answer on
-        // this connection for this one's status and waits for ever: give it a new connection.
+        // If the body is not read, "100 Continue" is not sent. botocore would then take the next response on
+        // this connection for the interim one and wait without end: closing the connection avoids that.
         let hurried = request.headers().contains_key(header::EXPECT) && request.body().is_end_stream();
-        let mut response = whatever_happens(self.route(request, peer), peer.address).await;
+        let mut response = catch_panic(self.route(request, peer), peer.address).await;
         if hurried {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -187,10 +187,10 @@ impl Routes {
                 self.metrics(request.uri().path(), request.headers()).await
             }
             path if path.starts_with("/ashlar/api/v1/") || path.starts_with("/ashlar/admin/v1/") => {
-                return known(self.admin.answer(request, peer).await, peer);
+                return mark_permitted(self.admin.answer(request, peer).await, peer);
             }
             path if path.starts_with("/minio/admin/") || path.starts_with("/minio/kms/") => {
-                return known(self.minio.answer(request, peer).await, peer);
+                return mark_permitted(self.minio.answer(request, peer).await, peer);
             }
             path if path.starts_with("/minio/") => {
                 let id = self.service.request_id();
@@ -209,14 +209,14 @@ impl Routes {
         response
     }
 
-    /// Reads can be served somewhere.
+    /// Whether some placement group can serve reads.
     fn ready(&self) -> Response<Body> {
         let ready = self.node.sets.health().iter().all(|g| g.readable);
         plain(if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, "")
     }
 
-    /// Every placement group takes writes (or reads). One machine is the whole cluster: taking it
-    /// away for maintenance always stops service, and that is what is said (412, as in MinIO).
+    /// Whether every placement group can serve writes (or reads). One machine is the whole cluster: its
+    /// maintenance always interrupts the service, and the answer says so (412, as in MinIO).
     fn cluster(&self, write: bool, maintenance: bool) -> Response<Body> {
         let health = self.node.sets.health();
         let good = health.iter().all(|g| if write { g.writable } else { g.readable });
@@ -257,11 +257,11 @@ impl Routes {
         response
     }
 
-    /// All metrics of this moment.
+    /// All current metrics.
     async fn page(&self) -> Page {
         let mut page = Page::new(&self.name);
-        let asked = self.ask().await;
-        super::metrics::render(&self.node, &asked, &mut page);
+        let slow_values = self.read_slow_values().await;
+        super::metrics::render(&self.node, &slow_values, &mut page);
         let other = Refusals {
             heads: self.heads.counts(),
             unsigned: self.service.unsigned_counts(),
@@ -280,25 +280,25 @@ impl Routes {
         page
     }
 
-    /// What may take a while; what does is left out.
-    async fn ask(&self) -> Asked {
-        let paths: Vec<_> = self.node.slots.lock().iter().map(|s| s.path.clone()).collect();
+    /// Values that may take a while; those that exceed the time limit are left out.
+    async fn read_slow_values(&self) -> SlowValues {
+        let paths: Vec<_> = self.node.folders.lock().iter().map(|s| s.path.clone()).collect();
         let spaces = paths.into_iter().map(|path| async move {
             let space =
                 ashlar_environment::spawn_blocking("routes", move || Folder::real(&path, None).space().ok());
-            time::timeout(PATIENCE, space).await.ok()?.ok()?
+            time::timeout(TIMEOUT, space).await.ok()?.ok()?
         });
         let spaces = futures::future::join_all(spaces).await;
         let known = *self.keys.lock();
         let works = match known {
             Some((at, works)) if at.elapsed() < KEYS => works,
             _ => {
-                let works = time::timeout(PATIENCE, self.admin.keys_work()).await.unwrap_or(Some(false));
+                let works = time::timeout(TIMEOUT, self.admin.keys_work()).await.unwrap_or(Some(false));
                 *self.keys.lock() = Some((Instant::now(), works));
                 works
             }
         };
-        Asked {
+        SlowValues {
             spaces,
             keys: works.zip(self.admin.key_uses()),
             certificate: self.certificates.as_ref().and_then(|c| c.expires()),
@@ -306,18 +306,18 @@ impl Routes {
     }
 }
 
-/// How long a drive or a key server is waited for when metrics are read.
-const PATIENCE: Duration = Duration::from_secs(1);
-/// How often the key server is asked whether it works.
+/// Time limit for a drive or key server while metrics are collected.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// Time between checks whether the key server works.
 const KEYS: Duration = Duration::from_secs(30);
-/// Where version 3 of MinIO's metrics begins.
+/// Prefix of version 3 of MinIO's metrics.
 const V3: &str = "/minio/metrics/v3";
 
 fn is_v3(path: &str) -> bool {
     path.strip_prefix(V3).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Version 3 below a path; `bucket/api/NAME` is of one bucket.
+/// Metrics of version 3 below a path; `bucket/api/NAME` selects one bucket.
 fn of_v3(page: &Page, path: &str) -> String {
     let path = path.trim_matches('/');
     match path.strip_prefix("bucket/api/").or_else(|| path.strip_prefix("api/bucket/")) {
@@ -333,8 +333,8 @@ fn of_v3(page: &Page, path: &str) -> String {
     }
 }
 
-/// Notes that a client was permitted something.
-fn known(response: Response<Body>, peer: &Peer) -> Response<Body> {
+/// Notes on the connection that a request was permitted.
+fn mark_permitted(response: Response<Body>, peer: &Peer) -> Response<Body> {
     if response.status().is_success() {
         peer.watch.know();
     }
@@ -346,15 +346,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_costs_its_request_only_and_says_nothing() {
+    async fn panic_fails_only_its_request_without_details() {
         let peer = "127.0.0.1:9".parse().unwrap();
         let broken = async { panic!("planted words") };
-        let response = whatever_happens(broken, peer).await;
+        let response = catch_panic(broken, peer).await;
         assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
         assert_eq!(response.headers()[header::CONNECTION], "close");
         let text = String::from_utf8(response.into_body().collect().await.unwrap().to_vec()).unwrap();
         assert!(text.contains("<Code>InternalError</Code>") && !text.contains("planted"), "{text}");
-        let fine = whatever_happens(async { plain(StatusCode::OK, "fine") }, peer).await;
+        let fine = catch_panic(async { plain(StatusCode::OK, "fine") }, peer).await;
         assert_eq!(fine.status(), StatusCode::OK);
     }
 }

@@ -1,8 +1,8 @@
-//! `ashlar server` from its start to its end: reads the configuration, builds the node, puts the services together,
-//! listens, and closes in order.
+//! `ashlar server` from start to stop: reads the configuration, builds the node, assembles the services,
+//! listens, and closes everything.
 //!
-//! Invariant: nothing is served before the node is whole; nothing is closed before what was in flight has ended or
-//! its time is up.
+//! Invariant: nothing is served before the node is complete; nothing is closed before requests in flight have
+//! ended or their time limit has passed.
 
 use ashlar_environment::{process, spawn, time};
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use ashlar_s3::{Config, Context, Keys, Notifications, Origins, Service, Verifier
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use super::admin::{self, End};
+use super::admin::{self, Shutdown};
 use super::args::Args;
 use super::background;
 use super::banner::Banner;
@@ -34,18 +34,18 @@ use super::{
     listen, logs, minio_environment, monitor, notify, providers, rollback, routes, settings, tls,
 };
 
-/// How long a stop waits for requests in flight.
+/// Time limit for requests in flight at a stop.
 const DRAIN: Duration = Duration::from_secs(30);
-/// How long it waits for the drives after that.
+/// Time limit for the drives after that.
 const CLOSE: Duration = Duration::from_secs(30);
-/// Where the server listens if nothing says otherwise.
+/// Default address.
 const ADDRESS: &str = "127.0.0.1:9000";
 
-/// Least memory that makes sense.
+/// Minimum memory.
 const MIN_MEMORY: u64 = 64 << 20;
 
-/// Runs the server until a signal ends it. `json`: what it prints for people is one JSON object; `colour`: the
-/// log may be coloured where it goes to a terminal.
+/// Runs the server until a signal or an administrator ends it. `json`: print the banner as one JSON object;
+/// `colour`: the log may be coloured if it goes to a terminal.
 pub fn run(args: Args, json: bool, colour: bool) -> ExitCode {
     let file =
         args.env_file.clone().or_else(|| process::variable_os("MINIO_CONFIG_ENV_FILE").map(PathBuf::from));
@@ -65,11 +65,11 @@ pub fn run(args: Args, json: bool, colour: bool) -> ExitCode {
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
     let result = runtime.block_on(serve(args, json));
-    // Whatever still runs has had its time.
+    // The time limit of remaining tasks has passed.
     runtime.shutdown_timeout(Duration::from_secs(1));
     match result {
-        Ok(End::Restart) => fail(&env_file::restart()),
-        Ok(End::Not | End::Stop) => ExitCode::SUCCESS,
+        Ok(Shutdown::Restart) => fail(&env_file::restart()),
+        Ok(Shutdown::No | Shutdown::Stop) => ExitCode::SUCCESS,
         Err(why) => fail(&why),
     }
 }
@@ -79,7 +79,7 @@ fn fail(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn serve(mut args: Args, json: bool) -> Result<End, String> {
+async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
     configure(&mut args)?;
     let region = Region::choose(args.region.as_deref(), |name| process::variable(name))?;
     let paths = expand::drives(&args.drives)?.iter().map(|p| drive_discovery::absolute(p)).collect();
@@ -96,7 +96,7 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
             listen::resolve(text).await.map_err(|e| e.replacen("--address", "--admin-address", 1))?
         }
     };
-    environment::allow(&process::variable("ASHLAR_OUTBOUND_ALLOW").unwrap_or_default())?;
+    environment::apply_outbound_allow(&process::variable("ASHLAR_OUTBOUND_ALLOW").unwrap_or_default())?;
     let everywhere: Vec<SocketAddr> = addresses.iter().chain(&own).copied().collect();
     if let Some(root) = &environment {
         guard_weak(root, &everywhere)?;
@@ -104,9 +104,9 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
     let certificates = args.certs.as_deref().map(tls::Certificates::open).transpose()?;
     let config = certificates.as_ref().map(tls::Certificates::config).transpose()?;
     warn_without_tls(config.is_some(), &everywhere);
-    // Before anything is announced: who reads the banner may already send a signal.
-    let mut heard = hear()?;
-    // The port is taken first: a second server must not touch the drives.
+    // Before the banner, because a reader of the banner may send a signal at once.
+    let mut signals_caught = catch_signals()?;
+    // The port is bound first: a second server must not touch the drives.
     let listener = listen::Listener::bind(&addresses, config.clone())?;
     let administration = listen::Listener::bind(&own, config)?.for_administration();
     let mut keys = kms::Configured::read(&args.kms, args.state_dir.as_deref())?;
@@ -120,19 +120,28 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
         deployments: deployments::Deployments::new(args.state_dir.clone(), set),
         new_deployment: args.new_deployment,
     };
-    // Drives may not answer: a signal ends the start too.
+    // Drives may not answer: a signal must end the start too.
     let (node, started, drives) = tokio::select! {
         opened = Node::open(&plan, environment, &mut keys) => opened?,
-        _ = heard.0.recv() => return Ok(End::Stop),
-        _ = heard.1.recv() => return Ok(End::Stop),
+        _ = signals_caught.0.recv() => return Ok(Shutdown::Stop),
+        _ = signals_caught.1.recv() => return Ok(Shutdown::Stop),
     };
     guard_weak(&started.root, &everywhere)?;
     let made = (started.origin == credentials::Origin::Generated).then(|| started.root.clone());
-    let opened =
-        Opened { node, started, drives, region, listener, administration, keys, certificates, heard };
+    let opened = Opened {
+        node,
+        started,
+        drives,
+        region,
+        listener,
+        administration,
+        keys,
+        certificates,
+        signals_caught,
+    };
     let outcome = run_node(args, opened, json).await;
     if let (Err(_), Some(root)) = (&outcome, made) {
-        // The banner was not printed, and this pair is shown at no later start.
+        // The banner was not printed, and these credentials are not shown at a later start.
         print(&format!(
             "the server did not start, but its drives are formatted and root's credentials are made:\naccess key  {}\nsecret key  {}\n            shown this once: keep it",
             root.access_key,
@@ -142,7 +151,7 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
     outcome
 }
 
-/// What a start has opened before it serves.
+/// Everything that the start has opened.
 struct Opened {
     node: Arc<Node>,
     started: Started,
@@ -152,13 +161,23 @@ struct Opened {
     administration: listen::Listener,
     keys: kms::Configured,
     certificates: Option<Arc<tls::Certificates>>,
-    heard: (Signal, Signal),
+    signals_caught: (Signal, Signal),
 }
 
-/// Assembles the services over the opened store and serves until the end. Errors come before the banner.
-async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String> {
-    let Opened { node, started, drives, region, listener, administration, keys, certificates, heard } =
-        opened;
+/// Assembles the services over the opened store and serves until the end. Errors are returned before the
+/// banner.
+async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, String> {
+    let Opened {
+        node,
+        started,
+        drives,
+        region,
+        listener,
+        administration,
+        keys,
+        certificates,
+        signals_caught,
+    } = opened;
     let deployment = node.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&node, &started.root).await?;
@@ -179,7 +198,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
         encryption.clone(),
         notifications,
     ));
-    let door = providers::Door::new(iam.clone(), idp.clone());
+    let door = providers::ProviderAdmin::new(iam.clone(), idp.clone());
     if let Some(certificates) = &certificates {
         certificates.ask_clients(idp.wants_certificates());
     }
@@ -188,19 +207,19 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     spawn("idp-follow", idp.follow());
     spawn("iam-follow", iam.clone().follow());
     spawn("buckets-follow", node.store.follow_buckets());
-    spawn("remember-uses", background::remember_uses(iam.clone()));
+    spawn("remember-uses", background::store_key_uses(iam.clone()));
     spawn("clock", clock::tick());
     spawn("drive-monitor", drive_monitor::run(node.clone(), drives));
     spawn("sequences", rollback::run(node.clone()));
     background::open_feed(&node).await;
     let settings = notify::environment()?;
-    // Before the first request: it may name a target.
+    // Before the first request, which may name a target.
     notify::apply(&target_manager, &iam, &settings).await;
     spawn("events-follow", notify::follow(target_manager.clone(), iam.clone(), settings));
     spawn("duties", background::divide_duties(node.clone()));
     spawn("sweep", background::sweep(node.clone()));
     spawn("count", background::count(node.clone()));
-    spawn("lock-time", background::keep_lock_time(node.clone()));
+    spawn("lock-time", background::store_lock_time(node.clone()));
     spawn("lifecycle", node.lifecycle.clone().run());
     spawn(
         "access-logs",
@@ -208,21 +227,22 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     );
     spawn("trim", background::trim(node.clone()));
     if let Some(certificates) = &certificates {
-        certificates.judge();
+        certificates.log_problems();
         spawn("certificates", certificates.clone().follow());
     }
     service.log_slower_than(Duration::from_secs(args.slow_request));
-    let ending: admin::Ending = Arc::new(watch::Sender::new(End::Not));
+    let shutdown: admin::ShutdownSender = Arc::new(watch::Sender::new(Shutdown::No));
     let public = args.public_metrics || public_by_environment();
-    let keys = kms::Door::new(encryption, node.store.clone());
+    let keys = kms::KeyAdmin::new(encryption, node.store.clone());
     let monitor = monitor::Monitor::new(service.tracer().clone(), stopping.clone());
-    let admin = admin::Admin::new(service.clone(), node.clone(), door, ending.clone(), check, keys, monitor);
+    let admin =
+        admin::Admin::new(service.clone(), node.clone(), door, shutdown.clone(), check, keys, monitor);
     let name = listener.addresses().first().map(ToString::to_string).unwrap_or_default();
     let routes = routes::Routes::new(service.clone(), node.clone(), public, admin, certificates, name);
     let routes = Arc::new(routes);
-    let signals = spawn("signals", signals(heard, stop, ending.subscribe()));
+    let signals = spawn("signals", signals(signals_caught, stop, shutdown.subscribe()));
     for address in administration.addresses() {
-        tracing::info!(%address, "administration has a port of its own");
+        tracing::info!(%address, "administration has a separate port");
     }
     args.limits.raise_open_files();
     let memory = size::parse(&args.memory).map_err(|e| format!("--memory: {e}"))?;
@@ -232,7 +252,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     tokio::join!(s3, administration.serve(routes, bounds, stopping, DRAIN));
     target_manager.stop().await;
     if let Err(error) = node.store.keep_lock_time().await {
-        tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
+        tracing::warn!(%error, "the clock of object locks cannot be stored; locks may last longer");
     }
     if time::timeout(CLOSE, service.access_logs().deliver(service.context())).await.is_err() {
         tracing::warn!("access logs could not be delivered in time");
@@ -240,13 +260,13 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     if time::timeout(CLOSE, node.close()).await.is_err() {
         tracing::warn!("the drives did not close in time; the next start recovers them");
     }
-    // What is recorded is written to its end before anybody hears that the server has stopped.
+    // The audit log is complete before the process exits.
     tokio::task::block_in_place(|| audit.close());
     signals.abort();
-    Ok(*ending.borrow())
+    Ok(*shutdown.borrow())
 }
 
-/// Fills what the command line left open from the environment, MinIO's settings included.
+/// Completes the options from the environment, including MinIO's settings.
 fn configure(args: &mut Args) -> Result<(), String> {
     if args.drives.is_empty()
         && let Some(drives) = process::variable("ASHLAR_DRIVES")
@@ -269,30 +289,28 @@ fn configure(args: &mut Args) -> Result<(), String> {
     Ok(())
 }
 
-/// MinIO's way to say that metrics are public.
+/// Whether MinIO's variable makes metrics public.
 fn public_by_environment() -> bool {
     process::variable("MINIO_PROMETHEUS_AUTH_TYPE").is_some_and(|v| v == "public")
 }
 
-/// Known pairs serve this machine only.
+/// Refuses well-known credentials on addresses that other machines can reach.
 fn guard_weak(root: &ashlar_s3::Credential, addresses: &[SocketAddr]) -> Result<(), String> {
     if !credentials::is_weak(root) {
         return Ok(());
     }
     match addresses.iter().find(|a| !a.ip().is_loopback()) {
         Some(address) => Err(format!(
-            "the root credentials are among those that everybody tries first, and {address} can be reached by others. Choose others (ASHLAR_ROOT_USER, ASHLAR_ROOT_PASSWORD), or listen on 127.0.0.1"
+            "the root credentials are well known, and other machines can reach {address}. Choose others (ASHLAR_ROOT_USER, ASHLAR_ROOT_PASSWORD), or listen on 127.0.0.1"
         )),
         None => {
-            tracing::warn!(
-                "the root credentials are among those that everybody tries first: good for trying things out only"
-            );
+            tracing::warn!("the root credentials are well known: use them for experiments only");
             Ok(())
         }
     }
 }
 
-/// Says what everybody on the way can read and change where others are served without TLS.
+/// Warns if other machines can connect without TLS.
 fn warn_without_tls(tls: bool, addresses: &[SocketAddr]) {
     if let Some(address) = addresses.iter().find(|a| !tls && !a.ip().is_loopback()) {
         tracing::warn!(
@@ -305,10 +323,10 @@ fn warn_without_tls(tls: bool, addresses: &[SocketAddr]) {
 
 fn announce(node: &Node, started: &Started, listener: &listen::Listener, region: &str, json: bool) {
     let map = node.map.load();
-    let serving = node.slots.lock().iter().filter(|s| s.drive.is_some()).count();
-    for slot in node.slots.lock().iter() {
-        if let Some(why) = &slot.problem {
-            tracing::warn!(drive = %slot.path.display(), why, "drive not in service");
+    let serving = node.folders.lock().iter().filter(|s| s.drive.is_some()).count();
+    for folder in node.folders.lock().iter() {
+        if let Some(why) = &folder.problem {
+            tracing::warn!(drive = %folder.path.display(), why, "drive not in service");
         }
     }
     let warnings = node.warnings();
@@ -332,21 +350,21 @@ fn announce(node: &Node, started: &Started, listener: &listen::Listener, region:
     print(&if json { banner.json() } else { banner.text() });
 }
 
-/// Prints for whoever started the server. Nobody may read it (`ashlar server ... | true`): the server goes on.
+/// Prints the banner. A closed standard output (`ashlar server ... | true`) does not stop the server.
 fn print(text: &str) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// Users and keys, from the control store.
+/// Loads users and keys from the control store.
 async fn identities(node: &Node, root: &ashlar_s3::Credential) -> Result<Arc<Iam>, String> {
     let old = process::variable("ASHLAR_ROOT_PASSWORD_OLD").map(ashlar_s3::Secret::new);
     let iam = Iam::open(node.control.clone(), root.clone(), old.as_ref(), Arc::new(clock::now_ms)).await;
     iam.map(Arc::new).map_err(|e| e.to_string())
 }
 
-/// Asks the room of a subsystem about its settings.
+/// The function that checks settings with their subsystem.
 fn checks(idp: Arc<Idp>, target_manager: Arc<TargetManager>) -> settings::Check {
     Arc::new(move |subsystem, target, values| {
         let (idp, target_manager) = (idp.clone(), target_manager.clone());
@@ -359,7 +377,7 @@ fn checks(idp: Arc<Idp>, target_manager: Arc<TargetManager>) -> settings::Check 
     })
 }
 
-/// Where events are sent, once it is configured.
+/// The event targets.
 fn targets(
     node: &Node,
     args: &Args,
@@ -417,30 +435,31 @@ fn service(
     })
 }
 
-/// Catches Ctrl-C and SIGTERM from now on.
-fn hear() -> Result<(Signal, Signal), String> {
+/// Begins to catch Ctrl-C and SIGTERM.
+fn catch_signals() -> Result<(Signal, Signal), String> {
     let catch = |kind| signal(kind).map_err(|e| format!("signals cannot be caught: {e}"));
     Ok((catch(SignalKind::interrupt())?, catch(SignalKind::terminate())?))
 }
 
-/// The first signal, or an administrator, stops in order; the second signal at once.
+/// Waits for the first signal or an administrator's order, and starts the stop; a second signal exits at
+/// once.
 async fn signals(
     (mut interrupt, mut terminate): (Signal, Signal),
     stop: watch::Sender<bool>,
-    mut ending: watch::Receiver<End>,
+    mut shutdown: watch::Receiver<Shutdown>,
 ) {
     let mut first = true;
     loop {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
-            Ok(_) = ending.wait_for(|e| *e != End::Not), if first => {}
+            Ok(_) = shutdown.wait_for(|e| *e != Shutdown::No), if first => {}
         }
         if !first {
             std::process::exit(130);
         }
         first = false;
-        tracing::info!("stopping: requests in flight may end; a second signal stops at once");
+        tracing::info!("stopping: waiting for requests in flight; a second signal exits at once");
         let _ = stop.send(true);
     }
 }

@@ -1,20 +1,19 @@
-//! Configuration that is changed while the server runs, over HTTP, below the administration paths.
+//! The administration API for settings that are changed while the server runs.
 //!
 //! | request | document |
 //! |---|---|
-//! | `GET settings` | what is set, and which subsystems and names there are |
+//! | `GET settings` | the stored settings, and all subsystems with their names |
 //! | `GET settings/SUBSYSTEM/TARGET` | |
-//! | `PUT settings/SUBSYSTEM/TARGET` | `{"values": {"name": "value"}}`: others stay; an empty value is removed |
+//! | `PUT settings/SUBSYSTEM/TARGET` | `{"values": {"name": "value"}}`: other values stay; an empty value is removed |
 //! | `DELETE settings/SUBSYSTEM/TARGET` | |
 //!
-//! Subsystems and names are MinIO's. A subsystem that exists once has the target `_`.
+//! Subsystems and names are MinIO's. A subsystem that has only one target calls it `_`.
 //!
-//! Invariants: what changes who is let in, or what is noted down about them, is changed only by root or by
-//! who may everything; a secret value is never shown: [`HIDDEN`] stands for it, and sent back it means
-//! that the value stays; a name that its subsystem does not know is refused, and what the subsystem could
-//! not use is not stored.
+//! Invariants: settings that affect authentication or audit are changed only by callers who can do
+//! everything; a secret value is never returned: [`HIDDEN`] is returned instead, and a change with this value
+//! keeps the secret; an unknown name is refused, and values that the subsystem cannot use are not stored.
 //!
-//! Must never know: what a value does.
+//! Must not depend on: the effect of values.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,59 +23,59 @@ use http::StatusCode;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::admin_request::{Ask, Refusal, Reply, wrong};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, settings as shape};
-use super::identities::only_full;
+use super::identities::require_full;
 use super::notify;
 use super::table::Route;
 
-/// Asks a subsystem whether it could use these values for a target; the text says why not.
+/// Asks a subsystem whether it accepts these values for a target; the error says why not.
 pub type Check = Arc<dyn Fn(String, String, Values) -> Later + Send + Sync>;
 
-/// The answer, when the provider was asked.
+/// The answer, after the provider was asked.
 pub type Later = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
-/// Stands for a secret that is set.
+/// Replaces a secret in answers.
 pub const HIDDEN: &str = ashlar_idp::REDACTED;
 
-/// A name that a subsystem has.
+/// A name of a setting.
 pub struct Name {
     /// As in MinIO.
     pub name: &'static str,
-    /// What it is for.
+    /// Its description.
     pub help: &'static str,
-    /// It is never shown.
+    /// Whether its value is never returned.
     pub secret: bool,
 }
 
-/// Something that can be configured.
+/// A subsystem with settings.
 pub struct Subsystem {
     /// As in MinIO.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub help: &'static str,
-    /// There can be several, each under a target of its own.
+    /// Whether there can be several targets.
     pub several: bool,
-    /// What it has.
+    /// Its settings.
     pub names: &'static [Name],
 }
 
-/// A name whose value is shown.
+/// A setting whose value is returned.
 pub const fn name(name: &'static str, help: &'static str) -> Name {
     Name { name, help, secret: false }
 }
 
-/// A name whose value is never shown.
+/// A setting whose value is secret.
 pub const fn secret(name: &'static str, help: &'static str) -> Name {
     Name { name, help, secret: true }
 }
 
-/// Whether it is used.
-pub const ENABLE: Name = name("enable", "\"off\" keeps the settings and does not use them");
-/// For people.
-pub const COMMENT: Name = name("comment", "whatever helps to remember");
+/// Whether the target is in use.
+pub const ENABLE: Name = name("enable", "\"off\" keeps the settings without using them");
+/// A comment for administrators.
+pub const COMMENT: Name = name("comment", "a comment");
 
-/// Everything that can be configured.
+/// All subsystems.
 pub const SUBSYSTEMS: &[Subsystem] = &[
     Subsystem {
         name: "identity_openid",
@@ -84,18 +83,18 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
         several: true,
         names: &[
             ENABLE,
-            name("display_name", "what the provider is called"),
+            name("display_name", "display name of the provider"),
             name("config_url", "address of the provider's discovery document"),
             name("client_id", "this server's identifier at the provider"),
             secret("client_secret", "this server's secret at the provider"),
             name("claim_name", "the claim that names policies"),
-            name("claim_userinfo", "\"on\": claims are asked for at the provider too"),
-            name("role_policy", "policies of everybody from this provider, with commas"),
-            name("claim_prefix", "what stands before the claim's name"),
+            name("claim_userinfo", "\"on\": also read claims from the provider's userinfo endpoint"),
+            name("role_policy", "policies of all users of this provider, separated by commas"),
+            name("claim_prefix", "prefix of the claim's name"),
             name("redirect_uri", "where the provider sends browsers back to"),
-            name("redirect_uri_dynamic", "\"on\": that address follows from the request"),
-            name("scopes", "scopes to ask for, with commas"),
-            name("vendor", "whose provider it is, for what only one vendor has"),
+            name("redirect_uri_dynamic", "\"on\": derive that address from the request"),
+            name("scopes", "scopes to request, separated by commas"),
+            name("vendor", "vendor of the provider, for its extensions"),
             name("keycloak_realm", "Keycloak's realm"),
             name("keycloak_admin_url", "Keycloak's administration address"),
             name("user_readable_claim", "the claim with a name for people"),
@@ -106,38 +105,38 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
     },
     Subsystem {
         name: "identity_ldap",
-        help: "users of a directory",
+        help: "users of an LDAP directory",
         several: false,
         names: &[
             ENABLE,
             name("server_addr", "HOST:PORT of the directory"),
             name("srv_record_name", "the name of the DNS record that has the directory's addresses"),
-            name("lookup_bind_dn", "who looks users up"),
-            secret("lookup_bind_password", "their password"),
-            name("user_dn_search_base_dn", "where users are, with semicolons"),
-            name("user_dn_search_filter", "which of them is meant; %s is the name"),
-            name("user_dn_attributes", "attributes of users that policies may speak of, with commas"),
+            name("lookup_bind_dn", "the account for lookups"),
+            secret("lookup_bind_password", "password"),
+            name("user_dn_search_base_dn", "base DNs of users, separated by semicolons"),
+            name("user_dn_search_filter", "filter for a user; %s is the login name"),
+            name("user_dn_attributes", "attributes of users for policies, separated by commas"),
             name(
                 "group_search_filter",
-                "which groups a user is in; %s is the name, %d the distinguished name",
+                "filter for the groups of a user; %s is the login name, %d the distinguished name",
             ),
-            name("group_search_base_dn", "where groups are, with semicolons"),
-            name("tls_skip_verify", "\"on\": whatever certificate the directory has"),
+            name("group_search_base_dn", "base DNs of groups, separated by semicolons"),
+            name("tls_skip_verify", "\"on\": accept any certificate of the directory"),
             name("server_insecure", "\"on\": without TLS"),
             name("server_starttls", "\"on\": TLS after StartTLS"),
             COMMENT,
             name("username_format", "of MinIO's earlier releases"),
             name("sts_expiry", "of MinIO's earlier releases"),
-            name("tls_ca", "file with the certificates that the directory's is signed by"),
-            name("group_search_nested", "\"on\": groups of groups count too"),
-            name("check_interval", "how often it is asked whether users are still there"),
+            name("tls_ca", "file with the certificate authorities of the directory"),
+            name("group_search_nested", "\"on\": also use groups of groups"),
+            name("check_interval", "time between checks whether users still exist"),
         ],
     },
     Subsystem {
         name: "identity_tls",
         help: "users with a certificate",
         several: false,
-        names: &[ENABLE, name("skip_verify", "\"on\": whoever signed the certificate"), COMMENT],
+        names: &[ENABLE, name("skip_verify", "\"on\": accept certificates of any authority"), COMMENT],
     },
     notify::WEBHOOK,
     notify::KAFKA,
@@ -152,18 +151,18 @@ pub const SUBSYSTEMS: &[Subsystem] = &[
 ];
 
 impl Subsystem {
-    /// The one of that name.
+    /// The subsystem with this name.
     pub fn find(name: &str) -> Option<&'static Subsystem> {
         SUBSYSTEMS.iter().find(|s| s.name == name)
     }
 
-    /// The name's description.
+    /// The description of a setting.
     pub fn known(&self, name: &str) -> Option<&'static Name> {
         self.names.iter().find(|n| n.name == name)
     }
 }
 
-/// Names and values. Others stay; an empty value is removed.
+/// Names and values. Other values stay; an empty value is removed.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = SettingOrder)]
@@ -173,12 +172,12 @@ pub struct Order {
 }
 
 /// Answers a request about settings.
-pub async fn answer(iam: Option<&Arc<Iam>>, check: &Check, ask: &Ask) -> Reply {
+pub async fn answer(iam: Option<&Arc<Iam>>, check: &Check, req: &AdminRequest) -> AdminResult {
     let Some(iam) = iam else {
         return Err(Error::Unavailable("this server has no settings".into()).into());
     };
-    ask.need(ask.route.actions(), false)?;
-    if ask.route == Route::SettingList {
+    req.need(req.route.actions(), false)?;
+    if req.route == Route::SettingList {
         let settings = iam
             .settings("")
             .iter()
@@ -187,23 +186,23 @@ pub async fn answer(iam: Option<&Arc<Iam>>, check: &Check, ask: &Ask) -> Reply {
         let subsystems = SUBSYSTEMS.iter().map(described).collect();
         return Ok((StatusCode::OK, api::value(shape::SettingList { settings, subsystems })));
     }
-    let (subsystem, target) = ask.name.split_once('/').unwrap_or((&ask.name, DEFAULT_TARGET));
+    let (subsystem, target) = req.name.split_once('/').unwrap_or((&req.name, DEFAULT_TARGET));
     let known = Subsystem::find(subsystem).ok_or_else(|| unknown(subsystem))?;
     if !known.several && target != DEFAULT_TARGET {
-        return Err(wrong(format!("{subsystem} exists once: its target is {DEFAULT_TARGET}")));
+        return Err(bad_request(format!("{subsystem} exists once: its target is {DEFAULT_TARGET}")));
     }
     let before = iam.setting(subsystem, target);
     let missing = || Refusal::from(Error::Missing { what: "setting", name: format!("{subsystem}:{target}") });
-    match ask.route {
+    match req.route {
         Route::SettingPut => {
-            only_full(ask, "Changing settings")?;
-            let order: Order = ask.document()?;
+            require_full(req, "Changing settings")?;
+            let order: Order = req.document()?;
             let values = merged(known, before.map(|b| b.values.clone()).unwrap_or_default(), order.values)?;
-            check(subsystem.to_owned(), target.to_owned(), values.clone()).await.map_err(wrong)?;
+            check(subsystem.to_owned(), target.to_owned(), values.clone()).await.map_err(bad_request)?;
             iam.put_setting(subsystem, target, &values).await?;
         }
         Route::SettingRemove => {
-            only_full(ask, "Changing settings")?;
+            require_full(req, "Changing settings")?;
             iam.remove_setting(subsystem, target).await?;
             let (subsystem, target) = (subsystem.to_owned(), target.to_owned());
             let gone = shape::SettingRemoved { subsystem, target, removed: true };
@@ -217,7 +216,7 @@ pub async fn answer(iam: Option<&Arc<Iam>>, check: &Check, ask: &Ask) -> Reply {
 
 fn unknown(subsystem: &str) -> Refusal {
     let all: Vec<_> = SUBSYSTEMS.iter().map(|s| s.name).collect();
-    wrong(format!("\"{subsystem}\" cannot be configured here; there are {}", all.join(", ")))
+    bad_request(format!("\"{subsystem}\" cannot be configured here; there are {}", all.join(", ")))
 }
 
 /// The values after a change.
@@ -225,13 +224,13 @@ fn merged(subsystem: &Subsystem, mut values: Values, change: Values) -> Result<V
     for (name, value) in change {
         let known = subsystem.known(&name).ok_or_else(|| {
             let all: Vec<_> = subsystem.names.iter().map(|n| n.name).collect();
-            wrong(format!("{} has no setting \"{name}\"; it has {}", subsystem.name, all.join(", ")))
+            bad_request(format!("{} has no setting \"{name}\"; it has {}", subsystem.name, all.join(", ")))
         })?;
         if value.chars().any(|c| c.is_control() && c != '\n') {
-            return Err(wrong(format!("{name} holds control characters")));
+            return Err(bad_request(format!("{name} holds control characters")));
         }
         if name == "enable" && !matches!(value.as_str(), "" | "on" | "off") {
-            return Err(wrong("enable is \"on\" or \"off\""));
+            return Err(bad_request("enable is \"on\" or \"off\""));
         }
         if known.secret && value == HIDDEN {
             continue;
@@ -244,10 +243,10 @@ fn merged(subsystem: &Subsystem, mut values: Values, change: Values) -> Result<V
     Ok(values)
 }
 
-/// A setting without its secrets.
+/// A setting with its secrets redacted.
 fn shown(subsystem: &str, target: &str, setting: &Setting) -> shape::Setting {
     let known = Subsystem::find(subsystem);
-    // What a subsystem no longer knows may have been a secret.
+    // A name that the subsystem no longer has may have been a secret.
     let hidden = |n: &str| known.and_then(|s| s.known(n)).is_none_or(|n| n.secret);
     let values = setting
         .values
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_keeps_the_rest_and_never_stores_what_stands_for_a_secret() {
+    fn setting_change_keeps_other_values_and_redacted_secrets() {
         let s = Subsystem::find("identity_openid").unwrap();
         let before = values(&[("client_secret", "x"), ("client_id", "c"), ("vendor", "v")]);
         let change =

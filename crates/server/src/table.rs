@@ -1,26 +1,26 @@
 //! Every administration request: its method, its path, and the actions that permit it.
 //!
-//! Invariants: a request that is not in the table does not exist; a route without actions does not
-//! compile; the actions are MinIO's, so that policies written for MinIO mean the same here.
+//! Invariants: a request that is not in the table is refused; a route does not compile without actions; the
+//! actions are MinIO's, so that policies written for MinIO have the same effect here.
 //!
-//! Must never know: what a route does.
+//! Must not depend on: what a route does.
 
 use ashlar_policy::Action;
 use http::Method;
 
-/// Where the paths begin. The last only where there are no buckets.
+/// Prefixes of the paths. The last is only used on the separate port, where there are no buckets.
 pub const BASES: [&str; 3] = ["/ashlar/api/v1/", "/ashlar/admin/v1/", "/api/v1/"];
 
 macro_rules! routes {
     ($($name:ident $method:ident $pattern:literal $first:ident $($other:ident)*;)*) => {
-        /// An administration request. The pattern's `*` is a name; it may hold slashes.
+        /// An administration request. `*` in the pattern is a name, which may contain slashes.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Route {
             $(#[doc = $pattern] $name,)*
         }
 
         impl Route {
-            /// All of them; the first that fits a request is meant.
+            /// All routes; a request means the first that matches.
             pub const ALL: &'static [Route] = &[$(Route::$name),*];
 
             /// Its name.
@@ -38,7 +38,7 @@ macro_rules! routes {
                 match self { $(Route::$name => $pattern,)* }
             }
 
-            /// One of these has to be allowed.
+            /// The caller needs one of these actions.
             pub fn actions(self) -> &'static [Action] {
                 match self { $(Route::$name => &[Action::$first, $(Action::$other,)*],)* }
             }
@@ -57,7 +57,7 @@ routes! {
     HealStart POST "heal" AdminHeal;
     Drives GET "drives" AdminStorageInfo;
     DriveScrub POST "drives/scrub" AdminHeal;
-    // Nothing of MinIO's takes a single drive out of service; nearest is taking a pool out.
+    // MinIO has no action for a single drive; the nearest is decommissioning a pool.
     DriveOffline POST "drives/offline" AdminDecommission;
     DriveOnline POST "drives/online" AdminDecommission;
     DriveReplace POST "drives/replace" AdminHeal;
@@ -72,7 +72,7 @@ routes! {
     UserPut PUT "users/*" AdminCreateUser;
     UserRemove DELETE "users/*" AdminDeleteUser;
     GroupList GET "groups" AdminListGroups;
-    // Which of the two is decided by what the document asks for.
+    // The document decides which of the two is needed.
     GroupMembers POST "groups/*/members" AdminAddUserToGroup AdminRemoveUserFromGroup;
     GroupEnable POST "groups/*/enable" AdminEnableGroup;
     GroupDisable POST "groups/*/disable" AdminDisableGroup;
@@ -103,7 +103,7 @@ routes! {
     RewrapStart POST "kms/rewrap" AdminKmsCreateKey;
     RewrapStatus GET "kms/rewrap" AdminKmsKeyStatus;
     Simulate POST "simulate" AdminGetPolicy;
-    // As in MinIO: seeing the settings takes the right to change them.
+    // As in MinIO, reading settings needs the permission to change them.
     ProviderGet GET "idp/*" AdminConfigUpdate;
     ProviderPut PUT "idp/*" AdminConfigUpdate;
     ProviderEdit PATCH "idp/*" AdminConfigUpdate;
@@ -117,7 +117,7 @@ routes! {
     SettingPut PUT "settings/*" AdminConfigUpdate;
     SettingRemove DELETE "settings/*" AdminConfigUpdate;
     EventList GET "events" AdminServerInfo;
-    // As settings: letters hold what happened in every bucket.
+    // As for settings: dead letters contain events of every bucket.
     DeadLetterList GET "dead-letters" AdminConfigUpdate;
     DeadLetterReplay POST "dead-letters/*/replay" AdminConfigUpdate;
     DeadLetterRemove DELETE "dead-letters/*" AdminConfigUpdate;
@@ -127,12 +127,12 @@ routes! {
     Document GET "openapi.json" AdminServerInfo;
 }
 
-/// The requests that need no signature: with them a browser's user comes to have a key.
+/// The requests of a sign-in, which need no signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignInRoute {
-    /// Where one can sign in.
+    /// Lists the providers.
     Choices,
-    /// Back from there.
+    /// Receives the browser from the provider.
     Back,
 }
 
@@ -140,7 +140,7 @@ impl SignInRoute {
     /// All of them.
     pub const ALL: [SignInRoute; 2] = [SignInRoute::Choices, SignInRoute::Back];
 
-    /// Its name, the HTTP method and the path.
+    /// Name, HTTP method and path.
     pub fn row(self) -> (&'static str, Method, &'static str) {
         match self {
             SignInRoute::Choices => ("SignInChoices", Method::GET, "login/openid"),
@@ -148,14 +148,14 @@ impl SignInRoute {
         }
     }
 
-    /// The one that is meant; `what` is the path below the administration's base.
+    /// The request with this method and path; `what` is the path below the prefix.
     pub fn find(method: &Method, what: &str) -> Option<SignInRoute> {
         SignInRoute::ALL.into_iter().find(|r| matches!(r.row(), (_, m, path) if m == method && path == what))
     }
 }
 
 impl Route {
-    /// Whether it can be about the requester's own account, which needs no policy.
+    /// Whether it can be about the caller's own account, which needs no policy.
     pub fn may_be_own(self) -> bool {
         matches!(
             self,
@@ -170,8 +170,7 @@ impl Route {
         )
     }
 
-    /// The route of a request and the name in its path; `what` is the decoded path below
-    /// `/ashlar/admin/v1/`.
+    /// The route of a request and the name in its path; `what` is the decoded path below the prefix.
     pub fn find(method: &Method, what: &str) -> Option<(Route, String)> {
         Route::ALL.iter().find_map(|route| {
             let name = match route.pattern().split_once('*') {
@@ -199,7 +198,7 @@ mod tests {
             for action in route.actions() {
                 assert_eq!(action.service(), "admin", "{route:?}");
             }
-            // Names as they may be: with slashes, with the words that end other routes.
+            // Names with slashes and with the words that end other routes.
             for name in ["n", "ou=a,dc=b", "a/b", "attach/x", "x y"] {
                 let path = route.pattern().replace('*', name);
                 let found = Route::find(&route.method(), &path);

@@ -1,9 +1,9 @@
-//! TLS from a folder with `public.crt` and `private.key`, as in MinIO; new files are taken up
-//! without a restart.
+//! TLS with a certificate from a folder with `public.crt` and `private.key`, as in MinIO; new files are
+//! loaded without a restart.
 //!
-//! Invariants: files that do not fit together never replace ones that do; clients are asked for a
-//! certificate only while somebody wants to know (`identity_tls`), need none, and have to prove that they
-//! hold the key of what they show. What a certificate means is not decided here.
+//! Invariants: files that do not match each other never replace a working pair; clients are asked for a
+//! certificate only while a provider uses them (`identity_tls`), may connect without one, and must prove
+//! possession of its key. The meaning of a certificate is not decided here.
 
 use ashlar_environment::time;
 use std::path::{Path, PathBuf};
@@ -22,14 +22,14 @@ use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-/// How often it is said again what is wrong with a certificate.
-const AGAIN: Duration = Duration::from_secs(24 * 3600);
-/// How long before its end a certificate is worth a warning.
+/// Time between warnings about a certificate.
+const WARN_INTERVAL: Duration = Duration::from_secs(24 * 3600);
+/// Seconds before the expiry of a certificate at which warnings begin.
 const SOON_S: i64 = 14 * 24 * 3600;
-/// How often the files are looked at.
-const LOOK: Duration = Duration::from_secs(5);
+/// Time between checks of the files.
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The certificate in use.
+/// The certificate in use, and its files.
 #[derive(Debug)]
 pub struct Certificates {
     folder: PathBuf,
@@ -37,7 +37,7 @@ pub struct Certificates {
     clients: Arc<Clients>,
 }
 
-/// Asks clients for certificates, or not. Any is taken: an S3 client may show one that means nothing here.
+/// Requests client certificates if wanted. All are accepted: an S3 client may have one for another purpose.
 #[derive(Debug)]
 struct Clients {
     wanted: OnceLock<Arc<AtomicBool>>,
@@ -97,7 +97,7 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
-/// The two files, and when they were changed.
+/// The paths of the two files.
 fn files(folder: &Path) -> [PathBuf; 2] {
     [folder.join("public.crt"), folder.join("private.key")]
 }
@@ -108,14 +108,14 @@ fn stamps(folder: &Path) -> Option<[SystemTime; 2]> {
     Some([of(&crt)?, of(&key)?])
 }
 
-/// From when until when a certificate is valid, in seconds since 1970.
+/// The validity period of a certificate, in seconds since 1970.
 fn validity(der: &[u8]) -> Option<(i64, i64)> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let validity = certificate.validity();
     Some((validity.not_before.timestamp(), validity.not_after.timestamp()))
 }
 
-/// What an operator should know of the files.
+/// Warnings about the files.
 fn problems(folder: &Path, current: &CertifiedKey, now_s: i64) -> Vec<String> {
     use std::os::unix::fs::PermissionsExt as _;
     let mut all = Vec::new();
@@ -177,10 +177,10 @@ fn load(folder: &Path) -> Result<CertifiedKey, String> {
 }
 
 impl Certificates {
-    /// Reads the folder.
+    /// Loads the files of a folder.
     ///
     /// # Errors
-    /// In words: a file is missing, unreadable, or does not fit the other.
+    /// A message for the operator: a file is missing or unreadable, or the files do not match.
     pub fn open(folder: &Path) -> Result<Arc<Certificates>, String> {
         let current = load(folder)?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -189,28 +189,28 @@ impl Certificates {
         Ok(Arc::new(Certificates { folder: folder.to_owned(), current, clients }))
     }
 
-    /// When the certificate in use expires, in seconds since 1970; `None` if it cannot be understood.
+    /// The expiry of the certificate in use, in seconds since 1970; `None` if it cannot be parsed.
     pub fn expires(&self) -> Option<i64> {
         validity(self.current.load().cert.first()?).map(|(_, until)| until)
     }
 
-    /// Says in the log what is wrong with the files, if anything is.
-    pub fn judge(&self) {
+    /// Logs warnings about the files.
+    pub fn log_problems(&self) {
         for problem in problems(&self.folder, &self.current.load(), super::clock::now_ms() / 1000) {
             tracing::warn!(folder = %self.folder.display(), "{problem}");
         }
     }
 
-    /// Asks clients for certificates while `wanted` is true.
+    /// Requests client certificates while `wanted` is true.
     pub fn ask_clients(&self, wanted: Arc<AtomicBool>) {
-        // Said once, at the start.
+        // Set once, at the start.
         let _ = self.clients.wanted.set(wanted);
     }
 
-    /// What a listener needs.
+    /// The configuration of a listener.
     ///
     /// # Errors
-    /// In words.
+    /// A message for the operator.
     pub fn config(self: &Arc<Certificates>) -> Result<Arc<ServerConfig>, String> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
@@ -222,15 +222,15 @@ impl Certificates {
         Ok(Arc::new(config))
     }
 
-    /// Looks for new files for ever.
+    /// Loads changed files; never returns.
     pub async fn follow(self: Arc<Certificates>) {
         let mut known = stamps(&self.folder);
         let mut judged = time::Instant::now();
         loop {
-            time::sleep(LOOK).await;
-            if judged.elapsed() >= AGAIN {
+            time::sleep(CHECK_INTERVAL).await;
+            if judged.elapsed() >= WARN_INTERVAL {
                 judged = time::Instant::now();
-                self.judge();
+                self.log_problems();
             }
             let now = stamps(&self.folder);
             if now.is_none() || now == known {
@@ -241,9 +241,9 @@ impl Certificates {
                     self.current.store(Arc::new(fresh));
                     known = now;
                     tracing::info!(folder = %self.folder.display(), "new certificate in use");
-                    self.judge();
+                    self.log_problems();
                 }
-                // Half written, perhaps: looked at again.
+                // The files may be incomplete: they are read again.
                 Err(error) => tracing::warn!(error, "the new certificate cannot be used; the old one stays"),
             }
         }

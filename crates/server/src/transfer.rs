@@ -1,11 +1,11 @@
-//! All identities, taken elsewhere and brought here: `GET iam/export`, `POST iam/import`.
+//! Export and import of all identities: `GET iam/export`, `POST iam/import`.
 //!
-//! Both speak of one [`Document`]. Invariants: an export holds secrets, so it goes only to root or who may
-//! everything, and only where nobody else can read it: over TLS, or to this machine itself; an import does
-//! each record through the same door as a request for just that record, so that nobody brings in what they
-//! could not have made, and one record that is refused stops no other; what an import does not name stays.
+//! Both use a [`Document`]. Invariants: an export contains secrets, so only a caller who can do everything
+//! may request it, over TLS or from this machine; an import executes each record as the request for that
+//! record, with the same permission checks, and a refused record does not stop the others; identities that an
+//! import does not name are unchanged.
 //!
-//! Must never know: MinIO's files.
+//! Must not depend on: MinIO's archive format.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 
-use super::admin_request::{Ask, Refusal, Reply, denied};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, denied};
 use super::api::people::{Imported, ImportedRecord};
 use super::api::{self, PolicyDocument, PolicyOrText};
 use super::clock::now_ms;
-use super::identities::{Identities, only_full};
+use super::identities::{Identities, require_full};
 use super::table::Route;
 
 /// Longest document of an import, in bytes.
@@ -31,7 +31,7 @@ pub const LIMIT: usize = 16 << 20;
 #[serde(deny_unknown_fields, default)]
 #[schema(as = IdentityExport)]
 pub struct Document {
-    /// Policies by name; built-in ones are left out.
+    /// Policies by name, without built-in ones.
     #[schema(value_type = BTreeMap<String, PolicyDocument>)]
     pub policies: BTreeMap<String, Value>,
     /// Users by name.
@@ -40,13 +40,13 @@ pub struct Document {
     pub groups: BTreeMap<String, Group>,
     /// Access keys.
     pub keys: BTreeMap<String, Key>,
-    /// Names of policies of users.
+    /// Names of policies attached to users.
     pub user_policies: BTreeMap<String, Vec<String>>,
-    /// Names of policies of groups.
+    /// Names of policies attached to groups.
     pub group_policies: BTreeMap<String, Vec<String>>,
-    /// Names of policies of users of other directories.
+    /// Names of policies attached to users of external directories.
     pub federated_user_policies: BTreeMap<String, Vec<String>>,
-    /// Names of policies of groups of other directories.
+    /// Names of policies attached to groups of external directories.
     pub federated_group_policies: BTreeMap<String, Vec<String>>,
 }
 
@@ -57,7 +57,7 @@ pub struct Document {
 pub struct User {
     /// Its secret key.
     pub secret: String,
-    /// Whether it is accepted.
+    /// Whether it is enabled.
     pub enabled: bool,
 }
 
@@ -66,7 +66,7 @@ pub struct User {
 #[serde(deny_unknown_fields)]
 #[schema(as = ExportedGroup)]
 pub struct Group {
-    /// Whether its policies count.
+    /// Whether it is enabled.
     pub enabled: bool,
     /// Names of users.
     pub members: Vec<String>,
@@ -77,51 +77,51 @@ pub struct Group {
 #[serde(deny_unknown_fields)]
 #[schema(as = ExportedKey)]
 pub struct Key {
-    /// Whom it acts for.
+    /// The user that it belongs to.
     pub user: String,
     /// Its secret key.
     pub secret: String,
-    /// Whether it is accepted.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// A policy that bounds it.
+    /// A policy that restricts it.
     #[serde(default)]
     #[schema(value_type = Option<PolicyOrText>)]
     pub policy: Option<Value>,
-    /// Its end, in milliseconds since 1970.
+    /// Its expiry, in milliseconds since 1970.
     #[serde(default)]
     pub expires_ms: Option<i64>,
-    /// What its owner calls it.
+    /// Its display name.
     #[serde(default)]
     pub name: String,
-    /// What its owner says about it.
+    /// Its description.
     #[serde(default)]
     pub description: String,
 }
 
-/// What became of one record of an import.
+/// The result of one record of an import.
 enum Outcome {
     Added,
-    /// It is here already, or has nothing to do here.
+    /// It exists already, or does not apply here.
     Skipped(String),
 }
 
 type Done = Result<Outcome, Refusal>;
 
-/// Answers a request.
-pub async fn answer(identities: &Identities, ask: &Ask) -> Reply {
-    ask.need(ask.route.actions(), false)?;
+/// Answers an export or import.
+pub async fn answer(identities: &Identities, req: &AdminRequest) -> AdminResult {
+    req.need(req.route.actions(), false)?;
     let iam = identities.iam()?;
-    if ask.route == Route::IamExport {
-        only_full(ask, "Taking all identities with their secrets")?;
-        if !ask.tls && !ask.ip.to_canonical().is_loopback() {
+    if req.route == Route::IamExport {
+        require_full(req, "Exporting all identities with their secrets")?;
+        if !req.tls && !req.ip.to_canonical().is_loopback() {
             return Err(denied(
                 "Access Denied. An export holds secrets: ask over TLS, or on the server's own machine.",
             ));
         }
         return Ok((StatusCode::OK, api::value(export(iam))));
     }
-    let document: Document = ask.document()?;
-    let records = import(identities, iam, ask, document).await;
+    let document: Document = req.document()?;
+    let records = import(identities, iam, req, document).await;
     Ok((StatusCode::OK, api::value(Imported { records })))
 }
 
@@ -166,9 +166,14 @@ fn export(iam: &Iam) -> Document {
     all
 }
 
-/// One record after another, each in the order in which it needs the others.
-async fn import(identities: &Identities, iam: &Iam, ask: &Ask, all: Document) -> Vec<ImportedRecord> {
-    let door = Door { identities, iam, ask };
+/// Imports the records one after another, each after those that it depends on.
+async fn import(
+    identities: &Identities,
+    iam: &Iam,
+    req: &AdminRequest,
+    all: Document,
+) -> Vec<ImportedRecord> {
+    let importer = Importer { identities, iam, req };
     let mut out = Vec::new();
     let mut note = |kind: &'static str, name: &str, policies: &[String], done: Done| {
         let (outcome, why) = match done {
@@ -183,16 +188,16 @@ async fn import(identities: &Identities, iam: &Iam, ask: &Ask, all: Document) ->
         out.push(ImportedRecord { kind, name, policies, outcome, why });
     };
     for (name, document) in &all.policies {
-        note("policy", name, &[], door.policy(name, document).await);
+        note("policy", name, &[], importer.policy(name, document).await);
     }
     for (name, user) in &all.users {
-        note("user", name, &[], door.user(name, user).await);
+        note("user", name, &[], importer.user(name, user).await);
     }
     for (name, group) in &all.groups {
-        note("group", name, &[], door.group(name, group).await);
+        note("group", name, &[], importer.group(name, group).await);
     }
     for (name, key) in &all.keys {
-        note("key", name, &[], door.key(name, key).await);
+        note("key", name, &[], importer.key(name, key).await);
     }
     for (kind, of, mappings) in [
         ("user_policies", "user", &all.user_policies),
@@ -201,50 +206,50 @@ async fn import(identities: &Identities, iam: &Iam, ask: &Ask, all: Document) ->
         ("federated_group_policies", "federated_group", &all.federated_group_policies),
     ] {
         for (name, policies) in mappings {
-            note(kind, name, policies, door.attach(of, name, policies).await);
+            note(kind, name, policies, importer.attach(of, name, policies).await);
         }
     }
     out
 }
 
-/// The door that each record goes through.
-struct Door<'a> {
+/// Executes the records of an import.
+struct Importer<'a> {
     identities: &'a Identities,
     iam: &'a Iam,
-    ask: &'a Ask,
+    req: &'a AdminRequest,
 }
 
-impl Door<'_> {
-    async fn go(&self, route: Route, name: &str, document: Value) -> Result<(), Refusal> {
-        self.identities.answer(&self.ask.other(route, name, &document)).await.map(drop)
+impl Importer<'_> {
+    async fn request(&self, route: Route, name: &str, document: Value) -> Result<(), Refusal> {
+        self.identities.answer(&self.req.other(route, name, &document)).await.map(drop)
     }
 
     async fn policy(&self, name: &str, document: &Value) -> Done {
         let parsed = Policy::parse(Attached::Identity, document.to_string().as_bytes());
         let text = parsed.map_err(|e| Refusal::from(Error::from(e)))?.to_json();
         if self.iam.policy(name).is_some_and(|p| p.policy.to_json() == text) {
-            return Ok(Outcome::Skipped("it is here already".into()));
+            return Ok(Outcome::Skipped("it exists already".into()));
         }
         if ashlar_policy::builtin(name).is_some() {
-            let why = "it is built in here and stays as it is; give the other one another name";
+            let why = "it is built in here and stays unchanged; give the other policy another name";
             return Ok(Outcome::Skipped(why.into()));
         }
-        self.go(Route::PolicyPut, name, document.clone()).await?;
+        self.request(Route::PolicyPut, name, document.clone()).await?;
         Ok(Outcome::Added)
     }
 
     async fn user(&self, name: &str, user: &User) -> Done {
         let document = json!({ "secret": user.secret, "enabled": user.enabled });
-        self.go(Route::UserPut, name, document).await?;
+        self.request(Route::UserPut, name, document).await?;
         Ok(Outcome::Added)
     }
 
     async fn group(&self, name: &str, group: &Group) -> Done {
-        self.go(Route::GroupMembers, name, json!({ "add": group.members })).await?;
+        self.request(Route::GroupMembers, name, json!({ "add": group.members })).await?;
         let enabled = self.iam.group(name).is_some_and(|g| g.enabled);
         if enabled != group.enabled {
             let route = if group.enabled { Route::GroupEnable } else { Route::GroupDisable };
-            self.go(route, name, Value::Null).await?;
+            self.request(route, name, Value::Null).await?;
         }
         Ok(Outcome::Added)
     }
@@ -255,7 +260,7 @@ impl Door<'_> {
         }
         if key.user != self.iam.root().access_key && self.iam.user(&key.user).is_none() {
             let why = format!(
-                "there is no user \"{}\" here; keys of another system's root are made anew",
+                "there is no user \"{}\" here; keys of another system's root must be created again",
                 key.user
             );
             return Ok(Outcome::Skipped(why));
@@ -268,22 +273,22 @@ impl Door<'_> {
             Some(_) => {
                 let document = json!({ "secret": key.secret, "policy": policy, "enabled": key.enabled,
                     "expires_ms": key.expires_ms.unwrap_or(0), "name": key.name, "description": key.description });
-                self.go(Route::KeyEdit, name, document).await?;
+                self.request(Route::KeyEdit, name, document).await?;
                 Ok(Outcome::Added)
             }
             None => {
                 let document = json!({ "user": key.user, "access_key": name, "secret": key.secret, "policy": policy,
                     "expires_ms": key.expires_ms, "name": key.name, "description": key.description });
-                self.go(Route::KeyCreate, "", document).await?;
+                self.request(Route::KeyCreate, "", document).await?;
                 if !key.enabled {
-                    self.go(Route::KeyEdit, name, json!({ "enabled": false })).await?;
+                    self.request(Route::KeyEdit, name, json!({ "enabled": false })).await?;
                 }
                 Ok(Outcome::Added)
             }
         }
     }
 
-    /// Attaches what is not attached to a `user`, `group`, `federated_user` or `federated_group`.
+    /// Attaches missing policies to a `user`, `group`, `federated_user` or `federated_group`.
     async fn attach(&self, of: &str, name: &str, policies: &[String]) -> Done {
         let has = match of {
             "user" => self.iam.user(name).map(|u| u.policies),
@@ -299,7 +304,7 @@ impl Door<'_> {
         if news.is_empty() {
             return Ok(Outcome::Skipped("they are attached already".into()));
         }
-        self.go(Route::PolicyAttach, "", json!({ "policies": news, (of): name })).await?;
+        self.request(Route::PolicyAttach, "", json!({ "policies": news, (of): name })).await?;
         Ok(Outcome::Added)
     }
 }

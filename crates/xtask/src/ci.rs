@@ -1,6 +1,6 @@
-//! Everything that must pass before a change is taken, in the order in which it fails soonest.
+//! All checks that must pass before a change is accepted; those that fail soonest run first.
 //!
-//! Invariant: the same commands that a developer would type; nothing passes here that fails there.
+//! Invariant: the commands are those that a developer types; a check that passes here also passes there.
 
 use std::{
     io::{BufRead, BufReader},
@@ -16,7 +16,7 @@ use crate::{
     tidy,
 };
 
-/// Which steps.
+/// Which steps to run.
 pub struct Options {
     only: Vec<Step>,
     skip: Vec<Step>,
@@ -37,7 +37,7 @@ impl Options {
             .arg(keep_going.help("Goes on after a failure and fails at the end"))
     }
 
-    /// The options that were given.
+    /// The options on the command line.
     pub fn of(given: &ArgMatches) -> Options {
         let steps = |name| given.get_many::<Step>(name).into_iter().flatten().copied().collect();
         Options { only: steps("only"), skip: steps("skip"), keep_going: given.get_flag("keep-going") }
@@ -123,7 +123,7 @@ pub fn run(options: &Options) -> Outcome {
 }
 
 impl Step {
-    /// Runs it and returns what is worth knowing of a success.
+    /// Runs the step; returns a summary of its success.
     fn run(self) -> Outcome<String> {
         match self {
             Step::Tidy => tidy::run(&tidy::Options::default()).map(|()| String::new()),
@@ -144,7 +144,7 @@ impl Step {
     }
 }
 
-/// Runs all tests, shows their output as it comes and counts what passed.
+/// Runs all tests, prints their output as it arrives and counts passed tests.
 fn tests() -> Outcome<String> {
     let mut command = cargo();
     command.args(["test", "--release", "--workspace", "--no-fail-fast"]).stdout(Stdio::piped());

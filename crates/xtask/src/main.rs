@@ -1,7 +1,7 @@
 //! The repository's own tool: `cargo xtask ci | tidy | deny | sbom | package | bench | loopdrives | fuzz | sim | model`.
 //!
 //! Invariants: it builds within seconds (few dependencies, no derive macros, not optimised); it ends only
-//! processes that it started; it removes only what it made.
+//! processes that it started; it removes only files that it created.
 //!
 //! Must not depend on: any other crate of the repository. It runs programs and reads files.
 #![forbid(unsafe_code)]
@@ -64,13 +64,13 @@ fn command_line() -> Command {
         ])
 }
 
-/// Takes arguments for another program of the repository.
+/// Accepts arguments for another program of the repository.
 fn passed_on(command: Command) -> Command {
     let arguments = Arg::new("arguments").value_name("ARGUMENTS").action(ArgAction::Append).num_args(0..);
     command.arg(arguments.trailing_var_arg(true).allow_hyphen_values(true))
 }
 
-/// Runs another program of the repository with the arguments that were given.
+/// Runs another program of the repository with these arguments.
 fn run_program(package: &str, task: Option<&str>, given: &ArgMatches) -> Outcome {
     let mut command = shell::cargo();
     command.args(["run", "--release", "--package", package, "--"]).args(task);

@@ -1,11 +1,11 @@
-//! `cargo xtask package`: what is released, built from the tree: a static binary, a Debian package, an archive, and
-//! what they are made of (`sbom`).
+//! `cargo xtask package`: builds a release from the tree: a static binary, a Debian package, an archive, and
+//! their bill of materials (`sbom`).
 //!
-//! The static binary is linked with musl by `cargo-zigbuild` and the `ziglang` compiler, both installed from the
-//! Python package index into `target/packaging`; it runs on every Linux of its processor. `--binary` packs a program that
-//! is built already instead.
+//! `cargo-zigbuild` and the `ziglang` compiler, both installed from the Python package index into
+//! `target/packaging`, link the static binary with musl; it runs on every Linux of its processor. `--binary`
+//! packs an existing program instead.
 //!
-//! Invariants: everything is written below `target/packaging`; a package is made again from nothing each time.
+//! Invariants: everything is written below `target/packaging`; a package is always built from scratch.
 
 use std::{
     fs,
@@ -18,7 +18,7 @@ use clap::{Arg, ArgMatches, value_parser};
 
 use crate::shell::{Outcome, cargo, read, root, show};
 
-/// Versions that builds were tried with.
+/// The versions of tools that were tested.
 const TOOLS: [&str; 2] = ["cargo-zigbuild==0.20.1", "ziglang==0.14.1"];
 
 /// What to build.
@@ -48,7 +48,7 @@ impl Options {
             )
     }
 
-    /// The options that were given.
+    /// The options on the command line.
     pub fn of(given: &ArgMatches) -> Options {
         Options {
             processor: given.get_many::<String>("processor").into_iter().flatten().cloned().collect(),
@@ -57,7 +57,7 @@ impl Options {
     }
 }
 
-/// Names of a processor.
+/// The names of a processor.
 struct Processor {
     target: String,
     debian: &'static str,
@@ -75,7 +75,7 @@ impl Processor {
     }
 }
 
-/// Builds all packages and prints where they are.
+/// Builds all packages and prints their paths.
 pub fn run(options: &Options) -> Outcome {
     let processors = options.processor.iter().map(|p| Processor::of(p)).collect::<Outcome<Vec<_>>>()?;
     if options.binary.is_some() && processors.len() != 1 {
@@ -119,7 +119,7 @@ fn build(out: &Path, processor: &Processor) -> Outcome<PathBuf> {
     let path = format!("{}:{}", tools.join("bin").display(), std::env::var("PATH").unwrap_or_default());
     let arguments =
         ["zigbuild", "--release", "--locked", "--package", "ashlar", "--target", &processor.target];
-    // Not through the cargo that runs this: its subcommand is found on the path given here.
+    // Not through the cargo that runs this: it finds subcommands on the path given here.
     show(
         Command::new("cargo")
             .current_dir(root())
@@ -130,7 +130,7 @@ fn build(out: &Path, processor: &Processor) -> Outcome<PathBuf> {
     Ok(root().join("target").join(&processor.target).join("release/ashlar"))
 }
 
-/// A program that this machine can run, which writes the manual pages and completions of all packages.
+/// A program that this machine can run; it writes the manual pages and completions of all packages.
 fn native(built: &[(Processor, PathBuf)]) -> Outcome<PathBuf> {
     if let Some((_, binary)) = built.iter().find(|(p, _)| p.name == std::env::consts::ARCH) {
         return Ok(binary.clone());
@@ -139,7 +139,7 @@ fn native(built: &[(Processor, PathBuf)]) -> Outcome<PathBuf> {
     Ok(root().join("target/release/ashlar"))
 }
 
-/// Copies a file with its mode into a tree, making folders.
+/// Copies a file with its mode into a tree, and creates folders.
 fn place(tree: &Path, at: &str, from: &Path, mode: u32) -> Outcome {
     let target = tree.join(at);
     fs::create_dir_all(target.parent().ok_or("no folder")?)?;
@@ -148,8 +148,8 @@ fn place(tree: &Path, at: &str, from: &Path, mode: u32) -> Outcome {
     Ok(())
 }
 
-/// A Debian package: program, unit, settings, manual pages and completions. `native` is the same program for the
-/// processor of this machine.
+/// A Debian package: program, unit, settings, manual pages and completions. `native` is the same program for
+/// the processor of this machine.
 fn debian(out: &Path, processor: &Processor, binary: &Path, native: &Path) -> Outcome<PathBuf> {
     let root = root();
     let tree = out.join(format!("deb-{}", processor.debian));

@@ -1,7 +1,9 @@
-//! What a release is made of: every package that is built into `ashlar`, as a CycloneDX 1.6 document.
+//! The software bill of materials of a release: every package that is built into `ashlar`, as a CycloneDX 1.6
+//! document.
 //!
-//! Reads `cargo metadata` and Cargo.lock. Invariants: what only tests and builds of tests need is not in it;
-//! the same lock file makes the same bytes; every package of a registry has the hash that Cargo.lock pins.
+//! Reads `cargo metadata` and Cargo.lock. Invariants: packages that only tests and build-time tests need are
+//! left out; the same lock file yields the same bytes; every package of a registry has the hash of
+//! Cargo.lock.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +18,7 @@ use crate::shell::{Outcome, cargo, read, root};
 /// The program that is released.
 const PROGRAM: &str = "ashlar";
 
-/// Where to, and for what.
+/// The output file and the platform.
 pub struct Options {
     output: PathBuf,
     target: String,
@@ -34,7 +36,7 @@ impl Options {
         )
     }
 
-    /// The options that were given.
+    /// The options on the command line.
     pub fn of(given: &ArgMatches) -> Options {
         let text = |name| given.get_one::<String>(name).cloned().unwrap_or_default();
         Options { output: text("output").into(), target: text("target") }
@@ -44,14 +46,14 @@ impl Options {
 /// Writes the document.
 ///
 /// # Errors
-/// The lock file is not that of the sources, or the file cannot be written.
+/// The lock file does not match the sources, or the file cannot be written.
 pub fn run(options: &Options) -> Outcome {
     let path = root().join(&options.output);
     println!("{}: {} packages", path.display(), write(&path, &options.target)?);
     Ok(())
 }
 
-/// Writes the document for a platform to a file; how many packages there are.
+/// Writes the document for a platform to a file; returns the number of packages.
 ///
 /// # Errors
 /// As [`run`].
@@ -75,7 +77,7 @@ pub fn document(target: &str) -> Outcome<Value> {
 
 /// The hashes of packages by name and version.
 ///
-/// Cargo writes the file with one `name = "value"` a line below each `[[package]]`, so lines are enough.
+/// Cargo writes one `name = "value"` per line below each `[[package]]`, so the file can be parsed by lines.
 fn hashes(lock: &str) -> BTreeMap<(String, String), String> {
     let value = |package: &str, name: &str| {
         let mut lines = package.lines().filter_map(|l| l.split_once(" = "));
@@ -103,7 +105,7 @@ fn made_of(metadata: &Value, hashes: &BTreeMap<(String, String), String>) -> Out
         .collect();
     let program = packages.values().find(|p| p["name"] == PROGRAM && p["source"].is_null());
     let program = program.ok_or_else(|| format!("there is no package {PROGRAM}"))?;
-    // Whatever is reached from the program.
+    // All packages that are reachable from the program.
     let mut reached = BTreeSet::new();
     let mut waiting = vec![text(&program["id"])];
     while let Some(id) = waiting.pop() {
@@ -143,7 +145,7 @@ fn made_of(metadata: &Value, hashes: &BTreeMap<(String, String), String>) -> Out
     }))
 }
 
-/// Whether an edge is there in the program as it is built: not for tests only.
+/// Whether a dependency is built into the program, and not for tests only.
 fn is_built_in(dependency: &Value) -> bool {
     let kinds = dependency["dep_kinds"].as_array().map(Vec::as_slice).unwrap_or_default();
     kinds.iter().any(|k| k["kind"].is_null() || k["kind"] == "build")
@@ -151,7 +153,7 @@ fn is_built_in(dependency: &Value) -> bool {
 
 fn purl(package: &Value) -> String {
     let text = |name: &str| package[name].as_str().unwrap_or_default();
-    // A plus sign of build metadata is not literal in a package URL.
+    // A plus sign in build metadata is not allowed literally in a package URL.
     format!("pkg:cargo/{}@{}", text("name"), text("version").replace('+', "%2B"))
 }
 
@@ -162,7 +164,7 @@ fn component(package: &Value, hashes: &BTreeMap<(String, String), String>) -> Ou
         "type": "library", "bom-ref": purl, "name": name, "version": version, "purl": purl, "scope": "required",
     });
     if let Some(licence) = package["license"].as_str() {
-        // Old manifests write a slash for OR, which is no SPDX expression.
+        // Old manifests write a slash for OR, which is not valid in SPDX.
         out["licenses"] = json!([{ "expression": licence.replace('/', " OR ") }]);
     }
     if !package["source"].is_null() {
@@ -180,9 +182,9 @@ fn component(package: &Value, hashes: &BTreeMap<(String, String), String>) -> Ou
 mod tests {
     use super::*;
 
-    /// The document of these very sources: what CycloneDX requires, and what we promise.
+    /// The document of this repository: what CycloneDX requires, and our own invariants.
     #[test]
-    fn the_document_is_whole() {
+    fn document_lists_all_packages_with_hashes() {
         let document = document("x86_64-unknown-linux-gnu").unwrap();
         assert_eq!((&document["bomFormat"], &document["specVersion"]), (&json!("CycloneDX"), &json!("1.6")));
         assert_eq!(document["metadata"]["component"]["name"], "ashlar");
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_tests_need_is_not_built_in() {
+    fn test_dependencies_are_left_out() {
         let kinds = |kinds: &[Value]| json!({ "dep_kinds": kinds.iter().map(|k| json!({ "kind": k })).collect::<Vec<_>>() });
         assert!(is_built_in(&kinds(&[Value::Null])) && is_built_in(&kinds(&[json!("build")])));
         assert!(!is_built_in(&kinds(&[json!("dev")])) && is_built_in(&kinds(&[json!("dev"), Value::Null])));

@@ -1,4 +1,4 @@
-//! Runs other programs: shows what is run, fails with what they said.
+//! Runs other programs: prints the command line, and fails with their error output.
 //!
 //! Must not depend on: other modules of this crate.
 
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-/// What a task returns; the text says what to do.
+/// The result of a task; the error says what to do.
 pub type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// The root of the repository.
@@ -17,7 +17,7 @@ pub fn root() -> PathBuf {
     crates.and_then(Path::parent).expect("this crate lies in crates/xtask").to_path_buf()
 }
 
-/// Cargo, the one that runs this, in the root of the repository.
+/// The cargo that runs this program, in the root of the repository.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
     command.current_dir(root());
@@ -34,7 +34,7 @@ pub fn show(command: &mut Command) -> Outcome {
     Ok(())
 }
 
-/// Runs a program and returns what it printed; a failure is an error with what it complained of.
+/// Runs a program and returns its output; a failure is an error with its error output.
 pub fn read(command: &mut Command) -> Outcome<String> {
     let name = line(command);
     let output = command.stdin(Stdio::null()).output().map_err(|e| format!("{name}: {e}"))?;
@@ -45,7 +45,7 @@ pub fn read(command: &mut Command) -> Outcome<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// The command line as one would type it (without quoting).
+/// The command line as a user would type it (without quoting).
 pub fn line(command: &Command) -> String {
     let args = command.get_args().map(|a| a.to_string_lossy());
     let program = command.get_program().to_string_lossy();

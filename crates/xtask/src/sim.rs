@@ -1,7 +1,7 @@
-//! The random tests at a multiple of their size in `ci`: simulated media that lose power, every order
-//! of protocol messages, concurrent histories, whole stores against their model.
+//! The random tests with a multiple of the cases in `ci`: simulated media that lose power, orders of protocol
+//! messages, concurrent histories, stores against their model.
 //!
-//! Invariant: the same tests as in `ci`, only more of them; a failure prints the seed that repeats it.
+//! Invariant: the same tests as in `ci`, with more cases; a failure prints the seed that reproduces it.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 
 use crate::shell::{self, Outcome, clock};
 
-/// How much.
+/// Which suites to run, and how many cases.
 pub struct Options {
     times: u64,
     only: Option<String>,
@@ -29,7 +29,7 @@ impl Options {
             .arg(only.help("Only suites whose name contains this"))
     }
 
-    /// The options that were given.
+    /// The options on the command line.
     pub fn of(given: &ArgMatches) -> Options {
         Options {
             times: given.get_one("times").copied().unwrap_or(10),
@@ -46,11 +46,11 @@ const SUITES: [(&str, &str, &[&str]); 5] = [
     ("stores against their model", "ashlar-object", &["--lib", "tests::random"]),
     ("uploads in every order", "ashlar-object", &["--lib", "tests::interleave"]),
 ];
-/// What `ci` runs of the two suites that take absolute numbers.
+/// The numbers of cases in `ci` of the two suites that take absolute numbers.
 const CRASH_IMAGES: u64 = 100_000;
 const SCHEDULES: u64 = 6_000;
 
-/// Runs the suites one after the other; the first failure ends it.
+/// Runs the suites one after the other; stops at the first failure.
 pub fn run(options: &Options) -> Outcome {
     let wanted = |name: &str| options.only.as_deref().is_none_or(|o| name.contains(o));
     let chosen: Vec<_> = SUITES.iter().filter(|(name, ..)| wanted(name)).collect();

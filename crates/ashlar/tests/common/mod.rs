@@ -1,4 +1,4 @@
-//! A server process on a free port of loopback, and what tests do to it.
+//! A server process on a free port of the loopback interface, with helpers for tests.
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,7 +20,7 @@ pub struct Server {
     pub took: Duration,
 }
 
-/// What a start is made of.
+/// The parameters of a start.
 pub struct Start {
     pub args: Vec<String>,
     pub env: Vec<(String, String)>,
@@ -76,12 +76,12 @@ impl Start {
             child.stderr.take().unwrap().read_to_string(&mut why).unwrap();
             panic!("the server did not start: {why}");
         }
-        // Its log must not fill the pipe.
+        // The log must not fill the pipe.
         let mut log = child.stderr.take().unwrap();
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
         Server { child, hello: serde_json::from_str(&line).unwrap(), took }
     }
-    /// Starts expecting a refusal; answers the words.
+    /// Starts a server that must refuse to start; returns its message.
     pub fn refused(&self) -> String {
         let out = self.command().output().unwrap();
         assert!(!out.status.success());
@@ -104,7 +104,7 @@ impl Server {
             Command::new("kill").args([format!("-{name}"), self.child.id().to_string()]).status().unwrap();
         assert!(done.success());
     }
-    /// Stops in order; answers how long that took.
+    /// Stops the server with SIGTERM; returns how long that took.
     pub fn stop(mut self) -> Duration {
         let began = Instant::now();
         self.signal("TERM");

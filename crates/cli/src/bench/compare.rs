@@ -1,4 +1,4 @@
-//! `ashlar bench compare`: what changed, how sure that is, and whether it is a regression.
+//! `ashlar bench compare`: compares two results, with confidence intervals, and reports regressions.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -23,14 +23,14 @@ use crate::{
 Exit codes: 0 no regression, 7 a regression: worse by more than the limit and significant at 5 %; \
 others as everywhere. What is beyond the limit but may be chance is `uncertain` and no regression.")]
 pub struct Options {
-    /// The result before: of `ashlar bench`, warp or fio
+    /// The earlier result, of `ashlar bench`, warp or fio
     before: PathBuf,
-    /// The result after
+    /// The later result
     after: PathBuf,
-    /// By how much a number may get worse
+    /// How much worse a number may become
     #[arg(long, default_value = "5%", value_parser = share)]
     limit: f64,
-    /// Compare results that say of themselves that they must not be used
+    /// Compare results that are marked invalid
     #[arg(long)]
     force: bool,
     /// Seed of the bootstrap

@@ -1,4 +1,4 @@
-//! `ashlar bench drive`: what drives give, alone and together.
+//! `ashlar bench drive`: measures drives, each alone and all together.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -22,7 +22,7 @@ use crate::{
     output::Output,
 };
 
-/// Kinds of load.
+/// The tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Kinds {
     /// Sequential reading
@@ -50,7 +50,7 @@ Examples:
   ashlar bench drive /mnt/drive{1...4} -b 4MiB -f 1GiB --serial --write-only
   ashlar bench drive /dev/nvme1n1 --raw-device-data-loss")]
 pub struct Options {
-    /// Folders on the drives, or raw devices; {1...4} stands for several
+    /// Folders on the drives, or raw devices; {1...4} is a range
     #[arg(value_name = "PATH", required = true)]
     paths: Vec<String>,
     /// Block sizes of sequential tests [default: 128KiB,4MiB]
@@ -59,58 +59,58 @@ pub struct Options {
     /// Block size of random tests
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = shared::size)]
     random_block_size: u64,
-    /// Bytes per drive that are written and read [default: 1GiB; of a raw device all of it]
+    /// Bytes that are written and read per drive [default: 1GiB; all of a raw device]
     #[arg(long, short = 'f', visible_alias = "filesize", value_name = "SIZE", value_parser = shared::size)]
     size: Option<u64>,
     /// I/Os in flight per job
     #[arg(long, short = 'd', value_name = "N", default_value_t = 16)]
     depth: u32,
-    /// Jobs per drive: streams with a region of their own in sequential tests
+    /// Jobs per drive; in sequential tests each has its own region
     #[arg(long, short = 'i', visible_alias = "ioperdrive", value_name = "N", default_value_t = 1)]
     jobs: u32,
-    /// Per cent of reads in the mixed test
+    /// Percentage of reads in the mixed test
     #[arg(long, value_name = "PERCENT", default_value_t = 70, value_parser = clap::value_parser!(u8).range(0..=100))]
     mix: u8,
-    /// Measured time of each test
+    /// Duration of each test
     #[arg(long, short = 't', value_name = "TIME", default_value = "10s", value_parser = shared::seconds)]
     runtime: f64,
-    /// Load before it that does not count
+    /// Warm-up before it, which is not measured
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = shared::seconds)]
     warmup: f64,
-    /// Only these tests
+    /// Run only these tests
     #[arg(long, value_name = "TEST", value_delimiter = ',')]
     tests: Vec<Kinds>,
-    /// Only tests that write
+    /// Run only tests that write
     #[arg(long, conflicts_with = "tests")]
     write_only: bool,
-    /// Only each drive alone
+    /// Measure only each drive alone
     #[arg(long)]
     serial: bool,
-    /// Only all drives together
+    /// Measure only all drives together
     #[arg(long, conflicts_with = "serial")]
     together: bool,
-    /// Repeat everything so often
+    /// Number of repetitions
     #[arg(long, value_name = "N", default_value_t = 1)]
     repeat: u32,
-    /// Every write is durable before it counts (O_DSYNC)
+    /// Wait until each write is durable (O_DSYNC)
     #[arg(long)]
     sync: bool,
-    /// Do not write everything once before (only with tests that write)
+    /// Do not write all data once in advance (only with tests that write)
     #[arg(long)]
     no_precondition: bool,
-    /// Through the page cache, where there is no direct I/O; the result says so
+    /// Use the page cache if direct I/O is not possible; the result notes it
     #[arg(long)]
     buffered: bool,
-    /// Name drives that are so far from the median, per cent
+    /// List drives that differ from the median by more than this percentage
     #[arg(long, value_name = "PERCENT", default_value_t = 10.0)]
     outlier: f64,
-    /// Seed of places and contents
+    /// Seed of offsets and contents
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// PATH may be a raw device: EVERYTHING ON IT IS LOST
+    /// Allow PATH to be a raw device: ALL DATA ON IT IS LOST
     #[arg(long)]
     raw_device_data_loss: bool,
-    /// Even if the raw device holds something (never if it is mounted or in use)
+    /// Also allow a raw device that holds data (never one that is mounted or in use)
     #[arg(long, requires = "raw_device_data_loss")]
     force: bool,
     /// Name of the result
@@ -188,7 +188,7 @@ fn parameters(options: &Options) -> Outcome<block::Options> {
     })
 }
 
-/// A row per test and drive, and one per test for all together.
+/// A row for each test and drive, and a row for each test over all drives.
 fn text(run: &Run) -> String {
     let header = ["test", "drives", "", "rate", "I/Os", "p50", "p99", "p99.9", "largest"];
     let mut table = shared::table(&header, 3);
@@ -234,7 +234,7 @@ fn row(name: &str, drives: &str, o: &Operation) -> Vec<String> {
     ]
 }
 
-/// Where all were driven together: each test's drives by their rate.
+/// For tests over all drives: the drives ordered by rate.
 fn by_drive(run: &Run) -> Option<comfy_table::Table> {
     let mut table = shared::table(&["test", "drive", "rate", "of the mean"], 2);
     let mut any = false;

@@ -1,4 +1,4 @@
-//! `ashlar bench import`: results of warp and fio as results of this program.
+//! `ashlar bench import`: converts results of warp and fio to our format.
 
 use std::{path::PathBuf, process::ExitCode};
 

@@ -1,4 +1,4 @@
-//! `ashlar bench merge`: results of agents or repetitions as one.
+//! `ashlar bench merge`: merges results of agents or repetitions.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -12,7 +12,7 @@ use crate::{Globals, failure::Outcome};
 /// What to merge.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Results of one measurement: what ran at the same time is added, the rest are repetitions
+    /// Results of one measurement: results from the same time are added, others are repetitions
     #[arg(required = true, num_args = 2.., value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Where to write the result; `-` is the standard output

@@ -1,6 +1,6 @@
 //! `ashlar bench`: the command line of the benchmark suite, one file per command.
 //!
-//! Invariant: nothing is measured or computed here; it parses, calls the `bench` room, prints.
+//! Invariant: nothing is measured or computed here: the code parses, calls the crate `bench`, and prints.
 
 mod agent;
 mod compare;
@@ -23,30 +23,30 @@ use clap::Subcommand;
 
 use crate::Globals;
 
-/// What can be measured, and what can be done with results.
+/// The commands of `ashlar bench`.
 #[derive(Subcommand)]
 pub enum Command {
     /// Measure drives: sequential and random, each alone and all together
     Drive(drive::Options),
     /// Measure the network between nodes: TCP streams and round trips
     Net(net::Options),
-    /// What hardware can give at most, what binds, and how near a run came
+    /// Compute what hardware can deliver, which resource limits it, and how close a run came
     Plan(plan::Options),
-    /// Measure the life of an Ashlar server: nominal, drives down, rebuild, after
+    /// Measure an Ashlar server in its states: nominal, drives down, rebuild, after
     Spec(Box<spec::Options>),
     /// Show results as tables
     Show(show::Options),
-    /// Say what changed between two results, and how sure that is
+    /// Show what changed between two results, with confidence intervals
     Compare(compare::Options),
-    /// Put results of agents or repetitions together
+    /// Merge results of agents or repetitions
     Merge(merge::Options),
     /// Write results as one HTML file
     Report(report::Options),
-    /// Turn results of warp or fio into results of this program
+    /// Convert results of warp or fio
     Import(import::Options),
-    /// Load an S3 server: closed or open loop, or a sweep to the knee
+    /// Load an S3 server: closed or open loop, or a search for the highest rate
     S3(Box<s3::Args>),
-    /// Wait for a coordinator (`ashlar bench s3 --agents`) and do its loads
+    /// Wait for a coordinator (`ashlar bench s3 --agents`) and run its loads
     Agent(agent::Args),
 }
 

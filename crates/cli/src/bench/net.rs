@@ -1,4 +1,4 @@
-//! `ashlar bench net`: what the network between nodes gives.
+//! `ashlar bench net`: measures the network between nodes.
 
 use std::{path::PathBuf, process::ExitCode, sync::atomic::Ordering};
 
@@ -18,7 +18,7 @@ use crate::{
     output::Output,
 };
 
-/// Which way data goes.
+/// The direction of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Way {
     /// To the listeners
@@ -39,37 +39,37 @@ Examples:
   ashlar bench net 10.0.0.1:7762 --token TOKEN        # from here to it and back
   ashlar bench net 10.0.0.{1...4}:7762 --all-pairs --out net.json   # with ASHLAR_BENCH_TOKEN set")]
 pub struct Options {
-    /// Listeners; {1...4} stands for several
+    /// Listeners; {1...4} is a range
     #[arg(value_name = "HOST:PORT", required_unless_present = "listen", conflicts_with = "listen")]
     nodes: Vec<String>,
-    /// Wait for coordinators; anybody who has the token can make this machine send and receive
+    /// Wait for coordinators; anyone with the token can make this machine send and receive
     #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:7762")]
     listen: Option<String>,
-    /// Shared secret, at least 8 characters; a listener without one makes and prints one
+    /// Shared secret, at least 8 characters; by default a listener generates and prints one
     #[arg(long, value_name = "TOKEN", env = "ASHLAR_BENCH_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// Which way data goes, seen from here
+    /// Direction of data, seen from here
     #[arg(long, value_name = "WAY", default_value = "each")]
     direction: Way,
     /// TCP streams per pair and direction
     #[arg(long, short = 's', value_name = "N", default_value_t = 4)]
     streams: u32,
-    /// Measured time
+    /// Duration of the measurement
     #[arg(long, short = 't', value_name = "TIME", default_value = "10s", value_parser = shared::seconds)]
     duration: f64,
-    /// Load before it that does not count
+    /// Warm-up before it, which is not measured
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = shared::seconds)]
     warmup: f64,
     /// Bytes per write
     #[arg(long, short = 'b', value_name = "SIZE", default_value = "1MiB", value_parser = shared::size)]
     block_size: u64,
-    /// Between all listeners, in both directions, at once
+    /// Measure between all listeners at once, in both directions
     #[arg(long)]
     all_pairs: bool,
-    /// Before that, each listener (each pair) by itself
+    /// Before that, measure each listener (each pair) alone
     #[arg(long)]
     serial: bool,
-    /// Repeat everything so often
+    /// Number of repetitions
     #[arg(long, value_name = "N", default_value_t = 1)]
     repeat: u32,
     /// Name of the result
@@ -98,7 +98,7 @@ fn listen(options: &Options, address: &str, output: &Output) -> Outcome {
     let listener = ashlar_environment::net::bind_blocking(address)
         .map_err(|e| Failure::new(Kind::Failed, format!("cannot listen on {address}: {e}")))?;
     let bound = listener.local_addr()?;
-    // A token that was given is not shown again.
+    // A token from the command line is not printed.
     let shown = options.token.is_none().then(|| token.text().to_owned());
     output.result(
         || json!({ "listening": bound.to_string(), "token": shown }),

@@ -1,4 +1,5 @@
-//! `ashlar bench plan`: ceilings from a profile, from measured runs, and the published table.
+//! `ashlar bench plan`: ceilings of a hardware profile or of measured runs, and the table of published
+//! figures.
 
 use std::{fs, path::PathBuf, process::ExitCode};
 
@@ -21,7 +22,7 @@ use crate::{
     output::{Output, Tone},
 };
 
-/// What to plan from.
+/// The input of the plan.
 #[derive(Args)]
 #[command(after_long_help = "\
 Examples:
@@ -31,25 +32,25 @@ Examples:
   ashlar bench plan --measure drive.json --measure net.json --code 12+4 --measured s3.json --out s3.json
   ashlar bench plan --published")]
 pub struct Options {
-    /// Hardware: the name of a shipped profile, or a TOML file
+    /// Hardware profile: the name of a shipped profile, or a TOML file
     #[arg(long, value_name = "NAME|FILE", group = "from")]
     profile: Option<String>,
-    /// Hardware as measured: a result of `bench drive`, and one of `bench net` (repeat the option)
+    /// Measured hardware: a result of `bench drive`, and one of `bench net` (repeat the option)
     #[arg(long, value_name = "FILE", group = "from")]
     measure: Vec<PathBuf>,
-    /// The shipped profiles
+    /// List the shipped profiles
     #[arg(long, group = "from")]
     list: bool,
-    /// Print a shipped profile, to start one's own from
+    /// Print a shipped profile as a template
     #[arg(long, value_name = "NAME", group = "from")]
     show: Option<String>,
-    /// Published figures of other systems, and what the model says to them
+    /// Published figures of other systems, with the values that the model computes for them
     #[arg(long, group = "from")]
     published: bool,
-    /// Data and parity shards, for instance 12+4: instead of the profile's
+    /// Data and parity shards, for instance 12+4; overrides the profile
     #[arg(long, value_name = "K+M", value_parser = code)]
     code: Option<(u32, u32)>,
-    /// A measured run: its efficiency against the ceilings
+    /// A measured run, to compute its efficiency against the ceilings
     #[arg(long, value_name = "FILE")]
     measured: Option<PathBuf>,
     /// Measured GET, for instance 54.76GB/s
@@ -58,7 +59,7 @@ pub struct Options {
     /// Measured PUT
     #[arg(long, value_name = "RATE", value_parser = shared::rate)]
     put: Option<f64>,
-    /// Write the plan as a result, or the measured run with its ceilings
+    /// Write the plan, or the measured run with its ceilings, as a result
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -127,7 +128,7 @@ fn unknown(name: &str) -> Failure {
     ))
 }
 
-/// What was assumed, for a result without measurements.
+/// Caveats that list the assumptions of the plan.
 fn assumptions(plan: &Plan) -> Vec<Caveat> {
     let caveat = |text: &String| Caveat {
         severity: Severity::Note,

@@ -1,4 +1,4 @@
-//! What the commands on results share: reading, failing, ending, caveats.
+//! Shared functions of commands on results: reading, errors, exit codes, caveats.
 
 use std::{path::Path, process::ExitCode};
 
@@ -13,7 +13,7 @@ use crate::{
     output::{Output, Tone},
 };
 
-/// Runs a command, prints what went wrong and returns the exit code.
+/// Runs a command, prints its error and returns the exit code.
 pub fn end(globals: &Globals, command: impl FnOnce(&Output) -> Outcome) -> ExitCode {
     let output = Output::new(globals);
     let code = match command(&output) {
@@ -27,12 +27,12 @@ pub fn end(globals: &Globals, command: impl FnOnce(&Output) -> Outcome) -> ExitC
     code
 }
 
-/// Reads a result, ours or one of warp or fio.
+/// Reads a result of this program, warp or fio.
 pub fn open(path: &Path) -> Outcome<Run> {
     import::open(path).map_err(failed)
 }
 
-/// An error of results, by what the user can do.
+/// The failure for an error of results.
 pub fn failed(error: Error) -> Failure {
     let text = error.to_string();
     match error {

@@ -1,4 +1,4 @@
-//! `ashlar bench s3`: parses, calls the `bench` room, prints.
+//! `ashlar bench s3`: parses the options, calls the crate `bench`, prints the result.
 
 mod job;
 mod table;
@@ -44,34 +44,34 @@ Exit codes:
   6    measured, but the result is marked invalid (wrong data, errors, overload, client at its limit)
   130  interrupted; what was measured until then was written";
 
-/// What is done.
+/// The operation to measure.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Operation_ {
     /// Write new objects
     Put,
     /// Read whole objects
     Get,
-    /// Several operations by weight (--mix)
+    /// Several operations with weights (--mix)
     Mixed,
     /// Read pages of the listing
     List,
-    /// Read heads of objects
+    /// Read the heads of objects
     Stat,
-    /// Remove objects, singly or in batches (--batch)
+    /// Delete objects, singly or in batches (--batch)
     Delete,
-    /// Read single parts of objects uploaded in parts
+    /// Read single parts of multipart objects
     Multipart,
-    /// Upload objects in parts
+    /// Upload multipart objects
     MultipartPut,
-    /// Write, read and remove single versions
+    /// Write, read and delete single versions
     Versioned,
-    /// Writes under If-None-Match and If-Match; losing is an expected outcome
+    /// Writes with If-None-Match and If-Match; a failed condition is an expected outcome
     Conditional,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum PayloadArg {
-    /// SHA-256 of the body in the head
+    /// SHA-256 of the body in the request head
     Signed,
     /// UNSIGNED-PAYLOAD
     Unsigned,
@@ -85,15 +85,15 @@ enum PayloadArg {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Arrivals {
-    /// Equal distances
+    /// Constant intervals
     Fixed,
-    /// Random distances, as of many independent users
+    /// Random intervals, as from many independent users
     Poisson,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum OrderArg {
-    /// Scattered over the listing
+    /// Random order in the listing
     Random,
     /// Ascending
     Sequential,
@@ -101,7 +101,7 @@ enum OrderArg {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SelectArg {
-    /// One after the other
+    /// In turn
     RoundRobin,
     /// The one with the fewest requests in flight
     Least,
@@ -111,7 +111,7 @@ enum SelectArg {
 #[derive(clap::Args, Debug)]
 #[command(after_long_help = AFTER)]
 pub struct Args {
-    /// What to do
+    /// The operation to measure
     #[arg(value_enum)]
     operation: Operation_,
     /// ALIAS/BUCKET[/PREFIX], or BUCKET[/PREFIX] with --endpoint [default bucket: benchmark]
@@ -132,10 +132,10 @@ pub struct Args {
     /// Region that signatures name [default: the alias's, else us-east-1]
     #[arg(long, help_heading = "Server")]
     region: Option<String>,
-    /// Bucket in the host's name instead of the path
+    /// Virtual-host style: the bucket in the host name instead of the path
     #[arg(long, help_heading = "Server")]
     virtual_host: bool,
-    /// Which of several endpoints gets the next request
+    /// How requests are distributed over several endpoints
     #[arg(long, help_heading = "Server", value_enum, default_value = "round-robin")]
     host_select: SelectArg,
     /// How bodies of objects are signed
@@ -145,27 +145,27 @@ pub struct Args {
     /// [default: none; crc64nvme with a trailer]
     #[arg(long, help_heading = "Server", value_name = "NAME")]
     checksum: Option<String>,
-    /// A request has timed out when nothing moved for so long
+    /// A request times out after this time without progress
     #[arg(long, help_heading = "Server", default_value = "60s", value_parser = duration, value_name = "TIME")]
     timeout: Duration,
 
     /// Requests in flight (and connections)
     #[arg(long, short, help_heading = "Load", value_name = "N")]
     concurrency: Option<u32>,
-    /// Open loop: operations per second, whatever the answers take
+    /// Open loop: operations per second, independent of the answers
     #[arg(long, help_heading = "Load", value_parser = rate, value_name = "N/s")]
     rate: Option<f64>,
-    /// Distances of the open loop
+    /// Intervals of the open loop
     #[arg(long, help_heading = "Load", value_enum, default_value = "fixed")]
     arrivals: Arrivals,
-    /// Open loop: more requests due and unanswered end the run as overloaded
+    /// Open loop: the run ends as overloaded if more requests are due and unanswered
     /// [default: those of 5 seconds]
     #[arg(long, help_heading = "Load", value_name = "N")]
     limit: Option<u64>,
     /// Find the highest rate that keeps --slo; begins at --rate or a quarter of the closed loop's
     #[arg(long, help_heading = "Load", requires = "slo")]
     sweep: bool,
-    /// Objective of the sweep, on response time
+    /// Service level objective of the sweep, on response time
     #[arg(long, help_heading = "Load", value_name = "p99=50ms")]
     slo: Option<Slo>,
     /// Seconds of each step of a sweep
@@ -174,67 +174,67 @@ pub struct Args {
     /// Highest rate of a sweep
     #[arg(long, help_heading = "Load", value_parser = rate, value_name = "N/s")]
     sweep_to: Option<f64>,
-    /// A sweep ends when the best good and the lowest bad rate are this close
+    /// A sweep ends when the best passing and the lowest failing rate are this close
     #[arg(long, help_heading = "Load", default_value = "5%", value_parser = share, value_name = "SHARE")]
     sweep_precision: f64,
     /// Weights of `mixed` and `versioned`: get, stat, put, delete, list
     /// [default: get=45,stat=30,put=15,delete=10]
     #[arg(long, help_heading = "Load", value_name = "LIST")]
     mix: Option<String>,
-    /// Measure on these agents (`ashlar bench agent`): host{1...4}:7761; --concurrency is of each,
-    /// --rate, --objects, --count and --bytes of all together
+    /// Measure on these agents (`ashlar bench agent`): host{1...4}:7761; --concurrency is per agent,
+    /// --rate, --objects, --count and --bytes are totals
     #[arg(long, help_heading = "Load", value_name = "LIST")]
     agents: Option<String>,
     /// The agents' token
     #[arg(long, help_heading = "Load", env = "ASHLAR_BENCH_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// A file with the agents' token
+    /// File with the agents' token
     #[arg(long, help_heading = "Load", conflicts_with = "token", value_name = "FILE")]
     token_file: Option<std::path::PathBuf>,
 
-    /// Stop after this time [default: 30s; 5m at most with --steady]
+    /// Stop after this time [default: 30s; at most 5m with --steady]
     #[arg(long, short, help_heading = "End", value_parser = duration, value_name = "TIME")]
     duration: Option<Duration>,
-    /// Stop after so many operations
+    /// Stop after this many operations
     #[arg(long, help_heading = "End", value_name = "N")]
     count: Option<u64>,
-    /// Stop after so many payload bytes
+    /// Stop after this many payload bytes
     #[arg(long, help_heading = "End", value_parser = load::parse_bytes, value_name = "SIZE")]
     bytes: Option<u64>,
-    /// Stop when the 95 % interval of the rate is narrower than plus or minus this share
+    /// Stop when the 95 % confidence interval of the rate is within plus or minus this share
     #[arg(long, help_heading = "End", value_parser = share, num_args = 0..=1, require_equals = true,
         default_missing_value = "2.5%", value_name = "SHARE")]
     steady: Option<f64>,
-    /// What is cut from the start: a time, or `auto` (change-point test)
+    /// What is cut from the start of the run: a time, or `auto` (change-point test)
     #[arg(long, help_heading = "End", default_value = "auto", value_parser = warmup, value_name = "TIME")]
     warmup: Warmup,
-    /// Measure so many times
+    /// Number of repetitions
     #[arg(long, help_heading = "End", default_value_t = 1, value_name = "N")]
     repeat: u32,
-    /// Give up when more operations fail
+    /// Abort when more operations fail than this
     #[arg(long, help_heading = "End", default_value = "50%", value_parser = share, value_name = "SHARE")]
     max_error_rate: f64,
 
     /// Sizes: 4KiB, random:10MiB (log2), or weighted 4096:10740,8192:20
     #[arg(long, short, help_heading = "Data", default_value = "10MiB", value_name = "SIZES")]
     size: Sizes,
-    /// Contents: random, constant, or compressible:RATIO (2 shrinks to a half)
+    /// Contents: random, constant, or compressible:RATIO (2 compresses to a half)
     #[arg(long, help_heading = "Data", default_value = "random", value_name = "SHAPE")]
     data: Shape,
-    /// Compare every byte that is read with what was written
+    /// Compare every byte that is read with the byte that was written
     #[arg(long, help_heading = "Data")]
     verify: bool,
-    /// Objects to prepare for reading, or the most existing ones to use
+    /// Objects to prepare for reading, or the maximum number of existing ones to use
     /// [default: 2500; 16 shared keys for conditional]
     #[arg(long, help_heading = "Data", value_name = "N")]
     objects: Option<u64>,
-    /// Read what is there under PREFIX; write and remove nothing
+    /// Read existing objects under PREFIX; write and delete nothing
     #[arg(long, help_heading = "Data")]
     existing: bool,
-    /// Leave what was written
+    /// Keep the written objects
     #[arg(long, help_heading = "Data")]
     keep: bool,
-    /// Spread over so many buckets: BUCKET-0, BUCKET-1, ...
+    /// Use this many buckets: BUCKET-0, BUCKET-1, ...
     #[arg(long, help_heading = "Data", default_value_t = 1, value_name = "N")]
     buckets: u32,
     /// Folders above each key
@@ -243,7 +243,7 @@ pub struct Args {
     /// Entries per folder
     #[arg(long, help_heading = "Data", default_value_t = 16, value_name = "N")]
     fanout: u32,
-    /// Names of keys
+    /// Order of the names of keys
     #[arg(long, help_heading = "Data", value_enum, default_value = "random")]
     key_order: OrderArg,
     /// Seed of contents, sizes and choices [default: random, in the result]
@@ -258,35 +258,35 @@ pub struct Args {
     /// Size of each part
     #[arg(long, help_heading = "Data", default_value = "5MiB", value_parser = load::parse_bytes, value_name = "SIZE")]
     part_size: u64,
-    /// Keys per delete request; 1 deletes singly
+    /// Keys per delete request; 1 deletes them singly
     #[arg(long, help_heading = "Data", default_value_t = 1, value_name = "N")]
     batch: u32,
     /// Keys per page of list
     #[arg(long, help_heading = "Data", default_value_t = 1000, value_name = "N")]
     list_keys: u32,
 
-    /// Processes of the server, for its CPU time and memory
+    /// Process ids of the server, to measure its CPU time and memory
     #[arg(long, help_heading = "Cost", value_delimiter = ',', value_name = "PID")]
     server_pid: Vec<u32>,
-    /// The same by name
+    /// Process name of the server, for the same
     #[arg(long, help_heading = "Cost", conflicts_with = "server_pid", value_name = "NAME")]
     server_name: Option<String>,
-    /// The same from metrics (process_cpu_seconds_total and its like) at these URLs
+    /// URLs of the server's metrics (process_cpu_seconds_total and others), for the same
     #[arg(long, help_heading = "Cost", value_delimiter = ',', conflicts_with_all = ["server_pid", "server_name"], value_name = "URL")]
     server_metrics: Vec<String>,
     /// Bearer token of the metrics
     #[arg(long, help_heading = "Cost", env = "ASHLAR_METRICS_TOKEN", hide_env_values = true)]
     server_metrics_token: Option<String>,
 
-    /// Where the result goes [default: ashlar-bench-OPERATION-TIME.json]
+    /// File for the result [default: ashlar-bench-OPERATION-TIME.json]
     #[arg(long, short, help_heading = "Result", value_name = "FILE")]
     out: Option<std::path::PathBuf>,
-    /// What the run is called in reports
+    /// Name of the run in reports
     #[arg(long, help_heading = "Result")]
     name: Option<String>,
 }
 
-/// Set on the first Ctrl-C or SIGTERM; a second one ends the program at once, and says what it `leaves`.
+/// A flag that is set on the first Ctrl-C or SIGTERM; a second one exits at once and prints what it `leaves`.
 pub(super) fn interrupt(leaves: Option<String>) -> &'static AtomicBool {
     static FLAG: AtomicBool = AtomicBool::new(false);
     let started = ashlar_environment::thread::start("interrupt", None, move || {
@@ -312,17 +312,17 @@ pub(super) fn interrupt(leaves: Option<String>) -> &'static AtomicBool {
     &FLAG
 }
 
-/// The end of a command that only an interruption ends.
+/// The exit code of a command that only an interruption ends.
 pub(super) fn ended() -> ExitCode {
     ExitCode::from(130)
 }
 
-/// Prints why it did not work.
+/// Prints the error and returns the exit code.
 pub(super) fn failed(error: &Error, globals: &Globals) -> ExitCode {
     let code = if matches!(error, Error::Usage(_)) { 2 } else { 1 };
     if globals.json {
         let object = serde_json::json!({"message": error.to_string(), "exitCode": code});
-        // Whoever read the output may have gone away.
+        // The reader of the output may be gone.
         let _ = writeln!(std::io::stdout(), "{}", serde_json::json!({"status": "error", "error": object}));
     } else {
         eprintln!("ashlar: {error}");
@@ -401,7 +401,7 @@ fn finish(args: &Args, globals: &Globals, run: &Run, interrupted: bool) -> Resul
     })
 }
 
-/// The server by the alias or address that was given, and what it says of itself.
+/// Describes the server by its alias or address and by what it reports.
 fn host(args: &Args, job: &Job) -> Host {
     let alias = args.target.as_deref().filter(|_| args.endpoint.is_none());
     let name = match alias.and_then(|t| t.split('/').next()) {

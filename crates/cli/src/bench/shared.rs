@@ -1,4 +1,4 @@
-//! What the commands about drives, networks and plans share: results to files, failures, tables.
+//! Shared functions of the commands about drives, networks and plans: result files, failures, tables.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::{
     output::{Output, empty_table},
 };
 
-/// A failure of the bench room, by what the user can do.
+/// The failure for an error of the crate `bench`.
 pub fn failed(error: Error) -> Failure {
     let kind = match &error {
         Error::Usage(_) => Kind::Usage,
@@ -30,22 +30,22 @@ pub fn failed(error: Error) -> Failure {
     Failure::new(kind, error.to_string())
 }
 
-/// Writes a result where `--out` says.
+/// Writes a result to the file of `--out`.
 pub fn store(out: Option<&Path>, run: &Run) -> Outcome {
     let Some(path) = out else { return Ok(()) };
     file::store(path, run).map_err(results::failed)
 }
 
-/// The command line as the result keeps it: without secrets.
+/// The command line for the result, without secrets.
 pub fn command() -> Vec<String> {
     redact::command(
         ashlar_environment::process::arguments().into_iter().map(|a| a.to_string_lossy().into_owned()),
     )
 }
 
-/// How a load reaches an alias.
+/// The connection settings of an alias, for a load.
 pub fn target(globals: &Globals, aliases: &Aliases, name: &str) -> Outcome<Target> {
-    // The alias's client says best what is wrong with it.
+    // The client of the alias reports errors in its settings.
     aliases.client(name)?;
     let known = aliases.get(name);
     let known = known.ok_or_else(|| Failure::new(Kind::NotFound, format!("no alias `{name}`")))?;
@@ -80,24 +80,24 @@ pub fn table(header: &[&str], left: usize) -> Table {
     table
 }
 
-/// Prints what a reader must know before believing the numbers.
+/// Prints the caveats of a result.
 pub fn caveats(output: &Output, run: &Run) {
     for caveat in run.caveats.iter().filter(|_| !output.json) {
         output.result(|| serde_json::Value::Null, || results::caveat_text(output, caveat));
     }
 }
 
-/// A size on the command line.
+/// Parses a size on the command line.
 pub fn size(text: &str) -> Result<u64, String> {
     quantity::parse_size(text).map_err(|e| e.to_string())
 }
 
-/// A rate on the command line.
+/// Parses a rate on the command line.
 pub fn rate(text: &str) -> Result<f64, String> {
     quantity::parse_rate(text).map_err(|e| e.to_string())
 }
 
-/// Seconds on the command line, at most a day: `10`, `10s`, `2m`, `500ms`.
+/// Parses a time on the command line, at most a day, in seconds: `10`, `10s`, `2m`, `500ms`.
 pub fn seconds(text: &str) -> Result<f64, String> {
     let value = s3::duration(text)?.as_secs_f64();
     if value <= 86_400.0 { Ok(value) } else { Err("at most a day".to_owned()) }

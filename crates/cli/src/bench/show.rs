@@ -19,15 +19,15 @@ use crate::{
 /// What to show.
 #[derive(Args, Debug)]
 pub struct Options {
-    /// Results of `ashlar bench`, warp (JSON, CSV) or fio (JSON); packed with Zstandard or not
+    /// Results of `ashlar bench`, warp (JSON, CSV) or fio (JSON); compressed with Zstandard or not
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Environment and settings too
+    /// Also show environment and settings
     #[arg(long)]
     all: bool,
 }
 
-/// Shows results; with `--json` the documents themselves, one per line.
+/// Shows results; with `--json` prints the documents themselves, one per line.
 pub fn run(options: &Options, globals: &Globals) -> ExitCode {
     results::end(globals, |output| {
         options.files.iter().try_for_each(|file| {

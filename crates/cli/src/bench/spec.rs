@@ -1,4 +1,4 @@
-//! `ashlar bench spec`: a server through its life.
+//! `ashlar bench spec`: measures a server in its states, from nominal to rebuilt.
 
 use std::{path::PathBuf, process::ExitCode, sync::atomic::Ordering, time::Duration};
 
@@ -51,57 +51,57 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_long_help = AFTER)]
 pub struct Options {
-    /// ALIAS[/BUCKET[/PREFIX]] of an Ashlar server; data lies under a prefix of this run only
+    /// ALIAS[/BUCKET[/PREFIX]] of an Ashlar server; all data is written under a prefix of this run
     target: String,
-    /// Large objects: their size
+    /// Size of large objects
     #[arg(long, default_value = "4MiB", value_parser = parse_bytes, value_name = "SIZE")]
     large: u64,
-    /// Large objects that are read: how many
+    /// Number of large objects that are read
     #[arg(long, default_value_t = 500, value_name = "N")]
     large_objects: u64,
-    /// Small objects: their size
+    /// Size of small objects
     #[arg(long, default_value = "4KiB", value_parser = parse_bytes, value_name = "SIZE")]
     small: u64,
-    /// Small objects that are read: how many
+    /// Number of small objects that are read
     #[arg(long, default_value_t = 20_000, value_name = "N")]
     small_objects: u64,
     /// Requests in flight
     #[arg(long, short, default_value_t = 32, value_name = "N")]
     concurrency: u32,
-    /// How long each phase lasts
+    /// Duration of each phase
     #[arg(long, short, default_value = "30s", value_parser = s3::duration, value_name = "TIME")]
     duration: Duration,
-    /// How often each phase is measured, at least 2
+    /// Measurements per phase, at least 2
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=20), value_name = "N")]
     repeat: u32,
-    /// Repetitions that differ by a larger coefficient of variation are measured again
+    /// Measure again if the coefficient of variation of the repetitions is larger
     #[arg(long, default_value = "5%", value_parser = s3::share, value_name = "SHARE")]
     cov: f64,
-    /// How many times more, at most, for each phase
+    /// Maximum number of further measurements per phase
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=20), value_name = "N")]
     reruns: u32,
     /// Drives to take down, by path or id
     #[arg(long, value_delimiter = ',', value_name = "DRIVE")]
     drive: Vec<String>,
-    /// How many drives to take down [default: as many as the code survives and the server can spare]
+    /// Number of drives to take down [default: as many as the code and the server allow]
     #[arg(long, conflicts_with = "drive", value_name = "N")]
     down: Option<u32>,
-    /// Move the folders of drives that were taken down aside, and remove what was moved when the rebuild is over
+    /// Move the folders of drives that are down to another name, and remove them after the rebuild
     #[arg(long, conflicts_with = "blank_command")]
     blank: bool,
-    /// This shell command makes the drive at $DRIVE blank
+    /// Shell command that makes the drive at $DRIVE blank
     #[arg(long, value_name = "COMMAND")]
     blank_command: Option<String>,
-    /// Process of the server, for its CPU time and memory
+    /// Process ids of the server, to measure its CPU time and memory
     #[arg(long, value_delimiter = ',', value_name = "PID")]
     server_pid: Vec<u32>,
     /// Seed of contents and choices [default: random, in the result]
     #[arg(long)]
     seed: Option<u64>,
-    /// Where the result goes [default: ashlar-bench-spec-TIME.json]
+    /// File for the result [default: ashlar-bench-spec-TIME.json]
     #[arg(long, short, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// What the run is called in reports
+    /// Name of the run in reports
     #[arg(long)]
     name: Option<String>,
 }
@@ -119,8 +119,8 @@ fn failed(error: Error) -> Failure {
 fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
     let interrupt =
         s3::interrupt(Some("drives may be out of service, and objects of the run left behind".to_owned()));
-    let (alias, place) = options.target.split_once('/').unwrap_or((&options.target, ""));
-    let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+    let (alias, location) = options.target.split_once('/').unwrap_or((&options.target, ""));
+    let (bucket, prefix) = location.split_once('/').unwrap_or((location, ""));
     let aliases = Aliases::load(globals)?;
     let admin = aliases.client(alias)?;
     let id = random_text().map_err(failed)?;
@@ -172,17 +172,17 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
         cov_limit: options.cov,
         reruns: options.reruns,
     };
-    tell(output, &plan, &driver, options);
+    print_expected_duration(output, &plan, &driver, options);
     let mut said = |state: State, phase: &str, repetition: u32| {
         output.note(&format!("{}: {phase} #{repetition}", state.name()));
     };
     let done = spec::run(&plan, &mut driver, &mut said);
-    // Also after an error; what was not replaced comes back.
+    // Also after an error: drives that were not replaced are put back.
     spec::Driver::restore(&mut driver);
     let cleaned = driver.clean();
     let mut caveats = driver.caveats().to_vec();
     drop(driver);
-    // What was measured before an error or an interruption is a result too, but one that must not be compared.
+    // Measurements from before an error or an interruption are a result too, but it must not be compared.
     let (outcome, failure) = match done {
         Ok(outcome) if outcome.interrupted => (outcome, Some(Failure::new(Kind::Interrupted, "interrupted"))),
         Ok(outcome) => (outcome, None),
@@ -246,8 +246,8 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
     }
 }
 
-/// Says how long it will take, before anything is touched.
-fn tell(output: &Output, plan: &spec::Options, driver: &Objects<'_>, options: &Options) {
+/// Prints the expected duration before anything is changed.
+fn print_expected_duration(output: &Output, plan: &spec::Options, driver: &Objects<'_>, options: &Options) {
     let expected = plan.expected(spec::Driver::phases(driver).len(), options.duration.as_secs_f64());
     let data = driver.prepared_bytes();
     if output.json {

@@ -1,6 +1,6 @@
-//! `ashlar speedtest`: how fast a server takes and gives objects, measured in a minute without a choice to make.
+//! `ashlar speedtest`: measures how fast a server writes and reads objects, in a minute and without options.
 //!
-//! Invariant: what was written is removed, also after an interruption.
+//! Invariant: the written objects are removed, also after an interruption.
 
 use std::{process::ExitCode, sync::atomic::Ordering, time::Duration};
 
@@ -50,13 +50,13 @@ pub struct Options {
     /// Size of objects
     #[arg(long, short, default_value = "4MiB", value_parser = parse_bytes, value_name = "SIZE")]
     size: u64,
-    /// How long writing and reading are measured, each
+    /// Duration of writing, and of reading
     #[arg(long, short, default_value = "10s", value_parser = s3::duration, value_name = "TIME")]
     duration: Duration,
-    /// Requests in flight [default: as many as the server gains from]
+    /// Requests in flight [default: increased while the server gains from it]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     concurrency: Option<u32>,
-    /// Objects that are read
+    /// Number of objects that are read
     #[arg(long, default_value_t = 64, value_name = "N")]
     objects: u64,
 }
@@ -67,8 +67,8 @@ pub fn run(options: &Options, globals: &Globals) -> ExitCode {
 }
 
 fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
-    let (alias, place) = options.target.split_once('/').unwrap_or((&options.target, ""));
-    let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+    let (alias, location) = options.target.split_once('/').unwrap_or((&options.target, ""));
+    let (bucket, prefix) = location.split_once('/').unwrap_or((location, ""));
     let bucket = if bucket.is_empty() { "benchmark" } else { bucket };
     let aliases = Aliases::load(globals)?;
     let target = shared::target(globals, &aliases, alias)?;
@@ -107,7 +107,7 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
             None => load::tune(&job, &tune, &mut session, &mut live, &around),
             Some(_) => load::drive(&job, &mut session, &mut live, &around),
         };
-        runs.push(run.map_err(|e| told(e, alias))?);
+        runs.push(run.map_err(|e| failure_for_alias(e, alias))?);
         if interrupt.load(Ordering::Relaxed) {
             break;
         }
@@ -122,11 +122,11 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
     }
 }
 
-fn told(error: Error, alias: &str) -> Failure {
+fn failure_for_alias(error: Error, alias: &str) -> Failure {
     Failure { what: format!("cannot measure `{alias}`"), ..shared::failed(error) }
 }
 
-/// What is to be known, without what every short run on small data says.
+/// Caveats, without those that every short run has.
 fn caveats(runs: &[Run]) -> impl Iterator<Item = &Caveat> {
     runs.iter().flat_map(|r| &r.caveats).filter(|c| !matches!(c.code.as_str(), "cached-data" | "not-steady"))
 }

@@ -1,14 +1,14 @@
-//! From key to key: the server copies by itself where it can, else the bytes pass through here.
+//! Copies between keys: on the server if possible, otherwise through this process.
 
 use ashlar_client::{Body, CopyOptions, GetOptions, Head, PutOptions};
 use futures::TryStreamExt;
 
-use super::{Engine, options_of, persist, same_endpoint};
-use crate::{failure::Outcome, place::Remote, tree::Item};
+use super::{Engine, options_of, retry, same_endpoint};
+use crate::{failure::Outcome, location::Remote, tree::Item};
 
-/// The largest object that one copy request takes, by the protocol.
+/// The largest object that one copy request may have, by the protocol.
 const COPY_LIMIT: u64 = 5 << 30;
-/// The part size of copies that the server makes: no data passes through here, so fewer are better.
+/// The part size of copies on the server: no data passes through here, so large parts are better.
 const COPY_PART: u64 = 256 << 20;
 
 impl Engine {
@@ -35,7 +35,7 @@ impl Engine {
         }
         let head = self.head(from, item).await?;
         copy.source_if_match = Some(head.etag.clone());
-        // Parts that the server copies carry no trailing checksum.
+        // Parts that the server copies have no trailing checksum.
         let options = PutOptions {
             payload: Some(ashlar_client::Payload::Unsigned),
             ..options_of(&head, &self.options)
@@ -53,14 +53,14 @@ impl Engine {
         .await
     }
 
-    /// Bytes come in and go out at once; a broken transfer of a part is begun again.
+    /// Streams the data from one server to the other; an interrupted transfer of a part starts again.
     async fn copy_through(&self, from: &Remote, item: &Item, to: &Remote) -> Outcome {
         let head = self.head(from, item).await?;
         let options = &options_of(&head, &self.options);
         let etag = head.etag.as_str();
         if head.size <= self.part_size {
             let _permit = self.permit().await;
-            return persist(|| async {
+            return retry(|| async {
                 let body = self.stream(from, item, etag, None, head.size).await?;
                 to.client.put_object(&to.bucket, &to.key, body, options).await?;
                 Ok(())
@@ -78,7 +78,7 @@ impl Engine {
             plain,
             |number, offset, length| async move {
                 let _permit = self.permit().await;
-                persist(|| async {
+                retry(|| async {
                     let range = Some((offset, Some(offset + length - 1)));
                     let body = self.stream(from, item, etag, range, length).await?;
                     Ok(client.upload_part(&to.bucket, &to.key, id, number, body, plain).await?)

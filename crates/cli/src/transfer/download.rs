@@ -1,7 +1,7 @@
-//! A key to a local file: written beside its place, checked, then put in it.
+//! Downloads a key to a local file: written to a temporary file in the same folder, verified, then renamed.
 //!
-//! Invariants: all ranges are of one version (by its ETag); a stored CRC of the whole object is
-//! compared with what was received; the file takes over the object's time.
+//! Invariants: all ranges are of one version (by its ETag); a stored CRC of the whole object is compared with
+//! the received data; the file gets the time of the object.
 
 use std::{
     fs::{self, File},
@@ -14,10 +14,10 @@ use ashlar_checksum::{Algorithm, Digest, Hasher, combine_crc};
 use ashlar_client::{GetOptions, Head};
 use futures::{StreamExt, TryStreamExt, stream};
 
-use super::{Engine, persist};
+use super::{Engine, retry};
 use crate::{
     failure::{Failure, Kind, Outcome, While},
-    place::Remote,
+    location::Remote,
     tree::Item,
 };
 
@@ -40,7 +40,7 @@ impl Engine {
         partial.keep(to).when(|| format!("cannot put {} in its place", to.display()))
     }
 
-    /// One request, repeated from where it broke.
+    /// One request; an interrupted one continues at the interruption.
     async fn whole(&self, from: &Remote, item: &Item, partial: &Partial) -> Outcome<Option<SystemTime>> {
         let _permit = self.permit().await;
         let options =
@@ -69,7 +69,7 @@ impl Engine {
             }
         }
         if let Some(error) = broken {
-            // The rest as one range. If it broke for good this says so.
+            // The rest as one range, which reports a permanent failure.
             tracing::debug!(%error, at, "download broke; continuing");
             let rest = (at, object.length.saturating_sub(at));
             let digest =
@@ -84,7 +84,7 @@ impl Engine {
         Ok(head.modified.or(item.modified).map(SystemTime::from))
     }
 
-    /// Ranges of the part size, several at a time.
+    /// Several ranges of the part size at a time.
     async fn in_ranges(&self, from: &Remote, item: &Item, partial: &Partial) -> Outcome<Option<SystemTime>> {
         let options =
             GetOptions { version_id: item.version_id.clone(), checksum: true, ..GetOptions::default() };
@@ -111,7 +111,7 @@ impl Engine {
         Ok(head.modified.or(item.modified).map(SystemTime::from))
     }
 
-    /// One range of the version with this ETag, continued where it breaks; its CRC.
+    /// Downloads a range of the version with this ETag, and continues after interruptions; returns its CRC.
     async fn range(
         &self,
         from: &Remote,
@@ -126,7 +126,7 @@ impl Engine {
             return Ok(hasher.map(Hasher::finish));
         }
         let state = tokio::sync::Mutex::new((offset, &mut hasher));
-        persist(|| async {
+        retry(|| async {
             let mut state = state.lock().await;
             let (at, hasher) = &mut *state;
             let options = GetOptions {
@@ -155,7 +155,7 @@ impl Engine {
     }
 }
 
-/// The CRC of the whole object, where the server keeps one.
+/// The CRC of the whole object, if the server stores one.
 fn stored_crc(head: &Head) -> Option<Digest> {
     let crcs = [Algorithm::Crc64Nvme, Algorithm::Crc32c, Algorithm::Crc32];
     if head.headers.get("x-amz-checksum-type").is_some_and(|t| t == "COMPOSITE") {
@@ -178,7 +178,7 @@ fn check(what: &str, expected: Option<Digest>, received: Option<Digest>) -> Outc
     }
 }
 
-/// A file being received, beside its final place; removed unless it is kept.
+/// The temporary file of a download; removed unless it is kept.
 struct Partial {
     file: File,
     path: PathBuf,
@@ -190,7 +190,7 @@ impl Partial {
         let name = target.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
         let random =
             ashlar_environment::random::u64().map_or_else(|_| std::process::id(), |random| random as u32);
-        // Names may be as long as the file system allows already.
+        // The name must not be longer than that of the target, which may be the longest possible.
         let short: String = name.chars().take(40).collect();
         let path = target.with_file_name(format!(".{short}.{random:08x}.ashlar-part"));
         let file = File::create_new(&path).when(|| format!("cannot create {}", path.display()))?;

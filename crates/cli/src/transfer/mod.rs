@@ -1,10 +1,10 @@
-//! Moves one file between two places: up, down, or from server to server.
+//! Transfers one file between two locations: upload, download, or copy between servers.
 //!
-//! Invariants: at most `parallel` requests with data are in flight, however many files and parts
-//! there are; a local file appears under its name only when it is complete; a failed multipart
-//! upload is given up, an interrupted one is found again and continued.
+//! Invariants: at most `parallel` requests with data are in flight, for all files and parts together; a local
+//! file appears under its name only when it is complete; a failed multipart upload is aborted, an interrupted
+//! one is found and continued by a later run.
 //!
-//! Must never know: how files were chosen.
+//! Must not depend on: how files were selected.
 
 mod across;
 mod download;
@@ -16,39 +16,39 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{
     failure::{Failure, Kind, Outcome, While},
-    place::{Place, Remote},
+    location::{Location, Remote},
     progress::Progress,
     tree::Item,
 };
 
-/// How files are moved.
+/// The transfer engine.
 pub struct Engine {
-    /// Bytes moved are reported here.
+    /// Counts transferred bytes.
     pub progress: Progress,
-    /// Part size in bytes; objects up to this size go in one request.
+    /// Part size in bytes; smaller objects are sent in one request.
     pub part_size: u64,
     /// Requests with data in flight.
     pub parallel: usize,
-    /// Whether parts of an interrupted upload are looked for.
+    /// Whether to look for parts of an interrupted upload.
     pub resume: bool,
-    /// Whether each source is removed after its copy is acknowledged (`mv`).
+    /// Whether to remove each source after its copy is acknowledged (`mv`).
     pub moving: bool,
-    /// Metadata, storage class, tags given on the command line.
+    /// Metadata, storage class and tags of the command line.
     pub options: PutOptions,
     permits: Semaphore,
 }
 
-/// What is to be moved: a place and what is known of it.
+/// The source of a transfer: a location and its properties.
 #[derive(Clone)]
 pub struct Source {
-    /// Where it is: a file or a key.
-    pub place: Place,
+    /// The location: a file or a key.
+    pub location: Location,
     /// Size, ETag, time and version as listed; the path is not used.
     pub item: Item,
 }
 
 impl Engine {
-    /// An engine; `part_size` is kept within what S3 allows.
+    /// A new engine; `part_size` is limited to the range that S3 allows.
     pub fn new(
         progress: Progress,
         part_size: u64,
@@ -67,18 +67,18 @@ impl Engine {
         }
     }
 
-    /// Copies `source` to exactly `target`.
-    pub async fn copy(&self, source: &Source, target: &Place) -> Outcome {
-        self.progress.message(&source.place.to_string());
-        let moved = match (&source.place, target) {
-            (Place::Local(from), Place::Remote(to)) => self.upload(from, to).await,
-            (Place::Remote(from), Place::Local(to)) => self.download(from, &source.item, to).await,
-            (Place::Remote(from), Place::Remote(to)) => self.across(from, &source.item, to).await,
-            (Place::Local(_), Place::Local(_)) => {
+    /// Copies `source` to `target`, which includes the name.
+    pub async fn copy(&self, source: &Source, target: &Location) -> Outcome {
+        self.progress.message(&source.location.to_string());
+        let moved = match (&source.location, target) {
+            (Location::Local(from), Location::Remote(to)) => self.upload(from, to).await,
+            (Location::Remote(from), Location::Local(to)) => self.download(from, &source.item, to).await,
+            (Location::Remote(from), Location::Remote(to)) => self.across(from, &source.item, to).await,
+            (Location::Local(_), Location::Local(_)) => {
                 Err(Failure::usage("one side must be behind an alias; use cp for local files"))
             }
         };
-        moved.when(|| format!("`{}` -> `{target}`", source.place))
+        moved.when(|| format!("`{}` -> `{target}`", source.location))
     }
 
     async fn permit(&self) -> SemaphorePermit<'_> {
@@ -87,15 +87,15 @@ impl Engine {
 
     /// The ranges of the parts of an object of `size` bytes: number, offset, length.
     fn parts(&self, size: u64, least: u64) -> Vec<(u32, u64, u64)> {
-        // At most 10,000 parts, in steps of a MiB so that a later attempt finds the same ranges.
+        // At most 10,000 parts, in steps of one MiB, so that a later run computes the same ranges.
         let needed = size.div_ceil(u64::from(limits::PARTS)).next_multiple_of(1 << 20);
         let part = self.part_size.max(least).max(needed);
         let count = size.div_ceil(part).max(1);
         (0..count).map(|n| (n as u32 + 1, n * part, part.min(size - n * part))).collect()
     }
 
-    /// Uploads all parts with `send`, several at a time, and completes; gives the upload up if a
-    /// part fails. `have` are parts that are there already.
+    /// Uploads all parts with `send`, several at a time, and completes the upload; aborts it if a part fails.
+    /// `have`: parts that exist already.
     async fn multipart<F>(
         &self,
         to: &Remote,
@@ -125,7 +125,7 @@ impl Engine {
             }
             Err(failure) => Err(failure),
         };
-        // An unreachable server keeps the parts for the next attempt.
+        // If the server is unreachable, the parts stay for a later run.
         if let Err(failure) = &finished
             && failure.kind != Kind::Unavailable
         {
@@ -135,7 +135,7 @@ impl Engine {
     }
 }
 
-/// The options that give a copy what its source has, with what the command line adds.
+/// The options that give a copy the metadata of its source, with those of the command line.
 fn options_of(head: &Head, added: &PutOptions) -> PutOptions {
     let mut options = added.clone();
     if options.content_type.is_none() {
@@ -154,18 +154,18 @@ fn options_of(head: &Head, added: &PutOptions) -> PutOptions {
     options
 }
 
-/// Whether two clients speak to the same endpoint with the same credentials, so that the server
-/// can copy by itself.
+/// Whether two clients use the same endpoint with the same credentials, so that the server can copy by
+/// itself.
 fn same_endpoint(a: &Client, b: &Client) -> bool {
     let (a, b) = (a.config(), b.config());
     a.endpoint == b.endpoint && a.credentials == b.credentials
 }
 
-/// How often a piece of work that cannot be repeated inside the client is tried.
+/// Maximum number of attempts for work that the client cannot repeat internally.
 const TRIES: u32 = 4;
 
-/// Tries `work` again while that can help.
-async fn persist<T, F: Future<Output = Outcome<T>>>(mut work: impl FnMut() -> F) -> Outcome<T> {
+/// Repeats `work` while a retry can help.
+async fn retry<T, F: Future<Output = Outcome<T>>>(mut work: impl FnMut() -> F) -> Outcome<T> {
     let mut tries = 1;
     loop {
         match work().await {

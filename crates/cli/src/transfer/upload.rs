@@ -1,4 +1,4 @@
-//! A local file to a key: in one request, or in parts that survive an interruption.
+//! Uploads a local file to a key: in one request, or in parts that a later run can continue.
 
 use std::{fs::File, os::unix::fs::FileExt, path::Path, sync::Arc};
 
@@ -7,8 +7,8 @@ use ashlar_client::{Body, FileRange, Part, PutOptions};
 use super::Engine;
 use crate::{
     failure::{Outcome, While},
+    location::Remote,
     mime,
-    place::Remote,
 };
 
 impl Engine {
@@ -51,8 +51,8 @@ impl Engine {
         Body::Source(Arc::new(range.with_progress(self.progress.reporter())))
     }
 
-    /// The newest unfinished upload of this key and those of its parts that hold this file's
-    /// bytes, by their MD5. `None` if there is none worth continuing.
+    /// The newest incomplete upload of this key, and its parts whose MD5 matches this file. `None` if there
+    /// is none worth continuing.
     async fn interrupted(
         &self,
         file: &Arc<File>,
@@ -82,7 +82,7 @@ impl Engine {
     }
 }
 
-/// MD5 of a part, in hexadecimal; holds one part in memory.
+/// MD5 of a part, in hexadecimal; one part is in memory.
 fn md5_of_range(file: &File, offset: u64, length: u64) -> std::io::Result<String> {
     let mut bytes = vec![0; length as usize];
     file.read_exact_at(&mut bytes, offset)?;

@@ -1,4 +1,4 @@
-//! Ashlar's own administration: JSON over requests that are signed as S3's are.
+//! Ashlar's own administration API: JSON over requests that are signed as S3 requests.
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -10,11 +10,11 @@ use crate::{
     limits,
 };
 
-/// Where the administration's paths begin.
+/// The prefix of the paths of the administration API.
 const BASE: &str = "/ashlar/api/v1/";
 
 impl Client {
-    /// Calls an administration path (`info`, `drives/ID/offline`) and returns the JSON answer.
+    /// Sends a request to an administration path (`info`, `drives/ID/offline`) and returns the JSON answer.
     /// Servers that are not Ashlar answer with an error of their own.
     pub fn admin<'a>(
         &'a self,

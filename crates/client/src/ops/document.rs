@@ -1,6 +1,6 @@
-//! Configuration documents of buckets as the server keeps them: policy, CORS rules, default encryption.
+//! Configuration documents of buckets: policy, CORS rules, default encryption.
 //!
-//! The text goes through as it is; nothing here knows what is in it.
+//! Documents are passed unchanged, without parsing.
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -14,10 +14,10 @@ use crate::{
 };
 
 impl Client {
-    /// The document of a bucket's sub-resource (`policy`, `cors`, `encryption`); `None` where there is none.
+    /// The document of a bucket's sub-resource (`policy`, `cors`, `encryption`); `None` if there is none.
     ///
     /// # Errors
-    /// What the server answers, except that there is no such document.
+    /// The error answer of the server, except that the document does not exist.
     pub fn document<'a>(&'a self, bucket: &'a str, name: &'a str) -> BoxFuture<'a, Result<Option<String>>> {
         Box::pin(async move {
             let call = Call::new(Method::GET, Target::Bucket(bucket)).query(name, "");
@@ -35,7 +35,7 @@ impl Client {
     /// Replaces the document of a bucket's sub-resource.
     ///
     /// # Errors
-    /// What the server answers.
+    /// The error answer of the server.
     pub fn set_document<'a>(
         &'a self,
         bucket: &'a str,
@@ -57,7 +57,7 @@ impl Client {
     /// Removes the document of a bucket's sub-resource.
     ///
     /// # Errors
-    /// What the server answers.
+    /// The error answer of the server.
     pub fn delete_document<'a>(&'a self, bucket: &'a str, name: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let call = Call::new(Method::DELETE, Target::Bucket(bucket)).query(name, "");
@@ -65,7 +65,7 @@ impl Client {
         })
     }
 
-    /// Asks a path of the endpoint that needs no permission, such as `/minio/health/ready`, once.
+    /// Sends one request to a path of the endpoint that needs no permission, such as `/minio/health/ready`.
     ///
     /// # Errors
     /// The server cannot be reached, or answers with another status than 2xx.

@@ -1,4 +1,4 @@
-//! Lifecycle rules of buckets, as XML on the wire and as JSON in files (the names are mc's).
+//! Lifecycle rules of buckets, as XML on the wire and as JSON in files (with mc's names).
 
 use futures::future::BoxFuture;
 use http::{HeaderName, Method};
@@ -29,52 +29,52 @@ pub struct LifecycleRule {
     pub id: String,
     /// `Enabled` or `Disabled`.
     pub status: String,
-    /// Which versions; nothing in it: all.
+    /// Which versions; empty: all.
     #[serde(skip_serializing_if = "is_default")]
     pub filter: LifecycleFilter,
-    /// As [`LifecycleFilter::prefix`], in rules of the older form.
+    /// As [`LifecycleFilter::prefix`], in rules of the older format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// Of current versions.
+    /// When current versions expire.
     #[serde(skip_serializing_if = "is_default")]
     pub expiration: LifecycleExpiration,
-    /// Of noncurrent versions.
+    /// When noncurrent versions are removed.
     #[serde(rename = "NoncurrentVersionExpiration", skip_serializing_if = "is_default")]
     pub noncurrent: LifecycleNoncurrent,
-    /// Of uploads that are not completed.
+    /// When incomplete uploads are aborted.
     #[serde(rename = "AbortIncompleteMultipartUpload", skip_serializing_if = "is_default")]
     pub abort: LifecycleAbort,
 }
 
-/// Which versions a rule is about.
+/// The versions that a rule applies to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase", default)]
 pub struct LifecycleFilter {
-    /// Keys that begin so.
+    /// Keys with this prefix.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub prefix: String,
     /// Versions with this tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tag: Option<LifecycleTag>,
-    /// Versions of more bytes.
+    /// Versions larger than this, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object_size_greater_than: Option<u64>,
-    /// Versions of fewer bytes.
+    /// Versions smaller than this, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object_size_less_than: Option<u64>,
-    /// Several of these at once.
+    /// A conjunction of several conditions.
     #[serde(skip_serializing_if = "is_default")]
     pub and: LifecycleAnd,
 }
 
-/// Several conditions at once.
+/// A conjunction of several conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase", default)]
 pub struct LifecycleAnd {
     /// As in [`LifecycleFilter`].
     #[serde(skip_serializing_if = "String::is_empty")]
     pub prefix: String,
-    /// Versions that have all of these.
+    /// Versions that have all these tags.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<LifecycleTag>,
     /// As in [`LifecycleFilter`].
@@ -99,13 +99,13 @@ pub struct LifecycleTag {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase", default)]
 pub struct LifecycleExpiration {
-    /// After so many days.
+    /// After this many days.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub days: Option<u64>,
-    /// From a midnight on.
+    /// From this midnight on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
-    /// Delete markers that hide nothing are removed.
+    /// Whether delete markers without older versions are removed.
     #[serde(skip_serializing_if = "is_default")]
     pub delete_marker: bool,
 }
@@ -114,19 +114,19 @@ pub struct LifecycleExpiration {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase", default)]
 pub struct LifecycleNoncurrent {
-    /// After so many days.
+    /// After this many days.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noncurrent_days: Option<u64>,
-    /// How many newer ones stay.
+    /// Number of newer noncurrent versions to keep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newer_noncurrent_versions: Option<u64>,
 }
 
-/// When uploads are given up.
+/// When incomplete uploads are aborted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "PascalCase", default)]
 pub struct LifecycleAbort {
-    /// After so many days.
+    /// After this many days.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub days_after_initiation: Option<u64>,
 }
@@ -136,7 +136,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl LifecycleFilter {
-    /// All conditions, wherever they stand.
+    /// All conditions, from both forms.
     #[must_use]
     pub fn conditions(&self) -> LifecycleAnd {
         let mut all = self.and.clone();
@@ -149,7 +149,7 @@ impl LifecycleFilter {
         all
     }
 
-    /// The same conditions as the protocol wants them: one beside nothing, several within `And`.
+    /// The same conditions in the form of the protocol: a single one directly, several within `And`.
     #[must_use]
     pub fn of(mut all: LifecycleAnd) -> LifecycleFilter {
         let sizes = [all.object_size_greater_than, all.object_size_less_than];
@@ -296,10 +296,10 @@ fn write(rules: &Lifecycle) -> String {
 }
 
 impl Client {
-    /// The lifecycle rules of a bucket; none is an empty list, not an error.
+    /// The lifecycle rules of a bucket; without rules the list is empty.
     ///
     /// # Errors
-    /// What the server answers.
+    /// The error answer of the server.
     pub fn lifecycle<'a>(&'a self, bucket: &'a str) -> BoxFuture<'a, Result<Lifecycle>> {
         Box::pin(async move {
             let call = Call::new(Method::GET, Target::Bucket(bucket)).query("lifecycle", "");
@@ -316,7 +316,7 @@ impl Client {
     /// Replaces all lifecycle rules of a bucket; an empty list removes them.
     ///
     /// # Errors
-    /// What the server answers.
+    /// The error answer of the server.
     pub fn set_lifecycle<'a>(&'a self, bucket: &'a str, rules: &'a Lifecycle) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             if rules.rules.is_empty() {
@@ -339,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn lifecycle_rules_round_trip() {
         let text = r#"{"Rules":[
             {"ID":"a","Status":"Enabled","Filter":{"Prefix":"p/"},"Expiration":{"Days":3}},
             {"ID":"b","Status":"Disabled","Filter":{"And":{"Prefix":"q","Tags":[{"Key":"k","Value":"<v>"}],"ObjectSizeLessThan":5}},

@@ -1,4 +1,4 @@
-//! Listings: keys, versions, page by page.
+//! Listings of keys and versions, in pages.
 
 use futures::future::BoxFuture;
 use futures::{Stream, stream};
@@ -10,29 +10,29 @@ use crate::{
     types::ListPage,
 };
 
-/// What to list of a bucket's keys.
+/// Parameters of a listing of keys.
 #[derive(Debug, Clone, Default)]
 pub struct ListOptions {
-    /// Only keys that begin so.
+    /// Only keys with this prefix.
     pub prefix: String,
-    /// Keys that share what precedes it after the prefix become one common prefix.
+    /// Keys with the same text between the prefix and this delimiter become one common prefix.
     pub delimiter: Option<String>,
     /// Only keys after this one.
     pub start_after: Option<String>,
-    /// The token of the page before.
+    /// The token of the previous page.
     pub token: Option<String>,
-    /// At most so many keys and prefixes; the server's limit is 1,000.
+    /// Maximum number of keys and prefixes; the server's limit is 1,000.
     pub max_keys: Option<u32>,
 }
 
-/// What to list of a bucket's versions.
+/// Parameters of a listing of versions.
 #[derive(Debug, Clone, Default)]
 pub struct ListVersionsOptions {
-    /// Only keys that begin so.
+    /// Only keys with this prefix.
     pub prefix: String,
     /// As in [`ListOptions`].
     pub delimiter: Option<String>,
-    /// Where the page before ended: its key and version.
+    /// The end of the previous page: its key and version.
     pub marker: Option<(String, Option<String>)>,
     /// As in [`ListOptions`].
     pub max_keys: Option<u32>,
@@ -77,7 +77,7 @@ impl Client {
         })
     }
 
-    /// All pages of keys; each is asked for when the one before has been taken.
+    /// All pages of keys; each is requested after the previous one was taken.
     pub fn pages(
         &self,
         bucket: &str,
@@ -95,7 +95,7 @@ impl Client {
         })
     }
 
-    /// All pages of versions; each is asked for when the one before has been taken.
+    /// All pages of versions; each is requested after the previous one was taken.
     pub fn version_pages(
         &self,
         bucket: &str,

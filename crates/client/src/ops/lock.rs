@@ -10,27 +10,27 @@ use crate::{
     xml::Writer,
 };
 
-/// How long a version is kept, and how strictly.
+/// The retention of a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retention {
     /// `GOVERNANCE` or `COMPLIANCE`.
     pub mode: String,
-    /// Until when, as the server writes it (ISO 8601).
+    /// End of the retention, in the server's format (ISO 8601).
     pub until: String,
 }
 
-/// What new versions of a bucket get.
+/// The default retention of a bucket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefaultRetention {
     /// `GOVERNANCE` or `COMPLIANCE`.
     pub mode: String,
-    /// How many.
+    /// Number of days or years.
     pub count: u32,
-    /// Years; else days.
+    /// Whether `count` is in years.
     pub years: bool,
 }
 
-/// `None` for the errors that say that there is nothing.
+/// `None` for errors that mean that the setting does not exist.
 fn unless_missing<T>(result: Result<T>) -> Result<Option<T>> {
     match result {
         Ok(found) => Ok(Some(found)),
@@ -47,7 +47,7 @@ fn unless_missing<T>(result: Result<T>) -> Result<Option<T>> {
 }
 
 impl Client {
-    /// The retention of (a version of) an object; `None`: it has none.
+    /// The retention of (a version of) an object; `None` if it has none.
     pub fn retention<'a>(
         &'a self,
         bucket: &'a str,
@@ -65,8 +65,8 @@ impl Client {
         })
     }
 
-    /// Sets the retention of (a version of) an object; `None` lifts it. `bypass`: a GOVERNANCE retention
-    /// may be shortened.
+    /// Sets the retention of (a version of) an object; `None` removes it. `bypass`: allow to shorten a
+    /// GOVERNANCE retention.
     pub fn set_retention<'a>(
         &'a self,
         bucket: &'a str,
@@ -103,7 +103,7 @@ impl Client {
         })
     }
 
-    /// Puts (a version of) an object under legal hold, or lifts that.
+    /// Sets or removes the legal hold of (a version of) an object.
     pub fn set_legal_hold<'a>(
         &'a self,
         bucket: &'a str,
@@ -119,7 +119,7 @@ impl Client {
         })
     }
 
-    /// What new versions of a bucket get; `None`: nothing by default.
+    /// The default retention of a bucket; `None` if it has none.
     pub fn default_retention<'a>(
         &'a self,
         bucket: &'a str,
@@ -137,7 +137,7 @@ impl Client {
         })
     }
 
-    /// Sets what new versions of a bucket get; `None`: nothing by default.
+    /// Sets the default retention of a bucket; `None` removes it.
     pub fn set_default_retention<'a>(
         &'a self,
         bucket: &'a str,

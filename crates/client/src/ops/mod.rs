@@ -1,8 +1,8 @@
 //! The operations, one file per family.
 //!
-//! Invariant: each is one request, except where its comment says otherwise.
+//! Invariant: each is one request, unless its comment says otherwise.
 //!
-//! Must never know: connections, signatures.
+//! Must not depend on: connections, signatures.
 
 pub mod admin;
 pub mod bucket;
@@ -24,8 +24,8 @@ use crate::{
 };
 
 impl Client {
-    /// Sends and parses the XML answer. An error document is an error whatever the status: copies
-    /// and completions may fail after their 200 was sent.
+    /// Sends a request and parses the XML answer. An error document is an error with any status: copies and
+    /// completions may fail after the status 200 was sent.
     pub(crate) async fn xml(&self, call: Call<'_>) -> Result<(Element, Answer)> {
         let mut answer = self.execute(call).await?;
         let body = answer.collect(limits::ANSWER).await?;
@@ -36,7 +36,7 @@ impl Client {
         Ok((root, answer))
     }
 
-    /// Sends, reads the answer to its end and returns its head.
+    /// Sends a request, reads the answer to its end and returns its head.
     pub(crate) async fn done(&self, call: Call<'_>) -> Result<Answer> {
         let mut answer = self.execute(call).await?;
         answer.collect(limits::ANSWER).await?;

@@ -1,4 +1,4 @@
-//! Multipart uploads: create, parts, complete, abort, list.
+//! Multipart uploads: create, upload parts, complete, abort, list.
 
 use ashlar_checksum::Algorithm;
 use futures::future::BoxFuture;
@@ -16,8 +16,7 @@ use crate::{
 };
 
 impl Client {
-    /// Begins an upload; returns its id. If parts will carry a trailing checksum, the upload is
-    /// told so.
+    /// Begins an upload; returns its id. If parts will have a trailing checksum, the request announces it.
     pub fn create_multipart<'a>(
         &'a self,
         bucket: &'a str,
@@ -66,7 +65,7 @@ impl Client {
         Ok(Part { number, etag, size, checksum })
     }
 
-    /// Makes a part from (a range of) an object of the endpoint: first and last byte, inclusive.
+    /// Creates a part from (a range of) an object of the endpoint: first and last byte, inclusive.
     #[allow(clippy::too_many_arguments)] // where, which, from what
     pub fn upload_part_copy<'a>(
         &'a self,
@@ -93,11 +92,11 @@ impl Client {
         })
     }
 
-    /// Makes the object from its parts, which must be in ascending order. `options.headers` may
-    /// hold conditions.
+    /// Completes an upload with its parts, which must be in ascending order. `options.headers` may contain
+    /// conditions.
     ///
-    /// It is repeated if the connection breaks. If the repetition then finds the upload gone and
-    /// the object is there with the ETag these parts make, the first one had succeeded.
+    /// The request is repeated if the connection breaks. If the upload then does not exist, and the object
+    /// exists with the ETag of these parts, the first attempt had succeeded.
     pub fn complete_multipart<'a>(
         &'a self,
         bucket: &'a str,
@@ -141,7 +140,7 @@ impl Client {
         })
     }
 
-    /// Gives an upload up; the server frees its parts.
+    /// Aborts an upload; the server frees its parts.
     pub fn abort_multipart<'a>(
         &'a self,
         bucket: &'a str,
@@ -154,7 +153,7 @@ impl Client {
         })
     }
 
-    /// All parts uploaded so far, in order; asks for as many pages as there are.
+    /// All parts uploaded so far, in order; requests as many pages as needed.
     pub fn list_parts<'a>(
         &'a self,
         bucket: &'a str,
@@ -188,7 +187,7 @@ impl Client {
         })
     }
 
-    /// One page of unfinished uploads; `marker` is what the page before returned.
+    /// One page of incomplete uploads; `marker`: from the previous page.
     pub fn list_uploads<'a>(
         &'a self,
         bucket: &'a str,
@@ -213,8 +212,8 @@ fn checksum_of(element: &Element) -> Option<(Algorithm, String)> {
     Algorithm::ALL.into_iter().find_map(|a| Some((a, element.some_text(&format!("Checksum{}", a.name()))?)))
 }
 
-/// The ETag that S3 gives an object made of these parts: the MD5 of their MD5s and their number.
-/// `None` if an ETag is no MD5 (encrypted parts).
+/// The ETag that S3 gives an object with these parts: the MD5 of their MD5s, and their number.
+/// `None` if an ETag is not an MD5 (encrypted parts).
 pub(crate) fn multipart_etag(parts: &[Part]) -> Option<String> {
     let mut all = Vec::with_capacity(parts.len() * 16);
     for part in parts {

@@ -1,4 +1,4 @@
-//! Rules for the notifications of a bucket.
+//! Notification rules of a bucket.
 
 use futures::future::BoxFuture;
 use http::{HeaderName, Method};
@@ -11,7 +11,7 @@ use crate::{
     xml::{Element, Writer},
 };
 
-/// How rules are written, and the element of their target.
+/// The elements of rules, and the elements of their targets.
 const SHAPES: [(&str, &str); 3] = [
     ("TopicConfiguration", "Topic"),
     ("QueueConfiguration", "Queue"),
@@ -36,7 +36,7 @@ fn notice(rule: &Element, target: &str) -> Notice {
 }
 
 impl Client {
-    /// Who is told what of a bucket.
+    /// The notification rules of a bucket.
     pub fn notifications<'a>(&'a self, bucket: &'a str) -> BoxFuture<'a, Result<Vec<Notice>>> {
         Box::pin(async move {
             let call = Call::new(Method::GET, Target::Bucket(bucket)).query("notification", "");
@@ -48,7 +48,7 @@ impl Client {
         })
     }
 
-    /// Replaces all of a bucket's rules.
+    /// Replaces all notification rules of a bucket.
     pub fn set_notices<'a>(&'a self, bucket: &'a str, all: &'a [Notice]) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let mut body = Writer::new("NotificationConfiguration");

@@ -21,49 +21,49 @@ use crate::{
 
 pub(crate) const X_AMZ_VERSION_ID: &str = "x-amz-version-id";
 
-/// How an object is written.
+/// Options for writing an object.
 #[derive(Debug, Clone, Default)]
 pub struct PutOptions {
     /// The media type; `None` sends `application/octet-stream`.
     pub content_type: Option<String>,
     /// User metadata, names without `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
-    /// Anything else: conditions, storage class, tags, cache control.
+    /// Other headers: conditions, storage class, tags, cache control.
     pub headers: HeaderMap,
-    /// How the payload is signed; `None` means as configured.
+    /// How the payload is signed; `None`: as configured.
     pub payload: Option<Payload>,
-    /// The SHA-256 of the payload where it is known.
+    /// The SHA-256 of the payload, if known.
     pub sha256: Option<[u8; 32]>,
 }
 
-/// Which bytes of which version are read.
+/// Options for reading an object.
 #[derive(Debug, Clone, Default)]
 pub struct GetOptions {
-    /// The first byte and, inclusive, the last one; `None` for the last means to the end.
+    /// The first and (inclusive) the last byte; `None` for the last: to the end.
     pub range: Option<(u64, Option<u64>)>,
-    /// The version; `None` means the current one.
+    /// The version; `None`: the current one.
     pub version_id: Option<String>,
-    /// One part of an object uploaded in parts.
+    /// One part of a multipart object.
     pub part_number: Option<u32>,
-    /// Only if the ETag (without quotes) is still this one.
+    /// Fail unless the ETag (without quotes) is this one.
     pub if_match: Option<String>,
-    /// Ask for the stored checksum too.
+    /// Also return the stored checksum.
     pub checksum: bool,
 }
 
-/// How an object is copied.
+/// Options for copying an object.
 #[derive(Debug, Clone, Default)]
 pub struct CopyOptions {
-    /// The version to copy; `None` means the current one.
+    /// The version to copy; `None`: the current one.
     pub source_version: Option<String>,
-    /// Only if the source's ETag (without quotes) is still this one.
+    /// Fail unless the source's ETag (without quotes) is this one.
     pub source_if_match: Option<String>,
-    /// Give the copy this metadata and type instead of the source's.
+    /// Metadata and type of the copy instead of the source's.
     pub replace: Option<PutOptions>,
 }
 
 impl PutOptions {
-    /// The headers these options mean.
+    /// The headers of these options.
     pub(crate) fn to_headers(&self) -> Result<HeaderMap> {
         let mut headers = self.headers.clone();
         let invalid = |what: &str| Error::Invalid(format!("{what}: not allowed in a header"));
@@ -72,7 +72,7 @@ impl PutOptions {
         headers.insert(header::CONTENT_TYPE, kind);
         for (name, value) in &self.metadata {
             let name = HeaderName::try_from(format!("x-amz-meta-{name}")).map_err(|_| invalid(name))?;
-            // UTF-8 goes as it is; every server in use today takes it so.
+            // UTF-8 is sent unchanged; all current servers accept it.
             let value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| invalid(value))?;
             headers.insert(name, value);
         }
@@ -80,8 +80,8 @@ impl PutOptions {
     }
 }
 
-/// How object data is signed when nothing else is asked for: with its known hash, or with the
-/// trailing checksum that today's SDKs send.
+/// How object data is signed by default: with its hash if known, or with a trailing checksum as in current
+/// SDKs.
 pub(crate) fn data_payload(configured: Payload, options: &PutOptions) -> Payload {
     match options.payload.unwrap_or(configured) {
         Payload::Auto if options.sha256.is_some() => Payload::Signed,
@@ -113,7 +113,7 @@ impl Client {
         Ok(put_outcome(&self.done(call).await?))
     }
 
-    /// Starts reading an object.
+    /// Begins to read an object.
     pub fn get_object<'a>(
         &'a self,
         bucket: &'a str,
@@ -141,7 +141,7 @@ impl Client {
         })
     }
 
-    /// What is known of an object without its bytes.
+    /// The properties of an object.
     pub fn head_object<'a>(
         &'a self,
         bucket: &'a str,
@@ -171,8 +171,7 @@ impl Client {
         })
     }
 
-    /// Deletes up to 1,000 keys or versions in one request. Refusals of single keys are in the
-    /// result, not an error.
+    /// Deletes up to 1,000 keys or versions in one request. Failures of single keys are in the result.
     pub fn delete_objects<'a>(
         &'a self,
         bucket: &'a str,
@@ -200,7 +199,7 @@ impl Client {
                 .header(HeaderName::from_static("content-md5"), &md5)?
                 .header(header::CONTENT_TYPE, "application/xml")?
                 .body(body);
-            // Deleting what is gone already is no error.
+            // Deleting a missing key is not an error.
             call.repeat = Some(crate::call::Repeat::Harmless);
             let (root, _) = self.xml(call).await?;
             let identifier = |e: &Element| Identifier {
@@ -245,10 +244,10 @@ impl Client {
     }
 }
 
-/// How long copies and completions may be silent: servers work before they answer.
+/// How long the server may be silent during copies and completions, which take time before the answer.
 pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(600);
 
-/// Adds what names the source of a copy.
+/// Adds the headers that name the source of a copy.
 pub(crate) fn copy_headers<'a>(
     call: Call<'a>,
     source: (&str, &str),

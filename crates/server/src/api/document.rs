@@ -1,6 +1,7 @@
-//! The description of the administration API, OpenAPI 3.1, made from the table of routes and the types.
+//! The OpenAPI 3.1 description of the administration API, generated from the table of routes and the types.
 //!
-//! Invariant: a route without an answer or a decision about what it takes does not compile. Must never know: what a route does.
+//! Invariant: a route does not compile unless this file states its answer and its request document. Must not
+//! depend on: what a route does.
 
 use serde_json::{Map, Value, json};
 use utoipa::openapi::RefOr;
@@ -8,13 +9,13 @@ use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
 use super::{OpenApi, PolicyDocument, keys, orders, people, settings, state};
-use crate::settings as settings_door;
+use crate::settings as settings_requests;
 use crate::table::{Route, SignInRoute};
 use crate::{identities, kms, lifecycle, providers, quotas, transfer};
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
-/// A type's name, and all that is needed to describe it.
+/// The name of a type, and the schemas that describe it.
 struct Shape {
     name: String,
     schemas: Schemas,
@@ -26,13 +27,13 @@ fn of<T: ToSchema>() -> Shape {
     Shape { name: T::name().into_owned(), schemas }
 }
 
-/// What a route answers.
+/// The type that a route answers.
 fn answer(route: Route) -> Shape {
     match route {
         Route::Info => of::<state::Info>(),
         Route::UsageList => of::<state::UsageList>(),
         Route::UsageGet => of::<state::BucketUsage>(),
-        // One of them a line.
+        // One route per line.
         Route::Trace => of::<state::TraceEvent>(),
         Route::Logs => of::<state::LogLine>(),
         Route::Top => of::<state::Top>(),
@@ -82,7 +83,7 @@ fn answer(route: Route) -> Shape {
     }
 }
 
-/// The document that a route takes.
+/// The type of the document that a route takes.
 fn order(route: Route) -> Option<Shape> {
     Some(match route {
         Route::HealStart => of::<orders::Order>(),
@@ -100,9 +101,9 @@ fn order(route: Route) -> Option<Shape> {
         Route::Simulate => of::<identities::Simulation>(),
         Route::ProviderPut | Route::ProviderEdit => of::<providers::Order>(),
         Route::IamImport => of::<transfer::Document>(),
-        Route::SettingPut => of::<settings_door::Order>(),
+        Route::SettingPut => of::<settings_requests::Order>(),
         Route::ServiceStop | Route::ServiceRestart => of::<orders::EndOrder>(),
-        // A document that is sent all the same must be empty, or is not read.
+        // A document that is sent anyway must be empty, or is not read.
         Route::Info
         | Route::UsageList
         | Route::UsageGet
@@ -158,7 +159,7 @@ fn order(route: Route) -> Option<Shape> {
     })
 }
 
-/// Whether nothing is done without the document.
+/// Whether the document of a route is required.
 fn needs_order(route: Route) -> bool {
     matches!(
         route,
@@ -174,18 +175,18 @@ fn needs_order(route: Route) -> bool {
     )
 }
 
-/// The statuses of a success.
+/// The success statuses of a route.
 fn statuses(route: Route) -> &'static [&'static str] {
     match route {
         Route::HealStart | Route::DriveScrub | Route::DriveRecover | Route::RewrapStart => &["202"],
-        // The first for a dry run.
+        // The first is the answer to a dry run.
         Route::ServiceStop | Route::ServiceRestart => &["200", "202"],
         _ => &["200"],
     }
 }
 
-/// The statuses of refusals, and what they mean. `names`: something is named that may not exist;
-/// `changes`: it contradicts, or finds no room.
+/// Error statuses with their meaning. `names`: the request names something that may not exist. `changes`: the
+/// request can conflict with the present state, or exceed the space of the drives.
 fn refusals(names: bool, changes: bool) -> Vec<(&'static str, &'static str)> {
     let all = [
         ("400", "The request has to be changed", true),
@@ -200,7 +201,7 @@ fn refusals(names: bool, changes: bool) -> Vec<(&'static str, &'static str)> {
     all.into_iter().filter(|(_, _, can)| *can).map(|(status, what, _)| (status, what)).collect()
 }
 
-/// The pattern as OpenAPI writes paths, without the `/` before it.
+/// The pattern of a route as OpenAPI writes paths, without the leading `/`.
 fn path(route: Route) -> String {
     let pattern = route.pattern();
     let names = match pattern.split('/').next().unwrap_or_default() {
@@ -214,12 +215,12 @@ fn path(route: Route) -> String {
     pattern.replace('*', names)
 }
 
-/// What stands in a path.
+/// The description of a path parameter.
 fn parameter(name: &str) -> Value {
     let (text, schema) = match name {
         "kind" => ("", json!({ "type": "string", "enum": ["openid", "ldap", "tls"] })),
         "subsystem" => {
-            let all: Vec<_> = settings_door::SUBSYSTEMS.iter().map(|s| s.name).collect();
+            let all: Vec<_> = settings_requests::SUBSYSTEMS.iter().map(|s| s.name).collect();
             ("", json!({ "type": "string", "enum": all }))
         }
         "target" => ("`_` where there is only one.", json!({ "type": "string", "minLength": 1 })),
@@ -233,7 +234,7 @@ fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('{').skip(1).filter_map(|rest| rest.split('}').next())
 }
 
-/// Refers to a type, and puts it and those in it among the components.
+/// A reference to a type; adds the type and those that it uses to the components.
 fn content(shape: Shape, components: &mut Map<String, Value>) -> Value {
     let reference = format!("#/components/schemas/{}", shape.name);
     for (name, schema) in shape.schemas {
@@ -242,7 +243,7 @@ fn content(shape: Shape, components: &mut Map<String, Value>) -> Value {
     json!({ "application/json": { "schema": { "$ref": reference } } })
 }
 
-/// All that is said about one request.
+/// The description of one operation.
 struct Operation {
     id: &'static str,
     method: http::Method,
@@ -305,14 +306,14 @@ impl Operation {
         Operation { id, method, path, text, query: Vec::new(), order, statuses: &["200"], answer, open: true }
     }
 
-    /// Puts it where it belongs.
+    /// Adds the operation to the paths and its types to the components.
     fn put(self, paths: &mut Map<String, Value>, components: &mut Map<String, Value>) {
         let named = self.path.contains('{') || self.order.is_some();
         let changes = self.method != http::Method::GET;
         let mut answers = Map::new();
         let mut good = content(self.answer, components);
         if matches!(self.id, "Trace" | "Logs") {
-            // One of these a line.
+            // One operation per line.
             good = json!({ "application/x-ndjson": good["application/json"] });
         }
         for status in self.statuses {
@@ -338,17 +339,17 @@ impl Operation {
     }
 }
 
-/// Every request there is.
+/// All operations.
 fn operations() -> Vec<Operation> {
     let mut all: Vec<_> = Route::ALL.iter().map(|route| Operation::of(*route)).collect();
-    // Without a name: all of a kind.
+    // Without a name, the same path lists everything.
     let (id, path, answer) = ("ProviderList", "idp/{kind}".to_owned(), of::<settings::ProviderList>());
     all.push(Operation { id, path, answer, ..Operation::of(Route::ProviderGet) });
     all.extend(SignInRoute::ALL.map(Operation::of_sign_in));
     all
 }
 
-/// The whole description. `base`: where the paths begin, for instance `/ashlar/api/v1`.
+/// The whole document. `base`: the prefix of all paths, for instance `/ashlar/api/v1`.
 pub fn document(base: &str) -> Value {
     let (mut paths, mut components) = (Map::new(), Map::new());
     for operation in operations() {
@@ -392,7 +393,7 @@ mod tests {
         }
     }
 
-    /// A schema that says something: members, or why there are none.
+    /// Whether a schema has content: members, or a description that explains why it has none.
     fn says(schema: &Value) -> bool {
         schema["properties"].is_object()
             || schema["allOf"].is_array()

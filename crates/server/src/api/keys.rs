@@ -1,20 +1,20 @@
-//! Keys for encryption at rest. Keys themselves are never answered.
+//! Types for encryption keys at rest. No answer contains a key.
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// Where keys are, and whether they can be used.
+/// The state of the encryption keys.
 #[derive(Serialize, Default, ToSchema)]
 pub struct EncryptionStatus {
-    /// `builtin`, `vault` or `kes`; empty: no keys are configured.
+    /// `builtin`, `vault` or `kes`; empty if no keys are configured.
     pub driver: String,
-    /// Address of the key server, if there is one; several, separated by commas.
+    /// Addresses of the key servers, separated by commas; empty for the built-in driver.
     pub endpoint: String,
-    /// The key that encrypts when nobody names one.
+    /// The key that encrypts when a request names none.
     pub default_key: String,
-    /// The default key has just sealed and opened something.
+    /// Whether the default key has just sealed and opened a test value.
     pub works: bool,
-    /// Why it could not.
+    /// Why the default key does not work.
     pub problem: Option<String>,
 }
 
@@ -22,11 +22,11 @@ pub struct EncryptionStatus {
 #[derive(Serialize, ToSchema)]
 pub struct EncryptionKey {
     pub name: String,
-    /// The newest version; 0: the key server did not say.
+    /// The newest version; 0 if the key server does not report it.
     pub version: u32,
-    /// Milliseconds since 1970; 0: the key server did not say.
+    /// Milliseconds since 1970; 0 if the key server does not report it.
     pub created_ms: i64,
-    /// It encrypts when nobody names one.
+    /// Whether this is the default key.
     pub default: bool,
 }
 
@@ -36,18 +36,18 @@ pub struct EncryptionKeyList {
     pub keys: Vec<EncryptionKey>,
 }
 
-/// A pass that seals envelopes anew.
+/// A pass that seals envelopes again under another key or version.
 #[derive(Serialize, Default, Clone, ToSchema)]
 pub struct Rewrap {
     pub bucket: String,
     pub prefix: String,
     pub running: bool,
-    /// Versions looked at, and those that were sealed anew.
+    /// Versions examined, and those whose envelope was sealed again.
     pub looked: u64,
     pub sealed: u64,
-    /// Versions that could not be.
+    /// Versions whose envelope could not be sealed again.
     pub failed: u64,
     pub last_failure: Option<String>,
-    /// What ended the pass early.
+    /// Why the pass ended early.
     pub problem: Option<String>,
 }

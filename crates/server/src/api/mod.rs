@@ -1,17 +1,19 @@
-//! What the administration API takes and gives, as types; and its description (OpenAPI 3.1), made from them.
+//! The types that the administration API takes and returns, and its OpenAPI 3.1 description, generated from
+//! them.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
 //! | `state` | the server's state: drives, groups, healing, records of requests |
 //! | `people` | users, groups, policies, access keys |
 //! | `keys` | keys for encryption at rest |
-//! | `settings` | settings, identity providers, signing in |
-//! | `orders` | what clients send about drives and the process |
-//! | `document` | the description |
+//! | `settings` | settings, identity providers, sign-in |
+//! | `orders` | requests about drives and the process |
+//! | `document` | the OpenAPI description |
 //!
 //! Other documents that clients send are types beside the code that reads them.
 //!
-//! Invariant: an answer is made from the type that describes it. Must never know: how anything is done.
+//! Invariant: an answer is serialized from the type that describes it. Must not depend on: how requests are
+//! carried out.
 
 pub mod document;
 pub mod keys;
@@ -26,7 +28,8 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AnyOfBuilder, Object, ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-/// An answer as JSON. Types here have names as keys and no values that JSON has not, so this cannot fail.
+/// An answer as JSON. Serialization cannot fail: the types have string keys and only values that JSON can
+/// express.
 pub fn value(of: impl Serialize) -> Value {
     serde_json::to_value(of).unwrap_or_default()
 }
@@ -35,7 +38,7 @@ fn described(text: &str) -> ObjectBuilder {
     ObjectBuilder::new().description(Some(text))
 }
 
-/// Stands in a description for a policy; `policy` reads it.
+/// The schema of a policy document; the crate `policy` parses it.
 pub struct PolicyDocument;
 
 impl PartialSchema for PolicyDocument {
@@ -46,7 +49,7 @@ impl PartialSchema for PolicyDocument {
 
 impl ToSchema for PolicyDocument {}
 
-/// Stands in a description for a policy that may also come as text.
+/// The schema of a policy document that may also be sent as a string.
 pub struct PolicyOrText;
 
 impl PartialSchema for PolicyOrText {
@@ -59,7 +62,7 @@ impl PartialSchema for PolicyOrText {
 
 impl ToSchema for PolicyOrText {}
 
-/// Stands in a description for that description.
+/// The schema of the OpenAPI document itself.
 pub struct OpenApi;
 
 impl PartialSchema for OpenApi {

@@ -1,11 +1,11 @@
-//! What clients send to act on drives and on the process.
+//! Request documents for actions on drives and on the process.
 //!
-//! Must never know: how anything is done.
+//! Must not depend on: how the actions are carried out.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-/// What an action on drives needs.
+/// An action on a drive.
 #[derive(Deserialize, Default, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = DriveOrder)]

@@ -15,10 +15,10 @@ pub struct User {
     pub groups: Vec<String>,
     pub changed_ms: i64,
     pub used_ms: Option<i64>,
-    /// What access control lists and owners of objects name.
+    /// The canonical id, which access control lists and owners of objects use.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub canonical_id: String,
-    /// Only where it was made just now.
+    /// The secret; only in the answer to its creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
 }
@@ -45,7 +45,7 @@ pub struct GroupList {
     pub groups: Vec<Group>,
 }
 
-/// A policy, and who has it.
+/// A policy, and to whom it is attached.
 #[derive(Serialize, ToSchema)]
 pub struct NamedPolicy {
     pub name: String,
@@ -64,10 +64,10 @@ pub struct PolicyList {
     pub policies: Vec<NamedPolicy>,
 }
 
-/// Policies were attached or taken away.
+/// The result of attaching or detaching policies.
 #[derive(Serialize, ToSchema)]
 pub struct Associated {
-    /// Those that were not, or were, attached before.
+    /// The policies that were attached or detached now.
     pub changed: Vec<String>,
     pub user: Option<String>,
     pub group: Option<String>,
@@ -75,17 +75,17 @@ pub struct Associated {
     pub federated_group: Option<String>,
 }
 
-/// Policies of a user or group of another directory.
+/// Policies of a federated user or group.
 #[derive(Serialize, ToSchema)]
 pub struct Mapping {
     pub name: String,
-    /// It is a group's.
+    /// Whether the name is that of a group.
     pub group: bool,
     pub policies: Vec<String>,
     pub changed_ms: i64,
 }
 
-/// Policies of users and groups of other directories.
+/// Policies of federated users and groups.
 #[derive(Serialize, ToSchema)]
 pub struct MappingList {
     pub mappings: Vec<Mapping>,
@@ -95,7 +95,7 @@ pub struct MappingList {
 #[derive(Serialize, ToSchema)]
 pub struct Key {
     pub access_key: String,
-    /// Whom it acts for.
+    /// The user that it belongs to.
     pub user: String,
     pub enabled: bool,
     #[schema(value_type = Option<PolicyDocument>)]
@@ -104,7 +104,7 @@ pub struct Key {
     pub name: String,
     pub description: String,
     pub used_ms: Option<i64>,
-    /// Only where it was made just now.
+    /// The secret; only in the answer to its creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
 }
@@ -115,21 +115,21 @@ pub struct KeyList {
     pub keys: Vec<Key>,
 }
 
-/// A user, group or policy is gone.
+/// A removed user, group or policy.
 #[derive(Serialize, ToSchema)]
 pub struct Removed {
     pub name: String,
     pub removed: bool,
 }
 
-/// An access key is gone.
+/// A removed access key.
 #[derive(Serialize, ToSchema)]
 pub struct KeyRemoved {
     pub access_key: String,
     pub removed: bool,
 }
 
-/// What a decision would be.
+/// A simulated authorization decision.
 #[derive(Serialize, ToSchema)]
 pub struct Simulated {
     pub allowed: bool,
@@ -139,11 +139,11 @@ pub struct Simulated {
     pub statements: Vec<Statement>,
 }
 
-/// How a statement takes part.
+/// How a statement contributes to the decision.
 #[derive(Serialize, ToSchema)]
 pub struct Statement {
     pub policy: String,
-    /// From 0.
+    /// Number of the statement in its policy, from 0.
     pub statement: u16,
     pub sid: Option<String>,
     /// `Allow` or `Deny`.
@@ -152,23 +152,23 @@ pub struct Statement {
     pub why_not: Option<String>,
 }
 
-/// What became of an import.
+/// The result of an import.
 #[derive(Serialize, ToSchema)]
 pub struct Imported {
     pub records: Vec<ImportedRecord>,
 }
 
-/// What became of one record of an import.
+/// The result of one record of an import.
 #[derive(Serialize, ToSchema)]
 pub struct ImportedRecord {
     /// `policy`, `user`, `group`, `key`, `user_policies`, `group_policies`, `federated_user_policies` or
     /// `federated_group_policies`.
     pub kind: &'static str,
     pub name: String,
-    /// Those that were to be attached.
+    /// The policies to attach.
     pub policies: Vec<String>,
     /// `added`, `skipped` or `failed`.
     pub outcome: &'static str,
-    /// Empty if it was added.
+    /// Why it was skipped or failed; empty if it was added.
     pub why: String,
 }

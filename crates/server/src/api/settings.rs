@@ -1,49 +1,49 @@
-//! Settings, identity providers, and signing in with a browser. Secrets are never answered.
+//! Settings, identity providers, and sign-in with a browser. No answer contains a secret.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// What a subsystem's target is set to.
+/// The stored values of a target.
 #[derive(Serialize, ToSchema)]
 pub struct Setting {
     pub subsystem: String,
-    /// `_` where there is only one.
+    /// `_` for a subsystem with one target.
     pub target: String,
-    /// `*redacted*` stands for a secret.
+    /// Values; `*redacted*` replaces a secret.
     pub values: BTreeMap<String, String>,
-    /// Milliseconds since 1970.
+    /// When it was changed, in milliseconds since 1970.
     pub changed_ms: i64,
 }
 
-/// What is set, and what can be.
+/// The stored settings, and all subsystems.
 #[derive(Serialize, ToSchema)]
 pub struct SettingList {
     pub settings: Vec<Setting>,
     pub subsystems: Vec<Subsystem>,
 }
 
-/// Something that can be configured.
+/// A subsystem with settings.
 #[derive(Serialize, ToSchema)]
 pub struct Subsystem {
     pub name: &'static str,
     pub help: &'static str,
-    /// There can be several, each under a target of its own.
+    /// Whether there can be several targets.
     pub several: bool,
     pub names: Vec<SettingName>,
 }
 
-/// A name that a subsystem has.
+/// A setting of a subsystem.
 #[derive(Serialize, ToSchema)]
 pub struct SettingName {
     pub name: &'static str,
     pub help: &'static str,
-    /// It is never shown.
+    /// Whether its value is never returned.
     pub secret: bool,
 }
 
-/// A setting is gone.
+/// A removed setting.
 #[derive(Serialize, ToSchema)]
 pub struct SettingRemoved {
     pub subsystem: String,
@@ -56,17 +56,17 @@ pub struct SettingRemoved {
 pub struct Provider {
     /// `openid`, `ldap` or `tls`.
     pub kind: String,
-    /// `_` for the one without a name.
+    /// `_` for the provider without a name.
     pub name: String,
-    /// It is in use.
+    /// Whether it is in use.
     pub enabled: bool,
-    /// Why it is not, although it should be.
+    /// Why it is not in use although it is enabled.
     pub problem: Option<String>,
-    /// `*redacted*` stands for a secret.
+    /// Values; `*redacted*` replaces a secret.
     pub values: BTreeMap<String, String>,
-    /// Names of values that come from the server's environment and cannot be changed here.
+    /// Names of values that the server's environment sets and that cannot be changed here.
     pub environment: Vec<String>,
-    /// What follows from the values, for instance `role_arn`.
+    /// Values derived from the settings, for instance `role_arn`.
     pub facts: BTreeMap<String, String>,
 }
 
@@ -76,22 +76,22 @@ pub struct ProviderList {
     pub providers: Vec<Provider>,
 }
 
-/// An identity provider is gone.
+/// A removed identity provider.
 #[derive(Serialize, ToSchema)]
 pub struct ProviderRemoved {}
 
-/// Where a browser's user can sign in.
+/// The providers for sign-in with a browser.
 #[derive(Serialize, ToSchema)]
 pub struct SignInChoices {
     pub providers: Vec<SignInChoice>,
 }
 
-/// A provider that a browser's user can sign in with.
+/// A provider for sign-in with a browser.
 #[derive(Serialize, ToSchema)]
 pub struct SignInChoice {
     pub name: String,
     pub display_name: String,
-    /// Where to send the browser.
+    /// The address to send the browser to.
     pub url: String,
 }
 

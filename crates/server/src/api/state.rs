@@ -1,14 +1,14 @@
-//! The state of the server, its drives and its healing. Sizes are in bytes, times as their names say.
+//! The state of the server, its drives and its healing. Sizes are in bytes; names of times have their unit.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Everything an operator wants to see first.
+/// The overview of a deployment.
 #[derive(Serialize, ToSchema)]
 pub struct Info {
-    /// Of the program.
+    /// Version of the program.
     pub version: &'static str,
     /// Hexadecimal digits.
     pub deployment: String,
@@ -17,17 +17,17 @@ pub struct Info {
     pub code: String,
     pub data_shards: u64,
     pub parity_shards: u64,
-    /// Drives of a placement group that may be missing while complete objects are still read.
+    /// Drives of a placement group that may be missing for reads.
     pub reads_tolerate: u64,
-    /// Drives of a placement group that may be missing while writes are still taken.
+    /// Drives of a placement group that may be missing for writes.
     pub writes_tolerate: u64,
     pub epoch: u64,
-    /// Every placement group can be read.
+    /// Whether every placement group can serve reads.
     pub readable: bool,
-    /// Every placement group takes writes.
+    /// Whether every placement group can serve writes.
     pub writable: bool,
     pub buckets: u64,
-    /// What all buckets hold.
+    /// The usage of all buckets.
     pub usage: UsageTotal,
     pub capacity: Capacity,
     pub memory: Memory,
@@ -37,7 +37,7 @@ pub struct Info {
     pub heal: Heal,
 }
 
-/// Space of all drives, and what of it objects can have.
+/// Space of all drives, and the usable part of it.
 #[derive(Serialize, ToSchema)]
 pub struct Capacity {
     pub raw: u64,
@@ -46,32 +46,32 @@ pub struct Capacity {
     pub usable_free: u64,
 }
 
-/// What all buckets hold.
+/// The usage of all buckets.
 #[derive(Serialize, ToSchema)]
 pub struct UsageTotal {
-    /// Keys whose current version is no delete marker.
+    /// Keys whose current version is not a delete marker.
     pub objects: u64,
-    /// Without delete markers.
+    /// Versions, without delete markers.
     pub versions: u64,
     pub delete_markers: u64,
-    /// Of all versions, as clients see them: without parity.
+    /// Bytes of all versions, without parity.
     pub bytes: u64,
     /// False after a start, until every bucket has been counted.
     pub complete: bool,
 }
 
-/// What a bucket holds.
+/// The usage of a bucket.
 #[derive(Serialize, ToSchema)]
 pub struct BucketUsage {
     pub bucket: String,
-    /// Keys whose current version is no delete marker.
+    /// Keys whose current version is not a delete marker.
     pub objects: u64,
-    /// Without delete markers.
+    /// Versions, without delete markers.
     pub versions: u64,
     pub delete_markers: u64,
-    /// Of all versions, as clients see them: without parity.
+    /// Bytes of all versions, without parity.
     pub bytes: u64,
-    /// Of the current versions.
+    /// Bytes of the current versions.
     pub current_bytes: u64,
     /// Objects by the size of their current version.
     pub sizes: BTreeMap<String, u64>,
@@ -79,23 +79,23 @@ pub struct BucketUsage {
     pub version_counts: BTreeMap<String, u64>,
     /// False after a start, until the bucket has been counted.
     pub complete: bool,
-    /// Keys with a change whose outcome is not known yet.
+    /// Keys with a change whose outcome is unknown.
     pub unsettled: u64,
-    /// When it was counted last, in milliseconds since 1970; changes since are added.
+    /// When it was counted last, in milliseconds since 1970; later changes are included.
     pub counted_ms: Option<i64>,
 }
 
-/// What buckets hold.
+/// The usage of all buckets.
 #[derive(Serialize, ToSchema)]
 pub struct UsageList {
     pub total: UsageTotal,
     pub buckets: Vec<BucketUsage>,
 }
 
-/// One request of the trace. `micros` = `body_micros` + `drives_micros` + `server_micros` + `answer_micros`.
+/// A request in the trace. `micros` = `body_micros` + `drives_micros` + `server_micros` + `answer_micros`.
 #[derive(Serialize, ToSchema)]
 pub struct TraceEvent {
-    /// When it came, in milliseconds since 1970.
+    /// When it arrived, in milliseconds since 1970.
     pub time_ms: i64,
     /// `s3` or `sts`.
     pub kind: String,
@@ -103,30 +103,30 @@ pub struct TraceEvent {
     pub operation: String,
     pub method: String,
     pub path: String,
-    /// Without what signs it.
+    /// The query, without the signature.
     pub query: String,
     /// Address and port.
     pub client: String,
     pub user_agent: String,
     pub access_key: String,
     pub status: u16,
-    /// The code of the error that was answered.
+    /// The error code of the answer.
     pub error: String,
     pub bytes_in: u64,
     pub bytes_out: u64,
-    /// From the head of the request to the end of the answer.
+    /// Time from the request head to the end of the answer.
     pub micros: u64,
-    /// To the head of the answer.
+    /// Time to the head of the answer.
     pub first_byte_micros: u64,
-    /// Of that, waiting for the client to send the body.
+    /// The part of it spent waiting for the request body.
     pub body_micros: u64,
-    /// Of that, waiting for the drives.
+    /// The part of it spent waiting for drives.
     pub drives_micros: u64,
-    /// The rest of that.
+    /// The rest of it.
     pub server_micros: u64,
-    /// Sending the answer's body.
+    /// Time to send the body of the answer.
     pub answer_micros: u64,
-    /// The answer was not sent to its end.
+    /// Whether the answer was not sent completely.
     pub cut: bool,
 }
 
@@ -137,22 +137,22 @@ pub struct LogLine {
     pub time_ms: i64,
     /// `error`, `warn` or `info`.
     pub level: String,
-    /// The part of the program.
+    /// The module that logged it.
     pub target: String,
     pub message: String,
 }
 
-/// What operations have done, and what runs.
+/// Totals of operations, and requests in progress.
 #[derive(Serialize, ToSchema)]
 pub struct Top {
     pub uptime_s: u64,
-    /// Requests that run.
+    /// Number of requests in progress.
     pub inflight: u64,
     pub operations: Vec<OperationTotals>,
     pub running: Vec<RunningRequests>,
 }
 
-/// What an operation has done since the start.
+/// Totals of an operation since the start.
 #[derive(Serialize, ToSchema)]
 pub struct OperationTotals {
     pub operation: String,
@@ -161,13 +161,13 @@ pub struct OperationTotals {
     pub client_errors: u64,
     /// Answers with a status of 5xx.
     pub server_errors: u64,
-    /// Until the head of the answer.
+    /// Time until the head of the answer.
     pub mean_micros: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
 }
 
-/// Requests that run in a bucket.
+/// Requests in progress in a bucket.
 #[derive(Serialize, ToSchema)]
 pub struct RunningRequests {
     pub bucket: String,
@@ -175,7 +175,7 @@ pub struct RunningRequests {
     pub count: u64,
 }
 
-/// Memory of buffers.
+/// Memory for buffers.
 #[derive(Serialize, ToSchema)]
 pub struct Memory {
     pub buffers: u64,
@@ -201,11 +201,11 @@ pub struct PlacementGroup {
     pub joining: u64,
     pub readable: bool,
     pub writable: bool,
-    /// Drives that may still fail.
+    /// How many drives may still fail.
     pub spare: i64,
 }
 
-/// One drive. What is not known of a drive that is away is left out.
+/// A drive. Unknown fields of an unavailable drive are left out.
 #[derive(Serialize, ToSchema, Default)]
 pub struct DriveState {
     pub path: String,
@@ -228,13 +228,13 @@ pub struct DriveState {
     pub writes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub syncs: Option<u64>,
-    /// Mean time of a group commit.
+    /// Mean duration of a group commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit_ms: Option<f64>,
     pub rebuild: Option<Rebuild>,
 }
 
-/// How far a drive is rebuilt.
+/// The progress of rebuilding a drive.
 #[derive(Serialize, ToSchema)]
 pub struct Rebuild {
     pub drive: String,
@@ -248,12 +248,12 @@ pub struct Rebuild {
     pub missing: u64,
     /// Registers per second.
     pub rate: f64,
-    /// Seconds to the end, by bytes.
+    /// Estimated seconds to the end, by bytes.
     pub eta_s: Option<u64>,
     pub why: Option<String>,
     /// Live bytes on the drive.
     pub done_bytes: u64,
-    /// Live bytes it will have, as far as its neighbours tell.
+    /// Expected live bytes after the rebuild, estimated from other drives.
     pub total_bytes: u64,
     /// Milliseconds since 1970.
     pub began_ms: u64,
@@ -269,15 +269,15 @@ pub struct Heal {
     pub shards: u64,
     pub lost: u64,
     pub rebuilds: Vec<Rebuild>,
-    /// Rebuilds that were done since the start, the latest last; at most 32.
+    /// Completed rebuilds since the start, the latest last; at most 32.
     pub rebuilt: Vec<Rebuild>,
-    /// The last pass over everything, whether it read everything or only looked.
+    /// The last scrub, with or without reading data.
     pub last_scrub: Option<Scrub>,
-    /// The last pass that read and verified everything.
+    /// The last scrub that read and verified all data.
     pub last_full_scrub: Option<Scrub>,
 }
 
-/// Healing, and whether a pass over everything runs.
+/// Healing, and whether a scrub runs.
 #[derive(Serialize, ToSchema)]
 pub struct HealStatus {
     #[serde(flatten)]
@@ -287,7 +287,7 @@ pub struct HealStatus {
     pub damages: Vec<Damage>,
 }
 
-/// Damage that was found.
+/// Detected damage.
 #[derive(Serialize, ToSchema)]
 pub struct Damage {
     /// Milliseconds since 1970.
@@ -295,23 +295,23 @@ pub struct Damage {
     /// Id of the drive, and its path.
     pub drive: String,
     pub path: String,
-    /// Name of the bucket, or its id when it is gone or internal.
+    /// Name of the bucket, or its id if it was deleted or is internal.
     pub bucket: String,
     pub key: String,
-    /// The record or which shard.
+    /// The damaged part: the record, or which shard.
     pub what: String,
     pub repaired: bool,
 }
 
-/// The last pass over everything.
+/// The last scrub.
 #[derive(Serialize, ToSchema)]
 pub struct Scrub {
-    /// Everything was read and verified.
+    /// Whether all data was read and verified.
     pub deep: bool,
     /// Milliseconds since 1970.
     pub began_ms: u64,
     pub took_ms: u64,
-    /// Finds of damage.
+    /// Number of damaged records and shards.
     pub damaged: u64,
     pub registers: u64,
     pub shards: u64,
@@ -324,7 +324,7 @@ pub struct Scrub {
     pub bytes: u64,
 }
 
-/// A pass was started.
+/// A started scrub.
 #[derive(Serialize, ToSchema)]
 pub struct HealStarted {
     pub started: bool,
@@ -334,17 +334,17 @@ pub struct HealStarted {
 /// The last recovery from distrusted drives.
 #[derive(Serialize, ToSchema, Clone, Default)]
 pub struct Recovery {
-    /// `running`, `done`, `failed`, or nothing when there was none since the start.
+    /// `running`, `done` or `failed`; empty if there was none since the start.
     pub state: &'static str,
     pub dry_run: bool,
     pub why: Option<String>,
-    /// Records gone through.
+    /// Records processed.
     pub registers: u64,
-    /// Copies made on drives that showed less.
+    /// Copies made on drives with older records.
     pub copied: u64,
-    /// Records of which it is not known that what was kept is the newest; `named` may be shorter.
+    /// Records that may not be the newest; `named` may be shorter.
     pub uncertain: u64,
-    /// Drives that vote again.
+    /// Drives that have their votes back.
     pub drives: Vec<String>,
     pub named: Vec<UncertainKey>,
 }
@@ -356,12 +356,12 @@ pub struct UncertainKey {
     pub key: String,
     /// `object`, `upload` or `part`.
     pub kind: &'static str,
-    /// Some record was kept.
+    /// Whether a record was kept.
     pub kept: bool,
     pub shown: Vec<Shown>,
 }
 
-/// What one drive shows of a record.
+/// What one drive has of a record.
 #[derive(Serialize, ToSchema, Clone)]
 pub struct Shown {
     pub drive: String,
@@ -376,61 +376,61 @@ pub struct DriveList {
     pub drives: Vec<DriveState>,
 }
 
-/// The bearer token that metrics are read with.
+/// The bearer token for metrics.
 #[derive(Serialize, ToSchema)]
 pub struct MetricsToken {
     pub token: String,
 }
 
-/// What a bucket may hold, and holds.
+/// Quota and usage of a bucket.
 #[derive(Serialize, ToSchema)]
 pub struct BucketQuota {
     pub bucket: String,
-    /// Bytes; null: no limit.
+    /// Bytes; null means no quota.
     pub quota: Option<u64>,
     pub bytes: Option<u64>,
     pub versions: Option<u64>,
 }
 
-/// The last pass through a bucket that has lifecycle rules.
+/// The last pass of lifecycle rules through a bucket.
 #[derive(Serialize, ToSchema)]
 pub struct LifecycleStatus {
     pub bucket: String,
-    /// How many rules there are.
+    /// Number of rules.
     pub rules: u64,
-    /// When the pass began; null: there was none yet.
+    /// When the pass began; null if there was none yet.
     pub began: Option<String>,
-    /// When it ended; null: it has not.
+    /// When it ended; null if it runs.
     pub ended: Option<String>,
     pub running: bool,
-    /// Keys and uploads.
+    /// Keys and uploads examined.
     pub looked_at: u64,
     /// Current versions that expired.
     pub expired: u64,
     pub removed_versions: u64,
     pub removed_markers: u64,
     pub aborted_uploads: u64,
-    /// Versions left because they are locked.
+    /// Versions kept because they are locked.
     pub locked: u64,
-    /// Keys left for a later pass.
+    /// Keys postponed to a later pass.
     pub failed: u64,
 }
 
-/// What lifecycle rules would do.
+/// The result of a dry run of lifecycle rules.
 #[derive(Serialize, ToSchema)]
 pub struct LifecycleTest {
     pub bucket: String,
-    /// The time that it was counted for.
+    /// The time at which the rules were evaluated.
     pub at: String,
     pub looked_at: u64,
     /// Versions that are due and locked.
     pub locked: u64,
     pub rules: Vec<LifecycleHits>,
-    /// There is more to count: where to go on.
+    /// Where to continue, if there is more to count.
     pub after: Option<String>,
 }
 
-/// What one rule would do; what several rules hit counts for the one that hits first.
+/// What one rule would do; a version that several rules match counts for the earliest.
 #[derive(Serialize, ToSchema)]
 pub struct LifecycleHits {
     pub id: String,
@@ -440,11 +440,11 @@ pub struct LifecycleHits {
     pub remove_versions: u64,
     pub remove_markers: u64,
     pub abort_uploads: u64,
-    /// Of all these versions.
+    /// Bytes of all these versions.
     pub bytes: u64,
 }
 
-/// What is known of a request. Empty fields are left out; see docs/audit.md.
+/// The audit record of a request. Empty fields are left out; see docs/audit.md.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct RequestRecord {
     /// `2026-11-21T18:43:11.123Z`.
@@ -460,54 +460,54 @@ pub struct RequestRecord {
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub micros: u64,
-    /// What was done to whom, who asked, and what decided.
+    /// Further fields: the resource, the caller, the decision.
     #[serde(flatten)]
     pub more: BTreeMap<String, serde_json::Value>,
 }
 
-/// The process ends, or would.
+/// The result of a request to end the process.
 #[derive(Serialize, ToSchema)]
 pub struct Ending {
-    /// False: it was only asked whether it would.
+    /// False for a dry run.
     pub ending: bool,
-    /// The same program starts in its place.
+    /// Whether the same program starts again.
     pub restart: bool,
 }
 
-/// Something was not done.
+/// An error.
 #[derive(Serialize, ToSchema)]
 pub struct Problem {
-    /// What, and what to do.
+    /// What happened, and what to do about it.
     pub error: String,
-    /// A word for programs.
+    /// The error code, for programs.
     pub code: String,
 }
 
-/// Where events are sent.
+/// An event target.
 #[derive(Serialize, ToSchema)]
 pub struct EventTarget {
     /// `ID:TYPE`.
     pub id: String,
     pub arn: String,
-    /// The last attempt to send succeeded, or nothing was sent yet.
+    /// Whether the last attempt to send succeeded; true if nothing was sent yet.
     pub online: bool,
     pub problem: Option<String>,
-    /// Since the start, as the other counts.
+    /// Counts since the start.
     pub sent: u64,
     pub failed: u64,
     pub dead: u64,
     pub lost: u64,
-    /// Changes of all buckets that wait.
+    /// Number of waiting changes of all buckets.
     pub lag: u64,
 }
 
-/// Where events are sent.
+/// All event targets.
 #[derive(Serialize, ToSchema)]
 pub struct EventTargetList {
     pub targets: Vec<EventTarget>,
 }
 
-/// What a dead letter is about.
+/// The event of a dead letter.
 #[derive(Serialize, ToSchema)]
 pub struct DeadEvent {
     pub name: &'static str,
@@ -527,9 +527,9 @@ pub struct DeadLetter {
     /// Milliseconds since 1970.
     pub at_ms: i64,
     pub why: String,
-    /// Nothing, where events were lost.
+    /// The event; null if events were lost.
     pub event: Option<DeadEvent>,
-    /// How many were lost.
+    /// Number of lost events.
     pub lost: u64,
 }
 
@@ -539,7 +539,7 @@ pub struct DeadLetterList {
     pub letters: Vec<DeadLetter>,
 }
 
-/// How many letters it was about.
+/// Number of affected dead letters.
 #[derive(Serialize, ToSchema)]
 pub struct DeadLetterCount {
     pub count: usize,

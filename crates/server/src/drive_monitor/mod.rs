@@ -1,14 +1,14 @@
-//! Looking after the drives while the server runs: carries out what `ashlar_cluster::drive_monitor` decides.
+//! Manages the drives while the server runs: carries out what `ashlar_cluster::drive_monitor` decides.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | `workers` | looking, opening and formatting, each on a thread of its own |
-//! | `order` | the type of what operators ask for |
-//! | `orders` | giving and carrying it out |
-//! | `replace` | the change of the map that puts a blank drive in the place of another |
+//! | `workers` | inspecting, opening and formatting, each on its own thread |
+//! | `order` | the type of operators' orders |
+//! | `orders` | sending and carrying out orders |
+//! | `replace` | the change of the map that replaces a drive by a blank one |
 //!
-//! Invariants: every change of the map is in the control store before it is in force, and one change is made
-//! at a time; nothing here waits for a drive, so that one that hangs holds up no other.
+//! Invariants: a change of the map is in the control store before it takes effect, and changes are made one
+//! at a time; nothing here waits for a drive, so a drive that hangs delays no other.
 
 pub mod order;
 mod orders;
@@ -36,46 +36,46 @@ use workers::{Answer, AtOpen, Workers};
 use super::drive_discovery::Facts;
 use super::node::{self, Node};
 
-/// How often drives are looked at.
-const LOOK: Duration = Duration::from_secs(1);
-/// How long a drive may take to write its role.
+/// Time between inspections of the drives.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Time limit for a drive to write its role.
 const ROLE: Duration = Duration::from_secs(30);
 
-/// What the start leaves to be looked after.
+/// What the start hands over to the drive monitor.
 pub struct Start {
-    /// What is known of the folders.
+    /// The state of the folders.
     pub monitor: Monitor,
-    /// What is to be done first.
+    /// The first actions.
     pub first: Vec<Action>,
-    /// Drives that were opened and are not in service, by folder.
+    /// Drives that are open and not in service, by folder.
     pub opened: HashMap<usize, Drive>,
-    /// Work on folders, and where its answers come.
+    /// Threads that work on folders.
     pub workers: Workers,
-    /// See `workers`.
+    /// Results of the workers.
     pub answers: UnboundedReceiver<Answer>,
     /// Orders of operators.
     pub orders: UnboundedReceiver<Order>,
 }
 
-/// The monitor and what it steers.
-struct Shell {
+/// The drive monitor with the state that its actions need.
+struct DriveMonitor {
     node: Arc<Node>,
     monitor: Monitor,
     began: Instant,
     opened: HashMap<usize, Drive>,
     workers: Workers,
-    /// Operators who wait for a replacement.
+    /// Operators who wait for the result of a replacement.
     waiting: Vec<orders::Waiting>,
     map: Arc<Map>,
-    settling: Arc<AtomicBool>,
-    noting: Arc<AtomicBool>,
+    updating_map: Arc<AtomicBool>,
+    noting_distrust: Arc<AtomicBool>,
 }
 
-/// Looks after the drives for ever.
+/// Runs the drive monitor; never returns.
 pub async fn run(node: Arc<Node>, start: Start) {
     let Start { monitor, first, opened, workers, mut answers, mut orders } = start;
     let map = node.map.load_full();
-    let mut shell = Shell {
+    let mut drive_monitor = DriveMonitor {
         node,
         monitor,
         began: Instant::now(),
@@ -83,26 +83,26 @@ pub async fn run(node: Arc<Node>, start: Start) {
         workers,
         waiting: Vec::new(),
         map,
-        settling: Arc::default(),
-        noting: Arc::default(),
+        updating_map: Arc::default(),
+        noting_distrust: Arc::default(),
     };
     for action in first {
-        shell.perform(action);
+        drive_monitor.perform(action);
     }
-    let mut interval = time::interval(LOOK);
+    let mut interval = time::interval(CHECK_INTERVAL);
     loop {
         tokio::select! {
-            Some(answer) = answers.recv() => shell.answered(answer),
-            Some(order) = orders.recv() => shell.order(order),
-            _ = interval.tick() => shell.look(),
+            Some(answer) = answers.recv() => drive_monitor.answered(answer),
+            Some(order) = orders.recv() => drive_monitor.order(order),
+            _ = interval.tick() => drive_monitor.inspect_all(),
             else => return,
         }
-        shell.tell();
+        drive_monitor.reply_to_waiting();
     }
 }
 
-impl Shell {
-    fn give(&mut self, event: Event) {
+impl DriveMonitor {
+    fn handle(&mut self, event: Event) {
         let now = self.node.map.load_full();
         if !Arc::ptr_eq(&now, &self.map) {
             self.map = now.clone();
@@ -121,13 +121,13 @@ impl Shell {
 
     fn answered(&mut self, answer: Answer) {
         let event = match answer {
-            Answer::Probed(i, place) => {
-                let found = workers::found(&place, self.node.map.load().deployment);
+            Answer::Probed(i, inspected) => {
+                let found = workers::found(&inspected, self.node.map.load().deployment);
                 Event::Probed(i, found)
             }
             Answer::Opened(i, Ok(AtOpen { drive, facts, distrust })) => {
-                if let Some(slot) = self.node.slots.lock().get_mut(i) {
-                    slot.facts = facts;
+                if let Some(folder) = self.node.folders.lock().get_mut(i) {
+                    folder.facts = facts;
                 }
                 let event = opened_event(i, &drive, distrust);
                 self.opened.insert(i, drive);
@@ -144,37 +144,37 @@ impl Shell {
             }
             Answer::Closed(i) => Event::Closed(i),
         };
-        self.give(event);
+        self.handle(event);
     }
 
-    fn look(&mut self) {
-        self.give(Event::Tick(self.began.elapsed()));
+    fn inspect_all(&mut self) {
+        self.handle(Event::Tick(self.began.elapsed()));
         let conditions: Vec<(usize, Condition)> = {
-            let slots = self.node.slots.lock();
-            let serving = slots.iter().enumerate().filter_map(|(i, s)| Some((i, s.drive.as_ref()?)));
+            let folders = self.node.folders.lock();
+            let serving = folders.iter().enumerate().filter_map(|(i, s)| Some((i, s.drive.as_ref()?)));
             serving.map(|(i, drive)| (i, condition(drive))).collect()
         };
         for (i, condition) in conditions {
-            self.give(Event::Condition(i, condition));
+            self.handle(Event::Condition(i, condition));
         }
-        if !self.settling.swap(true, Ordering::AcqRel) {
-            let (node, running) = (self.node.clone(), self.settling.clone());
+        if !self.updating_map.swap(true, Ordering::AcqRel) {
+            let (node, running) = (self.node.clone(), self.updating_map.clone());
             ashlar_environment::spawn("drive-monitor", async move {
-                settle_map(&node).await;
+                update_map(&node).await;
                 running.store(false, Ordering::Release);
             });
         }
     }
 
     fn path(&self, i: usize) -> std::path::PathBuf {
-        self.node.slots.lock().get(i).map(|s| s.path.clone()).unwrap_or_default()
+        self.node.folders.lock().get(i).map(|s| s.path.clone()).unwrap_or_default()
     }
 
     fn perform(&mut self, action: Action) {
         match action {
             Action::Probe(i) => self.workers.probe(i, self.path(i)),
             Action::Open(i) => {
-                let peers = self.node.slots.lock().iter().map(|s| s.path.clone()).collect();
+                let peers = self.node.folders.lock().iter().map(|s| s.path.clone()).collect();
                 self.workers.open(i, self.path(i), peers);
             }
             Action::Format(i, mount) => {
@@ -184,7 +184,7 @@ impl Shell {
             Action::MakeJoining(i) => self.make_joining(i),
             Action::Attach(i) => {
                 if let Some(drive) = self.opened.remove(&i) {
-                    enlist(&self.node, i, drive);
+                    put_in_service(&self.node, i, drive);
                 }
             }
             Action::Replace(i, old) => {
@@ -196,7 +196,7 @@ impl Shell {
                 });
             }
             Action::Withdraw(i, _) => {
-                let drive = self.node.slots.lock().get_mut(i).and_then(|s| s.drive.take());
+                let drive = self.node.folders.lock().get_mut(i).and_then(|s| s.drive.take());
                 if let Some(drive) = &drive {
                     let id = drive.label().drive;
                     self.node.sets.detach(id);
@@ -210,17 +210,17 @@ impl Shell {
             }
             Action::Distrust(id, why) => self.distrust(id, why),
             Action::Note(i, why) => {
-                let mut slots = self.node.slots.lock();
-                let Some(slot) = slots.get_mut(i) else { return };
+                let mut folders = self.node.folders.lock();
+                let Some(folder) = folders.get_mut(i) else { return };
                 if let Some(why) = &why {
-                    tracing::warn!(drive = %slot.path.display(), why, "drive out of service");
+                    tracing::warn!(drive = %folder.path.display(), why, "drive out of service");
                 }
-                slot.problem = why;
+                folder.problem = why;
             }
         }
     }
 
-    /// Closes a drive in the background; it may hang.
+    /// Closes a drive in the background, because the call may hang.
     fn close(&self, i: usize, drive: Option<Drive>) {
         let workers = self.workers.clone();
         ashlar_environment::spawn("drive-monitor", async move {
@@ -243,12 +243,12 @@ impl Shell {
         });
     }
 
-    /// Notes in the map that a drive must join; asked for again at every tick until the map says so.
+    /// Notes in the map that a drive must join; repeated at every tick until the map says so.
     fn distrust(&self, id: DriveId, why: String) {
-        if !self.node.control.health().writable || self.noting.swap(true, Ordering::AcqRel) {
+        if !self.node.control.health().writable || self.noting_distrust.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (node, running) = (self.node.clone(), self.noting.clone());
+        let (node, running) = (self.node.clone(), self.noting_distrust.clone());
         ashlar_environment::spawn("drive-monitor", async move {
             let _one = node.changes.lock().await;
             let map = node.map.load_full();
@@ -256,14 +256,14 @@ impl Shell {
                 && let Ok(next) = map.distrust(id, &why)
                 && let Err(why) = put_map(&node, &map, next).await
             {
-                tracing::warn!(%id, why, "the map does not note yet that the drive must join");
+                tracing::warn!(%id, why, "the map does not say yet that the drive must join; retrying");
             }
             running.store(false, Ordering::Release);
         });
     }
 }
 
-/// What the monitor hears of a drive that was opened.
+/// The event of a drive that was opened.
 pub fn opened_event(i: usize, drive: &Drive, distrust: Option<String>) -> Event {
     let voter = drive.role() == Role::Voter;
     Event::Opened(i, Ok(Opened { id: drive.label().drive, voter, distrust }))
@@ -279,12 +279,12 @@ fn condition(drive: &Drive) -> Condition {
     }
 }
 
-/// Puts an opened drive in service at a folder.
-fn enlist(node: &Arc<Node>, i: usize, drive: Drive) {
+/// Puts an opened drive into service at a folder.
+fn put_in_service(node: &Arc<Node>, i: usize, drive: Drive) {
     let id = drive.label().drive;
     let path = drive.path().to_owned();
-    if let Some(slot) = node.slots.lock().get_mut(i) {
-        (slot.drive, slot.problem) = (Some(drive.clone()), None);
+    if let Some(folder) = node.folders.lock().get_mut(i) {
+        (folder.drive, folder.problem) = (Some(drive.clone()), None);
     }
     if drive.role() == Role::Joining {
         node.joins.lock().insert(id);
@@ -300,13 +300,13 @@ fn enlist(node: &Arc<Node>, i: usize, drive: Drive) {
 }
 
 /// Notes in the map which drives have joined, which must join again, and where drives were found.
-async fn settle_map(node: &Arc<Node>) {
+async fn update_map(node: &Arc<Node>) {
     let _one = node.changes.lock().await;
     let before = node.map.load_full();
     let serving: Vec<Serving> = {
-        let slots = node.slots.lock();
+        let folders = node.folders.lock();
         let works = |d: &&Drive| matches!(d.state(), State::Online | State::ReadOnly);
-        let serves = slots.iter().filter_map(|s| Some((s, s.drive.as_ref().filter(works)?)));
+        let serves = folders.iter().filter_map(|s| Some((s, s.drive.as_ref().filter(works)?)));
         let at = |facts: &Option<Facts>| facts.as_ref().map(|f| f.mount.clone());
         serves
             .map(|(s, d)| Serving {
@@ -326,11 +326,11 @@ async fn settle_map(node: &Arc<Node>) {
         }
     }
     if let Err(why) = put_map(node, &before, next).await {
-        tracing::debug!(why, "the map could not be brought up to date; tried again soon");
+        tracing::debug!(why, "the map could not be updated; retrying");
     }
 }
 
-/// Writes a map that follows `before` and lets the sets follow it. The caller holds `changes`.
+/// Writes a map that follows `before` and applies it to the placement groups. The caller holds `changes`.
 async fn put_map(node: &Node, before: &Map, next: Map) -> Result<(), String> {
     let layout = (next.epoch != before.epoch).then(|| node::layout(&next));
     node.write_map(before, next).await?;

@@ -1,24 +1,24 @@
-//! An order of an operator about a drive, on its way to the drive monitor.
+//! The type of an operator's order about a drive, sent to the drive monitor.
 //!
-//! Must not depend on: the node, which holds where orders go.
+//! Must not depend on: the node, which holds the channel.
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use crate::drive_discovery;
 
-/// An order of an operator; the answer says whether it is done.
+/// An order of an operator; the reply says whether it was carried out.
 pub enum Order {
-    /// Out of service until `Release`.
+    /// Takes a drive out of service until `Release`.
     Hold(usize, Reply),
     /// Undoes `Hold`.
     Release(usize, Reply),
-    /// The blank folder takes the place of the drive that was there; what was just seen in it.
-    Replace(usize, drive_discovery::Place, Reply),
+    /// Replaces the drive of a folder, which is blank now; with the result of the inspection.
+    Replace(usize, drive_discovery::InspectedFolder, Reply),
 }
 
-/// Where the answer goes.
+/// The channel for the reply.
 pub type Reply = oneshot::Sender<Result<(), String>>;
 
-/// Where orders of operators go.
+/// The channel to the drive monitor.
 pub type Orders = UnboundedSender<Order>;

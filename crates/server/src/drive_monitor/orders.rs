@@ -1,4 +1,4 @@
-//! What operators ask for: a drive out of service, back, or replaced.
+//! Operators' orders: take a drive out of service, put it back, or replace it.
 
 use ashlar_environment::time;
 use std::path::Path;
@@ -9,43 +9,43 @@ use ashlar_format::DriveId;
 use tokio::sync::oneshot;
 
 use super::order::{Order, Reply};
-use super::{Shell, workers};
+use super::{DriveMonitor, workers};
 use crate::drive_discovery;
-use crate::node::{Node, Slot};
+use crate::node::{DriveFolder, Node};
 
-/// How long an operator waits for a look at a folder, and for a replacement.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long an operator waits for the inspection of a folder, and for a replacement.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An operator who waits for a replacement.
+/// An operator who waits for the result of a replacement.
 pub struct Waiting {
     folder: usize,
     reply: Reply,
 }
 
-impl Shell {
+impl DriveMonitor {
     pub(super) fn order(&mut self, order: Order) {
         match order {
             Order::Hold(i, reply) => {
-                if let Some(slot) = self.node.slots.lock().get_mut(i) {
-                    slot.held = true;
+                if let Some(folder) = self.node.folders.lock().get_mut(i) {
+                    folder.held = true;
                 }
                 let actions = self.monitor.hold(i);
                 self.perform_all(actions);
                 let _ = reply.send(Ok(()));
             }
             Order::Release(i, reply) => {
-                if let Some(slot) = self.node.slots.lock().get_mut(i) {
-                    slot.held = false;
+                if let Some(folder) = self.node.folders.lock().get_mut(i) {
+                    folder.held = false;
                 }
                 self.monitor.release(i);
                 let _ = reply.send(Ok(()));
             }
-            Order::Replace(i, place, reply) => {
-                let found = workers::found(&place, self.node.map.load().deployment);
+            Order::Replace(i, inspected, reply) => {
+                let found = workers::found(&inspected, self.node.map.load().deployment);
                 match self.monitor.replace(i, found) {
                     Ok(actions) => {
-                        if let Some(slot) = self.node.slots.lock().get_mut(i) {
-                            slot.held = false;
+                        if let Some(folder) = self.node.folders.lock().get_mut(i) {
+                            folder.held = false;
                         }
                         self.waiting.push(Waiting { folder: i, reply });
                         self.perform_all(actions);
@@ -56,8 +56,8 @@ impl Shell {
         }
     }
 
-    /// Tells operators whose order is carried out, or cannot be.
-    pub(super) fn tell(&mut self) {
+    /// Replies to operators whose order was carried out or has failed.
+    pub(super) fn reply_to_waiting(&mut self) {
         let monitor = &self.monitor;
         let (done, waiting) = std::mem::take(&mut self.waiting)
             .into_iter()
@@ -70,10 +70,10 @@ impl Shell {
     }
 }
 
-async fn ask(node: &Node, order: impl FnOnce(Reply) -> Order) -> Result<(), String> {
+async fn send_order(node: &Node, order: impl FnOnce(Reply) -> Order) -> Result<(), String> {
     let (reply, answer) = oneshot::channel();
     node.orders.send(order(reply)).map_err(|_| "the server is ending")?;
-    match time::timeout(PATIENCE, answer).await {
+    match time::timeout(TIMEOUT, answer).await {
         Ok(Ok(done)) => done,
         Ok(Err(_)) => Err("the server is ending".into()),
         Err(_) => Err("it is not done yet; it goes on: see `ashlar drive list`".into()),
@@ -83,43 +83,45 @@ async fn ask(node: &Node, order: impl FnOnce(Reply) -> Order) -> Result<(), Stri
 /// Takes a drive out of service until [`release`].
 ///
 /// # Errors
-/// In words.
+/// A message for the operator.
 pub async fn hold(node: &Node, which: &str) -> Result<(), String> {
     let i = find(node, which)?;
     let spare = node.sets.health().iter().map(|g| g.spare).min().unwrap_or(0);
-    let serving = node.slots.lock().get(i).is_some_and(|s| s.drive.is_some());
+    let serving = node.folders.lock().get(i).is_some_and(|s| s.drive.is_some());
     if serving && spare == 0 {
-        return Err("no drive can be spared now: writes would stop. Wait until the others are whole".into());
+        return Err(
+            "no drive can be taken offline now: writes would stop. Wait until the others are rebuilt".into(),
+        );
     }
-    ask(node, |reply| Order::Hold(i, reply)).await
+    send_order(node, |reply| Order::Hold(i, reply)).await
 }
 
 /// Undoes [`hold`].
 ///
 /// # Errors
-/// In words.
+/// A message for the operator.
 pub async fn release(node: &Node, which: &str) -> Result<(), String> {
     let i = find(node, which)?;
-    ask(node, |reply| Order::Release(i, reply)).await
+    send_order(node, |reply| Order::Release(i, reply)).await
 }
 
-/// Puts the blank folder at a place in service for the drive that was there, whatever file system it is on.
+/// Replaces the drive of a folder that is blank now, whatever file system the folder is on.
 ///
 /// # Errors
-/// In words.
+/// A message for the operator.
 pub async fn replace_now(node: &Node, which: &str) -> Result<(), String> {
     let i = find(node, which)?;
-    let path = node.slots.lock().get(i).map(|s| s.path.clone()).ok_or("no such folder")?;
-    let (look, looked) = oneshot::channel();
+    let path = node.folders.lock().get(i).map(|s| s.path.clone()).ok_or("no such folder")?;
+    let (send, inspected) = oneshot::channel();
     ashlar_environment::thread::run_apart("drive-look", move || {
-        drop(look.send(drive_discovery::look(&path)))
+        drop(send.send(drive_discovery::inspect(&path)))
     })
     .map_err(|e| e.to_string())?;
-    let place = match time::timeout(PATIENCE, looked).await {
-        Ok(Ok(place)) => place,
+    let inspected = match time::timeout(TIMEOUT, inspected).await {
+        Ok(Ok(inspected)) => inspected,
         _ => return Err("the folder does not answer".into()),
     };
-    ask(node, |reply| Order::Replace(i, place, reply)).await
+    send_order(node, |reply| Order::Replace(i, inspected, reply)).await
 }
 
 /// The drive of the map that was last seen at `path`.
@@ -128,20 +130,20 @@ pub fn last_seen(map: &Map, path: &Path) -> Option<DriveId> {
     map.drives.iter().find(|d| d.state != DriveState::Dead && d.path == here).map(|d| d.id)
 }
 
-/// The folder that `which` means: its path, or the id of its drive or the beginning of it.
+/// The folder that `which` names: by its path, or by the id of its drive or a prefix of the id.
 fn find(node: &Node, which: &str) -> Result<usize, String> {
-    let slots = node.slots.lock();
-    let by_path = |s: &Slot| s.path.as_os_str() == which || s.path == drive_discovery::absolute(which);
-    if let Some(i) = slots.iter().position(by_path) {
+    let folders = node.folders.lock();
+    let by_path = |s: &DriveFolder| s.path.as_os_str() == which || s.path == drive_discovery::absolute(which);
+    if let Some(i) = folders.iter().position(by_path) {
         return Ok(i);
     }
     let map = node.map.load();
-    // A drive that is out of service keeps its name.
-    let by_id = |s: &Slot| {
+    // A drive that is out of service can still be named by its id.
+    let by_id = |s: &DriveFolder| {
         let id = s.drive.as_ref().map(|d| d.label().drive).or_else(|| last_seen(&map, &s.path));
         id.is_some_and(|id| which.len() >= 4 && id.to_hex().starts_with(which))
     };
-    let mut found = slots.iter().enumerate().filter(|(_, s)| by_id(s));
+    let mut found = folders.iter().enumerate().filter(|(_, s)| by_id(s));
     match (found.next(), found.next()) {
         (Some((i, _)), None) => Ok(i),
         (Some(_), Some(_)) => Err(format!("{which} means more than one drive")),

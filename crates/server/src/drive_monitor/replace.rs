@@ -1,4 +1,4 @@
-//! Puts a blank drive in the place of another.
+//! Replaces a drive by a blank one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use ashlar_drive::Drive;
 use ashlar_format::DriveId;
 use ashlar_machine::Folder;
 
-use super::enlist;
+use super::put_in_service;
 use crate::node::{self, Node};
 
-/// Folder in which the control store stands in for a drive that is being replaced.
+/// Folder with the copy of the control store while a drive is being replaced.
 const HANDOVER: &str = "handover";
 
-/// Writes the map in which `drive` has the slots of `old`, and puts it in service.
+/// Writes the map that gives the slots of `old` to `drive`, and puts `drive` into service.
 pub async fn replace(node: &Arc<Node>, i: usize, old: DriveId, drive: Drive) -> Result<(), String> {
     let _one = node.changes.lock().await;
     let map = node.map.load_full();
@@ -22,8 +22,8 @@ pub async fn replace(node: &Arc<Node>, i: usize, old: DriveId, drive: Drive) -> 
     let next = map
         .replace(old, id, &path.display().to_string(), drive.stats().capacity)
         .map_err(|e| e.to_string())?;
-    // In the same change: the drive may be unmounted before the next.
-    let mount = node.slots.lock().get(i).and_then(|s| s.facts.as_ref().map(|f| f.mount.clone()));
+    // In the same change, because the drive may be unmounted before the next one.
+    let mount = node.folders.lock().get(i).and_then(|s| s.facts.as_ref().map(|f| f.mount.clone()));
     let found = FoundAt { id, path: path.display().to_string(), mount };
     let next = next.found_at(&[found]).unwrap_or(next);
     let handover = hand_over(node, old, &path).await?;
@@ -39,14 +39,14 @@ pub async fn replace(node: &Arc<Node>, i: usize, old: DriveId, drive: Drive) -> 
     written?;
     node.sets.set_layout(node::layout(&next)).map_err(|e| e.to_string())?;
     node.sets.detach(old);
-    tracing::warn!(drive = %path.display(), %old, new = %id, epoch = next.epoch, "a blank drive takes the place of another");
-    enlist(node, i, drive);
+    tracing::warn!(drive = %path.display(), %old, new = %id, epoch = next.epoch, "a blank drive replaces another");
+    put_in_service(node, i, drive);
     Ok(())
 }
 
-/// When too few copies of the control store are left to change it, the blank drive first stands in
-/// for the one it replaces: its copy is written anew from those that are left, which hold
-/// everything that was ever answered (docs/decisions/0005-commit-protocol.md).
+/// If too few copies of the control store are left to change it, the blank drive first takes over the copy of
+/// the drive that it replaces: the copy is rebuilt from those that are left, which hold everything that was
+/// acknowledged (docs/decisions/0005-commit-protocol.md).
 async fn hand_over(node: &Node, old: DriveId, path: &Path) -> Result<Option<()>, String> {
     if node.control.health().writable {
         return Ok(None);
@@ -58,6 +58,6 @@ async fn hand_over(node: &Node, old: DriveId, path: &Path) -> Result<Option<()>,
     if node.control.health().writable {
         return Ok(Some(()));
     }
-    // Others must stand in too: this one stays until they have.
+    // Other drives must be handed over too; this one waits for them.
     Err("waiting for more drives: the control store has no majority".into())
 }

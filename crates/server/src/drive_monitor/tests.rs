@@ -1,4 +1,4 @@
-//! A server's drives without a server: starts and orders over real folders.
+//! Tests of starts and operators' orders over real folders, without HTTP.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::kms::Configured;
 use crate::node::Node;
 use crate::node_start::Plan;
 
-/// Folders whose drives never open, for servers that are started from now on.
+/// Folders whose drives never open, for nodes that tests start from now on.
 static HANG: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 pub fn hang() -> Arc<HashSet<PathBuf>> {
@@ -40,12 +40,12 @@ async fn start(plan: &Plan) -> Result<(Arc<Node>, tokio::task::JoinHandle<()>), 
 }
 
 fn serving(node: &Node) -> usize {
-    node.slots.lock().iter().filter(|s| s.drive.is_some()).count()
+    node.folders.lock().iter().filter(|s| s.drive.is_some()).count()
 }
 
-/// One hung drive of six; the server starts, serves and ends without it.
+/// One of six drives hangs; the server starts, serves and stops without it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drive_that_hangs_at_its_open_holds_up_neither_start_nor_end() {
+async fn drive_that_hangs_at_open_delays_neither_start_nor_stop() {
     let dir = tempfile::tempdir().unwrap();
     let plan = plan(dir.path(), 6);
     let (node, task) = start(&plan).await.unwrap();
@@ -60,8 +60,8 @@ async fn a_drive_that_hangs_at_its_open_holds_up_neither_start_nor_end() {
     HANG.lock().retain(|p| *p != hung);
     assert_eq!(serving(&node), 5);
     assert!(node.sets.health().iter().all(|g| g.writable));
-    assert!(node.slots.lock()[2].problem.is_some());
-    // A folder that hangs does not keep the others from being looked at.
+    assert!(node.folders.lock()[2].problem.is_some());
+    // A folder that hangs does not delay the inspection of the others.
     super::hold(&node, &plan.paths[4].display().to_string()).await.unwrap();
     assert_eq!(serving(&node), 4);
     super::release(&node, &plan.paths[4].display().to_string()).await.unwrap();
@@ -78,13 +78,13 @@ async fn a_drive_that_hangs_at_its_open_holds_up_neither_start_nor_end() {
 
 /// A start over folders that held a deployment and are all empty.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn empty_folders_of_a_deployment_do_not_become_a_new_one_silently() {
+async fn empty_folders_of_a_deployment_are_not_formatted_silently() {
     let dir = tempfile::tempdir().unwrap();
     let mut plan = plan(dir.path(), 4);
     let (node, task) = start(&plan).await.unwrap();
     let first = node.map.load().deployment;
-    if node.slots.lock()[0].facts.as_ref().unwrap().memory {
-        return; // temporary files live in memory here: they leave no trace on purpose
+    if node.folders.lock()[0].facts.as_ref().unwrap().memory {
+        return; // temporary files are in memory here, and drives in memory are not noted
     }
     let note = dir.path().join("state").join(format!("deployment-{}.json", first.to_hex()));
     for _ in 0..600 {

@@ -1,7 +1,7 @@
-//! Work on one folder, on a thread of its own: looking, opening, formatting.
+//! Work on one folder, each on its own thread: inspecting, opening, formatting.
 //!
-//! Invariants: nobody waits for such a thread without an end, and the process ends without it; each answers
-//! once, however late.
+//! Invariants: no caller waits for such a thread without a time limit, and the process can exit without it;
+//! each thread sends exactly one answer.
 
 use std::path::PathBuf;
 
@@ -11,20 +11,20 @@ use ashlar_format::{DeploymentId, DriveId};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::now_ms;
-use crate::drive_discovery::{self, Facts, Place};
+use crate::drive_discovery::{self, Facts, InspectedFolder};
 use crate::rollback;
 
-/// What became of the work on a folder.
+/// The result of work on a folder.
 pub enum Answer {
-    /// What lies there.
-    Probed(usize, Place),
-    /// Its drive.
+    /// What was found in it.
+    Probed(usize, InspectedFolder),
+    /// The opened drive.
     Opened(usize, Result<AtOpen, String>),
     /// The role is durable.
     MadeJoining(usize, Result<(), String>),
-    /// The blank folder is a drive now.
+    /// The blank folder was formatted as a drive.
     Formatted(usize, Result<(), String>),
-    /// The map says so and the drive is in service.
+    /// The map names the drive, which is in service.
     Replaced(usize, Result<(), String>),
     /// The drive is closed.
     Closed(usize),
@@ -36,11 +36,11 @@ pub struct AtOpen {
     pub drive: Drive,
     /// Its file system.
     pub facts: Option<Facts>,
-    /// Why it must join before it votes, although it does not say so itself.
+    /// Why the drive must join before it votes, although its label does not say so.
     pub distrust: Option<String>,
 }
 
-/// Starts the work.
+/// Starts threads that work on folders.
 #[derive(Clone)]
 pub struct Workers {
     answers: UnboundedSender<Answer>,
@@ -50,7 +50,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Answers go to `answers`.
+    /// Results are sent to `answers`.
     pub fn new(answers: UnboundedSender<Answer>, options: Options) -> Workers {
         Workers {
             answers,
@@ -60,21 +60,23 @@ impl Workers {
         }
     }
 
-    /// Says what became of something that was done elsewhere.
+    /// Sends the result of something that was done elsewhere.
     pub fn answer(&self, answer: Answer) {
-        // Nobody listens any more when the server ends.
+        // The receiver is gone when the server stops.
         let _ = self.answers.send(answer);
     }
 
-    /// Looks at a folder.
+    /// Inspects a folder.
     pub fn probe(&self, i: usize, path: PathBuf) {
-        let failed = Place { path: path.clone(), probe: Probe::Unreadable(NO_THREAD.into()), facts: None };
+        let failed =
+            InspectedFolder { path: path.clone(), probe: Probe::Unreadable(NO_THREAD.into()), facts: None };
         self.start("drive-look", Answer::Probed(i, failed), move || {
-            Answer::Probed(i, drive_discovery::look(&path))
+            Answer::Probed(i, drive_discovery::inspect(&path))
         });
     }
 
-    /// Opens the drive in a folder: recovery reads. `peers`: folders where it is noted how far it had come.
+    /// Opens the drive in a folder, which includes recovery. `peers`: folders whose drives have noted the
+    /// journal sequence of this one.
     pub fn open(&self, i: usize, path: PathBuf, peers: Vec<PathBuf>) {
         let options = self.options.clone();
         #[cfg(test)]
@@ -86,7 +88,7 @@ impl Workers {
             }
             let opened = Drive::open(&path, &options).map_err(|e| e.to_string());
             let at_open = |drive: Drive| {
-                let noted = rollback::noted_in_time(peers, drive.label().deployment);
+                let noted = rollback::read_sequences(peers, drive.label().deployment);
                 let distrust = rollback::behind(&drive, &noted);
                 AtOpen { facts: drive_discovery::facts(&path), distrust, drive }
             };
@@ -94,7 +96,8 @@ impl Workers {
         });
     }
 
-    /// Formats a blank folder as a joining drive, if its file system is mounted at `mount` (anywhere: `None`).
+    /// Formats a blank folder as a joining drive, if its file system is mounted at `mount` (`None`:
+    /// anywhere).
     pub fn format(&self, i: usize, path: PathBuf, deployment: DeploymentId, mount: Option<String>) {
         self.start("drive-format", Answer::Formatted(i, Err(NO_THREAD.into())), move || {
             let here = || drive_discovery::facts(&path).map(|f| f.mount);
@@ -102,7 +105,7 @@ impl Workers {
             Answer::Formatted(
                 i,
                 if moved {
-                    Err("its file system is not mounted any more".into())
+                    Err("its file system is no longer mounted".into())
                 } else {
                     format(&path, deployment, Role::Joining).map(|_| ())
                 },
@@ -120,10 +123,10 @@ impl Workers {
 
 const NO_THREAD: &str = "no thread can be started";
 
-/// Formats one blank folder; answers its label.
+/// Formats one blank folder; returns its label.
 ///
 /// # Errors
-/// In words.
+/// A message for the operator.
 pub fn format(path: &std::path::Path, deployment: DeploymentId, role: Role) -> Result<Label, String> {
     drive_discovery::check_size(path)?;
     let label = Label { deployment, drive: DriveId(crate::node::random_id()), created_ms: now_ms() };
@@ -131,12 +134,12 @@ pub fn format(path: &std::path::Path, deployment: DeploymentId, role: Role) -> R
     Ok(label)
 }
 
-/// What a look found, for the monitor of `deployment`.
-pub fn found(place: &Place, deployment: DeploymentId) -> Found {
-    match &place.probe {
+/// The result of an inspection as an input of the monitor of `deployment`.
+pub fn found(inspected: &InspectedFolder, deployment: DeploymentId) -> Found {
+    match &inspected.probe {
         Probe::Ours(label) if label.deployment == deployment => Found::Drive(label.drive),
         Probe::Ours(_) => Found::Other("a drive of another deployment".into()),
-        Probe::Blank => Found::Blank { mount: place.facts.as_ref().map(|f| f.mount.clone()) },
+        Probe::Blank => Found::Blank { mount: inspected.facts.as_ref().map(|f| f.mount.clone()) },
         other => Found::Other(drive_discovery::problem(other).unwrap_or_default()),
     }
 }

@@ -1,10 +1,10 @@
-//! Identities in an archive, as `mc admin cluster iam export` writes and `import` reads: a ZIP file with one
-//! JSON document for each kind.
+//! Export archives of identities, as `mc admin cluster iam export` writes and `import` reads them: a ZIP file
+//! with one JSON document per kind.
 //!
 //! Invariants: only the seven known files are read, each once and at most [`FILE`] bytes of it, whatever
-//! the archive says; names in the archive never become paths.
+//! sizes the archive states; names in the archive are never used as paths.
 //!
-//! Must never know: who asks.
+//! Must not depend on: the caller.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read as _, Write as _};
@@ -14,13 +14,13 @@ use serde_json::Value;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
-use super::say::{invalid, parse_time, time};
+use super::answers::{invalid, parse_time, time};
 use crate::admin_request::Refusal;
 use crate::transfer::{Document, Group, Key, User};
 
-/// Bytes of one file in the archive that are taken.
+/// Maximum bytes read of one file in the archive.
 const FILE: usize = 8 << 20;
-/// Files in the archive at most: real ones have seven.
+/// Maximum number of files in the archive; MinIO writes seven.
 const FILES: usize = 64;
 const FOLDER: &str = "iam-assets";
 
@@ -79,7 +79,7 @@ type Mappings = BTreeMap<String, AMapping>;
 /// Reads an archive.
 ///
 /// # Errors
-/// It is none, or one of its files is not understood.
+/// It is not a ZIP file, or one of its files is invalid.
 pub fn read(bytes: &[u8]) -> Result<Document, Refusal> {
     let mut archive =
         ZipArchive::new(Cursor::new(bytes)).map_err(|e| invalid(format!("this is no ZIP file: {e}")))?;
@@ -100,7 +100,7 @@ pub fn read(bytes: &[u8]) -> Result<Document, Refusal> {
     };
     let (user_policies, group_policies) = (mappings("user_mappings")?, mappings("group_mappings")?);
     let federated_user_policies = mappings("stsuser_mappings")?;
-    // MinIO keeps policies of a directory's groups among those of its own.
+    // MinIO stores policies of groups of external directories together with those of its own groups.
     let of_directory = |name: &String| !groups.contains_key(name) && name.contains('=');
     let (federated_group_policies, group_policies) =
         group_policies.into_iter().partition(|(name, _)| of_directory(name));
@@ -124,7 +124,7 @@ pub fn read(bytes: &[u8]) -> Result<Document, Refusal> {
 }
 
 fn key(k: AKey) -> Result<Key, Refusal> {
-    // An empty policy bounds nothing, as in MinIO.
+    // An empty policy restricts nothing, as in MinIO.
     let bounds = k.session_policy.as_object().is_some_and(|o| !o.is_empty());
     Ok(Key {
         enabled: !matches!(k.status.as_str(), "disabled" | "off"),
@@ -137,7 +137,7 @@ fn key(k: AKey) -> Result<Key, Refusal> {
     })
 }
 
-/// One of the files; nothing in it if it is not there.
+/// One of the files; the default value if it is missing.
 fn file<T: for<'de> Deserialize<'de> + Default>(
     archive: &mut ZipArchive<Cursor<&[u8]>>,
     name: &str,
@@ -166,7 +166,7 @@ fn file<T: for<'de> Deserialize<'de> + Default>(
 /// Writes an archive.
 ///
 /// # Errors
-/// It gets too large.
+/// The archive exceeds the size limit.
 pub fn write(all: &Document) -> Result<Vec<u8>, Refusal> {
     let word = |enabled: bool| if enabled { "enabled" } else { "disabled" }.to_owned();
     let users: BTreeMap<_, _> = all
@@ -232,7 +232,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn archive_round_trips() {
         let mut all = Document::default();
         all.policies.insert("p".into(), json!({ "Statement": [] }));
         all.users.insert("u".into(), User { secret: "s".into(), enabled: false });
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_that_grows_is_not_unpacked() {
+    fn oversized_archive_member_is_refused() {
         let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
         let options = SimpleFileOptions::default().compression_method(CompressionMethod::Deflated);
         zip.start_file(format!("{FOLDER}/users.json"), options).unwrap();

@@ -1,27 +1,27 @@
-//! The server: what it is made of, and ending it.
+//! Calls about the server: its state, stop and restart.
 //!
-//! Must never know: drives, but for what our own API says of them.
+//! Must not depend on: drives, except through our own API.
 
 use serde_json::{Value, json};
 
-use super::called::{Called, Minio, string};
-use super::say::{self, Said, invalid, not_here};
+use super::answers::{self, CallResult, invalid, unsupported};
+use super::call_context::{CallContext, Minio, string};
 use crate::table::Route;
 
-pub async fn info(door: &Minio, c: &Called) -> Said {
-    let ours = door.ask(c, Route::Info, "", Value::Null).await?;
+pub async fn info(minio: &Minio, c: &CallContext) -> CallResult {
+    let ours = minio.call_api(c, Route::Info, "", Value::Null).await?;
     let none = Vec::new();
     let drives = ours["drives"].as_array().unwrap_or(&none);
     let ok = |d: &&Value| matches!(string(d, "state"), "online" | "joining");
     let online = drives.iter().filter(ok).count();
     let listed: Vec<Value> = drives.iter().enumerate().map(|(i, d)| drive(i, d)).collect();
-    // Who may not see targets sees none.
-    let events = door.ask(c, Route::EventList, "", Value::Null).await.unwrap_or_default();
+    // A caller without permission to list targets sees none.
+    let events = minio.call_api(c, Route::EventList, "", Value::Null).await.unwrap_or_default();
     let targets = events["targets"].as_array().unwrap_or(&none);
     let arns: Vec<&Value> = targets.iter().map(|t| &t["arn"]).collect();
     let deployment = uuid(string(&ours, "deployment"));
-    // MinIO's clients take `totalDrivesPerSet` less the parity for the drives that hold data.
-    say::document(&json!({
+    // MinIO's clients compute the number of data drives as `totalDrivesPerSet` minus the parity.
+    answers::document(&json!({
         "mode": "online",
         "deploymentID": deployment,
         "buckets": { "count": ours["buckets"] },
@@ -40,7 +40,7 @@ pub async fn info(door: &Minio, c: &Called) -> Said {
     }))
 }
 
-/// Targets by their kind, as MinIO has them: `[{"webhook": [{"1": {"status": "online"}}]}]`.
+/// Event targets by type, as MinIO lists them: `[{"webhook": [{"1": {"status": "online"}}]}]`.
 fn notifications(targets: &[Value]) -> Vec<Value> {
     let mut kinds: std::collections::BTreeMap<&str, Vec<Value>> = Default::default();
     for t in targets {
@@ -51,15 +51,15 @@ fn notifications(targets: &[Value]) -> Vec<Value> {
     kinds.into_iter().map(|(kind, all)| json!({ (kind): all })).collect()
 }
 
-/// Drives, and how data is spread over them.
-pub async fn storage(door: &Minio, c: &Called) -> Said {
-    let ours = door.ask(c, Route::Drives, "", Value::Null).await?;
+/// The drives, and the erasure code.
+pub async fn storage(minio: &Minio, c: &CallContext) -> CallResult {
+    let ours = minio.call_api(c, Route::Drives, "", Value::Null).await?;
     let none = Vec::new();
     let drives = ours["drives"].as_array().unwrap_or(&none);
     let listed: Vec<Value> = drives.iter().enumerate().map(|(i, d)| drive(i, d)).collect();
     let ok = drives.iter().filter(|d| matches!(string(d, "state"), "online" | "joining")).count();
-    let code = door.admin.node().map.load().code;
-    say::document(&json!({ "Disks": listed, "Backend": { "Type": 2, "OnlineDisks": { (&c.host): ok },
+    let code = minio.admin.node().map.load().code;
+    answers::document(&json!({ "Disks": listed, "Backend": { "Type": 2, "OnlineDisks": { (&c.host): ok },
         "OfflineDisks": { (&c.host): drives.len() - ok }, "StandardSCData": [code.k], "StandardSCParity": code.m,
         "RRSCData": [code.k], "RRSCParity": code.m, "TotalSets": [1], "DrivesPerSet": [drives.len()] } }))
 }
@@ -76,7 +76,7 @@ pub fn drive(index: usize, d: &Value) -> Value {
         "metrics": {}, "local": true, "pool_index": 0, "set_index": 0, "disk_index": index })
 }
 
-/// 32 hexadecimal digits in the form of a UUID.
+/// 32 hexadecimal digits formatted as a UUID.
 pub fn uuid(hex: &str) -> String {
     match (hex.get(..8), hex.get(8..12), hex.get(12..16), hex.get(16..20), hex.get(20..)) {
         (Some(a), Some(b), Some(c), Some(d), Some(e)) => format!("{a}-{b}-{c}-{d}-{e}"),
@@ -84,17 +84,17 @@ pub fn uuid(hex: &str) -> String {
     }
 }
 
-pub async fn service(door: &Minio, c: &Called) -> Said {
+pub async fn service(minio: &Minio, c: &CallContext) -> CallResult {
     let action = c.query("action");
     let route = match action {
         "stop" => Route::ServiceStop,
         "restart" => Route::ServiceRestart,
-        "freeze" | "unfreeze" => return Err(not_here(&format!("The service action \"{action}\""))),
+        "freeze" | "unfreeze" => return Err(unsupported(&format!("The service action \"{action}\""))),
         other => {
             return Err(invalid(format!("\"{other}\" is no service action; there are stop and restart")));
         }
     };
     let dry = c.query("dry-run") == "true";
-    door.ask(c, route, "", json!({ "dry_run": dry })).await?;
-    say::document(&json!({ "action": action, "dryRun": dry, "results": [{ "host": c.host }] }))
+    minio.call_api(c, route, "", json!({ "dry_run": dry })).await?;
+    answers::document(&json!({ "action": action, "dryRun": dry, "results": [{ "host": c.host }] }))
 }

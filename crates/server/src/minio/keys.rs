@@ -1,12 +1,12 @@
-//! Access keys (service accounts).
+//! Calls about access keys (service accounts).
 //!
-//! Must never know: whose keys who may touch.
+//! Must not depend on: the rules about permissions for keys.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::called::{Called, Minio, string};
-use super::say::{self, Said, invalid, no_content, not_here, parse_time};
+use super::answers::{self, CallResult, invalid, no_content, parse_time, unsupported};
+use super::call_context::{CallContext, Minio, string};
 use crate::admin_request::Refusal;
 use crate::table::Route;
 
@@ -35,7 +35,7 @@ struct Update {
     new_expiration: Option<String>,
 }
 
-/// What is not empty.
+/// The text, unless it is empty.
 fn filled(text: String) -> Option<String> {
     Some(text).filter(|t| !t.is_empty())
 }
@@ -44,20 +44,20 @@ fn ends(text: Option<&str>) -> Result<Option<i64>, Refusal> {
     text.map(parse_time).transpose().map(Option::flatten)
 }
 
-pub async fn add(door: &Minio, c: &Called) -> Said {
+pub async fn add(minio: &Minio, c: &CallContext) -> CallResult {
     let new: NewKey = c.document()?;
     let description = if new.description.is_empty() { new.comment } else { new.description };
     let expires = ends(new.expiration.as_deref())?;
     let document = json!({ "user": filled(new.target_user), "access_key": filled(new.access_key),
         "secret": filled(new.secret_key), "policy": new.policy, "expires_ms": expires, "name": new.name,
         "description": description });
-    let ours = door.ask(c, Route::KeyCreate, "", document).await?;
-    let end = say::time(expires.unwrap_or(0));
-    say::document(&json!({ "credentials": { "accessKey": ours["access_key"], "secretKey": ours["secret"],
+    let ours = minio.call_api(c, Route::KeyCreate, "", document).await?;
+    let end = answers::time(expires.unwrap_or(0));
+    answers::document(&json!({ "credentials": { "accessKey": ours["access_key"], "secretKey": ours["secret"],
         "expiration": end } }))
 }
 
-pub async fn update(door: &Minio, c: &Called) -> Said {
+pub async fn update(minio: &Minio, c: &CallContext) -> CallResult {
     let update: Update = c.document()?;
     let mut document = Map::new();
     let mut set = |name: &str, value: Option<Value>| {
@@ -81,7 +81,7 @@ pub async fn update(door: &Minio, c: &Called) -> Said {
     if document.is_empty() {
         return Err(invalid("say what is to be changed"));
     }
-    door.ask(c, Route::KeyEdit, c.query("accessKey"), Value::Object(document)).await?;
+    minio.call_api(c, Route::KeyEdit, c.query("accessKey"), Value::Object(document)).await?;
     no_content()
 }
 
@@ -95,36 +95,36 @@ fn described(k: &Value) -> Value {
         }
     }
     if let Some(at) = k["expires_ms"].as_i64() {
-        out["expiration"] = json!(say::time(at));
+        out["expiration"] = json!(answers::time(at));
     }
     out
 }
 
-/// With the policy as text; without one when the user's own policies are all there is.
+/// The key with its policy as text; the text is empty if only the policies of the user apply.
 fn with_policy(k: &Value) -> Value {
     let mut out = described(k);
     out["policy"] = json!(if k["policy"].is_null() { String::new() } else { k["policy"].to_string() });
     out
 }
 
-pub async fn info(door: &Minio, c: &Called) -> Said {
-    let k = door.ask(c, Route::KeyGet, c.query("accessKey"), Value::Null).await?;
-    say::document(&with_policy(&k))
+pub async fn info(minio: &Minio, c: &CallContext) -> CallResult {
+    let k = minio.call_api(c, Route::KeyGet, c.query("accessKey"), Value::Null).await?;
+    answers::document(&with_policy(&k))
 }
 
-pub async fn info_any(door: &Minio, c: &Called) -> Said {
-    let k = door.ask(c, Route::KeyGet, c.query("accessKey"), Value::Null).await?;
+pub async fn info_any(minio: &Minio, c: &CallContext) -> CallResult {
+    let k = minio.call_api(c, Route::KeyGet, c.query("accessKey"), Value::Null).await?;
     let mut out = with_policy(&k);
     out["AccessKey"] = k["access_key"].clone();
     out["userType"] = json!("Service Account");
     out["userProvider"] = json!("builtin");
-    say::document(&out)
+    answers::document(&out)
 }
 
-/// Sessions are not stored anywhere, so there is nothing to look up.
-pub fn info_temporary(c: &Called) -> Said {
+/// Sessions are not stored, so there is nothing to look up.
+pub fn info_temporary(c: &CallContext) -> CallResult {
     let key = c.query("accessKey");
-    let mut no = not_here("");
+    let mut no = unsupported("");
     no.status = http::StatusCode::NOT_FOUND;
     no.code = "XMinioAdminNoSuchAccessKey";
     no.why = format!(
@@ -135,28 +135,29 @@ pub fn info_temporary(c: &Called) -> Said {
 
 fn listed(k: &Value) -> Value {
     let mut out = described(k);
-    // `mc` takes for granted that there is a time; 1970 means none to it.
-    out["expiration"] = json!(say::time(k["expires_ms"].as_i64().unwrap_or(0)));
+    // `mc` requires a time; 1970 means none.
+    out["expiration"] = json!(answers::time(k["expires_ms"].as_i64().unwrap_or(0)));
     out["accessKey"] = k["access_key"].clone();
     out
 }
 
-/// A name in a query.
+/// A name, encoded for a query.
 fn quoted(name: &str) -> String {
     let mut out = Vec::new();
     ashlar_s3::target::canonical_encode(&mut out, name, false);
     String::from_utf8(out).unwrap_or_default()
 }
 
-pub async fn list(door: &Minio, c: &Called) -> Said {
-    let of = Some(c.query("user")).filter(|u| !u.is_empty()).unwrap_or(&c.ask.who.user);
-    let ours = door.ask_for(c, Route::KeyList, &format!("user={}", quoted(of))).await?;
+pub async fn list(minio: &Minio, c: &CallContext) -> CallResult {
+    let of = Some(c.query("user")).filter(|u| !u.is_empty()).unwrap_or(&c.req.caller.user);
+    let ours = minio.call_api_with_query(c, Route::KeyList, &format!("user={}", quoted(of))).await?;
     let all: Vec<Value> = ours["keys"].as_array().into_iter().flatten().map(listed).collect();
-    say::document(&json!({ "accounts": all }))
+    answers::document(&json!({ "accounts": all }))
 }
 
-/// The keys of several users, by user. `of`: the query's name for them; `userDNs` are those of a directory.
-pub async fn bulk(door: &Minio, c: &Called, of: &str) -> Said {
+/// The keys of several users, by user. `of`: the query parameter with the users; `userDNs` are of a
+/// directory.
+pub async fn bulk(minio: &Minio, c: &CallContext, of: &str) -> CallResult {
     let kind = c.query("listType");
     let keys = match kind {
         "svcacc-only" | "all" => true,
@@ -168,31 +169,32 @@ pub async fn bulk(door: &Minio, c: &Called, of: &str) -> Said {
         return Err(invalid("name users, or ask for all, not both"));
     }
     let mut found: Vec<Value> = Vec::new();
-    // `mc` asks for the requester's own keys when it hears exactly this.
+    // `mc` asks for the caller's own keys when it receives exactly this message.
     let plainly = |no: Refusal| match no.code {
         "AccessDenied" => Refusal { why: "Access Denied.".into(), ..no },
         _ => no,
     };
     if all {
         let ours = match of {
-            "users" => door.ask(c, Route::UserList, "", Value::Null).await.map_err(plainly)?,
+            "users" => minio.call_api(c, Route::UserList, "", Value::Null).await.map_err(plainly)?,
             _ => Value::Null,
         };
         users =
             ours["users"].as_array().into_iter().flatten().map(|u| string(u, "name").to_owned()).collect();
-        let ours = door.ask_for(c, Route::KeyList, "all=true").await.map_err(plainly)?;
+        let ours = minio.call_api_with_query(c, Route::KeyList, "all=true").await.map_err(plainly)?;
         found.extend(ours["keys"].as_array().cloned().unwrap_or_default());
-        // Root, who is no user, and users of directories, whose names are distinguished names.
+        // Root, who is not a stored user, and users of directories, whose names are distinguished names.
         let others = found.iter().map(|k| string(k, "user").to_owned()).filter(|u| !users.contains(u));
         let others = others.filter(|u| u.contains('=') == (of == "userDNs"));
         let others: std::collections::BTreeSet<String> = others.collect();
         users.extend(others);
     } else {
         if users.is_empty() {
-            users.push(c.ask.who.user.clone());
+            users.push(c.req.caller.user.clone());
         }
         for user in &users {
-            let ours = door.ask_for(c, Route::KeyList, &format!("user={}", quoted(user))).await?;
+            let ours =
+                minio.call_api_with_query(c, Route::KeyList, &format!("user={}", quoted(user))).await?;
             found.extend(ours["keys"].as_array().cloned().unwrap_or_default());
         }
     }
@@ -200,17 +202,17 @@ pub async fn bulk(door: &Minio, c: &Called, of: &str) -> Said {
     for user in users {
         let of: Vec<Value> = found.iter().filter(|k| string(k, "user") == user).map(listed).collect();
         let only = matches!(kind, "svcacc-only" | "sts-only");
-        // Of those who have none of what alone was asked for, nothing is said.
+        // Users without keys of the requested kind are left out.
         if only && (of.is_empty() || !keys) {
             continue;
         }
         let of = if keys { json!(of) } else { Value::Null };
         out.insert(user, json!({ "serviceAccounts": of, "stsKeys": null }));
     }
-    say::document(&Value::Object(out))
+    answers::document(&Value::Object(out))
 }
 
-pub async fn remove(door: &Minio, c: &Called) -> Said {
-    door.ask(c, Route::KeyRemove, c.query("accessKey"), Value::Null).await?;
+pub async fn remove(minio: &Minio, c: &CallContext) -> CallResult {
+    minio.call_api(c, Route::KeyRemove, c.query("accessKey"), Value::Null).await?;
     no_content()
 }

@@ -1,21 +1,21 @@
-//! Keys for encryption at rest, below `/minio/kms/v1/`.
+//! Calls about encryption keys at rest, below `/minio/kms/v1/`.
 //!
-//! Must never know: where keys are.
+//! Must not depend on: where keys are stored.
 
 use serde_json::{Value, json};
 
-use super::called::{Called, Minio};
-use super::say::{self, Said, time};
+use super::answers::{self, CallResult, time};
+use super::call_context::{CallContext, Minio};
 use crate::table::Route;
 
-pub async fn status(door: &Minio, c: &Called) -> Said {
-    let ours = door.ask(c, Route::KmsStatus, "", Value::Null).await?;
+pub async fn status(minio: &Minio, c: &CallContext) -> CallResult {
+    let ours = minio.call_api(c, Route::KmsStatus, "", Value::Null).await?;
     let state = if ours["works"] == true { "online" } else { "offline" };
-    let named = ours["endpoint"].as_str().filter(|e| !e.is_empty()).unwrap_or("builtin");
-    // Of several it is not known which one would answer.
+    let find_call = ours["endpoint"].as_str().filter(|e| !e.is_empty()).unwrap_or("builtin");
+    // Of several key servers it is unknown which one will answer.
     let endpoints: serde_json::Map<String, Value> =
-        named.split(',').map(|e| (e.to_owned(), state.into())).collect();
-    say::document(&json!({
+        find_call.split(',').map(|e| (e.to_owned(), state.into())).collect();
+    answers::document(&json!({
         "name": ours["driver"],
         "default-key-id": ours["default_key"],
         "endpoints": endpoints,
@@ -23,33 +23,33 @@ pub async fn status(door: &Minio, c: &Called) -> Said {
     }))
 }
 
-pub async fn create(door: &Minio, c: &Called) -> Said {
-    door.ask(c, Route::KmsKeyCreate, c.query("key-id"), Value::Null).await?;
-    say::done()
+pub async fn create(minio: &Minio, c: &CallContext) -> CallResult {
+    minio.call_api(c, Route::KmsKeyCreate, c.query("key-id"), Value::Null).await?;
+    answers::done()
 }
 
-pub async fn key_status(door: &Minio, c: &Called) -> Said {
+pub async fn key_status(minio: &Minio, c: &CallContext) -> CallResult {
     let mut name = c.query("key-id").to_owned();
     if name.is_empty() {
-        // As in MinIO: the default key.
-        let ours = door.ask(c, Route::KmsStatus, "", Value::Null).await?;
+        // As in MinIO, the default key.
+        let ours = minio.call_api(c, Route::KmsStatus, "", Value::Null).await?;
         name = ours["default_key"].as_str().unwrap_or_default().to_owned();
     }
-    let ours = door.ask(c, Route::KmsKeyGet, &name, Value::Null).await?;
-    say::document(&json!({ "key-id": ours["name"] }))
+    let ours = minio.call_api(c, Route::KmsKeyGet, &name, Value::Null).await?;
+    answers::document(&json!({ "key-id": ours["name"] }))
 }
 
-pub async fn list(door: &Minio, c: &Called) -> Said {
-    let ours = door.ask(c, Route::KmsKeyList, "", Value::Null).await?;
+pub async fn list(minio: &Minio, c: &CallContext) -> CallResult {
+    let ours = minio.call_api(c, Route::KmsKeyList, "", Value::Null).await?;
     let pattern = c.query("pattern");
     let prefix = pattern.strip_suffix('*').unwrap_or(pattern);
-    let whole = !pattern.is_empty() && !pattern.ends_with('*');
-    let fits = |name: &str| if whole { name == pattern } else { name.starts_with(prefix) };
+    let complete = !pattern.is_empty() && !pattern.ends_with('*');
+    let fits = |name: &str| if complete { name == pattern } else { name.starts_with(prefix) };
     let keys = ours["keys"].as_array().into_iter().flatten();
     let keys = keys.filter(|k| k["name"].as_str().is_some_and(fits));
     let shown = keys.map(|k| {
         let created = k["created_ms"].as_i64().unwrap_or(0);
         json!({ "name": k["name"], "createdAt": time(created), "createdBy": "" })
     });
-    say::document(&Value::Array(shown.collect()))
+    answers::document(&Value::Array(shown.collect()))
 }

@@ -1,19 +1,19 @@
-//! Settings in one line, as MinIO writes them: `identity_openid:keycloak client_id=x scopes="a b"`.
+//! Settings in MinIO's one-line syntax: `identity_openid:keycloak client_id=x scopes="a b"`.
 //!
-//! A value reaches to the next name that the subsystem has, so that it may hold spaces; quotes around it are
-//! taken off. Invariants: a line that is written is read back as the same; a name that the subsystem does not
-//! have is refused, not taken for a part of the value before it.
+//! A value ends before the next name of the subsystem, so it may contain spaces; quotes around it are
+//! removed. Invariants: parsing a formatted line returns the same values; a name that the subsystem does not
+//! have is an error, and never part of the previous value.
 //!
-//! Must never know: what a value means.
+//! Must not depend on: the meaning of values.
 
 use ashlar_iam::DEFAULT_TARGET;
 use serde_json::Value;
 
-use super::say::invalid;
+use super::answers::invalid;
 use crate::admin_request::Refusal;
 use crate::settings::{SUBSYSTEMS, Subsystem};
 
-/// A line, read.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line {
     /// The subsystem.
@@ -24,10 +24,10 @@ pub struct Line {
     pub values: Vec<(String, String)>,
 }
 
-/// The subsystem and target that `identity_openid:keycloak` names.
+/// Parses `identity_openid:keycloak` into subsystem and target.
 ///
 /// # Errors
-/// There is no such subsystem.
+/// The subsystem does not exist.
 pub fn subject(word: &str) -> Result<(&'static Subsystem, String), Refusal> {
     let (name, target) = word.split_once(':').unwrap_or((word, DEFAULT_TARGET));
     let target = if target.is_empty() { DEFAULT_TARGET } else { target };
@@ -41,10 +41,10 @@ pub fn subject(word: &str) -> Result<(&'static Subsystem, String), Refusal> {
     Ok((subsystem, target.to_owned()))
 }
 
-/// Reads a line.
+/// Parses a line.
 ///
 /// # Errors
-/// It is not understood; the text says where.
+/// The line is invalid; the message says where.
 pub fn line(text: &str) -> Result<Line, Refusal> {
     let text = text.trim();
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
@@ -52,7 +52,7 @@ pub fn line(text: &str) -> Result<Line, Refusal> {
     Ok(Line { subsystem: subsystem.name, target, values: values(subsystem, rest)? })
 }
 
-/// Reads what follows the subsystem.
+/// Parses the values after the subsystem.
 ///
 /// # Errors
 /// As [`line`].
@@ -78,7 +78,7 @@ pub fn values(subsystem: &Subsystem, text: &str) -> Result<Vec<(String, String)>
     Ok(out)
 }
 
-/// The value at the beginning of a text, and what follows.
+/// Splits the value at the beginning of a text from the rest.
 fn value<'a>(subsystem: &Subsystem, of: &str, text: &'a str) -> Result<(String, &'a str), Refusal> {
     if let Some(quoted) = text.strip_prefix('"')
         && let Some(end) = closing(quoted)
@@ -96,7 +96,8 @@ fn value<'a>(subsystem: &Subsystem, of: &str, text: &'a str) -> Result<(String, 
             end = at;
             break;
         }
-        // This one is a list of names and values itself, and shells take the quotes off.
+        // The value of this setting is itself a list of names and values, and shells remove the quotes around
+        // it.
         let list = of == "connection_string";
         if !list && !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') {
             return Err(Refusal {
@@ -111,7 +112,7 @@ fn value<'a>(subsystem: &Subsystem, of: &str, text: &'a str) -> Result<(String, 
     Ok((text[..end].trim_end().to_owned(), &text[end..]))
 }
 
-/// Where a quoted text ends: a quote that is not escaped, before a space or the end.
+/// The end of a quoted text: an unescaped quote before white space or the end.
 fn closing(text: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -129,7 +130,7 @@ fn cut(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
-/// Writes a line of what our own API says of a setting.
+/// Formats a setting of our API as a line.
 pub fn written(setting: &Value) -> String {
     let mut out = setting["subsystem"].as_str().unwrap_or_default().to_owned();
     match setting["target"].as_str() {
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_as_clients_write_them() {
+    fn setting_lines_parse() {
         let read = line(r#"identity_openid:kc client_id=ash scopes="openid,profile x" display_name=The one config_url=http://a/b?c=d enable="#).unwrap();
         assert_eq!((read.subsystem, read.target.as_str()), ("identity_openid", "kc"));
         let want = [
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn setting_lines_round_trip() {
         for value in
             ["plain", "two words", "\"quoted\"", "back\\slash and \"more\"", "", "client_id=x y", "a=b"]
         {

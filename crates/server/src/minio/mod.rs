@@ -1,25 +1,27 @@
-//! MinIO's administration API, so that `mc admin` and what was built on it administer Ashlar.
+//! MinIO's administration API, so that `mc admin` and programs that use the API can administer Ashlar.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `table` | the calls, and what each becomes |
-//! | `users`, `policies`, `keys`, `quotas`, `settings`, `transfer`, `info`, `observe` | the translations, there and back |
-//! | `kv`, `archive` | MinIO's languages: settings in one line, identities in an archive |
-//! | `called` | a call whose sender is known |
-//! | `vault` | sealed documents |
-//! | `say` | answers and errors in MinIO's form |
+//! | `table` | the calls, and the routes of our API that each uses |
+//! | `users`, `policies`, `keys`, `quotas`, `settings`, `transfer`, `info`, `observe` | the translations, in both directions |
+//! | `kv`, `archive` | MinIO's formats: settings in one line, archives of identities |
+//! | `context` | an authenticated call |
+//! | `body_cipher` | encrypted request and answer bodies |
+//! | `answers` | answers and errors in MinIO's form |
 //!
-//! A request is verified like any other, found in the table, checked for permission, opened if it is
-//! sealed, and becomes requests of our own API (`admin::Admin::act`), whose answers are translated back.
-//! Invariants: nothing is decided here that protects anything: who may do what is decided behind `act`;
-//! before a signature was verified and an action of the call is permitted nothing is opened, sealed or
-//! read; another version of the API is told so (426), and what is not in the table is refused by name
-//! (501), both only to those who signed.
+//! A request is authenticated as any other request, looked up in the table, checked for permission, decrypted
+//! if necessary, and translated to requests of our own API (`admin::Admin::run`), whose answers are
+//! translated back. Invariants: no authorization is decided here: `run` decides it; nothing is decrypted,
+//! encrypted or read before the signature was verified and the permission for the call was checked; another
+//! version of the API is answered with 426, and a call that is not in the table with 501 and its name, both
+//! only for signed requests.
 //!
-//! Must never know: where identities and settings are kept.
+//! Must not depend on: where identities and settings are stored.
 
+mod answers;
 mod archive;
-mod called;
+mod body_cipher;
+mod call_context;
 mod info;
 mod keys;
 mod kms;
@@ -27,12 +29,10 @@ mod kv;
 mod observe;
 mod policies;
 mod quotas;
-mod say;
 mod settings;
 mod table;
 mod transfer;
 mod users;
-mod vault;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,105 +45,112 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 
-use super::admin::{Admin, told};
-use super::admin_request::{Ask, Refusal, unrecordable};
-use super::audit::Trail;
+use super::admin::{Admin, log_request};
+use super::admin_request::{AdminRequest, Refusal, unrecordable};
+use super::audit::AuditEntry;
 use super::clock::now_ms;
 use super::connection::Peer;
 use super::table::Route;
-use called::Called;
-pub use called::Minio;
-use say::{Answer, Said, invalid, not_here};
+use answers::{Answer, CallResult, invalid, unsupported};
+use body_cipher::BodyCipher;
+use call_context::CallContext;
+pub use call_context::Minio;
 use table::{BASE, Call, KEYS, VERSION};
-use vault::Vault;
 
-/// Bytes of a document that are read and dropped after a refusal.
+/// Maximum bytes of a request body that are read and discarded after an error.
 const DRAIN: u64 = 1 << 20;
-/// How long that may take.
+/// Time limit for that.
 const DRAIN_TIME: Duration = Duration::from_secs(2);
 
-/// What is below `/minio/` and not here, as MinIO's clients read it.
+/// The answer to an unknown path below `/minio/`, in the form that MinIO's clients read.
 pub fn not_implemented(path: &str, id: &str) -> Response<Body> {
-    say::refused(&not_here(path), path, id)
+    answers::refused(&unsupported(path), path, id)
 }
 
 impl Minio {
-    /// The door in front of our own.
+    /// MinIO's API over our own.
     pub fn new(admin: Arc<Admin>) -> Minio {
-        Minio { admin, vault: Vault::new() }
+        Minio { admin, body_cipher: BodyCipher::new() }
     }
 
-    /// Sealed requests that were refused because too many were under way.
+    /// Number of encrypted requests that were refused because too many were waiting.
     pub fn refused(&self) -> u64 {
-        self.vault.refused()
+        self.body_cipher.refused()
     }
 
     /// Answers a request.
     pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         let id = self.admin.service().request_id();
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let mut who = String::new();
+        let mut caller = String::new();
         let head = (&method, request.uri(), request.headers());
-        let mut response = match Trail::begin(self.admin.service().audit(), &id, head, peer).await {
-            Ok(trail) => self.recorded(request, peer, trail, &mut who, (&path, &id)).await,
-            Err(_) => say::refused(&unrecordable(), &path, &id),
+        let mut response = match AuditEntry::begin(self.admin.service().audit(), &id, head, peer).await {
+            Ok(audit_entry) => {
+                self.answer_audited(request, peer, audit_entry, &mut caller, (&path, &id)).await
+            }
+            Err(_) => answers::refused(&unrecordable(), &path, &id),
         };
-        told(&id, &method, &path, response.status(), &who, peer);
+        log_request(&id, &method, &path, response.status(), &caller, peer);
         if let Ok(id) = HeaderValue::from_str(&id) {
             response.headers_mut().insert("x-amz-request-id", id);
         }
         response
     }
 
-    /// Does what is asked for, and answers when that is recorded.
-    async fn recorded(
+    /// Carries out a call; the answer is returned after the audit record is durable.
+    async fn answer_audited(
         &self,
         request: Request<Incoming>,
         peer: &Peer,
-        mut trail: Trail,
-        who: &mut String,
+        mut audit_entry: AuditEntry,
+        caller: &mut String,
         (path, id): (&str, &str),
     ) -> Response<Body> {
-        let said = match self.admit(request, peer, &mut trail, who).await {
-            Ok(mut called) => {
-                trail.what(called.call.name(), &called.names.join("/"), called.ask.body.len());
-                let said = self.act(&mut called).await;
-                let why = said.as_ref().err().filter(|no| no.status == StatusCode::FORBIDDEN);
-                trail.decided(called.ask.authz_decision.into_inner(), why.map(|no| no.why.as_str()));
-                said
+        let result = match self.read_call(request, peer, &mut audit_entry, caller).await {
+            Ok(mut context) => {
+                audit_entry.set_operation(
+                    context.call.name(),
+                    &context.names.join("/"),
+                    context.req.body.len(),
+                );
+                let result = self.run(&mut context).await;
+                let why = result.as_ref().err().filter(|no| no.status == StatusCode::FORBIDDEN);
+                audit_entry
+                    .set_decision(context.req.authz_decision.into_inner(), why.map(|no| no.why.as_str()));
+                result
             }
             Err(refusal) => Err(refusal),
         };
-        match said {
+        match result {
             Ok(answer) => {
-                let mut response = say::whole(answer.status, answer.body, answer.kind);
+                let mut response = answers::complete(answer.status, answer.body, answer.kind);
                 if let Some(stream) = answer.stream {
                     *response.body_mut() = stream;
                 }
                 if answer.applied {
-                    response.headers_mut().insert(say::APPLIED, HeaderValue::from_static("true"));
+                    response.headers_mut().insert(answers::APPLIED, HeaderValue::from_static("true"));
                 }
-                trail.end(response, "").await
+                audit_entry.finish(response, "").await
             }
-            Err(no) => trail.end(say::refused(&no, path, id), no.code).await,
+            Err(no) => audit_entry.finish(answers::refused(&no, path, id), no.code).await,
         }
     }
 
-    /// Checks the head, then reads and opens the document.
-    async fn admit(
+    /// Authenticates and checks the call, then reads and decrypts the body.
+    async fn read_call(
         &self,
         request: Request<Incoming>,
         peer: &Peer,
-        trail: &mut Trail,
-        who: &mut String,
-    ) -> Result<Called, Refusal> {
+        audit_entry: &mut AuditEntry,
+        caller: &mut String,
+    ) -> Result<CallContext, Refusal> {
         let (parts, incoming) = request.into_parts();
         let expects = parts.headers.contains_key(http::header::EXPECT);
         let mut source = Source::Hyper(incoming);
-        let (mut called, mut verified) = match self.check(&parts, peer, trail, who) {
+        let (mut context, mut verified) = match self.authenticate(&parts, peer, audit_entry, caller) {
             Ok(checked) => checked,
             Err(no) => {
-                // So that a client that is still sending gets to read why.
+                // Clients that are still sending would otherwise not read the error.
                 if !expects {
                     source.drain(DRAIN, DRAIN_TIME).await;
                 }
@@ -152,47 +159,47 @@ impl Minio {
         };
         let mut request_body =
             RequestBody::new(source, &parts.headers, &mut verified).map_err(|(fault, _)| fault)?;
-        let body = request_body.collect(called.call.limit()).await?;
+        let body = request_body.collect(context.call.limit()).await?;
         peer.watch.arm();
-        called.ask.who.used(now_ms());
-        if called.call.sealed() {
-            let (text, key) = self.vault.open(&called.ask.who, body).await?;
-            (called.ask.body, called.key) = (text, Some(key));
+        context.req.caller.used(now_ms());
+        if context.call.sealed() {
+            let (text, key) = self.body_cipher.open(&context.req.caller, body).await?;
+            (context.req.body, context.key) = (text, Some(key));
         } else {
-            called.ask.body = body;
+            context.req.body = body;
         }
-        Ok(called)
+        Ok(context)
     }
 
-    /// Checks the signature, finds the call, checks that it is permitted and names what it needs.
-    fn check(
+    /// Verifies the signature, finds the call, checks the permission and the required query parameters.
+    fn authenticate(
         &self,
         parts: &Parts,
         peer: &Peer,
-        trail: &mut Trail,
-        who: &mut String,
-    ) -> Result<(Called, Verified), Refusal> {
-        let (verified, target) = self.admin.verified(parts, trail, who)?;
-        let (call, names) = named(&parts.method, &target.path)?;
+        audit_entry: &mut AuditEntry,
+        caller: &mut String,
+    ) -> Result<(CallContext, Verified), Refusal> {
+        let (verified, target) = self.admin.verified(parts, audit_entry, caller)?;
+        let (call, names) = find_call(&parts.method, &target.path)?;
         let host = parts.headers.get(http::header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
-        let ask = Ask::new(verified.identity().clone(), call.routes()[0], target.query, peer);
-        trail.what(call.name(), &names.join("/"), 0);
-        if let Err(no) = permitted(call, &ask) {
-            trail.decided(ask.authz_decision.into_inner(), None);
+        let req = AdminRequest::new(verified.identity().clone(), call.routes()[0], target.query, peer);
+        audit_entry.set_operation(call.name(), &names.join("/"), 0);
+        if let Err(no) = permitted(call, &req) {
+            audit_entry.set_decision(req.authz_decision.into_inner(), None);
             return Err(no);
         }
-        if let Some(name) = call.query().iter().find(|n| !ask.query.has(n)) {
+        if let Some(name) = call.query().iter().find(|n| !req.query.has(n)) {
             return Err(invalid(format!("the query lacks \"{name}\"")));
         }
-        Ok((Called { call, names, ask, host: host.to_owned(), key: None }, verified))
+        Ok((CallContext { call, names, req, host: host.to_owned(), key: None }, verified))
     }
 
-    async fn act(&self, called: &mut Called) -> Said {
-        let key = called.key.take();
-        let mut answer = self.translate(called).await?;
-        if called.call.seals() && !answer.body.is_empty() {
+    async fn run(&self, context: &mut CallContext) -> CallResult {
+        let key = context.key.take();
+        let mut answer = self.translate(context).await?;
+        if context.call.seals() && !answer.body.is_empty() {
             answer = Answer {
-                body: self.vault.seal(&called.ask.who, key, answer.body).await?,
+                body: self.body_cipher.seal(&context.req.caller, key, answer.body).await?,
                 kind: "application/octet-stream",
                 ..answer
             };
@@ -200,7 +207,7 @@ impl Minio {
         Ok(answer)
     }
 
-    async fn translate(&self, c: &Called) -> Said {
+    async fn translate(&self, c: &CallContext) -> CallResult {
         match c.call {
             Call::UserList => users::list(self, c).await,
             Call::UserInfo => users::info(self, c).await,
@@ -265,11 +272,12 @@ impl Minio {
     }
 }
 
-/// The call that a path names.
-fn named(method: &http::Method, path: &str) -> Result<(Call, Vec<String>), Refusal> {
+/// The call of a path, and the names in the path.
+fn find_call(method: &http::Method, path: &str) -> Result<(Call, Vec<String>), Refusal> {
     if let Some(what) = path.strip_prefix(KEYS) {
         let what = format!("kms/{what}");
-        return Call::find(method, &what).ok_or_else(|| not_here(&format!("MinIO's call {method} {what}")));
+        return Call::find(method, &what)
+            .ok_or_else(|| unsupported(&format!("MinIO's call {method} {what}")));
     }
     let rest = path.strip_prefix(BASE).unwrap_or_default();
     let (version, what) = rest.split_once('/').unwrap_or((rest, ""));
@@ -280,22 +288,23 @@ fn named(method: &http::Method, path: &str) -> Result<(Call, Vec<String>), Refus
             why: format!("this server speaks version {VERSION} of the administration API, not \"{version}\""),
         });
     }
-    Call::find(method, what).ok_or_else(|| not_here(&format!("MinIO's administration call {method} {what}")))
+    Call::find(method, what)
+        .ok_or_else(|| unsupported(&format!("MinIO's administration call {method} {what}")))
 }
 
-/// Refuses whoever may not make a call, before anything that costs is done for it.
-fn permitted(call: Call, ask: &Ask) -> Result<(), Refusal> {
+/// Checks the permission for a call before any expensive work.
+fn permitted(call: Call, req: &AdminRequest) -> Result<(), Refusal> {
     let routes = call.routes();
-    let may = |r: &Route| ask.may(r.actions(), false) || (r.may_be_own() && ask.may(r.actions(), true));
+    let may = |r: &Route| req.may(r.actions(), false) || (r.may_be_own() && req.may(r.actions(), true));
     let fine = if call.asks_all() { routes.iter().all(may) } else { routes.iter().any(may) };
     if fine {
         return Ok(());
     }
     let all: Vec<_> = routes.iter().flat_map(|r| r.actions()).copied().collect();
-    ask.need(&all, false)?;
-    // One of several that are all needed.
+    req.need(&all, false)?;
+    // Needs all of several permissions; this checks that there is one of them.
     match routes.iter().find(|r| !may(r)) {
-        Some(route) => ask.need(route.actions(), false),
+        Some(route) => req.need(route.actions(), false),
         None => Ok(()),
     }
 }
@@ -306,8 +315,9 @@ mod tests {
     use http::Method;
 
     #[test]
-    fn other_versions_and_unknown_calls_are_told_apart() {
-        let code = |path: &str| named(&Method::GET, path).map(|(c, _)| c).map_err(|no| no.status.as_u16());
+    fn other_versions_get_426_and_unknown_calls_501() {
+        let code =
+            |path: &str| find_call(&Method::GET, path).map(|(c, _)| c).map_err(|no| no.status.as_u16());
         assert_eq!(code("/minio/admin/v3/info"), Ok(Call::Info));
         assert_eq!(code("/minio/admin/v3/idp-config/openid/kc"), Ok(Call::IdpInfo));
         for path in ["/minio/admin/v4/info", "/minio/admin/v1/info", "/minio/admin/", "/minio/admin/v33/info"]

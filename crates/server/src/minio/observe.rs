@@ -1,15 +1,15 @@
-//! What an operator watches: trace, log, healing, usage, real-time metrics.
+//! Calls for monitoring: trace, log, healing, usage, real-time metrics.
 //!
-//! Must never know: where any of it comes from, but for our own API and `monitor`.
+//! Must not depend on: the sources of the data, except our own API and `monitor`.
 
 use std::time::Duration;
 
 use ashlar_s3::trace::Event;
 use serde_json::{Value, json};
 
-use super::called::{Called, Minio, string};
+use super::answers::{self, CallResult, invalid, unsupported};
+use super::call_context::{CallContext, Minio, string};
 use super::info;
-use super::say::{self, Said, invalid, not_here};
 use crate::admin_request::Refusal;
 use crate::clock::{coarse, now_ms};
 use crate::logs::Line;
@@ -18,10 +18,10 @@ use crate::table::Route;
 
 /// MinIO's number for the trace of S3 calls.
 const TRACE_S3: u64 = 4;
-/// Lines of the log that are answered when nobody says how many.
+/// Number of log lines by default.
 const LINES: usize = 10;
 
-/// Nanoseconds since 1970 as MinIO writes a time.
+/// Nanoseconds since 1970 in MinIO's time format.
 fn time_ns(ns: i128) -> String {
     let at = time::OffsetDateTime::from_unix_timestamp_nanos(ns).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
     at.format(&time::format_description::well_known::Rfc3339).unwrap_or_default()
@@ -31,7 +31,7 @@ fn nanos(d: Duration) -> u64 {
     u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A duration as Go writes it: `1h2m3.5s`, `100ms`, `0`.
+/// Parses a duration in Go's format: `1h2m3.5s`, `100ms`, `0`.
 fn duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim();
     let mut all = 0.0;
@@ -58,17 +58,18 @@ fn duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(all).ok()
 }
 
-/// The trace of S3 calls; of other kinds there are none.
-pub fn trace(door: &Minio, c: &Called) -> Said {
+/// The trace of S3 calls. Other kinds of traces do not exist here.
+pub fn trace(minio: &Minio, c: &CallContext) -> CallResult {
     let slower = match c.query("threshold") {
         "" => Duration::ZERO,
         text => duration(text).ok_or_else(|| invalid(format!("\"{text}\" is no duration")))?,
     };
     let s3 = c.query("s3") == "true";
-    let wanted = monitor::Wanted { errors: c.query("err") == "true", slower, ..monitor::Wanted::default() };
+    let wanted =
+        monitor::TraceFilter { errors: c.query("err") == "true", slower, ..monitor::TraceFilter::default() };
     let host = c.host.clone();
-    let form = move |e: &Event| (s3 && wanted.has(e)).then(|| traced(e, &host));
-    say::stream(door.admin.monitor().trace(Box::new(form)))
+    let form = move |e: &Event| (s3 && wanted.matches(e)).then(|| traced(e, &host));
+    answers::stream(minio.admin.monitor().trace(Box::new(form)))
 }
 
 fn traced(e: &Event, host: &str) -> Value {
@@ -101,70 +102,70 @@ fn traced(e: &Event, host: &str) -> Value {
     })
 }
 
-/// The log, and what comes.
-pub fn logs(door: &Minio, c: &Called) -> Said {
+/// The log, and lines to come.
+pub fn logs(minio: &Minio, c: &CallContext) -> CallResult {
     let last = match c.query("limit") {
         "" => LINES,
-        // All that there are.
+        // All lines.
         "0" => usize::MAX,
         text => text.parse().map_err(|_| invalid(format!("\"{text}\" is no number of lines")))?,
     };
     let kind = c.query("logType").to_ascii_uppercase();
     let host = c.host.clone();
-    // `mc` shows no line without it.
-    let deployment = info::uuid(&door.admin.node().map.load().deployment.to_hex());
+    // `mc` shows no line without this field.
+    let deployment = info::uuid(&minio.admin.node().map.load().deployment.to_hex());
     let form = move |l: &Line| {
-        // Whose fault it is: the server's, or that of a request.
+        // The origin of the error: the server, or a request.
         let of = match l.target {
             "ashlar::request" | "ashlar::admin" | "ashlar::slow" => "APPLICATION",
             _ => "MINIO",
         };
         let level = if l.level == "WARN" { "WARNING" } else { l.level };
-        let at = say::time(l.at_ms);
+        let at = answers::time(l.at_ms);
         matches!(kind.as_str(), "" | "ALL").then_some(true).or((kind == of).then_some(true))?;
         let text = format!("{at} {level} {}", l.text);
         Some(
             json!({ "deploymentid": deployment, "level": level, "errKind": of, "time": at, "node": host, "ConsoleMsg": text }),
         )
     };
-    say::stream(door.admin.monitor().logs(last, true, Box::new(form)))
+    answers::stream(minio.admin.monitor().logs(last, true, Box::new(form)))
 }
 
-/// Locks that are held: none, because no request holds a lock while it waits for anybody.
-pub async fn locks(door: &Minio, c: &Called) -> Said {
-    door.ask(c, Route::Top, "", Value::Null).await?;
-    say::document(&json!([]))
+/// Held locks: always none, because no request holds a lock while it waits for a client.
+pub async fn locks(minio: &Minio, c: &CallContext) -> CallResult {
+    minio.call_api(c, Route::Top, "", Value::Null).await?;
+    answers::document(&json!([]))
 }
 
-/// What buckets hold.
-pub async fn usage(door: &Minio, c: &Called) -> Said {
-    door.ask(c, Route::UsageList, "", Value::Null).await?;
-    let node = door.admin.node();
+/// The usage of buckets.
+pub async fn usage(minio: &Minio, c: &CallContext) -> CallResult {
+    minio.call_api(c, Route::UsageList, "", Value::Null).await?;
+    let node = minio.admin.node();
     let mut all = monitor::minio_usage(&node.store);
     let capacity = crate::metrics::capacity(node);
-    all["lastUpdate"] = json!(say::time(now_ms()));
+    all["lastUpdate"] = json!(answers::time(now_ms()));
     all["capacity"] = json!(capacity.usable);
     all["freeCapacity"] = json!(capacity.usable_free);
     all["usedCapacity"] = json!(capacity.usable.saturating_sub(capacity.usable_free));
-    say::document(&all)
+    answers::document(&all)
 }
 
-/// How a bucket was last counted.
-pub async fn scan_status(door: &Minio, c: &Called) -> Said {
+/// When a bucket was last counted.
+pub async fn scan_status(minio: &Minio, c: &CallContext) -> CallResult {
     let bucket = c.names.first().map(String::as_str).unwrap_or_default();
-    let ours = door.ask(c, Route::UsageGet, bucket, Value::Null).await?;
-    let at = say::time(ours["counted_ms"].as_i64().unwrap_or(0));
-    say::document(&json!([{ "pool": 0, "set": 0, "cycle": 1, "ongoing": ours["complete"] == false,
+    let ours = minio.call_api(c, Route::UsageGet, bucket, Value::Null).await?;
+    let at = answers::time(ours["counted_ms"].as_i64().unwrap_or(0));
+    answers::document(&json!([{ "pool": 0, "set": 0, "cycle": 1, "ongoing": ours["complete"] == false,
         "last_update": at, "last_started": at, "completed": [at] }]))
 }
 
-/// Drives and their rebuilds.
-pub async fn heal_status(door: &Minio, c: &Called) -> Said {
-    let heal = door.ask(c, Route::HealStatus, "", Value::Null).await?;
-    let ours = door.ask(c, Route::Info, "", Value::Null).await?;
+/// The drives and their rebuilds.
+pub async fn heal_status(minio: &Minio, c: &CallContext) -> CallResult {
+    let heal = minio.call_api(c, Route::HealStatus, "", Value::Null).await?;
+    let ours = minio.call_api(c, Route::Info, "", Value::Null).await?;
     let none = Vec::new();
     let drives = ours["drives"].as_array().unwrap_or(&none);
-    let started = say::time(now_ms() - i64::try_from(coarse()).unwrap_or(0) * 1000);
+    let started = answers::time(now_ms() - i64::try_from(coarse()).unwrap_or(0) * 1000);
     let (mut healing, mut disks) = (Vec::new(), Vec::new());
     for (i, d) in drives.iter().enumerate() {
         let mut disk = info::drive(i, d);
@@ -177,7 +178,7 @@ pub async fn heal_status(door: &Minio, c: &Called) -> Said {
     let running = heal["running"] == true;
     let state = if running || !healing.is_empty() { "Healing" } else { "Idle" };
     let parity = &ours["parity_shards"];
-    say::document(&json!({
+    answers::document(&json!({
         "offline_nodes": [],
         "ScannedItemsCount": heal["looked"],
         "HealDisks": healing,
@@ -189,12 +190,12 @@ pub async fn heal_status(door: &Minio, c: &Called) -> Said {
     }))
 }
 
-/// How far a drive is filled.
+/// The progress of rebuilding a drive.
 fn healed(index: usize, d: &Value, ours: &Value, started: &str) -> Value {
     let r = &d["rebuild"];
     let number = |name: &str| r[name].as_u64().unwrap_or(0);
     json!({ "id": info::uuid(string(d, "id")), "pool_index": 0, "set_index": 0, "disk_index": index,
-        "endpoint": d["path"], "path": d["path"], "started": started, "last_update": say::time(now_ms()),
+        "endpoint": d["path"], "path": d["path"], "started": started, "last_update": answers::time(now_ms()),
         "objects_total_count": number("registers"), "objects_total_size": ours["usage"]["bytes"],
         "items_healed": number("looked"), "items_failed": number("missing"), "bytes_done": number("bytes"),
         "bytes_failed": 0, "bytes_skipped": 0, "items_skipped": 0, "objects_healed": number("looked"),
@@ -202,44 +203,44 @@ fn healed(index: usize, d: &Value, ours: &Value, started: &str) -> Value {
         "healed_buckets": [], "finished": false })
 }
 
-/// Starts a pass over everything, or says how it goes. There is one pass at a time, of all buckets.
-pub async fn heal(door: &Minio, c: &Called) -> Said {
+/// Starts a scrub, or reports its progress. Only one scrub runs at a time, and it covers all buckets.
+pub async fn heal(minio: &Minio, c: &CallContext) -> CallResult {
     let bucket = c.names.first().map(|n| n.split('/').next().unwrap_or_default()).unwrap_or_default();
     if !bucket.is_empty() {
-        door.admin.node().store.bucket(bucket).map_err(|e| ashlar_s3::ops::fault(e, bucket, ""))?;
+        minio.admin.node().store.bucket(bucket).map_err(|e| ashlar_s3::ops::fault(e, bucket, ""))?;
     }
     if c.query("forceStop") == "true" {
-        return Err(not_here("Stopping a pass over everything"));
+        return Err(unsupported("Stopping a pass over everything"));
     }
     let token = c.query("clientToken");
     if !token.is_empty() {
-        let status = door.ask(c, Route::HealStatus, "", Value::Null).await?;
+        let status = minio.call_api(c, Route::HealStatus, "", Value::Null).await?;
         let summary = if status["running"] == true { "running" } else { "finished" };
-        return say::document(&json!({ "summary": summary, "detail": "", "startTime": started_of(token),
+        return answers::document(&json!({ "summary": summary, "detail": "", "startTime": started_of(token),
             "settings": { "recursive": true, "dryRun": false, "remove": false, "scanMode": 1 }, "items": [] }));
     }
-    let options: Value = if c.ask.body.is_empty() { Value::Null } else { c.document()? };
+    let options: Value = if c.req.body.is_empty() { Value::Null } else { c.document()? };
     if options["dryRun"] == true {
-        return Err(not_here("A dry run of healing"));
+        return Err(unsupported("A dry run of healing"));
     }
     let order = json!({ "deep": options["scanMode"] == 2 });
-    match door.ask(c, Route::HealStart, "", order).await {
-        // One is running: it looks at everything, and can be waited for.
+    match minio.call_api(c, Route::HealStart, "", order).await {
+        // A scrub is running: it covers everything, and the client can wait for it.
         Ok(_) | Err(Refusal { code: "Conflict", .. }) => {}
         Err(no) => return Err(no),
     }
     let token = now_ms().to_string();
-    say::document(&json!({ "clientToken": token, "clientAddress": c.ask.ip.to_string(),
+    answers::document(&json!({ "clientToken": token, "clientAddress": c.req.ip.to_string(),
         "startTime": started_of(&token) }))
 }
 
-/// The token of a pass is when it was asked for.
+/// The token of a scrub encodes the time when it was requested.
 fn started_of(token: &str) -> String {
-    say::time(token.parse().unwrap_or(0))
+    answers::time(token.parse().unwrap_or(0))
 }
 
-/// Scanner, drives, memory and processor as they are now, as often as is asked for.
-pub fn metrics(door: &Minio, c: &Called) -> Said {
+/// Current metrics of scanner, drives, memory and processor, repeated as often as requested.
+pub fn metrics(minio: &Minio, c: &CallContext) -> CallResult {
     let types: u64 = match c.query("types") {
         "" => 0,
         text => text.parse().map_err(|_| invalid(format!("\"{text}\" is no set of types")))?,
@@ -250,10 +251,10 @@ pub fn metrics(door: &Minio, c: &Called) -> Said {
         text => duration(text).ok_or_else(|| invalid(format!("\"{text}\" is no duration")))?,
     };
     let interval = interval.clamp(Duration::from_secs(1), Duration::from_secs(3600));
-    let (node, host) = (door.admin.node().clone(), c.host.clone());
+    let (node, host) = (minio.admin.node().clone(), c.host.clone());
     let make = move |last: bool| {
         let all = |bit: u64| types == 0 || types & bit != 0;
-        let at = say::time(now_ms());
+        let at = answers::time(now_ms());
         let mut aggregated = json!({});
         if all(1) {
             let [keys, expired, passes] = node.lifecycle.done();
@@ -263,20 +264,20 @@ pub fn metrics(door: &Minio, c: &Called) -> Said {
                 "ilm_ops": { "DeleteAction": expired as u64 }, "last_minute": {} });
         }
         if all(2) {
-            let slots = node.slots.lock().clone();
-            let away = slots.iter().filter(|s| s.drive.is_none()).count();
-            let stats = slots.iter().filter_map(|s| s.drive.as_ref().map(ashlar_drive::Drive::stats));
+            let drive_folders = node.folders.lock().clone();
+            let away = drive_folders.iter().filter(|s| s.drive.is_none()).count();
+            let stats = drive_folders.iter().filter_map(|s| s.drive.as_ref().map(ashlar_drive::Drive::stats));
             let (mut commits, mut micros, mut reads) = (0, 0, 0);
             for s in stats {
                 (commits, micros, reads) = (commits + s.batches, micros + s.commit_us, reads + s.reads);
             }
-            aggregated["disk"] = json!({ "collected": at, "n_disks": slots.len(), "offline": away,
+            aggregated["disk"] = json!({ "collected": at, "n_disks": drive_folders.len(), "offline": away,
                 "life_time_ops": { "Commit": commits, "Read": reads },
                 "last_minute": { "operations": { "Commit": { "count": commits, "acc_time_ns": micros * 1000 } } } });
         }
         json!({ "hosts": [host], "aggregated": aggregated, "final": last })
     };
-    say::stream(door.admin.monitor().repeat((times > 0).then_some(times), interval, make))
+    answers::stream(minio.admin.monitor().repeat((times > 0).then_some(times), interval, make))
 }
 
 #[cfg(test)]
@@ -284,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_gos() {
+    fn durations_parse_as_in_go() {
         for (text, ms) in
             [("0", 0), ("0s", 0), ("10ms", 10), ("1m0.5s", 60_500), ("1h2m3s", 3_723_000), ("1.5s", 1500)]
         {

@@ -1,14 +1,14 @@
-//! Policies, and who has them.
+//! Calls about policies and to whom they are attached.
 //!
-//! Must never know: who may hand out what.
+//! Must not depend on: the rules of delegation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::called::{Called, Minio, string, strings};
-use super::say::{self, Said, invalid};
+use super::answers::{self, CallResult, invalid};
+use super::call_context::{CallContext, Minio, string, strings};
 use super::table::Call;
 use crate::admin_request::Refusal;
 use crate::clock::now_ms;
@@ -23,56 +23,56 @@ struct Association {
     group: String,
 }
 
-pub async fn add(door: &Minio, c: &Called) -> Said {
-    let document: Value = serde_json::from_slice(&c.ask.body).map_err(|e| Refusal {
+pub async fn add(minio: &Minio, c: &CallContext) -> CallResult {
+    let document: Value = serde_json::from_slice(&c.req.body).map_err(|e| Refusal {
         code: "XMinioMalformedIAMPolicy",
         ..invalid(format!("the policy is no JSON: {e}"))
     })?;
-    door.ask(c, Route::PolicyPut, c.query("name"), document).await?;
-    say::done()
+    minio.call_api(c, Route::PolicyPut, c.query("name"), document).await?;
+    answers::done()
 }
 
-pub async fn info(door: &Minio, c: &Called) -> Said {
-    let p = door.ask(c, Route::PolicyGet, c.query("name"), Value::Null).await?;
+pub async fn info(minio: &Minio, c: &CallContext) -> CallResult {
+    let p = minio.call_api(c, Route::PolicyGet, c.query("name"), Value::Null).await?;
     if c.query("v") != "2" {
-        return say::document(&p["document"]);
+        return answers::document(&p["document"]);
     }
     let mut out = json!({ "PolicyName": p["name"], "Policy": p["document"] });
     for (name, ours) in [("CreateDate", "made_ms"), ("UpdateDate", "changed_ms")] {
         if let Some(ms) = p[ours].as_i64().filter(|ms| *ms > 0) {
-            out[name] = json!(say::time(ms));
+            out[name] = json!(answers::time(ms));
         }
     }
-    say::document(&out)
+    answers::document(&out)
 }
 
-pub async fn list(door: &Minio, c: &Called) -> Said {
-    if c.ask.query.has("bucket") {
-        return Err(say::not_here("A list of a bucket's policies"));
+pub async fn list(minio: &Minio, c: &CallContext) -> CallResult {
+    if c.req.query.has("bucket") {
+        return Err(answers::unsupported("A list of a bucket's policies"));
     }
-    let ours = door.ask(c, Route::PolicyList, "", Value::Null).await?;
+    let ours = minio.call_api(c, Route::PolicyList, "", Value::Null).await?;
     let all: Map<String, Value> = ours["policies"]
         .as_array()
         .into_iter()
         .flatten()
         .map(|p| (string(p, "name").to_owned(), p["document"].clone()))
         .collect();
-    say::document(&Value::Object(all))
+    answers::document(&Value::Object(all))
 }
 
-pub async fn remove(door: &Minio, c: &Called) -> Said {
-    door.ask(c, Route::PolicyRemove, c.query("name"), Value::Null).await?;
-    say::done()
+pub async fn remove(minio: &Minio, c: &CallContext) -> CallResult {
+    minio.call_api(c, Route::PolicyRemove, c.query("name"), Value::Null).await?;
+    answers::done()
 }
 
-/// Exactly these policies from now on. Needs the right to look at the user or group too.
-pub async fn set(door: &Minio, c: &Called) -> Said {
+/// Replaces the policies of a user or group. Also needs permission to read the user or group.
+pub async fn set(minio: &Minio, c: &CallContext) -> CallResult {
     let (kind, route) = match c.query("isGroup") {
         "true" => ("group", Route::GroupGet),
         _ => ("user", Route::UserGet),
     };
     let name = c.query("userOrGroup");
-    let has = door.ask(c, route, name, Value::Null).await?;
+    let has = minio.call_api(c, route, name, Value::Null).await?;
     let has: BTreeSet<&str> = strings(&has["policies"]).into_iter().collect();
     let want: BTreeSet<&str> =
         c.query("policyName").split(',').map(str::trim).filter(|p| !p.is_empty()).collect();
@@ -81,14 +81,14 @@ pub async fn set(door: &Minio, c: &Called) -> Said {
         (Route::PolicyDetach, has.difference(&want).collect::<Vec<_>>()),
     ] {
         if !policies.is_empty() {
-            door.ask(c, route, "", json!({ "policies": policies, (kind): name })).await?;
+            minio.call_api(c, route, "", json!({ "policies": policies, (kind): name })).await?;
         }
     }
-    say::done()
+    answers::done()
 }
 
-/// `of`: `federated_` for those of other directories.
-pub async fn associate(door: &Minio, c: &Called, of: &str) -> Said {
+/// `of`: `federated_` for users and groups of external directories.
+pub async fn associate(minio: &Minio, c: &CallContext, of: &str) -> CallResult {
     let order: Association = c.document()?;
     let (kind, name) = match (order.user.as_str(), order.group.as_str()) {
         (user, "") if !user.is_empty() => (format!("{of}user"), user),
@@ -96,28 +96,28 @@ pub async fn associate(door: &Minio, c: &Called, of: &str) -> Said {
         _ => return Err(invalid("name either a user or a group")),
     };
     let to = json!({ "policies": order.policies, (kind): name });
-    let (route, said) = match c.call {
+    let (route, result) = match c.call {
         Call::PolicyAttach | Call::PolicyAttachLdap => (Route::PolicyAttach, "policiesAttached"),
         _ => (Route::PolicyDetach, "policiesDetached"),
     };
-    let ours = door.ask(c, route, "", to).await?;
-    say::document(&json!({ (said): ours["changed"], "updatedAt": say::time(now_ms()) }))
+    let ours = minio.call_api(c, route, "", to).await?;
+    answers::document(&json!({ (result): ours["changed"], "updatedAt": answers::time(now_ms()) }))
 }
 
-/// Who has which policies: of users, of groups, or by policy when none is named.
-pub async fn entities(door: &Minio, c: &Called) -> Said {
-    let users = door.ask(c, Route::UserList, "", Value::Null).await?;
-    let groups = door.ask(c, Route::GroupList, "", Value::Null).await?;
-    let named = |list: &Value| -> BTreeMap<String, Value> {
+/// Attached policies: by user, by group, or by policy if none is named.
+pub async fn entities(minio: &Minio, c: &CallContext) -> CallResult {
+    let users = minio.call_api(c, Route::UserList, "", Value::Null).await?;
+    let groups = minio.call_api(c, Route::GroupList, "", Value::Null).await?;
+    let find_call = |list: &Value| -> BTreeMap<String, Value> {
         list.as_array().into_iter().flatten().map(|e| (string(e, "name").to_owned(), e.clone())).collect()
     };
-    let (users, groups) = (named(&users["users"]), named(&groups["groups"]));
+    let (users, groups) = (find_call(&users["users"]), find_call(&groups["groups"]));
     let (of_users, of_groups, of_policies) = (c.all("user"), c.all("group"), c.all("policy"));
     let group_of = |name: &str| {
         let policies = groups.get(name).map(|g| g["policies"].clone()).unwrap_or_else(|| json!([]));
         json!({ "group": name, "policies": policies })
     };
-    let mut out = json!({ "timestamp": say::time(now_ms()) });
+    let mut out = json!({ "timestamp": answers::time(now_ms()) });
     let by_user = of_users.iter().filter_map(|n| users.get(n)).map(|u| {
         let groups: Vec<Value> = strings(&u["groups"]).into_iter().map(group_of).collect();
         json!({ "user": u["name"], "policies": u["policies"], "memberOfMappings": groups })
@@ -151,17 +151,17 @@ pub async fn entities(door: &Minio, c: &Called) -> Said {
             out[name] = json!(list);
         }
     }
-    say::document(&out)
+    answers::document(&out)
 }
 
-/// Who of other directories has which policies here.
-pub async fn entities_ldap(door: &Minio, c: &Called) -> Said {
-    let ours = door.ask(c, Route::MappingList, "", Value::Null).await?;
+/// Policies attached to users and groups of external directories.
+pub async fn entities_ldap(minio: &Minio, c: &CallContext) -> CallResult {
+    let ours = minio.call_api(c, Route::MappingList, "", Value::Null).await?;
     let all = ours["mappings"].as_array().cloned().unwrap_or_default();
     let (users, groups, policies) = (c.all("user"), c.all("group"), c.all("policy"));
     let is_group = |m: &Value| m["group"].as_bool().unwrap_or(false);
-    let of = |group: bool, kind: &str, named: &[String]| -> Vec<Value> {
-        let fits = |m: &&Value| is_group(m) == group && named.iter().any(|n| n == string(m, "name"));
+    let of = |group: bool, kind: &str, find_call: &[String]| -> Vec<Value> {
+        let fits = |m: &&Value| is_group(m) == group && find_call.iter().any(|n| n == string(m, "name"));
         all.iter().filter(fits).map(|m| json!({ (kind): m["name"], "policies": m["policies"] })).collect()
     };
     let (by_user, by_group) = (of(false, "user", &users), of(true, "group", &groups));
@@ -178,7 +178,7 @@ pub async fn entities_ldap(door: &Minio, c: &Called) -> Said {
         .into_iter()
         .map(|(p, [users, groups])| json!({ "policy": p, "users": users, "groups": groups }))
         .collect();
-    let mut out = json!({ "timestamp": say::time(now_ms()) });
+    let mut out = json!({ "timestamp": answers::time(now_ms()) });
     for (name, list) in
         [("userMappings", by_user), ("groupMappings", by_group), ("policyMappings", by_policy)]
     {
@@ -186,5 +186,5 @@ pub async fn entities_ldap(door: &Minio, c: &Called) -> Said {
             out[name] = json!(list);
         }
     }
-    say::document(&out)
+    answers::document(&out)
 }

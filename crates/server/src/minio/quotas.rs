@@ -1,12 +1,12 @@
-//! Limits of buckets.
+//! Calls about quotas of buckets.
 //!
-//! Must never know: how a bucket is counted.
+//! Must not depend on: how buckets are counted.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::called::{Called, Minio};
-use super::say::{self, Said, invalid, not_here};
+use super::answers::{self, CallResult, invalid, unsupported};
+use super::call_context::{CallContext, Minio};
 use crate::table::Route;
 
 #[derive(Deserialize, Default)]
@@ -19,31 +19,31 @@ struct Quota {
     quotatype: String,
 }
 
-pub async fn get(door: &Minio, c: &Called) -> Said {
-    let ours = door.ask(c, Route::QuotaGet, c.query("bucket"), Value::Null).await?;
+pub async fn get(minio: &Minio, c: &CallContext) -> CallResult {
+    let ours = minio.call_api(c, Route::QuotaGet, c.query("bucket"), Value::Null).await?;
     let limit = ours["quota"].as_u64().unwrap_or(0);
     let mut out = json!({ "quota": limit, "size": limit, "rate": 0, "requests": 0 });
     if limit > 0 {
         out["quotatype"] = json!("hard");
     }
-    say::document(&out)
+    answers::document(&out)
 }
 
-pub async fn set(door: &Minio, c: &Called) -> Said {
+pub async fn set(minio: &Minio, c: &CallContext) -> CallResult {
     let order: Quota = c.document()?;
     if order.rate > 0 || order.requests > 0 {
-        return Err(not_here("A limit of a bucket's bandwidth or requests"));
+        return Err(unsupported("A limit of a bucket's bandwidth or requests"));
     }
     if !matches!(order.quotatype.as_str(), "" | "hard") {
         return Err(invalid(format!("\"{}\" is no kind of quota; there is \"hard\"", order.quotatype)));
     }
-    // Both names are in use; 0 means no limit.
+    // Clients use both names; 0 means no limit.
     let limit = if order.size > 0 { order.size } else { order.quota };
     let bucket = c.query("bucket");
     if limit == 0 {
-        door.ask(c, Route::QuotaRemove, bucket, Value::Null).await?;
+        minio.call_api(c, Route::QuotaRemove, bucket, Value::Null).await?;
     } else {
-        door.ask(c, Route::QuotaPut, bucket, json!({ "quota": limit })).await?;
+        minio.call_api(c, Route::QuotaPut, bucket, json!({ "quota": limit })).await?;
     }
-    say::done()
+    answers::done()
 }

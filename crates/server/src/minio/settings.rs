@@ -1,47 +1,48 @@
-//! Configuration, and identity providers, which are a part of it.
+//! Calls about settings, and identity providers, which are settings too.
 //!
-//! Must never know: who may change what; secrets of settings.
+//! Must not depend on: permissions for changes, secrets of settings.
 
 use ashlar_iam::DEFAULT_TARGET;
 use serde_json::{Value, json};
 
-use super::called::{Called, Minio, string};
+use super::answers::{self, CallResult, invalid, unsupported};
+use super::call_context::{CallContext, Minio, string};
 use super::kv::{self, Line};
-use super::say::{self, Said, invalid, not_here};
 use super::table::Call;
 use crate::admin_request::Refusal;
 use crate::settings::{SUBSYSTEMS, Subsystem};
 use crate::table::Route;
 
-/// All that is set.
-async fn all(door: &Minio, c: &Called) -> Result<Vec<Value>, Refusal> {
-    let mut ours = door.ask(c, Route::SettingList, "", Value::Null).await?;
+/// All stored settings.
+async fn all(minio: &Minio, c: &CallContext) -> Result<Vec<Value>, Refusal> {
+    let mut ours = minio.call_api(c, Route::SettingList, "", Value::Null).await?;
     Ok(ours["settings"].as_array_mut().map(std::mem::take).unwrap_or_default())
 }
 
-async fn put(door: &Minio, c: &Called, line: Line) -> Result<(), Refusal> {
+async fn put(minio: &Minio, c: &CallContext, line: Line) -> Result<(), Refusal> {
     let values: serde_json::Map<String, Value> =
         line.values.into_iter().map(|(n, v)| (n, json!(v))).collect();
     let name = format!("{}/{}", line.subsystem, line.target);
-    door.ask(c, Route::SettingPut, &name, json!({ "values": values })).await.map(drop)
+    minio.call_api(c, Route::SettingPut, &name, json!({ "values": values })).await.map(drop)
 }
 
-pub async fn get(door: &Minio, c: &Called) -> Said {
+pub async fn get(minio: &Minio, c: &CallContext) -> CallResult {
     let key = c.query("key").trim();
     let (subsystem, target) = kv::subject(key)?;
-    let named = key.contains(':');
-    let set = all(door, c).await?;
-    let fits =
-        |s: &&Value| string(s, "subsystem") == subsystem.name && (!named || string(s, "target") == target);
+    let find_call = key.contains(':');
+    let set = all(minio, c).await?;
+    let fits = |s: &&Value| {
+        string(s, "subsystem") == subsystem.name && (!find_call || string(s, "target") == target)
+    };
     let lines: Vec<String> = set.iter().filter(fits).map(kv::written).collect();
     match lines.is_empty() {
-        true if named => Err(nothing(subsystem.name, &target)),
-        true => say::text(format!("{} {}\n", subsystem.name, empty(subsystem))),
-        false => say::text(lines.join("\n") + "\n"),
+        true if find_call => Err(nothing(subsystem.name, &target)),
+        true => answers::text(format!("{} {}\n", subsystem.name, empty(subsystem))),
+        false => answers::text(lines.join("\n") + "\n"),
     }
 }
 
-/// Every name without a value, as MinIO shows what is not set.
+/// All names of a subsystem without values; MinIO shows unset settings this way.
 fn empty(subsystem: &Subsystem) -> String {
     subsystem.names.iter().map(|n| format!("{}=", n.name)).collect::<Vec<_>>().join(" ")
 }
@@ -53,7 +54,7 @@ fn nothing(subsystem: &str, target: &str) -> Refusal {
     }
 }
 
-pub async fn set(door: &Minio, c: &Called) -> Said {
+pub async fn set(minio: &Minio, c: &CallContext) -> CallResult {
     let line = kv::line(c.text()?)?;
     if line.values.is_empty() {
         return Err(Refusal {
@@ -61,37 +62,37 @@ pub async fn set(door: &Minio, c: &Called) -> Said {
             ..invalid(format!("say what to set: {} NAME=VALUE", line.subsystem))
         });
     }
-    put(door, c, line).await?;
-    say::applied()
+    put(minio, c, line).await?;
+    answers::applied()
 }
 
-/// Removes a target, or only the names that follow it.
-pub async fn delete(door: &Minio, c: &Called) -> Said {
+/// Removes a target, or only the named values.
+pub async fn delete(minio: &Minio, c: &CallContext) -> CallResult {
     let text = c.text()?.trim();
     let mut words = text.split_whitespace();
     let (subsystem, target) = kv::subject(words.next().unwrap_or_default())?;
     let names: Vec<(String, String)> = words.map(|w| (w.to_owned(), String::new())).collect();
     if names.is_empty() {
         let name = format!("{}/{target}", subsystem.name);
-        match door.ask(c, Route::SettingRemove, &name, Value::Null).await {
-            // What is not set is reset already.
+        match minio.call_api(c, Route::SettingRemove, &name, Value::Null).await {
+            // An unset setting counts as reset.
             Err(no) if no.code == "NoSuchEntity" => {}
             done => drop(done?),
         }
     } else {
-        put(door, c, Line { subsystem: subsystem.name, target, values: names }).await?;
+        put(minio, c, Line { subsystem: subsystem.name, target, values: names }).await?;
     }
-    say::applied()
+    answers::applied()
 }
 
-pub async fn help(door: &Minio, c: &Called) -> Said {
-    // Who may not look at settings is not told of them either.
-    all(door, c).await?;
+pub async fn help(minio: &Minio, c: &CallContext) -> CallResult {
+    // Descriptions need the same permission as the settings.
+    all(minio, c).await?;
     let (wanted, key) = (c.query("subSys"), c.query("key"));
     if wanted.is_empty() {
         let entry = |s: &Subsystem| json!({ "key": s.name, "description": s.help, "optional": true, "type": "", "multipleTargets": s.several });
         let keys: Vec<Value> = SUBSYSTEMS.iter().map(entry).collect();
-        return say::document(
+        return answers::document(
             &json!({ "subSys": "", "description": "", "multipleTargets": false, "keysHelp": keys }),
         );
     }
@@ -106,14 +107,14 @@ pub async fn help(door: &Minio, c: &Called) -> Said {
             ..invalid(format!("{} has no setting \"{key}\"", s.name))
         });
     }
-    say::document(
+    answers::document(
         &json!({ "subSys": s.name, "description": s.help, "multipleTargets": s.several, "keysHelp": keys }),
     )
 }
 
-/// What is set as lines, what is not as comments. Secrets are hidden; imported here, they stay.
-pub async fn export(door: &Minio, c: &Called) -> Said {
-    let set = all(door, c).await?;
+/// Set values as lines, unset ones as comments. Secrets are redacted; importing the lines keeps them.
+pub async fn export(minio: &Minio, c: &CallContext) -> CallResult {
+    let set = all(minio, c).await?;
     let mut out = String::new();
     for s in SUBSYSTEMS {
         let of: Vec<String> =
@@ -123,23 +124,23 @@ pub async fn export(door: &Minio, c: &Called) -> Said {
             false => out.push_str(&(of.join("\n") + "\n")),
         }
     }
-    say::text(out)
+    answers::text(out)
 }
 
-/// Sets what each line says; nothing if one of them is not understood.
-pub async fn import(door: &Minio, c: &Called) -> Said {
+/// Applies all lines; applies none if one of them is invalid.
+pub async fn import(minio: &Minio, c: &CallContext) -> CallResult {
     let lines = c.text()?.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
     let lines: Vec<Line> = lines.map(kv::line).collect::<Result<_, _>>()?;
     for line in lines {
         if !line.values.is_empty() {
-            put(door, c, line).await?;
+            put(minio, c, line).await?;
         }
     }
-    say::applied()
+    answers::applied()
 }
 
-/// The subsystem that `openid` or `ldap` is, and the target.
-fn provider(c: &Called) -> Result<(&'static str, &str), Refusal> {
+/// The subsystem of `openid` or `ldap`, and the target.
+fn provider(c: &CallContext) -> Result<(&'static str, &str), Refusal> {
     let target = c.names.get(1).map_or(DEFAULT_TARGET, String::as_str);
     match c.names[0].as_str() {
         "openid" => Ok(("identity_openid", target)),
@@ -149,21 +150,21 @@ fn provider(c: &Called) -> Result<(&'static str, &str), Refusal> {
         }),
         "ldap" => Ok(("identity_ldap", target)),
         other => {
-            let no = not_here(&format!("The identity provider type \"{other}\""));
+            let no = unsupported(&format!("The identity provider type \"{other}\""));
             Err(Refusal { code: "XMinioAdminConfigInvalidIDPType", ..no })
         }
     }
 }
 
-pub async fn idp_put(door: &Minio, c: &Called) -> Said {
+pub async fn idp_put(minio: &Minio, c: &CallContext) -> CallResult {
     let (subsystem, target) = provider(c)?;
-    let known = Subsystem::find(subsystem).ok_or_else(|| not_here(subsystem))?;
+    let known = Subsystem::find(subsystem).ok_or_else(|| unsupported(subsystem))?;
     let text = c.text()?.trim();
     // Some clients repeat the subsystem before the values.
     let text =
         text.strip_prefix(subsystem).map_or(text, |t| t.trim_start_matches(|c: char| !c.is_whitespace()));
     let values = kv::values(known, text)?;
-    let exists = find(door, c, subsystem, target).await?.is_some();
+    let exists = find(minio, c, subsystem, target).await?.is_some();
     let code = match (c.call, exists) {
         (Call::IdpAdd, true) => Some("XMinioAdminConfigIDPCfgNameAlreadyExists"),
         (Call::IdpUpdate, false) => Some("XMinioAdminConfigIDPCfgNameDoesNotExist"),
@@ -173,30 +174,35 @@ pub async fn idp_put(door: &Minio, c: &Called) -> Said {
         let word = if exists { "set already" } else { "not set" };
         return Err(Refusal { code, ..invalid(format!("{subsystem}:{target} is {word}")) });
     }
-    put(door, c, Line { subsystem: known.name, target: target.to_owned(), values }).await?;
-    say::applied()
+    put(minio, c, Line { subsystem: known.name, target: target.to_owned(), values }).await?;
+    answers::applied()
 }
 
-async fn find(door: &Minio, c: &Called, subsystem: &str, target: &str) -> Result<Option<Value>, Refusal> {
+async fn find(
+    minio: &Minio,
+    c: &CallContext,
+    subsystem: &str,
+    target: &str,
+) -> Result<Option<Value>, Refusal> {
     let fits = |s: &Value| string(s, "subsystem") == subsystem && string(s, "target") == target;
-    Ok(all(door, c).await?.into_iter().find(fits))
+    Ok(all(minio, c).await?.into_iter().find(fits))
 }
 
-pub async fn idp_info(door: &Minio, c: &Called) -> Said {
+pub async fn idp_info(minio: &Minio, c: &CallContext) -> CallResult {
     let (subsystem, target) = provider(c)?;
-    let found = find(door, c, subsystem, target).await?;
+    let found = find(minio, c, subsystem, target).await?;
     let Some(found) = found.or_else(|| (target == DEFAULT_TARGET).then(|| json!({ "values": {} }))) else {
         return Err(nothing(subsystem, target));
     };
     let values = found["values"].as_object().into_iter().flatten();
     let info: Vec<Value> =
         values.map(|(n, v)| json!({ "key": n, "value": v, "isCfg": true, "isEnv": false })).collect();
-    say::document(&json!({ "type": c.names[0], "name": target, "info": info }))
+    answers::document(&json!({ "type": c.names[0], "name": target, "info": info }))
 }
 
-pub async fn idp_list(door: &Minio, c: &Called) -> Said {
+pub async fn idp_list(minio: &Minio, c: &CallContext) -> CallResult {
     let (subsystem, _) = provider(c)?;
-    let mut list: Vec<Value> = all(door, c)
+    let mut list: Vec<Value> = all(minio, c)
         .await?
         .iter()
         .filter(|s| string(s, "subsystem") == subsystem)
@@ -205,17 +211,17 @@ pub async fn idp_list(door: &Minio, c: &Called) -> Said {
     if list.is_empty() {
         list.push(json!({ "type": c.names[0], "name": DEFAULT_TARGET, "enabled": false }));
     }
-    say::document(&Value::Array(list))
+    answers::document(&Value::Array(list))
 }
 
-pub async fn idp_remove(door: &Minio, c: &Called) -> Said {
+pub async fn idp_remove(minio: &Minio, c: &CallContext) -> CallResult {
     let (subsystem, target) = provider(c)?;
-    match door.ask(c, Route::SettingRemove, &format!("{subsystem}/{target}"), Value::Null).await {
+    match minio.call_api(c, Route::SettingRemove, &format!("{subsystem}/{target}"), Value::Null).await {
         Err(no) if no.code == "NoSuchEntity" => {
             let code = "XMinioAdminConfigIDPCfgNameDoesNotExist";
             Err(Refusal { status: http::StatusCode::BAD_REQUEST, code, why: no.why })
         }
         Err(no) => Err(no),
-        Ok(_) => say::applied(),
+        Ok(_) => answers::applied(),
     }
 }

@@ -1,21 +1,21 @@
-//! Every call of MinIO's administration API that is answered: method, path, what the query must hold, and
-//! the requests of our own API that it becomes.
+//! Every supported call of MinIO's administration API: method, path, required query parameters, and the
+//! routes of our own API that it uses.
 //!
-//! Invariants: a call that is not in the table is refused by its name; who may make a call is decided by
-//! the actions of the requests it becomes, once here before anything costs, and once more at each request.
+//! Invariants: a call that is not in the table is refused by name; the permission for a call is that of its
+//! routes, checked once here before any expensive work and again by each route.
 //!
-//! Must never know: how a call is translated.
+//! Must not depend on: how a call is translated.
 
 use http::Method;
 
 use crate::table::Route;
 
-/// Where the paths begin; a version follows.
+/// Prefix of the paths; a version follows.
 pub const BASE: &str = "/minio/admin/";
-/// Where the paths of calls about keys begin; their version follows. The same calls are answered below
-/// [`BASE`], where older clients ask.
+/// Prefix of the paths of calls about keys, version included. Older clients send the same calls below
+/// [`BASE`].
 pub const KEYS: &str = "/minio/kms/v1/";
-/// The version that is spoken.
+/// The supported version of the API.
 pub const VERSION: &str = "v3";
 
 macro_rules! calls {
@@ -27,10 +27,10 @@ macro_rules! calls {
         }
 
         impl Call {
-            /// All of them; the first that fits is meant.
+            /// All calls; a request means the first that matches.
             pub const ALL: &'static [Call] = &[$(Call::$name),*];
 
-            /// What it is called in records.
+            /// Its name in logs and audit records.
             pub fn name(self) -> &'static str {
                 match self { $(Call::$name => stringify!($name),)* }
             }
@@ -45,12 +45,12 @@ macro_rules! calls {
                 match self { $(Call::$name => $pattern,)* }
             }
 
-            /// Names that the query must hold.
+            /// Required query parameters.
             pub fn query(self) -> &'static [&'static str] {
                 match self { $(Call::$name => &[$($query),*],)* }
             }
 
-            /// What it becomes: one of these, or all of them.
+            /// The routes of our API that it uses: one of them, or all.
             pub fn routes(self) -> &'static [Route] {
                 match self { $(Call::$name => &[$(Route::$route),*],)* }
             }
@@ -125,7 +125,7 @@ calls! {
 impl Call {
     /// The call of a request and the names in its path; `what` is the decoded path below the version.
     pub fn find(method: &Method, what: &str) -> Option<(Call, Vec<String>)> {
-        // What is healed is a bucket, or nothing, or a bucket and a prefix with slashes.
+        // A healing call names a bucket, or nothing, or a bucket and a prefix with slashes.
         if let Some(what) = what.strip_prefix("heal/").filter(|_| method == Method::POST) {
             return Some((Call::Heal, vec![what.to_owned()]));
         }
@@ -149,7 +149,7 @@ impl Call {
         })
     }
 
-    /// The request's document is sealed under the secret of whoever asks.
+    /// Whether the request body is encrypted under the caller's secret.
     pub fn sealed(self) -> bool {
         matches!(
             self,
@@ -168,7 +168,7 @@ impl Call {
         )
     }
 
-    /// The answer is sealed the same way.
+    /// Whether the answer is encrypted under the caller's secret.
     pub fn seals(self) -> bool {
         matches!(
             self,
@@ -193,7 +193,7 @@ impl Call {
         )
     }
 
-    /// Every one of [`Call::routes`] is asked, not only one of them.
+    /// Whether the call uses all of [`Call::routes`], not only one of them.
     pub fn asks_all(self) -> bool {
         self == Call::PolicyEntities
     }
@@ -202,7 +202,7 @@ impl Call {
     pub fn limit(self) -> usize {
         match self {
             Call::IamImport | Call::IamImportV2 => 4 << 20,
-            // What `mc` sends at most, sealed.
+            // The largest that `mc` sends, encrypted.
             Call::ConfigImport => (256 << 10) + 4096,
             _ => 64 << 10,
         }

@@ -1,18 +1,18 @@
-//! All identities out and in, as MinIO's archive.
+//! Export and import of all identities in MinIO's archive format.
 //!
-//! Must never know: who may take or bring what.
+//! Must not depend on: permissions.
 
 use serde_json::{Map, Value, json};
 
+use super::answers::{self, Answer, CallResult, invalid};
 use super::archive;
-use super::called::{Called, Minio, string};
-use super::say::{self, Answer, Said, invalid};
+use super::call_context::{CallContext, Minio, string};
 use super::table::Call;
 use crate::table::Route;
 use crate::transfer::{Document, LIMIT};
 
-pub async fn export(door: &Minio, c: &Called) -> Said {
-    let ours = door.ask(c, Route::IamExport, "", Value::Null).await?;
+pub async fn export(minio: &Minio, c: &CallContext) -> CallResult {
+    let ours = minio.call_api(c, Route::IamExport, "", Value::Null).await?;
     let all: Document = serde_json::from_value(ours).map_err(|e| invalid(e.to_string()))?;
     Ok(Answer {
         status: http::StatusCode::OK,
@@ -23,20 +23,20 @@ pub async fn export(door: &Minio, c: &Called) -> Said {
     })
 }
 
-pub async fn import(door: &Minio, c: &Called) -> Said {
-    let all = serde_json::to_value(archive::read(&c.ask.body)?).map_err(|e| invalid(e.to_string()))?;
+pub async fn import(minio: &Minio, c: &CallContext) -> CallResult {
+    let all = serde_json::to_value(archive::read(&c.req.body)?).map_err(|e| invalid(e.to_string()))?;
     if all.to_string().len() > LIMIT {
         return Err(invalid(format!("the identities have more than {LIMIT} bytes")));
     }
-    let ours = door.ask(c, Route::IamImport, "", all).await?;
+    let ours = minio.call_api(c, Route::IamImport, "", all).await?;
     if c.call == Call::IamImport {
-        return say::done();
+        return answers::done();
     }
-    say::document(&report(ours["records"].as_array().map_or(&[], Vec::as_slice)))
+    answers::document(&report(ours["records"].as_array().map_or(&[], Vec::as_slice)))
 }
 
-/// What became of each record, by outcome and kind. MinIO's own `error` of a failure cannot be read by
-/// MinIO's own client, so that ours stands beside it, as `reason`.
+/// The results of all records, by outcome and kind. MinIO's client cannot parse MinIO's own `error` field of
+/// a failure, so the reason is also in `reason`.
 fn report(records: &[Value]) -> Value {
     let mut out: Map<String, Value> = Map::new();
     for r in records {
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_is_what_clients_read() {
+    fn import_report_has_minio_format() {
         let r = |kind: &str, name: &str, outcome: &str| json!({ "kind": kind, "name": name, "policies": ["p"], "outcome": outcome, "why": "w" });
         let out = report(&[
             r("user", "a", "added"),

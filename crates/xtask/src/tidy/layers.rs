@@ -1,10 +1,10 @@
-//! Which crate may depend on which: a crate depends only on crates of lower layers.
+//! Dependencies between crates: a crate depends only on crates of lower layers.
 //!
 //! A dependency within a layer is refused unless it is listed here with its reason. Tests follow the same
-//! rule, except that they may also depend on the crates of the proof layer.
+//! rule, except that they may also depend on crates of the proof layer.
 //!
-//! Invariant: what the manifests say is judged, not what the code says: a crate that is not a dependency
-//! cannot be named in code. Must not depend on: other rules.
+//! Invariant: the check uses the manifests, not the code: code cannot name a crate that is not a dependency.
+//! Must not depend on: other rules.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use super::tree::Findings;
 
-/// The layers from the lowest up, with their crates. A crate that is not listed has no layer yet: give it
-/// one here, and say in ARCHITECTURE.md what it is for.
+/// The layers from bottom to top, with their crates. Assign a new crate to a layer here, and describe it in
+/// ARCHITECTURE.md.
 const LAYERS: [(&str, &[&str]); 11] = [
     ("surroundings", &["environment"]),
     ("ground", &["erasure", "checksum", "policy", "format", "machine", "metrics", "arguments"]),
@@ -31,14 +31,14 @@ const LAYERS: [(&str, &[&str]); 11] = [
 /// Crates of the proof layer: they may depend on any crate, and only tests may depend on them.
 const PROOF: [&str; 3] = ["model", "sim", "fuzz"];
 
-/// Dependencies within a layer, and why.
+/// Permitted dependencies within a layer, with reasons.
 const SIDEWAYS: [(&str, &str, &str); 1] = [(
     "idp",
     "iam",
     "it authenticates users for iam with iam's types, and tells iam which providers to trust",
 )];
 
-/// Dependencies that are refused although the layers would allow them, and why.
+/// Refused dependencies that the layers would permit, with reasons.
 const FORBIDDEN: [(&str, &str, &str); 5] = [
     ("server", "bench", "the server does not contain the load generator"),
     ("server", "client", "a server is no S3 client of other servers"),

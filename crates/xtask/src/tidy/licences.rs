@@ -1,12 +1,11 @@
-//! What the dependencies may be used under, and that each direct one was decided on.
+//! Licences of dependencies, and a recorded decision for each direct dependency.
 //!
 //! Reads `cargo metadata` as it lies on this machine, without the network. Invariants: every package
 //! that is built in has a licence expression that can be met from [`ALLOWED`] alone, or is written
 //! down in [`EXCEPTIONS`] and in docs/decisions/0001-dependencies.md; every dependency that a crate names
 //! has its line there.
 //!
-//! Advisories need a data base that changes daily: they are looked up by hand at every release, as
-//! docs/decisions/0001-dependencies.md says, and not here.
+//! Advisories change daily; `cargo xtask deny` checks them (docs/decisions/0001-dependencies.md).
 
 use std::{collections::BTreeSet, fs};
 
@@ -14,7 +13,7 @@ use serde_json::Value;
 
 use super::tree::{Findings, Tree};
 
-/// Licences that ask for no more than a notice.
+/// Licences that require only a notice.
 const ALLOWED: [&str; 11] = [
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
@@ -29,8 +28,7 @@ const ALLOWED: [&str; 11] = [
     "Unlicense",
 ];
 
-/// Packages under another licence, with the licence; each has a line with the reason in the
-/// decision.
+/// Packages under another licence, with the licence; the decision has a line with the reason for each.
 const EXCEPTIONS: [(&str, &str); 0] = [];
 
 const DECISION: &str = "docs/decisions/0001-dependencies.md";
@@ -48,7 +46,7 @@ fn judge(metadata: &Value, decision: &str, findings: &mut Findings) {
     for package in packages {
         let name = package["name"].as_str().unwrap_or_default();
         if package["source"].is_null() {
-            // One of ours: what it names must be decided on.
+            // A package of this repository: its direct dependencies need a decision.
             let named = package["dependencies"].as_array().into_iter().flatten();
             direct.extend(named.filter(|d| !d["source"].is_null()).filter_map(|d| d["name"].as_str()));
             continue;
@@ -72,8 +70,8 @@ fn is_name(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '-' || c == '_'
 }
 
-/// Whether an SPDX expression can be met from [`ALLOWED`]: `AND` needs both sides, `OR` (and the old
-/// `/`) one, `AND` binds tighter. What cannot be read is not allowed.
+/// Whether an SPDX expression can be satisfied with [`ALLOWED`]: `AND` needs both sides, `OR` (and the old
+/// `/`) one, `AND` has precedence. An invalid expression is not allowed.
 fn allowed(expression: &str) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

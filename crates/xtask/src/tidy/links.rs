@@ -1,4 +1,4 @@
-//! Links between documents lead somewhere: files exist, headings too.
+//! Checks that relative links between documents lead to existing files and headings.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -63,7 +63,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Headings as the anchors that forges make of them.
+/// Headings as the anchors that forges generate.
 fn headings(text: &str) -> BTreeSet<String> {
     let titles =
         prose(text).filter(|(_, l)| l.starts_with('#')).map(|(_, l)| l.trim_start_matches('#').trim());

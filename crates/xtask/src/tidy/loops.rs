@@ -1,14 +1,14 @@
 //! Import loops within a crate: no more than [`MOST`] files may import each other in a circle.
 //!
-//! Files of a loop can only be understood together. A loop is broken by moving the types that its files
-//! share to a file that imports none of them.
+//! Files of a loop can only be understood together. To break a loop, move the types that its files share to a
+//! file that imports none of them.
 //!
-//! How: every file of `src` becomes a node; paths that begin with `crate`, `self`, `super` or a module of
-//! the file become edges. A name that a file only passes on (`pub use`) leads to the file that defines it.
-//! Tests are left out: `#[cfg(test)]`, `tests.rs`, `*_tests.rs` and folders named `tests`. Macros are not
-//! expanded, methods are not resolved.
+//! Method: every file of `src` is a node; paths that begin with `crate`, `self`, `super` or a module of the
+//! file are edges. A re-exported name (`pub use`) leads to the file that defines it. Tests are left out:
+//! `#[cfg(test)]`, `tests.rs`, `*_tests.rs` and folders named `tests`. Macros are not expanded, methods are
+//! not resolved.
 //!
-//! Invariant: the sizes in [`KNOWN`] only become smaller. Must not depend on: the compiler, other rules.
+//! Invariant: the sizes in [`KNOWN`] only decrease. Must not depend on: the compiler, other rules.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,10 +20,10 @@ use super::{
     tree::{Findings, Tree},
 };
 
-/// The most files that may import each other in a circle.
+/// The maximum number of files in a loop.
 const MOST: usize = 5;
 
-/// Crates with longer loops, and how many files their longest loop has. No crate is added here.
+/// Crates with longer loops, and the number of files in their longest loop. Do not add crates.
 const KNOWN: [(&str, usize); 0] = [];
 
 /// Checks all crates.
@@ -34,7 +34,7 @@ pub fn check(tree: &Tree, findings: &mut Findings) {
     }
 }
 
-/// The imports within each loop that is too long, for those who break them.
+/// The imports within each loop that is too long.
 pub fn describe(tree: &Tree) -> String {
     let mut text = String::new();
     for (name, files) in crates(tree) {
@@ -51,7 +51,7 @@ pub fn describe(tree: &Tree) -> String {
     text
 }
 
-/// The source files of each crate by their path below `src`, without those of tests.
+/// The source files of each crate by their path below `src`, without tests.
 fn crates(tree: &Tree) -> BTreeMap<String, BTreeMap<String, String>> {
     let mut crates: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
     for (file, text) in tree.texts("rs") {
@@ -95,27 +95,27 @@ fn judge(name: &str, loops: &[Vec<String>], known: Option<usize>, findings: &mut
     }
 }
 
-/// A name that a `use` brings into a file: where it leads, and whether others may take it from there.
+/// A name that a `use` imports into a file: its path, and whether it is re-exported.
 struct Import<'a> {
     path: Vec<&'a str>,
     passed_on: bool,
     line: usize,
 }
 
-/// What one file says about others.
+/// Imports and paths of one file.
 #[derive(Default)]
 struct File<'a> {
     /// The path of its module; empty for the root of the crate.
     module: Vec<String>,
-    /// By the name it has here.
+    /// By local name.
     imports: BTreeMap<&'a str, Import<'a>>,
-    /// Paths that are used, globs of `use` included.
+    /// Used paths, with globs of `use`.
     paths: Vec<(Vec<&'a str>, usize)>,
-    /// The identifiers outside `use`.
+    /// Identifiers outside `use`.
     words: BTreeSet<&'a str>,
 }
 
-/// Which file imports which others: where, and by which path.
+/// The imports between files, with line and path.
 struct Graph {
     edges: BTreeMap<String, BTreeMap<String, (usize, String)>>,
 }
@@ -136,7 +136,7 @@ impl Graph {
             let path = if module.len() < 2 { format!("::{}", module.join("::")) } else { module.join("::") };
             !scan.only_tests && !tests.contains(&path)
         });
-        // From the end: where there are both, `crate` is `lib.rs`; `main.rs` uses it from outside.
+        // From the end: if both exist, `crate` is `lib.rs`; `main.rs` uses it from outside.
         let modules: BTreeMap<Vec<String>, &str> = scans.keys().rev().map(|f| (module_of(f), *f)).collect();
         let files: BTreeMap<&str, File<'_>> =
             scans.iter().map(|(name, scan)| (*name, read(module_of(name), &scan.tokens, &modules))).collect();
@@ -144,7 +144,7 @@ impl Graph {
         let mut edges: BTreeMap<String, BTreeMap<String, (usize, String)>> = BTreeMap::new();
         for (name, file) in &files {
             let here = edges.entry((*name).to_owned()).or_default();
-            // A name that is only passed on is no use of it.
+            // A re-export alone is not a use.
             let used = file.imports.iter().filter(|(name, i)| !i.passed_on || file.words.contains(*name));
             let used = used.map(|(_, i)| (&i.path, i.line));
             for (path, line) in file.paths.iter().map(|(p, l)| (p, *l)).chain(used) {
@@ -156,7 +156,7 @@ impl Graph {
         Graph { edges }
     }
 
-    /// Groups of files that reach each other, each in alphabetical order.
+    /// Groups of files that import each other, each in alphabetical order.
     fn loops(&self) -> Vec<Vec<String>> {
         let reach: BTreeMap<&str, BTreeSet<&str>> =
             self.edges.keys().map(|file| (file.as_str(), self.reachable(file))).collect();
@@ -201,14 +201,14 @@ fn module_of(file: &str) -> Vec<String> {
     module
 }
 
-/// Reads imports and paths from the tokens of a file.
+/// Parses imports and paths from the tokens of a file.
 fn read<'a>(module: Vec<String>, tokens: &[Token<'a>], modules: &BTreeMap<Vec<String>, &str>) -> File<'a> {
     let is_child = |name: &str| {
         let child: Vec<String> = module.iter().cloned().chain([name.to_owned()]).collect();
         modules.contains_key(&child)
     };
     let mut file = File::default();
-    // The depths of braces at which modules within this file began.
+    // The brace depths at which inline modules began.
     let mut inner: Vec<usize> = Vec::new();
     let (mut at, mut depth) = (0, 0_usize);
     while at < tokens.len() {
@@ -246,7 +246,7 @@ fn read<'a>(module: Vec<String>, tokens: &[Token<'a>], modules: &BTreeMap<Vec<St
                 continue;
             }
             _ => {
-                // Names of modules, fields and methods are no use of what is imported under that name.
+                // Names of modules, fields and methods are not uses of an import with the same name.
                 if !matches!(before(1), "mod" | ".") {
                     file.words.insert(text);
                 }
@@ -272,7 +272,7 @@ fn read<'a>(module: Vec<String>, tokens: &[Token<'a>], modules: &BTreeMap<Vec<St
     file
 }
 
-/// A path as seen from the file, when it stands in so many modules within the file. `None`: it stays within.
+/// A path as seen from the file, if it is inside `inner` inline modules. `None`: it stays within the file.
 fn outside(mut path: Vec<&str>, inner: usize) -> Option<Vec<&str>> {
     for _ in 0..inner {
         match path.first() {
@@ -293,7 +293,7 @@ fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// Reads what follows `use` up to its end, as (path, name here).
+/// Parses what follows `use` up to its end, as (path, local name).
 fn use_tree<'a>(
     tokens: &[Token<'a>],
     at: &mut usize,
@@ -330,7 +330,7 @@ fn use_tree<'a>(
                 }
                 break;
             }
-            // `a::{self}` is `a`.
+            // `a::{self}` means `a`.
             "self" if !prefix.is_empty() => {}
             "*" => name = Some("*"),
             text => prefix.push(text),
@@ -342,8 +342,8 @@ fn use_tree<'a>(
     prefix.truncate(depth);
 }
 
-/// The file that a path leads to, seen from a file: the deepest module in it, and from there on whatever
-/// that module passes on.
+/// The file that a path leads to, seen from a file: the deepest module in it, and then through re-exports of
+/// that module.
 fn resolve<'a>(
     files: &BTreeMap<&'a str, File<'_>>,
     modules: &BTreeMap<Vec<String>, &'a str>,
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_beside_a_library_is_not_its_root() {
+    fn main_file_beside_library_is_not_crate_root() {
         let files = [
             ("lib.rs", "mod a; pub use a::X;"),
             ("main.rs", "use name::a; fn main() { a::g() }"),

@@ -1,11 +1,11 @@
-//! ARCHITECTURE.md agrees with the repository: every file and folder that its table "Where do I ..." names
-//! exists, no task that this table must cover is missing, and every crate has a row in the table of layers.
+//! Checks ARCHITECTURE.md: every file and folder in its table "Where do I ..." exists, every required task
+//! has a row, and every crate has a row in the table of layers.
 //!
-//! How: in the rows of that table, code between back-ticks that looks like a path (it has a `/` or ends in
-//! `.rs`, `.md`, `.py` or `.toml`) is a path from the root of the repository. Names of types and functions
-//! are other code, and not looked at.
+//! Method: in the rows of that table, code between back-ticks that looks like a path (it contains `/` or ends
+//! in `.rs`, `.md`, `.py` or `.toml`) is a path from the root of the repository. Other code, such as names of
+//! types and functions, is ignored.
 //!
-//! Invariant: pure reading. Must not depend on: other rules.
+//! Invariant: changes nothing. Must not depend on: other rules.
 
 use std::{fs, path::Path};
 
@@ -15,7 +15,7 @@ use super::tree::{Findings, Tree};
 const DOCUMENT: &str = "ARCHITECTURE.md";
 const HEADING: &str = "## Where do I ...";
 
-/// What the first column of some row must say.
+/// Required texts in the first column.
 const TASKS: [&str; 9] = [
     "add an S3 operation",
     "add a metric",
@@ -37,7 +37,7 @@ pub fn check(tree: &Tree, findings: &mut Findings) {
     findings.errors.extend(undescribed(crates, &text));
 }
 
-/// The crates without a row among the layers.
+/// Crates without a row in the table of layers.
 fn undescribed<'a>(crates: impl Iterator<Item = &'a str>, text: &str) -> Vec<String> {
     crates
         .filter(|name| !text.lines().any(|l| l.starts_with('|') && l.contains(&format!("| `{name}` |"))))
@@ -64,7 +64,7 @@ fn problems(root: &Path, text: &str) -> Vec<String> {
     problems
 }
 
-/// The rows below the heading, up to the next one, numbered from 1.
+/// The rows below the heading, up to the next heading, numbered from 1.
 fn rows(text: &str) -> Vec<(usize, &str)> {
     let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line));
     lines

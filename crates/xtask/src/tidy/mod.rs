@@ -1,6 +1,6 @@
-//! The rules of the repository that the compiler does not check.
+//! Rules of the repository that the compiler does not check.
 //!
-//! Invariant: pure reading; every finding names the file and says what to do.
+//! Invariant: changes nothing; every finding names the file and says what to do.
 
 mod layers;
 mod licences;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::shell::{Outcome, cargo, read};
 use tree::{Findings, Tree};
 
-/// How strict, and what to do.
+/// The options of `tidy`.
 #[derive(Default)]
 pub struct Options {
     strict: bool,
@@ -35,13 +35,13 @@ impl Options {
             .arg(flag("loops").help("Lists the imports within loops that are too long, instead of checking"))
     }
 
-    /// The options that were given.
+    /// The options on the command line.
     pub fn of(given: &ArgMatches) -> Options {
         Options { strict: given.get_flag("strict"), loops: given.get_flag("loops") }
     }
 }
 
-/// Checks the repository and prints what it finds.
+/// Checks the repository and prints the findings.
 pub fn run(options: &Options) -> Outcome {
     let tree = Tree::of_repository()?;
     if options.loops {

@@ -1,4 +1,4 @@
-//! Rules on source files: their length, their first line, unsafe code, what must not be left in.
+//! Rules for source files: length, module comment, unsafe code, left-over macros, private paths.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use super::tree::{Findings, Tree};
 /// The only crates with unsafe code.
 const MAY_BE_UNSAFE: [&str; 4] = ["erasure", "checksum", "machine", "fuzz"];
 
-/// Lines from which a file is warned of and refused.
+/// Numbers of lines at which a file causes a warning, and an error.
 const LONG: usize = 500;
 const TOO_LONG: usize = 900;
 
-/// What must not be left in sources. Written in two halves, so that this file passes.
+/// Macros that must not be left in sources. Written in two halves, so that this file passes.
 const LEFT_OVER: [&str; 3] = [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("dbg", "!(")];
 
-/// Paths of one machine, in two halves as above.
+/// Paths of single machines, in two halves as above.
 const PRIVATE_PATHS: [&str; 4] =
     [concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/Us", "ers/")];
 
@@ -54,8 +54,8 @@ fn source(file: &Path, text: &str, findings: &mut Findings) {
     if root && !MAY_BE_UNSAFE.contains(&owner) && !text.contains("#![forbid(unsafe_code)]") {
         findings.errors.push(format!("{name}: must say #![forbid(unsafe_code)]"));
     }
-    // What stands beside the library (tests, examples, benches) is a crate of its own and is not
-    // covered by the library's attribute.
+    // Files beside the library (tests, examples, benches) are separate crates, to which the attribute of the
+    // library does not apply.
     if !MAY_BE_UNSAFE.contains(&owner)
         && let Some(number) = text.lines().position(has_unsafe)
     {
@@ -80,7 +80,7 @@ fn has_unsafe(line: &str) -> bool {
 
 fn private_paths(file: &Path, text: &str, findings: &mut Findings) {
     for (number, line) in text.lines().enumerate() {
-        // In a URL it is a path of the server.
+        // In a URL it is a path on the server.
         let line = line.replace("https://", "").replace("http://", "");
         for path in PRIVATE_PATHS {
             let found = line.match_indices(path).any(|(at, _)| {

@@ -1,10 +1,10 @@
-//! A scan of Rust source text into tokens, just good enough to find paths: used by [`super::loops`].
+//! A scanner of Rust source text that finds paths; used by [`super::loops`].
 //!
-//! Comments, strings, characters and lifetimes are left out, and so is every item under `#[cfg(test)]`.
-//! No macro is expanded and no name is looked up here.
+//! Skips comments, strings, characters and lifetimes, and every item under `#[cfg(test)]`. Does not expand
+//! macros or resolve names.
 //!
-//! Invariants: any text ends in tokens, never in a panic; a token keeps the number of its line.
-//! Must not depend on: the file system, other rules.
+//! Invariants: it accepts any text without panic; a token has its line number. Must not depend on: the file
+//! system, other rules.
 
 /// One token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +15,14 @@ pub struct Token<'a> {
     pub line: usize,
 }
 
-/// What a file says outside tests.
+/// The tokens of a file outside tests.
 #[derive(Debug, Default)]
 pub struct Scan<'a> {
     /// Its tokens.
     pub tokens: Vec<Token<'a>>,
-    /// Modules of their own files that only tests have: `#[cfg(test)] mod name;`.
+    /// Modules in their own files that only tests use: `#[cfg(test)] mod name;`.
     pub test_modules: Vec<&'a str>,
-    /// The whole file is under `#![cfg(test)]`.
+    /// Whether the whole file is under `#![cfg(test)]`.
     pub only_tests: bool,
 }
 
@@ -90,7 +90,7 @@ fn item_end(all: &[Token<'_>], mut at: usize) -> usize {
     at
 }
 
-/// Behind the bracket that closes the one at `at`.
+/// The position after the bracket that closes the one at `at`.
 fn group_end(all: &[Token<'_>], mut at: usize) -> usize {
     let mut depth = 0_usize;
     while let Some(token) = all.get(at) {
@@ -128,12 +128,13 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     found
 }
 
-/// Letters beyond ASCII count as parts of words, so that a token never ends within a character.
+/// Non-ASCII letters count as parts of words, so that a token never ends inside a character.
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
 }
 
-/// The length of what is no token at the beginning of a text: space, comment, string, character, lifetime.
+/// The length of the space, comment, string, character or lifetime at the beginning of a text, which is not a
+/// token.
 fn skipped(rest: &str) -> Option<usize> {
     let bytes = rest.as_bytes();
     match bytes[0] {
@@ -193,7 +194,7 @@ fn raw_string(rest: &str, prefix: usize) -> Option<usize> {
     Some(rest[open + 1..].find(&close).map_or(rest.len(), |end| open + 1 + end + close.len()))
 }
 
-/// A character literal, or the quote of a lifetime with its name.
+/// A character literal, or the quote and name of a lifetime.
 fn character(rest: &str) -> usize {
     let mut characters = rest.char_indices().skip(1);
     match characters.next() {

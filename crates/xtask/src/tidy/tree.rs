@@ -1,6 +1,6 @@
-//! The files of the repository, and what the rules find in them.
+//! The files of the repository, and the findings of the rules.
 //!
-//! Invariant: pure reading. Must not depend on: any rule.
+//! Invariant: changes nothing. Must not depend on: any rule.
 
 use std::{
     fs,
@@ -10,16 +10,16 @@ use std::{
 
 use crate::shell::{Outcome, read, root};
 
-/// What the rules find in a repository.
+/// The findings of all rules.
 #[derive(Default)]
 pub struct Findings {
-    /// What must be corrected.
+    /// Violations.
     pub errors: Vec<String>,
-    /// What should be corrected.
+    /// Recommendations.
     pub warnings: Vec<String>,
 }
 
-/// The files under version control, and those that would be added.
+/// The files under version control, and untracked files that are not ignored.
 pub struct Tree {
     /// The root of the repository.
     pub root: PathBuf,
@@ -28,10 +28,10 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// Asks git for the files.
+    /// Reads the list of files from git.
     ///
     /// # Errors
-    /// This is no working tree of git.
+    /// This is not a working tree of git.
     pub fn of_repository() -> Outcome<Tree> {
         let root = root();
         let listed = read(Command::new("git").current_dir(&root).args([
@@ -46,7 +46,7 @@ impl Tree {
         Ok(Tree { root, files })
     }
 
-    /// Files with this extension and their text; others than UTF-8 are left out.
+    /// Files with this extension, with their text; files that are not UTF-8 are left out.
     pub fn texts<'a>(&'a self, extension: &'a str) -> impl Iterator<Item = (&'a Path, String)> {
         let of_kind = move |f: &&PathBuf| f.extension().is_some_and(|e| e == extension);
         self.files

@@ -1,4 +1,4 @@
-//! From options to a load: values, endpoint, credentials, mix.
+//! Builds a load from options: values, endpoint, credentials, mix of operations.
 
 use std::{fs, time::Duration};
 
@@ -44,16 +44,16 @@ pub(super) fn warmup(text: &str) -> Result<Warmup, String> {
 }
 
 /// Endpoints, credentials, bucket and prefix.
-struct Place {
+struct BucketTarget {
     endpoints: Vec<String>,
     keys: Option<Keys>,
-    /// What the alias says, if it says anything.
+    /// The setting of the alias, if it has one.
     virtual_host: Option<bool>,
     bucket: String,
     prefix: String,
 }
 
-fn place(args: &Args, globals: &Globals) -> Result<Place, Error> {
+fn bucket_target(args: &Args, globals: &Globals) -> Result<BucketTarget, Error> {
     let variable = |names: &[&str]| {
         names.iter().find_map(|n| ashlar_environment::process::variable(n).filter(|v| !v.is_empty()))
     };
@@ -105,11 +105,11 @@ fn place(args: &Args, globals: &Globals) -> Result<Place, Error> {
     };
     let (bucket, prefix) = rest.split_once('/').unwrap_or((&rest, ""));
     let bucket = if bucket.is_empty() { "benchmark" } else { bucket };
-    Ok(Place { endpoints, keys, virtual_host, bucket: bucket.into(), prefix: prefix.into() })
+    Ok(BucketTarget { endpoints, keys, virtual_host, bucket: bucket.into(), prefix: prefix.into() })
 }
 
 fn target(args: &Args, globals: &Globals) -> Result<(Target, String, String), Error> {
-    let Place { endpoints, keys, virtual_host, bucket, prefix } = place(args, globals)?;
+    let BucketTarget { endpoints, keys, virtual_host, bucket, prefix } = bucket_target(args, globals)?;
     let authority = match &globals.ca {
         Some(file) => {
             Some(fs::read_to_string(file).map_err(Error::io(format!("cannot read {}", file.display())))?)
@@ -168,7 +168,7 @@ fn mix(args: &Args, mode: Mode) -> Result<Vec<(Op, u32)>, Error> {
         .collect()
 }
 
-/// The load that the options describe.
+/// The load that the options define.
 pub(super) fn job(args: &Args, globals: &Globals) -> Result<Job, Error> {
     let mode = match args.operation {
         Operation_::Put => Mode::Put,

@@ -1,4 +1,4 @@
-//! A result as people read it.
+//! The result as text.
 
 use ashlar_bench::{
     result::{Load, Operation, Phase, Run, Severity, title},
@@ -6,7 +6,7 @@ use ashlar_bench::{
 };
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-/// The result for people.
+/// The result as text.
 pub(super) fn table(run: &Run) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
@@ -86,7 +86,7 @@ fn load_text(phase: &Phase) -> String {
 }
 
 fn row(phase: &Phase, operation: &Operation) -> Vec<String> {
-    // What a user of an open loop waits is the response time.
+    // In an open loop, the time that a user waits is the response time.
     let times = operation.response.as_ref().unwrap_or(&operation.service);
     let time =
         |name: &str| times.percentiles_ns.get(name).map_or_else(|| "-".into(), |ns| units::ns(*ns as f64));

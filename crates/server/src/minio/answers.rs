@@ -1,9 +1,9 @@
-//! Answers and errors as MinIO's clients read them.
+//! Answers and errors in the form that MinIO's clients read.
 //!
-//! Invariants: an error is a JSON object with `Code` and `Message`; a code is MinIO's own where there is
-//! one, since clients look for it; the message is ours.
+//! Invariants: an error is a JSON object with `Code` and `Message`; the code is MinIO's if MinIO has one,
+//! because clients check it; the message is ours.
 //!
-//! Must never know: calls.
+//! Must not depend on: the calls.
 
 use ashlar_s3::Body;
 use bytes::Bytes;
@@ -14,28 +14,28 @@ use serde_json::{Value, json};
 use crate::admin_request::Refusal;
 use crate::responses::plain;
 
-/// Says that a changed setting counts already.
+/// Header that says that a changed setting is already in effect.
 pub const APPLIED: HeaderName = HeaderName::from_static("x-minio-config-applied");
 
-/// What a call answers.
+/// The answer of a call.
 pub struct Answer {
     /// The HTTP status.
     pub status: StatusCode,
-    /// The document, before it is sealed.
+    /// The body, before it is encrypted.
     pub body: Vec<u8>,
-    /// What it is.
+    /// Its content type.
     pub kind: &'static str,
-    /// A changed setting counts already.
+    /// Whether a changed setting is already in effect.
     pub applied: bool,
-    /// What is sent in place of the document.
+    /// A stream that is sent instead of the body.
     pub stream: Option<Body>,
 }
 
-/// What a call comes to.
-pub type Said = Result<Answer, Refusal>;
+/// The result of a call.
+pub type CallResult = Result<Answer, Refusal>;
 
-/// A JSON document.
-pub fn document(value: &Value) -> Said {
+/// An answer with a JSON document.
+pub fn document(value: &Value) -> CallResult {
     Ok(Answer {
         status: StatusCode::OK,
         body: value.to_string().into(),
@@ -45,14 +45,14 @@ pub fn document(value: &Value) -> Said {
     })
 }
 
-/// JSON documents, one a line, for as long as it goes on.
-pub fn stream(body: Body) -> Said {
+/// An answer with a stream of JSON documents, one per line.
+pub fn stream(body: Body) -> CallResult {
     let (status, kind) = (StatusCode::OK, "application/json");
     Ok(Answer { status, body: Vec::new(), kind, applied: false, stream: Some(body) })
 }
 
-/// Text.
-pub fn text(text: String) -> Said {
+/// An answer with text.
+pub fn text(text: String) -> CallResult {
     Ok(Answer {
         status: StatusCode::OK,
         body: text.into(),
@@ -62,8 +62,8 @@ pub fn text(text: String) -> Said {
     })
 }
 
-/// Nothing but that it was done.
-pub fn done() -> Said {
+/// An empty answer.
+pub fn done() -> CallResult {
     Ok(Answer {
         status: StatusCode::OK,
         body: Vec::new(),
@@ -73,8 +73,8 @@ pub fn done() -> Said {
     })
 }
 
-/// As [`done`], where clients expect 204.
-pub fn no_content() -> Said {
+/// An empty answer with status 204.
+pub fn no_content() -> CallResult {
     Ok(Answer {
         status: StatusCode::NO_CONTENT,
         body: Vec::new(),
@@ -84,8 +84,8 @@ pub fn no_content() -> Said {
     })
 }
 
-/// A changed setting, which counts already.
-pub fn applied() -> Said {
+/// An empty answer after a change of a setting that is already in effect.
+pub fn applied() -> CallResult {
     Ok(Answer {
         status: StatusCode::OK,
         body: Vec::new(),
@@ -95,28 +95,28 @@ pub fn applied() -> Said {
     })
 }
 
-/// The request has to be changed.
+/// 400: the client has to change the request.
 pub fn invalid(why: impl Into<String>) -> Refusal {
     Refusal { status: StatusCode::BAD_REQUEST, code: "XMinioAdminInvalidArgument", why: why.into() }
 }
 
-/// This server does not do that.
-pub fn not_here(what: &str) -> Refusal {
+/// 501: this server does not implement `what`.
+pub fn unsupported(what: &str) -> Refusal {
     let why = format!("{what} is not implemented by this server");
     Refusal { status: StatusCode::NOT_IMPLEMENTED, code: "NotImplemented", why }
 }
 
-/// Milliseconds since 1970 as MinIO writes a time.
+/// Milliseconds since 1970 in MinIO's time format.
 pub fn time(ms: i64) -> String {
     let at = time::OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000);
     let at = at.unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
     at.format(&time::format_description::well_known::Rfc3339).unwrap_or_default()
 }
 
-/// A time as MinIO writes it; 1970 and the year 1 mean none.
+/// Parses a time in MinIO's format; 1970 and the year 1 mean none.
 ///
 /// # Errors
-/// It is no time.
+/// The text is not a time.
 pub fn parse_time(text: &str) -> Result<Option<i64>, Refusal> {
     let at = time::OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339)
         .map_err(|_| invalid(format!("\"{text}\" is no time")))?;
@@ -124,7 +124,7 @@ pub fn parse_time(text: &str) -> Result<Option<i64>, Refusal> {
     Ok(Some(ms).filter(|ms| *ms > 0))
 }
 
-/// The HTTP status and code of a refusal of ours.
+/// MinIO's HTTP status and code for an error of our API.
 fn translated(no: &Refusal) -> (StatusCode, &'static str) {
     let bad = StatusCode::BAD_REQUEST;
     match (no.code, missing(&no.why)) {
@@ -148,20 +148,20 @@ fn translated(no: &Refusal) -> (StatusCode, &'static str) {
     }
 }
 
-/// What is missing, of `there is no WHAT called "..."`.
+/// What is missing, in an error `there is no WHAT context "..."`.
 fn missing(why: &str) -> &str {
     why.strip_prefix("there is no ").and_then(|w| w.split(" called ").next()).unwrap_or_default()
 }
 
-/// An error.
+/// The response for an error.
 pub fn refused(no: &Refusal, path: &str, id: &str) -> Response<Body> {
     let (status, code) = translated(no);
     let body = json!({ "Code": code, "Message": no.why, "Resource": path, "RequestId": id, "HostId": "" });
-    whole(status, body.to_string(), "application/json")
+    complete(status, body.to_string(), "application/json")
 }
 
-/// A response with a body.
-pub fn whole(status: StatusCode, body: impl Into<Bytes>, kind: &'static str) -> Response<Body> {
+/// A response with a complete body.
+pub fn complete(status: StatusCode, body: impl Into<Bytes>, kind: &'static str) -> Response<Body> {
     let mut response = plain(status, "");
     *response.body_mut() = Body::whole(body.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
@@ -186,7 +186,7 @@ mod tests {
             (used("policy"), (400, "XMinioIAMPolicyInUse")),
             (used("group"), (400, "XMinioAdminGroupNotEmpty")),
             (Refusal::from(Error::Invalid("x".into())), (400, "XMinioAdminInvalidArgument")),
-            (not_here("x"), (501, "NotImplemented")),
+            (unsupported("x"), (501, "NotImplemented")),
         ] {
             let (status, code) = translated(&refusal);
             assert_eq!((status.as_u16(), code), want, "{}", refusal.why);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn times_come_and_go() {
+    fn minio_times_round_trip() {
         assert_eq!(time(0), "1970-01-01T00:00:00Z");
         assert_eq!(parse_time("1970-01-01T00:00:00Z").unwrap(), None);
         assert_eq!(parse_time("0001-01-01T00:00:00Z").unwrap(), None);

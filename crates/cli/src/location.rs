@@ -1,7 +1,7 @@
-//! What a path on the command line means: `ALIAS/BUCKET/KEY` or a local file.
+//! A location on the command line: `ALIAS/BUCKET/KEY` or a local path.
 //!
-//! Invariants: a key is taken verbatim (`//`, `..` and `.` are plain keys); a path is remote only
-//! if its first segment is a known alias, so that `./x` is always local.
+//! Invariants: a key is taken literally (`//`, `..` and `.` are ordinary keys); a path is remote only if its
+//! first segment is a known alias, so `./x` is always local.
 
 use std::{
     fmt,
@@ -15,21 +15,21 @@ use super::{
     failure::{Failure, Kind, Outcome},
 };
 
-/// One side of a copy, or the target of a command.
+/// A source or target of a command.
 #[derive(Clone)]
-pub enum Place {
-    /// Behind an alias.
+pub enum Location {
+    /// On the server of an alias.
     Remote(Remote),
     /// In the file system.
     Local(PathBuf),
 }
 
-/// A place behind an alias.
+/// A location on the server of an alias.
 #[derive(Clone)]
 pub struct Remote {
     /// The alias's name, for messages.
     pub alias: String,
-    /// Speaks to its endpoint.
+    /// The client of its endpoint.
     pub client: Client,
     /// Empty for the alias itself.
     pub bucket: String,
@@ -50,39 +50,39 @@ impl fmt::Display for Remote {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Remote(remote) => remote.fmt(f),
-            Place::Local(path) => path.display().fmt(f),
+            Location::Remote(remote) => remote.fmt(f),
+            Location::Local(path) => path.display().fmt(f),
         }
     }
 }
 
-impl Place {
-    /// Reads a path of the command line.
-    pub fn parse(text: &str, aliases: &Aliases) -> Outcome<Place> {
+impl Location {
+    /// Parses a path of the command line.
+    pub fn parse(text: &str, aliases: &Aliases) -> Outcome<Location> {
         if text.is_empty() {
             return Err(Failure::usage("an empty path names nothing"));
         }
         match split(text, |alias| aliases.get(alias).is_some()) {
-            Some((alias, bucket, key)) => Ok(Place::Remote(Remote {
+            Some((alias, bucket, key)) => Ok(Location::Remote(Remote {
                 client: aliases.client(alias)?,
                 alias: alias.into(),
                 bucket: bucket.into(),
                 key: key.into(),
             })),
-            None => Ok(Place::Local(text.into())),
+            None => Ok(Location::Local(text.into())),
         }
     }
 
-    /// Reads a path that must be behind an alias.
+    /// Parses a path that must be remote.
     pub fn remote(text: &str, aliases: &Aliases) -> Outcome<Remote> {
-        match Place::parse(text, aliases)? {
-            Place::Remote(remote) => Ok(remote),
-            Place::Local(_) => {
+        match Location::parse(text, aliases)? {
+            Location::Remote(remote) => Ok(remote),
+            Location::Local(_) => {
                 let name = text.split('/').next().unwrap_or_default();
-                // Says which aliases there are.
+                // The error lists the known aliases.
                 Err(aliases.client(name).err().unwrap_or_else(|| Failure::usage("not behind an alias")))
             }
         }
@@ -90,7 +90,7 @@ impl Place {
 }
 
 impl Remote {
-    /// Fails unless a bucket is named.
+    /// Fails unless the location has a bucket.
     pub fn need_bucket(&self) -> Outcome {
         if self.bucket.is_empty() {
             return Err(Failure::usage(format!("`{self}` names no bucket: write {}/BUCKET", self.alias)));
@@ -98,7 +98,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Fails unless exactly a bucket is named.
+    /// Fails unless the location is exactly a bucket.
     pub fn only_bucket(&self) -> Outcome {
         self.need_bucket()?;
         if !self.key.is_empty() {
@@ -110,7 +110,7 @@ impl Remote {
         Ok(())
     }
 
-    /// Fails unless a key is named.
+    /// Fails unless the location has a key.
     pub fn need_key(&self) -> Outcome {
         self.need_bucket()?;
         if self.key.is_empty() {
@@ -119,12 +119,12 @@ impl Remote {
         Ok(())
     }
 
-    /// The same bucket with another key.
+    /// Another key in the same bucket.
     pub fn with_key(&self, key: impl Into<String>) -> Remote {
         Remote { key: key.into(), ..self.clone() }
     }
 
-    /// The prefix of what lies in this folder: empty for the bucket, else ending in a slash.
+    /// The prefix of keys in this folder: empty for the bucket, else with a trailing slash.
     pub fn folder(&self) -> String {
         if self.key.is_empty() || self.key.ends_with('/') {
             self.key.clone()
@@ -134,7 +134,7 @@ impl Remote {
     }
 }
 
-/// Alias, bucket and key of a path whose first segment is an alias.
+/// Splits a path whose first segment is an alias into alias, bucket and key.
 fn split(text: &str, is_alias: impl Fn(&str) -> bool) -> Option<(&str, &str, &str)> {
     let (alias, rest) = text.split_once('/').unwrap_or((text, ""));
     if alias.is_empty() || alias.starts_with('.') || !is_alias(alias) {
@@ -144,8 +144,8 @@ fn split(text: &str, is_alias: impl Fn(&str) -> bool) -> Option<(&str, &str, &st
     Some((alias, bucket, key))
 }
 
-/// Where a key lies below a local folder. Keys that would leave the folder, or that no file name
-/// can express, are refused: a listing from a server must never choose where files are written.
+/// The local path of a key below a folder. Keys that would leave the folder, or that no file name can
+/// express, are refused: a listing from a server must not decide where files are written.
 pub fn local_path(folder: &Path, key: &str) -> Outcome<PathBuf> {
     let sound = !key.is_empty()
         && !key.contains('\0')
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_stay_below_their_folder() {
+    fn local_path_stays_below_folder() {
         let folder = Path::new("/tmp/x");
         assert_eq!(local_path(folder, "a/b c").unwrap(), Path::new("/tmp/x/a/b c"));
         for bad in ["", "/etc/passwd", "../x", "a/../../x", "a//b", "a/./b", "a/", "nul\0"] {

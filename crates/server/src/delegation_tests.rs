@@ -20,17 +20,17 @@ use ashlar_s3::{Config, Context, Keys, Origins, Service, Verifier};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::admin_request::{Ask, Reply};
+use super::admin_request::{AdminRequest, AdminResult};
 use super::identities::Identities;
 use super::table::Route;
 use super::transfer;
 
 const ROOT: &str = "root-of-the-test";
 const SECRET: &str = "a-long-enough-secret";
-/// A directory's user.
+/// A user of an external directory.
 const PERSON: &str = "uid=bound,ou=people,dc=test";
 
-/// No provider answers.
+/// A client for identity providers of which none answers.
 struct Silent;
 
 impl Web for Silent {
@@ -67,7 +67,8 @@ impl World {
             .unwrap()
             .control();
         let root = Root { access_key: ROOT.into(), secret: Secret::new(SECRET) };
-        // It never shows the same millisecond twice: what is made after a revocation is later.
+        // The clock never returns the same millisecond twice, so that a session begun after a revocation is
+        // later.
         let now = AtomicI64::new(1_800_000_000_000);
         let clock: ashlar_idp::Clock = Arc::new(move || now.fetch_add(1, Ordering::SeqCst));
         let iam = Arc::new(Iam::open(control, root, None, clock.clone()).await.unwrap());
@@ -109,7 +110,7 @@ impl World {
         world
     }
 
-    /// Whoever there is before the caller begins.
+    /// The users and groups that exist before the caller begins.
     async fn people(&self) {
         let iam = &self.iam;
         for (name, document) in [("maker", maker()), ("fence", fence())] {
@@ -134,9 +135,9 @@ impl World {
         self.iam.attach(to, &["maker".into(), "fence".into()]).await.unwrap();
     }
 
-    fn ask(&self, who: &Arc<Identity>, route: Route, name: &str, document: &Value) -> Ask {
-        Ask {
-            who: who.clone(),
+    fn ask(&self, caller: &Arc<Identity>, route: Route, name: &str, document: &Value) -> AdminRequest {
+        AdminRequest {
+            caller: caller.clone(),
             route,
             base: "",
             name: name.to_owned(),
@@ -148,23 +149,23 @@ impl World {
         }
     }
 
-    async fn call(&self, who: &Arc<Identity>, route: Route, name: &str, document: &Value) -> Reply {
-        let ask = self.ask(who, route, name, document);
+    async fn call(&self, caller: &Arc<Identity>, route: Route, name: &str, document: &Value) -> AdminResult {
+        let req = self.ask(caller, route, name, document);
         match route {
-            Route::IamImport | Route::IamExport => transfer::answer(&self.identities, &ask).await,
-            _ => self.identities.answer(&ask).await,
+            Route::IamImport | Route::IamExport => transfer::answer(&self.identities, &req).await,
+            _ => self.identities.answer(&req).await,
         }
     }
 }
 
-/// How somebody is known to the test, to be looked up again after each call.
+/// How the test finds an identity again after each call.
 #[derive(Clone, Debug)]
 enum Who {
-    /// By an access key of the store.
+    /// By an access key.
     Key(String),
-    /// By what a provider said.
+    /// By the claims of a provider.
     Federated(Box<Federated>),
-    /// By a session's access key and token.
+    /// By the access key and token of a session.
     Session(String, String),
 }
 
@@ -172,13 +173,13 @@ impl Who {
     fn identity(&self, iam: &Iam) -> Option<Arc<Identity>> {
         match self {
             Who::Key(name) => iam.find(name),
-            Who::Federated(who) => iam.federated(who).map(Arc::new),
+            Who::Federated(caller) => iam.federated(caller).map(Arc::new),
             Who::Session(key, token) => iam.session(key, token).ok(),
         }
     }
 }
 
-/// The callers: each with the way that it holds its policies.
+/// The callers, named by how each holds its policies.
 const CALLERS: [&str; 8] =
     ["lifter", "user", "group", "claims", "role", "mapped user", "mapped group", "access key"];
 
@@ -196,7 +197,7 @@ async fn caller(world: &World, how: &str) -> Who {
             world.attach(Entity::User("bound")).await;
             let user = iam.find("bound").unwrap();
             let s = iam.assume(&user, &Assume { duration_s: 3600, policy: None }).unwrap();
-            // A session of a user is that user, but for its secret.
+            // A session has the permissions of its user, with another secret.
             Who::Session(s.access_key, s.token)
         }
         "group" => {
@@ -206,8 +207,8 @@ async fn caller(world: &World, how: &str) -> Who {
         }
         "claims" => {
             iam.trust([("openid/claims".to_owned(), Vec::new())].into());
-            let who = federated("openid/claims", "openid/claims/bound");
-            Who::Federated(Box::new(Federated { policies: named(), ..who }))
+            let caller = federated("openid/claims", "openid/claims/bound");
+            Who::Federated(Box::new(Federated { policies: named(), ..caller }))
         }
         "role" => {
             iam.trust([("openid/role".to_owned(), named())].into());
@@ -232,16 +233,16 @@ async fn caller(world: &World, how: &str) -> Who {
     }
 }
 
-/// What somebody may do, of everything that is looked at.
-fn allowed(who: &Identity) -> Vec<(&'static str, &'static str)> {
+/// The permissions of an identity, of all that the test examines.
+fn allowed(caller: &Identity) -> Vec<(&'static str, &'static str)> {
     let facts = Facts { now_ms: 1_800_000_000_000, secure: true, ..Facts::default() };
-    let principal = who.principal();
+    let principal = caller.principal();
     let mut out = Vec::new();
     for action in Action::ALL {
         for bucket in ["b", "secret"] {
             let key = if action.level() == ashlar_policy::Level::Object { "k" } else { "" };
             let question = Question::new(*action, bucket, key, &principal, &facts);
-            if decide(&question, &who.authority(BucketRules::default(), false)).allowed {
+            if decide(&question, &caller.authority(BucketRules::default(), false)).allowed {
                 out.push((action.name(), bucket));
             }
         }
@@ -264,7 +265,7 @@ impl Random {
     }
 }
 
-/// A call of any kind; `mine`: a name that nobody has yet.
+/// A random call; `mine`: a name that does not exist yet.
 fn any_call(random: &mut Random, mine: &str) -> (Route, String, Value) {
     let me = ["openid/claims/bound", "openid/role/bound", PERSON];
     let user = *random.pick(&[mine, mine, "bound", "lifter", "strong", "member", ROOT]);
@@ -316,7 +317,7 @@ fn any_call(random: &mut Random, mine: &str) -> (Route, String, Value) {
 }
 
 #[tokio::test]
-async fn no_sequence_of_calls_gives_more_than_the_caller_had() {
+async fn no_sequence_of_calls_escalates_privileges() {
     let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(0x5eed_2026_1122);
     println!("SEED={seed}");
     let rounds = std::env::var("LATTICE_ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(12);
@@ -329,20 +330,20 @@ async fn no_sequence_of_calls_gives_more_than_the_caller_had() {
             let before = allowed(&first.identity(&world.iam).unwrap());
             assert!(before.iter().any(|(a, _)| *a == "admin:CreatePolicy"), "{how}");
             assert!(!before.contains(&("s3:GetObject", "secret")), "{how}: the Deny is in force");
-            // Also whoever can be signed in as, without a call.
+            // Includes identities that can be signed in as without a call.
             let mut known = vec![first.clone()];
             let mut calls = Vec::new();
             for step in 0..6 {
                 let mine = format!("m{round}x{step}");
-                let Some(who) = random.pick(&known).identity(&world.iam) else { continue };
+                let Some(caller) = random.pick(&known).identity(&world.iam) else { continue };
                 let (route, name, document) = any_call(&mut random, &mine);
-                let reply = world.call(&who, route, &name, &document).await;
+                let reply = world.call(&caller, route, &name, &document).await;
                 let done = matches!(&reply, Ok((status, _)) if status.is_success());
                 calls.push(format!("{route:?} {name} {document}: {}", if done { "done" } else { "refused" }));
                 let Ok((_, answer)) = reply else { continue };
                 taken += 1;
                 let created = match route {
-                    // Whoever sets a secret can sign in with it.
+                    // A caller that sets a secret can use the credential.
                     Route::UserPut => Some(name),
                     Route::KeyCreate => answer["access_key"].as_str().map(str::to_owned),
                     Route::IamImport => {
@@ -355,11 +356,11 @@ async fn no_sequence_of_calls_gives_more_than_the_caller_had() {
                     _ => None,
                 };
                 known.extend(created.map(Who::Key));
-                for who in &known {
-                    let Some(identity) = who.identity(&world.iam) else { continue };
+                for caller in &known {
+                    let Some(identity) = caller.identity(&world.iam) else { continue };
                     let more: Vec<_> =
                         allowed(&identity).into_iter().filter(|a| !before.contains(a)).collect();
-                    assert!(more.is_empty(), "{how}: {who:?} gained {more:?} by {calls:#?}");
+                    assert!(more.is_empty(), "{how}: {caller:?} gained {more:?} by {calls:#?}");
                 }
             }
         }
@@ -369,13 +370,13 @@ async fn no_sequence_of_calls_gives_more_than_the_caller_had() {
 
 /// A user whose token claims `maker,fence` cannot rewrite `fence`.
 #[tokio::test]
-async fn a_policy_held_through_claims_roles_or_mappings_is_changed_by_full_administrators_only() {
+async fn policies_of_claims_roles_and_mappings_need_full_administrators() {
     for how in ["claims", "role", "mapped user", "mapped group"] {
         let world = World::new().await;
-        let who = caller(&world, how).await.identity(&world.iam).unwrap();
+        let caller = caller(&world, how).await.identity(&world.iam).unwrap();
         let harmless = policy(&[statement("Deny", &["s3:PutBucketVersioning"], "arn:aws:s3:::nobody")]);
         let other = world.iam.find("lifter").unwrap();
-        for asker in [&who, &other] {
+        for asker in [&caller, &other] {
             for (route, document) in [(Route::PolicyPut, &harmless), (Route::PolicyRemove, &Value::Null)] {
                 let refused = world.call(asker, route, "fence", document).await.unwrap_err();
                 let conflict = route == Route::PolicyRemove && how != "claims";
@@ -386,10 +387,10 @@ async fn a_policy_held_through_claims_roles_or_mappings_is_changed_by_full_admin
             }
         }
         let import = json!({ "policies": { "fence": harmless } });
-        let (_, answer) = world.call(&who, Route::IamImport, "", &import).await.unwrap();
+        let (_, answer) = world.call(&caller, Route::IamImport, "", &import).await.unwrap();
         assert_eq!(answer["records"][0]["outcome"], "failed", "{how}: {answer}");
         assert_eq!(world.iam.policy("fence").unwrap().policy.to_json(), world_fence(), "{how}");
-        // Root, and a name that nobody can hold yet.
+        // Root, and a name that no identity can hold yet.
         world.call(&world.iam.root(), Route::PolicyPut, "fence", &fence()).await.unwrap();
         let listing = policy(&[statement("Allow", &["s3:ListBucket"], "arn:aws:s3:::*")]);
         world.call(&other, Route::PolicyPut, "fresh", &listing).await.unwrap();
