@@ -212,9 +212,9 @@ impl Lifecycle {
         let mut pass = self.passes.lock().get(&bucket.id).cloned().unwrap_or_default();
         // Another node may have gone through this bucket since.
         let stored = self.control.get(&format!("{PREFIX}{}", bucket.id));
-        let stored = stored.and_then(|value| Kept::decode(&value.bytes));
-        if let Some(stored) = stored.filter(|s| pass.kept.format != 1 || pass.kept.is_behind(s)) {
-            pass.kept = stored;
+        let stored = stored.and_then(|value| PassRecord::decode(&value.bytes));
+        if let Some(stored) = stored.filter(|s| pass.record.format != 1 || pass.record.is_behind(s)) {
+            pass.record = stored;
         }
         if now < pass.not_before_ms || !self.is_due(&pass.record, &config, now) {
             return;
@@ -365,8 +365,7 @@ impl Lifecycle {
         counts: &mut PassCounts,
     ) -> Result<Option<String>, Error> {
         let now = now_ms();
-        let (keys, next) =
-            self.store.glance(bucket, &position.prefix, &position.after, MAX_LOOK).await?;
+        let (keys, next) = self.store.glance(bucket, &position.prefix, &position.after, MAX_LOOK).await?;
         counts.keys += keys.len() as u64;
         let calendar = self.calendar;
         let due = keys.into_iter().filter(|k| config.may_be_due(&k.key, &glanced(k), now, calendar));
@@ -637,8 +636,7 @@ impl Lifecycle {
         at: i64,
         counted: &mut Counted,
     ) -> Result<Option<String>, Error> {
-        let (keys, next) =
-            self.store.glance(bucket, &position.prefix, &position.after, MAX_LOOK).await?;
+        let (keys, next) = self.store.glance(bucket, &position.prefix, &position.after, MAX_LOOK).await?;
         counted.keys += keys.len() as u64;
         let calendar = self.calendar;
         let due = keys.into_iter().filter(|k| config.may_be_due(&k.key, &glanced(k), at, calendar));
