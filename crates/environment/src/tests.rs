@@ -32,8 +32,7 @@ async fn history() -> Vec<(usize, u64, Duration)> {
     for task in tasks {
         task.await.unwrap();
     }
-    let seen = seen.lock().clone();
-    seen
+    seen.lock().clone()
 }
 
 #[test]
