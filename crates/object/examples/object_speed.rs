@@ -63,7 +63,7 @@ async fn open(folder: &Path) -> Fallible<(Store, Sets, Vec<Drive>)> {
 }
 
 async fn put(store: &Store, key: &str, body: &Bytes, piece: usize) -> Result<()> {
-    let mut put = store.put("bucket", key, PutSpec::new(body.len() as u64)).await?;
+    let mut put = store.put(&store.bucket("bucket")?, key, PutSpec::new(body.len() as u64)).await?;
     let mut rest = body.clone();
     while !rest.is_empty() {
         put.write(rest.split_to(piece.min(rest.len()))).await?;
@@ -72,7 +72,7 @@ async fn put(store: &Store, key: &str, body: &Bytes, piece: usize) -> Result<()>
 }
 
 async fn get(store: &Store, key: &str) -> Result<u64> {
-    let object = store.get("bucket", key, None).await?;
+    let object = store.get(&store.bucket("bucket")?, key, None).await?;
     let mut body = object.read(0..object.size()).await?;
     let mut n = 0;
     while let Some(piece) = body.next().await {
@@ -123,18 +123,20 @@ async fn small(store: &Store, n: u64) -> Fallible<()> {
     println!("get 4 KiB: {:.1} CPU-us, {:.0}/s", cpu / n as f64, n as f64 / wall);
     let (wall, cpu) = measure(n, |i| {
         let store = store.clone();
-        async move { store.get("bucket", &format!("small/{i:08}"), None).await.map(|_| ()) }
+        async move { store.get(&store.bucket("bucket")?, &format!("small/{i:08}"), None).await.map(|_| ()) }
     })
     .await?;
     println!("head: {:.1} CPU-us, {:.0}/s", cpu / n as f64, n as f64 / wall);
-    let (wall, cpu) =
-        measure(n, |i| {
-            let store = store.clone();
-            async move {
-                store.delete("bucket", &format!("small/{i:08}"), None, &Conditions::NONE).await.map(|_| ())
-            }
-        })
-        .await?;
+    let (wall, cpu) = measure(n, |i| {
+        let store = store.clone();
+        async move {
+            store
+                .delete(&store.bucket("bucket")?, &format!("small/{i:08}"), None, &Conditions::NONE)
+                .await
+                .map(|_| ())
+        }
+    })
+    .await?;
     println!("delete: {:.1} CPU-us, {:.0}/s", cpu / n as f64, n as f64 / wall);
     Ok(())
 }
@@ -162,7 +164,7 @@ async fn large(store: &Store) -> Fallible<()> {
         println!("get 10 MiB, {round}: {:.2} CPU-s/GiB, {:.2} GiB/s", cpu / 1e6 / gib, gib / wall);
     }
     for i in 0..N {
-        store.delete("bucket", &format!("large/{i}"), None, &Conditions::NONE).await?;
+        store.delete(&store.bucket("bucket")?, &format!("large/{i}"), None, &Conditions::NONE).await?;
     }
     Ok(())
 }
@@ -179,7 +181,7 @@ async fn lists(store: &Store) -> Fallible<()> {
     let (mut after, mut keys) = (String::new(), 0);
     loop {
         let spec = ListSpec { prefix: "list/", start_after: &after, max_keys: 1000, delimiter: "" };
-        let page = store.list("bucket", &spec).await?;
+        let page = store.list(&store.bucket("bucket")?, &spec).await?;
         keys += page.entries.len();
         match page.next {
             Some(next) => after = next,
@@ -191,7 +193,7 @@ async fn lists(store: &Store) -> Fallible<()> {
     println!("list 100,000 keys in pages of 1,000: {wall:.3} s, {:.2} CPU-us per key", cpu / KEYS as f64);
     let began = Instant::now();
     let spec = ListSpec { prefix: "list/", delimiter: "/", max_keys: 1000, start_after: "" };
-    let page = store.list("bucket", &spec).await?;
+    let page = store.list(&store.bucket("bucket")?, &spec).await?;
     assert_eq!(page.common_prefixes.len(), 100);
     println!("list 100 folders of 1,000 keys: {:.1} ms", began.elapsed().as_secs_f64() * 1e3);
     Ok(())
