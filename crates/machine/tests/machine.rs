@@ -304,7 +304,8 @@ fn file_modes_do_not_depend_on_the_umask() {
         std::fs::write(dir.path().join("wide"), b"secret").unwrap();
         std::fs::set_permissions(dir.path().join("wide"), std::fs::Permissions::from_mode(0o644)).unwrap();
         let me = std::env::current_exe().unwrap();
-        let line = format!("umask {umask}; exec {} --exact modes_do_not_depend_on_the_umask", me.display());
+        let line =
+            format!("umask {umask}; exec {} --exact file_modes_do_not_depend_on_the_umask", me.display());
         let out = std::process::Command::new("sh")
             .args(["-c", &line])
             .env("ASHLAR_TEST_MODES", dir.path())
