@@ -5,7 +5,7 @@
 
 use crate::clock::now_ms;
 use crate::table::{Table, View};
-use ashlar_drive::Drive;
+use ashlar_drive::DriveHandle;
 use ashlar_format::DriveId;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -94,7 +94,7 @@ impl Rebuilds {
         self.work.notify_one();
     }
 
-    pub(crate) fn begin(&self, drive: &Drive, phase: Phase, registers: u64) {
+    pub(crate) fn begin(&self, drive: &DriveHandle, phase: Phase, registers: u64) {
         let (id, had) = (drive.label().drive, live(drive));
         let mut jobs = self.jobs.lock();
         // One that is done is another rebuild's.
@@ -129,7 +129,7 @@ impl Rebuilds {
     }
 
     /// It is done: told in the log, and remembered.
-    pub(crate) fn end(&self, drive: &Drive) {
+    pub(crate) fn end(&self, drive: &DriveHandle) {
         let id = drive.label().drive;
         self.note(id, |p| (p.phase, p.ended_ms) = (Phase::Done, Some(now_ms())));
         let jobs = self.jobs.lock();
@@ -188,7 +188,7 @@ pub(crate) fn slot_of(view: &View, drive: DriveId) -> Option<u8> {
 }
 
 /// Bytes in use on a drive.
-fn live(drive: &Drive) -> u64 {
+fn live(drive: &DriveHandle) -> u64 {
     let s = drive.stats();
     s.journal_live + s.extent_live
 }
