@@ -9,6 +9,7 @@
 //!
 //! Must never know: drives, and what values mean.
 
+use ashlar_environment::time;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -235,9 +236,9 @@ impl Control {
                 }
                 // Not all others at the same time again.
                 let mut chance = [0];
-                let _ = getrandom::fill(&mut chance);
+                let _ = ashlar_environment::random::fill(&mut chance);
                 let most = 1000_u64 << attempt.min(MAX_PAUSE);
-                tokio::time::sleep(Duration::from_micros(most * u64::from(chance[0]) / 255)).await;
+                time::sleep(Duration::from_micros(most * u64::from(chance[0]) / 255)).await;
             }
             Err(Error::Contended(contended))
         })

@@ -6,6 +6,7 @@
 //! another; a (term, revision) is never used for two contents; what is read is what was last
 //! answered. It never knows what the values mean.
 
+use ashlar_environment::time;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -216,7 +217,7 @@ impl Embedded {
     /// Waits until `done` holds for a majority of each of `sets`.
     pub(crate) async fn wait(&self, sets: &[&[DriveId]], done: impl Fn(&Site) -> bool) -> bool {
         let mut progress = self.shared.progress.subscribe();
-        let deadline = tokio::time::Instant::now() + PATIENCE;
+        let deadline = time::Instant::now() + PATIENCE;
         loop {
             progress.borrow_and_update();
             let (mut all, mut possible) = (true, true);
@@ -233,7 +234,7 @@ impl Embedded {
             if all || !possible {
                 return all;
             }
-            if tokio::time::timeout_at(deadline, progress.changed()).await.is_err() {
+            if time::timeout_at(deadline, progress.changed()).await.is_err() {
                 return false;
             }
         }
@@ -338,13 +339,13 @@ impl ControlDriver for Embedded {
             let _turn = self.shared.turn.lock().await;
             *self.shared.term.lock() = 0;
             let mut progress = self.shared.progress.subscribe();
-            let deadline = tokio::time::Instant::now() + PATIENCE;
+            let deadline = time::Instant::now() + PATIENCE;
             loop {
                 progress.borrow_and_update();
                 if self.shared.sites.lock().values().all(|s| !s.busy) {
                     return;
                 }
-                if tokio::time::timeout_at(deadline, progress.changed()).await.is_err() {
+                if time::timeout_at(deadline, progress.changed()).await.is_err() {
                     return;
                 }
             }

@@ -9,6 +9,7 @@
 //!
 //! Blank copies say nothing about what was decided and never count for reading.
 
+use ashlar_environment::time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -184,7 +185,7 @@ async fn read_sites(
     for (id, medium) in media {
         let send = send.clone();
         // A thread of its own: a hung drive must not hold a thread that others need.
-        let started = std::thread::Builder::new().name("control-read".to_owned()).spawn(move || {
+        let started = ashlar_environment::thread::run_apart("control-read", move || {
             let _ = send.send((id, read_site(deployment, id, medium)));
         });
         if let Err(error) = started {
@@ -193,16 +194,16 @@ async fn read_sites(
         }
     }
     drop(send);
-    let mut deadline = tokio::time::Instant::now() + PATIENCE;
+    let mut deadline = time::Instant::now() + PATIENCE;
     let mut sites = BTreeMap::new();
     while !silent.is_empty() {
-        let Ok(Some((id, result))) = tokio::time::timeout_at(deadline, receive.recv()).await else { break };
+        let Ok(Some((id, result))) = time::timeout_at(deadline, receive.recv()).await else { break };
         silent.retain(|d| *d != id);
         match result {
             Ok(site) => {
                 sites.insert(id, site);
                 if sites.len() > asked / 2 {
-                    deadline = deadline.min(tokio::time::Instant::now() + GRACE);
+                    deadline = deadline.min(time::Instant::now() + GRACE);
                 }
             }
             Err(error) => tracing::warn!(drive = %id, %error, "control store: the copy cannot be read"),

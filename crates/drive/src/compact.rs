@@ -119,7 +119,7 @@ impl Shared {
                     self.submit_and_wait(std::mem::take(&mut moves))?;
                     size = 0;
                     if pace && self.threads {
-                        std::thread::sleep(PAUSE);
+                        ashlar_environment::thread::sleep(PAUSE);
                     }
                 }
             }

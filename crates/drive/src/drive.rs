@@ -302,16 +302,13 @@ fn start(
 ) -> Result<()> {
     let me = shared.clone();
     let name = format!("{what}-{}", &shared.label.drive.to_hex()[..6]);
-    std::thread::Builder::new()
-        .name(name)
-        .stack_size(STACK)
-        .spawn(move || {
-            let r = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&me)));
-            if r.is_err() {
-                me.fence("a thread of the drive panicked");
-            }
-            after(&me);
-        })
-        .map_err(|e| Error::io("starting a thread", &e))?;
+    ashlar_environment::thread::start(name, Some(STACK), move || {
+        let r = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&me)));
+        if r.is_err() {
+            me.fence("a thread of the drive panicked");
+        }
+        after(&me);
+    })
+    .map_err(|e| Error::io("starting a thread", &e))?;
     Ok(())
 }

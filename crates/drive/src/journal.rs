@@ -13,12 +13,12 @@ use crate::op::Op;
 use crate::place::place;
 use crate::space::Position;
 use crate::{Error, Result};
+use ashlar_environment::time::Instant;
 use ashlar_format::codec;
 use ashlar_format::journal::{self, BATCH_HEADER, BatchWriter, DriveState, PAGE, SECTOR, kind, record_len};
 use ashlar_machine::{Buf, FileSystem};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 /// Most bytes of a batch of several records.
 const MAX_BATCH: usize = 1 << 20;

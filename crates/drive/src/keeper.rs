@@ -13,9 +13,10 @@ use crate::index::must;
 use crate::op::Op;
 use crate::run::Mode;
 use crate::{Completion, Result};
+use ashlar_environment::time::Instant;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Bytes of a merge between two looks at what else is to do.
 const MERGE_STEP: u64 = 2 << 20;
@@ -49,7 +50,7 @@ impl Shared {
             if let Err(e) = done {
                 tracing::warn!(drive = %self.label.drive, error = %e, "drive upkeep failed");
                 merge = None;
-                std::thread::sleep(Duration::from_millis(50).min(self.options.tick));
+                ashlar_environment::thread::sleep(Duration::from_millis(50).min(self.options.tick));
             }
         }
         drop(merge);

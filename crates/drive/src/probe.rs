@@ -195,7 +195,7 @@ fn lock(root: &Folder) -> Result<ashlar_machine::Lock> {
     for _ in 0..100 {
         match root.lock(LABEL) {
             Ok(Some(l)) => return Ok(l),
-            Ok(None) => std::thread::sleep(std::time::Duration::from_millis(10)),
+            Ok(None) => ashlar_environment::thread::sleep(std::time::Duration::from_millis(10)),
             Err(e) => return Err(Error::io("locking the drive", &e)),
         }
     }
@@ -300,7 +300,7 @@ impl Shared {
         let mut k = self.keeper.lock();
         k.next_run = m.next_run;
         k.manifest = m;
-        k.last_drain = Some(std::time::Instant::now());
+        k.last_drain = Some(ashlar_environment::time::Instant::now());
         drop(k);
         if self.writable().is_ok() {
             self.clean_index(&wanted)?;

@@ -37,10 +37,11 @@ use crate::Result;
 use crate::core::{Core, Shared};
 use crate::files::{Kind, segment_name};
 use crate::space::{Extent, Freed, FreedWaiting, SpareExtent};
+use ashlar_environment::time::Instant;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A freed region waits this long for the rest of its segment before it is punched out.
 const PUNCH_AFTER: Duration = Duration::from_secs(5);

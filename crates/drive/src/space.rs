@@ -4,9 +4,9 @@
 //! `account`. Must not depend on: the state of a drive.
 
 use crate::entry::Region;
+use ashlar_environment::time::Instant;
 use ashlar_machine::DiskFile;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// A journal segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,8 @@
 
 use crate::index::Manifest;
 use crate::space::FreedWaiting;
+use ashlar_environment::time::Instant;
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 /// What only the keeper (or recovery before it) touches.
 #[derive(Default)]

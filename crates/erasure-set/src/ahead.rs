@@ -5,6 +5,7 @@
 
 use crate::budget::Share;
 use ashlar_drive::{Check, Error as DriveError, Frames, ReaderHandle};
+use ashlar_environment::time::Instant;
 use bytes::Bytes;
 use futures::stream::FuturesUnordered;
 use parking_lot::Mutex;
@@ -14,7 +15,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) type RowFuture = Pin<Box<dyn Future<Output = Row> + Send>>;
 

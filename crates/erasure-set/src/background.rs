@@ -15,10 +15,10 @@ impl Sets {
         if !tasks.is_empty() {
             return;
         }
-        tasks.push(tokio::spawn(tail::run(Arc::downgrade(&self.inner))));
-        tasks.push(tokio::spawn(heal::run(Arc::downgrade(&self.inner))));
-        tasks.push(tokio::spawn(rebuild::run(Arc::downgrade(&self.inner))));
-        tasks.push(tokio::spawn(scrub::run(Arc::downgrade(&self.inner))));
+        tasks.push(ashlar_environment::spawn("tail", tail::run(Arc::downgrade(&self.inner))));
+        tasks.push(ashlar_environment::spawn("heal", heal::run(Arc::downgrade(&self.inner))));
+        tasks.push(ashlar_environment::spawn("rebuild", rebuild::run(Arc::downgrade(&self.inner))));
+        tasks.push(ashlar_environment::spawn("scrub", scrub::run(Arc::downgrade(&self.inner))));
     }
 
     /// Ends the background work and waits for it. Drives are the caller's to close.

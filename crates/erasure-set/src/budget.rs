@@ -14,12 +14,13 @@
 //!
 //! Must not depend on what the memory is used for.
 
+use ashlar_environment::time::{self, Instant};
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 tokio::task_local! {
@@ -191,7 +192,7 @@ impl Budget {
                 self.shared.refused.fetch_add(1, Relaxed);
                 return None;
             };
-            if let Ok(granted) = tokio::time::timeout(ASK.min(left), &mut place.granted).await {
+            if let Ok(granted) = time::timeout(ASK.min(left), &mut place.granted).await {
                 return granted.ok();
             }
         }
@@ -274,11 +275,14 @@ mod tests {
         let mut waiters = Vec::new();
         for (i, who) in [1, 1, 1, 2, 3].into_iter().enumerate() {
             let (b, order) = (budget.clone(), order.clone());
-            waiters.push(tokio::spawn(as_tenant(who, async move {
-                let share = b.take(10, 0, LONG, &Nobody).await.unwrap();
-                order.lock().push(who);
-                share
-            })));
+            waiters.push(ashlar_environment::spawn(
+                "budget",
+                as_tenant(who, async move {
+                    let share = b.take(10, 0, LONG, &Nobody).await.unwrap();
+                    order.lock().push(who);
+                    share
+                }),
+            ));
             while budget.shared.state.lock().waiting.len() <= i {
                 tokio::task::yield_now().await;
             }

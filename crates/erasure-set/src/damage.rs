@@ -3,8 +3,8 @@
 //! Invariants: at most [`KEPT`] are remembered, the latest; each is told in the log once, when it is found.
 //! Must not depend on: who finds it.
 
-use crate::clock::now_ms;
 use crate::table::View;
+use ashlar_environment::time;
 use ashlar_format::{BucketId, DriveId, RegisterKey, Space};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -90,7 +90,7 @@ impl Damages {
     pub(crate) fn found(&self, view: &View, slot: u8, key: &RegisterKey, what: What, repaired: bool) {
         let Some(m) = view.member(slot) else { return };
         let found = Damage {
-            at_ms: now_ms(),
+            at_ms: time::wall_ms().max(0).unsigned_abs(),
             drive: m.id,
             path: m.drive.path().display().to_string(),
             bucket: key.bucket(),

@@ -10,11 +10,12 @@ use crate::read::{ObjectReader, Shard};
 use crate::table::Member;
 use crate::{Error, Result};
 use ashlar_drive::{Check, Error as DriveError, Frames, ReaderHandle};
+use ashlar_environment::time::{self, Instant};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Stripes read together from drives that have to be waited for: one call and one wake-up for all.
 const RUN: u64 = 4;
@@ -324,7 +325,7 @@ impl ObjectReader {
         let hedge = members.filter_map(|s| self.member(s).map(|m| m.latency.hedge_after())).max();
         let patience = hedge.unwrap_or(DEADLINE);
         let Some(waiting) = &mut fetch.waiting else { return Ok(()) };
-        match tokio::time::timeout(patience, waiting.next()).await {
+        match time::timeout(patience, waiting.next()).await {
             Ok(Some(row)) => {
                 self.arrived(fetch, row);
                 Ok(())

@@ -14,12 +14,13 @@ use crate::table::{GLANCE, View};
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
 use ashlar_drive::{Accept, Error as DriveError, Inline, Outcome, Tally};
+use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Ballot, Body, Part, RegisterKey};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How often a heal that failed is tried again before it is left to the scrub.
 const TRIES: u8 = 4;
@@ -48,7 +49,7 @@ impl Sets {
                     return Ok(healed);
                 }
                 self.inner.sweep_tails();
-                tokio::time::sleep(Duration::from_millis(5)).await;
+                time::sleep(Duration::from_millis(5)).await;
             }
         })
     }
@@ -262,7 +263,7 @@ impl Inner {
 pub(crate) async fn answers(tally: &Tally, view: &View, asked: SlotSet) -> Outcome {
     let began = Instant::now();
     loop {
-        let o = match tokio::time::timeout(GLANCE, tally.wait_all()).await {
+        let o = match time::timeout(GLANCE, tally.wait_all()).await {
             Ok(o) => return o,
             Err(_) => tally.outcome(),
         };
@@ -278,7 +279,7 @@ pub(crate) async fn run(of: Weak<Inner>) {
     loop {
         let Some(inner) = of.upgrade() else { return };
         let Some(mut wanted) = inner.heals.pop() else {
-            let wait = tokio::time::timeout(Duration::from_secs(1), inner.heals.work.notified());
+            let wait = time::timeout(Duration::from_secs(1), inner.heals.work.notified());
             let _ = wait.await;
             continue;
         };
@@ -294,8 +295,8 @@ pub(crate) async fn run(of: Weak<Inner>) {
                 wanted.tries += u8::from(tried);
                 if wanted.tries <= TRIES {
                     let inner = inner.clone();
-                    tokio::spawn(async move {
-                        tokio::time::sleep(RETRY * (1 << wanted.tries)).await;
+                    ashlar_environment::spawn("heal-retry", async move {
+                        time::sleep(RETRY * (1 << wanted.tries)).await;
                         inner.heals.put(wanted);
                         inner.heals.done();
                     });

@@ -42,7 +42,6 @@ mod background;
 mod ballots;
 mod budget;
 mod cache;
-mod clock;
 mod damage;
 mod doubt;
 mod error;

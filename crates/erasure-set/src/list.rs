@@ -15,6 +15,7 @@ use crate::table::{Member, Table, View};
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
 use ashlar_drive::{Entry, Error as DriveError};
+use ashlar_environment::time;
 use ashlar_format::{BucketId, RegisterKey, Space};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -378,7 +379,7 @@ impl Inner {
                 waiting.push(async move { (slot, self.scan(view, slot, from, to, limit).await) });
             }
             loop {
-                match tokio::time::timeout(HEDGE, waiting.next()).await {
+                match time::timeout(HEDGE, waiting.next()).await {
                     Ok(Some((slot, Ok(entries)))) => return Ok((slot, entries)),
                     Ok(Some((_, Err(e)))) => error = e,
                     Ok(None) if order.len() == 0 => return Err(error),
@@ -414,7 +415,7 @@ impl Inner {
                 waiting.push(ask(slot));
             }
             start = 0;
-            match tokio::time::timeout(HEDGE, waiting.next()).await {
+            match time::timeout(HEDGE, waiting.next()).await {
                 Ok(Some((slot, Ok(s)))) => {
                     answered.insert(slot);
                     same &= s;

@@ -24,13 +24,14 @@
 
 use crate::ahead::{Ahead, Stock};
 use crate::budget::{Budget, Reclaim, Share};
+use ashlar_environment::time::Instant;
 use ashlar_machine::{Buf, BufferPool};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A reader that was not asked for so long may lose what it holds.
 const STALL: Duration = Duration::from_millis(50);

@@ -3,13 +3,13 @@
 //! Invariants: one job per drive; of those that were done the last [`HISTORY`] are remembered. Must not
 //! depend on: how a drive is filled (`rebuild`).
 
-use crate::clock::now_ms;
 use crate::table::{Table, View};
 use ashlar_drive::DriveHandle;
+use ashlar_environment::time::{self, Instant};
 use ashlar_format::DriveId;
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Finished rebuilds that are remembered.
@@ -115,7 +115,7 @@ impl Rebuilds {
                 why: None,
                 done_bytes: 0,
                 total_bytes: 0,
-                began_ms: now_ms(),
+                began_ms: time::wall_ms().max(0).unsigned_abs(),
                 ended_ms: None,
             },
             since: now,
@@ -131,7 +131,7 @@ impl Rebuilds {
     /// It is done: told in the log, and remembered.
     pub(crate) fn end(&self, drive: &DriveHandle) {
         let id = drive.label().drive;
-        self.note(id, |p| (p.phase, p.ended_ms) = (Phase::Done, Some(now_ms())));
+        self.note(id, |p| (p.phase, p.ended_ms) = (Phase::Done, Some(time::wall_ms().max(0).unsigned_abs())));
         let jobs = self.jobs.lock();
         let Some(job) = jobs.get(&id) else { return };
         let mut p = job.progress.clone();

@@ -16,6 +16,7 @@ use crate::write::Staged;
 use crate::{Error, Result};
 use ashlar_commit::{Footing, Proposer, Recovery, SlotSet, Step};
 use ashlar_drive::{Accept, DriveHandle, Error as DriveError, Inline, InlineShard, Outcome, Prepared, Tally};
+use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Ballot, Body, Record, RegisterKey};
 use bytes::Bytes;
 use futures::future::{BoxFuture, join_all};
@@ -23,7 +24,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long a phase waits for the answers it needs.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -81,7 +82,7 @@ pub(crate) async fn gather(tally: &Tally, view: &View, asked: SlotSet, need: u8,
             tally.wait(o.ok.count_ones() as u8 + hoped.without(SlotSet(o.ok)).len()).await;
         }
     };
-    if tokio::time::timeout(grace, all).await.is_err() {
+    if time::timeout(grace, all).await.is_err() {
         let o = tally.outcome();
         let answered = SlotSet(o.ok | o.failed | o.refused | o.uncounted);
         // With too few answers it is the group that is slow, not a drive.
@@ -95,7 +96,7 @@ pub(crate) async fn gather(tally: &Tally, view: &View, asked: SlotSet, need: u8,
     }
     let began = Instant::now();
     let o = loop {
-        match tokio::time::timeout(GLANCE, tally.wait(need)).await {
+        match time::timeout(GLANCE, tally.wait(need)).await {
             Ok(o) => break o,
             Err(_) => {
                 let o = tally.outcome();
@@ -194,7 +195,7 @@ impl<'a> Attempt<'a> {
 
     /// Waits until the base is known, or cannot be.
     async fn hear(&mut self) -> Step<Bytes> {
-        let deadline = tokio::time::sleep(DEADLINE);
+        let deadline = time::sleep(DEADLINE);
         tokio::pin!(deadline);
         let mut hurried = false;
         let mut glance = FIRST_GLANCE;
@@ -202,7 +203,7 @@ impl<'a> Attempt<'a> {
             if self.p.could_decide() && !hurried {
                 // The others could only tell that the highest record is dead, or spare mending.
                 hurried = true;
-                deadline.as_mut().reset(tokio::time::Instant::now() + GRACE);
+                deadline.as_mut().reset(Instant::now() + GRACE);
             }
             tokio::select! {
                 biased;
@@ -224,7 +225,7 @@ impl<'a> Attempt<'a> {
                     }
                     unreachable!("all are silent that have not answered");
                 }
-                () = tokio::time::sleep(glance) => {
+                () = time::sleep(glance) => {
                     glance = GLANCE;
                     for slot in self.view.hung(self.open).iter() {
                         let step = self.p.on_silent(slot);
@@ -240,7 +241,7 @@ impl<'a> Attempt<'a> {
     /// Waits a short while for the promises of slots that are usually prompt: with all of them, "nothing to
     /// change" needs no round.
     pub(crate) async fn hear_all(&mut self) {
-        let patient = tokio::time::sleep(GRACE);
+        let patient = time::sleep(GRACE);
         tokio::pin!(patient);
         loop {
             let prompt = self.view.which(|m| !m.is_late());

@@ -16,6 +16,7 @@ use crate::table::{Member, View};
 use crate::{Error, Result};
 use ashlar_commit::{Copy, Resync, SlotSet};
 use ashlar_drive::{Accept, Error as DriveError, Role, Seen, State, Tally};
+use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Ballot, DriveId, RegisterKey};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -23,7 +24,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Registers looked at per stretch.
 const STRETCH: usize = 512;
@@ -249,7 +250,7 @@ impl Inner {
                 if looks > 200 {
                     return Err(Error::Unavailable(format!("the joining drive does not forget {key:?}")));
                 }
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                time::sleep(Duration::from_millis(50)).await;
             }
         }
         Ok(())
@@ -372,7 +373,7 @@ impl Inner {
         let accept = Accept { key: key.clone(), ballot, record, summary, inline: None };
         to.drive.copy(accept, false, tally.completion(0));
         // Whether it did is asked next.
-        let _ = tokio::time::timeout(Duration::from_secs(20), tally.wait_all()).await;
+        let _ = time::timeout(Duration::from_secs(20), tally.wait_all()).await;
         self.must_hold(to, &key, ballot).await
     }
 
@@ -482,6 +483,6 @@ pub(crate) async fn run(of: Weak<Inner>) {
             }
         }
         let wait = if failed { AGAIN } else { Duration::from_secs(1) };
-        let _ = tokio::time::timeout(wait, inner.rebuilds.work.notified()).await;
+        let _ = time::timeout(wait, inner.rebuilds.work.notified()).await;
     }
 }

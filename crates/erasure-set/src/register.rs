@@ -17,6 +17,7 @@ use crate::table::{FIRST_GLANCE, GLANCE, View};
 use crate::{Error, Result};
 use ashlar_commit::{Proof, ReadStep, Reader, SlotSet};
 use ashlar_drive::{Error as DriveError, ReadReply};
+use ashlar_environment::time;
 use ashlar_format::{Ballot, Record, RegisterKey};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -292,7 +293,7 @@ impl Inner {
                 }
             }
         }
-        let deadline = tokio::time::sleep(DEADLINE);
+        let deadline = time::sleep(DEADLINE);
         tokio::pin!(deadline);
         // Once soon, so that the others have their say before drives that hang are taken for silent.
         let mut glance = FIRST_GLANCE;
@@ -308,7 +309,7 @@ impl Inner {
                     }
                 },
                 () = &mut deadline => step = answers.reader.on_deadline(),
-                () = tokio::time::sleep(glance) => {
+                () = time::sleep(glance) => {
                     glance = GLANCE;
                     for slot in view.hung(view.quorum.all()).iter() {
                         step = answers.silent(slot);
@@ -354,7 +355,7 @@ impl Inner {
         waiting: &mut FuturesUnordered<impl Future<Output = (u8, Result<ReadReply, DriveError>)>>,
     ) -> ReadStep {
         let prompt = view.which(|m| !m.is_late());
-        let patient = tokio::time::sleep(GRACE);
+        let patient = time::sleep(GRACE);
         tokio::pin!(patient);
         while answers.reader.more() && !prompt.without(answers.reader.answered_by()).is_empty() {
             tokio::select! {

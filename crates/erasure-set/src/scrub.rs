@@ -12,7 +12,6 @@
 //! ever be chosen (docs/protocol.md 2.6); writes of this process in flight are left alone; age is only a
 //! politeness; passes are paced.
 
-use crate::clock::now_ms;
 use crate::damage::{PART_TAIL, UPLOAD_TAIL};
 use crate::heal::answers;
 use crate::scrub_state::{SUSPECTS, Scrubbed};
@@ -22,6 +21,7 @@ use crate::table::{Member, View};
 use crate::{Error, Result};
 use ashlar_commit::{Sweep, SweepStep};
 use ashlar_drive::{Prepared, ShardInfo, Tally};
+use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Ballot, Record, RegisterKey, Space, WriteId};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -29,7 +29,7 @@ use futures::future::join_all;
 use parking_lot::Mutex;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// See [`crate::sets::Options::orphan_age`]: long enough for answers of slow drives to come.
 const SOLE_AGE: Duration = Duration::from_secs(60);
@@ -70,7 +70,11 @@ impl Inner {
     pub(crate) async fn scrub(self: &Arc<Self>, deep: bool) -> Result<Scrubbed> {
         let began = Instant::now();
         let before = self.damages.count();
-        let found = Mutex::new(Scrubbed { deep, began_ms: now_ms(), ..Scrubbed::default() });
+        let found = Mutex::new(Scrubbed {
+            deep,
+            began_ms: time::wall_ms().max(0).unsigned_abs(),
+            ..Scrubbed::default()
+        });
         let table = self.table.load_full();
         let begun = self.doubts.begin();
         let whole = |view: &View| view.which(|m| m.is_up() && m.is_late()).is_empty();
@@ -429,7 +433,7 @@ pub(crate) async fn run(of: Weak<Inner>) {
     loop {
         let every = {
             let Some(inner) = of.upgrade() else { return };
-            let looking = tokio::time::timeout(wait, inner.scrub.soon.notified()).await.is_ok();
+            let looking = time::timeout(wait, inner.scrub.soon.notified()).await.is_ok();
             let every = inner.options.scrub_every;
             let deep = full.elapsed() >= every;
             if deep || looking || wait == Duration::from_secs(5) {

@@ -4,11 +4,11 @@
 //! made (`scrub`).
 
 use crate::heal_queue::Healed;
+use ashlar_environment::time::Instant;
 use ashlar_format::{RegisterKey, WriteId};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 use tokio::sync::Notify;
 
 /// Orphans remembered until they are old enough; further ones wait for the next pass.

@@ -133,7 +133,7 @@ pub(crate) struct Inner {
     pub(crate) copies: Arc<Semaphore>,
     pub(crate) foreground: Arc<Foreground>,
     pub(crate) pacer: Pacer,
-    pub(crate) tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    pub(crate) tasks: Mutex<Vec<ashlar_environment::task::JoinHandle<()>>>,
     #[cfg(test)]
     pub(crate) gate: crate::tests::Gate,
 }
@@ -175,7 +175,8 @@ impl Sets {
     pub fn new(layout: Layout, drives: Vec<Drive>, options: Options) -> Result<Sets> {
         layout.check()?;
         let mut random = [0; 36];
-        getrandom::fill(&mut random).map_err(|e| Error::Unavailable(format!("randomness: {e}")))?;
+        ashlar_environment::random::fill(&mut random)
+            .map_err(|e| Error::Unavailable(format!("randomness: {e}")))?;
         let (nonce, rest) = random.split_at(4);
         let nonce = [nonce[0], nonce[1], nonce[2], nonce[3]];
         let mut key = [0u64; 4];

@@ -12,11 +12,11 @@ use crate::update::{Decision, UpdateError, set_durable};
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
 use ashlar_drive::{Error as DriveError, InlineShard, Tally, WriterHandle};
+use ashlar_environment::time::Instant;
 use ashlar_format::{Ballot, Body, Data, Part, RegisterKey};
 use bytes::Bytes;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Instant;
 
 impl Inner {
     /// Makes the shards of one piece of data whole.

@@ -11,12 +11,13 @@ use crate::{Error, Result};
 use arc_swap::ArcSwap;
 use ashlar_commit::{Quorum, SlotSet};
 use ashlar_drive::{DriveHandle, Entry, Error as DriveError, ReadReply, ReaderHandle, Role, State};
+use ashlar_environment::time::{self, Instant};
 use ashlar_format::{DriveId, RegisterKey, WriteId};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A drive that is attached.
 pub(crate) struct Member {
@@ -236,7 +237,7 @@ impl Member {
         let began = Instant::now();
         tokio::pin!(answer);
         loop {
-            match tokio::time::timeout(GLANCE, &mut answer).await {
+            match time::timeout(GLANCE, &mut answer).await {
                 Ok(r) => return r,
                 Err(_) if self.is_hung() || began.elapsed() >= PATIENCE => {
                     self.latency.mark_slow();
@@ -254,7 +255,7 @@ impl Member {
     ) -> Result<T, DriveError> {
         tokio::pin!(answer);
         loop {
-            match tokio::time::timeout(GLANCE, &mut answer).await {
+            match time::timeout(GLANCE, &mut answer).await {
                 Ok(r) => return r,
                 Err(_) if self.is_hung() => return Err(DriveError::Offline("it does not answer")),
                 Err(_) => {}

@@ -10,11 +10,12 @@ use crate::table::{Member, View};
 use crate::tail_queue::{BOUND, Drops, Lacking, PendingPurge, Tail, Writes};
 use ashlar_commit::SlotSet;
 use ashlar_drive::{Tally, Unfinished};
+use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Ballot, Data, DriveId, RegisterKey, WriteId};
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -241,10 +242,10 @@ pub(crate) async fn run(of: Weak<Inner>) {
         let left = inner.sweep_tails() + inner.purge_graves(PURGE_AFTER);
         if left > 0 {
             drop(inner);
-            tokio::time::sleep(TICK).await;
+            time::sleep(TICK).await;
         } else {
             // Wakes up now and then to see whether the sets are gone.
-            let wait = tokio::time::timeout(Duration::from_secs(1), inner.tails.work.notified());
+            let wait = time::timeout(Duration::from_secs(1), inner.tails.work.notified());
             let _ = wait.await;
         }
     }

@@ -7,13 +7,13 @@ use crate::keylock::HashKeyed;
 use crate::table::View;
 use ashlar_commit::SlotSet;
 use ashlar_drive::{Tally, Unfinished};
+use ashlar_environment::time::Instant;
 use ashlar_format::{Ballot, Data, DriveId, RegisterKey, WriteId};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Instant;
 use tokio::sync::Notify;
 
 /// Most entries kept; beyond it they become heals.

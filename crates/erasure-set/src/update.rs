@@ -16,6 +16,7 @@ use crate::stored::Light;
 use crate::write::Staged;
 use crate::{Error, Result};
 use ashlar_commit::{OneSync, SlotSet};
+use ashlar_environment::time;
 use ashlar_format::{Ballot, Body, Data, Record, RegisterKey};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -263,7 +264,7 @@ impl Inner {
             return;
         }
         let most = 1u64 << round.min(7);
-        tokio::time::sleep(Duration::from_micros(self.ballots.jitter() % (most * 1000))).await;
+        time::sleep(Duration::from_micros(self.ballots.jitter() % (most * 1000))).await;
     }
 
     /// One attempt; `None`: try again.

@@ -18,6 +18,7 @@ use crate::{Error, Result};
 use ashlar_commit::{SlotSet, lower_k};
 use ashlar_drive::{Error as DriveError, Tally, Unfinished, WriterHandle};
 use ashlar_engine::{Code, Error as EngineError};
+use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Ballot, Data, RegisterKey, WriteId};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -27,7 +28,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The longest inline stripe: a small body is one stripe.
 const INLINE_MAX: u64 = 2 << 20;
@@ -614,7 +615,7 @@ impl DataWriter {
                 } else {
                     DEADLINE
                 };
-                match tokio::time::timeout(patience, waiting.next()).await {
+                match time::timeout(patience, waiting.next()).await {
                     Ok(Some((slot, Ok(())))) => {
                         taken.insert(slot);
                     }

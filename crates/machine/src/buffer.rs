@@ -6,6 +6,7 @@
 //! ([`BufferPool::trim`]); a buffer's bytes are always initialised (zero or what an earlier user
 //! left), so that giving them out as a slice is sound.
 
+use ashlar_environment::time::Instant;
 use parking_lot::Mutex;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::collections::{HashSet, VecDeque};
@@ -16,7 +17,6 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
 
 /// Alignment of every buffer, in bytes: what direct I/O needs on every common device.
 pub const ALIGN: usize = 4096;

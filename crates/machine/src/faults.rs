@@ -141,7 +141,7 @@ impl Faults {
             h.0 -= 1;
         }
         if !wait.is_zero() {
-            std::thread::sleep(wait);
+            ashlar_environment::thread::sleep(wait);
         }
         match error {
             Some(n) => Err(io::Error::from_raw_os_error(n)),

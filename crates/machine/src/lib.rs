@@ -1,4 +1,4 @@
-//! Files, devices, clock, buffers: the only system calls of the program.
+//! Files, devices, buffers: the only system calls of the program but those of `ashlar-environment`.
 //!
 //! * [`BufferPool`], [`Buf`]: aligned, reusable memory with one ceiling for the whole process.
 //! * [`DiskFile`]: positioned reads and writes, direct I/O where the file system has it.
@@ -7,13 +7,11 @@
 //! * [`IoPool`]: the few threads of one drive, so that a hung drive never blocks another.
 //! * [`Watch`]: how long the calls of a drive have been under way.
 //! * [`Faults`]: failures injected by tests; one relaxed atomic load when off.
-//! * [`Clock`]: time as a parameter.
 //!
 //! Invariants: no function here retries a failed sync; every queue is bounded; a buffer is never
 //! shared while it can be written. Must never know: what the bytes mean, who asked for them.
 
 mod buffer;
-mod clock;
 mod dir;
 mod faults;
 mod file;
@@ -24,7 +22,6 @@ mod sim;
 mod watch;
 
 pub use buffer::{ALIGN, Buf, BufferPool};
-pub use clock::{Clock, ManualClock, SystemClock};
 pub use dir::is_superuser;
 pub use faults::{Fault, Faults, Operation};
 pub use file::{DiskFile, FileSystem, Space};

@@ -2,8 +2,9 @@
 //!
 //! Invariants: a pool has its own threads, so that a hung drive never blocks another; threads start
 //! only when there is work and end after a while without; the queue is bounded and a full queue is
-//! told to the caller at once.
+//! told to the caller at once. In a simulation, which has one thread, every job is one step of a task.
 
+use ashlar_environment::{simulation, thread};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -66,6 +67,10 @@ impl IoPool {
         if s.closed || s.queue.len() >= self.shared.max_queue {
             return Err(Busy(job));
         }
+        if simulation::is_running() {
+            drop(ashlar_environment::spawn("io", async move { job() }));
+            return Ok(());
+        }
         let start = s.idle <= s.queue.len() && s.threads < self.shared.max_threads;
         s.queue.push_back(job);
         if !start {
@@ -79,10 +84,7 @@ impl IoPool {
         s.threads += 1;
         drop(s);
         let shared = self.shared.clone();
-        let started = std::thread::Builder::new()
-            .name(self.shared.name.clone())
-            .stack_size(STACK)
-            .spawn(move || work(&shared));
+        let started = thread::start(self.shared.name.clone(), Some(STACK), move || work(&shared));
         if started.is_err() {
             let mut s = self.shared.state.lock();
             s.threads -= 1;

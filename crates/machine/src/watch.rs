@@ -7,8 +7,9 @@
 //! Invariants: noting a call takes no lock and never fails it; calls beyond [`PLACES`] at once are not
 //! noted (a drive has fewer threads).
 
+use ashlar_environment::time::Instant;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Calls that can be noted at once.
 const PLACES: usize = 16;
@@ -84,7 +85,7 @@ mod tests {
         let w = Watch::new();
         assert_eq!((w.oldest(), w.under_way()), (Duration::ZERO, 0));
         let first = w.call();
-        std::thread::sleep(Duration::from_millis(5));
+        ashlar_environment::thread::sleep(Duration::from_millis(5));
         let second = w.call();
         assert!(w.oldest() >= Duration::from_millis(5));
         assert_eq!(w.under_way(), 2);

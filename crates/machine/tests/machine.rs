@@ -1,9 +1,7 @@
 //! Buffers, files and threads.
 #![allow(missing_docs)]
 
-use ashlar_machine::{
-    ALIGN, BufferPool, Clock, Fault, Faults, Folder, IoPool, ManualClock, Operation, SimDisk,
-};
+use ashlar_machine::{ALIGN, BufferPool, Fault, Faults, Folder, IoPool, Operation, SimDisk};
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -182,15 +180,6 @@ fn the_pool_is_bounded_and_survives_panics() {
     assert_eq!(ran.load(Ordering::SeqCst), 4);
     pool.close();
     assert!(pool.run(|| ()).is_err());
-}
-
-#[test]
-fn clocks() {
-    let c = ManualClock::default();
-    c.advance(Duration::from_millis(1500));
-    assert_eq!((c.wall_ms(), c.elapsed()), (1500, Duration::from_millis(1500)));
-    let s = ashlar_machine::SystemClock::default();
-    assert!(s.wall_ms() > 1_600_000_000_000 && s.elapsed() < Duration::from_secs(60));
 }
 
 /// A file without a name takes writes and flushes as if nothing had happened; `linked` tells.

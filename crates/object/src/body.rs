@@ -71,7 +71,8 @@ impl BodyWriter {
         let (mut sealing, mut nonce) = (None, None);
         if let Some(seal) = seal {
             let mut fresh = [0; 16];
-            getrandom::fill(&mut fresh).map_err(|e| Error::Internal(format!("no randomness: {e}")))?;
+            ashlar_environment::random::fill(&mut fresh)
+                .map_err(|e| Error::Internal(format!("no randomness: {e}")))?;
             sealing = Some(Box::new(Sealing::new(seal, &fresh, number, spec.size)));
             nonce = Some(fresh);
         }

@@ -47,7 +47,8 @@ impl Store {
                 return Err(Error::BucketExists);
             }
             let mut id = [0; 16];
-            getrandom::fill(&mut id).map_err(|e| Error::Internal(format!("no randomness: {e}")))?;
+            ashlar_environment::random::fill(&mut id)
+                .map_err(|e| Error::Internal(format!("no randomness: {e}")))?;
             let bucket = Bucket {
                 id: BucketId(id),
                 name: name.to_owned(),

@@ -118,7 +118,7 @@ impl Store {
             if clear_now {
                 finish.await;
             } else {
-                tokio::spawn(finish);
+                ashlar_environment::spawn("finish-upload", finish);
             }
             Ok(answer)
         })

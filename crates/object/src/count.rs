@@ -4,6 +4,7 @@
 //!
 //! Must never know: who sets limits.
 
+use ashlar_environment::time;
 use futures::future::BoxFuture;
 
 use ashlar_format::{Body, BucketId, RegisterKey, Space};
@@ -76,7 +77,7 @@ impl Inner {
         let _scanning = Scanning(&ledger);
         let mut from = Vec::new();
         loop {
-            let began = std::time::Instant::now();
+            let began = time::Instant::now();
             ledger.tally.lock().read_page();
             let page = self.backend.list(Space::Object, bucket, b"", &from, PAGE).await?;
             let shares = futures::stream::iter(page.entries.clone())
@@ -99,7 +100,7 @@ impl Inner {
             }
             if pause {
                 // Half of the time is for others.
-                tokio::time::sleep(began.elapsed()).await;
+                time::sleep(began.elapsed()).await;
             }
         }
         ledger.tally.lock().finish(self.now_ms());

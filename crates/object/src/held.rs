@@ -4,6 +4,7 @@
 //! Invariants: whoever reads the register of a key reads it here, or knows what to do when it is held; a
 //! held key is never changed before its attempt is known to be over.
 
+use ashlar_environment::time;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -156,7 +157,7 @@ impl Inner {
         let attempt = self.upload_lock(UploadId(held.attempt));
         let upload = self.upload_lock(UploadId(held.upload));
         let both = async { (attempt.lock().await, upload.lock().await) };
-        drop(tokio::time::timeout(COURTESY, both).await);
+        drop(time::timeout(COURTESY, both).await);
         self.free(key, held).await
     }
 

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_cluster::{Control, Update};
+use ashlar_environment::time::Clock;
 use ashlar_format::{Retention, Version};
-use ashlar_machine::Clock;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};

@@ -6,9 +6,9 @@ use std::sync::{Arc, Weak};
 
 use ashlar_checksum::Md5Lanes;
 use ashlar_cluster::Control;
+use ashlar_environment::time::{Clock, SystemClock};
 use ashlar_erasure_set::Sets;
 use ashlar_format::{Body, DeploymentId, DriveId, RegisterKey, Space, Version, VersionId};
-use ashlar_machine::{Clock, SystemClock};
 use parking_lot::Mutex;
 
 use crate::backend::{Backend, Decision, Failed, Staged};

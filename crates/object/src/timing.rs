@@ -4,10 +4,11 @@
 //! Work that the future hands to other tasks is not in it. Cost while nobody measures: one relaxed load per
 //! call of the backend.
 
+use ashlar_environment::time::Instant;
 use std::cell::Cell;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Futures that are measured now, in the whole process.
 static MEASURED: AtomicUsize = AtomicUsize::new(0);

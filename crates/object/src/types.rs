@@ -153,7 +153,8 @@ pub(crate) fn storage_class(meta: &[(String, String)]) -> &str {
 /// ones mostly sort later, and ten random bytes, so that no two are alike.
 pub(crate) fn fresh_id(now_ms: i64) -> crate::Result<[u8; 16]> {
     let mut id = [0; 16];
-    getrandom::fill(&mut id).map_err(|e| crate::Error::Internal(format!("no randomness: {e}")))?;
+    ashlar_environment::random::fill(&mut id)
+        .map_err(|e| crate::Error::Internal(format!("no randomness: {e}")))?;
     id[..6].copy_from_slice(&now_ms.max(0).to_be_bytes()[2..]);
     Ok(id)
 }

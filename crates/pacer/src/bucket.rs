@@ -3,7 +3,8 @@
 //! Invariant: over any span, no more than `rate` x span + `burst` units pass without the taker
 //! being told to wait for the excess.
 
-use std::time::{Duration, Instant};
+use ashlar_environment::time::Instant;
+use std::time::Duration;
 
 /// Units per second, with a burst.
 #[derive(Clone, Copy, Debug)]

@@ -18,9 +18,10 @@ mod foreground;
 pub use bucket::Bucket;
 pub use foreground::{Foreground, Request};
 
+use ashlar_environment::time::{self, Instant};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How much a job may take.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -100,7 +101,7 @@ impl Pacer {
         let pause = self.pause(units, worked, Instant::now());
         // The timer's grain is a millisecond: shorter pauses would each become one.
         if pause >= Duration::from_micros(500) {
-            tokio::time::sleep(pause).await;
+            time::sleep(pause).await;
         } else {
             tokio::task::yield_now().await;
         }

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ashlar_drive::{
@@ -159,6 +160,8 @@ pub struct Link(Arc<Inner>);
 struct Inner {
     network: Arc<Network>,
     coordinator: usize,
+    /// False: the coordinator crashed, and what its destructors say is not sent.
+    alive: Arc<AtomicBool>,
     host: Arc<Host>,
     /// The drive that is asked to read (for a mutant, another one).
     reads: Arc<Host>,
@@ -172,7 +175,12 @@ struct Inner {
 impl Link {
     /// From a coordinator to a drive, which must be in service now or have been before; `first`: the first drive.
     #[must_use]
-    pub fn new(network: &Arc<Network>, coordinator: usize, host: &Arc<Host>, first: &Arc<Host>) -> Link {
+    pub fn new(
+        network: &Arc<Network>,
+        (coordinator, alive): (usize, &Arc<AtomicBool>),
+        host: &Arc<Host>,
+        first: &Arc<Host>,
+    ) -> Link {
         let unheard = Status {
             state: ashlar_drive::State::Online,
             role: ashlar_drive::Role::Voter,
@@ -184,6 +192,7 @@ impl Link {
         Link(Arc::new(Inner {
             network: network.clone(),
             coordinator,
+            alive: alive.clone(),
             host: host.clone(),
             reads: reads.clone(),
             path: PathBuf::from(format!("sim:/{:02x}", host.label.drive.0[0])),
@@ -207,6 +216,9 @@ impl Link {
     {
         let (answered, answer) = oneshot::channel();
         let (me, host) = (self.clone(), at.clone());
+        if !me.0.alive.load(Ordering::Relaxed) {
+            return answer;
+        }
         let number = {
             let mut next = me.0.next.lock();
             *next += 1;

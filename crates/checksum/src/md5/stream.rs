@@ -97,7 +97,8 @@ impl Md5Stream {
         let mut inner = self.cell.lock();
         inner.queued += data.len();
         inner.queue.push_back(data);
-        let schedule = !inner.scheduled && inner.queued >= WORTH_A_LANE;
+        let threads = self.home.shared.threads;
+        let schedule = threads && !inner.scheduled && inner.queued >= WORTH_A_LANE;
         inner.scheduled |= schedule;
         drop(inner);
         if schedule {
@@ -126,7 +127,8 @@ impl Md5Stream {
     fn poll(&self, until: Until, context: &Context<'_>) -> Poll<[u8; 16]> {
         let mut inner = self.cell.lock();
         let mut chunks = VecDeque::new();
-        if !inner.scheduled && inner.queued <= HASH_HERE && !inner.reached(until) {
+        let here = inner.queued <= HASH_HERE || !self.home.shared.threads;
+        if !inner.scheduled && here && !inner.reached(until) {
             chunks = inner.hash_here(until);
         }
         let reached = inner.reached(until);

@@ -30,8 +30,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use ashlar_environment::time::Instant;
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ashlar_cluster::Control;
-use ashlar_machine::Clock;
+use ashlar_environment::time::Clock;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast, watch};
 

@@ -5,6 +5,7 @@
 //! say), the outcome is found out later; while a turn is held, no other recorded change of the key is made
 //! or told, so changes are told in the order in which they were made.
 
+use ashlar_environment::time;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
@@ -82,7 +83,7 @@ impl Shared {
     /// Waits until the entry of this number is durable.
     pub(super) async fn written(&self, number: u64) -> Result<()> {
         let mut durable = self.durable.subscribe();
-        match tokio::time::timeout(PATIENCE, durable.wait_for(|d| *d >= number)).await {
+        match time::timeout(PATIENCE, durable.wait_for(|d| *d >= number)).await {
             Ok(Ok(_)) => Ok(()),
             _ => {
                 let why = self.state.lock().trouble.clone().unwrap_or_else(|| "it takes too long".to_owned());

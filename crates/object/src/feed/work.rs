@@ -6,6 +6,7 @@
 //!
 //! Must never know: what a change means.
 
+use ashlar_environment::time;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,14 +44,14 @@ impl Store {
         Box::pin(async move {
             let shared = &self.inner.feed.shared;
             recover(shared).await?;
-            tokio::spawn(write_on(shared.clone()));
+            ashlar_environment::spawn("feed-writer", write_on(shared.clone()));
             // Not the store itself: it would never go away.
             let inner = Arc::downgrade(&self.inner);
             let living = move |i: &Intent| {
                 let bucket = inner.upgrade()?.registry.live(&i.bucket).ok()?.bucket();
                 (bucket.id == i.bucket_id).then_some(bucket.versioning)
             };
-            tokio::spawn(chores(Box::new(living), shared.clone()));
+            ashlar_environment::spawn("feed-chores", chores(Box::new(living), shared.clone()));
             shared.chores.notify_one();
             Ok(())
         })
@@ -67,7 +68,7 @@ impl Store {
             };
             if opened {
                 shared.work.notify_one();
-                let _ = tokio::time::timeout(CLOSING, shared.written(queued)).await;
+                let _ = time::timeout(CLOSING, shared.written(queued)).await;
                 if let Err(error) = keep_places(shared).await {
                     tracing::warn!(%error, "places of readers of the change feed were not stored");
                 }
@@ -150,7 +151,7 @@ async fn write_on(shared: Arc<Shared>) {
                     shared.work.notified().await;
                 }
             };
-            let _ = tokio::time::timeout(LAZY, hurried).await;
+            let _ = time::timeout(LAZY, hurried).await;
         }
         if !write_one(&shared).await {
             return;
@@ -177,7 +178,7 @@ async fn write_one(shared: &Arc<Shared>) -> bool {
         if shared.stopped() {
             return false;
         }
-        tokio::time::sleep(pause).await;
+        time::sleep(pause).await;
         pause = (pause * 2).min(PAUSE);
     }
     let mut s = shared.state.lock();
@@ -258,7 +259,7 @@ async fn chores(living: Living, shared: Arc<Shared>) {
             tracing::warn!(%error, "places of readers of the change feed were not stored");
         }
         trim(&shared).await;
-        tokio::time::sleep(CHORES).await;
+        time::sleep(CHORES).await;
         if retry {
             shared.chores.notify_one();
         }

@@ -242,7 +242,7 @@ async fn ranges_of_multipart_objects() {
 
 #[tokio::test]
 async fn last_modified_never_goes_back() {
-    use ashlar_machine::{Clock, ManualClock};
+    use ashlar_environment::time::{Clock, ManualClock};
     use std::sync::Arc;
     struct Backwards(ManualClock);
     impl Clock for Backwards {

@@ -1,7 +1,7 @@
 //! What lifecycle removes is what was chosen, and never what is locked.
 
+use ashlar_environment::time::Clock;
 use ashlar_format::Retention;
-use ashlar_machine::Clock;
 
 use super::{Pool, Rng, memory, put};
 use crate::feed::{Cause, Kind, NOTIFICATION};
@@ -118,7 +118,7 @@ async fn who_follows_changes_is_told_of_each_version() {
 /// Random versions, locks and choices: what was chosen and not locked is gone, and nothing else.
 #[tokio::test]
 async fn nothing_locked_is_touched() {
-    let far = ashlar_machine::SystemClock::default().wall_ms() + 1_000_000_000;
+    let far = ashlar_environment::time::SystemClock::default().wall_ms() + 1_000_000_000;
     for seed in 1..=150u64 {
         let mut r = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let (store, ..) = memory().await;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use ashlar_environment::time::Clock;
 use ashlar_format::VersionId;
-use ashlar_machine::Clock;
 use bytes::Bytes;
 
 use super::{Pool, Rng, get, options, put, put_if};

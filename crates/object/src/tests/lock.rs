@@ -1,7 +1,7 @@
 //! Locked versions stay, whatever is done to their keys.
 
+use ashlar_environment::time::Clock;
 use ashlar_format::Retention;
-use ashlar_machine::Clock;
 
 use super::{Rng, memory, put};
 use crate::*;
@@ -18,7 +18,7 @@ fn until(compliance: bool, ms: i64) -> Retention {
 
 /// A far moment.
 fn later() -> i64 {
-    ashlar_machine::SystemClock::default().wall_ms() + 1_000_000_000
+    ashlar_environment::time::SystemClock::default().wall_ms() + 1_000_000_000
 }
 
 fn locked<T: std::fmt::Debug>(r: Result<T>) -> bool {

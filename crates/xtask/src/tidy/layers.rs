@@ -14,7 +14,8 @@ use super::tree::Findings;
 
 /// The layers from the lowest up, with their crates. A crate that is not listed has no layer yet: give it
 /// one here, and say in ARCHITECTURE.md what it is for.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
+    ("surroundings", &["environment"]),
     ("ground", &["erasure", "checksum", "policy", "format", "machine", "metrics", "arguments"]),
     ("plumbing", &["engine", "commit", "rpc", "pacer", "outbound"]),
     ("drives", &["drive", "cluster"]),

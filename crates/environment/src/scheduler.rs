@@ -1,0 +1,213 @@
+//! The tasks of a simulation, and which of them takes the next step.
+//!
+//! Among the tasks that can go on one is drawn by lot, from the seed. Every step costs a microsecond, so that a task
+//! that waits for time to pass without sleeping comes to an end.
+//!
+//! Invariants: one task steps at a time. A task that was aborted takes no step any more, and its destructors run in its
+//! process. No borrow is held while code of a task runs.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::random::Seeded;
+use crate::simulation::Process;
+use crate::world::World;
+
+type Work = Pin<Box<dyn Future<Output = ()>>>;
+
+/// What a step costs.
+const STEP: Duration = Duration::from_micros(1);
+
+struct Task {
+    name: &'static str,
+    process: Process,
+    /// Absent while it steps.
+    work: Option<Work>,
+    waker: Arc<Ready>,
+}
+
+/// Puts a task on the list of those that can go on.
+struct Ready {
+    id: u64,
+    /// It is on the list.
+    listed: AtomicBool,
+    list: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Wake for Ready {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.listed.swap(true, Ordering::Relaxed) {
+            self.list.lock().push(self.id);
+        }
+    }
+}
+
+pub(crate) struct Scheduler {
+    lots: RefCell<Seeded>,
+    tasks: RefCell<BTreeMap<u64, Task>>,
+    ready: Arc<Mutex<Vec<u64>>>,
+    dead: RefCell<BTreeSet<Process>>,
+    next_id: Cell<u64>,
+    next_process: Cell<u32>,
+    running: Cell<Process>,
+    steps: Cell<u64>,
+    fingerprint: Cell<u64>,
+}
+
+impl Scheduler {
+    pub(crate) fn new(seed: u64) -> Scheduler {
+        Scheduler {
+            lots: RefCell::new(Seeded::new(seed)),
+            tasks: RefCell::default(),
+            ready: Arc::default(),
+            dead: RefCell::default(),
+            next_id: Cell::new(0),
+            next_process: Cell::new(1),
+            running: Cell::new(Process::FIRST),
+            steps: Cell::new(0),
+            fingerprint: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn new_process(&self) -> Process {
+        let number = self.next_process.get();
+        self.next_process.set(number + 1);
+        Process(number)
+    }
+
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps.get()
+    }
+
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.fingerprint.get()
+    }
+
+    /// The names of the tasks that are not over, with their processes.
+    pub(crate) fn names(&self) -> Vec<(Process, &'static str)> {
+        self.tasks.borrow().values().map(|task| (task.process, task.name)).collect()
+    }
+
+    /// Runs `code` as part of `process`.
+    pub(crate) fn within<T>(&self, process: Process, code: impl FnOnce() -> T) -> T {
+        let before = self.running.replace(process);
+        let done = code();
+        self.running.set(before);
+        done
+    }
+
+    fn draw(&self) -> Option<u64> {
+        let mut ready = self.ready.lock();
+        if ready.is_empty() {
+            return None;
+        }
+        let at = self.lots.borrow_mut().below(ready.len() as u64) as usize;
+        Some(ready.swap_remove(at))
+    }
+}
+
+impl World {
+    pub(crate) fn process(&self) -> Process {
+        self.scheduler.running.get()
+    }
+
+    pub(crate) fn spawn(&self, name: &'static str, process: Process, work: Work) -> u64 {
+        let s = &self.scheduler;
+        let id = s.next_id.replace(s.next_id.get() + 1);
+        if s.dead.borrow().contains(&process) {
+            s.within(process, || drop(work));
+            return id;
+        }
+        let waker = Arc::new(Ready { id, listed: AtomicBool::new(false), list: s.ready.clone() });
+        waker.wake_by_ref();
+        s.tasks.borrow_mut().insert(id, Task { name, process, work: Some(work), waker });
+        id
+    }
+
+    pub(crate) fn abort(&self, id: u64) {
+        let task = self.scheduler.tasks.borrow_mut().remove(&id);
+        if let Some(task) = task {
+            // Work that steps right now is dropped after its step.
+            self.scheduler.within(task.process, || drop(task.work));
+        }
+    }
+
+    /// Ends a process: its tasks, and those that their destructors try to spawn.
+    pub(crate) fn kill(&self, process: Process) {
+        self.scheduler.dead.borrow_mut().insert(process);
+        loop {
+            let next =
+                self.scheduler.tasks.borrow().iter().find(|(_, t)| t.process == process).map(|(id, _)| *id);
+            let Some(id) = next else { break };
+            self.abort(id);
+        }
+    }
+
+    /// Ends everything.
+    pub(crate) fn clear(&self) {
+        loop {
+            let first = self.scheduler.tasks.borrow_mut().pop_first();
+            let Some((_, task)) = first else { break };
+            self.scheduler.dead.borrow_mut().insert(task.process);
+            self.scheduler.within(task.process, || drop(task.work));
+        }
+    }
+
+    /// One step of one task, after a move of the clock if none can go on; false if none ever will.
+    pub(crate) fn step(&self) -> bool {
+        let s = &self.scheduler;
+        self.fire();
+        let id = loop {
+            if let Some(id) = s.draw() {
+                break id;
+            }
+            if !self.skip() {
+                return false;
+            }
+            self.fire();
+        };
+        let taken = {
+            let mut tasks = s.tasks.borrow_mut();
+            tasks.get_mut(&id).and_then(|task| Some((task.process, task.work.take()?, task.waker.clone())))
+        };
+        // Else it was aborted after it was woken.
+        let Some((process, mut work, waker)) = taken else { return true };
+        waker.listed.store(false, Ordering::Relaxed);
+        self.note(id);
+        let waker = Waker::from(waker);
+        let over = s.within(process, || work.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+        self.advance(STEP);
+        let rest = {
+            let mut tasks = s.tasks.borrow_mut();
+            match tasks.get_mut(&id) {
+                Some(task) if !over => task.work.replace(work),
+                _ => {
+                    tasks.remove(&id);
+                    Some(work)
+                }
+            }
+        };
+        s.within(process, || drop(rest));
+        true
+    }
+
+    /// Adds a step to the fingerprint.
+    fn note(&self, id: u64) {
+        let s = &self.scheduler;
+        s.steps.set(s.steps.get() + 1);
+        let time = self.elapsed().as_nanos() as u64;
+        let mut mixed = Seeded::new(s.fingerprint.get() ^ id.rotate_left(48) ^ time);
+        s.fingerprint.set(mixed.next());
+    }
+}

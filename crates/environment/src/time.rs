@@ -1,0 +1,182 @@
+//! Time: the monotonic clock, the wall clock, and waiting.
+//!
+//! In a simulation all of it follows the virtual clock, which moves when nothing else can be done.
+//!
+//! Invariants: the monotonic clock never goes back; the wall clock may. Time decides nothing about order
+//! (docs/protocol.md I14).
+
+use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+pub use crate::sleep::{Elapsed, Interval, Sleep, Timeout};
+pub use crate::sleep::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
+
+/// A point of the monotonic clock: std's, with a clock that can be simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(pub(crate) std::time::Instant);
+
+impl Instant {
+    /// This moment.
+    #[inline]
+    #[must_use]
+    pub fn now() -> Instant {
+        match crate::world::current() {
+            None => Instant(std::time::Instant::now()),
+            Some(world) => Instant(world.now()),
+        }
+    }
+
+    /// How long ago it was.
+    #[inline]
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        Instant::now().duration_since(*self)
+    }
+
+    /// How much later it is than `earlier`; zero if it is not.
+    #[inline]
+    #[must_use]
+    pub fn duration_since(&self, earlier: Instant) -> Duration {
+        self.0.saturating_duration_since(earlier.0)
+    }
+
+    /// How much later it is than `earlier`; zero if it is not.
+    #[inline]
+    #[must_use]
+    pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
+        self.0.saturating_duration_since(earlier.0)
+    }
+
+    /// How much later it is than `earlier`; none if it is not.
+    #[must_use]
+    pub fn checked_duration_since(&self, earlier: Instant) -> Option<Duration> {
+        self.0.checked_duration_since(earlier.0)
+    }
+
+    /// A later point; none if it cannot be represented.
+    #[must_use]
+    pub fn checked_add(&self, by: Duration) -> Option<Instant> {
+        self.0.checked_add(by).map(Instant)
+    }
+
+    /// An earlier point; none if it cannot be represented.
+    #[must_use]
+    pub fn checked_sub(&self, by: Duration) -> Option<Instant> {
+        self.0.checked_sub(by).map(Instant)
+    }
+
+    /// For waits of the system (condition variables), which do not exist in a simulation.
+    #[must_use]
+    pub fn into_std(self) -> std::time::Instant {
+        self.0
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Instant;
+    fn add(self, by: Duration) -> Instant {
+        Instant(self.0 + by)
+    }
+}
+
+impl AddAssign<Duration> for Instant {
+    fn add_assign(&mut self, by: Duration) {
+        self.0 += by;
+    }
+}
+
+impl Sub<Duration> for Instant {
+    type Output = Instant;
+    fn sub(self, by: Duration) -> Instant {
+        Instant(self.0 - by)
+    }
+}
+
+impl SubAssign<Duration> for Instant {
+    fn sub_assign(&mut self, by: Duration) {
+        self.0 -= by;
+    }
+}
+
+impl Sub<Instant> for Instant {
+    type Output = Duration;
+    fn sub(self, earlier: Instant) -> Duration {
+        self.duration_since(earlier)
+    }
+}
+
+/// Milliseconds since 1970 by the wall clock; may jump.
+#[must_use]
+pub fn wall_ms() -> i64 {
+    if let Some(world) = crate::world::current() {
+        return world.wall_ms();
+    }
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+        Err(e) => i64::try_from(e.duration().as_millis()).map_or(i64::MIN, |before| -before),
+    }
+}
+
+/// The wall clock as std's type, for what wants nanoseconds or compares times of files.
+#[must_use]
+pub fn wall() -> SystemTime {
+    match crate::world::current() {
+        None => SystemTime::now(),
+        Some(world) => {
+            let since = Duration::from_millis(world.wall_ms().unsigned_abs());
+            if world.wall_ms() < 0 { UNIX_EPOCH - since } else { UNIX_EPOCH + since }
+        }
+    }
+}
+
+/// A source of time that belongs to one store, where several with different clocks share a thread.
+pub trait Clock: Send + Sync + 'static {
+    /// Milliseconds since 1970 by the wall clock; may jump.
+    fn wall_ms(&self) -> i64;
+    /// Time since an arbitrary start; never goes back.
+    fn elapsed(&self) -> Duration;
+}
+
+/// The clock of the thread: the system's, or the virtual one.
+#[derive(Debug)]
+pub struct SystemClock {
+    start: Instant,
+}
+
+impl Default for SystemClock {
+    fn default() -> SystemClock {
+        SystemClock { start: Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    fn wall_ms(&self) -> i64 {
+        wall_ms()
+    }
+    fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+}
+
+/// A clock that moves only when told: for tests.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    ms: AtomicU64,
+}
+
+impl ManualClock {
+    /// Moves both clocks forward.
+    pub fn advance(&self, by: Duration) {
+        self.ms.fetch_add(by.as_millis() as u64, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn wall_ms(&self) -> i64 {
+        self.ms.load(Ordering::SeqCst) as i64
+    }
+    fn elapsed(&self) -> Duration {
+        Duration::from_millis(self.ms.load(Ordering::SeqCst))
+    }
+}

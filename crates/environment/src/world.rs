@@ -1,0 +1,175 @@
+//! The world of a simulation: its clocks, timers and random numbers, and which world a thread is in.
+//!
+//! Invariants: outside of a simulation everything here costs one look at a flag of the thread. No borrow is held
+//! while code of a task runs (its steps, its destructors, the destructors of its wakers).
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use crate::random::Seeded;
+use crate::scheduler::Scheduler;
+use crate::simulation::Process;
+
+/// The wall clock when a simulation begins: 2026-01-01.
+const BEGIN_MS: i64 = 1_767_225_600_000;
+
+thread_local! {
+    static ACTIVE: Cell<bool> = const { Cell::new(false) };
+    static WORLD: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
+    static TIMERS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Whether this thread simulates.
+#[inline]
+pub(crate) fn active() -> bool {
+    ACTIVE.get()
+}
+
+/// The world of this thread, if it simulates.
+#[inline]
+pub(crate) fn current() -> Option<Rc<World>> {
+    if ACTIVE.get() { WORLD.with_borrow(Clone::clone) } else { None }
+}
+
+/// While it lives, its thread is in a world.
+pub(crate) struct Entered(());
+
+pub(crate) fn enter(world: &Rc<World>) -> Entered {
+    assert!(!ACTIVE.get(), "this thread simulates already");
+    WORLD.set(Some(world.clone()));
+    ACTIVE.set(true);
+    Entered(())
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        ACTIVE.set(false);
+        WORLD.set(None);
+    }
+}
+
+pub(crate) struct World {
+    /// What the virtual clock counts from; any real moment will do.
+    base: Instant,
+    /// The virtual clock.
+    clock: Cell<Duration>,
+    /// How much the wall clocks of the processes are ahead.
+    walls: RefCell<BTreeMap<Process, i64>>,
+    /// What the simulated code draws.
+    pub(crate) random: RefCell<Seeded>,
+    timers: RefCell<BTreeMap<(Duration, u64), Waker>>,
+    pub(crate) scheduler: Scheduler,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64) -> World {
+        let mut seeds = Seeded::new(seed);
+        World {
+            base: Instant::now(),
+            clock: Cell::default(),
+            walls: RefCell::default(),
+            random: RefCell::new(Seeded::new(seeds.next())),
+            timers: RefCell::default(),
+            scheduler: Scheduler::new(seeds.next()),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.base + self.clock.get()
+    }
+
+    /// Since the simulation began.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.clock.get()
+    }
+
+    /// By the clock of the running process.
+    pub(crate) fn wall_ms(&self) -> i64 {
+        let ahead = self.walls.borrow().get(&self.process()).copied().unwrap_or(0);
+        let passed = i64::try_from(self.clock.get().as_millis()).unwrap_or(i64::MAX);
+        BEGIN_MS.saturating_add(passed).saturating_add(ahead)
+    }
+
+    pub(crate) fn set_wall_ahead(&self, process: Process, ms: i64) {
+        self.walls.borrow_mut().insert(process, ms);
+    }
+
+    pub(crate) fn advance(&self, by: Duration) {
+        self.clock.set(self.clock.get().saturating_add(by));
+    }
+
+    /// Wakes who waited until now.
+    pub(crate) fn fire(&self) {
+        loop {
+            let due = {
+                let mut timers = self.timers.borrow_mut();
+                let first = timers.first_entry();
+                first
+                    .filter(|t| t.key().0 <= self.clock.get())
+                    .map(std::collections::btree_map::OccupiedEntry::remove)
+            };
+            let Some(waker) = due else { break };
+            waker.wake();
+        }
+    }
+
+    /// Moves the clock to the first timer; false if there is none.
+    pub(crate) fn skip(&self) -> bool {
+        let Some(next) = self.timers.borrow().first_key_value().map(|(at, _)| at.0) else { return false };
+        self.clock.set(self.clock.get().max(next));
+        true
+    }
+
+    fn since_base(&self, at: Instant) -> Duration {
+        at.saturating_duration_since(self.base)
+    }
+}
+
+/// A place in the list of timers.
+pub(crate) struct Timer {
+    deadline: Instant,
+    key: Option<(Duration, u64)>,
+}
+
+impl Timer {
+    pub(crate) fn until(deadline: Instant) -> Timer {
+        Timer { deadline, key: None }
+    }
+
+    pub(crate) fn reset(&mut self, deadline: Instant) {
+        self.cancel();
+        self.deadline = deadline;
+    }
+
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
+        let Some(world) = current() else { panic!("a virtual timer is used outside of its simulation") };
+        if world.now() >= self.deadline {
+            self.cancel();
+            return Poll::Ready(());
+        }
+        let key = *self.key.get_or_insert_with(|| {
+            let number = TIMERS.get();
+            TIMERS.set(number + 1);
+            (world.since_base(self.deadline), number)
+        });
+        let before = world.timers.borrow_mut().insert(key, cx.waker().clone());
+        drop(before);
+        Poll::Pending
+    }
+
+    fn cancel(&mut self) {
+        if let (Some(key), Some(world)) = (self.key.take(), current()) {
+            let waker = world.timers.borrow_mut().remove(&key);
+            drop(waker);
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
