@@ -103,6 +103,16 @@ impl<C: Clone, A: Clone> History<C, A> {
         s.1.push((group, Op { call, from, to, answer: Some(answer) }));
     }
 
+    /// How many calls there were.
+    pub fn len(&self) -> usize {
+        self.state.lock().1.len()
+    }
+
+    /// Whether there were none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The calls that touch `group`.
     pub fn of(&self, group: usize) -> Vec<Op<C, A>> {
         self.state.lock().1.iter().filter(|(g, _)| *g == group).map(|(_, op)| op.clone()).collect()
@@ -121,17 +131,20 @@ pub fn linearizable<M: Model>(
     ops: &[Op<M::Call, M::Answer>],
 ) -> bool {
     assert!(ops.len() <= 128, "one bit per operation");
-    let changes = |op: &Op<M::Call, M::Answer>| op.answer.as_ref().is_some_and(|a| model.changes(&op.call, a));
+    let changes =
+        |op: &Op<M::Call, M::Answer>| op.answer.as_ref().is_some_and(|a| model.changes(&op.call, a));
     // For each call without an answer: the changes after which it takes no effect any more.
     let barred = ops
         .iter()
         .map(|op| {
             let later = |other: &Op<M::Call, M::Answer>| other.from > op.to && changes(other);
-            let after = ops.iter().enumerate().filter(|(_, o)| later(o)).fold(0, |mask, (i, _)| mask | 1 << i);
+            let after =
+                ops.iter().enumerate().filter(|(_, o)| later(o)).fold(0, |mask, (i, _)| mask | 1 << i);
             if rules.settled && op.answer.is_none() { after } else { 0 }
         })
         .collect();
-    let known = ops.iter().enumerate().filter(|(_, o)| o.answer.is_some()).fold(0, |mask, (i, _)| mask | 1 << i);
+    let known =
+        ops.iter().enumerate().filter(|(_, o)| o.answer.is_some()).fold(0, |mask, (i, _)| mask | 1 << i);
     Search { model, ops, barred, known, seen: HashSet::new() }.from(0, begin)
 }
 

@@ -84,7 +84,10 @@ mod tests {
         let unknown = (Call::Put(2), 1, 2, None);
         assert!(plain(&[unknown, (Call::Get, 5, 6, READS(Some(2)))]));
         assert!(plain(&[unknown, (Call::Get, 5, 6, READS(None))]));
-        assert!(!plain(&[(Call::Get, 1, 2, READS(Some(2))), (Call::Put(2), 3, 9, None)]), "out of the future");
+        assert!(
+            !plain(&[(Call::Get, 1, 2, READS(Some(2))), (Call::Put(2), 3, 9, None)]),
+            "out of the future"
+        );
     }
 
     #[test]

@@ -78,7 +78,8 @@ impl Cluster {
     pub fn new(plan: Plan) -> Arc<Cluster> {
         let flushes = plan.mutant != Some(Mutant::NoFlush);
         let ids: Vec<DriveId> = (1..=plan.drives as u8).map(drive_id).collect();
-        let named: Vec<(DriveId, String, u64)> = ids.iter().map(|d| (*d, format!("sim:/{d}"), 1 << 30)).collect();
+        let named: Vec<(DriveId, String, u64)> =
+            ids.iter().map(|d| (*d, format!("sim:/{d}"), 1 << 30)).collect();
         let code = CodeSpec { k: 2, m: plan.drives as u8 - 2 };
         let mut map = Map::first(DEPLOYMENT, &named, Some(code)).expect("a map of the plan's drives");
         while map.groups.len() < usize::from(plan.groups) {
@@ -93,7 +94,13 @@ impl Cluster {
         let trace = Trace::new(plan.traced);
         let entries = vec![(Map::KEY.to_owned(), Bytes::from(map.to_json()))];
         Arc::new(Cluster {
-            network: Arc::new(Network::new(plan.seed ^ 1, plan.weather, plan.coordinators, plan.mutant, trace)),
+            network: Arc::new(Network::new(
+                plan.seed ^ 1,
+                plan.weather,
+                plan.coordinators,
+                plan.mutant,
+                trace,
+            )),
             control: ControlStore::new(plan.seed ^ 2, plan.coordinators, entries),
             hosts: Mutex::new(ids.iter().map(host).collect()),
             coordinators: (0..plan.coordinators).map(|_| Mutex::new(None)).collect(),
@@ -121,7 +128,8 @@ impl Cluster {
     /// A host with a blank drive that is to join.
     pub fn add_host(&self, number: u8) -> Arc<Host> {
         let flushes = self.plan.mutant != Some(Mutant::NoFlush);
-        let host = Host::new(drive_id(number), Role::Joining, self.plan.seed ^ u64::from(number) << 40, flushes);
+        let host =
+            Host::new(drive_id(number), Role::Joining, self.plan.seed ^ u64::from(number) << 40, flushes);
         let host = Arc::new(host);
         self.hosts.lock().insert(drive_id(number), host.clone());
         host

@@ -59,7 +59,12 @@ impl ControlStore {
     pub fn new(seed: u64, coordinators: usize, entries: Vec<(String, Bytes)>) -> Arc<ControlStore> {
         let entries = entries.into_iter().map(|(k, bytes)| (k, Value { revision: 1, bytes })).collect();
         let way = |_| Way { reachable: true, copy: Arc::default() };
-        let state = State { revision: 1, entries, ways: (0..coordinators).map(way).collect(), dice: Seeded::new(seed) };
+        let state = State {
+            revision: 1,
+            entries,
+            ways: (0..coordinators).map(way).collect(),
+            dice: Seeded::new(seed),
+        };
         Arc::new(ControlStore { state: Mutex::new(state) })
     }
 
@@ -238,15 +243,19 @@ impl Follower for Following {
             loop {
                 {
                     let c = self.copy.lock();
-                    let new: Vec<Change> = c.history.iter().filter(|h| h.revision > self.from).cloned().collect();
+                    let new: Vec<Change> =
+                        c.history.iter().filter(|h| h.revision > self.from).cloned().collect();
                     if let Some(last) = new.last() {
                         self.from = last.revision;
                         return Watched::Changes(new);
                     }
                 }
-                match &mut self.moved {
-                    Some(moved) if moved.changed().await.is_ok() => {}
-                    _ => std::future::pending().await,
+                let moves = match &mut self.moved {
+                    Some(moved) => moved.changed().await.is_ok(),
+                    None => false,
+                };
+                if !moves {
+                    std::future::pending::<()>().await;
                 }
             }
         })

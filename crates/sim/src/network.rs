@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ashlar_drive::{
-    Answer, Check, Completion, Drive, Error, Frames, Label, Later, Remote, RemoteReader, RemoteWriter, Request,
-    Result, ShardReader, Status, Tally,
+    Answer, Check, Completion, Drive, Error, Frames, Label, Later, Remote, RemoteReader, RemoteWriter,
+    Request, Result, ShardReader, Status, Tally,
 };
 use ashlar_environment::random::Seeded;
 use ashlar_environment::simulation::{Process, spawn_in};
@@ -208,7 +208,7 @@ impl Link {
         name: &'static str,
         repeats: bool,
         at: &Arc<Host>,
-        work: impl Fn(Drive, u32) -> F + Send + 'static,
+        work: impl Fn(Drive, u32) -> F + Send + Sync + 'static,
     ) -> oneshot::Receiver<Result<T>>
     where
         T: Send + 'static,
@@ -274,7 +274,10 @@ impl Link {
         let said = said?;
         i.network.trace.note(|| {
             let outcome = said.0.as_ref().err().map_or("done".to_owned(), ToString::to_string);
-            format!("  {me:?} {drive:?} {name}: {outcome}{}", if back.is_none() { ", answer lost" } else { "" })
+            format!(
+                "  {me:?} {drive:?} {name}: {outcome}{}",
+                if back.is_none() { ", answer lost" } else { "" }
+            )
         });
         sleep(back?).await;
         if i.network.is_cut(drive, me) {
@@ -312,6 +315,7 @@ impl Remote for Link {
     fn ask(&self, request: Request) -> Later<'static, Answer> {
         let mutant = self.0.network.mutant;
         let at = if matches!(request, Request::Read { .. }) { &self.0.reads } else { &self.0.host };
+        let (name, repeats) = (request.name(), request.may_repeat());
         let work = move |drive: Drive, _| {
             let request = request.clone();
             async move {
@@ -321,7 +325,6 @@ impl Remote for Link {
                 }
             }
         };
-        let (name, repeats) = (request.name(), request.may_repeat());
         Box::pin(heard(self.send(name, repeats, at, work)))
     }
 
