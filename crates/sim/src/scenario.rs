@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ashlar_drive::Entry;
 use ashlar_environment::random::Seeded;
 use ashlar_environment::time::sleep;
 use ashlar_kms::{Builtin, Kms, Secret};
@@ -16,6 +17,7 @@ use bytes::Bytes;
 
 use crate::client::{Clients, PLAIN, Told, name};
 use crate::faults::{calm, replace};
+use crate::host::Host;
 use crate::network::Node;
 use crate::plan::{Plan, Weather};
 use crate::run::{judge, simulate, whole};
@@ -233,6 +235,13 @@ fn an_acknowledged_delete_is_not_undone_by_an_earlier_put() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+/// Whether a drive has a record of a key.
+fn holds(host: &Host, key: u8) -> bool {
+    let found = host.drive().and_then(|d| d.scan_now(b"", &[0xff; 64], 1000, u32::MAX));
+    let is = |e: &Entry| e.key.as_bytes().ends_with(name(key).as_bytes());
+    found.is_some_and(|entries| entries.is_ok_and(|e| e.iter().any(is)))
+}
+
 /// D2: a key is deleted and its record purged; then one drive goes back to a time when it had the key.
 async fn a_drive_goes_back(clients: Arc<Clients>) {
     const KEY: u8 = 3;
@@ -243,9 +252,15 @@ async fn a_drive_goes_back(clients: Arc<Clients>) {
     drop(clients.delete(1, KEY).await);
     // Long enough for the tombstone to be purged.
     sleep(Duration::from_secs(20)).await;
+    if clients.cluster.hosts().iter().any(|h| holds(h, KEY)) {
+        clients.find("the record of a deleted key is not purged: the scenario shows nothing");
+    }
     host.go_back(before);
     if let Err(e) = host.start() {
         return clients.find(e);
+    }
+    if !holds(&host, KEY) {
+        clients.find("the drive did not go back: the scenario shows nothing");
     }
     for at in [0, 1] {
         drop(clients.get(at, KEY).await);

@@ -63,7 +63,8 @@ impl Client {
             let pause = [0, 200, 2_000, 100_000][self.dice.below(4) as usize];
             sleep(Duration::from_micros(self.dice.below(pause + 1))).await;
             match self.dice.below(20) {
-                0..8 => self.single().await,
+                0..6 => self.single().await,
+                6 | 7 => self.race().await,
                 8..12 => self.pair().await,
                 12..15 => self.upload().await,
                 15..19 => self.versioned().await,
@@ -90,6 +91,25 @@ impl Client {
             }
             4 | 5 => drop(self.clients.delete(at, key).await),
             _ => drop(self.clients.get(at, key).await),
+        }
+    }
+
+    /// Two coordinators change one key at the same time, each only if it is as it was.
+    async fn race(&mut self) {
+        let (at, key) = (self.somewhere(), self.pick(&SINGLES));
+        let (first, second) = (self.value(), self.value());
+        let other = (at + 1) % self.clients.cluster.plan.coordinators;
+        match self.clients.get(at, key).await.ok().flatten() {
+            Some(got) => {
+                let one = self.clients.replace(at, key, &got, first);
+                let two = self.clients.replace(other, key, &got, second);
+                futures::join!(one, two);
+            }
+            None => {
+                let one = self.clients.create(at, key, first);
+                let two = self.clients.create(other, key, second);
+                futures::join!(one, two);
+            }
         }
     }
 
