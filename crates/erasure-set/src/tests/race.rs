@@ -1,6 +1,7 @@
 //! T13 and concurrent histories.
 
 use super::*;
+use ashlar_history::{Call, Event, History, Register as Model, Rules, linearizable};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
