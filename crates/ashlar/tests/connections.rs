@@ -1,5 +1,7 @@
 //! Connections of a server process: those that are idle, slow or at work when it is told to stop.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 mod common;
 
 use std::io::{Read, Write};

@@ -1,5 +1,7 @@
 //! Drives that are lost and come back under a server process.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 mod common;
 
 use std::path::Path;

@@ -1,5 +1,7 @@
 //! The server as a process: starting, health, administration, TLS.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 mod common;
 
 use std::io::{Read, Write};

@@ -3,6 +3,7 @@
 //! Invariant: the writer is the only thread that writes; closing waits for it. This is the top of the crate:
 //! nothing in it uses this file.
 
+use ashlar_environment::time;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -76,7 +77,7 @@ impl Audit {
             deployment: config.deployment,
             written: written.clone(),
         };
-        let thread = std::thread::Builder::new().name("audit".into()).spawn(move || work.run());
+        let thread = ashlar_environment::thread::start("audit", None, move || work.run());
         let thread = thread.map_err(|e| Error::Invalid(format!("the audit thread does not start: {e}")))?;
         let writer = parking_lot::Mutex::new(Some(thread));
         Ok(Audit { ring: ring::Ring::default(), shared: Some(shared), file: path, targets, written, writer })
@@ -115,7 +116,7 @@ impl Audit {
     /// It was not written in time; it still may be.
     pub async fn note_and_wait(&self, ticket: Ticket, record: Record) -> Result<()> {
         let Some(done) = ticket.note_urgent(record) else { return Ok(()) };
-        match tokio::time::timeout(PATIENCE, done).await {
+        match time::timeout(PATIENCE, done).await {
             Ok(Ok(())) => Ok(()),
             _ => Err(Error::Stuck),
         }
@@ -127,7 +128,7 @@ impl Audit {
             return serde_json::to_value(record).ok();
         }
         let (path, id) = (self.file.clone()?, id.to_owned());
-        tokio::task::spawn_blocking(move || find::find(&path, &id)).await.ok().flatten()
+        ashlar_environment::spawn_blocking("audit-find", move || find::find(&path, &id)).await.ok().flatten()
     }
 
     /// Writes what is left and ends.

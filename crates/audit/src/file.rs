@@ -5,11 +5,12 @@
 //! without a checkpoint; a file whose flush failed is written no more, another one continues the chain.
 //! `PATH.head` remembers the last checkpoint, so that a file that was shortened is noticed.
 
+use ashlar_environment::time::{self, Instant};
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ashlar_checksum::{ct_eq, hmac_sha256};
 use serde::{Deserialize, Serialize};
@@ -214,10 +215,10 @@ impl File {
 
     /// Adds a checkpoint.
     fn mark(&mut self, kind: &str, more: &str) {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let now_ms = time::wall_ms().max(0);
         let content = format!(
             "\"kind\":\"{kind}\",\"time\":\"{}\",\"deployment\":\"{}\",\"key\":\"{}\"{more}",
-            time_text(now.as_millis() as i64),
+            time_text(now_ms),
             self.deployment,
             chain::key_name(&self.key),
         );

@@ -4,6 +4,7 @@
 //! there is none, requests wait, and are refused after [`PATIENCE`]. The writer takes everything at
 //! once, every [`BEAT`], or at once when somebody waits: under load nobody pays for waking it.
 
+use ashlar_environment::time;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -97,7 +98,7 @@ impl Shared {
     pub async fn ticket(self: &Arc<Shared>) -> Result<Ticket> {
         let taken = match self.room.try_acquire() {
             Ok(permit) => Some(permit),
-            Err(_) => tokio::time::timeout(PATIENCE, self.room.acquire()).await.ok().and_then(|p| p.ok()),
+            Err(_) => time::timeout(PATIENCE, self.room.acquire()).await.ok().and_then(|p| p.ok()),
         };
         match taken {
             Some(permit) => {

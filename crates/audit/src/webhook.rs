@@ -4,10 +4,11 @@
 //! 201, 202 or 204; a receiver that is away is asked again for ever, less and less often, up to [`SLOWEST`];
 //! redirects are not followed; the token is in no log.
 
+use ashlar_environment::time::{self, Instant};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ashlar_metrics::Kind;
 use ashlar_outbound::{Outbound, Rules, Url};
@@ -126,7 +127,7 @@ impl Target {
             thread: Mutex::default(),
         });
         let (work, url, batch) = (target.clone(), config.url.clone(), config.batch.max(1));
-        let thread = std::thread::Builder::new().name("audit-send".into()).spawn(move || {
+        let thread = ashlar_environment::thread::start("audit-send", None, move || {
             match tokio::runtime::Builder::new_current_thread().enable_all().build() {
                 Ok(runtime) => runtime.block_on(work.run(&outbound, &url, &headers, batch)),
                 Err(error) => tracing::error!(%error, "audit records are not sent"),
@@ -168,7 +169,7 @@ impl Target {
                 self.dropped.fetch_add((ends.len() - done) as u64, Relaxed);
                 return;
             }
-            std::thread::sleep(Duration::from_millis(100));
+            ashlar_environment::thread::sleep(Duration::from_millis(100));
         }
     }
 
@@ -184,7 +185,7 @@ impl Target {
                     return;
                 }
                 // Now and then by itself: a notice may have come before this line.
-                let _ = tokio::time::timeout(Duration::from_secs(5), self.wake.notified()).await;
+                let _ = time::timeout(Duration::from_secs(5), self.wake.notified()).await;
                 continue;
             }
             let (count, result) = self.send(outbound, url, headers, batch, &lines).await;
@@ -208,9 +209,9 @@ impl Target {
                     if self.closed.load(Relaxed) {
                         return;
                     }
-                    let until = tokio::time::Instant::now() + pause;
-                    while tokio::time::Instant::now() < until && !self.closed.load(Relaxed) {
-                        tokio::time::sleep(Duration::from_millis(50).min(pause)).await;
+                    let until = Instant::now() + pause;
+                    while Instant::now() < until && !self.closed.load(Relaxed) {
+                        time::sleep(Duration::from_millis(50).min(pause)).await;
                     }
                     pause = (pause * 2).min(SLOWEST);
                 }
@@ -252,7 +253,7 @@ impl Target {
         let Some(thread) = self.thread.lock().take() else { return };
         let until = Instant::now() + LAST;
         while !thread.is_finished() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(10));
+            ashlar_environment::thread::sleep(Duration::from_millis(10));
         }
         if thread.is_finished() {
             let _ = thread.join();

@@ -4,9 +4,10 @@
 //! written is tried again until it can, and meanwhile requests wait; who waits for a record hears of it only
 //! after a flush.
 
+use ashlar_environment::time::Instant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::file::File;
 use crate::queue::{Entry, Shared};
@@ -72,7 +73,7 @@ impl Writer {
                     );
                     return;
                 }
-                std::thread::sleep(AGAIN);
+                ashlar_environment::thread::sleep(AGAIN);
             }
         }
         if !self.targets.is_empty() && !entries.is_empty() {

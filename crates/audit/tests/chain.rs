@@ -1,5 +1,7 @@
 //! The file: whole, changed, shortened, rotated, torn; and what a receiver gets.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;

@@ -1,5 +1,7 @@
 //! Agents: exact merging, a shared secret, the loss of one.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 mod common;
 
 use std::{

@@ -1,5 +1,7 @@
 //! Loads against a server whose delays and faults are known.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 mod common;
 
 use std::{

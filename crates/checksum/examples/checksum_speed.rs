@@ -8,6 +8,8 @@
 //! same uploads without MD5. "Fast" uploads bring the next chunk at once, "paced" ones bring 1 MiB
 //! every 4 ms, half to one and a half times that, as when the network or the drives set the pace.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
+
 use std::future::Future;
 use std::hint::black_box;
 use std::sync::Arc;

@@ -14,6 +14,11 @@
 //!
 //! This room must never know: HTTP, objects, files, clocks other than for pausing its own threads.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
+
 mod algorithm;
 mod frame;
 mod frames;

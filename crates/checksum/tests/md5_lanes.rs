@@ -1,6 +1,8 @@
 //! MD5 in lanes against the `md-5` crate: many streams, odd chunks, cancelled waits, dropped
 //! streams, and sleep when there is nothing to do.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -426,7 +426,7 @@ async fn watch(context: &Context, alias: &str) -> Outcome {
                 Ok(())
             };
         }
-        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        ashlar_environment::time::sleep(std::time::Duration::from_secs(1)).await;
     }
 }
 

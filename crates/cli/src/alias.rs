@@ -211,7 +211,9 @@ fn list(options: &ListOptions, context: &Context) -> Outcome {
 
 fn import(options: &ImportOptions, context: &mut Context) -> Outcome {
     let file = match options.file.strip_prefix("~/") {
-        Some(rest) => PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(rest),
+        Some(rest) => {
+            PathBuf::from(ashlar_environment::process::variable_os("HOME").unwrap_or_default()).join(rest)
+        }
         None => PathBuf::from(&options.file),
     };
     let text = fs::read_to_string(&file).when(|| format!("cannot read {}", file.display()))?;

@@ -77,7 +77,7 @@ impl Aliases {
         };
         let mut environment = BTreeMap::new();
         for prefix in VARIABLES.iter().rev() {
-            for (variable, value) in std::env::vars() {
+            for (variable, value) in ashlar_environment::process::variables() {
                 if let Some(name) = variable.strip_prefix(prefix) {
                     let alias = parse_host(&value).ok_or_else(|| {
                         Failure::usage(format!("{variable}: expected http(s)://ACCESS:SECRET@HOST"))
@@ -207,8 +207,11 @@ fn write_private(file: &Path, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 fn default_file() -> Outcome<PathBuf> {
-    let base = std::env::var_os("XDG_CONFIG_HOME").filter(|v| !v.is_empty()).map(PathBuf::from);
-    let base = base.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")));
+    let base = ashlar_environment::process::variable_os("XDG_CONFIG_HOME")
+        .filter(|v| !v.is_empty())
+        .map(PathBuf::from);
+    let base = base
+        .or_else(|| Some(PathBuf::from(ashlar_environment::process::variable_os("HOME")?).join(".config")));
     let base = base.ok_or_else(|| Failure::usage("neither HOME nor --config says where the aliases are"))?;
     Ok(base.join("ashlar/config.toml"))
 }

@@ -76,7 +76,8 @@ fn text(record: &Value) -> String {
 pub fn audit(command: &AuditCommand, context: &Context) -> Outcome {
     let AuditCommand::Verify { files } = command;
     let secrets = ["ASHLAR_ROOT_PASSWORD", "MINIO_ROOT_PASSWORD", "ASHLAR_ROOT_PASSWORD_OLD"];
-    let keys: Vec<_> = secrets.iter().filter_map(|n| std::env::var(n).ok()).map(|s| key_from(&s)).collect();
+    let keys: Vec<_> =
+        secrets.iter().filter_map(ashlar_environment::process::variable).map(|s| key_from(&s)).collect();
     let report = verify(files, &keys).map_err(|e| Failure::new(Kind::Failed, e.to_string()))?;
     let whole = report.problem.is_none();
     context.output.result(

@@ -81,7 +81,7 @@ pub async fn pipe(options: &PipeOptions, context: &Context) -> Outcome {
 
 /// Reads up to `len` bytes; fewer at the end of the input.
 async fn read_part(len: usize) -> Outcome<Bytes> {
-    let read = tokio::task::spawn_blocking(move || {
+    let read = ashlar_environment::spawn_blocking("read-input", move || {
         let mut part = Vec::new();
         std::io::stdin().lock().take(len as u64).read_to_end(&mut part).map(|_| Bytes::from(part))
     });

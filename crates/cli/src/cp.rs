@@ -7,10 +7,10 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Instant,
 };
 
 use ashlar_client::{GetOptions, PutOptions};
+use ashlar_environment::time::Instant;
 use clap::Args;
 use futures::{StreamExt, stream, stream::BoxStream};
 use serde_json::json;

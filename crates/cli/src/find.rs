@@ -128,7 +128,7 @@ fn folder(text: &str, context: &Context) -> Outcome<Place> {
 
 /// Prints the path of everything that fulfils all conditions.
 pub async fn find(options: &FindOptions, context: &Context) -> Outcome {
-    let filter = Filter::new(options, OffsetDateTime::now_utc())?;
+    let filter = Filter::new(options, OffsetDateTime::from(ashlar_environment::time::wall()))?;
     let filter = &filter;
     each(context, &options.targets, |target| async move {
         let place = folder(target, context)?;

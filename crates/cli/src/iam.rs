@@ -3,8 +3,6 @@
 //! Invariants: with `--json` the server's own answer is printed; a secret is printed only when the server
 //! made it just now, and none is needed on the command line.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use ashlar_client::Method;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -525,7 +523,7 @@ fn fields(options: &KeyOptions) -> Outcome<Value> {
     if let Some(file) = &options.policy {
         body["policy"] = read_document(file)?;
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as i64);
+    let now = ashlar_environment::time::wall_ms();
     if let Some(text) = &options.expiry {
         body["expires_ms"] = json!(moment(text).ok_or_else(|| {
             Failure::usage(format!("--expiry {text}: write 2027-01-01 or 2027-01-01T12:00:00Z"))

@@ -21,6 +21,10 @@
 //! Must never know: drives, shards, the server's code. What it shows of those (the command line of the whole
 //! program, the document of the administration API) is handed to it in [`Globals`].
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
 
 mod admin;
 mod admin_records;

@@ -126,7 +126,7 @@ fn validity(text: &str) -> Outcome<(u32, bool)> {
 /// The end of a retention that begins now.
 fn until((count, years): (u32, bool)) -> Outcome<String> {
     let days = i64::from(count) * if years { 365 } else { 1 };
-    let end = OffsetDateTime::now_utc() + time::Duration::days(days);
+    let end = OffsetDateTime::from(ashlar_environment::time::wall()) + time::Duration::days(days);
     let end = end.replace_nanosecond(0).unwrap_or(end);
     end.format(&Rfc3339).map_err(|e| Failure::usage(format!("the end of the retention: {e}")))
 }

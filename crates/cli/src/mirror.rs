@@ -4,9 +4,10 @@
 //! only if asked for, and not at all if the source could not be read completely; run again, it
 //! goes on where it stopped.
 
-use std::{fs, path::Path, sync::Mutex, time::Instant};
+use std::{fs, path::Path, sync::Mutex};
 
 use ashlar_client::Identifier;
+use ashlar_environment::time::Instant;
 use clap::Args;
 use futures::{StreamExt, stream};
 use serde_json::json;

@@ -194,7 +194,7 @@ pub async fn top(options: &TopOptions, context: &Context) -> Outcome {
             return Ok(());
         }
         before = now;
-        tokio::time::sleep(AGAIN).await;
+        ashlar_environment::time::sleep(AGAIN).await;
     }
 }
 

@@ -57,7 +57,8 @@ impl Output {
     /// As the flags, the environment and the terminal want it.
     pub fn new(globals: &Globals) -> Output {
         let terminal = io::stdout().is_terminal();
-        let no_color = globals.no_color || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+        let no_color = globals.no_color
+            || ashlar_environment::process::variable_os("NO_COLOR").is_some_and(|v| !v.is_empty());
         Output {
             json: globals.json,
             quiet: globals.quiet,

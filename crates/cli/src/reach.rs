@@ -1,6 +1,7 @@
 //! `ashlar ping`, `ashlar ready`, `ashlar share`: whether a server answers, and links that work without credentials.
 
-use std::time::{Duration, Instant};
+use ashlar_environment::time::Instant;
+use std::time::Duration;
 
 use ashlar_client::{GetOptions, Method, Target};
 use clap::{Args, Subcommand};
@@ -69,7 +70,7 @@ pub async fn ping(options: &PingOptions, context: &Context) -> Outcome {
     let (mut sent, mut failed) = (0u64, 0u64);
     while options.count.is_none_or(|n| sent < n) {
         if sent > 0 {
-            tokio::time::sleep(Duration::from_secs_f64(options.interval)).await;
+            ashlar_environment::time::sleep(Duration::from_secs_f64(options.interval)).await;
         }
         sent += 1;
         let begin = Instant::now();
@@ -102,7 +103,9 @@ pub async fn ready(options: &ReadyOptions, context: &Context) -> Outcome {
     loop {
         match client.probe(path).await {
             Ok(()) => break,
-            Err(_) if Instant::now() < end => tokio::time::sleep(Duration::from_millis(250)).await,
+            Err(_) if Instant::now() < end => {
+                ashlar_environment::time::sleep(Duration::from_millis(250)).await
+            }
             Err(error) => {
                 let mut failure = Failure::from(error);
                 failure.kind = Kind::Unavailable;

@@ -56,7 +56,7 @@ pub async fn recover(options: RecoverOptions, context: &Context) -> Outcome {
     let order = json!({ "dry_run": options.dry_run });
     let mut answer = ask(context, &options.alias, Method::POST, "drives/recover", Some(&order)).await?;
     while answer.get("state").and_then(Value::as_str) == Some("running") {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        ashlar_environment::time::sleep(Duration::from_millis(500)).await;
         answer = ask(context, &options.alias, Method::GET, "drives/recover", None).await?;
     }
     let report: Recovery = understand(&answer)?;

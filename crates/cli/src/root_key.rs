@@ -47,7 +47,7 @@ pub struct SealOptions {
 }
 
 fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok()
+    ashlar_environment::process::variable(name)
 }
 
 fn usage(what: &str, why: impl ToString) -> Failure {

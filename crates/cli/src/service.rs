@@ -2,7 +2,8 @@
 //!
 //! Invariant: "restarted" is said only when the new process has answered, "stopped" only when nobody answers.
 
-use std::time::{Duration, Instant};
+use ashlar_environment::time::Instant;
+use std::time::Duration;
 
 use ashlar_client::{Client, Config, Method};
 use clap::{Args, Subcommand};
@@ -106,7 +107,7 @@ fn impatient(alias: &str, context: &Context) -> Outcome<Client> {
 /// What the server says of itself; nothing if it does not answer.
 async fn look(client: &Client) -> Option<Value> {
     let asked = client.admin(Method::GET, "info", &[], None);
-    tokio::time::timeout(PATIENCE, asked).await.ok()?.ok()
+    ashlar_environment::time::timeout(PATIENCE, asked).await.ok()?.ok()
 }
 
 async fn restart(options: &EndOptions, context: &Context) -> Outcome {
@@ -115,7 +116,7 @@ async fn restart(options: &EndOptions, context: &Context) -> Outcome {
     let uptime = |info: &Value| info["uptime_s"].as_u64();
     let mut before = look(&client).await.as_ref().and_then(uptime);
     while before.is_some_and(|s| s < YOUNG) && !options.dry_run && !options.no_wait {
-        tokio::time::sleep(EVERY).await;
+        ashlar_environment::time::sleep(EVERY).await;
         before = look(&client).await.as_ref().and_then(uptime);
     }
     let asked = Instant::now();
@@ -124,7 +125,7 @@ async fn restart(options: &EndOptions, context: &Context) -> Outcome {
     }
     let mut away = false;
     while asked.elapsed() < Duration::from_secs(options.timeout) {
-        tokio::time::sleep(EVERY).await;
+        ashlar_environment::time::sleep(EVERY).await;
         // Who may restart the server need not be permitted to look at it.
         if before.is_none() {
             match client.probe("/minio/health/live").await {
@@ -186,7 +187,7 @@ async fn stop(options: &EndOptions, context: &Context) -> Outcome {
             );
             return Ok(());
         }
-        tokio::time::sleep(EVERY).await;
+        ashlar_environment::time::sleep(EVERY).await;
     }
     let why = format!(
         "it still answers after {} s: requests in flight may go on, or it was started again",

@@ -3,6 +3,8 @@
 //!
 //! `cargo run --release -p ashlar-client --example cost`
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
+
 use std::{
     io::{Read, Write},
     net::TcpListener,

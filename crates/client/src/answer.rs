@@ -5,6 +5,7 @@
 //!
 //! Must never know: what the body means.
 
+use ashlar_environment::time::{self, Instant, Sleep};
 use futures::future::BoxFuture;
 use std::{
     future::Future,
@@ -19,7 +20,6 @@ use futures::Stream;
 use http::{HeaderMap, HeaderName, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use tokio::time::{Instant, Sleep};
 
 use crate::{
     error::{Error, Result},
@@ -124,7 +124,7 @@ impl Answer {
         let idle = self.idle_timeout;
         let timer = self.timer.get_or_insert_with(|| {
             self.timer_stale = false;
-            Box::pin(tokio::time::sleep(idle))
+            Box::pin(time::sleep(idle))
         });
         if std::mem::take(&mut self.timer_stale) {
             timer.as_mut().reset(Instant::now() + idle);

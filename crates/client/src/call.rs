@@ -213,7 +213,7 @@ impl Client {
         let signer = self.inner.signer.as_ref();
         let signer = signer.ok_or_else(|| Error::Invalid("presigning needs credentials".into()))?;
         let (host, path) = self.address(target)?;
-        let date = AmzDate::new(OffsetDateTime::now_utc());
+        let date = AmzDate::new(OffsetDateTime::from(ashlar_environment::time::wall()));
         let region = self.inner.region.read().clone();
         let query = signer.presign(&region, date, method, &host.authority, &path, query, seconds);
         Ok(format!("{}://{}{path}?{query}", host.scheme(), host.authority))
@@ -249,8 +249,8 @@ impl Client {
                 if attempt >= self.inner.config.attempts || !retry::worth_it(&error, repeat) {
                     return Err(error);
                 }
-                let random = getrandom::u64().unwrap_or(u64::MAX / 2);
-                tokio::time::sleep(retry::pause(attempt, random, &error)).await;
+                let random = ashlar_environment::random::u64().unwrap_or(u64::MAX / 2);
+                ashlar_environment::time::sleep(retry::pause(attempt, random, &error)).await;
                 attempt += 1;
             }
         })
@@ -410,7 +410,7 @@ impl Client {
         let mut sending = std::pin::pin!(connection.sender.try_send_request(request));
         let mut seen = 0;
         let outcome = loop {
-            match tokio::time::timeout(call.patience, &mut sending).await {
+            match ashlar_environment::time::timeout(call.patience, &mut sending).await {
                 Ok(outcome) => break outcome,
                 Err(_) => {
                     let sent = watch.sent.load(Ordering::Relaxed);
@@ -441,7 +441,7 @@ impl Client {
         let mut signed = None;
         if let Some(signer) = &inner.signer {
             let region = inner.region.read().clone();
-            let date = AmzDate::new(OffsetDateTime::now_utc());
+            let date = AmzDate::new(OffsetDateTime::from(ashlar_environment::time::wall()));
             signed = Some(signer.sign(
                 &region,
                 date,

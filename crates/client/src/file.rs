@@ -54,7 +54,8 @@ impl Source for FileRange {
             }
             let reader = file.clone();
             // File reads block; the blocking pool keeps them from the connections.
-            let read = tokio::task::spawn_blocking(move || read_piece(&reader, at, n)).await;
+            let read =
+                ashlar_environment::spawn_blocking("read-file", move || read_piece(&reader, at, n)).await;
             match read.map_err(io::Error::other).flatten() {
                 Ok(piece) => {
                     if let Some(progress) = &progress {

@@ -14,6 +14,10 @@
 //!
 //! This room must never know: the server's insides, alias files, terminals.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
 
 mod answer;
 mod body;

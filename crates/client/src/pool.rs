@@ -5,18 +5,14 @@
 //!
 //! Must never know: what is asked over them.
 
-use std::{
-    collections::HashMap,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use ashlar_environment::time::{self, Instant};
 use http::HeaderValue;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use rustls_pki_types::ServerName;
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::{
@@ -125,7 +121,7 @@ impl Pool {
                 return Ok(Connection { sender, host: host.clone(), reused: true });
             }
         }
-        let sender = match tokio::time::timeout(self.connect_timeout, self.connect(host)).await {
+        let sender = match time::timeout(self.connect_timeout, self.connect(host)).await {
             Ok(connected) => connected.map_err(|e| unreachable(host, &e))?,
             Err(_) => {
                 let waited = format!("no answer for {} s", self.connect_timeout.as_secs());
@@ -167,7 +163,7 @@ impl Pool {
     }
 
     async fn connect(&self, host: &Host) -> std::result::Result<SendRequest<Outgoing>, Failure> {
-        let stream = TcpStream::connect((host.name.as_str(), host.port)).await?;
+        let stream = ashlar_environment::net::connect((host.name.as_str(), host.port)).await?;
         stream.set_nodelay(true)?;
         if !host.https {
             return handshake(TokioIo::new(stream)).await;
@@ -186,7 +182,7 @@ where
 {
     let (sender, connection) = http1::Builder::new().handshake(io).await?;
     // Ends by itself when the sender is dropped or the peer closes; its error reaches the request.
-    tokio::spawn(async move {
+    ashlar_environment::spawn("client-connection", async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "connection ended");
         }

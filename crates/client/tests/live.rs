@@ -3,6 +3,8 @@
 //! Without it this test does nothing; the repository's client suite covers the same ground through
 //! the command line.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 use std::{io::Write, sync::Arc};
 
 use ashlar_client::{

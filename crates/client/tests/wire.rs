@@ -1,5 +1,7 @@
 //! The client against a scripted server: connections, repetitions, broken answers.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 use std::{
     sync::{
         Arc,

@@ -20,6 +20,11 @@
 //!
 //! It must never know: objects, buckets (their registry is opaque values here), requests.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
+
 mod control;
 mod copy;
 pub mod drive_monitor;

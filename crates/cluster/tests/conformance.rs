@@ -3,6 +3,8 @@
 //!
 //! It must not depend on what one driver has beside the interface.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -2,6 +2,8 @@
 //! answered is still there, and nothing older is ever shown. The contract of all drivers is tested by
 //! `conformance.rs`.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;

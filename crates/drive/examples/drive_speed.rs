@@ -5,6 +5,8 @@
 //! keeps 8 writers busy, and prints CPU microseconds (user + system, whole process) per operation
 //! and drive, wall time, and how many operations shared a flush.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
+
 use ashlar_drive::{Accept, Check, Drive, Inline, InlineShard, Label, Options, Role, Tally};
 use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, WriteId};
 use ashlar_machine::BufferPool;

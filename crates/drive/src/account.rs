@@ -22,8 +22,8 @@ use crate::index::must;
 use crate::run::Mode;
 use crate::space::{Extent, Freed};
 use crate::{Error, Result};
+use ashlar_environment::HashMap;
 use ashlar_format::RegisterKey;
-use std::collections::HashMap;
 
 impl Core {
     /// A record at `loc` is in use (or no more).
@@ -101,7 +101,7 @@ impl Shared {
     pub fn audit(&self) -> Result<Vec<String>> {
         let runs = self.core.lock().runs.clone();
         let mut walk = runs.walk(b"", Mode::Wait).map_err(must)?;
-        let (mut registers, mut shards) = (HashMap::new(), HashMap::new());
+        let (mut registers, mut shards) = (HashMap::default(), HashMap::default());
         let (mut key, mut value) = (Vec::new(), Vec::new());
         while let Some(removed) = walk.next(&mut key, &mut value).map_err(must)? {
             match shard_name(&key) {
@@ -119,7 +119,7 @@ impl Shared {
         let core = self.core.lock();
         let generations = || core.overlay.frozen.as_deref().into_iter().chain([&core.overlay.active]);
         // The oldest change of an entry says whether the one in the index files is still counted.
-        let (mut changed, mut now) = (HashMap::new(), HashMap::new());
+        let (mut changed, mut now) = (HashMap::default(), HashMap::default());
         for g in generations() {
             for (k, c) in &g.registers {
                 changed.entry(k.clone()).or_insert(c.resolved);
@@ -132,7 +132,7 @@ impl Shared {
             }
         }
         now.into_values().flatten().for_each(|r| sums.record(r.loc));
-        let (mut changed, mut now) = (HashMap::new(), HashMap::new());
+        let (mut changed, mut now) = (HashMap::default(), HashMap::default());
         for g in generations() {
             for (name, c) in &g.shards {
                 changed.entry(*name).or_insert(c.resolved);

@@ -14,11 +14,12 @@ use crate::types::{Options, Role, State, Stats};
 use crate::upkeep::Keeper;
 use crate::{Completion, Error, Label, Result};
 use ashlar_commit::Acceptor;
+use ashlar_environment::{HashMap, HashSet};
 use ashlar_format::journal::{DriveState, HashKey};
 use ashlar_format::{Ballot, RegisterKey};
 use ashlar_machine::{DiskFile, FileSystem, Folder, IoPool, Lock, Watch};
 use parking_lot::{Condvar, Mutex};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -201,7 +202,7 @@ impl Shared {
             writer: Mutex::new(Writer::new(None, 0, Position::default())),
             files: crate::files::FileCache::new(options.direct),
             counters: Arc::new(Counters::default()),
-            syncs: Mutex::new(HashMap::new()),
+            syncs: Mutex::new(HashMap::default()),
             spare_making: Mutex::new(()),
             extent_making: Mutex::new(()),
             keeper: Mutex::default(),
@@ -492,7 +493,7 @@ impl Core {
             acceptor: new_acceptor(ashlar_commit::Role::Joining, 0, Ballot::ZERO),
             state: DriveState::default(),
             state_segment: 0,
-            pending: HashMap::new(),
+            pending: HashMap::default(),
             queue: Vec::new(),
             queue_bytes: 0,
             lazy: Vec::new(),
@@ -508,8 +509,8 @@ impl Core {
             active_extent: 0,
             next_extent: 1,
             spare_extents: VecDeque::new(),
-            pins: HashMap::new(),
-            held: HashMap::new(),
+            pins: HashMap::default(),
+            held: HashMap::default(),
             freed: Vec::new(),
             freed_bytes: 0,
             freed_most: u64::MAX,
@@ -517,8 +518,8 @@ impl Core {
             failed_moves: 0,
             miscounts: 0,
             unresolved: Vec::new(),
-            unresolved_discards: HashSet::new(),
-            confirmed: HashMap::new(),
+            unresolved_discards: HashSet::default(),
+            confirmed: HashMap::default(),
             applied: Position::default(),
             fenced: None,
             fence_marked: false,

@@ -3,9 +3,9 @@
 //! Invariants: at most [`MAX_OPEN`] files are kept open here; a reader that holds one keeps it
 //! readable even when it is forgotten or unlinked.
 
+use ashlar_environment::HashMap;
 use ashlar_machine::{DiskFile, Folder};
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 

@@ -17,6 +17,11 @@
 //!
 //! Must never know: S3, objects, erasure codes, other drives.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
+
 mod account;
 mod apply;
 mod compact;

@@ -6,8 +6,9 @@
 //! index files and is accounted for when the generation is written out.
 
 use crate::entry::{Register, Shard, ShardName};
+use ashlar_environment::HashMap;
 use ashlar_format::RegisterKey;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 

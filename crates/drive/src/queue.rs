@@ -12,7 +12,7 @@ use crate::core::{MAX_STALLED_BYTES, MAX_STALLED_OPS, STALL};
 use crate::op::{Op, StateChange};
 use crate::types::Accept;
 use crate::{Completion, Error, Result};
-use std::collections::HashSet;
+use ashlar_environment::HashSet;
 
 impl Core {
     /// Moves what waits into `ops`, compaction's moves first and only those still current.
@@ -43,13 +43,13 @@ impl Core {
     /// exists: else a journal that is replayed from its beginning would bring the record back. Compaction may
     /// have moved the record since the deletion was asked for, or may be about to in the same batch.
     fn aim(&self, ops: &mut Vec<Op>) {
-        let mut moving = HashSet::new();
+        let mut moving = HashSet::default();
         for op in ops.iter() {
             if let Op::MoveRegister { key, .. } = op {
                 moving.insert(key.clone());
             }
         }
-        let mut dropped = HashSet::new();
+        let mut dropped = HashSet::default();
         for op in ops.iter_mut() {
             match op {
                 Op::Discard { name, target } => {

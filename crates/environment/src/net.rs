@@ -4,7 +4,6 @@
 //! interface above sockets.
 
 use std::io;
-use std::net::SocketAddr;
 
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 
@@ -30,7 +29,7 @@ pub async fn bind(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
 ///
 /// # Errors
 /// What the system says; `Unsupported` in a simulation.
-pub fn bind_blocking(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+pub fn bind_blocking(address: impl std::net::ToSocketAddrs) -> io::Result<std::net::TcpListener> {
     refuse_in_simulation()?;
     std::net::TcpListener::bind(address)
 }

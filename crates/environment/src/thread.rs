@@ -1,7 +1,7 @@
 //! Threads, and waiting in them.
 //!
 //! A simulation has one thread. What needs others has a substitute: a drive is opened without threads
-//! (`Options::threads`) and pumped by its callers; MD5 is computed where it is asked for.
+//! (`Drive::open_folder`) and pumped by its callers; MD5 is computed where it is asked for.
 //!
 //! Invariant: in a simulation no thread is started, and none waits for the system's clock.
 

@@ -5,6 +5,8 @@
 //! Prints, per operation, wall time and user + system time of the whole process (drives' threads
 //! included), from `/proc/self/stat`.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
+
 use ashlar_drive::{Drive, Label, Options as DriveOptions, Role};
 use ashlar_erasure_set::{Code, Decision, Group, Layout, Options, Sets};
 use ashlar_format::{Body, BucketId, DeploymentId, DriveId, Part, RegisterKey, Space, Version};

@@ -14,9 +14,10 @@
 //!
 //! Must not depend on what the memory is used for.
 
+use ashlar_environment::HashMap;
 use ashlar_environment::time::{self, Instant};
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -143,7 +144,8 @@ impl Drop for Queued<'_> {
 
 impl Budget {
     pub(crate) fn new(total: usize) -> Budget {
-        let state = State { free: total, held: HashMap::new(), waiting: VecDeque::new(), urgent: 0, next: 0 };
+        let state =
+            State { free: total, held: HashMap::default(), waiting: VecDeque::new(), urgent: 0, next: 0 };
         let (wanted, refused) = (AtomicUsize::new(0), AtomicU64::new(0));
         Budget { shared: Arc::new(Shared { total, state: Mutex::new(state), wanted, refused }) }
     }

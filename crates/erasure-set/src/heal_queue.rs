@@ -3,9 +3,10 @@
 //! Invariants: each register is in the queue once; the queue is bounded ([`BOUND`]): beyond it the scrub
 //! finds what is left. Must not depend on: how a register is healed (`heal`).
 
+use ashlar_environment::HashSet;
 use ashlar_format::RegisterKey;
 use parking_lot::Mutex;
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use tokio::sync::Notify;
 

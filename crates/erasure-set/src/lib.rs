@@ -37,6 +37,11 @@
 //!
 //! Must never know: S3, HTTP, what a version means beyond the data it names.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
+
 mod ahead;
 mod background;
 mod ballots;

@@ -24,11 +24,11 @@
 
 use crate::ahead::{Ahead, Stock};
 use crate::budget::{Budget, Reclaim, Share};
+use ashlar_environment::HashMap;
 use ashlar_environment::time::Instant;
 use ashlar_machine::{Buf, BufferPool};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;

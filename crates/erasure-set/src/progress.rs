@@ -5,10 +5,11 @@
 
 use crate::table::{Table, View};
 use ashlar_drive::DriveHandle;
+use ashlar_environment::HashMap;
 use ashlar_environment::time::{self, Instant};
 use ashlar_format::DriveId;
 use parking_lot::Mutex;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::sync::Notify;
 

@@ -16,13 +16,13 @@ use crate::table::{Member, View};
 use crate::{Error, Result};
 use ashlar_commit::{Copy, Resync, SlotSet};
 use ashlar_drive::{Accept, Error as DriveError, Role, Seen, State, Tally};
+use ashlar_environment::HashMap;
 use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Ballot, DriveId, RegisterKey};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 

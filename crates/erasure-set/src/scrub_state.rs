@@ -4,10 +4,10 @@
 //! made (`scrub`).
 
 use crate::heal_queue::Healed;
+use ashlar_environment::HashMap;
 use ashlar_environment::time::Instant;
 use ashlar_format::{RegisterKey, WriteId};
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 

@@ -21,12 +21,12 @@ use arc_swap::ArcSwap;
 use ashlar_commit::Quorum;
 use ashlar_drive::{Drive, DriveHandle, Unfinished};
 use ashlar_engine::Engine;
+use ashlar_environment::HashMap;
 use ashlar_format::{BucketId, DriveId, WriteId};
 use ashlar_machine::BufferPool;
 use ashlar_pacer::{Foreground, Limits, Pacer};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -193,7 +193,7 @@ impl Sets {
         let inner = Arc::new_cyclic(|me| Inner {
             me: me.clone(),
             engine: Engine::with_sample(options.recheck),
-            table: ArcSwap::from_pointee(Table::new(Arc::new(layout), HashMap::new())),
+            table: ArcSwap::from_pointee(Table::new(Arc::new(layout), HashMap::default())),
             attached,
             missed: Missed::default(),
             damages: Damages::default(),
@@ -207,7 +207,7 @@ impl Sets {
             heals: HealQueue::new(),
             rebuilds: Rebuilds::new(),
             scrub: ScrubState::new(),
-            live: Mutex::new(HashMap::new()),
+            live: Mutex::new(HashMap::default()),
             copies: Arc::new(Semaphore::new((memory.writers.total() / 2 / COPY).max(1))),
             memory,
             pacer: Pacer::new(foreground.clone(), options.background),

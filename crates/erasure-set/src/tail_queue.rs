@@ -8,11 +8,11 @@ use crate::table::View;
 use ashlar_commit::SlotSet;
 use ashlar_drive::{Tally, Unfinished};
 use ashlar_environment::time::Instant;
+use ashlar_environment::{HashMap, HashSet};
 use ashlar_format::{Ballot, Data, DriveId, RegisterKey, WriteId};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use tokio::sync::Notify;
 
@@ -68,7 +68,10 @@ impl Waiting {
     }
 
     pub(crate) fn forget(&mut self, tail: &Tail) {
-        fn less<K: std::hash::Hash + Eq, S: std::hash::BuildHasher>(map: &mut HashMap<K, u32, S>, k: K) {
+        fn less<K: std::hash::Hash + Eq, S: std::hash::BuildHasher>(
+            map: &mut std::collections::HashMap<K, u32, S>,
+            k: K,
+        ) {
             if let Entry::Occupied(mut e) = map.entry(k) {
                 *e.get_mut() -= 1;
                 if *e.get() == 0 {

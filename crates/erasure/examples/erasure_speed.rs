@@ -4,6 +4,8 @@
 //!
 //! `cargo run --release -p ashlar-erasure --example erasure_speed [KERNEL | K+M | ROW_BYTES]...`
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::str::FromStr;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::Error;
 use crate::lane::Pass;
@@ -155,6 +155,8 @@ pub fn kernels() -> Vec<Kernel> {
 /// winner of the race.
 pub(crate) fn default_kernel() -> Result<Kernel, Error> {
     static CHOICE: OnceLock<Result<Kernel, Error>> = OnceLock::new();
+    // Which kernel it is changes no byte: it is not part of what is simulated.
+    #[expect(clippy::disallowed_methods, reason = "chosen once per process, whatever is simulated in it")]
     let choose = || match std::env::var_os(KERNEL_VARIABLE) {
         Some(name) => forced(&name.to_string_lossy()),
         None => Ok(race(&kernels())),
@@ -175,6 +177,11 @@ fn names(kernels: &[Kernel]) -> String {
 /// Encodes 8+4 rows of 4 KiB with each kernel in turn, several rounds, and returns the one with the
 /// shortest single time: the minimum is what interference disturbs least. The first rounds also warm
 /// caches up and let the CPU power its wide units. The naive twin runs only if it is alone.
+#[expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "it measures the machine, in real time"
+)]
 fn race(usable: &[Kernel]) -> Kernel {
     const ROUNDS: usize = 12;
     const ROW: usize = 4096;
@@ -190,7 +197,7 @@ fn race(usable: &[Kernel]) -> Kernel {
         .collect();
     for _ in 0..ROUNDS {
         for (best, plan, _) in &mut runners {
-            let start = Instant::now();
+            let start = std::time::Instant::now();
             plan.apply(|c| inputs[c], &mut outputs, |r| r, Window::whole(ROW));
             *best = start.elapsed().min(*best);
         }

@@ -57,6 +57,11 @@
 //! # Ok::<(), ashlar_erasure::Error>(())
 //! ```
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
+
 mod cache;
 mod code;
 mod error;

@@ -1,6 +1,8 @@
 //! The generator matrix is part of the on-drive format. If one of these tests fails, every object
 //! written before is lost: do not change the expected bytes, undo what changed the code.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 mod common;
 
 use ashlar_erasure::Code;

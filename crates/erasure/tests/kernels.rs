@@ -1,6 +1,8 @@
 //! Every kernel this CPU has against the naive twin: all four verbs, every shape up to 24 rows and
 //! samples up to 64, many lengths and alignments.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 mod common;
 
 use ashlar_erasure::{Code, Kernel, kernels};

@@ -1,5 +1,7 @@
 //! T7: every pattern of up to m lost rows is decoded, one more is an error and never wrong bytes.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 mod common;
 
 use ashlar_erasure::{Code, Error, kernels};

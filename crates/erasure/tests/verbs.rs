@@ -1,5 +1,7 @@
 //! The verbs against one another (proptest), and what they refuse.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 mod common;
 
 use ashlar_erasure::{Code, Error, Kernel, MAX_ROWS, kernels};

@@ -3,14 +3,15 @@
 //! Invariants: one worker per target, with a reader of its own; a target whose settings did not change is left
 //! alone; the reader of a target that is gone is forgotten, so that it does not hold the feed.
 
+use ashlar_environment::time;
 use futures::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use ashlar_environment::task::JoinHandle;
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
 
 use crate::settings::{Configured, Settings, Values};
 use crate::target::Target;
@@ -149,7 +150,7 @@ impl TargetManager {
                     counters: counters.clone(),
                     clock: self.clock,
                 };
-                Some(tokio::spawn(worker.run()))
+                Some(ashlar_environment::spawn("events-worker", worker.run()))
             }
             Err(why) => {
                 tracing::error!(target_id = %id, why, "a target for events cannot be used");
@@ -201,7 +202,7 @@ impl TargetManager {
         Box::pin(async move {
             let mut target = self.fresh(id)?;
             let test = Message::test(bucket, request_id, (self.clock)(), &self.site);
-            let problem = match tokio::time::timeout(PROBE, target.probe(&test, &self.site)).await {
+            let problem = match time::timeout(PROBE, target.probe(&test, &self.site)).await {
                 Ok(Ok(())) => None,
                 Ok(Err(failure)) => Some(failure.why().to_owned()),
                 Err(_) => Some(format!("no answer within {} s", PROBE.as_secs())),

@@ -3,6 +3,7 @@
 //! Invariants: what a name resolves to is classified before it is connected to; loopback, link-local and
 //! metadata addresses are refused unless the operator allows them, as everywhere (`ashlar_outbound::allow`).
 
+use ashlar_environment::time;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use ashlar_outbound::{classify, is_allowed, refuse_host, tls};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, BufStream};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::target::Failure;
@@ -75,7 +75,7 @@ impl Place {
         }
         let what = format!("{}:{}", self.host, self.port);
         let found = tokio::net::lookup_host((self.host.as_str(), self.port));
-        let found = tokio::time::timeout(PATIENCE, found).await;
+        let found = time::timeout(PATIENCE, found).await;
         let found = found.map_err(|_| retry(&what, "the name is not resolved"))?;
         let mut last = retry(&what, "the name has no address");
         for address in found.map_err(|e| retry(&what, e))? {
@@ -84,7 +84,7 @@ impl Place {
                     retry(&what, format_args!("{} is {}: not allowed", address.ip(), classify(address.ip())));
                 continue;
             }
-            match tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await {
+            match time::timeout(PATIENCE, ashlar_environment::net::connect(address)).await {
                 Ok(Ok(stream)) => {
                     let _ = stream.set_nodelay(true);
                     return Ok(Box::new(stream));
@@ -102,7 +102,7 @@ impl Place {
         let name =
             ServerName::try_from(self.host.clone()).map_err(|_| retry(&self.host, "is no host name"))?;
         let made = TlsConnector::from(config.clone()).connect(name, stream);
-        match tokio::time::timeout(PATIENCE, made).await {
+        match time::timeout(PATIENCE, made).await {
             Ok(Ok(stream)) => Ok(Box::new(stream)),
             Ok(Err(e)) => Err(retry(&self.host, e)),
             Err(_) => Err(retry(&self.host, "TLS takes too long")),

@@ -4,6 +4,7 @@
 //! the target did not acknowledge is sent again, for ever, ever less often up to [`SLOWEST`]; the reader moves on
 //! only after an event was acknowledged or lies on the shelf.
 
+use ashlar_environment::time;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -55,7 +56,7 @@ pub const PREFIX: &str = "events/";
 /// A pause with a quarter more or less, so that targets that came back together are not asked together.
 fn jittered(pause: Duration) -> Duration {
     let mut random = [0u8; 1];
-    let _ = getrandom::fill(&mut random);
+    let _ = ashlar_environment::random::fill(&mut random);
     pause.mul_f64(0.75 + f64::from(random[0]) / 512.0)
 }
 
@@ -69,7 +70,7 @@ impl Worker {
                 Err(error) => {
                     tracing::warn!(target_id = %self.id, %error, "the change feed cannot be read yet");
                     *self.counters.problem.lock() = Some(error.to_string());
-                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    time::sleep(Duration::from_secs(1)).await;
                 }
             }
         };
@@ -79,7 +80,7 @@ impl Worker {
                 Ok(batch) => batch,
                 Err(error) => {
                     tracing::warn!(target_id = %self.id, %error, "the change feed cannot be read");
-                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    time::sleep(Duration::from_secs(1)).await;
                     continue;
                 }
             };
@@ -136,7 +137,7 @@ impl Worker {
                     if news {
                         tracing::warn!(target_id = %self.id, why, "events were not delivered; they wait");
                     }
-                    tokio::time::sleep(jittered(pause)).await;
+                    time::sleep(jittered(pause)).await;
                     pause = (pause * 2).min(SLOWEST);
                 }
             }
@@ -160,7 +161,7 @@ impl Worker {
         let mut pause = SOON;
         while let Err(error) = self.dead_letter_store.put(dead_letter.clone()).await {
             tracing::error!(target_id = %self.id, %error, "a dead letter cannot be stored yet");
-            tokio::time::sleep(jittered(pause)).await;
+            time::sleep(jittered(pause)).await;
             pause = (pause * 2).min(SLOWEST);
         }
         self.counters.dead.fetch_add(1, Relaxed);

@@ -1,6 +1,8 @@
 //! Delivery: order per key, a target that is away, what it refuses, what the feed lost. The receiver is a
 //! webhook in this process; the feed and the shelf are in memory.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};

@@ -25,6 +25,10 @@
 //!
 //! Must never know: HTTP, S3, buckets. Who may call what here is the door's business.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
 
 mod authenticator;
 mod directory;

@@ -136,7 +136,7 @@ impl RootSealer {
 #[must_use]
 pub fn random<const N: usize>() -> [u8; N] {
     let mut out = [0; N];
-    getrandom::fill(&mut out).expect("the operating system gives random bytes");
+    ashlar_environment::random::fill(&mut out).expect("the operating system gives random bytes");
     out
 }
 

@@ -5,6 +5,7 @@
 //!
 //! Must never know: how a provider is asked.
 
+use ashlar_environment::time;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -177,7 +178,7 @@ impl Idp {
                 let interval = self.providers.load().ldap().first().map(|l| l.check_interval());
                 let wait = async {
                     match interval {
-                        Some(interval) => tokio::time::sleep(interval).await,
+                        Some(interval) => time::sleep(interval).await,
                         None => std::future::pending().await,
                     }
                 };
@@ -185,7 +186,7 @@ impl Idp {
                     () = wait => {}
                     changed = news.changed() => match changed {
                         // Who reloads the settings hears of them at the same time.
-                        Ok(()) => { tokio::time::sleep(std::time::Duration::from_secs(1)).await; continue }
+                        Ok(()) => { time::sleep(std::time::Duration::from_secs(1)).await; continue }
                         Err(_) => return,
                     }
                 }

@@ -28,6 +28,10 @@
 //!
 //! Must never know: S3, policies, HTTP requests of clients.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
 
 mod around;
 mod certificate;

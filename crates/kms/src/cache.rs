@@ -1,8 +1,9 @@
 //! Data keys that a remote driver opened a moment ago: so that reading one object in many ranges asks the
 //! key server once. At most [`MOST`] keys, each for [`KEPT`]; wiped when they go.
 
+use ashlar_environment::time::Instant;
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 

@@ -1,5 +1,7 @@
 //! The built-in driver: versions, restarts, another root key; nothing in clear.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 mod common;
 #[path = "common/contract.rs"]
 mod contract;

@@ -2,6 +2,8 @@
 //! by the hash of its public key. The real KES is asked in tests/system/test_kes.py; this one also answers as
 //! older servers do, and fails on demand.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 #[path = "common/contract.rs"]
 mod contract;
 

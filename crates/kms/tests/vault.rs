@@ -2,6 +2,8 @@
 //! says. It is not Vault (that is tests/system/test_vault.py, by hand). What it checks: paths, methods, headers,
 //! and that every answer is understood; that it keeps keys by version and refuses what Vault refuses.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 #[path = "common/contract.rs"]
 mod contract;
 

@@ -6,10 +6,11 @@
 //! ([`BufferPool::trim`]); a buffer's bytes are always initialised (zero or what an earlier user
 //! left), so that giving them out as a slice is sound.
 
+use ashlar_environment::HashSet;
 use ashlar_environment::time::Instant;
 use parking_lot::Mutex;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
@@ -125,7 +126,7 @@ impl BufferPool {
                 inner: Mutex::new(Inner {
                     shelves: Default::default(),
                     waiting: VecDeque::new(),
-                    granted: HashSet::new(),
+                    granted: HashSet::default(),
                     next_ticket: 0,
                     idle: 0,
                 }),

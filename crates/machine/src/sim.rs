@@ -6,8 +6,9 @@
 //!
 //! Invariants: an image depends only on the log and the random numbers given.
 
+use ashlar_environment::HashMap;
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
@@ -279,7 +280,7 @@ impl Crash {
         Crash {
             log: disk.state.lock().log.clone(),
             at: 0,
-            files: HashMap::new(),
+            files: HashMap::default(),
             pending: BTreeMap::new(),
             names: BTreeMap::new(),
             pending_names: Vec::new(),

@@ -1,5 +1,6 @@
 //! Buffers, files and threads.
 #![allow(missing_docs)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
 use ashlar_machine::{ALIGN, BufferPool, Fault, Faults, Folder, IoPool, Operation, SimDisk};
 use std::io::IoSlice;

@@ -1,6 +1,7 @@
 //! Prints the table of the README: `cargo run --release -p ashlar-model -- [small|large|mutants]
 //! [transitions] [part of a name]`. A violation that should not be there ends it with its steps and status 1.
 #![forbid(unsafe_code)]
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it never runs in a simulation")]
 
 use ashlar_model::{Limits, Report, scopes};
 

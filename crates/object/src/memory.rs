@@ -6,7 +6,8 @@
 //! operation yields once, so that a test can choose who goes next; a budget of operations makes all
 //! later ones fail, which looks like a crash to the callers.
 
-use std::collections::{BTreeMap, HashMap};
+use ashlar_environment::HashMap;
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::Arc;

@@ -9,7 +9,7 @@
 //!
 //! Must never know: limits.
 
-use std::collections::HashMap;
+use ashlar_environment::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

@@ -1,7 +1,7 @@
 //! The store: what all operations share, and the one way in which a key changes.
 
+use ashlar_environment::HashMap;
 use futures::future::BoxFuture;
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use ashlar_checksum::Md5Lanes;
@@ -109,7 +109,7 @@ impl Store {
             md5,
             min_part: options.min_part,
             usage: Usages::default(),
-            locks: Mutex::new(UploadLocks { locks: HashMap::new(), limit: 64 }),
+            locks: Mutex::new(UploadLocks { locks: HashMap::default(), limit: 64 }),
         };
         inner.take_limits();
         Ok(Store { inner: Arc::new(inner), cause: None })

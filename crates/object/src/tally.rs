@@ -17,9 +17,8 @@
 //!
 //! Must never know: registers, time other than as a number.
 
-use std::collections::HashMap;
-
 use ashlar_checksum::key_hash;
+use ashlar_environment::HashMap;
 use ashlar_format::Version;
 
 /// Upper bounds of [`Usage::sizes`] in bytes, exclusive; what is larger is in the last class.

@@ -121,7 +121,7 @@ impl Inner {
     /// it, all other data is dropped. Answers how many there were.
     pub(crate) async fn clear_parts(&self, names: &Names, version: Option<&Version>) -> Result<u64> {
         let bucket = names.object.bucket();
-        let kept: std::collections::HashSet<ashlar_format::WriteId> =
+        let kept: ashlar_environment::HashSet<ashlar_format::WriteId> =
             version.iter().flat_map(|v| v.parts.iter()).map(|p| p.data.write_id).collect();
         let mut cleared = 0;
         let mut from = names.stem.clone();
@@ -152,7 +152,7 @@ impl Inner {
     async fn clear_part(
         &self,
         key: RegisterKey,
-        kept: &std::collections::HashSet<ashlar_format::WriteId>,
+        kept: &ashlar_environment::HashSet<ashlar_format::WriteId>,
     ) -> Result<bool> {
         // The number of a part is the end of its key.
         let number = key.key().last_chunk::<2>().map_or(0, |n| u16::from_be_bytes(*n));

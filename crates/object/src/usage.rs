@@ -14,7 +14,7 @@
 //!
 //! Must never know: who sets limits.
 
-use std::collections::HashMap;
+use ashlar_environment::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 

@@ -15,6 +15,10 @@
 //! Must never know: what is asked for, or why.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
 
 mod address;
 mod request;

@@ -4,10 +4,11 @@
 //! address which is connected to; a connection that is kept was checked when it was made; a request is
 //! repeated by itself only when nothing of it was sent; at most [`IDLE`] connections are kept.
 
+use ashlar_environment::time::{self, Instant};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
@@ -192,7 +193,7 @@ impl Outbound {
         for (name, value) in headers {
             all.insert(name.clone(), value.clone());
         }
-        match tokio::time::timeout(self.rules.timeout, self.run(&url, request)).await {
+        match time::timeout(self.rules.timeout, self.run(&url, request)).await {
             Ok(result) => result,
             Err(_) => Err(Error::TooSlow { host: url.host, seconds: self.rules.timeout.as_secs() }),
         }
@@ -276,7 +277,7 @@ impl Outbound {
         let share = self.rules.timeout / (addresses.len() as u32 + 1);
         let mut last = String::new();
         for address in addresses {
-            match tokio::time::timeout(share, TcpStream::connect(address)).await {
+            match time::timeout(share, ashlar_environment::net::connect(address)).await {
                 Ok(Ok(stream)) => return self.speak(url, stream).await,
                 Ok(Err(e)) => last = format!("{} ({address}): {e}", url.host),
                 Err(_) => last = format!("{} ({address}): does not answer", url.host),
@@ -304,7 +305,7 @@ async fn handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
     let made = http1::Builder::new().max_buf_size(HEAD).handshake(TokioIo::new(stream)).await;
     let (sender, connection) = made.map_err(|e| broken(url, &e))?;
     // Ends when the sender is let go, or the other end closes.
-    tokio::spawn(async move {
+    ashlar_environment::spawn("outbound-connection", async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "an outbound connection ended");
         }

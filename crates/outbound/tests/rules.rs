@@ -1,5 +1,7 @@
 //! What outbound requests must not do, over real sockets on this machine.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;

@@ -12,6 +12,11 @@
 //!
 //! Must never know: what the jobs do.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
+
 mod bucket;
 mod foreground;
 

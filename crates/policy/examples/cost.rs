@@ -3,6 +3,8 @@
 //! `cargo run --release -p ashlar-policy --example cost`. Prints nanoseconds of wall time per decision,
 //! the best of several rounds, with the making of the request counted in.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
+
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;

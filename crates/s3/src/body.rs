@@ -3,6 +3,7 @@
 //! Invariants: bytes go through without a copy; a body that was announced with a length is sent
 //! whole or breaks the connection, never short. Must never know objects.
 
+use ashlar_environment::time;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
@@ -63,7 +64,7 @@ struct Patient {
     /// The XML declaration, which must come before any white space.
     begun: bool,
     work: Option<Pin<Box<dyn Future<Output = String> + Send>>>,
-    beat: tokio::time::Interval,
+    beat: time::Interval,
     sent: u64,
     note: Option<Note>,
 }
@@ -155,7 +156,7 @@ impl Body {
     /// The document that `work` gives, without its XML declaration, whenever it is done; white space
     /// every `beat` until then.
     pub fn patient(work: Pin<Box<dyn Future<Output = String> + Send>>, beat: Duration) -> Body {
-        let beat = tokio::time::interval_at(tokio::time::Instant::now() + beat, beat);
+        let beat = time::interval_at(time::Instant::now() + beat, beat);
         Body(Kind::Patient(Patient { begun: false, work: Some(work), beat, sent: 0, note: None }))
     }
 

@@ -35,6 +35,11 @@
 //! reads CDATA as nothing, and answers 400 where AWS ignores a header. What would have been left of
 //! it is a dozen small documents.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
+
 pub mod access_log;
 mod acl;
 mod admit;

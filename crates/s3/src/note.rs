@@ -2,8 +2,8 @@
 //!
 //! Must never know: what a request was about.
 
+use ashlar_environment::time::Instant;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use ashlar_audit::{Record, Ticket};
 

@@ -4,10 +4,11 @@
 //! that the signature asks for has passed; a client that is too slow is cut off; memory does not
 //! grow with the declared length. Must never know objects.
 
+use ashlar_environment::time::{self, Instant};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ashlar_checksum::{INLINE_BELOW, Sha256, Sha256Stream};
 use bytes::Bytes;
@@ -72,7 +73,7 @@ impl Source {
                 }
             }
         };
-        tokio::time::timeout(patience, all).await.unwrap_or(false)
+        time::timeout(patience, all).await.unwrap_or(false)
     }
 
     async fn frame(&mut self, pace: &mut Pace) -> Outcome<Option<Bytes>> {
@@ -86,7 +87,7 @@ impl Source {
             let frame = match futures::poll!(next.as_mut()) {
                 Poll::Ready(frame) => frame,
                 // Only a wait costs a timer.
-                Poll::Pending => match tokio::time::timeout(pace.patience(), next).await {
+                Poll::Pending => match time::timeout(pace.patience(), next).await {
                     Ok(frame) => frame,
                     Err(_) => return Err(Fault::new(Code::REQUEST_TIMEOUT).closing()),
                 },
@@ -398,7 +399,7 @@ impl RequestBody {
                 return Err(too_large());
             }
             if place.is_none() && all.len() + data.len() > SMALL_DOCUMENT {
-                let wait = tokio::time::timeout(PLACE, DOCUMENTS.acquire()).await;
+                let wait = time::timeout(PLACE, DOCUMENTS.acquire()).await;
                 place = Some(wait.map_err(|_| {
                     Fault::new(Code::SLOW_DOWN).because("too many large documents at once").closing()
                 })?);

@@ -5,10 +5,11 @@
 //! the same identifying headers; a body that was not read to its end never leaves the connection in
 //! an unknown place. Must never know drives.
 
+use ashlar_environment::time::{self, Instant};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ashlar_audit::{Audit, Record, Ticket};
 use ashlar_iam::Authenticator;
@@ -146,7 +147,7 @@ impl Service {
     /// Puts the service together.
     pub fn new(config: Config) -> Service {
         let mut seed = [0u8; 8];
-        getrandom::fill(&mut seed).expect("the operating system gives random bytes");
+        ashlar_environment::random::fill(&mut seed).expect("the operating system gives random bytes");
         let plain = |d: String| d.trim_matches('.').to_ascii_lowercase();
         let mut context = config.context;
         context.people = context.people.or_else(|| config.verifier.keys.iam().cloned());
@@ -603,7 +604,7 @@ impl Service {
             };
             (outcome, call)
         });
-        match tokio::time::timeout(PATIENCE, work.as_mut()).await {
+        match time::timeout(PATIENCE, work.as_mut()).await {
             Ok((outcome, call)) => {
                 seen.received = call.request_body.received();
                 seen.took(call);

@@ -3,9 +3,10 @@
 //! Invariants: while nobody listens a request pays one relaxed load; a listener that is slow loses events and
 //! is told how many, it never holds a request up; no event holds a signature, a session token or a body.
 
+use ashlar_environment::time::Instant;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::{Method, Uri};
 use tokio::sync::broadcast;

@@ -10,10 +10,11 @@
 //!
 //! Must not depend on what the turns are for.
 
+use ashlar_environment::time::{self, Instant};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -65,7 +66,7 @@ impl Turns {
     pub async fn take(self: &Arc<Turns>, lost: Arc<Notify>) -> Option<Turn> {
         let place = match self.places.clone().try_acquire_owned() {
             Ok(place) => place,
-            Err(_) => match tokio::time::timeout(self.patience, self.wait()).await {
+            Err(_) => match time::timeout(self.patience, self.wait()).await {
                 Ok(place) => place?,
                 Err(_) => {
                     self.refused.fetch_add(1, Relaxed);
@@ -82,7 +83,7 @@ impl Turns {
         let mut place = std::pin::pin!(self.places.clone().acquire_owned());
         loop {
             self.end_oldest();
-            if let Ok(place) = tokio::time::timeout(LOOK, place.as_mut()).await {
+            if let Ok(place) = time::timeout(LOOK, place.as_mut()).await {
                 return place.ok();
             }
         }
@@ -131,7 +132,7 @@ mod tests {
         let turns = Turns::with(2, LONG, Duration::ZERO);
         let first = turns.take(Arc::default()).await.unwrap();
         let second = turns.take(Arc::default()).await.unwrap();
-        let waiting = tokio::spawn({
+        let waiting = ashlar_environment::spawn("turns", {
             let turns = turns.clone();
             async move { turns.take(Arc::default()).await.is_some() }
         });

@@ -1,5 +1,7 @@
 //! Bad input: a clear error, nothing changed, bounded memory, and the server goes on.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 #[path = "wire/common/mod.rs"]
 mod common;
 

@@ -436,7 +436,7 @@ impl Admin {
             return Err(Refusal { status: StatusCode::CONFLICT, code: "Conflict", why });
         }
         let (sets, running) = (self.node.sets.clone(), self.scrubbing.clone());
-        tokio::spawn(async move {
+        ashlar_environment::spawn("admin", async move {
             match sets.scrub(deep).await {
                 Ok(found) => tracing::info!(
                     registers = found.registers,

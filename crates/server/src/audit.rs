@@ -4,9 +4,10 @@
 //! administration call is recorded, on stable storage, before its answer goes out; tokens come from the
 //! environment, not from the command line, which others can see.
 
+use ashlar_environment::time::Instant;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ashlar_audit::{ApiLayer, Audit, Config, FileConfig, Full, Record, Ticket, WebhookConfig, key_from};
 use ashlar_iam::Identity;
@@ -75,7 +76,7 @@ impl Args {
     pub fn open(&self, deployment: &str, root_secret: &str) -> Result<Arc<Audit>, String> {
         let max_size = size::parse(&self.audit_file_size).map_err(|e| format!("--audit-file-size: {e}"))?;
         let file = self.audit_file.clone().map(|path| FileConfig { path, max_size });
-        let webhooks = self.webhooks(&std::env::vars().collect::<Vec<_>>())?;
+        let webhooks = self.webhooks(&ashlar_environment::process::variables())?;
         let config = Config { deployment: deployment.to_owned(), key: key_from(root_secret), file, webhooks };
         Audit::open(config).map(Arc::new).map_err(|e| format!("the audit log: {e}"))
     }

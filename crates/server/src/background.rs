@@ -2,6 +2,7 @@
 //!
 //! Invariant: what fails is tried again and costs nothing else. Must not depend on: requests, how a node starts.
 
+use ashlar_environment::time;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ const USES: Duration = Duration::from_secs(600);
 /// Stores now and then when access keys were last used.
 pub async fn remember_uses(iam: Arc<Iam>) {
     loop {
-        tokio::time::sleep(USES).await;
+        time::sleep(USES).await;
         if let Err(error) = iam.store_uses().await {
             tracing::debug!(%error, "when keys were last used is not stored");
         }
@@ -36,12 +37,12 @@ pub async fn remember_uses(iam: Arc<Iam>) {
 pub async fn deliver_logs(service: Arc<Service>, interval: Duration) {
     let logs = service.access_logs();
     logs.look_again(&service.context().store);
-    let mut last = std::time::Instant::now();
+    let mut last = time::Instant::now();
     loop {
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        time::sleep(Duration::from_secs(1)).await;
         if last.elapsed() >= interval || logs.is_pressing() {
             logs.deliver(service.context()).await;
-            last = std::time::Instant::now();
+            last = time::Instant::now();
         }
     }
 }
@@ -51,9 +52,9 @@ pub async fn open_feed(node: &Arc<Node>) {
     let Err(error) = node.store.open_feed().await else { return };
     tracing::warn!(%error, "the change feed is not open yet; tried again until it is");
     let node = node.clone();
-    tokio::spawn(async move {
+    ashlar_environment::spawn("background", async move {
         loop {
-            tokio::time::sleep(Duration::from_secs(1)).await;
+            time::sleep(Duration::from_secs(1)).await;
             if node.store.open_feed().await.is_ok() {
                 tracing::info!("the change feed is open");
                 return;
@@ -69,26 +70,26 @@ pub async fn sweep(node: Arc<Node>) {
             Ok(swept) => tracing::debug!(?swept, "leftovers collected"),
             Err(error) => tracing::debug!(%error, "leftovers not collected"),
         }
-        tokio::time::sleep(SWEEP).await;
+        time::sleep(SWEEP).await;
     }
 }
 
 /// Counts buckets: all at the start, and those again whose count cannot be trusted. What happens between is
 /// added; now and then all are counted anew all the same.
 pub async fn count(node: Arc<Node>) {
-    let mut last = std::time::Instant::now();
+    let mut last = time::Instant::now();
     let mut failing = false;
     loop {
         let all = last.elapsed() >= COUNT_ALL;
         let counted = node.store.count_uncounted(all).await;
         if all {
-            last = std::time::Instant::now();
+            last = time::Instant::now();
         }
         if let (Err(error), false) = (&counted, failing) {
             tracing::warn!(%error, "a bucket could not be counted; tried again until it can");
         }
         failing = counted.is_err();
-        tokio::time::sleep(COUNT).await;
+        time::sleep(COUNT).await;
     }
 }
 
@@ -98,14 +99,14 @@ pub async fn keep_lock_time(node: Arc<Node>) {
         if let Err(error) = node.store.keep_lock_time().await {
             tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
         }
-        tokio::time::sleep(LOCK_TIME).await;
+        time::sleep(LOCK_TIME).await;
     }
 }
 
 /// Gives memory back that has been idle.
 pub async fn trim(node: Arc<Node>) {
     loop {
-        tokio::time::sleep(Duration::from_secs(10)).await;
+        time::sleep(Duration::from_secs(10)).await;
         node.pool.trim_older(Duration::from_secs(30));
         // The allocator gives pages back only when it frees others: a large block that comes and
         // goes makes it look.

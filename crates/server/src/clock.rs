@@ -1,13 +1,12 @@
 //! Time for the server: the wall clock in one place, and a coarse clock that costs nothing to read.
 
+use ashlar_environment::time;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Milliseconds since 1970.
 pub fn now_ms() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+    time::wall_ms().max(0)
 }
 
 static SECONDS: AtomicU64 = AtomicU64::new(1);
@@ -19,9 +18,8 @@ pub fn coarse() -> u64 {
 
 /// Keeps [`coarse`] going; runs for ever.
 pub async fn tick() {
-    let mut interval = tokio::time::interval(Duration::from_secs(1));
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let begin = std::time::Instant::now();
+    let mut interval = time::interval(Duration::from_secs(1));
+    let begin = time::Instant::now();
     loop {
         interval.tick().await;
         SECONDS.store(begin.elapsed().as_secs() + 1, Relaxed);

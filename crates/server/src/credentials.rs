@@ -207,7 +207,7 @@ pub fn generate() -> Credential {
 fn fill(text: &mut String, len: usize, alphabet: &[u8]) {
     assert!(alphabet.len().is_power_of_two());
     let mut random = [0u8; 64];
-    getrandom::fill(&mut random).expect("the operating system gives random bytes");
+    ashlar_environment::random::fill(&mut random).expect("the operating system gives random bytes");
     let mut random = random.into_iter();
     while text.len() < len {
         let byte = random.next().expect("64 bytes are enough");

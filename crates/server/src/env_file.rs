@@ -6,6 +6,7 @@
 //!
 //! Invariants: the file is read once per start; a restart reads it again; values never appear in messages.
 
+use ashlar_environment::process;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,12 +20,12 @@ const MARK: &str = "ASHLAR_ENV_FILE_NAMES";
 /// In words: the file cannot be read, a line is wrong, or the program cannot be started.
 pub fn enter(file: Option<&Path>) -> Result<(), String> {
     let Some(file) = file else { return Ok(()) };
-    if std::env::var_os(MARK).is_some() {
+    if process::variable_os(MARK).is_some() {
         return Ok(());
     }
     let text = std::fs::read_to_string(file).map_err(|e| format!("--env-file {}: {e}", file.display()))?;
     let all = parse(&text).map_err(|why| format!("--env-file {}: {why}", file.display()))?;
-    let new: Vec<_> = all.into_iter().filter(|(name, _)| std::env::var_os(name).is_none()).collect();
+    let new: Vec<_> = all.into_iter().filter(|(name, _)| process::variable_os(name).is_none()).collect();
     let names = new.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(",");
     let mut command = own_program()?;
     command.envs(new).env(MARK, names);
@@ -37,7 +38,7 @@ pub fn restart() -> String {
         Ok(command) => command,
         Err(why) => return why,
     };
-    if let Ok(names) = std::env::var(MARK) {
+    if let Some(names) = process::variable(MARK) {
         for name in names.split(',').filter(|n| !n.is_empty()) {
             command.env_remove(name);
         }
@@ -48,13 +49,13 @@ pub fn restart() -> String {
 
 /// This program and its arguments. If the file was replaced meanwhile, the new file is meant.
 fn own_program() -> Result<Command, String> {
-    let path = std::env::current_exe().map_err(|e| format!("cannot be started again: {e}"))?;
+    let path = process::executable().map_err(|e| format!("cannot be started again: {e}"))?;
     let path = match path.to_str().and_then(|t| t.strip_suffix(" (deleted)")) {
         Some(path) => PathBuf::from(path),
         None => path,
     };
     let mut command = Command::new(path);
-    command.args(std::env::args_os().skip(1));
+    command.args(process::arguments().into_iter().skip(1));
     Ok(command)
 }
 

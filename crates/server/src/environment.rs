@@ -32,7 +32,7 @@ pub fn around(iam: Arc<Iam>, certs: Option<&Path>) -> Result<Around, String> {
     let web = Outbound::new(rules(&authorities)?).map_err(|e| e.to_string())?;
     Ok(Around {
         iam,
-        environment: Environment::new(std::env::vars()),
+        environment: Environment::new(ashlar_environment::process::variables()),
         web: Arc::new(web),
         clock: Arc::new(clock::now_ms),
         authorities,

@@ -17,9 +17,10 @@
 //!
 //! Must never know: how keys seal.
 
+use ashlar_environment::time::{self, Instant};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ashlar_cluster::Control;
 use ashlar_format::DeploymentId;
@@ -69,7 +70,7 @@ pub struct Args {
 }
 
 fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|v| !v.is_empty())
+    ashlar_environment::process::variable(name).filter(|v| !v.is_empty())
 }
 
 fn unmade(why: &str) {
@@ -405,7 +406,7 @@ impl Door {
             *pass = Some(begun.clone());
         }
         let (kms, store, pass) = (kms.clone(), self.store.clone(), self.pass.clone());
-        tokio::spawn(async move {
+        ashlar_environment::spawn("kms", async move {
             let result = run(&kms, &store, &order, &pass).await;
             if let Some(p) = pass.lock().as_mut() {
                 p.running = false;
@@ -452,7 +453,7 @@ async fn run(
             Some(next) => (key_marker, version_marker) = (next, page.next_version),
             None => return Ok(()),
         }
-        tokio::time::sleep((began.elapsed() * REST).min(Duration::from_secs(5))).await;
+        time::sleep((began.elapsed() * REST).min(Duration::from_secs(5))).await;
     }
 }
 

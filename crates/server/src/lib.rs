@@ -31,6 +31,10 @@
 //! Must never know: how a command line of a client looks, how a result of the benchmark is shown.
 #![forbid(unsafe_code)]
 #![recursion_limit = "256"]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
 
 mod admin;
 mod admin_request;

@@ -16,10 +16,11 @@
 //!
 //! Must never know: how versions are removed, what rules mean.
 
+use ashlar_environment::time::{self, Instant};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ashlar_cluster::{Control, Update};
 use ashlar_lifecycle::{Action, Calendar, Config, Glance, Seen};
@@ -186,7 +187,7 @@ impl Lifecycle {
     /// Carries out rules for ever.
     pub async fn run(self: Arc<Self>) {
         loop {
-            tokio::time::sleep(LOOK).await;
+            time::sleep(LOOK).await;
             for bucket in self.store.buckets() {
                 if bucket.documents.contains_key(DOCUMENT) {
                     self.visit(&bucket).await;

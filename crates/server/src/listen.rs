@@ -4,11 +4,12 @@
 //! oldest first, and is refused only when there are none; [`RESERVE`] places beyond the bound are for administration
 //! and health; stopping lets what is in flight end; an accept that fails never ends the loop.
 
+use ashlar_environment::time::{self, Instant};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ashlar_s3::Turns;
 use hyper::server::conn::http1;
@@ -108,6 +109,7 @@ impl Listener {
     }
 
     /// Serves until `stop` is true, then lets connections end for at most `patience`.
+    #[expect(clippy::disallowed_methods, reason = "connections are not simulated, and are ended together")]
     pub async fn serve(
         self,
         routes: Arc<Routes>,
@@ -141,7 +143,7 @@ impl Listener {
             }
         }
         let all = async { while connections.join_next().await.is_some() {} };
-        if tokio::time::timeout(patience, all).await.is_err() {
+        if time::timeout(patience, all).await.is_err() {
             tracing::warn!("connections that did not end in time were cut");
         }
     }
@@ -334,10 +336,11 @@ impl Doors {
 }
 
 /// Accepts until told to stop; answers the connections that are still open.
+#[expect(clippy::disallowed_methods, reason = "connections are not simulated, and are ended together")]
 async fn accept(socket: TcpListener, doors: Arc<Doors>) -> JoinSet<()> {
     let mut open = JoinSet::new();
     let mut stop = doors.stop.clone();
-    let mut relief = tokio::time::interval(RELIEF);
+    let mut relief = time::interval(RELIEF);
     loop {
         let accepted = tokio::select! {
             accepted = socket.accept() => accepted,
@@ -355,7 +358,7 @@ async fn accept(socket: TcpListener, doors: Arc<Doors>) -> JoinSet<()> {
             Err(error) => {
                 // Out of descriptors, most likely: give connections time to end.
                 tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
         };
@@ -377,7 +380,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, counted: &Counted) {
     let _ = stream.set_nodelay(true);
     match &counted.doors.tls {
         None => serve(stream, peer, None, counted).await,
-        Some(tls) => match tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await {
+        Some(tls) => match time::timeout(HANDSHAKE, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
                 let chain = chain.iter().map(|c| c.to_vec()).collect();
@@ -420,7 +423,7 @@ where
     let mut http = http1::Builder::new();
     http.max_buf_size(MAX_BUFFER).max_header_size(MAX_HEAD).max_headers(256).header_read_timeout(None);
     let mut running = std::pin::pin!(http.serve_connection(io, service));
-    let mut look = tokio::time::interval(LOOK);
+    let mut look = time::interval(LOOK);
     let mut stop = doors.stop.clone();
     let mut stopping = false;
     loop {

@@ -118,7 +118,7 @@ impl<S: Subscriber> Layer<S> for Keep {
 /// Starts logging to standard error. `ASHLAR_LOG` chooses what: `debug` shows every request,
 /// `info,ashlar::request=debug` only those.
 pub fn start(form: Form, colour: bool) {
-    let wanted = std::env::var("ASHLAR_LOG").unwrap_or_default();
+    let wanted = ashlar_environment::process::variable("ASHLAR_LOG").unwrap_or_default();
     let (filter, problem) = match wanted.trim() {
         "" => (Targets::new().with_default(LevelFilter::INFO), None),
         text => match text.parse::<Targets>() {

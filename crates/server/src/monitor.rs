@@ -12,6 +12,7 @@
 //!
 //! Must never know: MinIO's forms.
 
+use ashlar_environment::time;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,7 +110,7 @@ impl Pieces for Traced {
                     }
                     Err(lost) => tracing::debug!(lost, "a listener of the trace was too slow"),
                 },
-                () = tokio::time::sleep(BEAT) => return Some(Ok(Bytes::from_static(b"\n"))),
+                () = time::sleep(BEAT) => return Some(Ok(Bytes::from_static(b"\n"))),
             }
         }
     }
@@ -137,7 +138,7 @@ impl Pieces for Logged {
                     Err(broadcast::error::RecvError::Lagged(_)) => {}
                     Err(broadcast::error::RecvError::Closed) => return None,
                 },
-                () = tokio::time::sleep(BEAT) => return Some(Ok(Bytes::from_static(b"\n"))),
+                () = time::sleep(BEAT) => return Some(Ok(Bytes::from_static(b"\n"))),
             }
         }
     }
@@ -158,7 +159,7 @@ impl<F: FnMut(bool) -> Value + Send + 'static> Pieces for Repeated<F> {
         }
         tokio::select! {
             _ = self.stop.wait_for(|s| *s) => return None,
-            () = tokio::time::sleep(self.interval) => {}
+            () = time::sleep(self.interval) => {}
         }
         self.left = self.left.map(|n| n - 1);
         Some(Ok(line(&(self.make)(self.left == Some(0)))))

@@ -5,6 +5,7 @@
 //! Invariant: the map in force is the one in the control store. Must not depend on: requests, how a start finds
 //! its drives.
 
+use ashlar_environment::time;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,7 +71,7 @@ pub struct Slot {
 /// Draws 16 random bytes.
 pub fn random_id() -> [u8; 16] {
     let mut id = [0; 16];
-    getrandom::fill(&mut id).expect("the operating system gives random bytes");
+    ashlar_environment::random::fill(&mut id).expect("the operating system gives random bytes");
     id
 }
 
@@ -127,12 +128,12 @@ impl Node {
     /// Stops the background work and closes the drives.
     pub async fn close(&self) {
         // A drive that hangs holds up neither the others nor the end.
-        let _ = tokio::time::timeout(CLOSE, self.store.close_feed()).await;
+        let _ = time::timeout(CLOSE, self.store.close_feed()).await;
         self.sets.stop().await;
-        let _ = tokio::time::timeout(CLOSE, self.control.close()).await;
+        let _ = time::timeout(CLOSE, self.control.close()).await;
         let drives: Vec<Drive> = self.slots.lock().iter().filter_map(|s| s.drive.clone()).collect();
         let closing = drives.iter().map(|drive| async move {
-            if tokio::time::timeout(CLOSE, drive.close()).await.is_err() {
+            if time::timeout(CLOSE, drive.close()).await.is_err() {
                 tracing::warn!(drive = %drive.path().display(), "it does not close; its next start recovers it");
             }
         });
@@ -165,5 +166,5 @@ impl Node {
 
 /// Runs something that blocks off the runtime.
 pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
-    tokio::task::spawn_blocking(work).await.map_err(|e| format!("internal error: {e}"))
+    ashlar_environment::spawn_blocking("node", work).await.map_err(|e| format!("internal error: {e}"))
 }

@@ -400,9 +400,12 @@ fn note_deployment(node: &Node, deployments: Deployments) {
     let serving = slots.iter().filter(|s| s.drive.is_some());
     let folders: Vec<_> = serving.filter_map(|s| Some((s.path.clone(), s.facts.clone()?))).collect();
     let deployment = node.map.load().deployment;
-    std::thread::spawn(move || {
+    let started = ashlar_environment::thread::run_apart("note-deployment", move || {
         if let Err(why) = deployments.note(deployment, &folders) {
             tracing::warn!(why, "it is not noted outside the drives that they hold a deployment");
         }
     });
+    if let Err(error) = started {
+        tracing::warn!(%error, "it is not noted outside the drives that they hold a deployment");
+    }
 }

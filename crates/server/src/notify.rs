@@ -139,7 +139,7 @@ subsystems! {
 /// # Errors
 /// In words: a variable that is not understood.
 pub fn environment() -> Result<Vec<Configured>, String> {
-    let all: Vec<(String, String)> = std::env::vars().collect();
+    let all = ashlar_environment::process::variables();
     from_environment(&all, |kind| {
         let of = Subsystem::find(kind.subsystem());
         of.into_iter().flat_map(|s| s.names.iter().map(|n| n.name)).collect()

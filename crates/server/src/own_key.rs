@@ -101,7 +101,7 @@ impl Places {
             // Nothing else of the environment: a root key may be configured besides, and this is the one before it.
             let passphrase = |name: &str| {
                 let asked = name.starts_with("ASHLAR_KMS_ROOT_KEY_PASSPHRASE");
-                asked.then(|| std::env::var(name).ok()).flatten()
+                asked.then(|| ashlar_environment::process::variable(name)).flatten()
             };
             let root = root_from(Some(&file), passphrase).map_err(|e| e.to_string())?;
             if let Some(Root { key, .. }) = root {

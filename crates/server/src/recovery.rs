@@ -40,7 +40,7 @@ impl Recovery {
             *last = shape::Recovery { state: "running", dry_run, ..shape::Recovery::default() };
         }
         let (node, last) = (node.clone(), self.last.clone());
-        tokio::spawn(async move {
+        ashlar_environment::spawn("recovery", async move {
             let done = recover(&node, dry_run).await;
             let report = match done {
                 Ok(salvaged) => report(&node, dry_run, &salvaged),

@@ -5,9 +5,10 @@
 //! (`drive_monitor` does that), and comes back by joining; notes are written at a bounded rate, never for a request; a folder that does not
 //! hold the drive any more is not written to.
 
+use ashlar_environment::time::{self, Instant};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ashlar_cluster::Sequences;
 use ashlar_drive::{Drive, Probe, Role, State};
@@ -29,7 +30,7 @@ pub fn noted_in_time(paths: Vec<PathBuf>, deployment: DeploymentId) -> Sequences
         let send = send.clone();
         // A thread of its own: a folder that hangs must not hold up the drive that is opened.
         let read = move || drop(send.send(Sequences::read(&Folder::real(&path, None), deployment)));
-        let _ = std::thread::Builder::new().name("sequences".to_owned()).spawn(read);
+        let _ = ashlar_environment::thread::run_apart("sequences", read);
     }
     drop(send);
     let (until, mut all) = (Instant::now() + PATIENCE, Sequences::default());
@@ -58,8 +59,7 @@ pub async fn run(node: Arc<Node>) {
     let paths = node.slots.lock().iter().map(|s| s.path.clone()).collect();
     let deployment = node.map.load().deployment;
     let mut all = blocking(move || noted_in_time(paths, deployment)).await.unwrap_or_default();
-    let mut interval = tokio::time::interval(EVERY);
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut interval = time::interval(EVERY);
     loop {
         interval.tick().await;
         note(&node, deployment, &mut all).await;
@@ -85,7 +85,7 @@ async fn note(node: &Node, deployment: DeploymentId, all: &mut Sequences) {
     let writes = drives.iter().filter(|d| d.state() == State::Online).map(|drive| {
         let (path, id, all) = (drive.path().to_owned(), drive.label().drive, all.clone());
         // A drive that hangs holds up no other's notes for long.
-        let write = tokio::time::timeout(EVERY, blocking(move || write(&path, id, &all, deployment)));
+        let write = time::timeout(EVERY, blocking(move || write(&path, id, &all, deployment)));
         async move {
             match write.await {
                 Ok(Ok(Ok(()))) => {}

@@ -3,9 +3,10 @@
 //! Invariants: without a signature there are only health checks, and metrics where the operator made
 //! them public; a request that panics costs that request only.
 
+use ashlar_environment::time::{self, Instant};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ashlar_erasure_set::Sets;
 use ashlar_machine::Folder;
@@ -283,16 +284,16 @@ impl Routes {
     async fn ask(&self) -> Asked {
         let paths: Vec<_> = self.node.slots.lock().iter().map(|s| s.path.clone()).collect();
         let spaces = paths.into_iter().map(|path| async move {
-            let space = tokio::task::spawn_blocking(move || Folder::real(&path, None).space().ok());
-            tokio::time::timeout(PATIENCE, space).await.ok()?.ok()?
+            let space =
+                ashlar_environment::spawn_blocking("routes", move || Folder::real(&path, None).space().ok());
+            time::timeout(PATIENCE, space).await.ok()?.ok()?
         });
         let spaces = futures::future::join_all(spaces).await;
         let known = *self.keys.lock();
         let works = match known {
             Some((at, works)) if at.elapsed() < KEYS => works,
             _ => {
-                let works =
-                    tokio::time::timeout(PATIENCE, self.admin.keys_work()).await.unwrap_or(Some(false));
+                let works = time::timeout(PATIENCE, self.admin.keys_work()).await.unwrap_or(Some(false));
                 *self.keys.lock() = Some((Instant::now(), works));
                 works
             }

@@ -4,6 +4,7 @@
 //! Invariant: nothing is served before the node is whole; nothing is closed before what was in flight has ended or
 //! its time is up.
 
+use ashlar_environment::{process, spawn, time};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,12 +47,13 @@ const MIN_MEMORY: u64 = 64 << 20;
 /// Runs the server until a signal ends it. `json`: what it prints for people is one JSON object; `colour`: the
 /// log may be coloured where it goes to a terminal.
 pub fn run(args: Args, json: bool, colour: bool) -> ExitCode {
-    let file = args.env_file.clone().or_else(|| std::env::var_os("MINIO_CONFIG_ENV_FILE").map(PathBuf::from));
+    let file =
+        args.env_file.clone().or_else(|| process::variable_os("MINIO_CONFIG_ENV_FILE").map(PathBuf::from));
     if let Err(why) = env_file::enter(file.as_deref()) {
         return fail(&why);
     }
     let colour = colour
-        && std::env::var_os("NO_COLOR").is_none()
+        && process::variable_os("NO_COLOR").is_none()
         && std::io::IsTerminal::is_terminal(&std::io::stderr());
     logs::start(args.log, colour);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
@@ -79,14 +81,14 @@ fn fail(why: &str) -> ExitCode {
 
 async fn serve(mut args: Args, json: bool) -> Result<End, String> {
     configure(&mut args)?;
-    let region = Region::choose(args.region.as_deref(), |name| std::env::var(name).ok())?;
+    let region = Region::choose(args.region.as_deref(), |name| process::variable(name))?;
     let paths = expand::drives(&args.drives)?.iter().map(|p| drive_discovery::absolute(p)).collect();
     let memory = size::parse(&args.memory).map_err(|e| format!("--memory: {e}"))?;
     if memory < MIN_MEMORY {
         return Err(format!("--memory {}: at least {}", args.memory, size::show(MIN_MEMORY)));
     }
     let code = args.code.as_deref().map(CodeSpec::parse).transpose().map_err(|e| format!("--code: {e}"))?;
-    let environment = credentials::from_environment(|name| std::env::var(name).ok())?;
+    let environment = credentials::from_environment(|name| process::variable(name))?;
     let addresses = listen::resolve(args.address.as_deref().unwrap_or(ADDRESS)).await?;
     let own = match &args.admin_address {
         None => Vec::new(),
@@ -94,7 +96,7 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
             listen::resolve(text).await.map_err(|e| e.replacen("--address", "--admin-address", 1))?
         }
     };
-    environment::allow(&std::env::var("ASHLAR_OUTBOUND_ALLOW").unwrap_or_default())?;
+    environment::allow(&process::variable("ASHLAR_OUTBOUND_ALLOW").unwrap_or_default())?;
     let everywhere: Vec<SocketAddr> = addresses.iter().chain(&own).copied().collect();
     if let Some(root) = &environment {
         guard_weak(root, &everywhere)?;
@@ -108,7 +110,7 @@ async fn serve(mut args: Args, json: bool) -> Result<End, String> {
     let listener = listen::Listener::bind(&addresses, config.clone())?;
     let administration = listen::Listener::bind(&own, config)?.for_administration();
     let mut keys = kms::Configured::read(&args.kms, args.state_dir.as_deref())?;
-    let set = |name: &str| std::env::var(name).ok();
+    let set = |name: &str| process::variable(name);
     let plan = Plan {
         paths,
         code,
@@ -181,28 +183,31 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     if let Some(certificates) = &certificates {
         certificates.ask_clients(idp.wants_certificates());
     }
-    tokio::spawn(idp.clone().watch_directories());
+    spawn("idp-directories", idp.clone().watch_directories());
     let check = checks(idp.clone(), target_manager.clone());
-    tokio::spawn(idp.follow());
-    tokio::spawn(iam.clone().follow());
-    tokio::spawn(background::remember_uses(iam.clone()));
-    tokio::spawn(clock::tick());
-    tokio::spawn(drive_monitor::run(node.clone(), drives));
-    tokio::spawn(rollback::run(node.clone()));
+    spawn("idp-follow", idp.follow());
+    spawn("iam-follow", iam.clone().follow());
+    spawn("remember-uses", background::remember_uses(iam.clone()));
+    spawn("clock", clock::tick());
+    spawn("drive-monitor", drive_monitor::run(node.clone(), drives));
+    spawn("sequences", rollback::run(node.clone()));
     background::open_feed(&node).await;
     let settings = notify::environment()?;
     // Before the first request: it may name a target.
     notify::apply(&target_manager, &iam, &settings).await;
-    tokio::spawn(notify::follow(target_manager.clone(), iam.clone(), settings));
-    tokio::spawn(background::sweep(node.clone()));
-    tokio::spawn(background::count(node.clone()));
-    tokio::spawn(background::keep_lock_time(node.clone()));
-    tokio::spawn(node.lifecycle.clone().run());
-    tokio::spawn(background::deliver_logs(service.clone(), Duration::from_secs(args.access_log_interval)));
-    tokio::spawn(background::trim(node.clone()));
+    spawn("events-follow", notify::follow(target_manager.clone(), iam.clone(), settings));
+    spawn("sweep", background::sweep(node.clone()));
+    spawn("count", background::count(node.clone()));
+    spawn("lock-time", background::keep_lock_time(node.clone()));
+    spawn("lifecycle", node.lifecycle.clone().run());
+    spawn(
+        "access-logs",
+        background::deliver_logs(service.clone(), Duration::from_secs(args.access_log_interval)),
+    );
+    spawn("trim", background::trim(node.clone()));
     if let Some(certificates) = &certificates {
         certificates.judge();
-        tokio::spawn(certificates.clone().follow());
+        spawn("certificates", certificates.clone().follow());
     }
     service.log_slower_than(Duration::from_secs(args.slow_request));
     let ending: admin::Ending = Arc::new(watch::Sender::new(End::Not));
@@ -213,7 +218,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     let name = listener.addresses().first().map(ToString::to_string).unwrap_or_default();
     let routes = routes::Routes::new(service.clone(), node.clone(), public, admin, certificates, name);
     let routes = Arc::new(routes);
-    let signals = tokio::spawn(signals(heard, stop, ending.subscribe()));
+    let signals = spawn("signals", signals(heard, stop, ending.subscribe()));
     for address in administration.addresses() {
         tracing::info!(%address, "administration has a port of its own");
     }
@@ -227,10 +232,10 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
     if let Err(error) = node.store.keep_lock_time().await {
         tracing::warn!(%error, "the time of locks is not stored; locks may last longer");
     }
-    if tokio::time::timeout(CLOSE, service.access_logs().deliver(service.context())).await.is_err() {
+    if time::timeout(CLOSE, service.access_logs().deliver(service.context())).await.is_err() {
         tracing::warn!("access logs could not be delivered in time");
     }
-    if tokio::time::timeout(CLOSE, node.close()).await.is_err() {
+    if time::timeout(CLOSE, node.close()).await.is_err() {
         tracing::warn!("the drives did not close in time; the next start recovers them");
     }
     // What is recorded is written to its end before anybody hears that the server has stopped.
@@ -242,11 +247,11 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<End, String>
 /// Fills what the command line left open from the environment, MinIO's settings included.
 fn configure(args: &mut Args) -> Result<(), String> {
     if args.drives.is_empty()
-        && let Ok(drives) = std::env::var("ASHLAR_DRIVES")
+        && let Some(drives) = process::variable("ASHLAR_DRIVES")
     {
         args.drives = drives.split_whitespace().map(str::to_owned).collect();
     }
-    let environment: Vec<(String, String)> = std::env::vars().collect();
+    let environment = process::variables();
     for ignored in minio_environment::apply(args, &environment)? {
         tracing::warn!(
             setting = ignored.name,
@@ -264,7 +269,7 @@ fn configure(args: &mut Args) -> Result<(), String> {
 
 /// MinIO's way to say that metrics are public.
 fn public_by_environment() -> bool {
-    std::env::var("MINIO_PROMETHEUS_AUTH_TYPE").is_ok_and(|v| v == "public")
+    process::variable("MINIO_PROMETHEUS_AUTH_TYPE").is_some_and(|v| v == "public")
 }
 
 /// Known pairs serve this machine only.
@@ -334,7 +339,7 @@ fn print(text: &str) {
 
 /// Users and keys, from the control store.
 async fn identities(node: &Node, root: &ashlar_s3::Credential) -> Result<Arc<Iam>, String> {
-    let old = std::env::var("ASHLAR_ROOT_PASSWORD_OLD").ok().map(ashlar_s3::Secret::new);
+    let old = process::variable("ASHLAR_ROOT_PASSWORD_OLD").map(ashlar_s3::Secret::new);
     let iam = Iam::open(node.control.clone(), root.clone(), old.as_ref(), Arc::new(clock::now_ms)).await;
     iam.map(Arc::new).map_err(|e| e.to_string())
 }

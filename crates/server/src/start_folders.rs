@@ -3,8 +3,9 @@
 //! Invariant: a folder that does not answer never holds up a start that most of the drives suffice for. Must not
 //! depend on: the node.
 
+use ashlar_environment::time::{self, Instant};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ashlar_drive::{Drive, Probe};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -48,7 +49,7 @@ impl Folders {
         while !enough(&self.all) {
             let answer = match until {
                 None => self.answers.recv().await,
-                Some(at) => match tokio::time::timeout_at(at.into(), self.answers.recv()).await {
+                Some(at) => match time::timeout_at(at, self.answers.recv()).await {
                     Ok(answer) => answer,
                     Err(_) => return,
                 },

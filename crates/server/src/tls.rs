@@ -5,6 +5,7 @@
 //! certificate only while somebody wants to know (`identity_tls`), need none, and have to prove that they
 //! hold the key of what they show. What a certificate means is not decided here.
 
+use ashlar_environment::time;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -121,7 +122,8 @@ fn problems(folder: &Path, current: &CertifiedKey, now_s: i64) -> Vec<String> {
     let [crt, key] = files(folder);
     if let Some((from, until)) = current.cert.first().and_then(|der| validity(der)) {
         let day = |s: i64| {
-            let at = time::OffsetDateTime::from_unix_timestamp(s).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
+            let at =
+                ::time::OffsetDateTime::from_unix_timestamp(s).unwrap_or(::time::OffsetDateTime::UNIX_EPOCH);
             at.date().to_string()
         };
         let crt = crt.display();
@@ -223,11 +225,11 @@ impl Certificates {
     /// Looks for new files for ever.
     pub async fn follow(self: Arc<Certificates>) {
         let mut known = stamps(&self.folder);
-        let mut judged = std::time::Instant::now();
+        let mut judged = time::Instant::now();
         loop {
-            tokio::time::sleep(LOOK).await;
+            time::sleep(LOOK).await;
             if judged.elapsed() >= AGAIN {
-                judged = std::time::Instant::now();
+                judged = time::Instant::now();
                 self.judge();
             }
             let now = stamps(&self.folder);

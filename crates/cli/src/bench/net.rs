@@ -1,6 +1,6 @@
 //! `ashlar bench net`: what the network between nodes gives.
 
-use std::{net::TcpListener, path::PathBuf, process::ExitCode, sync::atomic::Ordering};
+use std::{path::PathBuf, process::ExitCode, sync::atomic::Ordering};
 
 use ashlar_bench::{
     host,
@@ -95,7 +95,7 @@ fn listen(options: &Options, address: &str, output: &Output) -> Outcome {
         None => Token::random(),
     };
     let token = token.map_err(shared::failed)?;
-    let listener = TcpListener::bind(address)
+    let listener = ashlar_environment::net::bind_blocking(address)
         .map_err(|e| Failure::new(Kind::Failed, format!("cannot listen on {address}: {e}")))?;
     let bound = listener.local_addr()?;
     // A token that was given is not shown again.

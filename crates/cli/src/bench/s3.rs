@@ -289,7 +289,7 @@ pub struct Args {
 /// Set on the first Ctrl-C or SIGTERM; a second one ends the program at once, and says what it `leaves`.
 pub(super) fn interrupt(leaves: Option<String>) -> &'static AtomicBool {
     static FLAG: AtomicBool = AtomicBool::new(false);
-    std::thread::spawn(move || {
+    let started = ashlar_environment::thread::start("interrupt", None, move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let Ok(runtime) = runtime else { return };
         runtime.block_on(async {
@@ -308,6 +308,7 @@ pub(super) fn interrupt(leaves: Option<String>) -> &'static AtomicBool {
             }
         });
     });
+    started.expect("the system starts a thread");
     &FLAG
 }
 
@@ -342,13 +343,14 @@ fn measure(args: &Args, globals: &Globals) -> Result<ExitCode, Error> {
     job.check()?;
     let left = format!("what was written below {}/{} is left behind", job.bucket, job.run_prefix());
     let interrupt = interrupt((!job.existing && !job.keep).then_some(left));
-    let no_color = globals.no_color || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    let no_color = globals.no_color
+        || ashlar_environment::process::variable_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     let mut live = Live::new(globals.quiet || globals.json, !no_color);
     let mut around = Surroundings {
         server: server(args)?,
         host: Some(host(args, &job)),
         agents: Vec::new(),
-        command: redact::command(std::env::args()),
+        command: super::shared::command(),
         name: args.name.clone(),
         interrupt,
     };

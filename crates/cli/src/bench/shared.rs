@@ -38,7 +38,9 @@ pub fn store(out: Option<&Path>, run: &Run) -> Outcome {
 
 /// The command line as the result keeps it: without secrets.
 pub fn command() -> Vec<String> {
-    redact::command(std::env::args_os().map(|a| a.to_string_lossy().into_owned()))
+    redact::command(
+        ashlar_environment::process::arguments().into_iter().map(|a| a.to_string_lossy().into_owned()),
+    )
 }
 
 /// How a load reaches an alias.

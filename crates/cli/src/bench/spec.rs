@@ -9,7 +9,7 @@ use ashlar_bench::{
     host,
     live::Live,
     load::{self, Console, Surroundings, parse_bytes},
-    result::{FORMAT, Host, Run, Severity, VERSION, file, redact},
+    result::{FORMAT, Host, Run, Severity, VERSION, file},
     server,
     spec::{
         self, State,
@@ -152,7 +152,7 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
     };
     let whole = setup.blank != Blank::Never;
     let server = (!options.server_pid.is_empty()).then(|| Source::of_pids(options.server_pid.clone()));
-    let command = redact::command(std::env::args());
+    let command = shared::command();
     let around = Surroundings {
         server: server.transpose().map_err(failed)?,
         host: None,
@@ -161,7 +161,7 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
         name: None,
         interrupt,
     };
-    let started = OffsetDateTime::now_utc();
+    let started = OffsetDateTime::from(ashlar_environment::time::wall());
     let started = started.replace_nanosecond(0).unwrap_or(started).format(&Rfc3339).unwrap_or_default();
     let mut live = Live::new(globals.quiet || globals.json, !globals.no_color);
     let mut driver = Objects::new(setup, admin, &mut live, around).map_err(failed)?;

@@ -188,7 +188,8 @@ struct Partial {
 impl Partial {
     fn create(target: &Path) -> Outcome<Partial> {
         let name = target.file_name().map(|n| n.to_string_lossy()).unwrap_or_default();
-        let random = getrandom::u32().unwrap_or_else(|_| std::process::id());
+        let random =
+            ashlar_environment::random::u64().map_or_else(|_| std::process::id(), |random| random as u32);
         // Names may be as long as the file system allows already.
         let short: String = name.chars().take(40).collect();
         let path = target.with_file_name(format!(".{short}.{random:08x}.ashlar-part"));

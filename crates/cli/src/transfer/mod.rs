@@ -171,7 +171,7 @@ async fn persist<T, F: Future<Output = Outcome<T>>>(mut work: impl FnMut() -> F)
         match work().await {
             Err(failure) if tries < TRIES && failure.kind == Kind::Unavailable => {
                 let pause = std::time::Duration::from_millis(200) * 3u32.pow(tries);
-                tokio::time::sleep(pause).await;
+                ashlar_environment::time::sleep(pause).await;
                 tries += 1;
             }
             outcome => return outcome,

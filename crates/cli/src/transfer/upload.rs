@@ -71,7 +71,9 @@ impl Engine {
             let Some(&(_, offset, length)) = range else { continue };
             self.progress.message(&format!("comparing part {} of {to}", part.number));
             let file = file.clone();
-            let hashed = tokio::task::spawn_blocking(move || md5_of_range(&file, offset, length)).await;
+            let hashed =
+                ashlar_environment::spawn_blocking("hash-part", move || md5_of_range(&file, offset, length))
+                    .await;
             if matches!(hashed, Ok(Ok(md5)) if md5 == part.etag) {
                 have.push(part);
             }

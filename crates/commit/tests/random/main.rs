@@ -8,6 +8,8 @@
 //!
 //! A failure prints the seed: `ASHLAR_SEED=... cargo test --release -p ashlar-commit --test random`.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 mod drives;
 mod operations;
 

@@ -237,7 +237,7 @@ impl Kafka {
             Mechanism::Plain => drop(say(&mut line, format!("\0{user}\0{password}").as_bytes()).await?),
             Mechanism::Scram(hash) => {
                 let mut random = [0u8; 18];
-                getrandom::fill(&mut random).map_err(|e| retry(WHAT, e))?;
+                ashlar_environment::random::fill(&mut random).map_err(|e| retry(WHAT, e))?;
                 let mut scram = Scram::new(*hash, user, &hex::encode(random));
                 let answer = say(&mut line, scram.first().as_bytes()).await?;
                 let second = scram.second(&answer, password).ok_or_else(unclear)?;

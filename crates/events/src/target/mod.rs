@@ -18,6 +18,7 @@ mod sent;
 mod speak;
 mod webhook;
 
+use ashlar_environment::time;
 use std::time::Duration;
 
 use crate::settings::Settings;
@@ -88,7 +89,7 @@ impl Target {
     }
 
     async fn within(&mut self, messages: &[Message], site: &Site, probe: bool) -> Sent {
-        match tokio::time::timeout(PATIENCE, self.run(messages, site, probe)).await {
+        match time::timeout(PATIENCE, self.run(messages, site, probe)).await {
             Ok(sent) => sent,
             Err(_) => {
                 let why = format!("no answer within {} s", PATIENCE.as_secs());

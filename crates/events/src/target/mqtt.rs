@@ -138,7 +138,7 @@ impl Speak for Mqtt {
     async fn connect(&self) -> Result<Line, Failure> {
         let mut conn = self.place.connect().await?;
         let mut random = [0u8; 8];
-        getrandom::fill(&mut random).map_err(|e| retry(WHAT, e))?;
+        ashlar_environment::random::fill(&mut random).map_err(|e| retry(WHAT, e))?;
         // Level 4, a clean session, no keep-alive: a connection that is not used is left.
         let (user, password) = (self.user.as_deref(), self.password.as_deref());
         let flags = 2 | u8::from(user.is_some()) << 7 | u8::from(password.is_some()) << 6;

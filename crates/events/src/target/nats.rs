@@ -128,7 +128,7 @@ impl Speak for Nats {
             hello["auth_token"] = json!(token);
         }
         let mut random = [0u8; 8];
-        getrandom::fill(&mut random).map_err(|e| retry(WHAT, e))?;
+        ashlar_environment::random::fill(&mut random).map_err(|e| retry(WHAT, e))?;
         let inbox = format!("_INBOX.{}", hex::encode(random));
         let listen = if self.stream { format!("SUB {inbox}.* 1\r\n") } else { String::new() };
         say(&mut line, format!("CONNECT {hello}\r\n{listen}PING\r\n").as_bytes()).await?;

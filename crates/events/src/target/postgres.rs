@@ -105,7 +105,7 @@ impl Speak for Postgres {
         let made = self.config.connect_raw(self.stream().await?, NoTls).await;
         let (client, connection) = made.map_err(|e| failed(&e))?;
         // Ends when the client is let go.
-        tokio::spawn(async move {
+        ashlar_environment::spawn("postgres-connection", async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection to PostgreSQL ended");
             }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
+use ashlar_environment::time::Instant;
 
 use super::{Failure, Sent};
 use crate::{Message, Site};

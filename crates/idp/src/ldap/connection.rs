@@ -6,6 +6,7 @@
 //!
 //! Must never know: what is asked for, or why.
 
+use ashlar_environment::time;
 use futures::future::BoxFuture;
 use std::future::Future;
 use std::net::SocketAddr;
@@ -78,7 +79,7 @@ pub struct Connection {
 }
 
 async fn within<T>(what: &str, f: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    match tokio::time::timeout(STEP, f).await {
+    match time::timeout(STEP, f).await {
         Ok(done) => done,
         Err(_) => Err(Failure::Away(format!("did not answer within {} s: {what}", STEP.as_secs()))),
     }
@@ -135,7 +136,7 @@ impl Server {
 }
 
 async fn connect(address: SocketAddr) -> std::io::Result<TcpStream> {
-    TcpStream::connect(address).await
+    ashlar_environment::net::connect(address).await
 }
 
 /// Asks for TLS; the stream that is given back has been read no further than the answer.
@@ -316,7 +317,7 @@ impl Connection {
                 let _ = self.send(&bytes).await;
                 let _ = self.stream.shutdown().await;
             };
-            let _ = tokio::time::timeout(Duration::from_secs(1), leave).await;
+            let _ = time::timeout(Duration::from_secs(1), leave).await;
         })
     }
 }

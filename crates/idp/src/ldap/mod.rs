@@ -36,10 +36,10 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ashlar_environment::time::{self, Instant};
 use ashlar_iam::{Authenticated, Federated, Refused, Values};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use tokio::time::Instant;
 
 use crate::{Around, Clock, Error};
 use backoff::Backoff;
@@ -129,7 +129,7 @@ impl Provider {
         let began = Instant::now();
         let answer = self.try_login(name, password).await;
         if matches!(answer, Err(Refused::Denied(_))) {
-            tokio::time::sleep_until(began + FLOOR).await;
+            time::sleep_until(began + FLOOR).await;
         }
         answer
     }
@@ -147,7 +147,7 @@ impl Provider {
             return Err(Refused::Busy);
         }
         let Ok(_room) = self.room.try_acquire() else { return Err(Refused::Busy) };
-        let proved = match tokio::time::timeout(LOGIN, self.prove(name, password)).await {
+        let proved = match time::timeout(LOGIN, self.prove(name, password)).await {
             Ok(proved) => proved,
             Err(_) => Err(Failure::Away(format!("did not answer within {} s", LOGIN.as_secs()))),
         };

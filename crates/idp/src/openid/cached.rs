@@ -91,7 +91,7 @@ impl<T: Send + Sync + 'static> Cached<T> {
         }
         self.state.lock().asked_ms = Some(now_ms);
         let (question, state) = (ask(), self.state.clone());
-        let task = tokio::spawn(async move {
+        let task = ashlar_environment::spawn("openid-fetch", async move {
             let answer = question.await;
             state.lock().take(now_ms, answer);
             drop(turn);
@@ -124,7 +124,7 @@ mod tests {
         let cached: Arc<Cached<usize>> = Arc::new(Cached::new(60_000));
         let (go, wait) = tokio::sync::oneshot::channel::<()>();
         let asking = cached.clone();
-        let client = tokio::spawn(async move {
+        let client = ashlar_environment::spawn("openid-fetch", async move {
             let ask = || async move { wait.await.map(|()| 5).map_err(|e| e.to_string()) };
             asking.get(0, |_| true, ask).await
         });

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use ashlar_iam::{Authenticated, Refused, Sealer};
 use ashlar_outbound::Url;
-use aws_lc_rs::{digest, rand};
+use aws_lc_rs::digest;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -77,7 +77,7 @@ pub(crate) struct SignInFlow {
 
 fn random() -> [u8; 32] {
     let mut bytes = [0; 32];
-    rand::fill(&mut bytes).expect("the operating system gives random bytes");
+    ashlar_environment::random::fill(&mut bytes).expect("the operating system gives random bytes");
     bytes
 }
 

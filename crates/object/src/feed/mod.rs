@@ -28,7 +28,8 @@ mod reader;
 mod ticket;
 mod work;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use ashlar_environment::HashMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 

@@ -42,7 +42,7 @@ impl Logs {
 
 async fn put(cx: &Context, bucket: &str, of: Waiting) -> Result<(), String> {
     let mut unique = [0u8; 8];
-    getrandom::fill(&mut unique).map_err(|e| e.to_string())?;
+    ashlar_environment::random::fill(&mut unique).map_err(|e| e.to_string())?;
     let now_ms = (cx.clock)();
     let key = key(&of.logging, cx, bucket, now_ms, of.since_ms, &hex::encode_upper(unique));
     let target = cx.store.bucket(&of.logging.target).map_err(|e| e.to_string())?;

@@ -54,7 +54,7 @@ impl Keys {
 
     fn of(source: Source) -> Keys {
         let mut random = [0u8; 20];
-        getrandom::fill(&mut random).expect("the operating system gives random bytes");
+        ashlar_environment::random::fill(&mut random).expect("the operating system gives random bytes");
         let decoy = Root { access_key: String::new(), secret: Secret::new(hex::encode(random)) };
         Keys {
             source,

@@ -4,6 +4,7 @@
 //!
 //! Must never know: targets, XML.
 
+use ashlar_environment::time;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -82,7 +83,7 @@ impl Stream {
 
 impl Pieces for Stream {
     async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
-        let silence = tokio::time::sleep(self.ping.unwrap_or(QUIET));
+        let silence = time::sleep(self.ping.unwrap_or(QUIET));
         tokio::pin!(silence);
         loop {
             let stop = async {

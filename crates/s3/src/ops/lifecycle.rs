@@ -52,7 +52,7 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let mut config = parse(&body)?;
     (config.minimum, config.set_ms) = (minimum, (cx.clock)());
     let mut seed = [0u8; 24];
-    getrandom::fill(&mut seed).map_err(Fault::internal)?;
+    ashlar_environment::random::fill(&mut seed).map_err(Fault::internal)?;
     let mut made = 0u32;
     config
         .check(|| {

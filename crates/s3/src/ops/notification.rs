@@ -91,7 +91,7 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 /// A name for a rule without one.
 fn fresh_id() -> String {
     let mut random = [0u8; 16];
-    getrandom::fill(&mut random).expect("the operating system gives random bytes");
+    ashlar_environment::random::fill(&mut random).expect("the operating system gives random bytes");
     hex::encode(random)
 }
 

@@ -2,6 +2,8 @@
 //!
 //! One program for all of it: a test program each took most of the time that building the tests took.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
+
 mod common;
 
 mod acl;

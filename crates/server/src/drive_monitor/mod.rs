@@ -17,10 +17,11 @@ mod replace;
 mod tests;
 pub mod workers;
 
+use ashlar_environment::time::{self, Instant};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ashlar_cluster::drive_monitor::{Action, Condition, Event, Monitor, Opened, Serving, settle};
 use ashlar_cluster::{FoundAt, Map};
@@ -88,8 +89,7 @@ pub async fn run(node: Arc<Node>, start: Start) {
     for action in first {
         shell.perform(action);
     }
-    let mut interval = tokio::time::interval(LOOK);
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut interval = time::interval(LOOK);
     loop {
         tokio::select! {
             Some(answer) = answers.recv() => shell.answered(answer),
@@ -159,7 +159,7 @@ impl Shell {
         }
         if !self.settling.swap(true, Ordering::AcqRel) {
             let (node, running) = (self.node.clone(), self.settling.clone());
-            tokio::spawn(async move {
+            ashlar_environment::spawn("drive-monitor", async move {
                 settle_map(&node).await;
                 running.store(false, Ordering::Release);
             });
@@ -190,7 +190,7 @@ impl Shell {
             Action::Replace(i, old) => {
                 let Some(drive) = self.opened.get(&i).cloned() else { return };
                 let (node, workers) = (self.node.clone(), self.workers.clone());
-                tokio::spawn(async move {
+                ashlar_environment::spawn("drive-monitor", async move {
                     let done = replace::replace(&node, i, old, drive).await;
                     workers.answer(Answer::Replaced(i, done));
                 });
@@ -223,7 +223,7 @@ impl Shell {
     /// Closes a drive in the background; it may hang.
     fn close(&self, i: usize, drive: Option<Drive>) {
         let workers = self.workers.clone();
-        tokio::spawn(async move {
+        ashlar_environment::spawn("drive-monitor", async move {
             if let Some(drive) = drive {
                 drive.close().await;
             }
@@ -234,8 +234,8 @@ impl Shell {
     fn make_joining(&self, i: usize) {
         let Some(drive) = self.opened.get(&i).cloned() else { return };
         let workers = self.workers.clone();
-        tokio::spawn(async move {
-            let done = match tokio::time::timeout(ROLE, drive.set_joining()).await {
+        ashlar_environment::spawn("drive-monitor", async move {
+            let done = match time::timeout(ROLE, drive.set_joining()).await {
                 Ok(done) => done.map_err(|e| e.to_string()),
                 Err(_) => Err("it does not answer".to_owned()),
             };
@@ -249,7 +249,7 @@ impl Shell {
             return;
         }
         let (node, running) = (self.node.clone(), self.noting.clone());
-        tokio::spawn(async move {
+        ashlar_environment::spawn("drive-monitor", async move {
             let _one = node.changes.lock().await;
             let map = node.map.load_full();
             if map.drive(id).is_some_and(|d| d.distrusted.is_none())
@@ -292,7 +292,7 @@ fn enlist(node: &Arc<Node>, i: usize, drive: Drive) {
     node.sets.attach(drive);
     tracing::info!(drive = %path.display(), %id, "drive in service");
     let node = node.clone();
-    tokio::spawn(async move {
+    ashlar_environment::spawn("drive-monitor", async move {
         if let Err(error) = node.embedded.attach(id, node::medium(&path, id)).await {
             tracing::warn!(drive = %path.display(), %error, "control store: the drive is not used");
         }

@@ -1,5 +1,6 @@
 //! What operators ask for: a drive out of service, back, or replaced.
 
+use ashlar_environment::time;
 use std::path::Path;
 use std::time::Duration;
 
@@ -72,7 +73,7 @@ impl Shell {
 async fn ask(node: &Node, order: impl FnOnce(Reply) -> Order) -> Result<(), String> {
     let (reply, answer) = oneshot::channel();
     node.orders.send(order(reply)).map_err(|_| "the server is ending")?;
-    match tokio::time::timeout(PATIENCE, answer).await {
+    match time::timeout(PATIENCE, answer).await {
         Ok(Ok(done)) => done,
         Ok(Err(_)) => Err("the server is ending".into()),
         Err(_) => Err("it is not done yet; it goes on: see `ashlar drive list`".into()),
@@ -110,11 +111,11 @@ pub async fn replace_now(node: &Node, which: &str) -> Result<(), String> {
     let i = find(node, which)?;
     let path = node.slots.lock().get(i).map(|s| s.path.clone()).ok_or("no such folder")?;
     let (look, looked) = oneshot::channel();
-    std::thread::Builder::new()
-        .name("drive-look".into())
-        .spawn(move || drop(look.send(drive_discovery::look(&path))))
-        .map_err(|e| e.to_string())?;
-    let place = match tokio::time::timeout(PATIENCE, looked).await {
+    ashlar_environment::thread::run_apart("drive-look", move || {
+        drop(look.send(drive_discovery::look(&path)))
+    })
+    .map_err(|e| e.to_string())?;
+    let place = match time::timeout(PATIENCE, looked).await {
         Ok(Ok(place)) => place,
         _ => return Err("the folder does not answer".into()),
     };

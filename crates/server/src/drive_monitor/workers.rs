@@ -110,10 +110,9 @@ impl Workers {
         });
     }
 
-    fn start(&self, name: &str, failed: Answer, work: impl FnOnce() -> Answer + Send + 'static) {
+    fn start(&self, name: &'static str, failed: Answer, work: impl FnOnce() -> Answer + Send + 'static) {
         let answers = self.answers.clone();
-        let thread = std::thread::Builder::new().name(name.to_owned());
-        if thread.spawn(move || drop(answers.send(work()))).is_err() {
+        if ashlar_environment::thread::run_apart(name, move || drop(answers.send(work()))).is_err() {
             self.answer(failed);
         }
     }

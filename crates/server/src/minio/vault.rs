@@ -86,7 +86,7 @@ fn busy() -> Refusal {
 
 fn random<const N: usize>() -> [u8; N] {
     let mut out = [0; N];
-    getrandom::fill(&mut out).expect("the operating system gives random bytes");
+    ashlar_environment::random::fill(&mut out).expect("the operating system gives random bytes");
     out
 }
 
@@ -114,7 +114,7 @@ impl Vault {
             return Err(busy());
         };
         let turn = lane.turn.clone().acquire_owned().await.map_err(|_| busy())?;
-        let done = tokio::task::spawn_blocking(move || {
+        let done = ashlar_environment::spawn_blocking("vault", move || {
             let done = work();
             // Held to the end of the work, even when nobody waits for it any more.
             drop((turn, waiting));

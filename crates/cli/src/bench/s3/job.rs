@@ -54,8 +54,9 @@ struct Place {
 }
 
 fn place(args: &Args, globals: &Globals) -> Result<Place, Error> {
-    let variable =
-        |names: &[&str]| names.iter().find_map(|n| std::env::var(n).ok().filter(|v| !v.is_empty()));
+    let variable = |names: &[&str]| {
+        names.iter().find_map(|n| ashlar_environment::process::variable(n).filter(|v| !v.is_empty()))
+    };
     let mut access = args.access_key.clone();
     let mut secret = args.secret_key.clone();
     let mut token = None;

@@ -4,8 +4,8 @@
 //! only when the whole body has passed its checks; the time in which entries are stored does not count against the
 //! client's rate.
 
+use ashlar_environment::time::Instant;
 use std::collections::VecDeque;
-use std::time::Instant;
 
 use ashlar_checksum::{Algorithm, Digest, Hasher};
 use ashlar_object::DecoderRoom;
