@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use ashlar_sim::{Plan, run};
+use ashlar_sim::{Mutant, Plan, run};
 use clap::Parser;
 
 /// A whole cluster in one thread, from one seed.
@@ -24,18 +24,32 @@ struct Args {
     /// The first of them.
     #[arg(long, value_name = "SEED", default_value = "1")]
     first: u64,
+    /// With this defect switched on.
+    #[arg(long, value_name = "DEFECT")]
+    mutant: Option<String>,
+}
+
+impl Args {
+    fn plan(&self, seed: u64) -> Plan {
+        let wanted = |m: &Mutant| self.mutant.as_ref().is_some_and(|name| *name == format!("{m:?}"));
+        Plan { mutant: Mutant::ALL.into_iter().find(wanted), ..Plan::of(seed) }
+    }
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    if args.mutant.as_ref().is_some_and(|_| args.plan(0).mutant.is_none()) {
+        eprintln!("there is no such defect; there are: {:?}", Mutant::ALL);
+        return ExitCode::FAILURE;
+    }
     if let Some(seed) = args.seed {
-        return replay(seed);
+        return replay(args.plan(seed));
     }
     many(&args)
 }
 
-fn replay(seed: u64) -> ExitCode {
-    let plan = Plan { traced: true, ..Plan::of(seed) };
+fn replay(plan: Plan) -> ExitCode {
+    let plan = Plan { traced: true, ..plan };
     println!("{plan:?}");
     let verdict = run(plan);
     for line in &verdict.trace {
@@ -67,7 +81,7 @@ fn many(args: &Args) -> ExitCode {
                 return;
             }
             let seed = args.first.wrapping_add(number);
-            let verdict = std::panic::catch_unwind(|| run(Plan::of(seed)));
+            let verdict = std::panic::catch_unwind(|| run(args.plan(seed)));
             runs.fetch_add(1, Ordering::Relaxed);
             let findings = match verdict {
                 Ok(v) => {

@@ -316,10 +316,15 @@ impl Remote for Link {
         let mutant = self.0.network.mutant;
         let at = if matches!(request, Request::Read { .. }) { &self.0.reads } else { &self.0.host };
         let (name, repeats) = (request.name(), request.may_repeat());
+        let network = self.0.network.clone();
         let work = move |drive: Drive, _| {
-            let request = request.clone();
+            let (request, network) = (request.clone(), network.clone());
             async move {
-                match drive.serve(request).await {
+                let answer = drive.serve(request).await;
+                if let Ok(Answer::Refused(by)) = &answer {
+                    network.trace.note(|| format!("  refused: {by:?} came first"));
+                }
+                match answer {
                     Ok(Answer::Refused(_)) if mutant == Some(Mutant::RefusedCounts) => Ok(Answer::Done),
                     answer => answer,
                 }

@@ -23,8 +23,8 @@ use crate::work::{Client, WITH_VERSIONS, plain};
 
 /// How long the cluster may take to be whole again.
 pub const MENDED: Duration = Duration::from_secs(180);
-/// Steps of tasks after which a run is given up: some hundred times what a run takes.
-const STEPS: u64 = 20_000_000;
+/// Steps of tasks after which a run is given up: some ten times what the longest runs take.
+const STEPS: u64 = 1_000_000;
 
 /// What a run showed.
 #[derive(Clone, Debug)]
