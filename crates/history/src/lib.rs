@@ -62,8 +62,11 @@ pub struct Rules {
 
 /// The calls of many callers, by what they touch. Time is counted in calls and answers.
 pub struct History<C, A> {
-    state: Mutex<(u64, Vec<(usize, Op<C, A>)>)>,
+    state: Mutex<(u64, Grouped<C, A>)>,
 }
+
+/// Calls with their groups.
+type Grouped<C, A> = Vec<(usize, Op<C, A>)>;
 
 impl<C, A> Default for History<C, A> {
     fn default() -> History<C, A> {
