@@ -5,8 +5,9 @@
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use ashlar_environment::time::Instant;
 use ashlar_sim::{Mutant, Plan, run};
 use clap::Parser;
 

@@ -258,7 +258,7 @@ impl Link {
             if i.network.is_cut(me, drive) {
                 return None;
             }
-            host.serve(|d, life| work(d, life)).await
+            host.serve(&work).await
         };
         let second = async {
             if !repeats {
@@ -267,7 +267,7 @@ impl Link {
             let Some(again) = again else { return };
             sleep(again).await;
             if !i.network.is_cut(me, drive) {
-                host.serve(|d, life| work(d, life)).await;
+                host.serve(&work).await;
             }
         };
         let (said, ()) = futures::join!(first, second);
