@@ -24,6 +24,10 @@ pub enum Error {
     /// The drive is closed or closing, or too slow to take more work now.
     #[error("the drive is not available: {0}")]
     Offline(&'static str),
+    /// No answer came in time from a drive that another process serves: whether it did what was asked is not
+    /// known.
+    #[error("no answer came in time")]
+    Unanswered,
     /// The drive was fenced for a newer layout than the one the request was made in: fetch the map.
     #[error("the drive follows layout epoch {0}, the request an older one")]
     NewerLayout(u32),

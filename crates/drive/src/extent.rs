@@ -327,6 +327,11 @@ impl ShardWriter {
 pub struct Unfinished(Weak<Job>);
 
 impl Unfinished {
+    /// Of a shard that another process writes.
+    pub(crate) fn elsewhere() -> Unfinished {
+        Unfinished(Weak::new())
+    }
+
     /// Nobody waits for the shard any more: what of it is not on its way to the device is forgotten, and its
     /// completion fails. Nothing happens to one that is whole.
     pub fn give_up(&self) {

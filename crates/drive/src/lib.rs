@@ -12,7 +12,8 @@
 //! Layers, each of which uses only those before it: what lies on the medium (`entry`, `run`, `index`, `op`,
 //! `place`), rows and counts (`space`, `counters`), what waits (`overlay`, `queue`, `tally`, `head`, `upkeep`),
 //! the state of a drive (`core`), operations on it (`impl` blocks of `Core` and `Shared`, in the file of the
-//! operation), the handle (`drive`). `probe` opens a drive.
+//! operation), the drive (`drive`), requests to one elsewhere (`remote`), the handle of either (`handle`). `probe`
+//! opens a drive.
 //!
 //! Must never know: S3, objects, erasure codes, other drives.
 
@@ -35,6 +36,7 @@ mod files;
 mod frames;
 #[doc(hidden)]
 pub mod fuzzed;
+mod handle;
 mod head;
 mod index;
 mod journal;
@@ -47,6 +49,7 @@ mod queue;
 mod reader;
 mod recycle;
 mod registers;
+mod remote;
 mod replay;
 mod run;
 mod scan;
@@ -65,9 +68,11 @@ pub use drive::{Drive, MAX_SUMMARY};
 pub use error::{Error, Result};
 pub use extent::{ShardWriter, Unfinished};
 pub use frames::{Check, Frames, ShardReader};
+pub use handle::{DriveHandle, ReaderHandle, WriterHandle};
 pub use probe::{format, probe};
 #[doc(hidden)]
 pub use probe::{format_folder, probe_folder};
+pub use remote::{Answer, Later, Remote, RemoteReader, RemoteWriter, Request, Status};
 pub use tally::{Completion, Outcome, Tally};
 pub use types::{
     Accept, Accepted, Entry, Inline, InlineShard, Options, Prepared, Probe, ReadReply, Role, Seen, ShardInfo,

@@ -4,7 +4,7 @@
 //! `fetch`), who takes back (`memory`).
 
 use crate::budget::Share;
-use ashlar_drive::{Check, Error as DriveError, Frames, ShardReader};
+use ashlar_drive::{Check, Error as DriveError, Frames, ReaderHandle};
 use ashlar_environment::time::Instant;
 use bytes::Bytes;
 use futures::stream::FuturesUnordered;
@@ -22,7 +22,7 @@ pub(crate) type RowFuture = Pin<Box<dyn Future<Output = Row> + Send>>;
 /// The answer to a fetch of one row, or of the rows of a run.
 pub(crate) struct Row {
     pub(crate) shard: u8,
-    pub(crate) reader: Option<Arc<ShardReader>>,
+    pub(crate) reader: Option<Arc<ReaderHandle>>,
     pub(crate) bytes: Result<Frames, DriveError>,
     pub(crate) check: Check,
     pub(crate) took: Duration,

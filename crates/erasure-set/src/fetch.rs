@@ -9,7 +9,7 @@ use crate::budget::Share;
 use crate::read::{ObjectReader, Shard};
 use crate::table::Member;
 use crate::{Error, Result};
-use ashlar_drive::{Check, Error as DriveError, Frames, ShardReader};
+use ashlar_drive::{Check, Error as DriveError, Frames, ReaderHandle};
 use ashlar_environment::time::{self, Instant};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
@@ -177,7 +177,7 @@ impl ObjectReader {
     }
 
     /// A shard that is not as long as its body says is not that shard.
-    fn fits(&self, r: ShardReader) -> Result<ShardReader, DriveError> {
+    fn fits(&self, r: ReaderHandle) -> Result<ReaderHandle, DriveError> {
         let row = self.data.row_len(u64::from(self.data.stripe)) as u32;
         if r.len() != self.data.shard_len(self.size) || (r.frame() != row && r.frames() > 1) {
             return Err(DriveError::Corrupt("a shard of another size".into()));

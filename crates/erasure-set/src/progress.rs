@@ -4,7 +4,7 @@
 //! depend on: how a drive is filled (`rebuild`).
 
 use crate::table::{Table, View};
-use ashlar_drive::Drive;
+use ashlar_drive::DriveHandle;
 use ashlar_environment::HashMap;
 use ashlar_environment::time::{self, Instant};
 use ashlar_format::DriveId;
@@ -95,7 +95,7 @@ impl Rebuilds {
         self.work.notify_one();
     }
 
-    pub(crate) fn begin(&self, drive: &Drive, phase: Phase, registers: u64) {
+    pub(crate) fn begin(&self, drive: &DriveHandle, phase: Phase, registers: u64) {
         let (id, had) = (drive.label().drive, live(drive));
         let mut jobs = self.jobs.lock();
         // One that is done is another rebuild's.
@@ -130,7 +130,7 @@ impl Rebuilds {
     }
 
     /// It is done: told in the log, and remembered.
-    pub(crate) fn end(&self, drive: &Drive) {
+    pub(crate) fn end(&self, drive: &DriveHandle) {
         let id = drive.label().drive;
         self.note(id, |p| (p.phase, p.ended_ms) = (Phase::Done, Some(time::wall_ms().max(0).unsigned_abs())));
         let jobs = self.jobs.lock();
@@ -189,7 +189,7 @@ pub(crate) fn slot_of(view: &View, drive: DriveId) -> Option<u8> {
 }
 
 /// Bytes in use on a drive.
-fn live(drive: &Drive) -> u64 {
+fn live(drive: &DriveHandle) -> u64 {
     let s = drive.stats();
     s.journal_live + s.extent_live
 }

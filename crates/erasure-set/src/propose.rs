@@ -15,7 +15,7 @@ use crate::update::set_durable;
 use crate::write::Staged;
 use crate::{Error, Result};
 use ashlar_commit::{Footing, Proposer, Recovery, SlotSet, Step};
-use ashlar_drive::{Accept, Drive, Error as DriveError, Inline, InlineShard, Outcome, Prepared, Tally};
+use ashlar_drive::{Accept, DriveHandle, Error as DriveError, Inline, InlineShard, Outcome, Prepared, Tally};
 use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Ballot, Body, Record, RegisterKey};
 use bytes::Bytes;
@@ -130,7 +130,7 @@ pub(crate) fn shortage(tally: &Tally, what: &str, have: u32, need: u8) -> Error 
 
 type Reply = (u8, Result<Prepared, DriveError>);
 
-async fn ask(drive: Drive, slot: u8, key: &RegisterKey, ballot: Ballot) -> Reply {
+async fn ask(drive: DriveHandle, slot: u8, key: &RegisterKey, ballot: Ballot) -> Reply {
     (slot, drive.prepare(key, ballot).await)
 }
 

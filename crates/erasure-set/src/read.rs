@@ -16,7 +16,7 @@ use crate::sets::{Inner, Sets};
 use crate::table::View;
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
-use ashlar_drive::{Check, Frames, ShardReader};
+use ashlar_drive::{Check, Frames, ReaderHandle};
 use ashlar_format::{Data, RegisterKey, WriteId};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -60,7 +60,7 @@ pub struct ObjectReader {
 #[derive(Clone)]
 pub(crate) enum Shard {
     Closed,
-    Open(Arc<ShardReader>),
+    Open(Arc<ReaderHandle>),
     /// Its drive is not there or failed.
     Away,
     /// Its drive is there and does not have it, or has it damaged.

@@ -19,7 +19,7 @@ use crate::tail_queue::{Missed, Tails};
 use crate::{Error, Result};
 use arc_swap::ArcSwap;
 use ashlar_commit::Quorum;
-use ashlar_drive::{Drive, Unfinished};
+use ashlar_drive::{Drive, DriveHandle, Unfinished};
 use ashlar_duties::Duties;
 use ashlar_engine::Engine;
 use ashlar_environment::HashMap;
@@ -190,7 +190,7 @@ impl Sets {
         let attached = Attached::new();
         let members: HashMap<DriveId, Arc<Member>> = drives
             .into_iter()
-            .map(|d| (d.label().drive, Arc::new(Member::new(d, attached.clone()))))
+            .map(|d| (d.label().drive, Arc::new(Member::new(d.into(), attached.clone()))))
             .collect();
         let memory = Memory::new(&options.pool, options.memory);
         let foreground = Arc::new(Foreground::new());
@@ -245,19 +245,20 @@ impl Sets {
 
     /// Puts a drive in service (or another handle in place of one with the same id). A drive that
     /// is joining is rebuilt in the background.
-    pub fn attach(&self, drive: Drive) {
-        let member = Arc::new(Member::new(drive, self.inner.attached.clone()));
+    pub fn attach(&self, drive: impl Into<DriveHandle>) {
+        let member = Arc::new(Member::new(drive.into(), self.inner.attached.clone()));
         self.change(|_, m| {
             m.insert(member.id, member.clone());
         });
         self.inner.scrub.look_soon();
     }
 
-    /// Takes a drive out of service. Its slot counts as silent from now on.
+    /// Takes a drive out of service. Its slot counts as silent from now on. Answers the drive if it is of this
+    /// process.
     pub fn detach(&self, drive: DriveId) -> Option<Drive> {
         let mut gone = None;
         self.change(|_, m| gone = m.remove(&drive));
-        gone.map(|m| m.drive.clone())
+        gone.and_then(|m| m.drive.local().cloned())
     }
 
     /// Follows the map: a new epoch, other drives in slots.
@@ -297,10 +298,10 @@ impl Sets {
         table.layout.groups.get(usize::from(group)).map(|g| g.slots.clone()).unwrap_or_default()
     }
 
-    /// The drives attached.
+    /// The drives attached that are of this process.
     #[must_use]
     pub fn drives(&self) -> Vec<Drive> {
-        self.inner.table.load().members.values().map(|m| m.drive.clone()).collect()
+        self.inner.table.load().members.values().filter_map(|m| m.drive.local().cloned()).collect()
     }
 
     /// What clients feel; the doors note their requests here, background work yields to it.

@@ -11,7 +11,7 @@ use crate::table::{Member, View};
 use crate::update::{Decision, UpdateError, set_durable};
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
-use ashlar_drive::{Error as DriveError, InlineShard, ShardWriter, Tally};
+use ashlar_drive::{Error as DriveError, InlineShard, Tally, WriterHandle};
 use ashlar_environment::time::Instant;
 use ashlar_format::{Ballot, Body, Data, Part, RegisterKey};
 use bytes::Bytes;
@@ -250,7 +250,7 @@ impl Inner {
         size: u64,
         wanted: SlotSet,
         ballot: Ballot,
-    ) -> Vec<(u8, ShardWriter)> {
+    ) -> Vec<(u8, WriterHandle)> {
         let len = data.shard_len(size);
         let frame = data.row_len(u64::from(data.stripe)) as u32;
         let begin = |slot: u8| {

@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::{Error, Result};
 use arc_swap::ArcSwap;
 use ashlar_commit::{Quorum, SlotSet};
-use ashlar_drive::{Drive, Entry, Error as DriveError, ReadReply, Role, ShardReader, State};
+use ashlar_drive::{DriveHandle, Entry, Error as DriveError, ReadReply, ReaderHandle, Role, State};
 use ashlar_environment::time::{self, Instant};
 use ashlar_environment::{HashMap, HashSet};
 use ashlar_format::{DriveId, RegisterKey, WriteId};
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// A drive that is attached.
 pub(crate) struct Member {
     pub(crate) id: DriveId,
-    pub(crate) drive: Drive,
+    pub(crate) drive: DriveHandle,
     pub(crate) latency: LatencyTracker,
     attached: Arc<Attached>,
     /// It was said that it hangs.
@@ -40,7 +40,7 @@ pub(crate) const FIRST_GLANCE: Duration = Duration::from_millis(5);
 /// All attached drives, to tell a drive that hangs from a machine that stands still: when more of them stall
 /// at once than others could stand in for, waiting is all there is to do.
 pub(crate) struct Attached {
-    drives: ArcSwap<Vec<Drive>>,
+    drives: ArcSwap<Vec<DriveHandle>>,
     /// Drives of the layout that are not attached.
     missing: AtomicUsize,
     /// Drives of which it is believed at once that they hang, or that may be out of service.
@@ -65,7 +65,7 @@ impl Attached {
     /// Drives that are missing or join cannot stand in for one that hangs.
     fn can_do_without(&self) -> bool {
         let drives = self.drives.load();
-        let out = |d: &&Drive| d.watch().oldest() >= STALLED || d.role() != Role::Voter;
+        let out = |d: &&DriveHandle| d.oldest() >= STALLED || d.role() != Role::Voter;
         let out = drives.iter().filter(out).count() + self.missing.load(Ordering::Relaxed);
         out <= self.most.load(Ordering::Relaxed)
     }
@@ -170,7 +170,7 @@ impl LatencyTracker {
 }
 
 impl Member {
-    pub(crate) fn new(drive: Drive, attached: Arc<Attached>) -> Member {
+    pub(crate) fn new(drive: DriveHandle, attached: Arc<Attached>) -> Member {
         Member {
             id: drive.label().drive,
             drive,
@@ -182,7 +182,7 @@ impl Member {
 
     /// A call to its device does not return, and others can stand in for it.
     pub(crate) fn is_hung(&self) -> bool {
-        self.drive.watch().oldest() >= STALLED && self.attached.can_do_without()
+        self.drive.oldest() >= STALLED && self.attached.can_do_without()
     }
 
     /// Nobody should wait for it beyond need.
@@ -208,7 +208,7 @@ impl Member {
     }
 
     /// Opens a shard, as [`Member::read`].
-    pub(crate) async fn open(&self, id: WriteId, shard: u8) -> Result<ShardReader, DriveError> {
+    pub(crate) async fn open(&self, id: WriteId, shard: u8) -> Result<ReaderHandle, DriveError> {
         match self.drive.open_shard_now(id, shard) {
             Some(r) => r,
             None => self.in_time(self.drive.open_shard(id, shard)).await,

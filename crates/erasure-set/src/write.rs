@@ -16,7 +16,7 @@ use crate::sets::{Inner, Sets};
 use crate::table::{Member, View};
 use crate::{Error, Result};
 use ashlar_commit::{SlotSet, lower_k};
-use ashlar_drive::{Error as DriveError, ShardWriter, Tally, Unfinished};
+use ashlar_drive::{Error as DriveError, Tally, Unfinished, WriterHandle};
 use ashlar_engine::{Code, Error as EngineError};
 use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Ballot, Data, RegisterKey, WriteId};
@@ -68,7 +68,7 @@ enum Sink {
     /// The encoded stripe, once it is there, and its row length.
     Inline(Option<(Bytes, usize)>),
     /// One writer per slot; `None`: left out.
-    Extents(Vec<Option<ShardWriter>>),
+    Extents(Vec<Option<WriterHandle>>),
 }
 
 /// While it exists, the collector leaves the write alone.
@@ -332,7 +332,7 @@ impl DataWriter {
         let slots = if prompt.len() >= self.needed { prompt } else { slots };
         let mut full = false;
         let mut have = 0;
-        let mut writers: Vec<Option<ShardWriter>> = (0..self.view.n()).map(|_| None).collect();
+        let mut writers: Vec<Option<WriterHandle>> = (0..self.view.n()).map(|_| None).collect();
         let mut handles = Vec::with_capacity(writers.len());
         for slot in slots.iter() {
             let Some(m) = self.view.member(slot) else { continue };
@@ -715,7 +715,7 @@ impl Drop for DataWriter {
 /// The hashes of the rows that go to `writers`, in their order, made side by side. `None` for a writer
 /// that is finished, which says so itself.
 fn row_hashes(
-    writers: &[Option<ShardWriter>],
+    writers: &[Option<WriterHandle>],
     data: &Data,
     rows: &Bytes,
     row: usize,

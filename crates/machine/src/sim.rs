@@ -72,6 +72,24 @@ impl SimDisk {
         self.state.lock().log.len()
     }
 
+    /// Logs from now on, with what is here as flushed: for an image (see [`Crash::image`]) that goes back into
+    /// service and may lose power again.
+    pub fn resume(&self) {
+        let s = &mut *self.state.lock();
+        (s.logging, s.log) = (true, Vec::new());
+        let mut folders: Vec<String> = vec![String::new()];
+        for (name, file) in &s.names {
+            let data: Arc<[u8]> = s.files[file].lock().as_slice().into();
+            s.log.push(Event::Name { name: name.clone(), file: Some(*file) });
+            s.log.push(Event::Write { file: *file, at: 0, data });
+            s.log.push(Event::Sync { file: *file });
+            folders.extend(name.rfind('/').map(|end| name[..=end].to_owned()));
+        }
+        folders.sort();
+        folders.dedup();
+        s.log.extend(folders.into_iter().map(|prefix| Event::SyncNames { prefix }));
+    }
+
     /// Flips one bit of a file.
     ///
     /// # Panics

@@ -13,7 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, ValueEnum, builder::PossibleValue, value_
 use crate::{
     deny,
     shell::{Outcome, cargo, clock, line, root, show},
-    tidy,
+    sim, tidy,
 };
 
 /// Which steps to run.
@@ -51,6 +51,7 @@ enum Step {
     Fmt,
     Clippy,
     Test,
+    Sim,
     Fuzz,
     System,
 }
@@ -71,6 +72,9 @@ impl ValueEnum for Step {
             Step::Fmt => PossibleValue::new("fmt").help("Formatting"),
             Step::Clippy => PossibleValue::new("clippy").help("Lints; every warning is an error"),
             Step::Test => PossibleValue::new("test").help("All tests of all crates, optimised"),
+            Step::Sim => {
+                PossibleValue::new("sim").help("Whole clusters in one thread, as many as fit three minutes")
+            }
             Step::Fuzz => {
                 PossibleValue::new("fuzz").help("Every decoder, fuzzed from its kept inputs")
             }
@@ -81,8 +85,8 @@ impl ValueEnum for Step {
     }
 }
 
-const STEPS: [Step; 7] =
-    [Step::Tidy, Step::Deny, Step::Fmt, Step::Clippy, Step::Test, Step::Fuzz, Step::System];
+const STEPS: [Step; 8] =
+    [Step::Tidy, Step::Deny, Step::Fmt, Step::Clippy, Step::Test, Step::Sim, Step::Fuzz, Step::System];
 
 /// Runs the steps.
 pub fn run(options: &Options) -> Outcome {
@@ -135,6 +139,7 @@ impl Step {
                 show(cargo().args(arguments)).map(|()| String::new())
             }
             Step::Test => tests(),
+            Step::Sim => sim::clusters(&["--minutes=3".to_owned()]).map(|()| String::new()),
             Step::Fuzz => {
                 let arguments = ["run", "--release", "-p", "ashlar-fuzz", "--", "--seconds", "15"];
                 show(cargo().args(arguments)).map(|()| String::new())

@@ -56,7 +56,10 @@ fn command_line() -> Command {
                 "fuzz",
                 "Fuzzes every decoder: `--seconds N --seed S TARGET...` are passed on",
             )),
-            sim::Options::describe(task("sim", "The random tests at a multiple of their usual size")),
+            sim::Options::describe(task(
+                "sim",
+                "Whole clusters in one thread: one run again, or many. Alone: the random tests at a multiple of their size",
+            )),
             passed_on(task(
                 "model",
                 "Checks the model of the commit protocol: `small|large|mutants TRANSITIONS NAME` are passed on",

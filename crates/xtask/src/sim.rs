@@ -1,7 +1,8 @@
-//! The random tests with a multiple of the cases in `ci`: simulated media that lose power, orders of protocol
-//! messages, concurrent histories, stores against their model.
+//! The simulator of whole clusters: one run again, or many. And the random tests at a multiple of their size in `ci`:
+//! simulated media that lose power, every order of protocol messages, concurrent histories, whole stores against
+//! their model.
 //!
-//! Invariant: the same tests as in `ci`, with more cases; a failure prints the seed that reproduces it.
+//! Invariant: the same as in `ci`, only more of it; a failure prints the seed that repeats it.
 
 use std::time::Instant;
 
@@ -11,6 +12,9 @@ use crate::shell::{self, Outcome, clock};
 
 /// Which suites to run, and how many cases.
 pub struct Options {
+    seed: Option<u64>,
+    seeds: Option<u64>,
+    minutes: Option<u64>,
     times: u64,
     only: Option<String>,
 }
@@ -18,9 +22,18 @@ pub struct Options {
 impl Options {
     /// Describes the options on the command line.
     pub fn describe(command: Command) -> Command {
+        let number = |name: &'static str, value: &'static str| {
+            Arg::new(name)
+                .value_name(value)
+                .value_parser(value_parser!(u64))
+                .conflicts_with_all(["times", "only"])
+        };
         let times = Arg::new("times").long("times").value_name("TIMES").default_value("10");
         let only = Arg::new("only").long("only").value_name("ONLY");
         command
+            .arg(number("seed", "SEED").help("Replays this run of a cluster and prints what happened"))
+            .arg(number("seeds", "N").long("seeds").help("So many runs of clusters, on all cores"))
+            .arg(number("minutes", "M").long("minutes").help("As many runs of clusters as fit"))
             .arg(
                 times
                     .value_parser(value_parser!(u64).range(1..=100_000))
@@ -31,7 +44,11 @@ impl Options {
 
     /// The options on the command line.
     pub fn of(given: &ArgMatches) -> Options {
+        let number = |name| given.get_one::<u64>(name).copied();
         Options {
+            seed: number("seed"),
+            seeds: number("seeds"),
+            minutes: number("minutes"),
             times: given.get_one("times").copied().unwrap_or(10),
             only: given.get_one::<String>("only").cloned(),
         }
@@ -50,8 +67,28 @@ const SUITES: [(&str, &str, &[&str]); 5] = [
 const CRASH_IMAGES: u64 = 100_000;
 const SCHEDULES: u64 = 6_000;
 
-/// Runs the suites one after the other; stops at the first failure.
+/// Runs clusters, if one is named or a number is given; else the suites.
 pub fn run(options: &Options) -> Outcome {
+    let arguments: Vec<String> = [
+        options.seed.map(|s| s.to_string()),
+        options.seeds.map(|n| format!("--seeds={n}")),
+        options.minutes.map(|m| format!("--minutes={m}")),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    if arguments.is_empty() { suites(options) } else { clusters(&arguments) }
+}
+
+/// Runs the simulator of clusters.
+pub fn clusters(arguments: &[String]) -> Outcome {
+    let mut command = shell::cargo();
+    command.args(["run", "--release", "--package", "ashlar-sim", "--"]).args(arguments);
+    shell::show(&mut command)
+}
+
+/// Runs the suites one after the other; the first failure ends it.
+fn suites(options: &Options) -> Outcome {
     let wanted = |name: &str| options.only.as_deref().is_none_or(|o| name.contains(o));
     let chosen: Vec<_> = SUITES.iter().filter(|(name, ..)| wanted(name)).collect();
     if chosen.is_empty() {

@@ -7,7 +7,6 @@ mod faults;
 mod flaws;
 mod half;
 mod hang;
-mod history;
 mod join;
 mod large;
 mod losses;

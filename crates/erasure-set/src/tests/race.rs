@@ -1,7 +1,7 @@
 //! T13 and concurrent histories.
 
-use super::history::{Call, Event, History, linearizable};
 use super::*;
+use ashlar_history::{Call, Event, History, Register as Model, Rules, linearizable};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -76,7 +76,7 @@ async fn one_history(seed: u64, coordinators: usize, disturb: bool) {
         (options.node, options.sole) = (i as u16 + 1, false);
         all.push(Sets::new(rig.layout.clone(), rig.sets.drives(), options).unwrap());
     }
-    let history = Arc::new(History::default());
+    let history: Arc<History<Call, Event>> = Arc::new(History::default());
     let mut tasks = Vec::new();
     for client in 0..4u64 {
         let sets = all[client as usize % all.len()].clone();
@@ -133,7 +133,8 @@ async fn one_history(seed: u64, coordinators: usize, disturb: bool) {
     }
     for key in 0..2 {
         let events = history.of(key);
-        assert!(linearizable(&events), "seed {seed}, key {key}: {events:#?}");
+        let rules = Rules { settled: true };
+        assert!(linearizable(&Model, &None, rules, &events), "seed {seed}, key {key}: {events:#?}");
     }
     rig.close().await;
 }

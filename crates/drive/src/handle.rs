@@ -1,0 +1,507 @@
+//! A drive as the layers above hold it: in this process, or served by another one.
+//!
+//! Invariants: both have the same calls; of a drive in this process a call costs one comparison more than the call
+//! itself, and the `_now` forms are kept; a remote drive has no `_now` answer, so that whoever asks goes on to the
+//! form that waits; what is told without asking (role, state, floor) is what was last heard.
+//!
+//! Must never know: transports, other drives.
+
+use crate::extent::{ShardWriter, Unfinished};
+use crate::frames::{Check, Frames, ShardReader};
+use crate::remote::{Answer, Remote, RemoteReader, RemoteWriter, Request};
+use crate::types::{Accept, Entry, InlineShard, Prepared, ReadReply, Role, ShardInfo, State, Stats};
+use crate::{Completion, Drive, Error, Label, Result};
+use ashlar_format::frame::ShardId;
+use ashlar_format::{Ballot, RegisterKey, WriteId};
+use bytes::Bytes;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A drive, wherever it is. Cloning gives another handle.
+#[derive(Clone)]
+pub enum DriveHandle {
+    /// Of this process.
+    Local(Drive),
+    /// Of another one.
+    Remote(Arc<dyn Remote>),
+}
+
+impl From<Drive> for DriveHandle {
+    fn from(drive: Drive) -> DriveHandle {
+        DriveHandle::Local(drive)
+    }
+}
+
+/// Of an answer that does not fit its request.
+fn strange() -> Error {
+    Error::Malformed("an answer to another question")
+}
+
+/// Asks a remote drive and takes the one kind of answer that fits.
+macro_rules! asked {
+    ($remote:expr, $request:expr, $answer:pat => $out:expr) => {
+        match $remote.ask($request).await? {
+            $answer => Ok($out),
+            _ => Err(strange()),
+        }
+    };
+}
+
+#[allow(clippy::missing_errors_doc)] // as the methods of `Drive` of the same names
+impl DriveHandle {
+    /// The drive itself, if it is of this process.
+    #[must_use]
+    pub fn local(&self) -> Option<&Drive> {
+        match self {
+            DriveHandle::Local(d) => Some(d),
+            DriveHandle::Remote(_) => None,
+        }
+    }
+
+    /// As [`Drive::label`].
+    #[must_use]
+    pub fn label(&self) -> &Label {
+        match self {
+            DriveHandle::Local(d) => d.label(),
+            DriveHandle::Remote(r) => r.label(),
+        }
+    }
+
+    /// As [`Drive::path`].
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            DriveHandle::Local(d) => d.path(),
+            DriveHandle::Remote(r) => r.path(),
+        }
+    }
+
+    /// As [`Drive::state`].
+    #[must_use]
+    pub fn state(&self) -> State {
+        match self {
+            DriveHandle::Local(d) => d.state(),
+            DriveHandle::Remote(r) => r.status().state,
+        }
+    }
+
+    /// As [`Drive::role`].
+    #[must_use]
+    pub fn role(&self) -> Role {
+        match self {
+            DriveHandle::Local(d) => d.role(),
+            DriveHandle::Remote(r) => r.status().role,
+        }
+    }
+
+    /// As [`Drive::epoch`].
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        match self {
+            DriveHandle::Local(d) => d.epoch(),
+            DriveHandle::Remote(r) => r.status().epoch,
+        }
+    }
+
+    /// As [`Drive::floor`].
+    #[must_use]
+    pub fn floor(&self) -> Ballot {
+        match self {
+            DriveHandle::Local(d) => d.floor(),
+            DriveHandle::Remote(r) => r.status().floor,
+        }
+    }
+
+    /// As [`Drive::stats`].
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        match self {
+            DriveHandle::Local(d) => d.stats(),
+            DriveHandle::Remote(r) => r.status().stats,
+        }
+    }
+
+    /// How long the oldest call under way has not been answered; zero when there is none.
+    #[must_use]
+    pub fn oldest(&self) -> Duration {
+        match self {
+            DriveHandle::Local(d) => d.watch().oldest(),
+            DriveHandle::Remote(r) => r.oldest(),
+        }
+    }
+
+    /// As [`Drive::stalled`].
+    #[must_use]
+    pub fn stalled(&self) -> Option<Duration> {
+        match self {
+            DriveHandle::Local(d) => d.stalled(),
+            DriveHandle::Remote(r) => Some(r.oldest()).filter(|age| *age >= Duration::from_secs(1)),
+        }
+    }
+
+    /// As [`Drive::frames_waiting`].
+    #[must_use]
+    pub fn frames_waiting(&self) -> u64 {
+        match self {
+            DriveHandle::Local(d) => d.frames_waiting(),
+            DriveHandle::Remote(r) => r.frames_waiting(),
+        }
+    }
+
+    /// As [`Drive::check_room`].
+    pub fn check_room(&self, bytes: u64) -> Result<()> {
+        match self {
+            DriveHandle::Local(d) => d.check_room(bytes),
+            DriveHandle::Remote(r) => match r.status() {
+                s if s.state == State::ReadOnly => Err(Error::ReadOnly),
+                s if s.state != State::Online => Err(Error::Offline("it is out of service")),
+                s if s.stats.free < bytes => Err(Error::Full),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// As [`Drive::fence_epoch`].
+    pub async fn fence_epoch(&self, epoch: u32) -> Result<()> {
+        match self {
+            DriveHandle::Local(d) => d.fence_epoch(epoch).await,
+            DriveHandle::Remote(r) => asked!(r, Request::FenceEpoch { epoch }, Answer::Done => ()),
+        }
+    }
+
+    /// As [`Drive::joined`].
+    pub async fn joined(&self) -> Result<()> {
+        match self {
+            DriveHandle::Local(d) => d.joined().await,
+            DriveHandle::Remote(r) => asked!(r, Request::Joined, Answer::Done => ()),
+        }
+    }
+
+    /// As [`Drive::prepare`].
+    pub async fn prepare(&self, key: &RegisterKey, ballot: Ballot) -> Result<Prepared> {
+        match self {
+            DriveHandle::Local(d) => d.prepare(key, ballot).await,
+            DriveHandle::Remote(r) => {
+                asked!(r, Request::Prepare { key: key.clone(), ballot }, Answer::Prepared(p) => p)
+            }
+        }
+    }
+
+    /// As [`Drive::accept`].
+    pub fn accept(&self, accept: Accept, done: Completion) {
+        match self {
+            DriveHandle::Local(d) => d.accept(accept, done),
+            DriveHandle::Remote(r) => r.order(Request::Accept(accept), done),
+        }
+    }
+
+    /// As [`Drive::copy`].
+    pub fn copy(&self, accept: Accept, hint: bool, done: Completion) {
+        match self {
+            DriveHandle::Local(d) => d.copy(accept, hint, done),
+            DriveHandle::Remote(r) => r.order(Request::Copy { accept, hint }, done),
+        }
+    }
+
+    /// As [`Drive::stage`].
+    pub fn stage(&self, shard: InlineShard, done: Completion) {
+        match self {
+            DriveHandle::Local(d) => d.stage(shard, done),
+            DriveHandle::Remote(r) => r.order(Request::Stage(shard), done),
+        }
+    }
+
+    /// As [`Drive::confirm`].
+    pub async fn confirm(&self, write_id: WriteId, index: u8, ballot: Ballot) -> Result<()> {
+        match self {
+            DriveHandle::Local(d) => d.confirm(write_id, index, ballot).await,
+            DriveHandle::Remote(r) => {
+                asked!(r, Request::Confirm { write_id, index, ballot }, Answer::Done => ())
+            }
+        }
+    }
+
+    /// As [`Drive::read`].
+    pub async fn read(&self, key: &RegisterKey, record: bool, epoch: u32) -> Result<ReadReply> {
+        match self {
+            DriveHandle::Local(d) => d.read(key, record, epoch).await,
+            DriveHandle::Remote(r) => {
+                asked!(r, Request::Read { key: key.clone(), record, epoch }, Answer::Read(reply) => reply)
+            }
+        }
+    }
+
+    /// As [`Drive::read_now`].
+    #[must_use]
+    pub fn read_now(&self, key: &RegisterKey, record: bool, epoch: u32) -> Option<Result<ReadReply>> {
+        self.local()?.read_now(key, record, epoch)
+    }
+
+    /// As [`Drive::scan`].
+    pub async fn scan(&self, from: &[u8], to: &[u8], limit: usize, epoch: u32) -> Result<Vec<Entry>> {
+        match self {
+            DriveHandle::Local(d) => d.scan(from, to, limit, epoch).await,
+            DriveHandle::Remote(r) => {
+                let (from, to) = (from.to_vec(), to.to_vec());
+                asked!(r, Request::Scan { from, to, limit, epoch }, Answer::Entries(found) => found)
+            }
+        }
+    }
+
+    /// As [`Drive::scan_now`].
+    #[must_use]
+    pub fn scan_now(&self, from: &[u8], to: &[u8], limit: usize, epoch: u32) -> Option<Result<Vec<Entry>>> {
+        self.local()?.scan_now(from, to, limit, epoch)
+    }
+
+    /// As [`Drive::range_digest`].
+    pub async fn range_digest(&self, from: &[u8], to: &[u8], epoch: u32) -> Result<(u64, u64)> {
+        match self {
+            DriveHandle::Local(d) => d.range_digest(from, to, epoch).await,
+            DriveHandle::Remote(r) => {
+                let (from, to) = (from.to_vec(), to.to_vec());
+                asked!(r, Request::RangeDigest { from, to, epoch }, Answer::Digest(n, sum) => (n, sum))
+            }
+        }
+    }
+
+    /// As [`Drive::verify_register`].
+    pub async fn verify_register(&self, key: &RegisterKey) -> Result<()> {
+        match self {
+            DriveHandle::Local(d) => d.verify_register(key).await,
+            DriveHandle::Remote(r) => {
+                asked!(r, Request::VerifyRegister { key: key.clone() }, Answer::Done => ())
+            }
+        }
+    }
+
+    /// As [`Drive::hint`].
+    pub fn hint(&self, key: &RegisterKey, ballot: Ballot) {
+        match self {
+            DriveHandle::Local(d) => d.hint(key, ballot),
+            DriveHandle::Remote(r) => r.tell(Request::Hint { key: key.clone(), ballot }),
+        }
+    }
+
+    /// As [`Drive::purge`].
+    pub fn purge(&self, key: &RegisterKey, ballot: Ballot) {
+        match self {
+            DriveHandle::Local(d) => d.purge(key, ballot),
+            DriveHandle::Remote(r) => r.tell(Request::Purge { key: key.clone(), ballot }),
+        }
+    }
+
+    /// As [`Drive::begin_shard`].
+    pub fn begin_shard(
+        &self,
+        owner: &RegisterKey,
+        write_id: WriteId,
+        index: u8,
+        ballot: Ballot,
+        len: u64,
+        frame: u32,
+    ) -> Result<WriterHandle> {
+        match self {
+            DriveHandle::Local(d) => {
+                d.begin_shard(owner, write_id, index, ballot, len, frame).map(WriterHandle::Local)
+            }
+            DriveHandle::Remote(r) => {
+                let shard = ShardId { deployment: r.label().deployment, write_id, index };
+                r.begin_shard(owner, shard, ballot, len, frame).map(WriterHandle::Remote)
+            }
+        }
+    }
+
+    /// As [`Drive::open_shard`].
+    pub async fn open_shard(&self, write_id: WriteId, index: u8) -> Result<ReaderHandle> {
+        match self {
+            DriveHandle::Local(d) => d.open_shard(write_id, index).await.map(ReaderHandle::Local),
+            DriveHandle::Remote(r) => r.open_shard(write_id, index).await.map(ReaderHandle::Remote),
+        }
+    }
+
+    /// As [`Drive::open_shard_now`].
+    #[must_use]
+    pub fn open_shard_now(&self, write_id: WriteId, index: u8) -> Option<Result<ReaderHandle>> {
+        self.local()?.open_shard_now(write_id, index).map(|r| r.map(ReaderHandle::Local))
+    }
+
+    /// As [`Drive::discard`].
+    pub fn discard(&self, shards: &[(WriteId, u8)]) {
+        match self {
+            DriveHandle::Local(d) => d.discard(shards),
+            DriveHandle::Remote(r) => r.tell(Request::Discard { shards: shards.to_vec() }),
+        }
+    }
+
+    /// As [`Drive::shards`].
+    pub async fn shards(&self, after: Option<(WriteId, u8)>, limit: usize) -> Result<Vec<ShardInfo>> {
+        match self {
+            DriveHandle::Local(d) => d.shards(after, limit).await,
+            DriveHandle::Remote(r) => asked!(r, Request::Shards { after, limit }, Answer::Shards(s) => s),
+        }
+    }
+
+    /// As [`Drive::drop_orphan`].
+    pub async fn drop_orphan(&self, write_id: WriteId, index: u8, collector: Ballot) -> Result<bool> {
+        match self {
+            DriveHandle::Local(d) => d.drop_orphan(write_id, index, collector).await,
+            DriveHandle::Remote(r) => {
+                asked!(r, Request::DropOrphan { write_id, index, collector }, Answer::Dropped(gone) => gone)
+            }
+        }
+    }
+
+    /// As [`Drive::verify_shard`].
+    pub async fn verify_shard(&self, write_id: WriteId, index: u8) -> Result<()> {
+        match self {
+            DriveHandle::Local(d) => d.verify_shard(write_id, index).await,
+            DriveHandle::Remote(r) => {
+                asked!(r, Request::VerifyShard { write_id, index }, Answer::Done => ())
+            }
+        }
+    }
+}
+
+/// Writes one large shard; dropping it before it is finished abandons the shard.
+pub enum WriterHandle {
+    /// On a drive of this process.
+    Local(ShardWriter),
+    /// On a drive of another one.
+    Remote(Box<dyn RemoteWriter>),
+}
+
+#[allow(clippy::missing_errors_doc)] // as the methods of `ShardWriter` of the same names
+impl WriterHandle {
+    /// As [`ShardWriter::write`].
+    pub async fn write(&mut self, frame: Bytes) -> Result<()> {
+        match self {
+            WriterHandle::Local(w) => w.write(frame).await,
+            WriterHandle::Remote(w) => {
+                let Some((id, n)) = w.next_frame() else { return Err(Error::Malformed("finished")) };
+                let hash = id.frame_hash(n, &frame);
+                w.write_hashed(frame, hash).await
+            }
+        }
+    }
+
+    /// As [`ShardWriter::write_hashed`].
+    pub async fn write_hashed(&mut self, frame: Bytes, hash: [u8; 32]) -> Result<()> {
+        match self {
+            WriterHandle::Local(w) => w.write_hashed(frame, hash).await,
+            WriterHandle::Remote(w) => w.write_hashed(frame, hash).await,
+        }
+    }
+
+    /// As [`ShardWriter::handle`]. Of a remote shard nothing is held here that could be given up.
+    #[must_use]
+    pub fn handle(&self) -> Unfinished {
+        match self {
+            WriterHandle::Local(w) => w.handle(),
+            WriterHandle::Remote(_) => Unfinished::elsewhere(),
+        }
+    }
+
+    /// As [`ShardWriter::next_frame`].
+    #[must_use]
+    pub fn next_frame(&self) -> Option<(ShardId, u32)> {
+        match self {
+            WriterHandle::Local(w) => w.next_frame(),
+            WriterHandle::Remote(w) => w.next_frame(),
+        }
+    }
+
+    /// As [`ShardWriter::finish`].
+    pub fn finish(self, done: Completion) -> Unfinished {
+        match self {
+            WriterHandle::Local(w) => w.finish(done),
+            WriterHandle::Remote(w) => {
+                w.finish(done);
+                Unfinished::elsewhere()
+            }
+        }
+    }
+}
+
+/// Reads one shard, which stays readable as long as this is held.
+pub enum ReaderHandle {
+    /// Of a drive of this process.
+    Local(ShardReader),
+    /// Of a drive of another one.
+    Remote(Box<dyn RemoteReader>),
+}
+
+#[allow(clippy::missing_errors_doc)] // as the methods of `ShardReader` of the same names
+impl ReaderHandle {
+    /// As [`ShardReader::len`].
+    #[must_use]
+    #[allow(clippy::len_without_is_empty)] // a shard is never empty
+    pub fn len(&self) -> u64 {
+        match self {
+            ReaderHandle::Local(r) => r.len(),
+            ReaderHandle::Remote(r) => r.size(),
+        }
+    }
+
+    /// As [`ShardReader::frame`].
+    #[must_use]
+    pub fn frame(&self) -> u32 {
+        match self {
+            ReaderHandle::Local(r) => r.frame(),
+            ReaderHandle::Remote(r) => r.frame(),
+        }
+    }
+
+    /// As [`ShardReader::frames`].
+    #[must_use]
+    pub fn frames(&self) -> u32 {
+        match self {
+            ReaderHandle::Local(r) => r.frames(),
+            ReaderHandle::Remote(r) => r.size().div_ceil(u64::from(r.frame())) as u32,
+        }
+    }
+
+    /// As [`ShardReader::is_direct`].
+    #[must_use]
+    pub fn is_direct(&self) -> bool {
+        match self {
+            ReaderHandle::Local(r) => r.is_direct(),
+            // A message for several frames costs little more than one for each.
+            ReaderHandle::Remote(_) => true,
+        }
+    }
+
+    /// As [`ShardReader::read`].
+    pub async fn read(&self, n: u32, check: Check) -> Result<Bytes> {
+        match self {
+            ReaderHandle::Local(r) => r.read(n, check).await,
+            ReaderHandle::Remote(r) => r.read_run(n, 1, check).await?.into_iter().next().ok_or_else(strange),
+        }
+    }
+
+    /// As [`ShardReader::read_run`].
+    pub async fn read_run(&self, n: u32, count: u32, check: Check) -> Result<Frames> {
+        match self {
+            ReaderHandle::Local(r) => r.read_run(n, count, check).await,
+            ReaderHandle::Remote(r) => r.read_run(n, count, check).await,
+        }
+    }
+
+    /// As [`ShardReader::verify`].
+    pub async fn verify(&self, n: u32, frames: Frames) -> Result<()> {
+        match self {
+            ReaderHandle::Local(r) => r.verify(n, frames).await,
+            ReaderHandle::Remote(r) => r.verify(n, frames).await,
+        }
+    }
+
+    /// As [`ShardReader::read_now`].
+    #[must_use]
+    pub fn read_now(&self, n: u32, check: Check) -> Option<Result<Bytes>> {
+        match self {
+            ReaderHandle::Local(r) => r.read_now(n, check),
+            ReaderHandle::Remote(_) => None,
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What is asked of a drive that another process serves: requests, answers, and who carries them.
+//!
+//! Invariants: a request owns what it names, so that it can cross a network; [`Drive::serve`] is the only place
+//! that says which call a request is; an answer that does not come in time is [`Error::Unanswered`]: whether the
+//! drive did it is not known, so it is neither a refusal nor "absent". Dropping the future of an answer gives up
+//! the answer, not the request.
+//!
+//! Must never know: transports, other drives.
+
+use crate::drive::Drive;
+use crate::frames::{Check, Frames};
+use crate::types::{Accept, Entry, InlineShard, Prepared, ReadReply, Role, ShardInfo, State, Stats};
+use crate::{Completion, Error, Label, Result, Tally};
+use ashlar_format::frame::ShardId;
+use ashlar_format::{Ballot, RegisterKey, WriteId};
+use bytes::Bytes;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::time::Duration;
+
+/// The answer to something asked of another process.
+pub type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
+
+/// A call of a drive; the methods of [`Drive`] of the same names say what they do.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)] // the parameters of those methods
+pub enum Request {
+    Prepare { key: RegisterKey, ballot: Ballot },
+    Accept(Accept),
+    Copy { accept: Accept, hint: bool },
+    Stage(InlineShard),
+    Confirm { write_id: WriteId, index: u8, ballot: Ballot },
+    Read { key: RegisterKey, record: bool, epoch: u32 },
+    Scan { from: Vec<u8>, to: Vec<u8>, limit: usize, epoch: u32 },
+    RangeDigest { from: Vec<u8>, to: Vec<u8>, epoch: u32 },
+    VerifyRegister { key: RegisterKey },
+    VerifyShard { write_id: WriteId, index: u8 },
+    Shards { after: Option<(WriteId, u8)>, limit: usize },
+    DropOrphan { write_id: WriteId, index: u8, collector: Ballot },
+    FenceEpoch { epoch: u32 },
+    Joined,
+    Hint { key: RegisterKey, ballot: Ballot },
+    Purge { key: RegisterKey, ballot: Ballot },
+    Discard { shards: Vec<(WriteId, u8)> },
+}
+
+impl Request {
+    /// Whether a second execution, at any later time, does no harm. What changes who may vote does not qualify.
+    #[must_use]
+    pub fn may_repeat(&self) -> bool {
+        !matches!(self, Request::Joined | Request::Copy { .. })
+    }
+
+    /// The name of the call.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Request::Prepare { .. } => "prepare",
+            Request::Accept(_) => "accept",
+            Request::Copy { .. } => "copy",
+            Request::Stage(_) => "stage",
+            Request::Confirm { .. } => "confirm",
+            Request::Read { .. } => "read",
+            Request::Scan { .. } => "scan",
+            Request::RangeDigest { .. } => "range digest",
+            Request::VerifyRegister { .. } => "verify register",
+            Request::VerifyShard { .. } => "verify shard",
+            Request::Shards { .. } => "shards",
+            Request::DropOrphan { .. } => "drop orphan",
+            Request::FenceEpoch { .. } => "fence epoch",
+            Request::Joined => "joined",
+            Request::Hint { .. } => "hint",
+            Request::Purge { .. } => "purge",
+            Request::Discard { .. } => "discard",
+        }
+    }
+}
+
+/// What a drive said to a [`Request`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Done; durable where the call says so.
+    Done,
+    /// Done and durable on a drive that is joining: not to be counted.
+    Uncounted,
+    /// Not done: this ballot, or a higher one, came first.
+    Refused(Ballot),
+    /// Of `prepare`.
+    Prepared(Prepared),
+    /// Of `read`.
+    Read(ReadReply),
+    /// Of `scan`.
+    Entries(Vec<Entry>),
+    /// Of `range_digest`.
+    Digest(u64, u64),
+    /// Of `shards`.
+    Shards(Vec<ShardInfo>),
+    /// Of `drop_orphan`.
+    Dropped(bool),
+}
+
+impl Answer {
+    /// Gives the answer to whom a completion belongs.
+    pub fn complete(answer: Result<Answer>, done: Completion) {
+        match answer {
+            Ok(Answer::Done) => done.ok(),
+            Ok(Answer::Uncounted) => done.uncounted(),
+            Ok(Answer::Refused(highest)) => done.refused(highest),
+            Ok(_) => done.err(Error::Malformed("an answer to another question")),
+            Err(e) => done.err(e),
+        }
+    }
+}
+
+/// How a drive was when it was last heard of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Status {
+    /// Whether it works.
+    pub state: State,
+    /// Whether it may vote.
+    pub role: Role,
+    /// As [`Drive::epoch`].
+    pub epoch: u32,
+    /// As [`Drive::floor`].
+    pub floor: Ballot,
+    /// As [`Drive::stats`].
+    pub stats: Stats,
+}
+
+/// A drive that another process serves, as this process reaches it.
+pub trait Remote: Send + Sync + 'static {
+    /// The label.
+    fn label(&self) -> &Label;
+    /// Where it is, for messages.
+    fn path(&self) -> &Path;
+    /// What was last heard of it. Never waits.
+    fn status(&self) -> Status;
+    /// The age of the oldest request without an answer; zero when there is none.
+    fn oldest(&self) -> Duration;
+    /// Bytes of large shards that wait to be sent.
+    fn frames_waiting(&self) -> u64;
+    /// Sends a request now; the future is its answer.
+    fn ask(&self, request: Request) -> Later<'static, Answer>;
+    /// Sends a request; `done` gets its answer, whoever waits for it.
+    fn order(&self, request: Request, done: Completion);
+    /// Sends a request that nobody needs an answer to.
+    fn tell(&self, request: Request);
+    /// As [`Drive::begin_shard`]; `shard` names it, `len` and `frame` are its sizes.
+    ///
+    /// # Errors
+    /// As [`Drive::begin_shard`], as far as it can be told here.
+    fn begin_shard(
+        &self,
+        owner: &RegisterKey,
+        shard: ShardId,
+        ballot: Ballot,
+        len: u64,
+        frame: u32,
+    ) -> Result<Box<dyn RemoteWriter>>;
+    /// As [`Drive::open_shard`].
+    fn open_shard(&self, write_id: WriteId, index: u8) -> Later<'static, Box<dyn RemoteReader>>;
+}
+
+/// A large shard on its way to a remote drive; dropping it abandons the shard.
+pub trait RemoteWriter: Send + Sync {
+    /// As [`crate::ShardWriter::next_frame`].
+    fn next_frame(&self) -> Option<(ShardId, u32)>;
+    /// As [`crate::ShardWriter::write_hashed`].
+    fn write_hashed(&mut self, frame: Bytes, hash: [u8; 32]) -> Later<'_, ()>;
+    /// As [`crate::ShardWriter::finish`].
+    fn finish(self: Box<Self>, done: Completion);
+}
+
+/// A shard of a remote drive that stays readable as long as this is held.
+pub trait RemoteReader: Send + Sync {
+    /// Bytes of the shard.
+    fn size(&self) -> u64;
+    /// Bytes of a frame but the last.
+    fn frame(&self) -> u32;
+    /// As [`crate::ShardReader::read_run`].
+    fn read_run(&self, n: u32, count: u32, check: Check) -> Later<'_, Frames>;
+    /// As [`crate::ShardReader::verify`].
+    fn verify(&self, n: u32, frames: Frames) -> Later<'_, ()>;
+}
+
+impl Drive {
+    /// Does what a request asks.
+    ///
+    /// # Errors
+    /// As the call that the request names.
+    pub async fn serve(&self, request: Request) -> Result<Answer> {
+        Ok(match request {
+            Request::Prepare { key, ballot } => Answer::Prepared(self.prepare(&key, ballot).await?),
+            Request::Accept(accept) => return self.complete(|done| self.accept(accept, done)).await,
+            Request::Copy { accept, hint } => {
+                return self.complete(|done| self.copy(accept, hint, done)).await;
+            }
+            Request::Stage(shard) => return self.complete(|done| self.stage(shard, done)).await,
+            Request::Confirm { write_id, index, ballot } => {
+                self.confirm(write_id, index, ballot).await?;
+                Answer::Done
+            }
+            Request::Read { key, record, epoch } => Answer::Read(self.read(&key, record, epoch).await?),
+            Request::Scan { from, to, limit, epoch } => {
+                Answer::Entries(self.scan(&from, &to, limit, epoch).await?)
+            }
+            Request::RangeDigest { from, to, epoch } => {
+                let (count, sum) = self.range_digest(&from, &to, epoch).await?;
+                Answer::Digest(count, sum)
+            }
+            Request::VerifyRegister { key } => {
+                self.verify_register(&key).await?;
+                Answer::Done
+            }
+            Request::VerifyShard { write_id, index } => {
+                self.verify_shard(write_id, index).await?;
+                Answer::Done
+            }
+            Request::Shards { after, limit } => Answer::Shards(self.shards(after, limit).await?),
+            Request::DropOrphan { write_id, index, collector } => {
+                Answer::Dropped(self.drop_orphan(write_id, index, collector).await?)
+            }
+            Request::FenceEpoch { epoch } => {
+                self.fence_epoch(epoch).await?;
+                Answer::Done
+            }
+            Request::Joined => {
+                self.joined().await?;
+                Answer::Done
+            }
+            Request::Hint { key, ballot } => {
+                self.hint(&key, ballot);
+                Answer::Done
+            }
+            Request::Purge { key, ballot } => {
+                self.purge(&key, ballot);
+                Answer::Done
+            }
+            Request::Discard { shards } => {
+                self.discard(&shards);
+                Answer::Done
+            }
+        })
+    }
+
+    /// The answer that a call gives through a completion.
+    async fn complete(&self, call: impl FnOnce(Completion)) -> Result<Answer> {
+        let tally = Tally::new(1);
+        call(tally.completion(0));
+        self.pump_if_manual();
+        let got = tally.wait_all().await;
+        if got.ok == 1 {
+            return Ok(Answer::Done);
+        }
+        if got.uncounted == 1 {
+            return Ok(Answer::Uncounted);
+        }
+        if got.refused == 1 {
+            return Ok(Answer::Refused(got.highest));
+        }
+        Err(tally.error().unwrap_or_else(|| self.gone()))
+    }
+
+    /// How it is now.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status {
+            state: self.state(),
+            role: self.role(),
+            epoch: self.epoch(),
+            floor: self.floor(),
+            stats: self.stats(),
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! One call of a client: made at a coordinator, noted in the history with what the client is told.
+//!
+//! Invariants: a call belongs to the coordinator's process, so that a crash ends it, and its client is told nothing; a
+//! body says which value it is, and every byte of it is looked at; an error that says that nothing happened takes the
+//! call out of the history, one that leaves it open leaves it unknown, and every other error is a finding.
+//!
+//! Must not depend on: which calls are made.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_environment::simulation::spawn_in;
+use ashlar_environment::time::timeout;
+use ashlar_format::VersionId;
+use ashlar_history::History;
+use ashlar_object::{
+    CompletedPart, Conditions, ETag, EntityTag, Error, ListSpec, Match, PartSpec, PutSpec, RenameSpec,
+    Result, Store, UploadId, UploadSpec, VersionListSpec, VersionSpec,
+};
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::cluster::Cluster;
+use crate::keys::{Answer, Call, Value};
+
+/// The bucket without versions.
+pub const PLAIN: &str = "plain";
+/// The bucket with versions.
+pub const VERSIONED: &str = "versions";
+/// How long a client waits for an answer.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Everything that clients share.
+pub struct Clients {
+    /// Where they work.
+    pub cluster: Arc<Cluster>,
+    /// What they asked and were told; groups are those of [`group`].
+    pub history: History<Call, Answer>,
+    /// What cannot be.
+    pub findings: Mutex<Vec<String>>,
+}
+
+/// What a client was told.
+#[derive(Clone, Debug)]
+pub enum Told<T> {
+    /// An answer.
+    Is(T),
+    /// Nothing happened.
+    Never(String),
+    /// Whether it happened is not known.
+    Unknown(String),
+}
+
+/// The name of a key.
+#[must_use]
+pub fn name(key: u8) -> String {
+    format!("key-{key}")
+}
+
+/// The bucket of a key.
+#[must_use]
+pub fn bucket(key: u8) -> &'static str {
+    if key >= 100 { VERSIONED } else { PLAIN }
+}
+
+/// Keys of one group are judged together: 0 and 1, between which there are renames.
+#[must_use]
+pub fn group(key: u8) -> usize {
+    usize::from(key.max(1))
+}
+
+/// The body of a value: from a few bytes to several frames of a shard.
+#[must_use]
+pub fn body(value: Value) -> Bytes {
+    let len = match value % 7 {
+        0 => 20_000,
+        1 => 6_000,
+        _ => 8 + value as usize % 100,
+    };
+    let mut bytes: Vec<u8> = value.to_le_bytes().to_vec();
+    bytes.extend((8..len as u64).map(|i| (i ^ value) as u8));
+    Bytes::from(bytes)
+}
+
+/// The value of a body, if it is one.
+fn value_of(bytes: &[u8]) -> Option<Value> {
+    let value = Value::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
+    (body(value)[..] == *bytes).then_some(value)
+}
+
+/// Of a put that came through.
+#[derive(Clone, Debug)]
+pub struct Put {
+    /// What was put.
+    pub value: Value,
+    /// Its version, where there are versions.
+    pub version: Option<VersionId>,
+}
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub struct Got {
+    /// The value.
+    pub value: Value,
+    /// Its entity tag.
+    pub etag: ETag,
+}
+
+async fn put(store: Store, key: u8, value: Value, conditions: Conditions) -> Result<Option<VersionId>> {
+    let bytes = body(value);
+    let mut put = store.put(bucket(key), &name(key), PutSpec::new(bytes.len() as u64)).await?;
+    put.write(bytes).await?;
+    Ok(put.commit(VersionSpec::default(), &conditions).await?.version_id)
+}
+
+async fn get(store: Store, key: u8, version: Option<VersionId>) -> Result<Got> {
+    let object = store.get(bucket(key), &name(key), version).await?;
+    let mut body = object.read(0..object.size()).await?;
+    let mut bytes = Vec::new();
+    while let Some(piece) = body.next().await {
+        bytes.extend_from_slice(&piece?);
+    }
+    let value = value_of(&bytes).ok_or_else(|| Error::Corrupt("a body that nobody put".to_owned()))?;
+    Ok(Got { value, etag: object.etag() })
+}
+
+impl Clients {
+    /// Nobody asked anything yet.
+    #[must_use]
+    pub fn new(cluster: Arc<Cluster>) -> Arc<Clients> {
+        Arc::new(Clients { cluster, history: History::default(), findings: Mutex::default() })
+    }
+
+    /// Notes what cannot be.
+    pub fn find(&self, what: impl Into<String>) {
+        let what = what.into();
+        self.cluster.note(|| format!("FOUND {what}"));
+        self.findings.lock().push(what);
+    }
+
+    /// Makes a call at a coordinator. `what` is for the trace.
+    pub async fn at<T, F>(&self, coordinator: usize, what: &str, work: impl FnOnce(Store) -> F) -> Told<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let Some(c) = self.cluster.coordinator(coordinator) else {
+            return Told::Never("it is down".to_owned());
+        };
+        let work = work(c.store.clone());
+        drop(c.store);
+        let task = spawn_in(c.process, "call", work);
+        let done = timeout(PATIENCE, task).await;
+        self.cluster.network.going(coordinator).await;
+        let told = match done {
+            Err(_) => {
+                self.find(format!("{what} at coordinator {coordinator} was not answered in {PATIENCE:?}"));
+                Told::Unknown("no answer".to_owned())
+            }
+            Ok(Err(_)) => Told::Unknown("the coordinator crashed".to_owned()),
+            Ok(Ok(Ok(answer))) => Told::Is(answer),
+            Ok(Ok(Err(e))) => self.judge(what, &e),
+        };
+        self.cluster.note(|| {
+            let told = match &told {
+                Told::Is(_) => "done".to_owned(),
+                Told::Never(why) => format!("no: {why}"),
+                Told::Unknown(why) => format!("unknown: {why}"),
+            };
+            format!("{what} at coordinator {coordinator}: {told}")
+        });
+        told
+    }
+
+    fn judge<T>(&self, what: &str, e: &Error) -> Told<T> {
+        match e {
+            Error::Unavailable(_) | Error::Full => Told::Unknown(e.to_string()),
+            Error::Busy | Error::Conflict | Error::Changed => Told::Never(e.to_string()),
+            Error::PreconditionFailed
+            | Error::NoSuchKey { .. }
+            | Error::NoSuchVersion
+            | Error::DeleteMarker { .. }
+            | Error::NoSuchUpload
+            | Error::InvalidPart(_)
+            | Error::NoSuchBucket
+            | Error::BucketNotEmpty
+            | Error::BucketExists => Told::Never(format!("{e:?}")),
+            e => {
+                self.find(format!("{what} answered: {e:?}"));
+                Told::Unknown(e.to_string())
+            }
+        }
+    }
+
+    /// Ends a call in the history; `failed`: an error of this kind says that what was asked for did not hold.
+    fn told<T>(&self, id: usize, told: &Told<T>, failed: &[&str], answer: impl FnOnce(&T) -> Answer) {
+        match told {
+            Told::Is(t) => self.history.end(id, Ok::<_, ()>(answer(t))),
+            Told::Never(why) if failed.iter().any(|f| why.starts_with(f)) => {
+                self.history.end(id, Ok::<_, ()>(Answer::Failed));
+            }
+            Told::Never(_) => self.history.never(id),
+            Told::Unknown(_) => self.history.end(id, Err::<Answer, _>(())),
+        }
+    }
+
+    /// Puts a value.
+    pub async fn put(&self, at: usize, key: u8, value: Value) -> Told<Put> {
+        let id = self.history.call(group(key), Call::Put(key, value));
+        let told = self.at(at, &format!("put {key} {value}"), |s| put(s, key, value, Conditions::NONE)).await;
+        self.told(id, &told, &[], |_| Answer::Done);
+        told.map(|version| Put { value, version })
+    }
+
+    /// Puts a value if there is none.
+    pub async fn create(&self, at: usize, key: u8, value: Value) {
+        let id = self.history.call(group(key), Call::Create(key, value));
+        let none = Conditions { if_none_match: Some(Match::Any), ..Conditions::NONE };
+        let told = self.at(at, &format!("create {key} {value}"), |s| put(s, key, value, none)).await;
+        self.told(id, &told, &["PreconditionFailed"], |_| Answer::Done);
+    }
+
+    /// Puts a value in place of one that was read.
+    pub async fn replace(&self, at: usize, key: u8, old: &Got, value: Value) {
+        let id = self.history.call(group(key), Call::Replace(key, old.value, value));
+        let tag = EntityTag { weak: false, tag: old.etag.to_string() };
+        let same = Conditions { if_match: Some(Match::Tags(vec![tag])), ..Conditions::NONE };
+        let what = format!("replace {key} {} {value}", old.value);
+        let told = self.at(at, &what, |s| put(s, key, value, same)).await;
+        self.told(id, &told, &["PreconditionFailed", "NoSuchKey"], |_| Answer::Done);
+    }
+
+    /// Deletes a key.
+    pub async fn delete(&self, at: usize, key: u8) -> Told<()> {
+        let id = self.history.call(group(key), Call::Delete(key));
+        let work = |s: Store| async move {
+            s.delete(bucket(key), &name(key), None, &Conditions::NONE).await.map(|_| ())
+        };
+        let told = self.at(at, &format!("delete {key}"), work).await;
+        self.told(id, &told, &[], |()| Answer::Done);
+        told
+    }
+
+    /// Reads a key.
+    pub async fn get(&self, at: usize, key: u8) -> Told<Option<Got>> {
+        let id = self.history.call(group(key), Call::Get(key));
+        let what = format!("get {key}");
+        let told = self.at(at, &what, |s| absent(get(s, key, None))).await;
+        self.told(id, &told, &[], |got| Answer::Read(got.as_ref().map(|g| g.value)));
+        self.cluster.note(|| match &told {
+            Told::Is(got) => format!("  {key} is {:?}", got.as_ref().map(|g| g.value)),
+            _ => String::new(),
+        });
+        told
+    }
+
+    /// Reads one version of a key.
+    pub async fn get_version(&self, at: usize, key: u8, of: &Put) {
+        let id = self.history.call(group(key), Call::GetVersion(key, of.value));
+        let version = of.version;
+        let what = format!("get {key} version {}", of.value);
+        let told = self.at(at, &what, |s| absent(get(s, key, version))).await;
+        self.told(id, &told, &[], |got| Answer::Read(got.as_ref().map(|g| g.value)));
+    }
+
+    /// Removes one version of a key.
+    pub async fn delete_version(&self, at: usize, key: u8, of: &Put) {
+        let id = self.history.call(group(key), Call::DeleteVersion(key, of.value));
+        let version = of.version;
+        let work = |s: Store| async move {
+            s.delete(bucket(key), &name(key), version, &Conditions::NONE).await.map(|_| ())
+        };
+        let told = self.at(at, &format!("delete {key} version {}", of.value), work).await;
+        self.told(id, &told, &[], |()| Answer::Done);
+    }
+
+    /// Lists all versions of a key; `known` says which value a version is.
+    pub async fn versions(&self, at: usize, key: u8) {
+        let id = self.history.call(group(key), Call::Versions(key));
+        let work = |s: Store| async move {
+            let prefix = name(key);
+            let spec = VersionListSpec { prefix: &prefix, max_keys: 1000, ..VersionListSpec::default() };
+            let page = s.list_versions(bucket(key), &spec).await?;
+            let mut values = Vec::new();
+            for e in page.entries {
+                let value = match e.delete_marker {
+                    true => None,
+                    false => Some(get(s.clone(), key, Some(e.version_id)).await?.value),
+                };
+                values.push(value);
+            }
+            Ok(values)
+        };
+        let told = self.at(at, &format!("versions of {key}"), work).await;
+        self.told(id, &told, &[], |values| Answer::Versions(values.clone()));
+    }
+
+    /// Lists the bucket without versions, in pages: what it says of each of `keys`, and of each once.
+    pub async fn list(&self, at: usize, keys: &[u8], page: usize) {
+        // A place in time for all that it says.
+        let id = self.history.call(usize::MAX, Call::Shown(0));
+        let work = move |s: Store| async move {
+            let (mut names, mut after) = (Vec::new(), String::new());
+            loop {
+                let spec = ListSpec { start_after: &after, max_keys: page, ..ListSpec::default() };
+                let got = s.list(PLAIN, &spec).await?;
+                names.extend(got.entries.into_iter().map(|e| e.key));
+                match got.next.filter(|_| got.truncated) {
+                    Some(next) => after = next,
+                    None => return Ok(names),
+                }
+            }
+        };
+        let told = self.at(at, "list", work).await;
+        let Told::Is(names) = told else { return self.history.never(id) };
+        self.history.end(id, Ok::<_, ()>(Answer::Shown(true)));
+        self.cluster.note(|| format!("  shown: {names:?}"));
+        if names.windows(2).any(|w| w[0] >= w[1]) {
+            self.find(format!("a list is out of order, or shows a key twice: {names:?}"));
+        }
+        for key in keys {
+            let shown = names.contains(&name(*key));
+            self.history.same_time(id, group(*key), Call::Shown(*key), Answer::Shown(shown));
+        }
+    }
+
+    /// Gives what was read another key.
+    pub async fn rename(&self, at: usize, from: u8, to: u8, what: &Got) {
+        let id = self.history.call(group(from), Call::Rename(from, to, what.value));
+        let seen = what.etag;
+        let work = |s: Store| async move {
+            // Found again, so that the store that renames is the one that found it.
+            let now = s.get(bucket(from), &name(from), None).await?;
+            if now.etag() != seen {
+                return Err(Error::Changed);
+            }
+            s.rename(&now, &name(to), &RenameSpec::default()).await.map(|_| ())
+        };
+        let told = self.at(at, &format!("rename {from} to {to}, {}", what.value), work).await;
+        // That it was not there says nothing: it may have gone and come back.
+        self.told(id, &told, &[], |()| Answer::Done);
+    }
+
+    /// Begins an upload with one part.
+    pub async fn begin(&self, at: usize, key: u8, value: Value) -> Told<(UploadId, ETag)> {
+        let work = |s: Store| async move {
+            let (b, k) = (bucket(key), name(key));
+            let id = s.create_upload(b, &k, UploadSpec::default()).await?;
+            let bytes = body(value);
+            let spec = PartSpec { number: 1, size: bytes.len() as u64, checksum: None, want_md5: true };
+            let mut part = s.upload_part(b, &k, id, spec).await?;
+            part.write(bytes).await?;
+            Ok((id, part.commit().await?.etag))
+        };
+        self.at(at, &format!("begin an upload to {key}, {value}"), work).await
+    }
+
+    /// Completes an upload.
+    pub async fn complete(&self, at: usize, key: u8, value: Value, upload: (UploadId, ETag)) -> Told<()> {
+        let id = self.history.call(group(key), Call::Complete(value, key, value));
+        let work = |s: Store| async move {
+            let list = [CompletedPart { number: 1, etag: upload.1, checksum: None }];
+            let done =
+                s.complete_upload(bucket(key), &name(key), upload.0, &list, None, &Conditions::NONE).await;
+            done.map(|_| ())
+        };
+        let told = self.at(at, &format!("complete the upload of {value} to {key}"), work).await;
+        self.told(id, &told, &["NoSuchUpload"], |()| Answer::Done);
+        told
+    }
+
+    /// Gives an upload up.
+    pub async fn abort(&self, at: usize, key: u8, value: Value, upload: UploadId) -> Told<()> {
+        let id = self.history.call(group(key), Call::Abort(value));
+        let work = |s: Store| async move { s.abort_upload(bucket(key), &name(key), upload).await };
+        let told = self.at(at, &format!("abort the upload of {value} to {key}"), work).await;
+        self.told(id, &told, &["NoSuchUpload"], |()| Answer::Done);
+        told
+    }
+}
+
+impl<T> Told<T> {
+    /// With another answer.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Told<U> {
+        match self {
+            Told::Is(t) => Told::Is(f(t)),
+            Told::Never(why) => Told::Never(why),
+            Told::Unknown(why) => Told::Unknown(why),
+        }
+    }
+
+    /// The answer, if there is one.
+    pub fn ok(self) -> Option<T> {
+        match self {
+            Told::Is(t) => Some(t),
+            Told::Never(_) | Told::Unknown(_) => None,
+        }
+    }
+}
+
+/// What is not there is an answer.
+async fn absent(found: impl Future<Output = Result<Got>>) -> Result<Option<Got>> {
+    match found.await {
+        Ok(got) => Ok(Some(got)),
+        Err(Error::NoSuchKey { .. } | Error::NoSuchVersion | Error::DeleteMarker { .. }) => Ok(None),
+        Err(e) => Err(e),
+    }
+}

@@ -1,0 +1,248 @@
+//! The whole cluster: coordinators with real stores, hosts with real drives, the network and the control store.
+//!
+//! Invariants: a coordinator is a process of the simulation, and a crash ends all of its tasks at once and silences
+//! what they still say; the map is in the control store, and each coordinator follows it by itself.
+//!
+//! Must not depend on: what clients do.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ashlar_cluster::{CodeSpec, Control, Map};
+use ashlar_drive::Role;
+use ashlar_environment::simulation::{self, Process};
+use ashlar_environment::time::sleep;
+use ashlar_erasure_set::{Code, EpochSource, Group, Layout, Options as SetsOptions, Sets};
+use ashlar_format::DriveId;
+use ashlar_machine::BufferPool;
+use ashlar_object::{Options, Store};
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::control::ControlStore;
+use crate::host::{DEPLOYMENT, Host};
+use crate::network::{Link, Network};
+use crate::plan::{Mutant, Plan};
+use crate::trace::Trace;
+
+/// A cluster.
+pub struct Cluster {
+    /// What it is made of.
+    pub plan: Plan,
+    /// Between coordinators and drives.
+    pub network: Arc<Network>,
+    /// The control store.
+    pub control: Arc<ControlStore>,
+    hosts: Mutex<BTreeMap<DriveId, Arc<Host>>>,
+    coordinators: Vec<Mutex<Option<Coordinator>>>,
+}
+
+/// A coordinator that runs.
+#[derive(Clone)]
+pub struct Coordinator {
+    /// Its tasks.
+    pub process: Process,
+    /// Its store.
+    pub store: Store,
+    /// Below the store.
+    pub sets: Sets,
+    /// Its way to the control store.
+    pub control: Control,
+    alive: Arc<AtomicBool>,
+}
+
+/// The drive with this number.
+#[must_use]
+pub fn drive_id(number: u8) -> DriveId {
+    DriveId([number; 16])
+}
+
+fn layout(map: &Map) -> Layout {
+    let groups = (0u16..).zip(&map.groups).map(|(id, slots)| Group { id, slots: slots.clone() }).collect();
+    Layout { epoch: map.epoch, code: Code { k: map.code.k, m: map.code.m }, groups }
+}
+
+/// The map that a coordinator knows.
+fn map_of(control: &Control) -> Option<Map> {
+    Map::from_json(&control.get(Map::KEY)?.bytes).ok()
+}
+
+impl Cluster {
+    /// Makes the drives and the control store; no coordinator runs yet.
+    ///
+    /// # Panics
+    /// When the plan makes no cluster.
+    #[must_use]
+    pub fn new(plan: Plan) -> Arc<Cluster> {
+        let flushes = plan.mutant != Some(Mutant::NoFlush);
+        let ids: Vec<DriveId> = (1..=plan.drives as u8).map(drive_id).collect();
+        let named: Vec<(DriveId, String, u64)> =
+            ids.iter().map(|d| (*d, format!("sim:/{d}"), 1 << 30)).collect();
+        let code = CodeSpec { k: 2, m: plan.drives as u8 - 2 };
+        let mut map = Map::first(DEPLOYMENT, &named, Some(code)).expect("a map of the plan's drives");
+        while map.groups.len() < usize::from(plan.groups) {
+            let mut slots = map.groups[0].clone();
+            slots.rotate_left(map.groups.len());
+            map.groups.push(slots);
+        }
+        let host = |d: &DriveId| {
+            let seed = plan.seed ^ u64::from(d.0[0]) << 32;
+            (*d, Arc::new(Host::new(*d, Role::Voter, seed, flushes)))
+        };
+        let trace = Trace::new(plan.traced);
+        let entries = vec![(Map::KEY.to_owned(), Bytes::from(map.to_json()))];
+        Arc::new(Cluster {
+            network: Arc::new(Network::new(
+                plan.seed ^ 1,
+                plan.weather,
+                plan.coordinators,
+                plan.mutant,
+                trace,
+            )),
+            control: ControlStore::new(plan.seed ^ 2, plan.coordinators, entries),
+            hosts: Mutex::new(ids.iter().map(host).collect()),
+            coordinators: (0..plan.coordinators).map(|_| Mutex::new(None)).collect(),
+            plan,
+        })
+    }
+
+    /// Notes a line in the trace.
+    pub fn note<T: std::fmt::Display>(&self, line: impl FnOnce() -> T) {
+        self.network.trace.note(line);
+    }
+
+    /// The hosts, by the ids of their drives.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<Arc<Host>> {
+        self.hosts.lock().values().cloned().collect()
+    }
+
+    /// The host of a drive.
+    #[must_use]
+    pub fn host(&self, id: DriveId) -> Option<Arc<Host>> {
+        self.hosts.lock().get(&id).cloned()
+    }
+
+    /// A host with a blank drive that is to join.
+    pub fn add_host(&self, number: u8) -> Arc<Host> {
+        let flushes = self.plan.mutant != Some(Mutant::NoFlush);
+        let host =
+            Host::new(drive_id(number), Role::Joining, self.plan.seed ^ u64::from(number) << 40, flushes);
+        let host = Arc::new(host);
+        self.hosts.lock().insert(drive_id(number), host.clone());
+        host
+    }
+
+    /// A coordinator, if it runs.
+    #[must_use]
+    pub fn coordinator(&self, number: usize) -> Option<Coordinator> {
+        self.coordinators[number].lock().clone()
+    }
+
+    /// The newest map.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn map(&self) -> Map {
+        let bytes = self.control.look(Map::KEY).expect("the map is never removed");
+        Map::from_json(&bytes).expect("a map that was written as one")
+    }
+
+    /// Starts a coordinator.
+    ///
+    /// # Panics
+    /// When it cannot start.
+    pub async fn start(self: &Arc<Self>, number: usize) {
+        let process = simulation::new_process();
+        let me = self.clone();
+        let started = simulation::spawn_in(process, "start", async move { me.assemble(number, process) });
+        let coordinator = started.await.expect("nobody kills a coordinator that starts");
+        *self.coordinators[number].lock() = Some(coordinator);
+        self.note(|| format!("coordinator {number} runs"));
+    }
+
+    fn assemble(self: &Arc<Self>, number: usize, process: Process) -> Coordinator {
+        let control = self.control.open(number);
+        let map = map_of(&control).expect("the control store has a map");
+        let mut options = SetsOptions::new(BufferPool::new(64 << 20));
+        options.node = number as u16;
+        options.sole = self.plan.mutant == Some(Mutant::Sole);
+        options.inline_shard = 2048;
+        options.recheck = 1;
+        options.epoch = Some(newest(&control));
+        let sets = Sets::new(layout(&map), Vec::new(), options).expect("a layout of the map");
+        let alive = Arc::new(AtomicBool::new(true));
+        self.attach(number, &alive, &sets, &map);
+        sets.start();
+        let options = Options { min_part: 1, ..Options::default() };
+        let store = Store::open(sets.clone(), control.clone(), options).expect("a store opens");
+        let coordinator = Coordinator { process, store, sets, control, alive };
+        drop(ashlar_environment::spawn("follow", self.clone().follow(number, coordinator.clone())));
+        coordinator
+    }
+
+    /// Gives the sets a way to every drive of the map that they have none to.
+    fn attach(&self, number: usize, alive: &Arc<AtomicBool>, sets: &Sets, map: &Map) {
+        let layout = layout(map);
+        let hosts = self.hosts();
+        for id in layout.groups.iter().flat_map(|g| &g.slots).collect::<std::collections::BTreeSet<_>>() {
+            if let Some(host) = self.host(*id) {
+                let link = Link::new(&self.network, (number, alive), &host, &hosts[0]);
+                sets.attach(ashlar_drive::DriveHandle::Remote(Arc::new(link)));
+            }
+        }
+    }
+
+    /// Follows the map.
+    async fn follow(self: Arc<Self>, number: usize, me: Coordinator) {
+        let mut epoch = me.sets.layout().epoch;
+        loop {
+            sleep(Duration::from_millis(100)).await;
+            self.network.going(number).await;
+            let Some(map) = map_of(&me.control) else { continue };
+            if map.epoch <= epoch {
+                continue;
+            }
+            epoch = map.epoch;
+            self.note(|| format!("coordinator {number} sees epoch {epoch}"));
+            if me.sets.set_layout(layout(&map)).is_ok() {
+                self.attach(number, &me.alive, &me.sets, &map);
+            }
+        }
+    }
+
+    /// A coordinator is gone at once, with everything that it was doing.
+    pub fn crash(&self, number: usize) {
+        let Some(gone) = self.coordinators[number].lock().take() else { return };
+        self.note(|| format!("coordinator {number} crashes"));
+        gone.alive.store(false, Ordering::Relaxed);
+        simulation::kill(gone.process);
+    }
+
+    /// Does what drives do by themselves, for ever.
+    pub async fn chores(self: Arc<Self>) -> String {
+        loop {
+            sleep(Duration::from_millis(700)).await;
+            for host in self.hosts() {
+                if let Err(e) = host.chores() {
+                    return format!("drive {}: {e}", host.label.drive);
+                }
+            }
+        }
+    }
+}
+
+/// Asks the control store for the newest epoch.
+fn newest(control: &Control) -> EpochSource {
+    let control = control.clone();
+    Arc::new(move || {
+        let control = control.clone();
+        Box::pin(async move {
+            control.barrier().await.map_err(|e| e.to_string())?;
+            map_of(&control).map(|m| m.epoch).ok_or_else(|| "there is no map".to_owned())
+        })
+    })
+}

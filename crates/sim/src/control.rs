@@ -1,0 +1,263 @@
+//! The control store that all coordinators share, and each one's way to it.
+//!
+//! A coordinator has its own copy in memory, which follows the store; while it cannot reach the store it reads the
+//! copy, and its updates have an unknown outcome or never arrive. Invariants: the store makes one update after
+//! another, each on the state that it names; a copy never goes back, and is up to what its own update did before that
+//! is answered.
+//!
+//! The embedded driver of the product takes threads for its media, which a simulation has not; it is tested by itself.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_cluster::{
+    Action, Change, Control, ControlDriver, Error, Follower, Health, Result, Update, Value, Watch, Watched,
+};
+use ashlar_environment::random::Seeded;
+use ashlar_environment::time::sleep;
+use ashlar_format::DeploymentId;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::host::DEPLOYMENT;
+
+/// How long a coordinator tries to reach the store.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The store.
+pub struct ControlStore {
+    state: Mutex<State>,
+}
+
+struct State {
+    revision: u64,
+    entries: BTreeMap<String, Value>,
+    /// Ways, by coordinator.
+    ways: Vec<Way>,
+    dice: Seeded,
+}
+
+struct Way {
+    reachable: bool,
+    copy: Arc<Mutex<Copy>>,
+}
+
+#[derive(Default)]
+struct Copy {
+    revision: u64,
+    entries: BTreeMap<String, Value>,
+    history: VecDeque<Change>,
+    moved: Option<watch::Sender<u64>>,
+}
+
+impl ControlStore {
+    /// A store with these entries, for so many coordinators.
+    #[must_use]
+    pub fn new(seed: u64, coordinators: usize, entries: Vec<(String, Bytes)>) -> Arc<ControlStore> {
+        let entries = entries.into_iter().map(|(k, bytes)| (k, Value { revision: 1, bytes })).collect();
+        let way = |_| Way { reachable: true, copy: Arc::default() };
+        let state = State {
+            revision: 1,
+            entries,
+            ways: (0..coordinators).map(way).collect(),
+            dice: Seeded::new(seed),
+        };
+        Arc::new(ControlStore { state: Mutex::new(state) })
+    }
+
+    /// Whether a coordinator reaches the store.
+    pub fn set_reachable(&self, coordinator: usize, reachable: bool) {
+        self.state.lock().ways[coordinator].reachable = reachable;
+    }
+
+    /// All coordinators reach the store.
+    pub fn mend_all(&self) {
+        self.state.lock().ways.iter_mut().for_each(|w| w.reachable = true);
+    }
+
+    /// A coordinator that starts: it reads the store, and follows it from then on.
+    pub fn open(self: &Arc<Self>, coordinator: usize) -> Control {
+        let copy = Arc::new(Mutex::new(Copy { moved: Some(watch::Sender::new(0)), ..Copy::default() }));
+        {
+            let s = &mut *self.state.lock();
+            s.ways[coordinator].copy = copy.clone();
+            s.follow(&copy);
+        }
+        let driver = Arc::new(Driver { store: self.clone(), coordinator, copy });
+        let (store, copy) = (Arc::downgrade(self), Arc::downgrade(&driver.copy));
+        drop(ashlar_environment::spawn("control", async move {
+            loop {
+                sleep(Duration::from_millis(50)).await;
+                let (Some(store), Some(copy)) = (store.upgrade(), copy.upgrade()) else { return };
+                let s = store.state.lock();
+                if s.ways[coordinator].reachable {
+                    s.follow(&copy);
+                }
+            }
+        }));
+        Control::new(driver)
+    }
+
+    /// The value of a key in the store itself, for checks.
+    #[must_use]
+    pub fn look(&self, key: &str) -> Option<Bytes> {
+        self.state.lock().entries.get(key).map(|v| v.bytes.clone())
+    }
+}
+
+impl State {
+    /// Brings a copy up to the store.
+    fn follow(&self, copy: &Arc<Mutex<Copy>>) {
+        let c = &mut *copy.lock();
+        if c.revision == self.revision {
+            return;
+        }
+        let mut changes: Vec<Change> = Vec::new();
+        for (key, value) in self.entries.iter().filter(|(k, v)| c.entries.get(*k) != Some(v)) {
+            let (key, revision) = (key.clone(), value.revision);
+            changes.push(Change { revision, key, value: Some(value.bytes.clone()) });
+        }
+        for key in c.entries.keys().filter(|k| !self.entries.contains_key(*k)) {
+            changes.push(Change { revision: self.revision, key: key.clone(), value: None });
+        }
+        changes.sort_by(|a, b| (a.revision, &a.key).cmp(&(b.revision, &b.key)));
+        c.history.extend(changes);
+        (c.revision, c.entries) = (self.revision, self.entries.clone());
+        if let Some(moved) = &c.moved {
+            moved.send_replace(c.revision);
+        }
+    }
+
+    fn make(&mut self, update: &Update) -> Result<u64> {
+        for step in update.steps() {
+            if self.entries.get(step.key).map(|v| v.revision) != step.seen.revision() {
+                return Err(Error::Conflict(step.key.to_owned()));
+            }
+        }
+        if !update.changes_something() {
+            return Ok(self.revision);
+        }
+        self.revision += 1;
+        for step in update.steps() {
+            match step.action {
+                Action::Expect => {}
+                Action::Set(bytes) => {
+                    let value = Value { revision: self.revision, bytes: bytes.clone() };
+                    self.entries.insert(step.key.to_owned(), value);
+                }
+                Action::Remove => drop(self.entries.remove(step.key)),
+            }
+        }
+        Ok(self.revision)
+    }
+}
+
+struct Driver {
+    store: Arc<ControlStore>,
+    coordinator: usize,
+    copy: Arc<Mutex<Copy>>,
+}
+
+impl Driver {
+    fn unavailable() -> Error {
+        Error::Unavailable("the control store does not answer".to_owned())
+    }
+
+    /// One way of a message; false: it does not arrive.
+    async fn way(&self) -> bool {
+        let micros = 200 + self.store.state.lock().dice.below(2_000);
+        sleep(Duration::from_micros(micros)).await;
+        self.store.state.lock().ways[self.coordinator].reachable
+    }
+}
+
+impl ControlDriver for Driver {
+    fn deployment(&self) -> DeploymentId {
+        DEPLOYMENT
+    }
+    fn get(&self, key: &str) -> Option<Value> {
+        self.copy.lock().entries.get(key).cloned()
+    }
+    fn list(&self, prefix: &str) -> Vec<(String, Value)> {
+        let c = self.copy.lock();
+        c.entries.iter().filter(|(k, _)| k.starts_with(prefix)).map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+    fn revision(&self) -> u64 {
+        self.copy.lock().revision
+    }
+    fn health(&self) -> Health {
+        let (revision, current) = (self.revision(), 1);
+        Health { members: 1, current, writable: true, term: 1, revision }
+    }
+
+    fn barrier(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            if !self.way().await || !self.way().await {
+                sleep(PATIENCE).await;
+                return Err(Driver::unavailable());
+            }
+            self.store.state.lock().follow(&self.copy);
+            Ok(())
+        })
+    }
+
+    fn update(&self, update: Update) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(async move {
+            if !self.way().await {
+                sleep(PATIENCE).await;
+                return Err(Driver::unavailable());
+            }
+            let made = self.store.state.lock().make(&update);
+            // Whether it was made is not known to who hears nothing.
+            if !self.way().await {
+                sleep(PATIENCE).await;
+                return Err(Driver::unavailable());
+            }
+            self.store.state.lock().follow(&self.copy);
+            made
+        })
+    }
+
+    fn watch(&self, from: u64) -> Watch {
+        let moved = self.copy.lock().moved.as_ref().map(watch::Sender::subscribe);
+        Watch::new(Box::new(Following { copy: self.copy.clone(), from, moved }))
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+struct Following {
+    copy: Arc<Mutex<Copy>>,
+    from: u64,
+    moved: Option<watch::Receiver<u64>>,
+}
+
+impl Follower for Following {
+    fn next(&mut self) -> BoxFuture<'_, Watched> {
+        Box::pin(async move {
+            loop {
+                {
+                    let c = self.copy.lock();
+                    let new: Vec<Change> =
+                        c.history.iter().filter(|h| h.revision > self.from).cloned().collect();
+                    if let Some(last) = new.last() {
+                        self.from = last.revision;
+                        return Watched::Changes(new);
+                    }
+                }
+                let moves = match &mut self.moved {
+                    Some(moved) => moved.changed().await.is_ok(),
+                    None => false,
+                };
+                if !moves {
+                    std::future::pending::<()>().await;
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,179 @@
+//! What calls do to keys, versions and uploads, as S3 promises it: the model that histories are judged by.
+//!
+//! Must not depend on: how histories are made.
+
+use ashlar_history::Model;
+
+/// The value of a body, different for each; `None`: a delete marker.
+pub type Value = u64;
+
+/// A call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// A new value.
+    Put(u8, Value),
+    /// A value for a key that has none.
+    Create(u8, Value),
+    /// A value in place of another one.
+    Replace(u8, Value, Value),
+    /// Deletes what is there; makes a delete marker where there are versions.
+    Delete(u8),
+    /// Reads.
+    Get(u8),
+    /// Whether a list shows the key.
+    Shown(u8),
+    /// The value of one key goes to another.
+    Rename(u8, u8, Value),
+    /// An upload becomes a value.
+    Complete(u64, u8, Value),
+    /// An upload is given up.
+    Abort(u64),
+    /// Reads the version with this value.
+    GetVersion(u8, Value),
+    /// Removes the version with this value.
+    DeleteVersion(u8, Value),
+    /// All versions, the newest first.
+    Versions(u8),
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It was done.
+    Done,
+    /// It was not, because of what is there.
+    Failed,
+    /// What was read.
+    Read(Option<Value>),
+    /// Whether it is there.
+    Shown(bool),
+    /// The versions.
+    Versions(Vec<Option<Value>>),
+}
+
+/// Keys that are judged together.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys {
+    /// The bucket has versions.
+    pub versioned: bool,
+}
+
+/// What is there: the versions of each key, the newest first; uploads that are done (`true`) or given up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct State {
+    keys: Vec<(u8, Vec<Option<Value>>)>,
+    uploads: Vec<(u64, bool)>,
+}
+
+impl State {
+    fn versions(&self, key: u8) -> &[Option<Value>] {
+        self.keys.iter().find(|(k, _)| *k == key).map_or(&[], |(_, v)| v)
+    }
+
+    fn now(&self, key: u8) -> Option<Value> {
+        self.versions(key).first().copied().flatten()
+    }
+
+    fn set(&mut self, key: u8, versions: Vec<Option<Value>>) {
+        self.keys.retain(|(k, _)| *k != key);
+        if !versions.is_empty() {
+            self.keys.push((key, versions));
+            self.keys.sort_unstable();
+        }
+    }
+
+    fn upload(&self, id: u64) -> Option<bool> {
+        self.uploads.iter().find(|(u, _)| *u == id).map(|(_, done)| *done)
+    }
+
+    fn end(&mut self, id: u64, done: bool) {
+        self.uploads.push((id, done));
+        self.uploads.sort_unstable();
+    }
+}
+
+impl Keys {
+    fn put(self, state: &State, key: u8, value: Option<Value>) -> State {
+        let mut next = state.clone();
+        let mut versions = vec![value];
+        if self.versioned {
+            versions.extend_from_slice(state.versions(key));
+        } else {
+            versions.retain(Option::is_some);
+        }
+        next.set(key, versions);
+        next
+    }
+}
+
+impl Model for Keys {
+    type State = State;
+    type Call = Call;
+    type Answer = Answer;
+
+    fn apply(&self, state: &State, call: &Call, answer: Option<&Answer>) -> Option<State> {
+        let same = || Some(state.clone());
+        // What is asked for holds: it is done. It does not: it failed. An unknown answer fits both.
+        let either = |holds: bool, next: State| match answer {
+            Some(Answer::Done) => holds.then_some(next),
+            Some(Answer::Failed) => (!holds).then(|| state.clone()),
+            None => Some(if holds { next } else { state.clone() }),
+            Some(_) => None,
+        };
+        let reads = |seen: Answer| answer.is_none_or(|a| *a == seen).then(|| state.clone());
+        match call {
+            Call::Put(key, value) => either(true, self.put(state, *key, Some(*value))),
+            Call::Create(key, value) => {
+                either(state.now(*key).is_none(), self.put(state, *key, Some(*value)))
+            }
+            Call::Replace(key, old, value) => {
+                either(state.now(*key) == Some(*old), self.put(state, *key, Some(*value)))
+            }
+            Call::Delete(key) => either(true, self.put(state, *key, None)),
+            Call::Get(key) => reads(Answer::Read(state.now(*key))),
+            Call::Shown(key) => reads(Answer::Shown(state.now(*key).is_some())),
+            Call::Rename(from, to, value) => {
+                let mut next = self.put(state, *to, Some(*value));
+                next.set(*from, Vec::new());
+                either(state.now(*from) == Some(*value), next)
+            }
+            Call::Complete(id, key, value) => match (state.upload(*id), answer) {
+                (None, None | Some(Answer::Done)) => {
+                    let mut next = self.put(state, *key, Some(*value));
+                    next.end(*id, true);
+                    Some(next)
+                }
+                (Some(true), None | Some(Answer::Done)) => same(),
+                (Some(false), None | Some(Answer::Failed)) => same(),
+                _ => None,
+            },
+            Call::Abort(id) => match (state.upload(*id), answer) {
+                (None, None | Some(Answer::Done)) => {
+                    let mut next = state.clone();
+                    next.end(*id, false);
+                    Some(next)
+                }
+                (Some(_), None | Some(Answer::Failed)) => same(),
+                // Asked again by who did not hear the first answer.
+                (Some(false), Some(Answer::Done)) => same(),
+                _ => None,
+            },
+            Call::GetVersion(key, value) => {
+                let there = state.versions(*key).contains(&Some(*value));
+                reads(Answer::Read(there.then_some(*value)))
+            }
+            Call::DeleteVersion(key, value) => {
+                let mut next = state.clone();
+                let rest = state.versions(*key).iter().copied().filter(|v| *v != Some(*value)).collect();
+                next.set(*key, rest);
+                either(true, next)
+            }
+            Call::Versions(key) => reads(Answer::Versions(state.versions(*key).to_vec())),
+        }
+    }
+
+    fn changes(&self, call: &Call, answer: &Answer) -> bool {
+        let reads = matches!(call, Call::Get(_) | Call::Shown(_) | Call::GetVersion(..) | Call::Versions(_));
+        !reads && *answer == Answer::Done
+    }
+}

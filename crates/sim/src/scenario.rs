@@ -1,0 +1,278 @@
+//! Runs with names: defects that were found by reading, each with what would have caught it.
+//!
+//! A scenario that shows a defect of today says so: it asserts that the defect is found, and is turned around when the
+//! defect is mended.
+//!
+//! Must not depend on: the usual work of clients.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_drive::Entry;
+use ashlar_environment::random::Seeded;
+use ashlar_environment::time::sleep;
+use ashlar_kms::{Builtin, Kms, Secret};
+use ashlar_object::{Error, ListSpec, PutSpec, Store, UploadId, UploadSpec, VersionSpec};
+use bytes::Bytes;
+
+use crate::client::{Clients, PLAIN, Told, name};
+use crate::faults::{calm, replace};
+use crate::host::Host;
+use crate::network::Node;
+use crate::plan::{Plan, Weather};
+use crate::run::{judge, simulate, whole};
+
+/// Two coordinators over four drives, and nothing that strikes by itself.
+fn quiet(seed: u64) -> Plan {
+    let weather = Weather::CALM;
+    Plan {
+        coordinators: 2,
+        drives: 4,
+        groups: 1,
+        clients: 0,
+        calls: 0,
+        strikes: 0,
+        weather,
+        ..Plan::of(seed)
+    }
+}
+
+/// What the seeds in `seeds` find.
+fn findings<F: Future<Output = ()> + 'static>(
+    seeds: std::ops::Range<u64>,
+    plan: impl Fn(u64) -> Plan,
+    story: impl Fn(Arc<Clients>) -> F + Clone + 'static,
+) -> Vec<(u64, Vec<String>)> {
+    let one = |seed| (seed, simulate(plan(seed), story.clone()).findings);
+    seeds.map(one).filter(|(_, found)| !found.is_empty()).collect()
+}
+
+/// A little time, so that steps of both coordinators meet in any order.
+async fn moment(clients: &Clients, salt: u64, most: u64) {
+    let micros = Seeded::new(clients.cluster.plan.seed ^ salt << 17).below(most);
+    sleep(Duration::from_micros(micros)).await;
+}
+
+/// One coordinator completes an upload while the other gives it up: one of them wins, and what a client was told holds.
+async fn complete_and_abort(clients: Arc<Clients>) {
+    const KEY: u8 = 4;
+    let Some(upload) = clients.begin(0, KEY, 14).await.ok() else {
+        return clients.find("the upload cannot begin");
+    };
+    let complete = async {
+        moment(&clients, 1, 8_000).await;
+        clients.complete(0, KEY, 14, upload).await
+    };
+    let abort = async {
+        moment(&clients, 2, 8_000).await;
+        clients.abort(1, KEY, 14, upload.0).await
+    };
+    futures::join!(complete, abort);
+    for at in [1, 0] {
+        drop(clients.get(at, KEY).await);
+    }
+    whole(&clients).await;
+    judge(&clients);
+}
+
+#[test]
+fn two_coordinators_complete_and_abort_one_upload() {
+    let found = findings(0..60, quiet, complete_and_abort);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+async fn put(store: Store, bucket: &'static str, key: String) -> ashlar_object::Result<()> {
+    let mut put = store.put(bucket, &key, PutSpec::new(5)).await?;
+    put.write(Bytes::from_static(b"bytes")).await?;
+    put.commit(VersionSpec::default(), &ashlar_object::Conditions::NONE).await.map(|_| ())
+}
+
+/// One coordinator deletes a bucket while the other writes into it and begins an upload.
+async fn bucket_deleted_under_a_write(clients: Arc<Clients>) {
+    let delete = async {
+        moment(&clients, 1, 8_000).await;
+        clients.at(0, "delete the bucket", |s| async move { s.delete_bucket(PLAIN).await }).await
+    };
+    let write = async {
+        moment(&clients, 2, 8_000).await;
+        clients.at(1, "put", |s| put(s, PLAIN, name(2))).await
+    };
+    let upload = async {
+        moment(&clients, 3, 8_000).await;
+        let begin = |s: Store| async move { s.create_upload(PLAIN, "upload", UploadSpec::default()).await };
+        let begun: Told<UploadId> = clients.at(1, "begin an upload", begin).await;
+        begun
+    };
+    let (deleted, written, _begun) = futures::join!(delete, write, upload);
+    sleep(Duration::from_secs(2)).await;
+    if matches!((&deleted, &written), (Told::Is(()), Told::Is(()))) {
+        clients.find("a write was acknowledged into a bucket whose deletion was acknowledged");
+    }
+    // What is gone is gone for everybody.
+    if matches!(deleted, Told::Is(())) {
+        let list = |s: Store| async move {
+            match s.list(PLAIN, &ListSpec { max_keys: 10, ..ListSpec::default() }).await {
+                Err(Error::NoSuchBucket) => Ok(true),
+                other => other.map(|_| false),
+            }
+        };
+        if matches!(clients.at(1, "list", list).await, Told::Is(false)) {
+            clients.find("a coordinator still shows a bucket that is gone");
+        }
+    }
+}
+
+/// Shows a defect of today: the gate of a bucket is in the memory of one coordinator.
+#[test]
+fn a_bucket_is_deleted_under_a_write() {
+    let found = findings(0..20, quiet, bucket_deleted_under_a_write);
+    let lost = |f: &(u64, Vec<String>)| f.1.iter().any(|w| w.starts_with("a write was acknowledged into"));
+    assert!(found.iter().any(lost), "the defect is gone: turn this around\n{found:#?}");
+}
+
+/// Two monitors replace two drives, each by the map that it knows: both are replaced, one after the other, and nothing
+/// is lost.
+async fn two_monitors(clients: Arc<Clients>) {
+    for key in [0, 1, 2, 3] {
+        drop(clients.put(usize::from(key % 2), key, 21 + u64::from(key)).await);
+    }
+    // Every drive has everything, so that two may go.
+    whole(&clients).await;
+    futures::join!(replace(&clients.cluster, 1, 50), replace(&clients.cluster, 2, 51));
+    let slots = clients.cluster.map().groups[0].clone();
+    if slots.iter().any(|d| d.0[0] == 1 || d.0[0] == 2) {
+        clients.find(format!("one of two replacements was lost: {slots:?}"));
+    }
+    for key in [0, 2] {
+        drop(clients.put(1, key, 31 + u64::from(key)).await);
+    }
+    whole(&clients).await;
+    judge(&clients);
+}
+
+#[test]
+fn two_monitors_replace_drives() {
+    let found = findings(0..4, |seed| Plan { drives: 6, ..quiet(seed) }, two_monitors);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// Two coordinators rotate one key at the same time and seal under it: what either sealed opens at both.
+async fn two_rotations(clients: Arc<Clients>) {
+    let root = Secret::generate();
+    let mut kms = Vec::new();
+    for number in 0..2 {
+        let Some(c) = clients.cluster.coordinator(number) else { return clients.find("it is down") };
+        let opened = Builtin::open_keys(c.control, root.clone(), None, || 1).await;
+        let Ok(keys) = opened else { return clients.find("the keys do not open") };
+        match Kms::builtin(keys, "key").await {
+            Ok(k) => kms.push(k),
+            Err(e) => return clients.find(format!("the default key: {e}")),
+        }
+        sleep(Duration::from_millis(200)).await;
+    }
+    let rotate = |k: usize| {
+        let (clients, kms) = (&clients, &kms);
+        async move {
+            moment(clients, k as u64 + 1, 5_000).await;
+            let version = kms[k].rotate("key").await.map_err(|e| e.to_string())?;
+            let sealed = kms[k].generate("key", b"context").await.map_err(|e| e.to_string())?;
+            Ok::<_, String>((version, sealed))
+        }
+    };
+    let (a, b) = futures::join!(rotate(0), rotate(1));
+    sleep(Duration::from_secs(1)).await;
+    let (Ok(a), Ok(b)) = (a, b) else { return clients.find("a rotation failed") };
+    if a.0 == b.0 {
+        clients.find(format!("two rotations made one version, {}", a.0));
+    }
+    for k in &kms {
+        for (_, sealed) in [&a, &b] {
+            if k.open("key", &sealed.sealed, b"context").await.is_err() {
+                clients.find("what was sealed during a rotation does not open");
+            }
+        }
+    }
+}
+
+#[test]
+fn two_key_rotations() {
+    let found = findings(0..20, quiet, two_rotations);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// D1: a put reaches fewer slots than a majority and fails; a delete of the same key is acknowledged; the put does not
+/// come back.
+async fn failed_put_then_delete(clients: Arc<Clients>) {
+    const KEY: u8 = 2;
+    let (cluster, dice) = (&clients.cluster, &mut Seeded::new(clients.cluster.plan.seed));
+    // The record reaches one drive, whose answer is heard or not.
+    let lucky = 1 + dice.below(4) as u8;
+    let put = clients.put(0, KEY, 17);
+    let cut = async {
+        sleep(Duration::from_micros(1_000 + dice.below(6_000))).await;
+        for d in (1..=4).filter(|d| *d != lucky) {
+            cluster.network.cut(Node::Coordinator(0), Node::Drive(d));
+        }
+    };
+    drop(futures::join!(put, cut));
+    drop(clients.delete(1, KEY).await);
+    drop(clients.get(1, KEY).await);
+    if dice.below(2) == 0 {
+        cluster.crash(0);
+    }
+    calm(&clients).await;
+    sleep(Duration::from_secs(30)).await;
+    for at in [0, 1, 0] {
+        drop(clients.get(at, KEY).await);
+    }
+    whole(&clients).await;
+    judge(&clients);
+}
+
+#[test]
+fn an_acknowledged_delete_is_not_undone_by_an_earlier_put() {
+    let found = findings(0..60, quiet, failed_put_then_delete);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// Whether a drive has a record of a key.
+fn holds(host: &Host, key: u8) -> bool {
+    let found = host.drive().and_then(|d| d.scan_now(b"", &[0xff; 64], 1000, u32::MAX));
+    let is = |e: &Entry| e.key.as_bytes().ends_with(name(key).as_bytes());
+    found.is_some_and(|entries| entries.is_ok_and(|e| e.iter().any(is)))
+}
+
+/// D2: a key is deleted and its record purged; then one drive goes back to a time when it had the key.
+async fn a_drive_goes_back(clients: Arc<Clients>) {
+    const KEY: u8 = 3;
+    drop(clients.put(0, KEY, 23).await);
+    sleep(Duration::from_secs(5)).await;
+    let Some(host) = clients.cluster.hosts().first().cloned() else { return };
+    let before = host.position();
+    drop(clients.delete(1, KEY).await);
+    // Long enough for the tombstone to be purged.
+    sleep(Duration::from_secs(20)).await;
+    if clients.cluster.hosts().iter().any(|h| holds(h, KEY)) {
+        clients.find("the record of a deleted key is not purged: the scenario shows nothing");
+    }
+    host.go_back(before);
+    if let Err(e) = host.start() {
+        return clients.find(e);
+    }
+    if !holds(&host, KEY) {
+        clients.find("the drive did not go back: the scenario shows nothing");
+    }
+    for at in [0, 1] {
+        drop(clients.get(at, KEY).await);
+        clients.list(at, &[KEY], 10).await;
+    }
+    clients.create(0, KEY, 24).await;
+    drop(clients.get(1, KEY).await);
+    judge(&clients);
+}
+
+#[test]
+fn a_drive_that_goes_back_in_time_brings_nothing_back() {
+    let found = findings(0..20, quiet, a_drive_goes_back);
+    assert!(found.is_empty(), "{found:#?}");
+}

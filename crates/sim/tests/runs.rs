@@ -1,0 +1,43 @@
+//! Runs repeat, seeds of today find nothing, and every defect that is switched on is found.
+
+use ashlar_sim::{Mutant, Plan, run};
+
+#[test]
+fn a_seed_repeats() {
+    for seed in 1..=6 {
+        let traced = || run(Plan { traced: true, ..Plan::of(seed) });
+        let (first, second) = (traced(), traced());
+        let differs = first.trace.iter().zip(&second.trace).position(|(a, b)| a != b);
+        let at = differs.map(|i| (&first.trace[i], &second.trace[i]));
+        assert_eq!(at, None, "seed {seed}");
+        assert_eq!(first.trace.len(), second.trace.len(), "seed {seed}");
+        assert_eq!((first.fingerprint, first.findings), (second.fingerprint, second.findings), "seed {seed}");
+        assert!(first.calls > 10 && !first.trace.is_empty());
+    }
+}
+
+#[test]
+fn another_seed_is_another_run() {
+    assert_ne!(run(Plan::of(1)).fingerprint, run(Plan::of(2)).fingerprint);
+}
+
+#[test]
+fn the_first_seeds_find_nothing() {
+    let found: Vec<_> =
+        (1..=20).map(|s| (s, run(Plan::of(s)).findings)).filter(|f| !f.1.is_empty()).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The first seed that finds a mutant.
+fn caught(mutant: Mutant) -> Option<u64> {
+    (1..=200).find(|seed| !run(Plan { mutant: Some(mutant), ..Plan::of(*seed) }).findings.is_empty())
+}
+
+#[test]
+fn every_mutant_is_found() {
+    for mutant in Mutant::ALL {
+        let seed = caught(mutant);
+        println!("{mutant:?}: found by seed {seed:?}");
+        assert!(seed.is_some(), "{mutant:?} is not found by 200 seeds");
+    }
+}
