@@ -29,12 +29,16 @@ impl Announcement {
     }
 }
 
-/// The announcements of a store that lives in this process.
+/// The announcements of a store that lives in this process, for its driver.
 #[derive(Clone, Default)]
-pub(crate) struct Announced(watch::Sender<Nodes>);
+pub struct Announced(watch::Sender<Nodes>);
 
 impl Announced {
-    pub(crate) fn announce(&self, node: u16) -> Result<Announcement> {
+    /// Announces a node.
+    ///
+    /// # Errors
+    /// `Conflict`: the number is announced already.
+    pub fn announce(&self, node: u16) -> Result<Announcement> {
         let new = self.0.send_if_modified(|nodes| Arc::make_mut(nodes).insert(node));
         if !new {
             return Err(Error::Conflict(format!("node {node}")));
@@ -42,7 +46,9 @@ impl Announced {
         Ok(Announcement::new(Withdraw { from: self.clone(), node }))
     }
 
-    pub(crate) fn watch(&self) -> watch::Receiver<Nodes> {
+    /// The nodes that are announced; the receiver gets each later list.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<Nodes> {
         self.0.subscribe()
     }
 }

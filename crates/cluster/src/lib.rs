@@ -40,7 +40,7 @@ mod projection;
 mod sequences;
 mod update;
 
-pub use announced::{Announcement, Nodes};
+pub use announced::{Announced, Announcement, Nodes};
 pub use control::{Change, Control, ControlDriver, Follower, Health, Value, Watch, Watched};
 #[doc(hidden)]
 pub use copy::fuzzed_copy;

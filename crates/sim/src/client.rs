@@ -109,13 +109,14 @@ pub struct Got {
 
 async fn put(store: Store, key: u8, value: Value, conditions: Conditions) -> Result<Option<VersionId>> {
     let bytes = body(value);
-    let mut put = store.put(bucket(key), &name(key), PutSpec::new(bytes.len() as u64)).await?;
+    let mut put =
+        store.put(&store.bucket(bucket(key))?, &name(key), PutSpec::new(bytes.len() as u64)).await?;
     put.write(bytes).await?;
     Ok(put.commit(VersionSpec::default(), &conditions).await?.version_id)
 }
 
 async fn get(store: Store, key: u8, version: Option<VersionId>) -> Result<Got> {
-    let object = store.get(bucket(key), &name(key), version).await?;
+    let object = store.get(&store.bucket(bucket(key))?, &name(key), version).await?;
     let mut body = object.read(0..object.size()).await?;
     let mut bytes = Vec::new();
     while let Some(piece) = body.next().await {
@@ -235,7 +236,7 @@ impl Clients {
     pub async fn delete(&self, at: usize, key: u8) -> Told<()> {
         let id = self.history.call(group(key), Call::Delete(key));
         let work = |s: Store| async move {
-            s.delete(bucket(key), &name(key), None, &Conditions::NONE).await.map(|_| ())
+            s.delete(&s.bucket(bucket(key))?, &name(key), None, &Conditions::NONE).await.map(|_| ())
         };
         let told = self.at(at, &format!("delete {key}"), work).await;
         self.told(id, &told, &[], |()| Answer::Done);
@@ -269,7 +270,7 @@ impl Clients {
         let id = self.history.call(group(key), Call::DeleteVersion(key, of.value));
         let version = of.version;
         let work = |s: Store| async move {
-            s.delete(bucket(key), &name(key), version, &Conditions::NONE).await.map(|_| ())
+            s.delete(&s.bucket(bucket(key))?, &name(key), version, &Conditions::NONE).await.map(|_| ())
         };
         let told = self.at(at, &format!("delete {key} version {}", of.value), work).await;
         self.told(id, &told, &[], |()| Answer::Done);
@@ -281,7 +282,7 @@ impl Clients {
         let work = |s: Store| async move {
             let prefix = name(key);
             let spec = VersionListSpec { prefix: &prefix, max_keys: 1000, ..VersionListSpec::default() };
-            let page = s.list_versions(bucket(key), &spec).await?;
+            let page = s.list_versions(&s.bucket(bucket(key))?, &spec).await?;
             let mut values = Vec::new();
             for e in page.entries {
                 let value = match e.delete_marker {
@@ -304,7 +305,7 @@ impl Clients {
             let (mut names, mut after) = (Vec::new(), String::new());
             loop {
                 let spec = ListSpec { start_after: &after, max_keys: page, ..ListSpec::default() };
-                let got = s.list(PLAIN, &spec).await?;
+                let got = s.list(&s.bucket(PLAIN)?, &spec).await?;
                 names.extend(got.entries.into_iter().map(|e| e.key));
                 match got.next.filter(|_| got.truncated) {
                     Some(next) => after = next,
@@ -331,7 +332,7 @@ impl Clients {
         let seen = what.etag;
         let work = |s: Store| async move {
             // Found again, so that the store that renames is the one that found it.
-            let now = s.get(bucket(from), &name(from), None).await?;
+            let now = s.get(&s.bucket(bucket(from))?, &name(from), None).await?;
             if now.etag() != seen {
                 return Err(Error::Changed);
             }
@@ -346,10 +347,10 @@ impl Clients {
     pub async fn begin(&self, at: usize, key: u8, value: Value) -> Told<(UploadId, ETag)> {
         let work = |s: Store| async move {
             let (b, k) = (bucket(key), name(key));
-            let id = s.create_upload(b, &k, UploadSpec::default()).await?;
+            let id = s.create_upload(&s.bucket(b)?, &k, UploadSpec::default()).await?;
             let bytes = body(value);
             let spec = PartSpec { number: 1, size: bytes.len() as u64, checksum: None, want_md5: true };
-            let mut part = s.upload_part(b, &k, id, spec).await?;
+            let mut part = s.upload_part(&s.bucket(b)?, &k, id, spec).await?;
             part.write(bytes).await?;
             Ok((id, part.commit().await?.etag))
         };
@@ -361,8 +362,16 @@ impl Clients {
         let id = self.history.call(group(key), Call::Complete(value, key, value));
         let work = |s: Store| async move {
             let list = [CompletedPart { number: 1, etag: upload.1, checksum: None }];
-            let done =
-                s.complete_upload(bucket(key), &name(key), upload.0, &list, None, &Conditions::NONE).await;
+            let done = s
+                .complete_upload(
+                    &s.bucket(bucket(key))?,
+                    &name(key),
+                    upload.0,
+                    &list,
+                    None,
+                    &Conditions::NONE,
+                )
+                .await;
             done.map(|_| ())
         };
         let told = self.at(at, &format!("complete the upload of {value} to {key}"), work).await;
@@ -373,7 +382,8 @@ impl Clients {
     /// Gives an upload up.
     pub async fn abort(&self, at: usize, key: u8, value: Value, upload: UploadId) -> Told<()> {
         let id = self.history.call(group(key), Call::Abort(value));
-        let work = |s: Store| async move { s.abort_upload(bucket(key), &name(key), upload).await };
+        let work =
+            |s: Store| async move { s.abort_upload(&s.bucket(bucket(key))?, &name(key), upload).await };
         let told = self.at(at, &format!("abort the upload of {value} to {key}"), work).await;
         self.told(id, &told, &["NoSuchUpload"], |()| Answer::Done);
         told

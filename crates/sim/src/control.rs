@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_cluster::{
-    Action, Change, Control, ControlDriver, Error, Follower, Health, Result, Update, Value, Watch, Watched,
+    Action, Announced, Announcement, Change, Control, ControlDriver, Error, Follower, Health, Nodes, Result,
+    Update, Value, Watch, Watched,
 };
 use ashlar_environment::random::Seeded;
 use ashlar_environment::time::sleep;
@@ -30,6 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The store.
 pub struct ControlStore {
     state: Mutex<State>,
+    announced: Announced,
 }
 
 struct State {
@@ -65,7 +67,7 @@ impl ControlStore {
             ways: (0..coordinators).map(way).collect(),
             dice: Seeded::new(seed),
         };
-        Arc::new(ControlStore { state: Mutex::new(state) })
+        Arc::new(ControlStore { state: Mutex::new(state), announced: Announced::default() })
     }
 
     /// Whether a coordinator reaches the store.
@@ -224,6 +226,14 @@ impl ControlDriver for Driver {
     fn watch(&self, from: u64) -> Watch {
         let moved = self.copy.lock().moved.as_ref().map(watch::Sender::subscribe);
         Watch::new(Box::new(Following { copy: self.copy.clone(), from, moved }))
+    }
+
+    fn announce(&self, node: u16) -> BoxFuture<'_, Result<Announcement>> {
+        Box::pin(std::future::ready(self.store.announced.announce(node)))
+    }
+
+    fn announced(&self) -> watch::Receiver<Nodes> {
+        self.store.announced.watch()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

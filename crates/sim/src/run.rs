@@ -88,7 +88,7 @@ async fn begin(clients: &Arc<Clients>) {
     let made = clients.at(0, "make buckets", |s| async move {
         s.create_bucket(PLAIN, &CreateBucket::default()).await?;
         s.create_bucket(VERSIONED, &CreateBucket::default()).await?;
-        s.set_versioning(VERSIONED, Versioning::Enabled).await
+        s.set_versioning(&s.bucket(VERSIONED)?, Versioning::Enabled).await
     });
     if !matches!(made.await, Told::Is(())) {
         clients.find("a bucket cannot be made");

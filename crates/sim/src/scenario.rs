@@ -82,7 +82,7 @@ fn two_coordinators_complete_and_abort_one_upload() {
 }
 
 async fn put(store: Store, bucket: &'static str, key: String) -> ashlar_object::Result<()> {
-    let mut put = store.put(bucket, &key, PutSpec::new(5)).await?;
+    let mut put = store.put(&store.bucket(bucket)?, &key, PutSpec::new(5)).await?;
     put.write(Bytes::from_static(b"bytes")).await?;
     put.commit(VersionSpec::default(), &ashlar_object::Conditions::NONE).await.map(|_| ())
 }
@@ -99,7 +99,9 @@ async fn bucket_deleted_under_a_write(clients: Arc<Clients>) {
     };
     let upload = async {
         moment(&clients, 3, 8_000).await;
-        let begin = |s: Store| async move { s.create_upload(PLAIN, "upload", UploadSpec::default()).await };
+        let begin = |s: Store| async move {
+            s.create_upload(&s.bucket(PLAIN)?, "upload", UploadSpec::default()).await
+        };
         let begun: Told<UploadId> = clients.at(1, "begin an upload", begin).await;
         begun
     };
@@ -111,7 +113,7 @@ async fn bucket_deleted_under_a_write(clients: Arc<Clients>) {
     // What is gone is gone for everybody.
     if matches!(deleted, Told::Is(())) {
         let list = |s: Store| async move {
-            match s.list(PLAIN, &ListSpec { max_keys: 10, ..ListSpec::default() }).await {
+            match s.list(&s.bucket(PLAIN)?, &ListSpec { max_keys: 10, ..ListSpec::default() }).await {
                 Err(Error::NoSuchBucket) => Ok(true),
                 other => other.map(|_| false),
             }
