@@ -2,7 +2,7 @@
 //! every mutant. Sizes are those of the README's table.
 
 use crate::register::Kind;
-use crate::{Limits, Mutant, Report, check, multipart, onesync, register, rename, renames, staging};
+use crate::{Limits, Mutant, Report, bucket, check, multipart, onesync, register, rename, renames, staging};
 use std::hash::Hash;
 
 type Run = dyn Fn(&str, Limits) -> Report;
@@ -148,6 +148,9 @@ pub fn small() -> Vec<Setting> {
     for (name, s) in RENAMES {
         all.push(Setting::new(format!("rename: {name}"), s));
     }
+    for (name, s) in BUCKETS {
+        all.push(Setting::new(format!("bucket: {name}"), s));
+    }
     all.push(Setting::new("renames 12+4: with a decision", renames::Scope { n: 16, k: 12, mutant: None }));
     all
 }
@@ -199,6 +202,17 @@ const RENAMES: [(&str, rename::Scope); 5] = {
             "a chain",
             rename::Scope { renames: [(0, 1), (1, 2)], count: 2, writers: 0b101, reader: Some(1), ..one },
         ),
+    ]
+};
+
+/// One bucket over groups of three drives.
+const BUCKETS: [(&str, bucket::Scope); 4] = {
+    let one = bucket::Scope { writers: [1, 0], groups: 1, deleters: 1, replaced: false, mutant: None };
+    [
+        ("1 deletion, 2 groups, 1 writer", bucket::Scope { groups: 2, ..one }),
+        ("1 deletion, 2 attempts of a writer", bucket::Scope { writers: [2, 0], ..one }),
+        ("2 deletions, 1 writer", bucket::Scope { deleters: 2, ..one }),
+        ("1 deletion, 1 writer, a drive replaced", bucket::Scope { replaced: true, ..one }),
     ]
 };
 
@@ -345,6 +359,16 @@ fn mutant(m: Mutant) -> Setting {
         }
         M::RenameNoSecondLook | M::RenameReleaseOpen | M::RenameDoneEarly | M::RenameSourceFree => {
             Setting::new(name, rename::Scope { mutant, writers: 0b11, ..RENAMES[0].1 })
+        }
+        M::FenceMinority => Setting::new(name, bucket::Scope { mutant, writers: [0, 1], ..BUCKETS[0].1 }),
+        M::LookFirst | M::LookElsewhere | M::UndecidedIsAbsent => {
+            Setting::new(name, bucket::Scope { mutant, ..BUCKETS[1].1 })
+        }
+        M::FenceNotCopied | M::FenceAcrossEpochs => {
+            Setting::new(name, bucket::Scope { mutant, ..BUCKETS[3].1 })
+        }
+        M::OldFenceWins | M::LiftForeign | M::RemoveUnasked => {
+            Setting::new(name, bucket::Scope { mutant, ..BUCKETS[2].1 })
         }
         M::CountRenames => Setting::new(name, renames::Scope { n: 16, k: 12, mutant }),
     }

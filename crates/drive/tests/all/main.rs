@@ -7,6 +7,7 @@ mod crash;
 mod damage;
 mod decoders;
 mod faults;
+mod fences;
 mod golden;
 mod kinds;
 mod late;
