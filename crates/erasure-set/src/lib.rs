@@ -40,6 +40,7 @@
 mod ahead;
 mod background;
 mod ballots;
+mod bucket_fence;
 mod budget;
 mod cache;
 mod clock;
@@ -75,6 +76,7 @@ mod tests;
 mod update;
 mod write;
 
+pub use bucket_fence::{FencedBucket, fence_right, with_fence_right};
 pub use budget::as_tenant;
 pub use damage::{Damage, What};
 pub use error::{Error, Result};

@@ -48,6 +48,7 @@ mod expire;
 pub mod feed;
 #[doc(hidden)]
 pub mod fuzzed;
+mod fence;
 mod gate;
 mod get;
 mod held;

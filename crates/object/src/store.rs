@@ -6,8 +6,9 @@ use std::sync::{Arc, Weak};
 
 use ashlar_checksum::Md5Lanes;
 use ashlar_cluster::Control;
+use ashlar_commit::bucket_fence::Deletion;
 use ashlar_erasure_set::Sets;
-use ashlar_format::{Body, DeploymentId, DriveId, RegisterKey, Space, Version, VersionId};
+use ashlar_format::{Body, BucketId, DeploymentId, DriveId, RegisterKey, Space, Version, VersionId};
 use ashlar_machine::{Clock, SystemClock};
 use parking_lot::Mutex;
 
@@ -71,6 +72,8 @@ pub(crate) struct Inner {
     pub lock_time: LockTime,
     pub feed: Feed,
     locks: Mutex<UploadLocks>,
+    /// Deletions of buckets that the last pass of the collector found under way.
+    pub open_deletions: Mutex<HashMap<BucketId, Deletion>>,
 }
 
 impl Store {
@@ -110,6 +113,7 @@ impl Store {
             min_part: options.min_part,
             usage: Usages::default(),
             locks: Mutex::new(UploadLocks { locks: HashMap::new(), limit: 64 }),
+            open_deletions: Mutex::default(),
         };
         inner.take_limits();
         Ok(Store { inner: Arc::new(inner), cause: None })
@@ -215,7 +219,6 @@ impl Inner {
                 None => None,
             };
             let result = self
-                .backend
                 .update(key, staged, |old| {
                     changing.looks();
                     if let Some(Body::Held(by)) = old.map(|r| &r.body) {

@@ -8,10 +8,13 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 
 use ashlar_cluster::Update;
+use ashlar_commit::bucket_fence::Deletion;
+use ashlar_erasure_set::with_fence_right;
 use ashlar_format::{BucketId, Space, UploadState};
 
 use crate::backend::Page;
 use crate::error::control_error;
+use crate::fence::left_by;
 use crate::held;
 use crate::names::{Names, split, upload_of};
 use crate::registry::{BucketHandle, GONE};
@@ -47,6 +50,7 @@ impl Store {
             for gone in inner.registry.resolve().await {
                 inner.usage.forget(gone);
             }
+            inner.settle_deletions().await?;
             let mut swept = Swept::default();
             for live in inner.registry.all() {
                 let id = live.bucket().id;
@@ -55,8 +59,18 @@ impl Store {
             }
             for gone in inner.registry.control.entries(GONE) {
                 if let Some(id) = BucketId::from_hex(&gone.key()[GONE.len()..]) {
-                    inner.sweep_uploads(id, None, now_ms, &mut swept).await?;
-                    inner.sweep_parts(id, &mut swept).await?;
+                    let left = left_by(gone.bytes().map_or(&[][..], |b| b));
+                    let work = async {
+                        inner.sweep_uploads(id, None, now_ms, &mut swept).await?;
+                        inner.sweep_parts(id, &mut swept).await
+                    };
+                    with_fence_right(id, left, work).await?;
+                    // Another process may not know that the bucket is gone: only the fence stops its writes. In
+                    // this one nobody is left who began before the gate was shut.
+                    if left != Deletion::NONE && !inner.backend.is_sole() {
+                        continue;
+                    }
+                    inner.backend.lift_fences(id, left).await?;
                 }
                 let mut update = Update::new();
                 update.remove(&gone);

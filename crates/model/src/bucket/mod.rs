@@ -34,6 +34,10 @@ pub struct Scope {
     pub groups: u8,
     /// Deletions, 1..=2.
     pub deleters: u8,
+    /// The first of two deletions has been aborted; its fences and lifts are under way.
+    pub aborted: bool,
+    /// Deleters crash, and others settle what they find.
+    pub others: bool,
     /// The first drive of the first group is replaced.
     pub replaced: bool,
     /// The rule that is broken.
@@ -233,8 +237,15 @@ impl Model for Scope {
         for d in deleters.iter_mut().skip(usize::from(self.deleters)) {
             d.at = Deleting::End;
         }
+        let mut registry = Registered::default();
+        if self.aborted {
+            registry = registry.begin();
+            let (at, by) = (Deleting::End, registry.last);
+            deleters[0] = Deleter { at, by, lifts: Some([0; GROUPS]), ..deleter };
+            registry = registry.abort(by).unwrap_or(registry);
+        }
         vec![World {
-            registry: Some(Registered::default()),
+            registry: Some(registry),
             drives: [[BLANK; N]; GROUPS],
             epochs: [0; GROUPS],
             writers: [writer(self.writers[0]), writer(self.writers[1])],
@@ -269,7 +280,7 @@ impl Model for Scope {
                 let mut acts = Vec::new();
                 s.actions(w, &mut acts);
                 let stuck = acts.iter().all(|a| s.next_state(w, *a).is_none());
-                w.bad.is_some() || !stuck || w.ended_well()
+                !s.others || w.bad.is_some() || !stuck || w.ended_well()
             }),
         ];
         if self.mutant.is_none() {

@@ -5,14 +5,14 @@
 
 use super::*;
 
-/// Number of the ballot of a writer's attempt: the second is above every round of a deletion.
+/// Number of the ballot of a writer's attempt.
 fn of_attempt(attempt: u8) -> u8 {
-    1 + attempt * 8
+    1 + attempt
 }
 
-/// Number of the ballot of a deletion's rounds.
+/// Number of the ballot of a deletion's rounds: above every writer's, whose promises are left out.
 fn of_deletion(by: Deletion) -> u8 {
-    3 + by.0 as u8
+    8 + by.0 as u8
 }
 
 /// Number of the ballot of the round that fills a drive.
@@ -63,16 +63,21 @@ impl Scope {
             Deleting::Abort | Deleting::End => {}
         }
         if !matches!(me.at, Deleting::Begin | Deleting::End) {
-            acts.push(Act::Abort(d));
-            acts.push(Act::Crash(d));
+            // A deletion may be given up at any time; that is as a crash that others settle.
+            if self.others || me.at == Deleting::Abort {
+                acts.push(Act::Abort(d));
+            }
+            if self.others {
+                acts.push(Act::Crash(d));
+            }
         }
     }
 
     pub(super) fn others(&self, w: &World, acts: &mut Vec<Act>) {
-        if w.registry.is_some_and(|r| r.open) {
+        if self.others && w.registry.is_some_and(|r| r.open) {
             acts.push(Act::Expire);
         }
-        for g in 0..self.groups {
+        for g in 0..if self.others { self.groups } else { 0 } {
             let fenced = |s: &u8| w.drives[g as usize][*s as usize].fence != Deletion::NONE;
             acts.extend((0..N as u8).filter(fenced).map(|s| Act::Sweep(g, s)));
         }
@@ -256,7 +261,8 @@ impl Scope {
             }
             Act::Abort(_) => {
                 w.registry = w.registry.map(|r| r.abort(me.by).unwrap_or(r));
-                if w.registry.is_some() {
+                // Where the lifts of another deletion are looked at, this one's never arrive.
+                if w.registry.is_some() && !self.aborted {
                     me.lifts = Some([0; GROUPS]);
                 }
                 me.at = Deleting::End;
