@@ -15,7 +15,7 @@
 //!   (`LookElsewhere`): a record on one of them may yet be chosen by drives without a fence.
 //! * A record that is not decided is settled before the bucket counts as empty (`UndecidedIsAbsent`).
 //! * Numbers are in order. A late message of an older deletion neither replaces the fence of a later one
-//!   (`OldFenceWins`) nor lifts it (`LiftForeign`), and has no right to pass it (`OldRightPasses`).
+//!   (`OldFenceWins`) nor lifts it (`LiftForeign`), and its rounds do not pass it.
 //! * Only the deletion that the registry names removes the bucket (`RemoveUnasked`).
 //!
 //! Must not depend on: what a record contains; how the registry is stored.

@@ -198,7 +198,8 @@ impl Inner {
                     Shown::Same(e) => (e.key, e.summary),
                     Shown::Differ(key, seen) => {
                         let of = |slot| seen.iter().find(|(s, _)| *s == slot);
-                        let shown = slots.iter().map(|s| of(s).map(|(_, e)| (e.ballot, !e.summary.is_empty())));
+                        let shown =
+                            slots.iter().map(|s| of(s).map(|(_, e)| (e.ballot, !e.summary.is_empty())));
                         match judge(shown) {
                             Verdict::Absent => continue,
                             Verdict::Present | Verdict::Settle => self.settled(view, key).await?,

@@ -323,7 +323,9 @@ impl Inner {
         let mut step = SweepStep::Wait;
         for (slot, reply) in join_all(asks).await {
             let new = match reply {
-                Some(Ok(Prepared::Promised { accepted: None, horizon, .. })) => sweep.on_absent(slot, horizon),
+                Some(Ok(Prepared::Promised { accepted: None, horizon, .. })) => {
+                    sweep.on_absent(slot, horizon)
+                }
                 Some(Ok(Prepared::Promised { accepted: Some(a), .. })) => {
                     match Stored::parse(&a.record).and_then(|s| Ok((s.decode()?, s.light))) {
                         Ok((_, light)) => {

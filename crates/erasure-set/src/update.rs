@@ -245,7 +245,8 @@ impl Sets {
                         return Err(UpdateError::Refused(()));
                     }
                     // A deletion of the bucket came between: it may be over soon.
-                    Err(UpdateError::Set(Error::BucketFenced(_))) if !sent.is_empty() && round + 1 < ATTEMPTS => {}
+                    Err(UpdateError::Set(Error::BucketFenced(_)))
+                        if !sent.is_empty() && round + 1 < ATTEMPTS => {}
                     Err(UpdateError::Set(e)) if !sent.is_empty() => {
                         tracing::debug!(?key, "an update whose record was sent cannot be ended: {e}");
                         return Err(Error::Unknown(sent.ballot()).into());

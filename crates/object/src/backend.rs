@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use ashlar_commit::bucket_fence::Deletion;
 use ashlar_erasure_set::{
-    DataWriter, Decision as SetsDecision, Error as SetsError, FencedBucket, ObjectReader, Sets, Staged as SetsStaged,
-    UpdateError,
+    DataWriter, Decision as SetsDecision, Error as SetsError, FencedBucket, ObjectReader, Sets,
+    Staged as SetsStaged, UpdateError,
 };
 use ashlar_format::{Body, BucketId, Data, Record, RegisterKey, Space};
 use ashlar_machine::BufferPool;

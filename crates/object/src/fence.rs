@@ -227,7 +227,10 @@ impl Inner {
     pub(crate) async fn settle_deletions(&self) -> Result<()> {
         // The drives before the registry: a deletion is in the registry before its fences are on drives.
         let fences = self.backend.fences();
-        self.registry.control.barrier().await?;
+        if let Err(error) = self.registry.control.barrier().await {
+            tracing::debug!(%error, "deletions of buckets are settled later");
+            return Ok(());
+        }
         let mut open = HashMap::new();
         let mut stored: HashMap<BucketId, Registered> = HashMap::new();
         for (key, value) in self.registry.control.list(PREFIX) {
@@ -277,6 +280,11 @@ impl Inner {
     /// The deletion of an empty bucket, behind its gate. `BucketNotEmpty` and others: it stays as it was.
     pub(crate) async fn delete_behind_gate(&self, live: &BucketHandle) -> Result<Removal> {
         let was = live.bucket();
+        // Usually a bucket that is not empty is found so without a fence.
+        let page = self.backend.list(Space::Object, was.id, b"", b"", 1).await?;
+        if page.entries.first().is_some_and(|(_, shown)| !summary::is_held(shown)) {
+            return Err(Error::BucketNotEmpty);
+        }
         let deletion = self.registry.begin_deletion(&was).await?;
         let work = self.fence_empty(was.id, deletion);
         if let Err(e) = ashlar_erasure_set::with_fence_right(was.id, deletion, work).await {

@@ -46,9 +46,9 @@ mod delete;
 mod error;
 mod expire;
 pub mod feed;
+mod fence;
 #[doc(hidden)]
 pub mod fuzzed;
-mod fence;
 mod gate;
 mod get;
 mod held;

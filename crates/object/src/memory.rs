@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::task::Poll;
 
 use ashlar_checksum::key_hash;
-use ashlar_commit::bucket_fence::{Deletion, Grant, SetFence, admits, lifts, set};
 use ashlar_cluster::{Control, Embedded, Medium, MemoryMedium};
+use ashlar_commit::bucket_fence::{Deletion, Grant, SetFence, admits, lifts, set};
 use ashlar_format::{Body, BucketId, Data, DeploymentId, DriveId, Record, RegisterKey, Space, WriteId};
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -146,9 +146,8 @@ impl Memory {
         };
         let record = Record { seq, parent, body };
         // What cannot be read back was never written.
-        let record = Record::decode(&record.encode()).map_err(|e| {
-            failed(Error::Internal(format!("a record that does not survive encoding: {e}")))
-        })?;
+        let record = Record::decode(&record.encode())
+            .map_err(|e| failed(Error::Internal(format!("a record that does not survive encoding: {e}"))))?;
         let named: Vec<WriteId> = record.data().map(|p| p.data.write_id).collect();
         if let Some(staged) = staged.filter(|s| named.contains(&s.data.write_id)) {
             staged.named.store(true, Ordering::SeqCst);

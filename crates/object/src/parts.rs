@@ -312,13 +312,12 @@ impl PartPut {
     /// already, so the completion or abort had seen it. What it replaced may be the version's and stays.
     async fn withdraw(&self, mine: &Kept) -> Result<bool> {
         let key = self.names.part(self.number);
-        let done =
-            self.inner.update(&key, None, |old| match old.and_then(|r| kept(&r.body, self.number)) {
-                Some(now) if now.same_data(mine) => {
-                    Decision::Write { body: Body::Tombstone, summary: Bytes::new(), moved: true, out: true }
-                }
-                _ => Decision::Keep(false),
-            });
+        let done = self.inner.update(&key, None, |old| match old.and_then(|r| kept(&r.body, self.number)) {
+            Some(now) if now.same_data(mine) => {
+                Decision::Write { body: Body::Tombstone, summary: Bytes::new(), moved: true, out: true }
+            }
+            _ => Decision::Keep(false),
+        });
         let withdrawn = done.await?;
         if let Some(data) = mine.data.filter(|_| withdrawn) {
             self.inner.backend.discard(key.group(), &[data]);

@@ -13,9 +13,7 @@
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-use ashlar_format::{
-    Body, Held, Part, RegisterKey, Upload, UploadState, Version, VersionId,
-};
+use ashlar_format::{Body, Held, Part, RegisterKey, Upload, UploadState, Version, VersionId};
 
 use bytes::Bytes;
 

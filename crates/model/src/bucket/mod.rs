@@ -287,6 +287,8 @@ impl Model for Scope {
             all.push(Property::sometimes("reached: the bucket is removed", |_, w: &World| {
                 w.registry.is_none()
             }));
+        }
+        if self.mutant.is_none() && (self.others || self.aborted) {
             all.push(Property::sometimes(
                 "reached: written after a deletion that was aborted",
                 |_, w: &World| w.writers.iter().any(|w| w.late && w.at == Writing::Acknowledged),
