@@ -3,8 +3,8 @@
 //!
 //! The registry of buckets numbers the deletions of a bucket ([`Registered`], changed by compare only). A
 //! deletion sets its number as the *fence* of the bucket on a majority of the slots of every group
-//! ([`Fencing`]). A drive with a fence accepts nothing that could add to the bucket ([`admits`]). Whatever can
-//! still be chosen after that lies on a drive that was counted, so exactly those drives are looked at
+//! ([`Fencing`]). A drive with a fence accepts nothing that could add to the bucket ([`admits`]). Whatever
+//! can still be chosen after that lies on a drive that was counted, so exactly those drives are looked at
 //! ([`judge`]), and the bucket is removed from the registry if they show nothing.
 //!
 //! Rules that are easy to break, each with a mutant of the model:

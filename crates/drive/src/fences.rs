@@ -2,8 +2,8 @@
 //!
 //! Invariants: a fence holds from the moment it is put before the journal, so that no ACCEPT is let through
 //! behind it, and is answered when it is durable; of two deletions the later one's fence stays
-//! ([`ashlar_commit::bucket_fence`]); a fence outlives compaction and the loss of the index, because its record
-//! counts as live and a lift is kept as long as a record that it takes back.
+//! ([`ashlar_commit::bucket_fence`]); a fence outlives compaction and the loss of the index, because its
+//! record counts as live and a lift is kept as long as a record that it takes back.
 //!
 //! All of them are in memory: they are few ([`MAX_FENCES`]), and every vote looks here.
 //!
@@ -94,8 +94,8 @@ impl Drive {
     /// Durably fences a bucket in a group for a deletion. Asked in the layout of `epoch`.
     ///
     /// # Errors
-    /// `NewerLayout` from a drive that follows a newer layout: the deletion must begin its fences of the group
-    /// anew. `Fenced`, `ReadOnly`, `Full`, `Offline`.
+    /// `NewerLayout` from a drive that follows a newer layout: the deletion must begin its fences of the
+    /// group anew. `Fenced`, `ReadOnly`, `Full`, `Offline`.
     pub async fn fence_bucket(
         &self,
         group: u16,

@@ -111,8 +111,8 @@ pub(crate) fn fence_entry(op: &Op, segment: u32) -> Option<FenceEntry> {
     Some(FenceEntry { group: *group, bucket: *bucket, deletion: deletion.0, oldest })
 }
 
-/// The record of [`Op::LiftFence`] in this segment. Fences that are moved by compaction in the same batch lie in
-/// it at most.
+/// The record of [`Op::LiftFence`] in this segment. Fences that are moved by compaction in the same batch lie
+/// in it at most.
 pub(crate) fn lift_entry(op: &Op, segment: u32) -> Option<LiftEntry> {
     let Op::LiftFence { key: (group, bucket), up_to, oldest } = op else { return None };
     let (group, bucket, oldest) = (*group, *bucket, *oldest);

@@ -123,8 +123,8 @@ impl Drive {
         self.accept_with(accept, Grant::Plain, done);
     }
 
-    /// As [`Drive::accept`], of a record that a fence of its bucket may admit. Fails with `BucketFenced` if it
-    /// does not.
+    /// As [`Drive::accept`], of a record that a fence of its bucket may admit. Fails with `BucketFenced` if
+    /// it does not.
     pub fn accept_with(&self, accept: Accept, grant: Grant, done: Completion) {
         if let Err(e) = self.check_accept(&accept) {
             return done.err(e);

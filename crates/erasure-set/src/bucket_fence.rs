@@ -1,10 +1,10 @@
 //! Fences of buckets over the placement groups (docs/protocol.md 2.15): set on a majority of every group,
 //! looked behind, lifted, copied to drives that join.
 //!
-//! Invariants: what is decided is decided by [`ashlar_commit::bucket_fence`]; whether a bucket is empty is asked
-//! of the very drives whose fences were counted, in the layout in which they were; what is not decided there is
-//! settled by a round with the deletion's right. That right is a property of the task ([`with_fence_right`]),
-//! so that everything a deletion calls has it and nothing else of the process does.
+//! Invariants: what is decided is decided by [`ashlar_commit::bucket_fence`]; whether a bucket is empty is
+//! asked of the very drives whose fences were counted, in the layout in which they were; what is not decided
+//! there is settled by a round with the deletion's right. That right is a property of the task
+//! ([`with_fence_right`]), so that everything a deletion calls has it and nothing else of the process does.
 //!
 //! Must never know: the registry of buckets.
 
@@ -69,8 +69,8 @@ impl Sets {
     /// drives counted do not show.
     ///
     /// # Errors
-    /// [`Error::BucketFenced`]: a later deletion has taken over. [`Error::Unavailable`]: too few voters; some may
-    /// be fenced.
+    /// [`Error::BucketFenced`]: a later deletion has taken over. [`Error::Unavailable`]: too few voters; some
+    /// may be fenced.
     pub fn fence_bucket(&self, bucket: BucketId, by: Deletion) -> BoxFuture<'_, Result<FencedBucket>> {
         Box::pin(async move {
             for _ in 0..LAYOUTS {
@@ -87,8 +87,8 @@ impl Sets {
         })
     }
 
-    /// Key and summary of a register that is there, in a space of a fenced bucket; `None`: there is none, nor will
-    /// there be. To be called with the right of the deletion ([`with_fence_right`]).
+    /// Key and summary of a register that is there, in a space of a fenced bucket; `None`: there is none, nor
+    /// will there be. To be called with the right of the deletion ([`with_fence_right`]).
     ///
     /// # Errors
     /// [`Error::Unavailable`]: the drives counted do not all answer, or the layout has changed since.

@@ -4,8 +4,8 @@
 //! Invariants: what is decided is decided by `ashlar_commit::bucket_fence`; a deletion is numbered by the
 //! registry before the first drive is fenced, and only the number that the registry names removes the bucket;
 //! a fence is lifted only after the registry, read past every cache, said that it is left over. Waiting is
-//! bounded: a deletion that takes longer than [`PATIENCE`] is aborted by whoever waits for it, which costs its
-//! client a 409 and nothing else.
+//! bounded: a deletion that takes longer than [`PATIENCE`] is aborted by whoever waits for it, which costs
+//! its client a 409 and nothing else.
 //!
 //! Must not depend on: what the updates of registers mean.
 
@@ -277,6 +277,19 @@ impl Inner {
         }
     }
 
+    /// A later deletion has taken over from one of this process: what became of the bucket.
+    async fn overtaken(&self, id: BucketId) -> Result<Removal> {
+        let began = Instant::now();
+        loop {
+            self.registry.control.barrier().await?;
+            match self.registry.stored(id)? {
+                None => return Ok(Removal::Gone),
+                Some(b) if !b.deletion.open || began.elapsed() > PATIENCE => return Ok(Removal::Overtaken),
+                Some(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+
     /// The deletion of an empty bucket, behind its gate. `BucketNotEmpty` and others: it stays as it was.
     pub(crate) async fn delete_behind_gate(&self, live: &BucketHandle) -> Result<Removal> {
         let was = live.bucket();
@@ -291,13 +304,19 @@ impl Inner {
             if let Err(error) = self.abort_deletion(&was, deletion).await {
                 tracing::debug!(%error, bucket = %was.id, "a deletion is settled later");
             }
-            return Err(e);
+            return match e {
+                Error::Conflict => self.overtaken(was.id).await,
+                e => Err(e),
+            };
         }
         live.gate.mark(crate::gate::REMOVING);
         let removed = self.registry.remove(&was, deletion).await;
         match &removed {
             Ok(Removal::Done | Removal::Gone) => {}
-            Ok(Removal::Overtaken) => live.gate.unmark(crate::gate::REMOVING),
+            Ok(Removal::Overtaken) => {
+                live.gate.unmark(crate::gate::REMOVING);
+                return self.overtaken(was.id).await;
+            }
             Err(Error::Unavailable(_)) => {}
             Err(_) => {
                 live.gate.unmark(crate::gate::REMOVING);

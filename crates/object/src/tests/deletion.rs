@@ -26,8 +26,8 @@ async fn lies(store: &Store, bucket: BucketId, key: &str) -> bool {
     !crate::versions::of(record.as_ref().map(|r| &r.body)).is_empty()
 }
 
-/// One store deletes buckets while another, which has read the registry before, writes into them: a write that
-/// was acknowledged keeps its bucket.
+/// One store deletes buckets while another, which has read the registry before, writes into them: a write
+/// that was acknowledged keeps its bucket.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_acknowledged_write_goes_with_a_bucket_that_another_process_deletes() {
     let mut pool = Pool::new(4).await;
