@@ -390,7 +390,7 @@ fn mutant(m: Mutant) -> Setting {
             Setting::new(name, bucket::Scope { mutant, ..BUCKETS[3].1 })
         }
         M::OldFenceWins | M::LiftForeign => Setting::new(name, bucket::Scope { mutant, ..BUCKETS[2].1 }),
-        M::RemoveUnasked => Setting::new(name, bucket::Scope { mutant, writers: [1, 0], ..TAKEN_OVER }),
+        M::RemoveUnasked => Setting::new(name, bucket::Scope { mutant, ..BUCKETS[1].1 }),
         M::CountRenames => Setting::new(name, renames::Scope { n: 16, k: 12, mutant }),
     }
 }
