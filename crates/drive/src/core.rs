@@ -5,7 +5,7 @@
 
 use crate::counters::Counters;
 use crate::entry::ShardName;
-use crate::fences::Fences;
+use crate::fence_table::Fences;
 use crate::head::Writer;
 use crate::index::RunSet;
 use crate::op::Op;

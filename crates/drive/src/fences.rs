@@ -12,83 +12,16 @@
 use crate::core::{Core, Shared};
 use crate::drive::Drive;
 use crate::entry::Loc;
+use crate::fence_table::{Fence, FenceKey};
 use crate::op::Op;
 use crate::types::{FenceAnswer, Role};
 use crate::{Error, Result, Tally};
 use ashlar_commit::bucket_fence::{Deletion, SetFence, lifts, set};
+use ashlar_format::BucketId;
 use ashlar_format::journal::{FenceEntry, LiftEntry};
-use ashlar_format::{BucketId, RegisterKey};
-use std::collections::{BTreeMap, HashMap};
 
 /// Most fences of a drive; further deletions of buckets fail until some are lifted.
 pub(crate) const MAX_FENCES: usize = 64 << 10;
-
-/// Placement group and bucket.
-pub(crate) type FenceKey = (u16, BucketId);
-
-/// A durable fence.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Fence {
-    pub deletion: Deletion,
-    /// Its journal record.
-    pub loc: Loc,
-    /// Journal segments below hold no record of a fence of this key.
-    pub oldest: u32,
-}
-
-/// The fences of a drive.
-#[derive(Default)]
-pub(crate) struct Fences {
-    durable: BTreeMap<FenceKey, Fence>,
-    /// Before the journal: the highest, and how many.
-    asked: HashMap<FenceKey, (Deletion, u32)>,
-}
-
-impl Fences {
-    /// The fence that a register is under.
-    pub fn of(&self, key: &RegisterKey) -> Deletion {
-        if self.durable.is_empty() && self.asked.is_empty() {
-            return Deletion::NONE;
-        }
-        self.at(&(key.group(), key.bucket()))
-    }
-
-    fn at(&self, key: &FenceKey) -> Deletion {
-        let durable = self.durable.get(key).map_or(Deletion::NONE, |f| f.deletion);
-        self.asked.get(key).map_or(durable, |(d, _)| durable.max(*d))
-    }
-
-    /// Where the record of a fence lies.
-    pub fn place(&self, key: &FenceKey) -> Option<Fence> {
-        self.durable.get(key).copied()
-    }
-
-    /// What is durable, in order.
-    pub fn durable(&self) -> impl Iterator<Item = (&FenceKey, &Fence)> {
-        self.durable.iter()
-    }
-
-    /// As found in the index.
-    pub fn restore(&mut self, fences: impl IntoIterator<Item = (FenceKey, Fence)>) {
-        self.durable = fences.into_iter().collect();
-    }
-
-    /// A fence that was asked for is durable, or was not written.
-    pub fn answered(&mut self, key: &FenceKey) {
-        if let Some((_, count)) = self.asked.get_mut(key) {
-            *count -= 1;
-            if *count == 0 {
-                self.asked.remove(key);
-            }
-        }
-    }
-
-    fn ask(&mut self, key: FenceKey, by: Deletion) {
-        let (highest, count) = self.asked.entry(key).or_insert((by, 0));
-        *highest = by.max(*highest);
-        *count += 1;
-    }
-}
 
 impl Drive {
     /// Durably fences a bucket in a group for a deletion. Asked in the layout of `epoch`.

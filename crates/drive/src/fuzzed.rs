@@ -37,7 +37,7 @@ pub fn manifests() -> Vec<Vec<u8>> {
         next_extent: 6,
         fences: vec![(
             (2, ashlar_format::BucketId([7; 16])),
-            crate::fences::Fence {
+            crate::fence_table::Fence {
                 deletion: ashlar_commit::bucket_fence::Deletion(3),
                 loc: crate::entry::Loc { segment: 3, at: 4096, len: 30 },
                 oldest: 2,

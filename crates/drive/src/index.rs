@@ -5,7 +5,7 @@
 //! of the folder); a run is never changed; losing all of it loses nothing.
 
 use crate::entry::{Loc, Register, Shard, ShardName, register_key, shard_key};
-use crate::fences::{Fence, FenceKey};
+use crate::fence_table::{Fence, FenceKey};
 use crate::run::{Cursor, Halt, Look, Mode, Run, filter_hash};
 use crate::space::{Extent, Position, Segment};
 use crate::{Error, Result};

@@ -26,6 +26,7 @@ mod drive;
 mod entry;
 mod error;
 mod extent;
+mod fence_table;
 mod fences;
 mod files;
 mod frames;

@@ -6,7 +6,7 @@
 //! Must never know: when or where it is written.
 
 use crate::entry::{Loc, Shard, ShardName};
-use crate::fences::FenceKey;
+use crate::fence_table::FenceKey;
 use crate::types::{Accept, InlineShard};
 use crate::{Completion, Error};
 use ashlar_commit::bucket_fence::Deletion;

@@ -5,7 +5,7 @@
 
 use crate::core::{EXTENTS, FENCED, INDEX, JOURNAL, Shared};
 use crate::entry::Region;
-use crate::fences::Fences;
+use crate::fence_table::Fences;
 use crate::files::{segment_name, segment_number};
 use crate::head::Writer;
 use crate::index::{MANIFEST, Manifest, RunSet};
