@@ -13,6 +13,7 @@
 //! | [`Sweep`] | at the collector | decides when staged data that nothing names may go |
 //! | [`attempt`] | at the coordinator | changes that span registers: renames, completed uploads |
 //! | [`upload`] | at the coordinator | the states of a multipart upload |
+//! | [`bucket_fence`] | at drives and coordinators | the deletion of a bucket |
 //!
 //! Invariants that live here are `assert!`s and stay on in release builds: one promise only grows
 //! (I2), nothing is accepted below a promise or an epoch (I3), a record is sent only after its
@@ -25,6 +26,7 @@
 
 mod acceptor;
 pub mod attempt;
+pub mod bucket_fence;
 mod promises;
 mod proposer;
 mod quorum;

@@ -145,6 +145,7 @@ impl Shared {
             }
         }
         now.into_values().flatten().for_each(|s| sums.shard(&s));
+        core.fences.durable().for_each(|(_, f)| sums.record(f.loc));
         Ok(sums.compare(&core))
     }
 }

@@ -182,6 +182,8 @@ impl Core {
                 let horizon = self.state.horizon.max(s.horizon);
                 self.apply_state(DriveState { horizon, ..s }, loc.segment);
             }
+            Entry::Fence(e) => self.apply_fence(&e, loc),
+            Entry::Lift(e) => self.apply_lift(&e, loc),
             Entry::Segments(_) | Entry::Seal { .. } => {}
         }
         Ok(())

@@ -181,6 +181,17 @@ impl Shared {
                 journal::discard(&mut w, write_id, index, segment, before);
                 self.deletion(victim, kind, segment, segment, || w.into_vec().into())
             }
+            Entry::Fence(mut e) => {
+                let key = (e.group, e.bucket);
+                let core = self.core.lock();
+                let Some(now) = core.fences.place(&key).filter(|f| f.loc == loc) else { return Ok(None) };
+                let first = core.journal.keys().next().copied().unwrap_or(0);
+                e.oldest = now.oldest.max(first);
+                let mut w = codec::Writer::with_capacity(64);
+                journal::fence(&mut w, &e);
+                Some(Op::MoveFence { key, from: loc, payload: w.into_vec().into() })
+            }
+            Entry::Lift(e) => self.deletion(victim, kind, e.oldest, e.newest, bytes),
             Entry::Hints(_) | Entry::State(_) | Entry::Segments(_) | Entry::Seal { .. } => None,
         })
     }

@@ -5,6 +5,7 @@
 
 use crate::counters::Counters;
 use crate::entry::ShardName;
+use crate::fence_table::Fences;
 use crate::head::Writer;
 use crate::index::RunSet;
 use crate::op::Op;
@@ -103,6 +104,8 @@ pub(crate) struct Core {
     pub unresolved_discards: HashSet<ShardName>,
     /// Stage ballots confirmed in memory (docs/protocol.md 2.6); bounded by `MAX_QUEUE_OPS`.
     pub confirmed: HashMap<ShardName, Ballot>,
+    /// Fences of buckets.
+    pub fences: Fences,
     /// End of what the journal has applied: segment, offset, sequence, chain.
     pub applied: Position,
     pub fenced: Option<String>,
@@ -520,6 +523,7 @@ impl Core {
             unresolved: Vec::new(),
             unresolved_discards: HashSet::default(),
             confirmed: HashMap::default(),
+            fences: Fences::default(),
             applied: Position::default(),
             fenced: None,
             fence_marked: false,

@@ -299,6 +299,7 @@ impl Core {
                 .map(|(n, e)| (*n, crate::space::Extent { writers: 0, ..*e }))
                 .collect(),
             next_extent: self.next_extent,
+            fences: self.fences.durable().map(|(k, f)| (*k, *f)).collect(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong with a drive, by what the caller can do about it.
 
+use ashlar_commit::bucket_fence::Deletion;
 use std::io;
 
 /// Why a drive did not do what was asked.
@@ -31,6 +32,9 @@ pub enum Error {
     /// The drive was fenced for a newer layout than the one the request was made in: fetch the map.
     #[error("the drive follows layout epoch {0}, the request an older one")]
     NewerLayout(u32),
+    /// The bucket is fenced by this deletion: nothing is accepted that could add to it. Never "no record".
+    #[error("the bucket is fenced by its deletion {}", .0.0)]
+    BucketFenced(Deletion),
     /// The path does not hold a drive of this deployment, or holds something else.
     #[error("{0}")]
     Unsuitable(String),

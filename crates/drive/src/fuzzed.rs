@@ -35,6 +35,14 @@ pub fn manifests() -> Vec<Vec<u8>> {
             crate::space::Extent { bytes: 1 << 20, at: 8192, live: 4096, ..Default::default() },
         )],
         next_extent: 6,
+        fences: vec![(
+            (2, ashlar_format::BucketId([7; 16])),
+            crate::fence_table::Fence {
+                deletion: ashlar_commit::bucket_fence::Deletion(3),
+                loc: crate::entry::Loc { segment: 3, at: 4096, len: 30 },
+                oldest: 2,
+            },
+        )],
         ..Manifest::default()
     };
     let body = |m: &Manifest| {

@@ -4,10 +4,13 @@
 //! up to `position`. Invariants: a manifest is replaced as a whole (new file, flush, rename, flush
 //! of the folder); a run is never changed; losing all of it loses nothing.
 
-use crate::entry::{Register, Shard, ShardName, register_key, shard_key};
+use crate::entry::{Loc, Register, Shard, ShardName, register_key, shard_key};
+use crate::fence_table::{Fence, FenceKey};
 use crate::run::{Cursor, Halt, Look, Mode, Run, filter_hash};
 use crate::space::{Extent, Position, Segment};
 use crate::{Error, Result};
+use ashlar_commit::bucket_fence::Deletion;
+use ashlar_format::BucketId;
 use ashlar_format::codec::{Reader, Writer};
 use ashlar_format::journal::{DriveState, HashKey};
 use ashlar_machine::Folder;
@@ -127,10 +130,11 @@ pub(crate) struct Manifest {
     pub journal: Vec<(u32, Segment)>,
     pub extents: Vec<(u32, Extent)>,
     pub next_extent: u32,
+    pub fences: Vec<(FenceKey, Fence)>,
 }
 
 const MAGIC: &[u8; 8] = b"ASHINDEX";
-const FORMAT: u16 = 2;
+const FORMAT: u16 = 3;
 pub(crate) const MANIFEST: &str = "manifest";
 const MANIFEST_NEW: &str = "manifest.new";
 /// More than a manifest of a million segments takes.
@@ -175,6 +179,15 @@ impl Manifest {
             w.bool(e.sealed);
             w.bool(e.suspect);
         });
+        w.list(&self.fences, |w, ((group, bucket), f)| {
+            w.u16(*group);
+            w.raw(&bucket.0);
+            w.u64(f.deletion.0);
+            w.u32(f.loc.segment);
+            w.u32(f.loc.at);
+            w.u32(f.loc.len);
+            w.u32(f.oldest);
+        });
         Manifest::seal(w.into_vec(), key)
     }
 
@@ -212,8 +225,14 @@ impl Manifest {
             let (sealed, suspect) = (r.bool()?, r.bool()?);
             Ok((number, Extent { bytes, at, live, sealed, suspect, ..Extent::default() }))
         })?;
+        let fences = r.list(|r| {
+            let key = (r.u16()?, BucketId(r.array()?));
+            let deletion = Deletion(r.u64()?);
+            let loc = Loc { segment: r.u32()?, at: r.u32()?, len: r.u32()? };
+            Ok((key, Fence { deletion, loc, oldest: r.u32()? }))
+        })?;
         r.end()?;
-        Ok(Manifest { position, state, state_segment, next_run, runs, journal, extents, next_extent })
+        Ok(Manifest { position, state, state_segment, next_run, runs, journal, extents, next_extent, fences })
     }
 
     /// Replaces the manifest on the drive.

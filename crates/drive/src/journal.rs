@@ -131,6 +131,9 @@ impl Shared {
                         if let Op::Accept { hash, .. } = op {
                             gone.extend(core.pending.remove(hash));
                         }
+                        if let Op::Fence { key, .. } = op {
+                            core.fences.answered(key);
+                        }
                     }
                     if !gone.is_empty() {
                         // It let records through that are not written: as after a restart.

@@ -32,6 +32,8 @@ mod drive;
 mod entry;
 mod error;
 mod extent;
+mod fence_table;
+mod fences;
 mod files;
 mod frames;
 #[doc(hidden)]
@@ -75,6 +77,6 @@ pub use probe::{format_folder, probe_folder};
 pub use remote::{Answer, Later, Remote, RemoteReader, RemoteWriter, Request, Status};
 pub use tally::{Completion, Outcome, Tally};
 pub use types::{
-    Accept, Accepted, Entry, Inline, InlineShard, Options, Prepared, Probe, ReadReply, Role, Seen, ShardInfo,
-    State, Stats,
+    Accept, Accepted, Entry, FenceAnswer, Inline, InlineShard, Options, Prepared, Probe, ReadReply, Role,
+    Seen, ShardInfo, State, Stats,
 };

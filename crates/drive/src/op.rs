@@ -6,8 +6,10 @@
 //! Must never know: when or where it is written.
 
 use crate::entry::{Loc, Shard, ShardName};
+use crate::fence_table::FenceKey;
 use crate::types::{Accept, InlineShard};
 use crate::{Completion, Error};
+use ashlar_commit::bucket_fence::Deletion;
 use ashlar_format::journal::{DriveState, record_len};
 use ashlar_format::{Ballot, RegisterKey};
 use bytes::Bytes;
@@ -51,6 +53,24 @@ pub(crate) enum Op {
     State {
         change: StateChange,
         done: Completion,
+    },
+    /// A bucket is fenced; `oldest`: that of the fence before.
+    Fence {
+        key: FenceKey,
+        deletion: Deletion,
+        oldest: Option<u32>,
+        done: Completion,
+    },
+    LiftFence {
+        key: FenceKey,
+        up_to: Deletion,
+        oldest: u32,
+    },
+    /// Compaction: as `MoveRegister`.
+    MoveFence {
+        key: FenceKey,
+        from: Loc,
+        payload: Bytes,
     },
     /// Compaction: an entry of the index moves to the head, if it is still where it was.
     MoveRegister {
@@ -108,9 +128,13 @@ impl Op {
             Op::Stage { shard: s, .. } => record_len(fixed + s.owner.as_bytes().len() + s.data.len()),
             Op::Extent { shard, .. } => record_len(fixed + 32 + shard.owner.as_bytes().len()),
             Op::Hint { key, .. } | Op::Purge { key, .. } => record_len(fixed + key.as_bytes().len()),
-            Op::Discard { .. } | Op::State { .. } => record_len(fixed),
+            Op::Discard { .. } | Op::State { .. } | Op::Fence { .. } | Op::LiftFence { .. } => {
+                record_len(fixed)
+            }
             Op::MoveRegister { payload, .. } => record_len(payload.len() + 8),
-            Op::MoveShard { payload, .. } | Op::MoveDeletion { payload, .. } => record_len(payload.len()),
+            Op::MoveShard { payload, .. }
+            | Op::MoveFence { payload, .. }
+            | Op::MoveDeletion { payload, .. } => record_len(payload.len()),
             Op::Forget { .. } | Op::Barrier { .. } => 0,
         }
     }
@@ -121,6 +145,7 @@ impl Op {
             self,
             Op::MoveRegister { .. }
                 | Op::MoveShard { .. }
+                | Op::MoveFence { .. }
                 | Op::MoveDeletion { .. }
                 | Op::Forget { .. }
                 | Op::Purge { .. }
@@ -145,6 +170,7 @@ impl Op {
             | Op::Stage { done, .. }
             | Op::Extent { done, .. }
             | Op::State { done, .. }
+            | Op::Fence { done, .. }
             | Op::Barrier { done } => Some(done),
             _ => None,
         }

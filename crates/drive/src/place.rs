@@ -10,6 +10,7 @@ use crate::op::{FRESH, Op};
 use crate::types::Accept;
 use ashlar_format::codec;
 use ashlar_format::journal::{self, AcceptEntry, BatchWriter, DriveState, ExtentEntry, StageEntry, kind};
+use ashlar_format::journal::{FenceEntry, LiftEntry};
 use ashlar_machine::Buf;
 
 /// Lays the records of one operation; returns where they are (an accept with its shard has two).
@@ -82,12 +83,40 @@ pub(crate) fn place(
             (push(out, kind::DISCARD, &[&head.into_vec()]), none)
         }
         Op::State { .. } => (push(out, kind::STATE, &[&state.encode()]), none),
+        Op::Fence { .. } => {
+            if let Some(e) = fence_entry(op, segment) {
+                journal::fence(&mut head, &e);
+            }
+            (push(out, kind::FENCE, &[&head.into_vec()]), none)
+        }
+        Op::LiftFence { .. } => {
+            if let Some(e) = lift_entry(op, segment) {
+                journal::lift(&mut head, &e);
+            }
+            (push(out, kind::LIFT, &[&head.into_vec()]), none)
+        }
+        Op::MoveFence { payload, .. } => (push(out, kind::FENCE, &[payload]), none),
         Op::MoveRegister { payload, .. } => (push(out, kind::ACCEPT, &[payload]), none),
         Op::MoveShard { kind, payload, .. } | Op::MoveDeletion { kind, payload, .. } => {
             (push(out, *kind, &[payload]), none)
         }
         Op::Forget { .. } | Op::Barrier { .. } => (none, none),
     }
+}
+
+/// The record of [`Op::Fence`] in this segment.
+pub(crate) fn fence_entry(op: &Op, segment: u32) -> Option<FenceEntry> {
+    let Op::Fence { key: (group, bucket), deletion, oldest, .. } = op else { return None };
+    let oldest = oldest.unwrap_or(segment);
+    Some(FenceEntry { group: *group, bucket: *bucket, deletion: deletion.0, oldest })
+}
+
+/// The record of [`Op::LiftFence`] in this segment. Fences that are moved by compaction in the same batch lie
+/// in it at most.
+pub(crate) fn lift_entry(op: &Op, segment: u32) -> Option<LiftEntry> {
+    let Op::LiftFence { key: (group, bucket), up_to, oldest } = op else { return None };
+    let (group, bucket, oldest) = (*group, *bucket, *oldest);
+    Some(LiftEntry { group, bucket, up_to: up_to.0, oldest, newest: segment })
 }
 
 pub(crate) fn extent_entry(name: ShardName, s: &Shard, r: Region) -> ExtentEntry<'_> {

@@ -5,6 +5,7 @@
 
 use crate::core::{EXTENTS, FENCED, INDEX, JOURNAL, Shared};
 use crate::entry::Region;
+use crate::fence_table::Fences;
 use crate::files::{segment_name, segment_number};
 use crate::head::Writer;
 use crate::index::{MANIFEST, Manifest, RunSet};
@@ -295,6 +296,7 @@ impl Shared {
         core.journal = m.journal.iter().copied().collect();
         core.extents = m.extents.iter().copied().collect();
         core.next_extent = m.next_extent.max(1);
+        core.fences.restore(m.fences.iter().copied());
         drop(core);
         let wanted: Vec<String> = m.runs.iter().map(|(id, _)| file_name(*id)).collect();
         let mut k = self.keeper.lock();
@@ -333,6 +335,7 @@ impl Shared {
         core.overlay = Default::default();
         core.applied = Default::default();
         core.state = DriveState::default();
+        core.fences = Fences::default();
         core.state_segment = 0;
         core.journal.clear();
         core.extents.retain(|_, e| !e.lost);

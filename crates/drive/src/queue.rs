@@ -22,7 +22,8 @@ impl Core {
         std::mem::swap(ops, &mut self.lazy);
         ops.append(&mut self.queue);
         self.aim(ops);
-        let moving = |op: &Op| matches!(op, Op::MoveRegister { .. } | Op::MoveShard { .. });
+        let moving =
+            |op: &Op| matches!(op, Op::MoveRegister { .. } | Op::MoveShard { .. } | Op::MoveFence { .. });
         if ops.iter().any(moving) {
             ops.retain(|op| match op {
                 Op::MoveRegister { key, from, .. } => match self.overlay.register(key) {
@@ -33,6 +34,7 @@ impl Core {
                     Some(now) => now.is_some_and(|s| s.loc == *from),
                     None => true,
                 },
+                Op::MoveFence { key, from, .. } => self.fences.place(key).is_some_and(|f| f.loc == *from),
                 _ => true,
             });
             ops.sort_by_key(|op| !moving(op));

@@ -11,7 +11,7 @@ use crate::core::{Core, Shared, new_acceptor};
 use crate::entry::{Loc, Register, Shard};
 use crate::head::Writer;
 use crate::op::{FRESH, Op};
-use crate::place::accept_flags;
+use crate::place::{accept_flags, fence_entry, lift_entry};
 use ashlar_format::journal::{self, DriveState, kind};
 use ashlar_format::{Record, RegisterKey};
 use std::sync::Arc;
@@ -126,6 +126,22 @@ impl Core {
                 self.apply_purge(key.clone(), Some(hash), *ballot, *oldest, newest, loc);
             }
             Op::Discard { name, target } => self.apply_discard(*name, *target, (0, 0), loc),
+            Op::Fence { key, .. } => {
+                let key = *key;
+                if let Some(e) = fence_entry(op, loc.segment) {
+                    self.apply_fence(&e, loc);
+                }
+                self.fences.answered(&key);
+            }
+            Op::LiftFence { .. } => {
+                if let Some(e) = lift_entry(op, loc.segment) {
+                    self.apply_lift(&e, loc);
+                }
+            }
+            Op::MoveFence { payload, .. } => {
+                let Ok(entry) = journal::Entry::decode(kind::FENCE, payload) else { return };
+                let _ = self.replay(loc, entry);
+            }
             Op::MoveRegister { key, from, payload } => {
                 let Ok(entry) = journal::Entry::decode(kind::ACCEPT, payload) else { return };
                 if self.overlay.register(key).is_none()

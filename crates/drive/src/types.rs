@@ -1,5 +1,6 @@
 //! What goes into a drive and comes out of it.
 
+use ashlar_commit::bucket_fence::Deletion;
 use ashlar_format::{Ballot, RegisterKey, WriteId};
 use ashlar_machine::{BufferPool, Faults};
 use bytes::Bytes;
@@ -140,6 +141,8 @@ pub enum Prepared {
         accepted: Option<Accepted>,
         /// Where there is no record: none is taken up to this ballot, its purge horizon.
         horizon: Ballot,
+        /// The fence of the bucket: an ACCEPT that it does not admit would be refused.
+        fence: Deletion,
     },
     /// A ballot at least this high is promised or accepted already.
     Refused {
@@ -148,6 +151,18 @@ pub enum Prepared {
     },
     /// The drive is joining.
     NotVoter,
+}
+
+/// The answer to a fence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FenceAnswer {
+    /// It is durable; a joining drive does not count.
+    Fenced {
+        /// The drive votes.
+        counted: bool,
+    },
+    /// A later deletion has fenced the bucket.
+    Later(Deletion),
 }
 
 /// An accepted record.

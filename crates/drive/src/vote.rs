@@ -15,10 +15,20 @@ use crate::run::{Halt, Look, Mode};
 use crate::settle::promise_key;
 use crate::types::{Accept, Accepted, Prepared};
 use crate::{Completion, Error, Result};
+use ashlar_commit::bucket_fence::{Grant, admits};
 use ashlar_commit::{AcceptAnswer, PrepareAnswer};
 use ashlar_format::{Ballot, RegisterKey, journal};
 use bytes::Bytes;
 use std::sync::Arc;
+
+/// How a record comes to the drive.
+#[derive(Clone, Copy)]
+enum Way {
+    /// By ACCEPT, with what it may do at a fence.
+    Vote(Grant),
+    /// As a copy into a joining drive, which no fence refuses: it adds nothing that was not chosen.
+    Copy { hint: bool },
+}
 
 /// What to do after a look at the state under the lock.
 enum Next {
@@ -49,7 +59,11 @@ impl Drive {
                     return Ok(match entry {
                         Some(e) if e.ballot > ballot => Prepared::Refused { highest: e.ballot },
                         // A horizon read now would say nothing about the record looked up before.
-                        e => Prepared::Promised { accepted: accepted(e, record), horizon: Ballot::ZERO },
+                        e => Prepared::Promised {
+                            accepted: accepted(e, record),
+                            horizon: Ballot::ZERO,
+                            fence: self.shared.core.lock().fences.of(key),
+                        },
                     });
                 }
             }
@@ -85,6 +99,7 @@ impl Drive {
                 None => Next::Answer(Prepared::Promised {
                     accepted: accepted(entry, record),
                     horizon: core.acceptor.horizon(),
+                    fence: core.fences.of(key),
                 }),
             },
         };
@@ -105,11 +120,17 @@ impl Drive {
 
     /// ACCEPT: answers when durable. On a joining drive the answer is `uncounted`.
     pub fn accept(&self, accept: Accept, done: Completion) {
+        self.accept_with(accept, Grant::Plain, done);
+    }
+
+    /// As [`Drive::accept`], of a record that a fence of its bucket may admit. Fails with `BucketFenced` if
+    /// it does not.
+    pub fn accept_with(&self, accept: Accept, grant: Grant, done: Completion) {
         if let Err(e) = self.check_accept(&accept) {
             return done.err(e);
         }
         let hash = promise_key(&accept.key);
-        self.accept_in(Mode::Now, accept, hash, None, done);
+        self.accept_in(Mode::Now, accept, hash, Way::Vote(grant), done);
     }
 
     /// Copies an accepted record into a joining drive (resync): whatever the promises say, the
@@ -119,7 +140,7 @@ impl Drive {
             return done.err(e);
         }
         let hash = promise_key(&accept.key);
-        self.accept_in(Mode::Now, accept, hash, Some(hint), done);
+        self.accept_in(Mode::Now, accept, hash, Way::Copy { hint }, done);
     }
 
     fn check_accept(&self, a: &Accept) -> Result<()> {
@@ -139,7 +160,7 @@ impl Drive {
         (journal::MAX_PAYLOAD - (64 << 10)).min(segment / 2)
     }
 
-    fn accept_in(&self, mode: Mode, accept: Accept, hash: u128, copy: Option<bool>, done: Completion) {
+    fn accept_in(&self, mode: Mode, accept: Accept, hash: u128, way: Way, done: Completion) {
         let mut accept = accept;
         let mut done = done;
         loop {
@@ -147,13 +168,13 @@ impl Drive {
                 Err(Halt::Failed(e)) => return done.err(e),
                 Err(Halt::WouldBlock) => {
                     let me = self.clone();
-                    let job = move || me.accept_in(Mode::Wait, accept, hash, copy, done);
+                    let job = move || me.accept_in(Mode::Wait, accept, hash, way, done);
                     // A full queue drops the job, and with it the completion: that is a failure.
                     let _ = self.shared.spawn(job);
                     return;
                 }
                 Ok((entry, generation)) => {
-                    match self.try_accept(accept, hash, copy, entry, generation, done) {
+                    match self.try_accept(accept, hash, way, entry, generation, done) {
                         None => {
                             if self.shared.here {
                                 self.shared.commit_here();
@@ -172,7 +193,7 @@ impl Drive {
         &self,
         accept: Accept,
         hash: u128,
-        copy: Option<bool>,
+        way: Way,
         entry: Option<Register>,
         generation: u64,
         done: Completion,
@@ -190,18 +211,24 @@ impl Drive {
         }
         let pending = core.pending.get(&hash).map(|p| p.ballot);
         let known = have.max(pending.unwrap_or(Ballot::ZERO));
-        let answer = match copy {
-            None => core.acceptor.accept(hash, known, accept.ballot),
-            Some(_) if core.acceptor.role() == ashlar_commit::Role::Voter => {
+        let fence = core.fences.of(&accept.key);
+        let answer = match way {
+            // What it has accepted already stays accepted.
+            Way::Vote(grant) if accept.ballot != known && !admits(fence, grant) => {
+                done.err(Error::BucketFenced(fence));
+                return None;
+            }
+            Way::Vote(_) => core.acceptor.accept(hash, known, accept.ballot),
+            Way::Copy { .. } if core.acceptor.role() == ashlar_commit::Role::Voter => {
                 done.err(Error::Malformed("a copy into a drive that is not joining"));
                 return None;
             }
-            Some(_) if accept.ballot < known => {
+            Way::Copy { .. } if accept.ballot < known => {
                 done.ok();
                 return None;
             }
-            Some(_) if accept.ballot == known => AcceptAnswer::Already { counted: true },
-            Some(_) => AcceptAnswer::GoUncounted,
+            Way::Copy { .. } if accept.ballot == known => AcceptAnswer::Already { counted: true },
+            Way::Copy { .. } => AcceptAnswer::GoUncounted,
         };
         match answer {
             AcceptAnswer::Refused { highest } => done.refused(highest),
@@ -221,7 +248,7 @@ impl Drive {
                     (None, None) => FRESH,
                     (None, Some(_)) => 0,
                 };
-                self.enqueue_accept(core, accept, hash, copy, oldest, answer, done);
+                self.enqueue_accept(core, accept, hash, way, oldest, answer, done);
             }
         }
         None
@@ -233,7 +260,7 @@ impl Drive {
         core: &mut Core,
         accept: Accept,
         hash: u128,
-        copy: Option<bool>,
+        way: Way,
         oldest: u32,
         answer: AcceptAnswer,
         done: Completion,
@@ -242,7 +269,10 @@ impl Drive {
         p.ballot = p.ballot.max(accept.ballot);
         p.count += 1;
         let counted = answer == AcceptAnswer::Go;
-        let (hint, copy) = (copy == Some(true), copy.is_some());
+        let (hint, copy) = match way {
+            Way::Vote(_) => (false, false),
+            Way::Copy { hint } => (hint, true),
+        };
         let op = Op::Accept { hash, accept, hint, oldest, counted, copy, done };
         let here = self.shared.here;
         if let Err((op, e)) = core.enqueue_for(op, &self.shared.journal_work, here) {
@@ -266,7 +296,7 @@ impl Drive {
             Err(Halt::Failed(Error::Corrupt(_))) => {
                 let mut core = self.shared.core.lock();
                 let answer = if counted { AcceptAnswer::Go } else { AcceptAnswer::GoUncounted };
-                self.enqueue_accept(&mut core, accept, hash, None, 0, answer, done);
+                self.enqueue_accept(&mut core, accept, hash, Way::Vote(Grant::Plain), 0, answer, done);
                 drop(core);
                 if self.shared.here {
                     self.shared.commit_here();

@@ -1,5 +1,6 @@
 //! What can go wrong with a placement group, by what the caller can do about it.
 
+use ashlar_commit::bucket_fence::Deletion;
 use ashlar_format::Ballot;
 
 /// Why an operation on a placement group did not succeed.
@@ -28,6 +29,9 @@ pub enum Error {
     /// The arguments are not acceptable: a bug in the caller.
     #[error("not acceptable: {0}")]
     Invalid(&'static str),
+    /// The bucket is fenced by this deletion: ask the registry of buckets what became of it. Nothing was changed.
+    #[error("the bucket is fenced by its deletion {}", .0.0)]
+    BucketFenced(Deletion),
     /// The outcome of an update is not known: it may or may not have been chosen. It will be one
     /// of both for good as soon as the register is read again.
     #[error("the outcome of the update at {0:?} is not known")]

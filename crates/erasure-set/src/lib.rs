@@ -45,6 +45,7 @@
 mod ahead;
 mod background;
 mod ballots;
+mod bucket_fence;
 mod budget;
 mod cache;
 mod damage;
@@ -79,6 +80,7 @@ mod tests;
 mod update;
 mod write;
 
+pub use bucket_fence::{FencedBucket, fence_right, with_fence_right};
 pub use budget::as_tenant;
 pub use damage::{Damage, What};
 pub use error::{Error, Result};

@@ -4,6 +4,7 @@
 //! answer within the deadline is silent. A drive that is merely late is not waited for beyond need
 //! ([`crate::table::Pulse`]).
 
+use crate::bucket_fence::grant;
 use crate::cache::Updating;
 use crate::invariants::{drops_after_choice, no_joining_votes};
 use crate::register::Register;
@@ -14,6 +15,7 @@ use crate::tail_queue::{Drops, Writes};
 use crate::update::set_durable;
 use crate::write::Staged;
 use crate::{Error, Result};
+use ashlar_commit::bucket_fence::{Deletion, admits, could_be_chosen};
 use ashlar_commit::{Footing, Proposer, Recovery, SlotSet, Step};
 use ashlar_drive::{Accept, DriveHandle, Error as DriveError, Inline, InlineShard, Outcome, Prepared, Tally};
 use ashlar_environment::time::{self, Instant};
@@ -60,6 +62,9 @@ pub(crate) struct Attempt<'a> {
     open: SlotSet,
     /// Slots whose drives are joining.
     joining: SlotSet,
+    /// Slots that promised and have a fence of the bucket, and the latest deletion of them.
+    fenced: SlotSet,
+    fence: Deletion,
     /// Set from the first ACCEPT on.
     updating: Option<Updating<'a>>,
     /// The record proposed is a tombstone.
@@ -123,6 +128,7 @@ pub(crate) async fn gather(tally: &Tally, view: &View, asked: SlotSet, need: u8,
 pub(crate) fn shortage(tally: &Tally, what: &str, have: u32, need: u8) -> Error {
     match tally.error() {
         Some(DriveError::Full) => Error::Full,
+        Some(DriveError::BucketFenced(d)) => Error::BucketFenced(d),
         Some(e) => Error::Unavailable(format!("{what}: {have} of {need} drives ({e})")),
         None => Error::Unavailable(format!("{what}: {have} of {need} drives")),
     }
@@ -159,6 +165,8 @@ impl<'a> Attempt<'a> {
             waiting: Mutex::new(FuturesUnordered::new()),
             open: SlotSet::EMPTY,
             joining: SlotSet::EMPTY,
+            fenced: SlotSet::EMPTY,
+            fence: Deletion::NONE,
             updating: None,
             grave: false,
             carried: Writes::new(),
@@ -271,8 +279,14 @@ impl<'a> Attempt<'a> {
 
     fn feed(&mut self, (slot, reply): Reply) -> Step<Bytes> {
         self.open.remove(slot);
+        if let Ok(Prepared::Promised { fence, .. }) = &reply
+            && *fence != Deletion::NONE
+        {
+            self.fenced.insert(slot);
+            self.fence = self.fence.max(*fence);
+        }
         match reply {
-            Ok(Prepared::Promised { accepted: None, horizon }) => self.p.on_absent(slot, horizon),
+            Ok(Prepared::Promised { accepted: None, horizon, .. }) => self.p.on_absent(slot, horizon),
             Ok(Prepared::Promised { accepted: Some(a), .. }) => {
                 if a.hint {
                     self.p.on_hint(a.ballot);
@@ -395,6 +409,19 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
+    /// Fails where so many drives are fenced that what is to be proposed cannot be chosen: before it is sent, so
+    /// that nothing is left in doubt. [`Attempt::grave`] says what it is.
+    pub(crate) fn check_fence(&self) -> Result<()> {
+        let closed = match admits(self.fence, grant(self.key, self.grave)) {
+            true => SlotSet::EMPTY,
+            false => self.fenced,
+        };
+        match could_be_chosen(self.view.quorum, self.view.quorum.all(), closed) {
+            true => Ok(()),
+            false => Err(Error::BucketFenced(self.fence)),
+        }
+    }
+
     pub(crate) fn view(&self) -> &View {
         &self.view
     }
@@ -427,6 +454,7 @@ impl<'a> Attempt<'a> {
     pub(crate) async fn complete(&mut self, base: Option<&Based>) -> Result<Option<()>> {
         let Some(summary) = self.summary_of(base).await else { return Ok(None) };
         self.grave = base.is_none_or(|b| matches!(b.record.body, Body::Tombstone));
+        self.check_fence()?;
         let bytes = match base {
             Some(b) => b.bytes.clone(),
             None => Bytes::from(Record { seq: 1, parent: 0, body: Body::Tombstone }.encode()),
@@ -563,6 +591,7 @@ impl<'a> Attempt<'a> {
     ) -> Result<Option<(u64, usize)>> {
         let view = self.view.clone();
         let asked = view.which(|_| true);
+        let grant = grant(self.key, self.grave);
         let tally = Tally::new(asked.len());
         self.updating = Some(self.inner.cache.updating(self.hash));
         self.carried = inline.iter().map(|s| s.data.write_id).collect();
@@ -577,7 +606,7 @@ impl<'a> Attempt<'a> {
             });
             let (key, record, summary) = (self.key.clone(), record.clone(), summary.clone());
             let accept = Accept { key, ballot: self.p.ballot(), record, summary, inline };
-            m.drive.accept(accept, done);
+            m.drive.accept_with(accept, grant, done);
         }
         let o = gather(&tally, &view, asked, bar, GRACE).await;
         let step = self.count(&o, &view);

@@ -89,6 +89,7 @@ impl Inner {
             let total = self.count(&views).await;
             self.rebuilds.begin(&member.drive, Phase::Records, total);
             for (view, from) in views.iter().zip(sources) {
+                self.copy_fences(view, &member, from).await?;
                 self.copy_group(view, &member, from).await?;
                 self.drop_extras(view, &member, from).await?;
             }

@@ -219,8 +219,8 @@ impl Inner {
             Asked::Known(r) => Ok(r),
             Asked::Undecided(shown) => match (self.settle(key, hash).await, shown) {
                 // It is chosen: what lies above it can be settled only when enough drives can be written.
-                (Err(Error::Unavailable(why)), Some(shown)) => {
-                    tracing::debug!(?key, "served although something undecided lies above it: {why}");
+                (Err(e @ (Error::Unavailable(_) | Error::BucketFenced(_))), Some(shown)) => {
+                    tracing::debug!(?key, "served although something undecided lies above it: {e}");
                     Ok(Some(shown))
                 }
                 (r, _) => r,

@@ -102,6 +102,9 @@ impl Inner {
         for view in &views {
             self.salvage_group(view, apply, &mut out).await?;
             for (_, m) in view.members().filter(|(_, m)| !m.is_voter()) {
+                if apply {
+                    self.copy_fences(view, m, view.which(|_| true)).await?;
+                }
                 if !joining.iter().any(|j| j.id == m.id) {
                     joining.push(m.clone());
                 }

@@ -19,6 +19,7 @@ use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
 use crate::table::{Member, View};
 use crate::{Error, Result};
+use ashlar_commit::bucket_fence::Grant;
 use ashlar_commit::{Sweep, SweepStep};
 use ashlar_drive::{Prepared, ShardInfo, Tally};
 use ashlar_duties::{Duty, Unit};
@@ -335,7 +336,9 @@ impl Inner {
         let mut step = SweepStep::Wait;
         for (slot, reply) in join_all(asks).await {
             let new = match reply {
-                Some(Ok(Prepared::Promised { accepted: None, horizon })) => sweep.on_absent(slot, horizon),
+                Some(Ok(Prepared::Promised { accepted: None, horizon, .. })) => {
+                    sweep.on_absent(slot, horizon)
+                }
                 Some(Ok(Prepared::Promised { accepted: Some(a), .. })) => {
                     match Stored::parse(&a.record).and_then(|s| Ok((s.decode()?, s.light))) {
                         Ok((_, light)) => {
@@ -381,6 +384,7 @@ impl Inner {
         ballot: Ballot,
     ) -> Result<Swept> {
         let tombstone = Record { seq: 1, parent: 0, body: ashlar_format::Body::Tombstone };
+        let grant = if base.is_none() { Grant::Empties } else { Grant::Plain };
         let (record, summary) = match base {
             None => (Bytes::from(tombstone.encode()), Bytes::new()),
             Some((b, stored)) => {
@@ -396,7 +400,7 @@ impl Inner {
         for (slot, m) in &members {
             let (key, record, summary) = (key.clone(), record.clone(), summary.clone());
             let accept = ashlar_drive::Accept { key, ballot, record, summary, inline: None };
-            m.drive.accept(accept, tally.completion(*slot));
+            m.drive.accept_with(accept, grant, tally.completion(*slot));
         }
         let o = answers(&tally, view, members.iter().map(|(s, _)| *s).collect()).await;
         let mut dropped = false;

@@ -245,6 +245,9 @@ impl Sets {
                         unsure.sent = false;
                         return Err(UpdateError::Refused(()));
                     }
+                    // A deletion of the bucket came between: it may be over soon.
+                    Err(UpdateError::Set(Error::BucketFenced(_)))
+                        if !sent.is_empty() && round + 1 < ATTEMPTS => {}
                     Err(UpdateError::Set(e)) if !sent.is_empty() => {
                         tracing::debug!(?key, "an update whose record was sent cannot be ended: {e}");
                         return Err(Error::Unknown(sent.ballot()).into());
@@ -314,6 +317,7 @@ impl Inner {
             return Err(Error::Invalid("a summary has at most 256 bytes").into());
         }
         attempt.grave = matches!(body, Body::Tombstone);
+        attempt.check_fence()?;
         let summary = if attempt.grave { Bytes::new() } else { summary };
         let named: SmallVec<[&Staged; 2]> =
             staged.iter().copied().filter(|s| names(&body, &s.data)).collect();

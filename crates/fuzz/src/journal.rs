@@ -5,7 +5,7 @@
 
 use ashlar_format::codec::Writer;
 use ashlar_format::journal::{
-    self, AcceptEntry, BatchWriter, DriveState, Entry, ExtentEntry, StageEntry, kind,
+    self, AcceptEntry, BatchWriter, DriveState, Entry, ExtentEntry, FenceEntry, LiftEntry, StageEntry, kind,
 };
 use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, WriteId, frame};
 
@@ -80,7 +80,8 @@ pub fn all() -> Vec<Target> {
 
 /// A payload of every kind.
 fn payloads() -> Vec<(u8, Vec<u8>)> {
-    let key = RegisterKey::new(0, Space::Object, BucketId([2; 16]), b"key");
+    let bucket = BucketId([2; 16]);
+    let key = RegisterKey::new(0, Space::Object, bucket, b"key");
     let (key, ballot) = (key.as_bytes(), Ballot { epoch: 1, counter: 5, node: 2, nonce: 9 });
     let write_id = WriteId([7; 16]);
     let made = |put: &dyn Fn(&mut Writer)| {
@@ -133,6 +134,11 @@ fn payloads() -> Vec<(u8, Vec<u8>)> {
         (kind::STATE, DriveState { floor: ballot, horizon: ballot, epoch: 3, voter: true }.encode().to_vec()),
         (kind::SEGMENTS, made(&|w| journal::segments(w, &[1, 2, 3]))),
         (kind::SEAL, vec![4, 0, 0, 0]),
+        (kind::FENCE, made(&|w| journal::fence(w, &FenceEntry { group: 2, bucket, deletion: 3, oldest: 1 }))),
+        (
+            kind::LIFT,
+            made(&|w| journal::lift(w, &LiftEntry { group: 2, bucket, up_to: 3, oldest: 1, newest: 4 })),
+        ),
     ]
 }
 
@@ -163,6 +169,8 @@ fn entry(b: &[u8]) {
         }
         Entry::State(s) => w.raw(&s.encode()),
         Entry::Segments(list) => journal::segments(&mut w, list),
+        Entry::Fence(e) => journal::fence(&mut w, e),
+        Entry::Lift(e) => journal::lift(&mut w, e),
         Entry::Seal { next } => w.u32(*next),
     }
     assert_eq!(w.into_vec(), payload, "a record of the journal that is not itself");

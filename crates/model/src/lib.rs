@@ -9,6 +9,7 @@
 //! | [`onesync`] | shards inside ACCEPT: overtaken, mended and unknown records |
 //! | [`multipart`] | upload, key and one part as compare-and-set registers; orphans |
 //! | [`rename`] | source, destination and the register of a rename |
+//! | [`bucket`] | the deletion of a bucket: fences on drives, registry, late messages, a replaced drive |
 //! | [`renames`] | no decision record: n renames and counting (what not to do) |
 //!
 //! Layers: what all worlds share (`bad`, `log`, `mix`, `mutants`, `check`), the worlds, [`scopes`]. Only
@@ -29,6 +30,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it never runs in a simulation")]
 
 mod bad;
+pub mod bucket;
 mod check;
 mod log;
 mod mix;

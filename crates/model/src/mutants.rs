@@ -95,6 +95,24 @@ pub enum Mutant {
     RenameDoneEarly,
     /// The source of a rename is not held.
     RenameSourceFree,
+    /// A bucket is deleted although one group is fenced on a minority.
+    FenceMinority,
+    /// Whether a bucket is empty is looked at before it is fenced.
+    LookFirst,
+    /// Whether a bucket is empty is asked of any majority, not of the drives that were fenced.
+    LookElsewhere,
+    /// A record of which it is not decided whether it is chosen counts as absent.
+    UndecidedIsAbsent,
+    /// A drive votes without the fences of its group.
+    FenceNotCopied,
+    /// Fences of two layout epochs are counted together.
+    FenceAcrossEpochs,
+    /// A late fence of an older deletion replaces that of a later one.
+    OldFenceWins,
+    /// A deletion lifts the fence of a later one.
+    LiftForeign,
+    /// A deletion that was aborted or taken over still removes the bucket.
+    RemoveUnasked,
     /// The commit is n renames; versions are counted.
     CountRenames,
 }
@@ -147,6 +165,15 @@ impl Mutant {
         Mutant::RenameReleaseOpen,
         Mutant::RenameDoneEarly,
         Mutant::RenameSourceFree,
+        Mutant::FenceMinority,
+        Mutant::LookFirst,
+        Mutant::LookElsewhere,
+        Mutant::UndecidedIsAbsent,
+        Mutant::FenceNotCopied,
+        Mutant::FenceAcrossEpochs,
+        Mutant::OldFenceWins,
+        Mutant::LiftForeign,
+        Mutant::RemoveUnasked,
         Mutant::CountRenames,
     ];
 }

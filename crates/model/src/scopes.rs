@@ -2,7 +2,7 @@
 //! every mutant. Sizes are those of the README's table.
 
 use crate::register::Kind;
-use crate::{Limits, Mutant, Report, check, multipart, onesync, register, rename, renames, staging};
+use crate::{Limits, Mutant, Report, bucket, check, multipart, onesync, register, rename, renames, staging};
 use std::hash::Hash;
 
 type Run = dyn Fn(&str, Limits) -> Report;
@@ -148,6 +148,9 @@ pub fn small() -> Vec<Setting> {
     for (name, s) in RENAMES {
         all.push(Setting::new(format!("rename: {name}"), s));
     }
+    for (name, s) in BUCKETS {
+        all.push(Setting::new(format!("bucket: {name}"), s));
+    }
     all.push(Setting::new("renames 12+4: with a decision", renames::Scope { n: 16, k: 12, mutant: None }));
     all
 }
@@ -201,6 +204,31 @@ const RENAMES: [(&str, rename::Scope); 5] = {
         ),
     ]
 };
+
+/// One bucket over groups of three drives.
+const BUCKETS: [(&str, bucket::Scope); 4] = {
+    let one = bucket::Scope {
+        writers: [1, 0],
+        groups: 1,
+        deleters: 1,
+        aborted: false,
+        others: true,
+        replaced: false,
+        mutant: None,
+    };
+    [
+        ("1 deletion, 2 groups, 1 writer", bucket::Scope { groups: 2, others: false, ..one }),
+        ("1 deletion, 1 writer, crashes", one),
+        (
+            "a deletion after one that was aborted, 1 writer",
+            bucket::Scope { deleters: 2, aborted: true, others: false, ..one },
+        ),
+        ("1 deletion, 1 writer, a drive replaced", bucket::Scope { replaced: true, others: false, ..one }),
+    ]
+};
+/// Two deletions, one of which may take over from the other.
+const TAKEN_OVER: bucket::Scope =
+    bucket::Scope { writers: [2, 0], deleters: 2, others: false, ..BUCKETS[1].1 };
 
 /// Larger ones, up to the limit of the run; by hand or at night.
 #[must_use]
@@ -258,6 +286,14 @@ pub fn large() -> Vec<Setting> {
     let all_calls =
         multipart::Scope { completes: 3, tries: 2, puts: 2, replaces: true, reads: true, ..MULTIPART[0].1 };
     all.push(Setting::new("multipart: 3 completes, abort, part replaced, 2 puts, 1 read", all_calls));
+
+    all.push(Setting::new("bucket: 2 deletions, 2 attempts of a writer", TAKEN_OVER));
+    let again = bucket::Scope { writers: [2, 0], ..BUCKETS[1].1 };
+    all.push(Setting::new("bucket: 1 deletion, 2 attempts of a writer, crashes", again));
+    let all_of_it = bucket::Scope { writers: [1, 1], others: true, ..BUCKETS[0].1 };
+    all.push(Setting::new("bucket: 1 deletion, 2 groups, 2 writers, crashes", all_of_it));
+    let replaced = bucket::Scope { others: true, ..BUCKETS[3].1 };
+    all.push(Setting::new("bucket: 1 deletion, 1 writer, a drive replaced, crashes", replaced));
 
     let s = onesync::Scope { hints: true, reads: 1, ..L3 };
     all.push(Setting::new("onesync n=3 k'=2 f=0: hints, 3 rounds, 1 read", s));
@@ -346,6 +382,15 @@ fn mutant(m: Mutant) -> Setting {
         M::RenameNoSecondLook | M::RenameReleaseOpen | M::RenameDoneEarly | M::RenameSourceFree => {
             Setting::new(name, rename::Scope { mutant, writers: 0b11, ..RENAMES[0].1 })
         }
+        M::FenceMinority => Setting::new(name, bucket::Scope { mutant, writers: [0, 1], ..BUCKETS[0].1 }),
+        M::LookFirst | M::LookElsewhere | M::UndecidedIsAbsent => {
+            Setting::new(name, bucket::Scope { mutant, ..BUCKETS[1].1 })
+        }
+        M::FenceNotCopied | M::FenceAcrossEpochs => {
+            Setting::new(name, bucket::Scope { mutant, ..BUCKETS[3].1 })
+        }
+        M::OldFenceWins | M::LiftForeign => Setting::new(name, bucket::Scope { mutant, ..BUCKETS[2].1 }),
+        M::RemoveUnasked => Setting::new(name, bucket::Scope { mutant, ..BUCKETS[1].1 }),
         M::CountRenames => Setting::new(name, renames::Scope { n: 16, k: 12, mutant }),
     }
 }

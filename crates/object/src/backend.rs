@@ -6,9 +6,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use ashlar_commit::bucket_fence::Deletion;
 use ashlar_erasure_set::{
-    DataWriter, Decision as SetsDecision, Error as SetsError, ObjectReader, Sets, Staged as SetsStaged,
-    UpdateError,
+    DataWriter, Decision as SetsDecision, Error as SetsError, FencedBucket, ObjectReader, Sets,
+    Staged as SetsStaged, UpdateError,
 };
 use ashlar_format::{Body, BucketId, Data, Record, RegisterKey, Space};
 use ashlar_machine::BufferPool;
@@ -58,6 +59,32 @@ pub(crate) enum Failed {
     Refused(Error),
     /// The drives could not do it.
     Set(Error),
+}
+
+/// Why an update did not go through.
+pub(crate) enum Stopped {
+    Failed(Failed),
+    /// The bucket is fenced by this deletion; nothing was changed.
+    Fenced(Deletion),
+}
+
+impl From<Stopped> for Error {
+    fn from(s: Stopped) -> Error {
+        match s {
+            Stopped::Failed(f) => f.into(),
+            Stopped::Fenced(_) => being_deleted(),
+        }
+    }
+}
+
+fn being_deleted() -> Error {
+    Error::Unavailable("the bucket is being deleted".to_owned())
+}
+
+/// A bucket fenced in every group.
+pub(crate) enum Fenced {
+    Sets(FencedBucket),
+    Memory,
 }
 
 impl From<Failed> for Error {
@@ -122,7 +149,7 @@ impl Backend {
         key: &RegisterKey,
         staged: Option<&Staged>,
         mut decide: impl FnMut(Option<&Record>) -> Decision<R> + Send,
-    ) -> std::result::Result<R, Failed> {
+    ) -> std::result::Result<R, Stopped> {
         // The answers stay here, so that what is below is compiled once and not for every kind of answer.
         let mut answers: SmallVec<[Option<R>; 1]> = SmallVec::new();
         let answer = {
@@ -149,7 +176,7 @@ impl Backend {
         key: &RegisterKey,
         staged: Option<&Staged>,
         decide: &mut Decide<'_>,
-    ) -> std::result::Result<usize, Failed> {
+    ) -> std::result::Result<usize, Stopped> {
         match self {
             Backend::Sets(s) => {
                 let staged: Option<&SetsStaged> = staged.and_then(|s| match s {
@@ -165,8 +192,9 @@ impl Backend {
                 });
                 match drives(done).await {
                     Ok(done) => Ok(done.out),
-                    Err(UpdateError::Refused(e)) => Err(Failed::Refused(e)),
-                    Err(UpdateError::Set(e)) => Err(Failed::Set(translate(e))),
+                    Err(UpdateError::Refused(e)) => Err(Stopped::Failed(Failed::Refused(e))),
+                    Err(UpdateError::Set(SetsError::BucketFenced(by))) => Err(Stopped::Fenced(by)),
+                    Err(UpdateError::Set(e)) => Err(Stopped::Failed(Failed::Set(translate(e)))),
                 }
             }
             Backend::Memory(m) => {
@@ -176,6 +204,58 @@ impl Backend {
                 });
                 m.update(key, staged, decide).await
             }
+        }
+    }
+
+    /// Fences a bucket on a majority of every group.
+    pub(crate) async fn fence_bucket(&self, bucket: BucketId, by: Deletion) -> Result<Fenced> {
+        match self {
+            Backend::Sets(s) => match drives(s.fence_bucket(bucket, by)).await {
+                Ok(fenced) => Ok(Fenced::Sets(fenced)),
+                // A later deletion has taken over.
+                Err(SetsError::BucketFenced(_)) => Err(Error::Conflict),
+                Err(e) => Err(translate(e)),
+            },
+            Backend::Memory(m) => m.fence_bucket(bucket, by).await.map(|()| Fenced::Memory),
+        }
+    }
+
+    /// Key and summary of a register that is there behind the fences.
+    pub(crate) async fn first_behind(
+        &self,
+        fenced: &Fenced,
+        space: Space,
+        bucket: BucketId,
+    ) -> Result<Option<(Bytes, Bytes)>> {
+        match (self, fenced) {
+            (Backend::Sets(s), Fenced::Sets(fenced)) => {
+                drives(s.first_behind(fenced, space)).await.map_err(translate)
+            }
+            _ => Ok(self.list(space, bucket, b"", b"", 1).await?.entries.into_iter().next()),
+        }
+    }
+
+    /// Lifts the fences of a bucket, up to those of a deletion.
+    pub(crate) async fn lift_fences(&self, bucket: BucketId, up_to: Deletion) -> Result<()> {
+        match self {
+            Backend::Sets(s) => drives(s.lift_fences(bucket, up_to)).await.map_err(translate),
+            Backend::Memory(m) => m.lift_fences(bucket, up_to).await,
+        }
+    }
+
+    /// The buckets that are fenced.
+    pub(crate) fn fences(&self) -> Vec<(BucketId, Deletion)> {
+        match self {
+            Backend::Sets(s) => s.fences(),
+            Backend::Memory(m) => m.fences(),
+        }
+    }
+
+    /// No other process has these registers.
+    pub(crate) fn is_sole(&self) -> bool {
+        match self {
+            Backend::Sets(s) => s.is_sole(),
+            Backend::Memory(_) => true,
         }
     }
 
@@ -340,5 +420,6 @@ fn translate(e: SetsError) -> Error {
         SetsError::Superseded => Error::Changed,
         SetsError::Unknown(_) => Error::Unavailable("whether the change happened is not known".to_owned()),
         SetsError::Invalid(what) => Error::Internal(what.to_owned()),
+        SetsError::BucketFenced(_) => being_deleted(),
     }
 }

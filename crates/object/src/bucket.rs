@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use ashlar_commit::bucket_fence::{Deletion, Registered};
 use ashlar_format::BucketId;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -58,6 +59,8 @@ pub struct Bucket {
     pub tags: Pairs,
     /// Other configuration by name (policy, cors, ...), opaque to this crate.
     pub documents: BTreeMap<String, Arc<str>>,
+    /// Its deletions so far.
+    pub(crate) deletion: Registered,
 }
 
 /// The JSON in the control store, format 1.
@@ -75,6 +78,16 @@ struct Stored {
     tags: Pairs,
     #[serde(default)]
     documents: BTreeMap<String, String>,
+    /// Number of the last deletion that was begun, and whether it is under way.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    deletions: u64,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    deleting: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 impl Bucket {
@@ -88,6 +101,8 @@ impl Bucket {
             region: self.region.clone(),
             tags: self.tags.clone(),
             documents: self.documents.iter().map(|(k, v)| (k.clone(), v.to_string())).collect(),
+            deletions: self.deletion.last.0,
+            deleting: self.deletion.open,
         };
         let json = serde_json::to_vec(&stored).map_err(|e| Error::Internal(e.to_string()))?;
         Ok(Bytes::from(json))
@@ -108,6 +123,7 @@ impl Bucket {
             region: s.region,
             tags: s.tags,
             documents: s.documents.into_iter().map(|(k, v)| (k, Arc::from(v))).collect(),
+            deletion: Registered { last: Deletion(s.deletions), open: s.deleting },
         })
     }
 }
@@ -163,6 +179,7 @@ mod tests {
             region: "x".into(),
             tags: vec![("k".into(), "v".into())],
             documents: [("cors".to_owned(), Arc::from("<a/>"))].into(),
+            deletion: Registered::default(),
         };
         let json = bucket.encode().unwrap();
         assert_eq!(
@@ -173,5 +190,9 @@ mod tests {
         );
         assert_eq!(Bucket::decode("b", &json).unwrap().encode().unwrap(), json);
         assert!(Bucket::decode("b", b"{}").is_err());
+        let deleting = Bucket { deletion: Registered::default().begin(), ..bucket };
+        let json = deleting.encode().unwrap();
+        assert!(json.ends_with(b"},\"deletions\":1,\"deleting\":true}"));
+        assert_eq!(Bucket::decode("b", &json).unwrap().deletion, deleting.deletion);
     }
 }

@@ -1,15 +1,14 @@
 //! Operations on buckets: making, finding, configuring them, and deletion that loses no write.
 //!
-//! **Deletion.** Every change of a register passes the gate of its bucket. Deleting closes the gate,
-//! waits until those inside are out, looks whether the bucket is empty, and either removes the bucket
-//! from the registry (whoever waits at the gate gets "no such bucket") or opens the gate again. So no
-//! write is acknowledged into a bucket that is gone, and a crash at any point leaves either the
-//! bucket or nothing: the removal is one update. When that update has no known outcome the gate stays
-//! shut, with "unavailable", until the bucket, written anew as it is, decides it: either the bucket is
-//! gone, or the removal no longer fits what is stored. A bucket made again
-//! under the same name has another id, so that nothing of the old one can show in it; uploads that
-//! were in progress are listed under `gone/` in the same update and collected by `sweep`.
-//! Several nodes will need the gate in the control store; one process has it in memory.
+//! **Deletion.** A deletion is numbered in the registry, fences the bucket on a majority of the drives of every
+//! group, looks behind the fences whether the bucket is empty, and removes it from the registry if its number is
+//! still the one there (`fence`, docs/protocol.md 2.15). So no write is acknowledged into a bucket that is gone,
+//! whichever process takes it, and a crash at any point leaves a deletion that the next who meets it settles.
+//! In this process the changes of a bucket wait at its gate meanwhile, which saves them the way to the drives.
+//! When the removal has no known outcome the gate stays shut, with "unavailable", until the bucket, written anew
+//! without its deletion, decides it: either the bucket is gone, or the removal no longer fits what is stored.
+//! A bucket made again under the same name has another id, so that nothing of the old one can show in it; uploads
+//! that were in progress are listed under `gone/` in the same update and collected by `sweep`.
 //!
 //! Must not depend on: operations on keys.
 
@@ -17,12 +16,13 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 
 use ashlar_cluster::Update;
+use ashlar_commit::bucket_fence::Registered;
 use ashlar_format::BucketId;
-use bytes::Bytes;
 
 use crate::bucket::{Bucket, CreateBucket, Versioning, check_name};
+use crate::fence::Removal;
 use crate::gate::REMOVING;
-use crate::registry::{BucketHandle, GONE, OpenBucket, PREFIX, same};
+use crate::registry::{BucketHandle, OpenBucket, PREFIX};
 use crate::types::Pairs;
 use crate::{Error, Result, Store};
 
@@ -55,6 +55,7 @@ impl Store {
                 region: spec.region.clone(),
                 tags: spec.tags.clone(),
                 documents: spec.documents.clone(),
+                deletion: Registered::default(),
             };
             let json = bucket.encode()?;
             let make = |update: &mut Update| {
@@ -119,40 +120,29 @@ impl Store {
         Box::pin(async move {
             let registry = &self.inner.registry;
             let live = registry.live(name)?;
-            let was = live.bucket();
             let Some(_closed) = live.gate.close().await else {
                 live.gate.enter().await?;
                 return Err(Error::Conflict);
             };
             let _turn = registry.turn.lock().await;
-            self.inner.check_empty(was.id).await?;
-            let remove = |update: &mut Update| {
-                let entry = registry.control.read(&format!("{PREFIX}{name}"));
-                let there = same(&was, &entry)?.is_some();
-                if there {
-                    update.remove(&entry);
-                    let gone = registry.control.read(&format!("{GONE}{}", was.id));
-                    update.set(&gone, Bytes::from_static(b"{\"format\":1}"));
-                }
-                Ok(there)
-            };
-            live.gate.mark(REMOVING);
-            let done = match registry.control.change(remove).await {
+            let done = match self.inner.delete_behind_gate(&live).await {
+                Ok(Removal::Done) => Ok(()),
                 // Another server removed it.
-                Ok(false) => Err(Error::NoSuchBucket),
-                Ok(true) => Ok(()),
-                Err(Error::Unavailable(why)) => match registry.decide(&live).await {
-                    Ok(false) => Ok(()),
-                    Ok(true) => {
-                        live.gate.unmark(REMOVING);
-                        return Err(Error::Unavailable(why));
+                Ok(Removal::Gone) | Err(Error::NoSuchBucket) => Err(Error::NoSuchBucket),
+                Ok(Removal::Overtaken) => return Err(Error::Conflict),
+                // Only the removal itself leaves it open: what was stored decides.
+                Err(Error::Unavailable(why)) if live.gate.is_removing() => {
+                    match registry.decide(&live).await {
+                        Ok(false) => Ok(()),
+                        Ok(true) => {
+                            live.gate.unmark(REMOVING);
+                            self.inner.lift_left(live.bucket().id).await;
+                            return Err(Error::Unavailable(why));
+                        }
+                        Err(_) => return Err(Error::Unavailable(why)),
                     }
-                    Err(_) => return Err(Error::Unavailable(why)),
-                },
-                Err(e) => {
-                    live.gate.unmark(REMOVING);
-                    return Err(e);
                 }
+                Err(e) => return Err(e),
             };
             self.inner.usage.forget(registry.forget(&live));
             done

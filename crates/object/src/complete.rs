@@ -266,7 +266,7 @@ impl Inner {
         }
         let key = &names.object;
         for _ in 0..TRIES {
-            let done = self.backend.update(key, None, |old| {
+            let done = self.update(key, None, |old| {
                 if let Some(Body::Held(by)) = old.map(|r| &r.body) {
                     return Decision::Keep(match versions::with(&by.versions, version.clone()) {
                         // An answer that was lost.
@@ -324,7 +324,7 @@ impl Inner {
 
     /// Step 4. False: something came in between.
     pub(crate) async fn decide(&self, names: &Names, attempt: Attempt, version: &Version) -> Result<bool> {
-        let done = self.backend.update(&names.upload, None, |old| {
+        let done = self.update(&names.upload, None, |old| {
             let Some(upload) = upload_of(old) else { return Decision::Keep(false) };
             let found = held::modelled(upload);
             if matches!(&found, ashlar_commit::upload::Upload::Completing(a, _) if *a == attempt) {
@@ -389,7 +389,7 @@ impl Inner {
 
     /// Step 8: takes a mark off the key, when the upload is done.
     pub(crate) async fn unmark(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
-        let done = self.backend.update(key, None, |old| {
+        let done = self.update(key, None, |old| {
             let list = versions::of(old.map(|r| &r.body));
             let Some(at) = list.iter().position(|v| marks::upload(v) == Some(upload)) else {
                 return Decision::Keep(());

@@ -79,6 +79,16 @@ impl Gate {
         }
     }
 
+    /// Somebody of this process is deleting the bucket.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.load(Ordering::Acquire) & (CLOSED | UNDECIDED) != 0
+    }
+
+    /// The removal has begun.
+    pub(crate) fn is_removing(&self) -> bool {
+        self.state.load(Ordering::Acquire) & REMOVING != 0
+    }
+
     pub(crate) fn is_undecided(&self) -> bool {
         self.state.load(Ordering::Acquire) & UNDECIDED != 0
     }

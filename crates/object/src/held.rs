@@ -236,7 +236,7 @@ impl Inner {
         next: impl Fn(&[Version]) -> Result<Vec<Version>> + Sync,
     ) -> Result<()> {
         let mut changing = self.usage.begin(key.bucket(), key.key());
-        let done = self.backend.update(key, None, |old| {
+        let done = self.update(key, None, |old| {
             changing.looks();
             match old.map(|r| &r.body) {
                 Some(Body::Held(held)) if held.attempt == attempt => {

@@ -51,6 +51,7 @@ mod delete;
 mod error;
 mod expire;
 pub mod feed;
+mod fence;
 #[doc(hidden)]
 pub mod fuzzed;
 mod gate;

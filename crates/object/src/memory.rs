@@ -16,11 +16,12 @@ use std::task::Poll;
 
 use ashlar_checksum::key_hash;
 use ashlar_cluster::{Control, Embedded, Medium, MemoryMedium};
-use ashlar_format::{BucketId, Data, DeploymentId, DriveId, Record, RegisterKey, Space, WriteId};
+use ashlar_commit::bucket_fence::{Deletion, Grant, SetFence, admits, lifts, set};
+use ashlar_format::{Body, BucketId, Data, DeploymentId, DriveId, Record, RegisterKey, Space, WriteId};
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
-use crate::backend::{Decide, Decision, Failed, Page};
+use crate::backend::{Decide, Decision, Failed, Page, Stopped};
 use crate::error::control_error;
 use crate::{Error, Result};
 
@@ -33,6 +34,7 @@ const PIECE: usize = 256 << 10;
 struct State {
     registers: BTreeMap<Vec<u8>, (Arc<Record>, Bytes)>,
     data: HashMap<WriteId, Bytes>,
+    fences: BTreeMap<BucketId, Deletion>,
     next: u128,
 }
 
@@ -119,15 +121,25 @@ impl Memory {
         key: &RegisterKey,
         staged: Option<&MemoryStaged>,
         decide: &mut Decide<'_>,
-    ) -> std::result::Result<usize, Failed> {
-        self.step().await.map_err(Failed::Set)?;
+    ) -> std::result::Result<usize, Stopped> {
+        let failed = |e| Stopped::Failed(Failed::Set(e));
+        self.step().await.map_err(failed)?;
         let mut s = self.state.lock();
         let old = s.registers.get(key.as_bytes()).map(|(r, _)| r.clone());
         let (body, summary, moved, out) = match decide(old.as_deref()) {
             Decision::Keep(out) => return Ok(out),
-            Decision::Refuse(e) => return Err(Failed::Refused(e)),
+            Decision::Refuse(e) => return Err(Stopped::Failed(Failed::Refused(e))),
             Decision::Write { body, summary, moved, out } => (body, summary, moved, out),
         };
+        let fence = s.fences.get(&key.bucket()).copied().unwrap_or_default();
+        let grant = match ashlar_erasure_set::fence_right(key.bucket()) {
+            _ if body == Body::Tombstone => Grant::Empties,
+            Some(d) => Grant::Of(d),
+            None => Grant::Plain,
+        };
+        if !admits(fence, grant) {
+            return Err(Stopped::Fenced(fence));
+        }
         assert!(summary.len() <= 256, "summary of {} bytes", summary.len());
         let (seq, parent) = match &old {
             Some(r) => (r.seq + 1, Record::digest(&r.encode())),
@@ -135,9 +147,8 @@ impl Memory {
         };
         let record = Record { seq, parent, body };
         // What cannot be read back was never written.
-        let record = Record::decode(&record.encode()).map_err(|e| {
-            Failed::Set(Error::Internal(format!("a record that does not survive encoding: {e}")))
-        })?;
+        let record = Record::decode(&record.encode())
+            .map_err(|e| failed(Error::Internal(format!("a record that does not survive encoding: {e}"))))?;
         let named: Vec<WriteId> = record.data().map(|p| p.data.write_id).collect();
         if let Some(staged) = staged.filter(|s| named.contains(&s.data.write_id)) {
             staged.named.store(true, Ordering::SeqCst);
@@ -159,9 +170,32 @@ impl Memory {
             self.drop_data(&mut s, &gone);
         }
         if self.losing.fetch_sub(1, Ordering::SeqCst) == 0 {
-            return Err(Failed::Set(Error::Unavailable("the answer is lost".to_owned())));
+            return Err(failed(Error::Unavailable("the answer is lost".to_owned())));
         }
         Ok(out)
+    }
+
+    pub(crate) async fn fence_bucket(&self, bucket: BucketId, by: Deletion) -> Result<()> {
+        self.step().await?;
+        let mut s = self.state.lock();
+        let fence = s.fences.entry(bucket).or_default();
+        match set(*fence, by) {
+            SetFence::Later(_) => Err(Error::Conflict),
+            SetFence::Write | SetFence::Already => {
+                *fence = by;
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) async fn lift_fences(&self, bucket: BucketId, up_to: Deletion) -> Result<()> {
+        self.step().await?;
+        self.state.lock().fences.retain(|b, d| *b != bucket || !lifts(*d, up_to));
+        Ok(())
+    }
+
+    pub(crate) fn fences(&self) -> Vec<(BucketId, Deletion)> {
+        self.state.lock().fences.iter().map(|(b, d)| (*b, *d)).collect()
     }
 
     fn drop_data(&self, s: &mut State, ids: &[WriteId]) {

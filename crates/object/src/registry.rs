@@ -234,17 +234,18 @@ impl Registry {
         gone
     }
 
-    /// Whether a bucket is there after a removal without a known outcome. It is written anew as it is: a
-    /// removal that is still under way then no longer fits.
+    /// Whether a bucket is there after a removal without a known outcome. It is written anew
+    /// without its deletion: a removal that is still under way then no longer fits.
     pub(crate) async fn decide(&self, live: &BucketHandle) -> Result<bool> {
         let was = live.bucket();
         let write = |update: &mut Update| {
             let entry = self.control.read(&format!("{PREFIX}{}", was.name));
-            let there = same(&was, &entry)?.is_some();
-            if let Some(bytes) = entry.bytes().filter(|_| there) {
-                update.set(&entry, bytes.clone());
+            let there = same(&was, &entry)?;
+            if let Some(mut bucket) = there.clone() {
+                bucket.deletion.open = false;
+                update.set(&entry, bucket.encode()?);
             }
-            Ok(there)
+            Ok(there.is_some())
         };
         self.control.change(write).await
     }

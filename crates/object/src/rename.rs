@@ -13,9 +13,7 @@
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-use ashlar_format::{
-    Body, BucketId, Held, Part, RegisterKey, Space, Upload, UploadState, Version, VersionId,
-};
+use ashlar_format::{Body, Held, Part, RegisterKey, Upload, UploadState, Version, VersionId};
 
 use bytes::Bytes;
 
@@ -286,7 +284,7 @@ impl Inner {
         body: &Body,
         summary: &Bytes,
     ) -> Result<()> {
-        let done = self.backend.update(key, staged, |old| match old.map(|r| &r.body) {
+        let done = self.update(key, staged, |old| match old.map(|r| &r.body) {
             None | Some(Body::Tombstone) => {
                 Decision::Write { body: body.clone(), summary: summary.clone(), moved: false, out: () }
             }
@@ -332,7 +330,7 @@ impl Inner {
         }
         let key = if source { a.from } else { &a.names.object };
         for _ in 0..TRIES {
-            let done = self.backend.update(key, None, |old| {
+            let done = self.update(key, None, |old| {
                 if let Some(Body::Held(by)) = old.map(|r| &r.body) {
                     return Decision::Keep(if by.attempt == a.id {
                         Met::Mine
@@ -396,23 +394,5 @@ impl Inner {
             self.drop_aborted(names).await?;
         }
         Ok(())
-    }
-
-    /// Refuses a bucket with keys in it. Keys that a rename holds are freed first.
-    pub(crate) async fn check_empty(&self, bucket: BucketId) -> Result<()> {
-        for _ in 0..TRIES {
-            let page = self.backend.list(Space::Object, bucket, b"", b"", 1).await?;
-            let Some((key, shown)) = page.entries.first() else { return Ok(()) };
-            if !summary::is_held(shown) {
-                return Err(Error::BucketNotEmpty);
-            }
-            let group = self.backend.group_of(bucket, key);
-            let key = RegisterKey::new(group, Space::Object, bucket, key);
-            if let Some(Body::Held(held)) = self.backend.read_register(&key).await?.as_ref().map(|r| &r.body)
-            {
-                self.settle_held(&key, held).await?;
-            }
-        }
-        Err(Error::Conflict)
     }
 }

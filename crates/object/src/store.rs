@@ -6,10 +6,11 @@ use std::sync::{Arc, Weak};
 
 use ashlar_checksum::Md5Lanes;
 use ashlar_cluster::Control;
+use ashlar_commit::bucket_fence::Deletion;
 use ashlar_duties::Duties;
 use ashlar_environment::time::{Clock, SystemClock};
 use ashlar_erasure_set::Sets;
-use ashlar_format::{Body, DeploymentId, DriveId, RegisterKey, Space, Version, VersionId};
+use ashlar_format::{Body, BucketId, DeploymentId, DriveId, RegisterKey, Space, Version, VersionId};
 use parking_lot::Mutex;
 
 use crate::backend::{Backend, Decision, Failed, Staged};
@@ -76,6 +77,8 @@ pub(crate) struct Inner {
     pub lock_time: LockTime,
     pub feed: Feed,
     locks: Mutex<UploadLocks>,
+    /// Deletions of buckets that the last pass of the collector found under way.
+    pub open_deletions: Mutex<HashMap<BucketId, Deletion>>,
 }
 
 impl Store {
@@ -117,6 +120,7 @@ impl Store {
             duties: options.duties,
             usage,
             locks: Mutex::new(UploadLocks { locks: HashMap::default(), limit: 64 }),
+            open_deletions: Mutex::default(),
         };
         Ok(Store { inner: Arc::new(inner), cause: None })
     }
@@ -221,7 +225,6 @@ impl Inner {
                 None => None,
             };
             let result = self
-                .backend
                 .update(key, staged, |old| {
                     changing.looks();
                     if let Some(Body::Held(by)) = old.map(|r| &r.body) {

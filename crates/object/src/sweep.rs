@@ -8,11 +8,14 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 
 use ashlar_cluster::Update;
+use ashlar_commit::bucket_fence::Deletion;
 use ashlar_duties::{Duty, Unit};
+use ashlar_erasure_set::with_fence_right;
 use ashlar_format::{BucketId, Space, UploadState};
 
 use crate::backend::Page;
 use crate::error::control_error;
+use crate::fence::left_by;
 use crate::held;
 use crate::names::{Names, split, upload_of};
 use crate::registry::{BucketHandle, GONE};
@@ -48,6 +51,7 @@ impl Store {
             for gone in inner.registry.resolve().await {
                 inner.usage.forget(gone);
             }
+            inner.settle_deletions().await?;
             let mut swept = Swept::default();
             let mine = |id: BucketId| inner.duties.mine(Duty::Sweep, &Unit::Bucket(id.0));
             for live in inner.registry.all() {
@@ -63,8 +67,18 @@ impl Store {
                     if !mine(id) {
                         continue;
                     }
-                    inner.sweep_uploads(id, None, now_ms, &mut swept).await?;
-                    inner.sweep_parts(id, &mut swept).await?;
+                    let left = left_by(gone.bytes().map_or(&[][..], |b| b));
+                    let work = async {
+                        inner.sweep_uploads(id, None, now_ms, &mut swept).await?;
+                        inner.sweep_parts(id, &mut swept).await
+                    };
+                    with_fence_right(id, left, work).await?;
+                    // Another process may not know that the bucket is gone: only the fence stops its writes. In
+                    // this one nobody is left who began before the gate was shut.
+                    if left != Deletion::NONE && !inner.backend.is_sole() {
+                        continue;
+                    }
+                    inner.backend.lift_fences(id, left).await?;
                 }
                 let mut update = Update::new();
                 update.remove(&gone);

@@ -1,6 +1,7 @@
 //! What a drive does when nothing goes wrong.
 
 use crate::common::*;
+use ashlar_commit::bucket_fence::Deletion;
 use ashlar_drive::{Check, Drive, Error, Prepared, Probe, Role, State, Tally, probe};
 use ashlar_format::{Ballot, Record};
 use ashlar_machine::Folder;
@@ -12,7 +13,7 @@ fn registers_follow_the_acceptor_and_survive_a_restart() {
     assert_eq!(d.role(), Role::Voter);
     assert_eq!(read_record(&d, 1).unwrap(), None);
     let p = run(&d, d.prepare(&key(1), ballot(5))).unwrap();
-    assert_eq!(p, Prepared::Promised { accepted: None, horizon: Ballot::ZERO });
+    assert_eq!(p, Prepared::Promised { accepted: None, horizon: Ballot::ZERO, fence: Deletion::NONE });
     let (r, _) = one(&d, |d, c| d.accept(accept_of(1, ballot(4), b"low"), c));
     assert_eq!((r.refused, r.highest), (1, ballot(5)));
     let (r, _) = one(&d, |d, c| d.accept(accept_of(1, ballot(5), b"first"), c));

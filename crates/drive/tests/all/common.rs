@@ -55,6 +55,17 @@ pub fn ballot(counter: u64) -> Ballot {
     Ballot { epoch: 0, counter, node: 1, nonce: 7 }
 }
 
+/// A bucket other than that of [`key`].
+pub fn bucket(n: u8) -> BucketId {
+    BucketId([100 + n; 16])
+}
+
+/// The deletion that has fenced a bucket in group 3; 0: none.
+pub fn fence_of(d: &Drive, n: u8) -> u64 {
+    let fences = d.fences();
+    fences.iter().find(|f| (f.0, f.1) == (3, bucket(n))).map_or(0, |f| f.2.0)
+}
+
 pub fn write_id(n: u64) -> WriteId {
     let mut b = [0; 16];
     b[..8].copy_from_slice(&n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());

@@ -7,6 +7,7 @@
 //! compared.
 
 use crate::common::*;
+use ashlar_commit::bucket_fence::Deletion;
 use ashlar_drive::{Completion, Drive, Role, State, Tally};
 use ashlar_machine::{Crash, Folder, SimDisk};
 use bytes::Bytes;
@@ -37,6 +38,8 @@ struct History {
     disk: SimDisk,
     registers: BTreeMap<u64, Past>,
     shards: BTreeMap<u64, (Past, usize)>,
+    /// Deletions that have fenced a bucket.
+    fences: BTreeMap<u8, Past>,
     /// Records by value.
     records: BTreeMap<u64, Vec<u8>>,
     /// Extent segments that were used again.
@@ -65,6 +68,7 @@ fn live(seed: u64, steps: u64, large: bool) -> History {
         disk: disk.clone(),
         registers: BTreeMap::new(),
         shards: BTreeMap::new(),
+        fences: BTreeMap::new(),
         records: BTreeMap::new(),
         recycled: 0,
     };
@@ -140,7 +144,20 @@ fn live(seed: u64, steps: u64, large: bool) -> History {
                     discarding.push((false, k, past.values.len() - 1));
                 }
             }
-            93..95 => drive.hint(&key(rng.below(12)), ballot(counter)),
+            93 => drive.hint(&key(rng.below(12)), ballot(counter)),
+            94 => {
+                let n = rng.below(4) as u8;
+                let values = &mut h.fences.entry(n).or_default().values;
+                let last = Deletion(values.len() as u64);
+                if rng.below(3) == 0 {
+                    run(&drive, drive.lift_fence(bucket(n), last)).unwrap();
+                    values.push((None, now, disk.position()));
+                } else {
+                    let by = Deletion(last.0 + 1);
+                    run(&drive, drive.fence_bucket(3, bucket(n), by, 0)).unwrap();
+                    values.push((Some(by.0), now, disk.position()));
+                }
+            }
             95 => drive.tidy().unwrap(),
             96..98 => drive.upkeep().unwrap(),
             _ => drive.tick(),
@@ -229,6 +246,10 @@ fn compare(h: &History, d: &Drive, at: usize, what: &str) {
         if let Some(s) = r.accepted {
             assert_eq!(s.record.unwrap(), h.records[&s.ballot.counter], "{what}: register {k}");
         }
+    }
+    for (n, past) in &h.fences {
+        let value = Some(fence_of(d, *n)).filter(|d| *d > 0);
+        assert!(past.allows(value, at), "{what}: fence of {n} is {value:?}, {:?}", past.values);
     }
     for (id, (past, len)) in &h.shards {
         match d.open_shard_now(write_id(*id), 3).unwrap() {

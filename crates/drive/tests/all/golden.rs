@@ -4,9 +4,10 @@
 use crate::common::*;
 use ashlar_format::frame::{self, Layout, ShardId};
 use ashlar_format::journal::{
-    self, AcceptEntry, BatchWriter, DriveState, ExtentEntry, PAGE, SegmentHeader, StageEntry, kind,
+    self, AcceptEntry, BatchWriter, DriveState, ExtentEntry, FenceEntry, LiftEntry, PAGE, SegmentHeader,
+    StageEntry, kind,
 };
-use ashlar_format::{Ballot, codec};
+use ashlar_format::{Ballot, BucketId, codec};
 use std::fmt::Write as _;
 
 /// Lines of offset and bytes; lines of zeros, or of padding, are left out.
@@ -83,6 +84,14 @@ fn journal_bytes() {
     push(kind::STATE, &|h| {
         let s = DriveState { floor: b(9), horizon: b(2), epoch: 3, voter: true };
         h.raw(&s.encode());
+    });
+    push(kind::FENCE, &|h| {
+        let e = FenceEntry { group: 2, bucket: BucketId([6; 16]), deletion: 3, oldest: 1 };
+        journal::fence(h, &e);
+    });
+    push(kind::LIFT, &|h| {
+        let e = LiftEntry { group: 2, bucket: BucketId([6; 16]), up_to: 3, oldest: 1, newest: 7 };
+        journal::lift(h, &e);
     });
     push(kind::SEAL, &|h| h.u32(8));
     let batch = w.close(&mut buf, 42, &[0x11; 16]);

@@ -8,6 +8,7 @@ mod crash;
 mod damage;
 mod decoders;
 mod faults;
+mod fences;
 mod golden;
 mod kinds;
 mod late;

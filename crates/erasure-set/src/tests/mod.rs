@@ -4,6 +4,7 @@ mod back;
 mod basic;
 mod fair;
 mod faults;
+mod fences;
 mod flaws;
 mod half;
 mod hang;

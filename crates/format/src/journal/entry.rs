@@ -6,7 +6,7 @@
 //! Must never know: batches and segments, which carry the payloads.
 
 use crate::codec::{Reader, Writer};
-use crate::{Ballot, Error, RegisterKey, WriteId};
+use crate::{Ballot, BucketId, Error, RegisterKey, WriteId};
 
 /// One record of the journal, borrowed from its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +46,10 @@ pub enum Entry<'a> {
     State(DriveState),
     /// Every segment that must exist below the one this record is in; the last one counts.
     Segments(Vec<u32>),
+    /// A bucket is fenced in a group.
+    Fence(FenceEntry),
+    /// It is no longer.
+    Lift(LiftEntry),
     /// Nothing follows in this segment; the next one is this.
     Seal {
         /// Number of the next segment.
@@ -111,6 +115,34 @@ pub struct ExtentEntry<'a> {
     pub offset: u64,
 }
 
+/// See [`Entry::Fence`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FenceEntry {
+    /// Placement group.
+    pub group: u16,
+    /// The bucket.
+    pub bucket: BucketId,
+    /// Number of the deletion; not 0.
+    pub deletion: u64,
+    /// Journal segments below this one hold no fence of the bucket in the group.
+    pub oldest: u32,
+}
+
+/// See [`Entry::Lift`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiftEntry {
+    /// Placement group.
+    pub group: u16,
+    /// The bucket.
+    pub bucket: BucketId,
+    /// Fences up to this deletion are lifted.
+    pub up_to: u64,
+    /// Journal segments below this one hold none of them.
+    pub oldest: u32,
+    /// Nor do segments above this one.
+    pub newest: u32,
+}
+
 /// The small durable state of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct DriveState {
@@ -173,6 +205,10 @@ pub mod kind {
     pub const SEGMENTS: u8 = 8;
     /// [`super::Entry::Seal`].
     pub const SEAL: u8 = 9;
+    /// [`super::Entry::Fence`].
+    pub const FENCE: u8 = 10;
+    /// [`super::Entry::Lift`].
+    pub const LIFT: u8 = 11;
 }
 
 /// The fields of an accept before the record bytes, which follow as they are.
@@ -230,6 +266,23 @@ pub fn discard(w: &mut Writer, write_id: WriteId, index: u8, segment: u32, befor
     w.u32(segment);
     w.u32(before.0);
     w.u32(before.1);
+}
+
+/// The payload of a fence record.
+pub fn fence(w: &mut Writer, e: &FenceEntry) {
+    w.u16(e.group);
+    w.raw(&e.bucket.0);
+    w.u64(e.deletion);
+    w.u32(e.oldest);
+}
+
+/// The payload of a lift record.
+pub fn lift(w: &mut Writer, e: &LiftEntry) {
+    w.u16(e.group);
+    w.raw(&e.bucket.0);
+    w.u64(e.up_to);
+    w.u32(e.oldest);
+    w.u32(e.newest);
 }
 
 fn key<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Error> {
@@ -322,6 +375,21 @@ impl<'a> Entry<'a> {
                 let next = r.u32()?;
                 r.end()?;
                 Entry::Seal { next }
+            }
+            kind::FENCE => {
+                let (group, bucket) = (r.u16()?, BucketId(r.array()?));
+                let e = FenceEntry { group, bucket, deletion: r.u64()?, oldest: r.u32()? };
+                r.end()?;
+                if e.deletion == 0 {
+                    return Err(Error::Malformed("fence without a deletion"));
+                }
+                Entry::Fence(e)
+            }
+            kind::LIFT => {
+                let (group, bucket) = (r.u16()?, BucketId(r.array()?));
+                let (up_to, oldest, newest) = (r.u64()?, r.u32()?, r.u32()?);
+                r.end()?;
+                Entry::Lift(LiftEntry { group, bucket, up_to, oldest, newest })
             }
             k => return Err(Error::Version { what: "journal record", found: u32::from(k) }),
         })

@@ -20,8 +20,8 @@ use highway::{HighwayHash, HighwayHasher, Key};
 
 mod entry;
 pub use entry::{
-    AcceptEntry, DriveState, Entry, ExtentEntry, HINTED, ONE_SYNC, StageEntry, accept_head, discard, extent,
-    hint, kind, purge, segments, stage_head,
+    AcceptEntry, DriveState, Entry, ExtentEntry, FenceEntry, HINTED, LiftEntry, ONE_SYNC, StageEntry,
+    accept_head, discard, extent, fence, hint, kind, lift, purge, segments, stage_head,
 };
 
 /// The segment header takes a page, and on devices batches start and end on it.

@@ -7,6 +7,7 @@
 //! | `interleave` | every order of steps of concurrent calls, and crashes between any two |
 //! | `upload` | multipart: the table of errors, checksums, retries, interleavings (T14) |
 //! | `race` | conditional writes (T13), bucket deletion, lists under change (T16) |
+//! | `deletion` | a bucket that another process deletes takes no acknowledged write along |
 //! | `flaws` | F7, F8, F12 of docs/protocol.md 4: clocks, slow clients, folders |
 //! | `lock` | what is locked stays |
 //! | `seal` | encrypted bodies: ranges, damage, copies, uploads, envelopes |
@@ -22,6 +23,7 @@
 mod append;
 mod basic;
 mod by_name;
+mod deletion;
 mod expire;
 mod feed;
 mod flaws;

@@ -1,0 +1,148 @@
+//! Fences of buckets on this drive (docs/protocol.md 2.15): set, lifted, asked for by the acceptor.
+//!
+//! Invariants: a fence holds from the moment it is put before the journal, so that no ACCEPT is let through
+//! behind it, and is answered when it is durable; of two deletions the later one's fence stays
+//! ([`ashlar_commit::bucket_fence`]); a fence outlives compaction and the loss of the index, because its
+//! record counts as live and a lift is kept as long as a record that it takes back.
+//!
+//! All of them are in memory: they are few ([`MAX_FENCES`]), and every vote looks here.
+//!
+//! Must never know: what a bucket is beyond its id.
+
+use crate::core::{Core, Shared};
+use crate::drive::Drive;
+use crate::entry::Loc;
+use crate::fence_table::{Fence, FenceKey};
+use crate::op::Op;
+use crate::types::{FenceAnswer, Role};
+use crate::{Error, Result, Tally};
+use ashlar_commit::bucket_fence::{Deletion, SetFence, lifts, set};
+use ashlar_format::BucketId;
+use ashlar_format::journal::{FenceEntry, LiftEntry};
+
+/// Most fences of a drive; further deletions of buckets fail until some are lifted.
+pub(crate) const MAX_FENCES: usize = 64 << 10;
+
+impl Drive {
+    /// Durably fences a bucket in a group for a deletion. Asked in the layout of `epoch`.
+    ///
+    /// # Errors
+    /// `NewerLayout` from a drive that follows a newer layout: the deletion must begin its fences of the
+    /// group anew. `Fenced`, `ReadOnly`, `Full`, `Offline`.
+    pub async fn fence_bucket(
+        &self,
+        group: u16,
+        bucket: BucketId,
+        by: Deletion,
+        epoch: u32,
+    ) -> Result<FenceAnswer> {
+        self.shared.writable()?;
+        let key = (group, bucket);
+        let tally = Tally::new(1);
+        let waits = {
+            let mut core = self.shared.core.lock();
+            let core = &mut *core;
+            if !core.acceptor.may_read(epoch) {
+                return Err(Error::NewerLayout(core.acceptor.epoch()));
+            }
+            match set(core.fences.at(&key), by) {
+                SetFence::Later(d) => return Ok(FenceAnswer::Later(d)),
+                SetFence::Already if !core.fences.asked.contains_key(&key) => false,
+                SetFence::Write | SetFence::Already => {
+                    if core.fences.durable.len() + core.fences.asked.len() >= MAX_FENCES {
+                        return Err(Error::Offline("too many fenced buckets"));
+                    }
+                    let oldest = core.fences.place(&key).map(|f| f.oldest);
+                    let op = Op::Fence { key, deletion: by, oldest, done: tally.completion(0) };
+                    if let Err((op, e)) = core.enqueue(op, &self.shared.journal_work) {
+                        op.fail(&e);
+                        return Err(e);
+                    }
+                    core.fences.ask(key, by);
+                    true
+                }
+            }
+        };
+        if waits {
+            self.pump_if_manual();
+            if tally.wait(1).await.ok != 1 {
+                return Err(tally.error().unwrap_or_else(|| self.gone()));
+            }
+        }
+        let counted = Shared::role(&self.shared.core.lock()) == Role::Voter;
+        Ok(FenceAnswer::Fenced { counted })
+    }
+
+    /// Durably lifts the fences of a bucket, in every group, up to those of a deletion.
+    ///
+    /// # Errors
+    /// `Fenced`, `ReadOnly`, `Full`, `Offline`: some may be there still.
+    pub async fn lift_fence(&self, bucket: BucketId, up_to: Deletion) -> Result<()> {
+        self.shared.writable()?;
+        let tally = Tally::new(1);
+        {
+            let mut core = self.shared.core.lock();
+            let core = &mut *core;
+            let mut keys: Vec<FenceKey> =
+                core.fences.durable.keys().chain(core.fences.asked.keys()).copied().collect();
+            keys.retain(|k| k.1 == bucket && lifts(core.fences.at(k), up_to));
+            keys.sort_unstable();
+            keys.dedup();
+            if keys.is_empty() {
+                return Ok(());
+            }
+            for key in keys {
+                // Of one that is not durable yet the record will lie in the open segment or behind it.
+                let oldest = core.fences.place(&key).map_or(core.applied.segment, |f| f.oldest);
+                let op = Op::LiftFence { key, up_to, oldest };
+                core.enqueue(op, &self.shared.journal_work).map_err(|(_, e)| e)?;
+            }
+            let barrier = Op::Barrier { done: tally.completion(0) };
+            core.enqueue(barrier, &self.shared.journal_work).map_err(|(_, e)| e)?;
+        }
+        self.pump_if_manual();
+        match tally.wait(1).await.ok {
+            1 if self.fences().iter().any(|(_, b, d)| *b == bucket && lifts(*d, up_to)) => Err(Error::Full),
+            1 => Ok(()),
+            _ => Err(tally.error().unwrap_or_else(|| self.gone())),
+        }
+    }
+
+    /// The fences: group, bucket, deletion. From memory; those on their way to the medium are among them.
+    #[must_use]
+    pub fn fences(&self) -> Vec<(u16, BucketId, Deletion)> {
+        let core = self.shared.core.lock();
+        let mut keys: Vec<FenceKey> =
+            core.fences.durable.keys().chain(core.fences.asked.keys()).copied().collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys.into_iter().map(|k| (k.0, k.1, core.fences.at(&k))).collect()
+    }
+}
+
+impl Core {
+    /// A fence is durable; its record lies at `loc`.
+    pub fn apply_fence(&mut self, e: &FenceEntry, loc: Loc) {
+        let key = (e.group, e.bucket);
+        let deletion = Deletion(e.deletion);
+        if self.fences.place(&key).is_some_and(|f| f.deletion > deletion) {
+            return;
+        }
+        self.journal_live(loc, true);
+        let now = Fence { deletion, loc, oldest: e.oldest };
+        if let Some(old) = self.fences.durable.insert(key, now) {
+            self.journal_live(old.loc, false);
+        }
+    }
+
+    /// A fence is taken back; the record that says so lies at `loc`.
+    pub fn apply_lift(&mut self, e: &LiftEntry, loc: Loc) {
+        self.journal_deletion(loc.segment, loc.bytes(), e.oldest, e.newest);
+        let key = (e.group, e.bucket);
+        if self.fences.place(&key).is_some_and(|f| lifts(f.deletion, Deletion(e.up_to)))
+            && let Some(old) = self.fences.durable.remove(&key)
+        {
+            self.journal_live(old.loc, false);
+        }
+    }
+}

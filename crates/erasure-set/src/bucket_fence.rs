@@ -1,0 +1,250 @@
+//! Fences of buckets over the placement groups (docs/protocol.md 2.15): set on a majority of every group,
+//! looked behind, lifted, copied to drives that join.
+//!
+//! Invariants: what is decided is decided by [`ashlar_commit::bucket_fence`]; whether a bucket is empty is
+//! asked of the very drives whose fences were counted, in the layout in which they were; what is not decided
+//! there is settled by a round with the deletion's right. That right is a property of the task
+//! ([`with_fence_right`]), so that everything a deletion calls has it and nothing else of the process does.
+//!
+//! Must never know: the registry of buckets.
+
+use crate::list::{Shown, above};
+use crate::register::LAYOUTS;
+use crate::sets::{Inner, Sets};
+use crate::table::{Member, View};
+use crate::{Error, Result};
+use ashlar_commit::SlotSet;
+use ashlar_commit::bucket_fence::{Deletion, FenceStep, Fencing, Grant, Verdict, joined, judge};
+use ashlar_drive::{Error as DriveError, FenceAnswer};
+use ashlar_format::{Body, BucketId, RegisterKey, Space};
+use bytes::Bytes;
+use futures::future::{BoxFuture, join_all};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt, StreamExt};
+use std::collections::BTreeMap;
+
+/// Registers looked at per stretch.
+const STRETCH: usize = 64;
+
+tokio::task_local! {
+    /// The bucket and the deletion for which this task works.
+    static RIGHT: (BucketId, Deletion);
+}
+
+/// Runs `work` with the right of a deletion: its updates and rounds in this bucket pass its fences.
+pub fn with_fence_right<T>(
+    bucket: BucketId,
+    deletion: Deletion,
+    work: impl Future<Output = T>,
+) -> impl Future<Output = T> {
+    RIGHT.scope((bucket, deletion), work)
+}
+
+/// The deletion for which this task works, if it is one of this bucket.
+#[must_use]
+pub fn fence_right(bucket: BucketId) -> Option<Deletion> {
+    RIGHT.try_with(|(b, d)| (*b == bucket).then_some(*d)).ok().flatten()
+}
+
+/// What an ACCEPT of this task may do at a fence.
+pub(crate) fn grant(key: &RegisterKey, empties: bool) -> Grant {
+    match fence_right(key.bucket()) {
+        _ if empties => Grant::Empties,
+        Some(d) => Grant::Of(d),
+        None => Grant::Plain,
+    }
+}
+
+/// A bucket whose fences were counted in every group.
+#[derive(Clone, Debug)]
+pub struct FencedBucket {
+    bucket: BucketId,
+    epoch: u32,
+    /// Per group the slots counted.
+    groups: Vec<(u16, SlotSet)>,
+}
+
+impl Sets {
+    /// Fences a bucket on a majority of every group. After it nothing can be chosen in the bucket that the
+    /// drives counted do not show.
+    ///
+    /// # Errors
+    /// [`Error::BucketFenced`]: a later deletion has taken over. [`Error::Unavailable`]: too few voters; some
+    /// may be fenced.
+    pub fn fence_bucket(&self, bucket: BucketId, by: Deletion) -> BoxFuture<'_, Result<FencedBucket>> {
+        Box::pin(async move {
+            for _ in 0..LAYOUTS {
+                let table = self.inner.table.load_full();
+                let epoch = table.layout.epoch;
+                let groups = join_all(table.views.iter().map(|v| fence_group(v, bucket, by))).await;
+                match groups.into_iter().collect::<Result<Vec<_>>>() {
+                    Ok(groups) => return Ok(FencedBucket { bucket, epoch, groups }),
+                    Err(Error::Unavailable(_)) if self.inner.table.load().layout.epoch > epoch => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            Err(Error::Unavailable("the layout keeps changing".into()))
+        })
+    }
+
+    /// Key and summary of a register that is there, in a space of a fenced bucket; `None`: there is none, nor
+    /// will there be. To be called with the right of the deletion ([`with_fence_right`]).
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`]: the drives counted do not all answer, or the layout has changed since.
+    pub fn first_behind<'a>(
+        &'a self,
+        fenced: &'a FencedBucket,
+        space: Space,
+    ) -> BoxFuture<'a, Result<Option<(Bytes, Bytes)>>> {
+        Box::pin(async move {
+            for (group, slots) in &fenced.groups {
+                let view = self.inner.view(*group)?;
+                if view.epoch != fenced.epoch {
+                    return Err(Error::Unavailable("the layout has changed meanwhile".into()));
+                }
+                let found = self.inner.first_of(&view, *slots, space, fenced.bucket).await?;
+                if found.is_some() {
+                    return Ok(found);
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    /// Lifts the fences of a bucket, up to those of a deletion, on all drives.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`]: not on all of them; what is left is lifted later ([`Sets::fences`] shows it).
+    pub fn lift_fences(&self, bucket: BucketId, up_to: Deletion) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let table = self.inner.table.load_full();
+            let lifts = table.members.values().map(|m| m.in_time(m.drive.lift_fence(bucket, up_to)));
+            let lifted: Result<Vec<()>, DriveError> = join_all(lifts).await.into_iter().collect();
+            lifted.map(drop).map_err(|e| Error::Unavailable(format!("lifting a fence: {e}")))
+        })
+    }
+
+    /// The fenced buckets as the attached drives know them, each with its highest deletion.
+    #[must_use]
+    pub fn fences(&self) -> Vec<(BucketId, Deletion)> {
+        let table = self.inner.table.load();
+        let mut all: BTreeMap<BucketId, Deletion> = BTreeMap::new();
+        for (_, bucket, deletion) in table.members.values().flat_map(|m| m.drive.fences()) {
+            let highest = all.entry(bucket).or_default();
+            *highest = deletion.max(*highest);
+        }
+        all.into_iter().collect()
+    }
+
+    /// No other process proposes to these drives.
+    #[must_use]
+    pub fn is_sole(&self) -> bool {
+        self.inner.options.sole
+    }
+}
+
+/// Fences one group; the slots counted.
+async fn fence_group(view: &View, bucket: BucketId, by: Deletion) -> Result<(u16, SlotSet)> {
+    let mut fencing = Fencing::new(view.quorum);
+    let mut step = FenceStep::Wait;
+    let mut waiting = FuturesUnordered::new();
+    for slot in 0..view.n() {
+        match view.member(slot) {
+            None => step = fencing.on_silent(slot),
+            Some(m) => waiting.push(async move {
+                let fence = m.drive.fence_bucket(view.group, bucket, by, view.epoch);
+                (slot, m.in_time(fence).await)
+            }),
+        }
+    }
+    while step == FenceStep::Wait {
+        let Some((slot, answer)) = waiting.next().await else { break };
+        step = match answer {
+            Ok(FenceAnswer::Fenced { counted: true }) => fencing.on_fenced(slot),
+            Ok(FenceAnswer::Later(d)) => fencing.on_later(d),
+            Ok(FenceAnswer::Fenced { counted: false }) | Err(_) => fencing.on_silent(slot),
+        };
+    }
+    match step {
+        FenceStep::Fenced(slots) => {
+            // The others have been asked too; they are not waited for.
+            let _ = waiting.next().now_or_never();
+            Ok((view.group, slots))
+        }
+        FenceStep::Later(d) => Err(Error::BucketFenced(d)),
+        FenceStep::Unavailable | FenceStep::Wait => {
+            Err(Error::Unavailable(format!("group {}: too few voters can be fenced", view.group)))
+        }
+    }
+}
+
+impl Inner {
+    /// The first register of a group that is there, as the drives of `slots` show it.
+    async fn first_of(
+        &self,
+        view: &View,
+        slots: SlotSet,
+        space: Space,
+        bucket: BucketId,
+    ) -> Result<Option<(Bytes, Bytes)>> {
+        let head = RegisterKey::new(view.group, space, bucket, b"");
+        let mut from = head.as_bytes().to_vec();
+        let end = above(&from).unwrap_or_else(|| vec![0xff; RegisterKey::MAX + 1]);
+        loop {
+            let stretch = self.stretch(view, slots, &from, &end, STRETCH).await?;
+            for shown in stretch.keys {
+                let (key, summary) = match shown {
+                    Shown::Same(e) => (e.key, e.summary),
+                    Shown::Differ(key, seen) => {
+                        let of = |slot| seen.iter().find(|(s, _)| *s == slot);
+                        let shown =
+                            slots.iter().map(|s| of(s).map(|(_, e)| (e.ballot, !e.summary.is_empty())));
+                        match judge(shown) {
+                            Verdict::Absent => continue,
+                            Verdict::Present | Verdict::Settle => self.settled(view, key).await?,
+                        }
+                    }
+                };
+                if !summary.is_empty() {
+                    return Ok(Some((Bytes::copy_from_slice(key.key()), summary)));
+                }
+            }
+            match stretch.next {
+                Some(next) => from = next,
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// A register that a round has decided, with its summary; empty: it is not there.
+    async fn settled(&self, view: &View, key: RegisterKey) -> Result<(RegisterKey, Bytes)> {
+        let hash = ashlar_checksum::key_hash(key.as_bytes());
+        let _turn = self.locks.lock(hash).await;
+        let Some(now) = self.settle(&key, hash).await? else { return Ok((key, Bytes::new())) };
+        if matches!(now.record.body, Body::Tombstone) {
+            return Ok((key, Bytes::new()));
+        }
+        match self.summary(view, &key, now.ballot).await {
+            Some(summary) => Ok((key, summary)),
+            None => Err(Error::Unavailable("a key keeps changing".into())),
+        }
+    }
+
+    /// Gives a drive that joins the fences that `sources` have of a group.
+    pub(crate) async fn copy_fences(&self, view: &View, to: &Member, sources: SlotSet) -> Result<()> {
+        let mut fences: BTreeMap<BucketId, Vec<Deletion>> = BTreeMap::new();
+        for slot in sources.iter() {
+            let m = view.member(slot).ok_or_else(|| Error::Unavailable("a drive went away".into()))?;
+            for (_, bucket, deletion) in m.drive.fences().into_iter().filter(|f| f.0 == view.group) {
+                fences.entry(bucket).or_default().push(deletion);
+            }
+        }
+        for (bucket, seen) in fences {
+            let fence = to.drive.fence_bucket(view.group, bucket, joined(seen), u32::MAX);
+            let answer = to.in_time(fence).await;
+            answer.map_err(|e| Error::Unavailable(format!("the joining drive: {e}")))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,328 @@
+//! Deletion of a bucket by its durable fence (docs/protocol.md 2.15): the steps in the registry, what whoever
+//! meets a fence does, and the settling of deletions that nobody finishes.
+//!
+//! Invariants: what is decided is decided by `ashlar_commit::bucket_fence`; a deletion is numbered by the
+//! registry before the first drive is fenced, and only the number that the registry names removes the bucket;
+//! a fence is lifted only after the registry, read past every cache, said that it is left over. Waiting is
+//! bounded: a deletion that takes longer than [`PATIENCE`] is aborted by whoever waits for it, which costs
+//! its client a 409 and nothing else.
+//!
+//! Must not depend on: what the updates of registers mean.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use ashlar_cluster::Update;
+use ashlar_commit::bucket_fence::{Deletion, Met, Registered, met};
+use ashlar_format::{Body, BucketId, Record, RegisterKey, Space};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::backend::{Decision, Failed, Staged, Stopped};
+use crate::bucket::Bucket;
+use crate::registry::{BucketHandle, GONE, PREFIX, Registry, same};
+use crate::store::Inner;
+use crate::{Error, Result, summary};
+
+/// How long a deletion of another process may hold up a change.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a change waits at fences altogether.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Pause before the registry is asked again.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Keys held by others that a deletion frees before it gives up.
+const TRIES: u32 = 16;
+
+/// How a removal from the registry ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Removal {
+    Done,
+    /// The deletion was aborted, or a later one has begun.
+    Overtaken,
+    /// Another process has removed the bucket.
+    Gone,
+}
+
+/// A deleted bucket of which something may be left: what the registry keeps under [`GONE`].
+#[derive(Serialize, Deserialize)]
+struct Left {
+    format: u32,
+    /// Whose fences are still there.
+    #[serde(default)]
+    deletion: u64,
+}
+
+/// Whose fences are left of a deleted bucket.
+pub(crate) fn left_by(value: &[u8]) -> Deletion {
+    Deletion(serde_json::from_slice::<Left>(value).map_or(0, |l| l.deletion))
+}
+
+/// A change that waits at a fence.
+struct Waiting {
+    since: Instant,
+    /// The deletion waited for, and since when.
+    of: (Deletion, Instant),
+}
+
+impl Registry {
+    /// Numbers a deletion of the bucket; one that is under way is taken over.
+    pub(crate) async fn begin_deletion(&self, was: &Bucket) -> Result<Deletion> {
+        let begin = |update: &mut Update| {
+            let entry = self.control.read(&format!("{PREFIX}{}", was.name));
+            let mut bucket = same(was, &entry)?.ok_or(Error::NoSuchBucket)?;
+            bucket.deletion = bucket.deletion.begin();
+            update.set(&entry, bucket.encode()?);
+            Ok::<_, Error>(bucket.deletion.last)
+        };
+        self.control.change(begin).await
+    }
+
+    /// The bucket stays; nothing happens if this deletion is not under way any more.
+    pub(crate) async fn abort_deletion(&self, was: &Bucket, deletion: Deletion) -> Result<()> {
+        let abort = |update: &mut Update| {
+            let entry = self.control.read(&format!("{PREFIX}{}", was.name));
+            if let Some(mut bucket) = same(was, &entry)?
+                && let Some(next) = bucket.deletion.abort(deletion)
+            {
+                bucket.deletion = next;
+                update.set(&entry, bucket.encode()?);
+            }
+            Ok::<_, Error>(())
+        };
+        self.control.change(abort).await
+    }
+
+    /// The bucket goes, if this deletion is the one under way.
+    pub(crate) async fn remove(&self, was: &Bucket, deletion: Deletion) -> Result<Removal> {
+        let left = Left { format: 1, deletion: deletion.0 };
+        let left = serde_json::to_vec(&left).map_err(|e| Error::Internal(e.to_string()))?;
+        let remove = |update: &mut Update| {
+            let entry = self.control.read(&format!("{PREFIX}{}", was.name));
+            Ok::<_, Error>(match same(was, &entry)? {
+                None => Removal::Gone,
+                Some(b) if !b.deletion.is_open(deletion) => Removal::Overtaken,
+                Some(_) => {
+                    update.remove(&entry);
+                    let gone = self.control.read(&format!("{GONE}{}", was.id));
+                    update.set(&gone, Bytes::from(left.clone()));
+                    Removal::Done
+                }
+            })
+        };
+        self.control.change(remove).await
+    }
+
+    /// What the control store says of a bucket; `None`: it is not there.
+    fn stored(&self, id: BucketId) -> Result<Option<Bucket>> {
+        let known = self.live.read().values().find(|l| l.bucket().id == id).map(|l| l.bucket());
+        if let Some(known) = known {
+            return same(&known, &self.control.read(&format!("{PREFIX}{}", known.name)));
+        }
+        for (key, value) in self.control.list(PREFIX) {
+            let bucket = Bucket::decode(&key[PREFIX.len()..], &value.bytes)?;
+            if bucket.id == id {
+                return Ok(Some(bucket));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Inner {
+    /// Changes a register ([`crate::backend::Backend::update`]); waits at a fence of its bucket.
+    pub(crate) async fn update<R: Send>(
+        &self,
+        key: &RegisterKey,
+        staged: Option<&Staged>,
+        mut decide: impl FnMut(Option<&Record>) -> Decision<R> + Send,
+    ) -> std::result::Result<R, Failed> {
+        let mut waiting = None;
+        loop {
+            match self.backend.update(key, staged, &mut decide).await {
+                Ok(out) => return Ok(out),
+                Err(Stopped::Failed(failed)) => return Err(failed),
+                Err(Stopped::Fenced(by)) => {
+                    self.met_fence(key.bucket(), by, &mut waiting).await.map_err(Failed::Set)?;
+                }
+            }
+        }
+    }
+
+    /// A change was refused by a fence. Answers when it may be tried again.
+    async fn met_fence(&self, id: BucketId, fence: Deletion, waiting: &mut Option<Waiting>) -> Result<()> {
+        if ashlar_erasure_set::fence_right(id).is_some() {
+            // A later deletion has taken over from the one that this task works for.
+            return Err(Error::Conflict);
+        }
+        let now = Instant::now();
+        let w = waiting.get_or_insert(Waiting { since: now, of: (Deletion::NONE, now) });
+        if w.since.elapsed() > LONGEST {
+            return Err(Error::Unavailable("the bucket is being deleted".to_owned()));
+        }
+        self.registry.control.barrier().await?;
+        let stored = self.registry.stored(id)?;
+        match met(stored.as_ref().map(|b| b.deletion), fence) {
+            Met::Gone => {
+                self.forget_bucket(id);
+                return Err(Error::NoSuchBucket);
+            }
+            Met::Lift(up_to) => {
+                if let Err(error) = self.backend.lift_fences(id, up_to).await {
+                    tracing::debug!(%error, bucket = %id, "a fence that is left over");
+                    tokio::time::sleep(PAUSE).await;
+                }
+            }
+            Met::Wait(by) => {
+                if w.of.0 != by {
+                    w.of = (by, now);
+                }
+                match stored.filter(|b| b.deletion.is_open(by) && w.of.1.elapsed() > PATIENCE) {
+                    Some(bucket) => self.abort_deletion(&bucket, by).await?,
+                    None => tokio::time::sleep(PAUSE).await,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A bucket that another process has removed.
+    fn forget_bucket(&self, id: BucketId) {
+        let live = self.registry.live.read().values().find(|l| l.bucket().id == id).cloned();
+        if let Some(live) = live {
+            self.usage.forget(self.registry.forget(&live));
+        }
+    }
+
+    /// Ends a deletion as not done: first in the registry, then on the drives.
+    pub(crate) async fn abort_deletion(&self, bucket: &Bucket, deletion: Deletion) -> Result<()> {
+        self.registry.abort_deletion(bucket, deletion).await?;
+        if let Err(error) = self.backend.lift_fences(bucket.id, deletion).await {
+            // Whoever meets what is left lifts it.
+            tracing::debug!(%error, bucket = %bucket.id, "a fence of an aborted deletion stays for now");
+        }
+        Ok(())
+    }
+
+    /// Fences the bucket and refuses one with keys in it; keys that others hold are freed first. To be called
+    /// with the right of the deletion.
+    pub(crate) async fn fence_empty(&self, bucket: BucketId, deletion: Deletion) -> Result<()> {
+        let fenced = self.backend.fence_bucket(bucket, deletion).await?;
+        for _ in 0..TRIES {
+            let found = self.backend.first_behind(&fenced, Space::Object, bucket).await?;
+            let Some((key, shown)) = found else { return Ok(()) };
+            if !summary::is_held(&shown) {
+                return Err(Error::BucketNotEmpty);
+            }
+            let group = self.backend.group_of(bucket, &key);
+            let key = RegisterKey::new(group, Space::Object, bucket, &key);
+            let record = self.backend.read_register(&key).await?;
+            if let Some(Body::Held(held)) = record.as_ref().map(|r| &r.body) {
+                self.settle_held(&key, held).await?;
+            }
+        }
+        Err(Error::Conflict)
+    }
+
+    /// Settles deletions that nobody finishes, and lifts fences that are left over. Part of the collector.
+    pub(crate) async fn settle_deletions(&self) -> Result<()> {
+        // The drives before the registry: a deletion is in the registry before its fences are on drives.
+        let fences = self.backend.fences();
+        if let Err(error) = self.registry.control.barrier().await {
+            tracing::debug!(%error, "deletions of buckets are settled later");
+            return Ok(());
+        }
+        let mut open = HashMap::new();
+        let mut stored: HashMap<BucketId, Registered> = HashMap::new();
+        for (key, value) in self.registry.control.list(PREFIX) {
+            let bucket = Bucket::decode(&key[PREFIX.len()..], &value.bytes)?;
+            stored.insert(bucket.id, bucket.deletion);
+            if bucket.deletion.open {
+                open.insert(bucket.id, bucket);
+            }
+        }
+        let before = std::mem::take(&mut *self.open_deletions.lock());
+        let sole = self.backend.is_sole();
+        for (id, bucket) in &open {
+            let by = bucket.deletion.last;
+            let mine = self.registry.live.read().get(&bucket.name).is_some_and(|l| l.gate.is_closed());
+            // Of this process it is under way; another's has until the next pass.
+            if !mine && (sole || before.get(id) == Some(&by)) {
+                self.abort_deletion(bucket, by).await?;
+            } else {
+                self.open_deletions.lock().insert(*id, by);
+            }
+        }
+        for (id, fence) in fences {
+            let up_to = match met(stored.get(&id).copied(), fence) {
+                Met::Lift(up_to) => up_to,
+                // The collector lifts them with the last trace of the bucket.
+                Met::Gone if self.registry.control.read(&format!("{GONE}{id}")).bytes().is_some() => continue,
+                Met::Gone => fence,
+                Met::Wait(_) => continue,
+            };
+            if let Err(error) = self.backend.lift_fences(id, up_to).await {
+                tracing::debug!(%error, bucket = %id, "a fence that is left over");
+            }
+        }
+        Ok(())
+    }
+
+    /// Lifts what a deletion that was just aborted may have left on drives; what stays is lifted later.
+    pub(crate) async fn lift_left(&self, id: BucketId) {
+        let last = self.registry.stored(id).ok().flatten().filter(|b| !b.deletion.open);
+        if let Some(bucket) = last
+            && let Err(error) = self.backend.lift_fences(id, bucket.deletion.last).await
+        {
+            tracing::debug!(%error, bucket = %id, "a fence of an aborted deletion stays for now");
+        }
+    }
+
+    /// A later deletion has taken over from one of this process: what became of the bucket.
+    async fn overtaken(&self, id: BucketId) -> Result<Removal> {
+        let began = Instant::now();
+        loop {
+            self.registry.control.barrier().await?;
+            match self.registry.stored(id)? {
+                None => return Ok(Removal::Gone),
+                Some(b) if !b.deletion.open || began.elapsed() > PATIENCE => return Ok(Removal::Overtaken),
+                Some(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    }
+
+    /// The deletion of an empty bucket, behind its gate. `BucketNotEmpty` and others: it stays as it was.
+    pub(crate) async fn delete_behind_gate(&self, live: &BucketHandle) -> Result<Removal> {
+        let was = live.bucket();
+        // Usually a bucket that is not empty is found so without a fence.
+        let page = self.backend.list(Space::Object, was.id, b"", b"", 1).await?;
+        if page.entries.first().is_some_and(|(_, shown)| !summary::is_held(shown)) {
+            return Err(Error::BucketNotEmpty);
+        }
+        let deletion = self.registry.begin_deletion(&was).await?;
+        let work = self.fence_empty(was.id, deletion);
+        if let Err(e) = ashlar_erasure_set::with_fence_right(was.id, deletion, work).await {
+            if let Err(error) = self.abort_deletion(&was, deletion).await {
+                tracing::debug!(%error, bucket = %was.id, "a deletion is settled later");
+            }
+            return match e {
+                Error::Conflict => self.overtaken(was.id).await,
+                e => Err(e),
+            };
+        }
+        live.gate.mark(crate::gate::REMOVING);
+        let removed = self.registry.remove(&was, deletion).await;
+        match &removed {
+            Ok(Removal::Done | Removal::Gone) => {}
+            Ok(Removal::Overtaken) => {
+                live.gate.unmark(crate::gate::REMOVING);
+                return self.overtaken(was.id).await;
+            }
+            Err(Error::Unavailable(_)) => {}
+            Err(_) => {
+                live.gate.unmark(crate::gate::REMOVING);
+                let _ = self.abort_deletion(&was, deletion).await;
+            }
+        }
+        removed
+    }
+}

@@ -1,0 +1,238 @@
+//! Deletion of a bucket while other coordinators, who do not know of it, write into it; crashes between any
+//! two of its steps.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use ashlar_commit::bucket_fence::Deletion;
+use ashlar_format::{BucketId, RegisterKey, Space};
+use bytes::Bytes;
+
+use super::{Pool, again, get, memory, put};
+use crate::fence::Removal;
+use crate::*;
+
+fn body() -> Bytes {
+    Bytes::from_static(b"x")
+}
+
+/// Whether a key of this bucket is there, whatever the registry says.
+async fn lies(store: &Store, bucket: BucketId, key: &str) -> bool {
+    let inner = &store.inner;
+    let group = inner.backend.group_of(bucket, key.as_bytes());
+    let key = RegisterKey::new(group, Space::Object, bucket, key.as_bytes());
+    let record = inner.backend.read_register(&key).await.unwrap();
+    !crate::versions::of(record.as_ref().map(|r| &r.body)).is_empty()
+}
+
+/// One store deletes buckets while another, which has read the registry before, writes into them: a write
+/// that was acknowledged keeps its bucket.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_acknowledged_write_goes_with_a_bucket_that_another_process_deletes() {
+    let mut pool = Pool::new(4).await;
+    pool.sole = false;
+    let store = pool.open(&[]).await;
+    let (mut written, mut deleted) = (0, 0);
+    for round in 0..8u64 {
+        let bucket = store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+        // It reads the registry now, and never again.
+        let (other, sets) = pool.gateway(1 + round as u16);
+        let (stop, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let writer = {
+            let (stop, seen) = (stop.clone(), seen.clone());
+            tokio::spawn(async move {
+                let mut acknowledged = Vec::new();
+                for n in 0u64.. {
+                    if stop.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    let key = format!("key{n}");
+                    match put(&other, "bucket", &key, &body()).await {
+                        Ok(_) => acknowledged.push(key.clone()),
+                        Err(Error::NoSuchBucket) => break,
+                        Err(Error::Unavailable(_) | Error::Conflict | Error::Busy) => {}
+                        Err(e) => panic!("{e}"),
+                    }
+                    seen.fetch_add(1, Ordering::SeqCst);
+                    if round % 2 == 0 {
+                        // As a client that deletes what it wrote: the bucket is empty now and then.
+                        let gone = other.delete("bucket", &key, None, &Conditions::NONE).await;
+                        if gone.is_ok() {
+                            acknowledged.retain(|k| *k != key);
+                        }
+                    }
+                }
+                acknowledged
+            })
+        };
+        let mut gone = false;
+        for _ in 0..12 {
+            match store.delete_bucket("bucket").await {
+                Ok(()) => {
+                    gone = true;
+                    break;
+                }
+                Err(Error::BucketNotEmpty | Error::Conflict | Error::Unavailable(_)) => {}
+                Err(e) => panic!("{e}"),
+            }
+            tokio::time::sleep(Duration::from_millis(round % 3)).await;
+        }
+        if gone {
+            // The other goes on for a while with its old view.
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+        stop.store(true, Ordering::SeqCst);
+        let acknowledged = writer.await.unwrap();
+        written += seen.load(Ordering::SeqCst);
+        if gone {
+            deleted += 1;
+            assert_eq!(acknowledged, [""; 0], "round {round}: acknowledged into a bucket that is gone");
+            for n in 0..seen.load(Ordering::SeqCst) {
+                assert!(
+                    !lies(&store, bucket.id, &format!("key{n}")).await,
+                    "round {round}: key{n} lies there"
+                );
+            }
+        } else {
+            for key in &acknowledged {
+                assert_eq!(get(&store, "bucket", key, None).await.unwrap(), b"x", "round {round}: {key}");
+                store.delete("bucket", key, None, &Conditions::NONE).await.unwrap();
+            }
+            let spec = ListSpec { max_keys: 1000, ..ListSpec::default() };
+            for e in store.list("bucket", &spec).await.unwrap().entries {
+                store.delete("bucket", &e.key, None, &Conditions::NONE).await.unwrap();
+            }
+            store.delete_bucket("bucket").await.unwrap();
+        }
+        sets.stop().await;
+    }
+    assert!(written > 8 && deleted > 0, "{written} writes, {deleted} buckets deleted meanwhile");
+    pool.close().await;
+}
+
+/// What the fence is for: with the registry alone an acknowledged write goes with its bucket.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_its_fence_a_deletion_loses_a_write() {
+    let mut pool = Pool::new(4).await;
+    pool.sole = false;
+    let store = pool.open(&[]).await;
+    let bucket = store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    let (other, sets) = pool.gateway(1);
+    let begun = store.inner.registry.begin_deletion(&bucket).await.unwrap();
+    let page = store.inner.backend.list(Space::Object, bucket.id, b"", b"", 1).await.unwrap();
+    assert!(page.entries.is_empty());
+    put(&other, "bucket", "key", &body()).await.unwrap();
+    let removed = store.inner.registry.remove(&bucket, begun).await.unwrap();
+    assert_eq!(removed, Removal::Done);
+    assert!(lies(&store, bucket.id, "key").await, "it lies in a bucket that is gone");
+    sets.stop().await;
+    pool.close().await;
+}
+
+/// A store with the old view is told that the bucket is gone, and a bucket that stays can be written.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fence_says_what_became_of_the_bucket() {
+    let mut pool = Pool::new(4).await;
+    pool.sole = false;
+    let store = pool.open(&[]).await;
+    store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    put(&store, "bucket", "key", &body()).await.unwrap();
+    let (other, sets) = pool.gateway(1);
+    assert!(matches!(store.delete_bucket("bucket").await, Err(Error::BucketNotEmpty)));
+    assert_eq!(store.sets().unwrap().fences(), [], "lifted");
+    put(&other, "bucket", "key2", &body()).await.unwrap();
+    for key in ["key", "key2"] {
+        store.delete("bucket", key, None, &Conditions::NONE).await.unwrap();
+    }
+    store.delete_bucket("bucket").await.unwrap();
+    assert!(other.bucket("bucket").is_ok(), "it has the old view");
+    assert!(matches!(put(&other, "bucket", "key3", &body()).await, Err(Error::NoSuchBucket)));
+    assert!(matches!(other.bucket("bucket"), Err(Error::NoSuchBucket)), "it has looked");
+    // As long as others may have the old view, the fence stays.
+    store.sweep(0).await.unwrap();
+    assert_eq!(store.sets().unwrap().fences().len(), 1);
+    sets.stop().await;
+    pool.close().await;
+    // The only process lifts it with the last trace of the bucket.
+    pool.sole = true;
+    let store = pool.open(&[]).await;
+    assert_eq!(store.sets().unwrap().fences().len(), 1, "it is durable");
+    store.sweep(0).await.unwrap();
+    assert_eq!(store.sets().unwrap().fences(), []);
+    pool.close().await;
+}
+
+/// A deletion that died with its process: a write of another aborts it, and the collector does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_whose_process_died_is_settled() {
+    let mut pool = Pool::new(4).await;
+    pool.sole = false;
+    let store = pool.open(&[]).await;
+    let bucket = store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    let (other, sets) = pool.gateway(1);
+    let begun = store.inner.registry.begin_deletion(&bucket).await.unwrap();
+    store.inner.fence_empty(bucket.id, begun).await.unwrap();
+    // Here it died.
+    put(&other, "bucket", "key", &body()).await.unwrap();
+    let late = store.inner.registry.remove(&bucket, begun).await.unwrap();
+    assert_eq!(late, Removal::Overtaken, "a deletion that wakes up late");
+    assert_eq!(get(&store, "bucket", "key", None).await.unwrap(), b"x");
+    let begun = store.inner.registry.begin_deletion(&bucket).await.unwrap();
+    assert_eq!(begun, Deletion(2));
+    assert!(matches!(store.inner.fence_empty(bucket.id, begun).await, Err(Error::BucketNotEmpty)));
+    // Here it died; the second pass that finds it so aborts it.
+    store.sweep(0).await.unwrap();
+    assert_eq!(store.sets().unwrap().fences(), [(bucket.id, begun)]);
+    store.sweep(0).await.unwrap();
+    assert_eq!(store.sets().unwrap().fences(), []);
+    put(&other, "bucket", "key2", &body()).await.unwrap();
+    // A deletion takes over from another.
+    let begun = store.inner.registry.begin_deletion(&bucket).await.unwrap();
+    let next = store.inner.registry.begin_deletion(&bucket).await.unwrap();
+    assert!(matches!(store.inner.fence_empty(bucket.id, next).await, Err(Error::BucketNotEmpty)));
+    assert!(matches!(store.inner.fence_empty(bucket.id, begun).await, Err(Error::Conflict)));
+    store.inner.abort_deletion(&bucket, begun).await.unwrap();
+    assert_eq!(store.sets().unwrap().fences(), [(bucket.id, next)], "not its fence");
+    store.inner.abort_deletion(&bucket, next).await.unwrap();
+    put(&other, "bucket", "key3", &body()).await.unwrap();
+    sets.stop().await;
+    pool.close().await;
+}
+
+/// A crash after any number of steps on the registers: the next process has the bucket, writable, or not.
+#[tokio::test]
+async fn a_crash_at_any_step_leaves_the_bucket_or_nothing() {
+    for full in [false, true] {
+        let (mut whole, mut gone) = (0, 0);
+        for steps in 0..12 {
+            let (store, memory, control) = memory().await;
+            store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+            if full {
+                put(&store, "bucket", "key", &body()).await.unwrap();
+            }
+            memory.limit(steps);
+            let done = store.delete_bucket("bucket").await;
+            let memory = Arc::new(memory.survivor());
+            let store = again(&memory, &control);
+            store.sweep(0).await.unwrap();
+            assert_eq!(memory.fences(), [], "after {steps} steps");
+            match store.bucket("bucket") {
+                Ok(_) => {
+                    whole += 1;
+                    assert!(done.is_err(), "after {steps} steps");
+                    put(&store, "bucket", "key2", &body()).await.unwrap();
+                    assert!(matches!(store.delete_bucket("bucket").await, Err(Error::BucketNotEmpty)));
+                    put(&store, "bucket", "key3", &body()).await.unwrap();
+                }
+                Err(_) => {
+                    gone += 1;
+                    assert!(!full, "after {steps} steps");
+                    store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+                    put(&store, "bucket", "key", &body()).await.unwrap();
+                }
+            }
+        }
+        assert!(whole > 1 && (full || gone > 1), "{whole} whole, {gone} gone");
+    }
+}
