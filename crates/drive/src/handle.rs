@@ -9,10 +9,13 @@
 use crate::extent::{ShardWriter, Unfinished};
 use crate::frames::{Check, Frames, ShardReader};
 use crate::remote::{Answer, Remote, RemoteReader, RemoteWriter, Request};
-use crate::types::{Accept, Entry, InlineShard, Prepared, ReadReply, Role, ShardInfo, State, Stats};
+use crate::types::{
+    Accept, Entry, FenceAnswer, InlineShard, Prepared, ReadReply, Role, ShardInfo, State, Stats,
+};
 use crate::{Completion, Drive, Error, Label, Result};
+use ashlar_commit::bucket_fence::{Deletion, Grant};
 use ashlar_format::frame::ShardId;
-use ashlar_format::{Ballot, RegisterKey, WriteId};
+use ashlar_format::{Ballot, BucketId, RegisterKey, WriteId};
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
@@ -170,6 +173,38 @@ impl DriveHandle {
         }
     }
 
+    /// As [`Drive::fence_bucket`].
+    pub async fn fence_bucket(
+        &self,
+        group: u16,
+        bucket: BucketId,
+        by: Deletion,
+        epoch: u32,
+    ) -> Result<FenceAnswer> {
+        match self {
+            DriveHandle::Local(d) => d.fence_bucket(group, bucket, by, epoch).await,
+            DriveHandle::Remote(r) => {
+                asked!(r, Request::FenceBucket { group, bucket, by, epoch }, Answer::Fence(answer) => answer)
+            }
+        }
+    }
+
+    /// As [`Drive::lift_fence`].
+    pub async fn lift_fence(&self, bucket: BucketId, up_to: Deletion) -> Result<()> {
+        match self {
+            DriveHandle::Local(d) => d.lift_fence(bucket, up_to).await,
+            DriveHandle::Remote(r) => asked!(r, Request::LiftFence { bucket, up_to }, Answer::Done => ()),
+        }
+    }
+
+    /// As [`Drive::fences`].
+    pub async fn fences(&self) -> Result<Vec<(u16, BucketId, Deletion)>> {
+        match self {
+            DriveHandle::Local(d) => Ok(d.fences()),
+            DriveHandle::Remote(r) => asked!(r, Request::Fences, Answer::Fences(fences) => fences),
+        }
+    }
+
     /// As [`Drive::joined`].
     pub async fn joined(&self) -> Result<()> {
         match self {
@@ -190,9 +225,14 @@ impl DriveHandle {
 
     /// As [`Drive::accept`].
     pub fn accept(&self, accept: Accept, done: Completion) {
+        self.accept_with(accept, Grant::Plain, done);
+    }
+
+    /// As [`Drive::accept_with`].
+    pub fn accept_with(&self, accept: Accept, grant: Grant, done: Completion) {
         match self {
-            DriveHandle::Local(d) => d.accept(accept, done),
-            DriveHandle::Remote(r) => r.order(Request::Accept(accept), done),
+            DriveHandle::Local(d) => d.accept_with(accept, grant, done),
+            DriveHandle::Remote(r) => r.order(Request::Accept { accept, grant }, done),
         }
     }
 

@@ -9,10 +9,13 @@
 
 use crate::drive::Drive;
 use crate::frames::{Check, Frames};
-use crate::types::{Accept, Entry, InlineShard, Prepared, ReadReply, Role, ShardInfo, State, Stats};
+use crate::types::{
+    Accept, Entry, FenceAnswer, InlineShard, Prepared, ReadReply, Role, ShardInfo, State, Stats,
+};
 use crate::{Completion, Error, Label, Result, Tally};
+use ashlar_commit::bucket_fence::{Deletion, Grant};
 use ashlar_format::frame::ShardId;
-use ashlar_format::{Ballot, RegisterKey, WriteId};
+use ashlar_format::{Ballot, BucketId, RegisterKey, WriteId};
 use bytes::Bytes;
 use std::future::Future;
 use std::path::Path;
@@ -27,7 +30,7 @@ pub type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 #[allow(missing_docs)] // the parameters of those methods
 pub enum Request {
     Prepare { key: RegisterKey, ballot: Ballot },
-    Accept(Accept),
+    Accept { accept: Accept, grant: Grant },
     Copy { accept: Accept, hint: bool },
     Stage(InlineShard),
     Confirm { write_id: WriteId, index: u8, ballot: Ballot },
@@ -43,6 +46,9 @@ pub enum Request {
     Hint { key: RegisterKey, ballot: Ballot },
     Purge { key: RegisterKey, ballot: Ballot },
     Discard { shards: Vec<(WriteId, u8)> },
+    FenceBucket { group: u16, bucket: BucketId, by: Deletion, epoch: u32 },
+    LiftFence { bucket: BucketId, up_to: Deletion },
+    Fences,
 }
 
 impl Request {
@@ -57,7 +63,7 @@ impl Request {
     pub fn name(&self) -> &'static str {
         match self {
             Request::Prepare { .. } => "prepare",
-            Request::Accept(_) => "accept",
+            Request::Accept { .. } => "accept",
             Request::Copy { .. } => "copy",
             Request::Stage(_) => "stage",
             Request::Confirm { .. } => "confirm",
@@ -73,6 +79,9 @@ impl Request {
             Request::Hint { .. } => "hint",
             Request::Purge { .. } => "purge",
             Request::Discard { .. } => "discard",
+            Request::FenceBucket { .. } => "fence bucket",
+            Request::LiftFence { .. } => "lift fence",
+            Request::Fences => "fences",
         }
     }
 }
@@ -98,6 +107,10 @@ pub enum Answer {
     Shards(Vec<ShardInfo>),
     /// Of `drop_orphan`.
     Dropped(bool),
+    /// Of `fence_bucket`.
+    Fence(FenceAnswer),
+    /// Of `fences`.
+    Fences(Vec<(u16, BucketId, Deletion)>),
 }
 
 impl Answer {
@@ -192,7 +205,9 @@ impl Drive {
     pub async fn serve(&self, request: Request) -> Result<Answer> {
         Ok(match request {
             Request::Prepare { key, ballot } => Answer::Prepared(self.prepare(&key, ballot).await?),
-            Request::Accept(accept) => return self.complete(|done| self.accept(accept, done)).await,
+            Request::Accept { accept, grant } => {
+                return self.complete(|done| self.accept_with(accept, grant, done)).await;
+            }
             Request::Copy { accept, hint } => {
                 return self.complete(|done| self.copy(accept, hint, done)).await;
             }
@@ -241,6 +256,14 @@ impl Drive {
                 self.discard(&shards);
                 Answer::Done
             }
+            Request::FenceBucket { group, bucket, by, epoch } => {
+                Answer::Fence(self.fence_bucket(group, bucket, by, epoch).await?)
+            }
+            Request::LiftFence { bucket, up_to } => {
+                self.lift_fence(bucket, up_to).await?;
+                Answer::Done
+            }
+            Request::Fences => Answer::Fences(self.fences()),
         })
     }
 

@@ -125,16 +125,19 @@ impl Sets {
         })
     }
 
-    /// The fenced buckets as the attached drives know them, each with its highest deletion.
-    #[must_use]
-    pub fn fences(&self) -> Vec<(BucketId, Deletion)> {
-        let table = self.inner.table.load();
-        let mut all: BTreeMap<BucketId, Deletion> = BTreeMap::new();
-        for (_, bucket, deletion) in table.members.values().flat_map(|m| m.drive.fences()) {
-            let highest = all.entry(bucket).or_default();
-            *highest = deletion.max(*highest);
-        }
-        all.into_iter().collect()
+    /// The fenced buckets as the attached drives know them, each with its highest deletion. A drive that does
+    /// not answer is left out.
+    pub fn fences(&self) -> BoxFuture<'_, Vec<(BucketId, Deletion)>> {
+        Box::pin(async move {
+            let table = self.inner.table.load_full();
+            let asks = table.members.values().map(|m| m.in_time(m.drive.fences()));
+            let mut all: BTreeMap<BucketId, Deletion> = BTreeMap::new();
+            for (_, bucket, deletion) in join_all(asks).await.into_iter().flatten().flatten() {
+                let highest = all.entry(bucket).or_default();
+                *highest = deletion.max(*highest);
+            }
+            all.into_iter().collect()
+        })
     }
 
     /// No other process proposes to these drives.
@@ -236,7 +239,9 @@ impl Inner {
         let mut fences: BTreeMap<BucketId, Vec<Deletion>> = BTreeMap::new();
         for slot in sources.iter() {
             let m = view.member(slot).ok_or_else(|| Error::Unavailable("a drive went away".into()))?;
-            for (_, bucket, deletion) in m.drive.fences().into_iter().filter(|f| f.0 == view.group) {
+            let there = m.in_time(m.drive.fences()).await;
+            let there = there.map_err(|e| Error::Unavailable(format!("reading fences: {e}")))?;
+            for (_, bucket, deletion) in there.into_iter().filter(|f| f.0 == view.group) {
                 fences.entry(bucket).or_default().push(deletion);
             }
         }

@@ -244,9 +244,9 @@ impl Backend {
     }
 
     /// The buckets that are fenced.
-    pub(crate) fn fences(&self) -> Vec<(BucketId, Deletion)> {
+    pub(crate) async fn fences(&self) -> Vec<(BucketId, Deletion)> {
         match self {
-            Backend::Sets(s) => s.fences(),
+            Backend::Sets(s) => s.fences().await,
             Backend::Memory(m) => m.fences(),
         }
     }

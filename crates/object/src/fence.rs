@@ -9,11 +9,12 @@
 //!
 //! Must not depend on: what the updates of registers mean.
 
-use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ashlar_cluster::Update;
 use ashlar_commit::bucket_fence::{Deletion, Met, Registered, met};
+use ashlar_environment::HashMap;
+use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Body, BucketId, Record, RegisterKey, Space};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -114,8 +115,7 @@ impl Registry {
 
     /// What the control store says of a bucket; `None`: it is not there.
     fn stored(&self, id: BucketId) -> Result<Option<Bucket>> {
-        let known = self.live.read().values().find(|l| l.bucket().id == id).map(|l| l.bucket());
-        if let Some(known) = known {
+        if let Some(known) = self.of_id(id).map(|l| l.bucket()) {
             return same(&known, &self.control.read(&format!("{PREFIX}{}", known.name)));
         }
         for (key, value) in self.control.list(PREFIX) {
@@ -169,7 +169,7 @@ impl Inner {
             Met::Lift(up_to) => {
                 if let Err(error) = self.backend.lift_fences(id, up_to).await {
                     tracing::debug!(%error, bucket = %id, "a fence that is left over");
-                    tokio::time::sleep(PAUSE).await;
+                    time::sleep(PAUSE).await;
                 }
             }
             Met::Wait(by) => {
@@ -178,7 +178,7 @@ impl Inner {
                 }
                 match stored.filter(|b| b.deletion.is_open(by) && w.of.1.elapsed() > PATIENCE) {
                     Some(bucket) => self.abort_deletion(&bucket, by).await?,
-                    None => tokio::time::sleep(PAUSE).await,
+                    None => time::sleep(PAUSE).await,
                 }
             }
         }
@@ -187,8 +187,7 @@ impl Inner {
 
     /// A bucket that another process has removed.
     fn forget_bucket(&self, id: BucketId) {
-        let live = self.registry.live.read().values().find(|l| l.bucket().id == id).cloned();
-        if let Some(live) = live {
+        if let Some(live) = self.registry.of_id(id) {
             self.usage.forget(self.registry.forget(&live));
         }
     }
@@ -226,13 +225,13 @@ impl Inner {
     /// Settles deletions that nobody finishes, and lifts fences that are left over. Part of the collector.
     pub(crate) async fn settle_deletions(&self) -> Result<()> {
         // The drives before the registry: a deletion is in the registry before its fences are on drives.
-        let fences = self.backend.fences();
+        let fences = self.backend.fences().await;
         if let Err(error) = self.registry.control.barrier().await {
             tracing::debug!(%error, "deletions of buckets are settled later");
             return Ok(());
         }
-        let mut open = HashMap::new();
-        let mut stored: HashMap<BucketId, Registered> = HashMap::new();
+        let mut open = HashMap::default();
+        let mut stored: HashMap<BucketId, Registered> = HashMap::default();
         for (key, value) in self.registry.control.list(PREFIX) {
             let bucket = Bucket::decode(&key[PREFIX.len()..], &value.bytes)?;
             stored.insert(bucket.id, bucket.deletion);
@@ -244,7 +243,7 @@ impl Inner {
         let sole = self.backend.is_sole();
         for (id, bucket) in &open {
             let by = bucket.deletion.last;
-            let mine = self.registry.live.read().get(&bucket.name).is_some_and(|l| l.gate.is_closed());
+            let mine = self.registry.of_id(*id).is_some_and(|l| l.gate.is_closed());
             // Of this process it is under way; another's has until the next pass.
             if !mine && (sole || before.get(id) == Some(&by)) {
                 self.abort_deletion(bucket, by).await?;
@@ -285,7 +284,7 @@ impl Inner {
             match self.registry.stored(id)? {
                 None => return Ok(Removal::Gone),
                 Some(b) if !b.deletion.open || began.elapsed() > PATIENCE => return Ok(Removal::Overtaken),
-                Some(_) => tokio::time::sleep(PAUSE).await,
+                Some(_) => time::sleep(PAUSE).await,
             }
         }
     }

@@ -132,6 +132,11 @@ impl Registry {
         self.refresh(name)?.ok_or(Error::NoSuchBucket)
     }
 
+    /// The bucket of this id, if it is in memory.
+    pub(crate) fn of_id(&self, id: BucketId) -> Option<Arc<BucketHandle>> {
+        self.live.read().values().find(|l| l.bucket().id == id).cloned()
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<BucketHandle>> {
         self.live.read().values().cloned().collect()
     }

@@ -31,7 +31,7 @@ async fn a_fenced_bucket_takes_nothing_and_gives_what_it_has() {
     assert_eq!(first_behind(&rig, Deletion(2)).await.unwrap(), None);
     assert_eq!(first_behind(&rig, FIRST).await.err(), Some(Error::BucketFenced(Deletion(2))));
     rig.sets.lift_fences(BUCKET, FIRST).await.unwrap();
-    assert_eq!(rig.sets.fences(), [(BUCKET, Deletion(2))]);
+    assert_eq!(rig.sets.fences().await, [(BUCKET, Deletion(2))]);
     rig.sets.lift_fences(BUCKET, Deletion(2)).await.unwrap();
     rig.put("y", b"new").await.unwrap();
     rig.close().await;

@@ -140,7 +140,7 @@ async fn a_fence_says_what_became_of_the_bucket() {
     put(&store, "bucket", "key", &body()).await.unwrap();
     let (other, sets) = pool.gateway(1);
     assert!(matches!(store.delete_bucket("bucket").await, Err(Error::BucketNotEmpty)));
-    assert_eq!(store.sets().unwrap().fences(), [], "lifted");
+    assert_eq!(store.sets().unwrap().fences().await, [], "lifted");
     put(&other, "bucket", "key2", &body()).await.unwrap();
     for key in ["key", "key2"] {
         store.delete("bucket", key, None, &Conditions::NONE).await.unwrap();
@@ -151,15 +151,15 @@ async fn a_fence_says_what_became_of_the_bucket() {
     assert!(matches!(other.bucket("bucket"), Err(Error::NoSuchBucket)), "it has looked");
     // As long as others may have the old view, the fence stays.
     store.sweep(0).await.unwrap();
-    assert_eq!(store.sets().unwrap().fences().len(), 1);
+    assert_eq!(store.sets().unwrap().fences().await.len(), 1);
     sets.stop().await;
     pool.close().await;
     // The only process lifts it with the last trace of the bucket.
     pool.sole = true;
     let store = pool.open(&[]).await;
-    assert_eq!(store.sets().unwrap().fences().len(), 1, "it is durable");
+    assert_eq!(store.sets().unwrap().fences().await.len(), 1, "it is durable");
     store.sweep(0).await.unwrap();
-    assert_eq!(store.sets().unwrap().fences(), []);
+    assert_eq!(store.sets().unwrap().fences().await, []);
     pool.close().await;
 }
 
@@ -183,9 +183,9 @@ async fn a_deletion_whose_process_died_is_settled() {
     assert!(matches!(store.inner.fence_empty(bucket.id, begun).await, Err(Error::BucketNotEmpty)));
     // Here it died; the second pass that finds it so aborts it.
     store.sweep(0).await.unwrap();
-    assert_eq!(store.sets().unwrap().fences(), [(bucket.id, begun)]);
+    assert_eq!(store.sets().unwrap().fences().await, [(bucket.id, begun)]);
     store.sweep(0).await.unwrap();
-    assert_eq!(store.sets().unwrap().fences(), []);
+    assert_eq!(store.sets().unwrap().fences().await, []);
     put(&other, "bucket", "key2", &body()).await.unwrap();
     // A deletion takes over from another.
     let begun = store.inner.registry.begin_deletion(&bucket).await.unwrap();
@@ -193,7 +193,7 @@ async fn a_deletion_whose_process_died_is_settled() {
     assert!(matches!(store.inner.fence_empty(bucket.id, next).await, Err(Error::BucketNotEmpty)));
     assert!(matches!(store.inner.fence_empty(bucket.id, begun).await, Err(Error::Conflict)));
     store.inner.abort_deletion(&bucket, begun).await.unwrap();
-    assert_eq!(store.sets().unwrap().fences(), [(bucket.id, next)], "not its fence");
+    assert_eq!(store.sets().unwrap().fences().await, [(bucket.id, next)], "not its fence");
     store.inner.abort_deletion(&bucket, next).await.unwrap();
     put(&other, "bucket", "key3", &body()).await.unwrap();
     sets.stop().await;
