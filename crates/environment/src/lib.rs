@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-//! What a program takes from its surroundings: time, randomness, tasks, threads, connections, environment variables.
+//! What a program takes from its environment: time, randomness, tasks, threads, connections, environment variables.
 //!
 //! * [`time`]: [`time::Instant`], the wall clock, `sleep`, `timeout`, `interval`, and [`time::Clock`], time as a
 //!   parameter.

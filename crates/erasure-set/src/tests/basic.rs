@@ -99,6 +99,9 @@ pub(crate) async fn census(rig: &Rig) -> usize {
     quiet(&rig.sets).await;
     let mut count = 0;
     for d in rig.sets.drives() {
+        // What is in the index already is dropped in the next round of the drive's upkeep.
+        let of = d.clone();
+        tokio::task::spawn_blocking(move || of.upkeep()).await.unwrap().unwrap();
         d.flush().await.unwrap();
         count += d.shards(None, 100_000).await.unwrap().len();
     }

@@ -15,7 +15,7 @@ use super::tree::Findings;
 /// The layers from bottom to top, with their crates. Assign a new crate to a layer here, and describe it in
 /// ARCHITECTURE.md.
 const LAYERS: [(&str, &[&str]); 11] = [
-    ("surroundings", &["environment"]),
+    ("environment", &["environment"]),
     ("ground", &["erasure", "checksum", "policy", "format", "machine", "metrics", "arguments"]),
     ("plumbing", &["engine", "commit", "rpc", "pacer", "duties", "outbound"]),
     ("drives", &["drive", "cluster"]),
