@@ -6,7 +6,7 @@
 //! and drive, wall time, and how many operations shared a flush.
 
 use ashlar_drive::{Accept, Check, Drive, Inline, InlineShard, Label, Options, Role, Tally};
-use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, WriteId};
+use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, WriteId};
 use ashlar_machine::BufferPool;
 use bytes::Bytes;
 use std::path::Path;
@@ -24,7 +24,12 @@ fn cpu_us() -> f64 {
 }
 
 fn key(i: u64) -> RegisterKey {
-    RegisterKey::new(0, Space::Object, BucketId([1; 16]), format!("some/prefix/object-{i:012}").as_bytes())
+    RegisterKey::new(
+        GroupId::default(),
+        Space::Object,
+        BucketId([1; 16]),
+        format!("some/prefix/object-{i:012}").as_bytes(),
+    )
 }
 
 fn id(i: u64) -> WriteId {

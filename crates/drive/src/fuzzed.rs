@@ -96,8 +96,8 @@ fn both(block: &[u8], index: &[u8], filter: &[u8]) {
 /// Inputs of [`run`] whose block holds entries.
 #[must_use]
 pub fn runs() -> Vec<Vec<u8>> {
-    use ashlar_format::{BucketId, RegisterKey, Space};
-    let owner = RegisterKey::new(0, Space::Object, BucketId([1; 16]), b"key");
+    use ashlar_format::{BucketId, GroupId, RegisterKey, Space};
+    let owner = RegisterKey::new(GroupId::default(), Space::Object, BucketId([1; 16]), b"key");
     let shard = Shard {
         owner: owner.clone(),
         ballot: Default::default(),

@@ -130,7 +130,7 @@ pub(crate) struct Manifest {
 }
 
 const MAGIC: &[u8; 8] = b"ASHINDEX";
-const FORMAT: u16 = 2;
+const FORMAT: u16 = 3;
 pub(crate) const MANIFEST: &str = "manifest";
 const MANIFEST_NEW: &str = "manifest.new";
 /// More than a manifest of a million segments takes.

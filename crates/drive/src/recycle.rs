@@ -296,12 +296,12 @@ impl Shared {
 mod tests {
     use super::*;
     use crate::{Drive, Label, Options, Role, Tally};
-    use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, WriteId};
+    use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, WriteId};
     use ashlar_machine::{BufferPool, Folder, SimDisk};
     use bytes::Bytes;
 
     fn put(d: &Drive, id: u8) {
-        let owner = RegisterKey::new(0, Space::Object, BucketId([1; 16]), b"k");
+        let owner = RegisterKey::new(GroupId::default(), Space::Object, BucketId([1; 16]), b"k");
         let ballot = Ballot { epoch: 0, counter: 1, node: 1, nonce: 7 };
         let mut w = d.begin_shard(&owner, WriteId([id; 16]), 0, ballot, 8192, 8192).unwrap();
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());

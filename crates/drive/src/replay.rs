@@ -2,7 +2,7 @@
 //!
 //! Invariants: a batch counts as a whole or not at all; a torn tail is cut off silently, anything
 //! else that does not verify is *damage*: the drive then has forgotten something and must join
-//! again (docs/protocol.md 2.7). What a newer release wrote is neither: the drive is refused and nothing
+//! again (docs/protocol.md 2.7). What another release wrote is neither: the drive is refused and nothing
 //! on it changes. Recovery can be interrupted and repeated at any point.
 
 use crate::core::{Shared, new_acceptor};
@@ -345,7 +345,7 @@ impl Replay<'_> {
     }
 }
 
-/// Written by a newer release: refused as a whole and left as it is, never repaired as damage.
+/// Written by another release, newer or older: refused as a whole and left as it is, never repaired as damage.
 fn newer(e: &ashlar_format::Error) -> Error {
     Error::Unsuitable(e.to_string())
 }

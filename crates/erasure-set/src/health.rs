@@ -5,12 +5,13 @@
 use crate::sets::Sets;
 use crate::table::Member;
 use ashlar_commit::lower_k;
+use ashlar_format::GroupId;
 
 /// What one group can do now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupHealth {
     /// Which group.
-    pub group: u16,
+    pub group: GroupId,
     /// Slots in all.
     pub slots: u8,
     /// Slots whose drive answers and votes.

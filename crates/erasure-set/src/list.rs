@@ -15,7 +15,7 @@ use crate::table::{Member, Table, View};
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
 use ashlar_drive::{Entry, Error as DriveError};
-use ashlar_format::{BucketId, RegisterKey, Space};
+use ashlar_format::{BucketId, GroupId, RegisterKey, Space};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -100,8 +100,8 @@ pub(crate) fn above(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The first bytes of all registers of a group.
-pub(crate) fn group_range(group: u16) -> (Vec<u8>, Vec<u8>) {
-    let from = group.to_be_bytes().to_vec();
+pub(crate) fn group_range(group: GroupId) -> (Vec<u8>, Vec<u8>) {
+    let from = group.to_bytes().to_vec();
     let to = above(&from).unwrap_or_else(|| vec![0xff; RegisterKey::MAX + 1]);
     (from, to)
 }

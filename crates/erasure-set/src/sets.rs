@@ -21,7 +21,7 @@ use arc_swap::ArcSwap;
 use ashlar_commit::Quorum;
 use ashlar_drive::{Drive, Unfinished};
 use ashlar_engine::Engine;
-use ashlar_format::{BucketId, DriveId, WriteId};
+use ashlar_format::{BucketId, DriveId, GroupId, WriteId};
 use ashlar_machine::BufferPool;
 use ashlar_pacer::{Foreground, Limits, Pacer};
 use futures::future::BoxFuture;
@@ -281,15 +281,20 @@ impl Sets {
 
     /// The group of a key.
     #[must_use]
-    pub fn group_of(&self, bucket: BucketId, key: &[u8]) -> u16 {
+    pub fn group_of(&self, bucket: BucketId, key: &[u8]) -> GroupId {
         self.inner.table.load().layout.group_of(bucket, key)
     }
 
     /// The drives in the slots of a group.
     #[must_use]
-    pub fn slots(&self, group: u16) -> Vec<DriveId> {
+    pub fn slots(&self, group: GroupId) -> Vec<DriveId> {
         let table = self.inner.table.load();
-        table.layout.groups.get(usize::from(group)).map(|g| g.slots.clone()).unwrap_or_default()
+        table
+            .layout
+            .index(group)
+            .map(|i| &table.layout.groups[i])
+            .map(|g| g.slots.clone())
+            .unwrap_or_default()
     }
 
     /// The drives attached.
@@ -349,7 +354,7 @@ impl Inner {
         !self.options.sole || self.doubts.all()
     }
 
-    pub(crate) fn view(&self, group: u16) -> Result<Arc<View>> {
+    pub(crate) fn view(&self, group: GroupId) -> Result<Arc<View>> {
         self.table.load().view(group).cloned()
     }
 }

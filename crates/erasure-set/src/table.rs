@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use arc_swap::ArcSwap;
 use ashlar_commit::{Quorum, SlotSet};
 use ashlar_drive::{Drive, Entry, Error as DriveError, ReadReply, Role, ShardReader, State};
-use ashlar_format::{DriveId, RegisterKey, WriteId};
+use ashlar_format::{DriveId, GroupId, RegisterKey, WriteId};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -270,7 +270,7 @@ impl Member {
 
 /// One group with the drives in its slots.
 pub(crate) struct View {
-    pub(crate) group: u16,
+    pub(crate) group: GroupId,
     pub(crate) epoch: u32,
     pub(crate) quorum: Quorum,
     pub(crate) k: u8,
@@ -336,8 +336,11 @@ impl Table {
         Table { layout, members, views }
     }
 
-    pub(crate) fn view(&self, group: u16) -> Result<&Arc<View>> {
-        self.views.get(usize::from(group)).ok_or(Error::Invalid("no such placement group"))
+    pub(crate) fn view(&self, group: GroupId) -> Result<&Arc<View>> {
+        self.layout
+            .index(group)
+            .and_then(|i| self.views.get(i))
+            .ok_or(Error::Invalid("no such placement group"))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::table::{Member, View};
 use crate::tail_queue::{BOUND, Drops, Lacking, PendingPurge, Tail, Writes};
 use ashlar_commit::SlotSet;
 use ashlar_drive::{Tally, Unfinished};
-use ashlar_format::{Ballot, Data, DriveId, RegisterKey, WriteId};
+use ashlar_format::{Ballot, Data, DriveId, GroupId, RegisterKey, WriteId};
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -29,7 +29,7 @@ const PURGE_AFTER: Duration = Duration::from_secs(2);
 
 impl Sets {
     /// Drops data that no register names any more: parts of an aborted upload, for instance.
-    pub fn discard(&self, group: u16, data: &[Data]) {
+    pub fn discard(&self, group: GroupId, data: &[Data]) {
         if let Ok(view) = self.inner.view(group) {
             self.inner.drop_on(&view, view.which(|_| true), data);
         }

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 use ashlar_commit::{SlotSet, lower_k};
 use ashlar_drive::{Error as DriveError, ShardWriter, Tally, Unfinished};
 use ashlar_engine::{Code, Error as EngineError};
-use ashlar_format::{Ballot, Data, RegisterKey, WriteId};
+use ashlar_format::{Ballot, Data, GroupId, RegisterKey, WriteId};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -206,7 +206,7 @@ impl Sets {
     ///
     /// # Errors
     /// [`Error::Full`] or [`Error::Unavailable`].
-    pub fn check_room(&self, group: u16, size: u64) -> Result<()> {
+    pub fn check_room(&self, group: GroupId, size: u64) -> Result<()> {
         let table = self.inner.table.load();
         plan(table.view(group)?, size, self.inner.options.min_shard, u8::MAX).map(|_| ())
     }

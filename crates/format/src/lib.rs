@@ -12,7 +12,7 @@ pub mod journal;
 pub mod label;
 pub mod record;
 
-pub use ids::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, VersionId, WriteId};
+pub use ids::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, VersionId, WriteId};
 pub use record::{Body, Checksum, Data, Held, Part, Record, Retention, Upload, UploadState, Version};
 
 /// Why bytes could not be understood.

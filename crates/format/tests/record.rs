@@ -1,8 +1,8 @@
 //! Records and identities: golden bytes, round trips, and decoders that are fed anything.
 
 use ashlar_format::{
-    Ballot, Body, BucketId, Checksum, Data, Held, Part, Record, RegisterKey, Retention, Space, Upload,
-    UploadState, Version, VersionId, WriteId,
+    Ballot, Body, BucketId, Checksum, Data, GroupId, Held, Part, Record, RegisterKey, Retention, Space,
+    Upload, UploadState, Version, VersionId, WriteId,
 };
 use proptest::prelude::*;
 
@@ -103,14 +103,17 @@ fn golden_ids() {
     let b = Ballot { epoch: 1, counter: 2, node: 3, nonce: 4 };
     assert_eq!(b.to_bytes(), [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 3, 0, 0, 0, 4]);
     assert_eq!(Ballot::from_bytes(&b.to_bytes()), b);
-    let k = RegisterKey::new(258, Space::Object, BucketId([5; 16]), b"a/b");
-    let mut bytes = vec![1, 2, 1];
+    let k = RegisterKey::new(GroupId::new(3, 258), Space::Object, BucketId([5; 16]), b"a/b");
+    let mut bytes = vec![0, 3, 1, 2, 1];
     bytes.extend([5; 16]);
     bytes.extend(b"a/b");
     assert_eq!(k.as_bytes(), &bytes[..]);
-    assert_eq!((k.group(), k.space(), k.bucket(), k.key()), (258, 1, BucketId([5; 16]), &b"a/b"[..]));
+    assert_eq!(
+        (k.group(), k.space(), k.bucket(), k.key()),
+        (GroupId::new(3, 258), 1, BucketId([5; 16]), &b"a/b"[..])
+    );
     assert_eq!(RegisterKey::from_bytes(&bytes), Some(k));
-    assert_eq!(RegisterKey::from_bytes(&[0; 18]), None);
+    assert_eq!(RegisterKey::from_bytes(&[0; 20]), None);
     assert_eq!(WriteId::from_hex(&WriteId([0xab; 16]).to_hex()), Some(WriteId([0xab; 16])));
     for bad in ["", "00", "+0000000000000000000000000000000", "é00000000000000000000000000000"] {
         assert_eq!(WriteId::from_hex(bad), None, "{bad}");

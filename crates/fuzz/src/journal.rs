@@ -7,7 +7,7 @@ use ashlar_format::codec::Writer;
 use ashlar_format::journal::{
     self, AcceptEntry, BatchWriter, DriveState, Entry, ExtentEntry, StageEntry, kind,
 };
-use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, WriteId, frame};
+use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, WriteId, frame};
 
 use crate::Target;
 
@@ -80,7 +80,7 @@ pub fn all() -> Vec<Target> {
 
 /// A payload of every kind.
 fn payloads() -> Vec<(u8, Vec<u8>)> {
-    let key = RegisterKey::new(0, Space::Object, BucketId([2; 16]), b"key");
+    let key = RegisterKey::new(GroupId::default(), Space::Object, BucketId([2; 16]), b"key");
     let (key, ballot) = (key.as_bytes(), Ballot { epoch: 1, counter: 5, node: 2, nonce: 9 });
     let write_id = WriteId([7; 16]);
     let made = |put: &dyn Fn(&mut Writer)| {

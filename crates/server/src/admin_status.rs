@@ -21,7 +21,7 @@ pub fn info(node: &Node) -> Value {
     let control = node.control.health();
     let capacity = metrics::capacity(node);
     let groups = health.iter().map(|g| shape::PlacementGroup {
-        group: g.group.into(),
+        group: g.group.group.into(),
         slots: g.slots.into(),
         voters: g.voters.into(),
         joining: g.joining.into(),

@@ -107,8 +107,8 @@ fn cluster(node: &Node, page: &mut Page) {
     page.value(c, "minio_cluster_health_status", "Get current cluster health status.", writable);
     page.value(c, "minio_cluster_bucket_total", "Total number of buckets in the cluster.", buckets);
     for g in &health {
-        let set = g.group.to_string();
-        let labels = [("pool", "0"), ("set", set.as_str())];
+        let (pool, set) = (g.group.pool.to_string(), g.group.group.to_string());
+        let labels = [("pool", pool.as_str()), ("set", set.as_str())];
         let majority = g.slots / 2 + 1;
         for (name, v3_name, help, value) in [
             ("status", "health", "Get current health status for the set.", u8::from(g.writable)),
@@ -119,7 +119,7 @@ fn cluster(node: &Node, page: &mut Page) {
         ] {
             page.gauge(c, &format!("minio_cluster_health_erasure_set_{name}"), help).add(&labels, value);
             let v3 = Group::V3("cluster/erasure-set");
-            let v3_labels = [("pool_id", "0"), ("set_id", set.as_str())];
+            let v3_labels = [("pool_id", pool.as_str()), ("set_id", set.as_str())];
             page.gauge(v3, &format!("minio_cluster_erasure_set_{v3_name}"), help).add(&v3_labels, value);
         }
     }

@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use ashlar_cluster::{Control, Embedded, FileMedium, Map, Medium, Update};
 use ashlar_drive::{Drive, Probe};
 use ashlar_erasure_set::{Code, Group, Layout, Sets};
-use ashlar_format::DriveId;
+use ashlar_format::{DriveId, GroupId};
 use ashlar_machine::{BufferPool, Folder};
 use ashlar_object::Store;
 use parking_lot::Mutex;
@@ -111,7 +111,9 @@ pub fn layout(map: &Map) -> Layout {
     Layout {
         epoch: map.epoch,
         code: Code { k: map.code.k, m: map.code.m },
-        groups: groups.map(|(i, slots)| Group { id: i as u16, slots: slots.clone() }).collect(),
+        groups: groups
+            .map(|(i, slots)| Group { id: GroupId::new(0, i as u16), slots: slots.clone() })
+            .collect(),
     }
 }
 

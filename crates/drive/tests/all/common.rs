@@ -3,7 +3,7 @@
 use ashlar_drive::{
     Accept, Check, Completion, Drive, Inline, InlineShard, Label, Options, Outcome, Role, Tally,
 };
-use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, WriteId};
+use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, WriteId};
 use ashlar_machine::{BufferPool, Folder, SimDisk};
 use bytes::Bytes;
 use std::time::Duration;
@@ -48,7 +48,7 @@ pub fn small_options() -> Options {
 }
 
 pub fn key(n: u64) -> RegisterKey {
-    RegisterKey::new(0, Space::Object, BucketId([1; 16]), format!("key-{n:05}").as_bytes())
+    RegisterKey::new(GroupId::default(), Space::Object, BucketId([1; 16]), format!("key-{n:05}").as_bytes())
 }
 
 pub fn ballot(counter: u64) -> Ballot {

@@ -369,21 +369,25 @@ fn files_that_are_not_what_they_should_be() {
     }
 }
 
-/// What a newer release wrote is refused as a whole: it is not damage, and the drive keeps its vote
-/// and its files for the release that knows them.
+/// What another release wrote, newer or older, is refused as a whole: it is not damage, and the drive keeps its
+/// vote and its files for the release that knows them.
 #[test]
-fn a_newer_release_is_not_damage() {
+fn another_release_is_not_damage() {
     use ashlar_format::codec;
     use ashlar_format::journal::{self, BatchWriter, DriveState, PAGE, SegmentHeader, kind};
     let name = "journal/00000001.seg";
     let files = filled(3, 1, 1, false);
     let hash_key = label(1).hash_key();
-    // A header of the next format, in a segment that is otherwise as it was.
-    let mut newer_header = files.clone();
-    let segment = newer_header.get_mut(name).unwrap();
-    segment[8] += 1;
-    let sum = ashlar_checksum::frame_hash(&hash_key, &[b"segment", &segment[..PAGE - 32]]);
-    segment[PAGE - 32..PAGE].copy_from_slice(&sum);
+    // A header of the next format or the one before, in a segment that is otherwise as it was.
+    let header = |format: u8| {
+        let mut files = files.clone();
+        let segment = files.get_mut(name).unwrap();
+        assert_eq!(segment[8..10], [2, 0]);
+        segment[8] = format;
+        let sum = ashlar_checksum::frame_hash(&hash_key, &[b"segment", &segment[..PAGE - 32]]);
+        segment[PAGE - 32..PAGE].copy_from_slice(&sum);
+        files
+    };
     // A batch with a record of a kind that is not known.
     let mut newer_kind = files.clone();
     let bytes = files[name].len();
@@ -398,11 +402,13 @@ fn a_newer_release_is_not_damage() {
     w.push(&mut segment[PAGE..], 99, &[b"of another time"]);
     w.close(&mut segment[PAGE..], 1, &[0; 16]);
     newer_kind.insert(name.into(), segment);
-    for (what, files) in [("header", newer_header), ("kind", newer_kind)] {
+    for (what, files) in [("newer header", header(3)), ("older header", header(1)), ("kind", newer_kind)] {
         let files = without_index(&files);
         let disk = disk_of(&files);
         match open(&disk).err() {
-            Some(Error::Unsuitable(why)) => assert!(why.contains("does not know"), "{what}: {why}"),
+            Some(Error::Unsuitable(why)) => {
+                assert!(why.contains("has format") && why.contains("does not know"), "{what}: {why}");
+            }
             e => panic!("{what}: {e:?}"),
         }
         assert_eq!(without_index(&disk.dump()), files, "{what}: nothing changed");

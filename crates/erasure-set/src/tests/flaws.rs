@@ -532,10 +532,10 @@ async fn f11_one_home_per_key() {
         let home = rig.sets.group_of(BUCKET, name.as_bytes());
         assert_eq!(other.group_of(BUCKET, name.as_bytes()), home);
         assert_eq!(rig.sets.slots(home), other.slots(home));
-        homes[usize::from(home)] += 1;
+        homes[usize::from(home.group)] += 1;
         assert_eq!(get(&other, &name).await.unwrap().unwrap(), vec![7; i % 3 * 100]);
         // At home and nowhere else, on every drive.
-        for group in 0..5 {
+        for group in (0..5).map(|g| GroupId::new(0, g)) {
             let there = RegisterKey::new(group, Space::Object, BUCKET, name.as_bytes());
             for d in rig.sets.drives() {
                 let seen = d.read(&there, false, u32::MAX).await.unwrap();

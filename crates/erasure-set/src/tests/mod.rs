@@ -22,7 +22,9 @@ mod undecided;
 
 use crate::{Code, Decision, Error, Group, Layout, Options, Register, Result, Sets, UpdateError, Updated};
 use ashlar_drive::{Drive, Label, Options as DriveOptions, Role};
-use ashlar_format::{Body, BucketId, Data, DeploymentId, DriveId, Part, Record, RegisterKey, Space, Version};
+use ashlar_format::{
+    Body, BucketId, Data, DeploymentId, DriveId, GroupId, Part, Record, RegisterKey, Space, Version,
+};
 use ashlar_machine::{BufferPool, Faults};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -103,7 +105,7 @@ impl Rig {
             .map(|id| {
                 let mut slots = slots.clone();
                 slots.rotate_left(usize::from(id) % n);
-                Group { id, slots }
+                Group { id: GroupId::new(0, id), slots }
             })
             .collect();
         let layout = Layout { epoch: 1, code, groups };

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use ashlar_cluster::{Control, Embedded, FileMedium, Map, Medium};
 use ashlar_drive::Drive;
 use ashlar_erasure_set::{Code, Group, Layout, Sets};
-use ashlar_format::{DeploymentId, DriveId, VersionId};
+use ashlar_format::{DeploymentId, DriveId, GroupId, VersionId};
 use ashlar_machine::{BufferPool, Folder};
 use bytes::Bytes;
 
@@ -156,7 +156,7 @@ impl Pool {
             code: Code { k: self.map.code.k, m: self.map.code.m },
             groups: (0u16..)
                 .zip(&self.map.groups)
-                .map(|(id, slots)| Group { id, slots: slots.clone() })
+                .map(|(id, slots)| Group { id: GroupId::new(0, id), slots: slots.clone() })
                 .collect(),
         };
         let mut o = ashlar_erasure_set::Options::new(buffers);
