@@ -95,7 +95,7 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
                 std::fs::create_dir(&path).expect("drive folder");
                 let label =
                     Label { deployment: DeploymentId([1; 16]), drive: DriveId([n + 1; 16]), created_ms: 0 };
-                ashlar_drive::format(&path, &label, Role::Voter).expect("format");
+                ashlar_drive::format(&path, &label, &[(GroupId::default(), Role::Voter)]).expect("format");
                 Drive::open(&path, &options).expect("open")
             })
             .collect(),
@@ -112,8 +112,14 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
     writers(if run("stage") { ops } else { 0 }, move |i| {
         let tally = Tally::new(d.len() as u8);
         for (slot, drive) in d.iter().enumerate() {
-            let shard =
-                InlineShard { owner: key(i), write_id: id(i), index: slot as u8, ballot, data: x.clone() };
+            let shard = InlineShard {
+                owner: key(i),
+                write_id: id(i),
+                index: slot as u8,
+                ballot,
+                epoch: u32::MAX,
+                data: x.clone(),
+            };
             drive.stage(shard, tally.completion(slot as u8));
         }
         let n = d.len() as u8;
@@ -136,7 +142,14 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
             for (slot, drive) in d.iter().enumerate() {
                 let inline =
                     with_shard.then(|| Inline { write_id: id(base + i), index: slot as u8, data: x.clone() });
-                let a = Accept { key: key(base + i), ballot, record: r.clone(), summary: s.clone(), inline };
+                let a = Accept {
+                    key: key(base + i),
+                    ballot,
+                    epoch: u32::MAX,
+                    record: r.clone(),
+                    summary: s.clone(),
+                    inline,
+                };
                 drive.accept(a, tally.completion(slot as u8));
             }
             let n = d.len() as u8;
@@ -202,8 +215,9 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
                 let bytes = buf.freeze();
                 for (slot, drive) in d.iter().enumerate() {
                     let wid = id((1 << 40) + i + (u64::from(frame) << 20));
-                    let mut w =
-                        drive.begin_shard(&key(i), wid, slot as u8, ballot, large, frame).expect("room");
+                    let mut w = drive
+                        .begin_shard(&key(i), wid, slot as u8, ballot, u32::MAX, large, frame)
+                        .expect("room");
                     for _ in 0..large / u64::from(frame) {
                         w.write(bytes.clone()).await.expect("write");
                     }

@@ -1,5 +1,6 @@
 //! What can go wrong with a drive, by what the caller can do about it.
 
+use ashlar_format::GroupId;
 use std::io;
 
 /// Why a drive did not do what was asked.
@@ -24,9 +25,12 @@ pub enum Error {
     /// The drive is closed or closing, or too slow to take more work now.
     #[error("the drive is not available: {0}")]
     Offline(&'static str),
-    /// The drive was fenced for a newer layout than the one the request was made in: fetch the map.
+    /// The drive was fenced for a newer layout of the group than the one the request was made in: fetch the map.
     #[error("the drive follows layout epoch {0}, the request an older one")]
     NewerLayout(u32),
+    /// The drive has not joined the placement group: nothing it says of it counts.
+    #[error("the drive does not hold placement group {0}")]
+    NotHeld(GroupId),
     /// The path does not hold a drive of this deployment, or holds something else.
     #[error("{0}")]
     Unsuitable(String),

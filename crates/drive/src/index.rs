@@ -8,8 +8,9 @@ use crate::entry::{Register, Shard, ShardName, register_key, shard_key};
 use crate::run::{Cursor, Halt, Look, Mode, Run, filter_hash};
 use crate::space::{Extent, Position, Segment};
 use crate::{Error, Result};
+use ashlar_format::GroupId;
 use ashlar_format::codec::{Reader, Writer};
-use ashlar_format::journal::{DriveState, HashKey};
+use ashlar_format::journal::{GroupState, HashKey, read_states, states};
 use ashlar_machine::Folder;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -119,7 +120,7 @@ impl Walk {
 pub(crate) struct Manifest {
     /// What of the journal the runs cover.
     pub position: Position,
-    pub state: DriveState,
+    pub states: Vec<(GroupId, GroupState)>,
     pub state_segment: u32,
     pub next_run: u32,
     /// Newest first: number and bytes.
@@ -149,7 +150,7 @@ impl Manifest {
         w.u32(self.position.at);
         w.u64(self.position.seq);
         w.raw(&self.position.chain);
-        w.raw(&self.state.encode());
+        states(&mut w, &self.states);
         w.u32(self.state_segment);
         w.u32(self.next_run);
         w.u32(self.next_extent);
@@ -197,7 +198,7 @@ impl Manifest {
             return Err(E::Malformed("manifest magic"));
         }
         let position = Position { segment: r.u32()?, at: r.u32()?, seq: r.u64()?, chain: r.array()? };
-        let state = DriveState::decode(&mut r)?;
+        let states = read_states(&mut r)?;
         let (state_segment, next_run, next_extent) = (r.u32()?, r.u32()?, r.u32()?);
         let runs = r.list(|r| Ok((r.u32()?, r.u64()?)))?;
         let journal = r.list(|r| {
@@ -213,7 +214,7 @@ impl Manifest {
             Ok((number, Extent { bytes, at, live, sealed, suspect, ..Extent::default() }))
         })?;
         r.end()?;
-        Ok(Manifest { position, state, state_segment, next_run, runs, journal, extents, next_extent })
+        Ok(Manifest { position, states, state_segment, next_run, runs, journal, extents, next_extent })
     }
 
     /// Replaces the manifest on the drive.

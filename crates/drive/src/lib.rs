@@ -11,7 +11,7 @@
 //!
 //! Layers, each of which uses only those before it: what lies on the medium (`entry`, `run`, `index`, `op`,
 //! `place`), rows and counts (`space`, `counters`), what waits (`overlay`, `queue`, `tally`, `head`, `upkeep`),
-//! the state of a drive (`core`), operations on it (`impl` blocks of `Core` and `Shared`, in the file of the
+//! the groups it holds (`groups`), the state of a drive (`core`), operations on it (`impl` blocks of `Core` and `Shared`, in the file of the
 //! operation), the handle (`drive`). `probe` opens a drive.
 //!
 //! Must never know: S3, objects, erasure codes, other drives.
@@ -30,6 +30,7 @@ mod files;
 mod frames;
 #[doc(hidden)]
 pub mod fuzzed;
+mod groups;
 mod head;
 mod index;
 mod journal;

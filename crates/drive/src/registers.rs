@@ -5,6 +5,7 @@
 //!
 //! Must never know: other drives.
 
+use crate::Result;
 use crate::core::{Core, MAX_UNRESOLVED, Shared};
 use crate::drive::Drive;
 use crate::entry::Register;
@@ -13,8 +14,7 @@ use crate::op::Op;
 use crate::run::{Halt, Mode};
 use crate::settle::promise_key;
 use crate::types::{Entry, ReadReply, Role, Seen};
-use crate::{Error, Result};
-use ashlar_format::{Ballot, RegisterKey};
+use ashlar_format::{Ballot, GroupId, RegisterKey};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -33,9 +33,9 @@ impl Drive {
         self.shared
             .on_io(move |s| {
                 s.readable()?;
-                let horizon = s.horizon();
+                let horizon = s.horizon(key.group());
                 let found = s.read_register(&key, want_record, Mode::Wait).map_err(must)?;
-                reply(s, found, horizon, epoch)
+                reply(s, &key, found, horizon, epoch)
             })
             .await
     }
@@ -47,17 +47,20 @@ impl Drive {
         if let Err(e) = self.shared.readable() {
             return Some(Err(e));
         }
-        let horizon = self.shared.horizon();
+        let horizon = self.shared.horizon(key.group());
         match self.shared.read_register(key, want_record, Mode::Now) {
-            Ok(found) => Some(reply(&self.shared, found, horizon, epoch)),
+            Ok(found) => Some(reply(&self.shared, key, found, horizon, epoch)),
             Err(Halt::WouldBlock) => None,
             Err(Halt::Failed(e)) => Some(Err(e)),
         }
     }
 
-    /// HINT: `ballot` is chosen. Kept in memory, journalled lazily.
-    pub fn hint(&self, key: &RegisterKey, ballot: Ballot) {
+    /// HINT: `ballot` is chosen. Kept in memory, journalled lazily. Nothing happens for an older layout `epoch`.
+    pub fn hint(&self, key: &RegisterKey, ballot: Ballot, epoch: u32) {
         let mut core = self.shared.core.lock();
+        if core.groups.in_epoch(key.group(), epoch).is_err() {
+            return;
+        }
         let fresh = matches!(core.overlay.register(key),
             Some(Some(r)) if r.ballot == ballot && !r.hinted());
         if fresh {
@@ -67,10 +70,13 @@ impl Drive {
     }
 
     /// A tombstone accepted by all voters at `ballot` is dropped; the purge horizon rises to it.
-    /// Nothing happens when the register has moved on. Lazily journalled.
-    pub fn purge(&self, key: &RegisterKey, ballot: Ballot) {
+    /// Nothing happens when the register has moved on, or for an older layout `epoch`. Lazily journalled.
+    pub fn purge(&self, key: &RegisterKey, ballot: Ballot, epoch: u32) {
         let hash = promise_key(key);
         let mut core = self.shared.core.lock();
+        if core.groups.in_epoch(key.group(), epoch).is_err() {
+            return;
+        }
         if core.pending.contains_key(&hash) {
             return;
         }
@@ -100,7 +106,7 @@ impl Drive {
         let (from, to) = (from.to_vec(), to.to_vec());
         let f = move |s: &Arc<Shared>| {
             let found = s.scan(&from, &to, limit, Mode::Wait).map_err(must)?;
-            in_epoch(&s.core.lock(), epoch).map(|()| found)
+            in_epoch(&s.core.lock(), &from, &to, epoch).map(|()| found)
         };
         self.shared.on_io(f).await
     }
@@ -112,7 +118,7 @@ impl Drive {
             return Some(Err(e));
         }
         match self.shared.scan(from, to, limit, Mode::Now) {
-            Ok(v) => Some(in_epoch(&self.shared.core.lock(), epoch).map(|()| v)),
+            Ok(v) => Some(in_epoch(&self.shared.core.lock(), from, to, epoch).map(|()| v)),
             Err(Halt::WouldBlock) => None,
             Err(Halt::Failed(e)) => Some(Err(e)),
         }
@@ -127,7 +133,7 @@ impl Drive {
         let (from, to) = (from.to_vec(), to.to_vec());
         let f = move |s: &Arc<Shared>| {
             let digest = s.range_digest(&from, &to).map_err(must)?;
-            in_epoch(&s.core.lock(), epoch).map(|()| digest)
+            in_epoch(&s.core.lock(), &from, &to, epoch).map(|()| digest)
         };
         self.shared.on_io(f).await
     }
@@ -147,33 +153,52 @@ impl Drive {
     }
 }
 
-/// Refuses readers of an older layout ([`ashlar_commit::Acceptor::may_read`]). Asked after the looking:
-/// what was seen before the fence is an answer from before it.
-fn in_epoch(core: &Core, epoch: u32) -> Result<()> {
-    match core.acceptor.may_read(epoch) {
-        true => Ok(()),
-        false => Err(Error::NewerLayout(core.acceptor.epoch())),
+/// Refuses readers of an older layout ([`ashlar_commit::Acceptor::may_read`]) of the groups whose registers lie
+/// in `from <= key < to`, and those of a group that is not held. Asked after the looking: what was seen before
+/// the fence is an answer from before it.
+fn in_epoch(core: &Core, from: &[u8], to: &[u8], epoch: u32) -> Result<()> {
+    let (first, last) = (group_at(from, 0), group_at(to, 0));
+    if first == last {
+        return core.groups.in_epoch(first, epoch).map(drop);
     }
+    for (id, _) in core.groups.range(first, last) {
+        // A range that ends where a group begins has nothing of it.
+        if to > &id.to_bytes()[..] {
+            core.groups.in_epoch(id, epoch)?;
+        }
+    }
+    match first.next() {
+        Some(next) if to <= &next.to_bytes()[..] => core.groups.in_epoch(first, epoch).map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// The group in which a bound of a range lies.
+fn group_at(bound: &[u8], pad: u8) -> GroupId {
+    let mut bytes = [pad; GroupId::LEN];
+    let n = bound.len().min(GroupId::LEN);
+    bytes[..n].copy_from_slice(&bound[..n]);
+    GroupId::from_bytes(bytes)
 }
 
 impl Shared {
     /// The purge horizon. Read before a register is looked up: a record that came after the look is above
     /// it.
-    fn horizon(&self) -> Ballot {
-        self.core.lock().acceptor.horizon()
+    fn horizon(&self, group: GroupId) -> Ballot {
+        self.core.lock().groups.get(group).map_or(Ballot::ZERO, |g| g.acceptor.horizon())
     }
 }
 
 fn reply(
     s: &Shared,
+    key: &RegisterKey,
     found: Option<(Register, Option<Bytes>)>,
     horizon: Ballot,
     epoch: u32,
 ) -> Result<ReadReply> {
     let voter = {
         let core = s.core.lock();
-        in_epoch(&core, epoch)?;
-        Shared::role(&core) == Role::Voter
+        core.groups.in_epoch(key.group(), epoch)?.role() == Role::Voter
     };
     Ok(ReadReply {
         voter,

@@ -51,7 +51,7 @@ impl Options {
     }
 }
 
-/// Whether the drive may vote (docs/protocol.md 2.7).
+/// Whether the drive may vote in a placement group (docs/protocol.md 2.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Counts towards majorities.
@@ -96,6 +96,8 @@ pub struct Accept {
     pub key: RegisterKey,
     /// Under which ballot.
     pub ballot: Ballot,
+    /// The layout epoch that the sender follows; a drive of a newer one refuses.
+    pub epoch: u32,
     /// The encoded record.
     pub record: Bytes,
     /// At most 256 bytes kept in the index for listings; opaque here.
@@ -127,6 +129,8 @@ pub struct InlineShard {
     pub index: u8,
     /// Stage ballot (docs/protocol.md 2.6).
     pub ballot: Ballot,
+    /// As [`Accept::epoch`].
+    pub epoch: u32,
     /// The shard's bytes.
     pub data: Bytes,
 }
@@ -146,7 +150,7 @@ pub enum Prepared {
         /// The ballot to go above.
         highest: Ballot,
     },
-    /// The drive is joining.
+    /// The drive is joining, or does not hold the group.
     NotVoter,
 }
 

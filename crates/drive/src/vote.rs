@@ -13,7 +13,7 @@ use crate::index::must;
 use crate::op::{FRESH, Op, StateChange};
 use crate::run::{Halt, Look, Mode};
 use crate::settle::promise_key;
-use crate::types::{Accept, Accepted, Prepared};
+use crate::types::{Accept, Accepted, Prepared, Role};
 use crate::{Completion, Error, Result};
 use ashlar_commit::{AcceptAnswer, PrepareAnswer};
 use ashlar_format::{Ballot, RegisterKey, journal};
@@ -29,7 +29,7 @@ enum Next {
 }
 
 impl Drive {
-    /// PREPARE. Waits for an accept of the same key in flight, and for the floor to be raised.
+    /// PREPARE, in the layout epoch of the ballot. Waits for an accept of the same key in flight, and for the floor to be raised.
     ///
     /// # Errors
     /// When the register cannot be read the drive cannot promise: `Corrupt`, `Io`, `Fenced`.
@@ -41,7 +41,7 @@ impl Drive {
             match self.try_prepare(key, hash, ballot, entry, record, generation) {
                 Next::Again => {}
                 Next::Answer(a) => return Ok(a),
-                Next::Raise(to) => self.change(StateChange::Floor(to)).await?,
+                Next::Raise(to) => self.change(key.group(), StateChange::Floor(to)).await?,
                 Next::Flush(flushed) => {
                     self.pump_if_manual();
                     flushed.await.map_err(|_| self.gone())?;
@@ -72,7 +72,10 @@ impl Drive {
             return Next::Again;
         }
         let pending = core.pending.get(&hash).map_or(Ballot::ZERO, |p| p.ballot);
-        let answer = match core.acceptor.prepare(hash, have.max(pending), ballot) {
+        let group = key.group();
+        let asked = core.groups.ask(group, |acceptor| acceptor.prepare(hash, have.max(pending), ballot));
+        // A drive that has not joined the group has no vote in it either.
+        let answer = match asked.unwrap_or(PrepareAnswer::NotVoter) {
             PrepareAnswer::NotVoter => Next::Answer(Prepared::NotVoter),
             PrepareAnswer::Refused { highest } => Next::Answer(Prepared::Refused { highest }),
             PrepareAnswer::RaiseFloorFirst { to } => Next::Raise(to),
@@ -84,11 +87,11 @@ impl Drive {
                 }
                 None => Next::Answer(Prepared::Promised {
                     accepted: accepted(entry, record),
-                    horizon: core.acceptor.horizon(),
+                    horizon: core.groups.get(group).map_or(Ballot::ZERO, |g| g.acceptor.horizon()),
                 }),
             },
         };
-        core.raise_floor_ahead(&self.shared.journal_work);
+        core.raise_floors(Some(group), &self.shared.journal_work);
         answer
     }
 
@@ -188,11 +191,33 @@ impl Drive {
             done.err(e);
             return None;
         }
+        let group = accept.key.group();
+        let joining = match core.groups.in_epoch(group, accept.epoch) {
+            Ok(vote) => vote.role() == Role::Joining,
+            // As any ballot of that epoch.
+            Err(Error::NewerLayout(now)) if copy.is_none() => {
+                done.refused(Ballot::fence(now));
+                return None;
+            }
+            Err(e) => {
+                done.err(e);
+                return None;
+            }
+        };
         let pending = core.pending.get(&hash).map(|p| p.ballot);
         let known = have.max(pending.unwrap_or(Ballot::ZERO));
         let answer = match copy {
-            None => core.acceptor.accept(hash, known, accept.ballot),
-            Some(_) if core.acceptor.role() == ashlar_commit::Role::Voter => {
+            None => {
+                let ballot = accept.ballot;
+                match core.groups.ask(group, |acceptor| acceptor.accept(hash, known, ballot)) {
+                    Some(answer) => answer,
+                    None => {
+                        done.err(Error::NotHeld(group));
+                        return None;
+                    }
+                }
+            }
+            Some(_) if !joining => {
                 done.err(Error::Malformed("a copy into a drive that is not joining"));
                 return None;
             }
@@ -238,6 +263,7 @@ impl Drive {
         answer: AcceptAnswer,
         done: Completion,
     ) {
+        let group = accept.key.group();
         let p = core.pending.entry(hash).or_default();
         p.ballot = p.ballot.max(accept.ballot);
         p.count += 1;
@@ -249,7 +275,7 @@ impl Drive {
             // Room was checked before the acceptor was asked.
             op.fail(&e);
         }
-        core.raise_floor_ahead(&self.shared.journal_work);
+        core.raise_floors(Some(group), &self.shared.journal_work);
     }
 
     /// An accept of a ballot the register has already: answered again if the record is readable,

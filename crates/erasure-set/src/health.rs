@@ -55,7 +55,7 @@ impl Sets {
             .iter()
             .map(|v| {
                 let up = v.which(Member::is_up);
-                let voters = up.and(v.which(Member::is_voter));
+                let voters = up.and(v.voters());
                 let majority = v.quorum.majority();
                 let codes = lower_k(v.k, v.m, up.len()).is_some();
                 GroupHealth {

@@ -513,7 +513,7 @@ fn askable(view: &View, all: bool) -> Result<(SlotSet, u8)> {
 /// The slots a listing may ask, and how many of them it needs: a majority; with fewer voters, at least
 /// half, all of them (docs/protocol.md 2.13).
 fn voters(view: &View) -> Result<(SlotSet, u8)> {
-    let up = view.which(|m: &Member| m.is_voter() && m.is_up());
+    let up = view.which(|m: &Member| m.is_voter(view.group) && m.is_up());
     if up.len() < view.quorum.half() {
         let have = up.len();
         return Err(Error::Unavailable(format!("{have} voters of group {}", view.group)));

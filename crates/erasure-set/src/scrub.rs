@@ -300,7 +300,8 @@ impl Inner {
                 continue;
             }
             for index in 0..view.n() {
-                let dropped = m.patiently(m.drive.drop_orphan(shard.write_id, index, ballot)).await;
+                let dropped =
+                    m.patiently(m.drive.drop_orphan(shard.write_id, index, ballot, view.epoch)).await;
                 if let Err(e) = dropped {
                     tracing::debug!("an orphan stays for now: {e}");
                 }
@@ -382,7 +383,8 @@ impl Inner {
         let tally = Tally::new(members.len() as u8);
         for (slot, m) in &members {
             let (key, record, summary) = (key.clone(), record.clone(), summary.clone());
-            let accept = ashlar_drive::Accept { key, ballot, record, summary, inline: None };
+            let accept =
+                ashlar_drive::Accept { key, ballot, epoch: view.epoch, record, summary, inline: None };
             m.drive.accept(accept, tally.completion(*slot));
         }
         let o = answers(&tally, view, members.iter().map(|(s, _)| *s).collect()).await;

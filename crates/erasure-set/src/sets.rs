@@ -354,6 +354,11 @@ impl Inner {
         !self.options.sole || self.doubts.all()
     }
 
+    /// The epoch of a view's group now, for what is left of work that began in the view.
+    pub(crate) fn epoch_now(&self, view: &View) -> u32 {
+        self.view(view.group).map_or(view.epoch, |now| now.epoch.max(view.epoch))
+    }
+
     pub(crate) fn view(&self, group: GroupId) -> Result<Arc<View>> {
         self.table.load().view(group).cloned()
     }

@@ -64,7 +64,7 @@ impl Attached {
     /// Drives that are missing or join cannot stand in for one that hangs.
     fn can_do_without(&self) -> bool {
         let drives = self.drives.load();
-        let out = |d: &&Drive| d.watch().oldest() >= STALLED || d.role() != Role::Voter;
+        let out = |d: &&Drive| d.watch().oldest() >= STALLED || d.joins();
         let out = drives.iter().filter(out).count() + self.missing.load(Ordering::Relaxed);
         out <= self.most.load(Ordering::Relaxed)
     }
@@ -189,8 +189,9 @@ impl Member {
         self.latency.is_late() || self.is_hung()
     }
 
-    pub(crate) fn is_voter(&self) -> bool {
-        self.drive.role() == Role::Voter
+    /// It votes in a group; a drive that has not joined it does not.
+    pub(crate) fn is_voter(&self, group: GroupId) -> bool {
+        self.drive.role(group) == Some(Role::Voter)
     }
 
     /// READ in a layout, without waiting where possible, with an end in any case.
@@ -302,6 +303,11 @@ impl View {
         let mut all: SmallVec<[_; 16]> = self.members().collect();
         all.sort_by_cached_key(|(_, m)| m.is_late());
         all
+    }
+
+    /// The slots whose drive votes in this group.
+    pub(crate) fn voters(&self) -> SlotSet {
+        self.which(|m| m.is_voter(self.group))
     }
 
     /// The slots whose drive fits.

@@ -150,11 +150,12 @@ impl Inner {
         if drops.is_empty() {
             return;
         }
+        let epoch = self.epoch_now(view);
         for slot in slots.iter() {
             if let Some(m) = view.member(slot) {
                 let ids: SmallVec<[(WriteId, u8); 4]> =
                     drops.iter().map(|d| (d.write_id, d.shard_of(slot))).collect();
-                m.drive.discard(&ids);
+                m.drive.discard(view.group, epoch, &ids);
             }
         }
     }
@@ -185,7 +186,7 @@ impl Inner {
         let done = t.waiting.and(SlotSet(o.ok | o.uncounted));
         self.drop_on(&t.view, done, &t.drops);
         for m in done.iter().filter_map(|s| t.view.member(s)) {
-            m.drive.hint(&t.key, t.ballot);
+            m.drive.hint(&t.key, t.ballot, self.epoch_now(&t.view));
         }
         t.waiting = t.waiting.without(done);
         let lost = t.waiting.and(SlotSet(o.failed | o.refused));
@@ -224,10 +225,10 @@ impl Inner {
         };
         let same =
             now.epoch == view.epoch && now.members().zip(view.members()).all(|(a, b)| Arc::ptr_eq(a.1, b.1));
-        let voters = now.which(Member::is_voter);
+        let voters = now.voters();
         if same && ashlar_commit::may_purge(now.quorum, voters, now.quorum.all()) {
             for (_, m) in now.members() {
-                m.drive.purge(key, ballot);
+                m.drive.purge(key, ballot, now.epoch);
             }
             self.cache.forget(ashlar_checksum::key_hash(key.as_bytes()));
         }

@@ -5,7 +5,7 @@
 
 use ashlar_format::codec::Writer;
 use ashlar_format::journal::{
-    self, AcceptEntry, BatchWriter, DriveState, Entry, ExtentEntry, StageEntry, kind,
+    self, AcceptEntry, BatchWriter, Entry, ExtentEntry, GroupState, StageEntry, kind,
 };
 use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, WriteId, frame};
 
@@ -130,7 +130,13 @@ fn payloads() -> Vec<(u8, Vec<u8>)> {
         ),
         (kind::PURGE, made(&|w| journal::purge(w, key, ballot, 1, 2))),
         (kind::DISCARD, made(&|w| journal::discard(w, write_id, 1, 3, (4, 4096)))),
-        (kind::STATE, DriveState { floor: ballot, horizon: ballot, epoch: 3, voter: true }.encode().to_vec()),
+        (
+            kind::STATE,
+            made(&|w| {
+                let state = GroupState { floor: ballot, horizon: ballot, epoch: 3, voter: true };
+                journal::states(w, &[(GroupId::new(0, 1), state), (GroupId::new(2, 0), state)]);
+            }),
+        ),
         (kind::SEGMENTS, made(&|w| journal::segments(w, &[1, 2, 3]))),
         (kind::SEAL, vec![4, 0, 0, 0]),
     ]
@@ -161,7 +167,7 @@ fn entry(b: &[u8]) {
         Entry::Discard { write_id, index, segment, before } => {
             journal::discard(&mut w, *write_id, *index, *segment, *before);
         }
-        Entry::State(s) => w.raw(&s.encode()),
+        Entry::State(of) => journal::states(&mut w, of),
         Entry::Segments(list) => journal::segments(&mut w, list),
         Entry::Seal { next } => w.u32(*next),
     }

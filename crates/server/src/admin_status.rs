@@ -3,7 +3,7 @@
 //! Invariant: nothing is changed here. Must not depend on: requests, how permissions are decided.
 
 use ashlar_cluster::Map;
-use ashlar_drive::{Drive, Role, State};
+use ashlar_drive::{Drive, State};
 use ashlar_erasure_set::{Damage, Phase, Progress, Scrubbed};
 use serde_json::Value;
 
@@ -105,9 +105,9 @@ fn drive(slot: &Slot, map: &Map, rebuilds: &[Progress]) -> shape::DriveState {
 }
 
 fn state(drive: &Drive) -> &'static str {
-    match (drive.state(), drive.role()) {
-        (State::Online, Role::Voter) => "online",
-        (State::Online, Role::Joining) => "joining",
+    match (drive.state(), drive.joins()) {
+        (State::Online, false) => "online",
+        (State::Online, true) => "joining",
         (State::ReadOnly, _) => "read-only",
         (State::Fenced(_), _) => "fenced",
         (State::Closed, _) => "offline",
@@ -217,7 +217,7 @@ pub fn heal(node: &Node) -> shape::Heal {
     for drive in node.slots.lock().iter().filter_map(|s| s.drive.as_ref()) {
         let id = drive.label().drive.to_hex();
         let begun = |r: &shape::Rebuild| r.drive == id && r.phase != "done";
-        if drive.role() == Role::Joining && !rebuilds.iter().any(begun) {
+        if drive.joins() && !rebuilds.iter().any(begun) {
             rebuilds.push(not_begun(drive));
         }
     }

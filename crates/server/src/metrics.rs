@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use ashlar_drive::{Role, State, Stats};
+use ashlar_drive::{State, Stats};
 use ashlar_erasure_set::Phase;
 use ashlar_machine::Space;
 use ashlar_metrics::{Group, Kind, Page};
@@ -328,12 +328,12 @@ fn drives(node: &Node, asked: &Asked, page: &mut Page) {
         let (state, stats) = match &slot.drive {
             None => ("offline", None),
             Some(d) => {
-                let state = match (d.state(), d.role()) {
+                let state = match (d.state(), d.joins()) {
                     (State::Fenced(_), _) => "fenced",
                     (State::ReadOnly, _) => "read_only",
                     (State::Closed, _) => "closed",
-                    (State::Online, Role::Joining) => "joining",
-                    (State::Online, Role::Voter) => "online",
+                    (State::Online, true) => "joining",
+                    (State::Online, false) => "online",
                 };
                 (state, Some(d.stats()))
             }

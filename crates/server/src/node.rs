@@ -105,6 +105,12 @@ pub fn bare_medium(folder: Folder) -> Arc<dyn Medium> {
     Arc::new(FileMedium::new(folder))
 }
 
+/// The placement groups in which a map gives a drive a slot.
+pub fn groups_of(map: &Map, drive: DriveId) -> Vec<GroupId> {
+    let groups = (0u16..).zip(&map.groups).filter(|(_, slots)| slots.contains(&drive));
+    groups.map(|(group, _)| GroupId::new(0, group)).collect()
+}
+
 /// The layout that a map describes.
 pub fn layout(map: &Map) -> Layout {
     let groups = map.groups.iter().enumerate();

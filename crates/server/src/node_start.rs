@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use ashlar_cluster::drive_monitor::{Action, Event, Monitor, Settings};
 use ashlar_cluster::{CodeSpec, Control, Embedded, FoundAt, Map, Update};
-use ashlar_drive::{Drive, Label, Options as DriveOptions, Probe, Role};
+use ashlar_drive::{Drive, Label, Options as DriveOptions, Probe};
 use ashlar_erasure_set::{Options as SetOptions, Sets};
 use ashlar_format::DeploymentId;
 use ashlar_machine::{BufferPool, Folder};
@@ -28,7 +28,7 @@ use super::drive_monitor;
 use super::drive_monitor::workers::{self, Workers, format};
 use super::kms::Configured;
 use super::lifecycle::Lifecycle;
-use super::node::{Node, Slot, blocking, layout, medium, random_id};
+use super::node::{Node, Slot, blocking, groups_of, layout, medium, random_id};
 use super::start_folders::{Folders, Opened};
 
 /// How often root's credentials are read anew when other servers change them.
@@ -199,7 +199,7 @@ async fn format_all(deployment: DeploymentId, found: &mut Vec<Place>) -> Result<
                 *place = drive_discovery::look(&place.path);
             }
             if place.probe == Probe::Blank {
-                format(&place.path, deployment, Role::Voter)?;
+                format(&place.path, deployment)?;
                 *place = drive_discovery::look(&place.path);
                 formatted += 1;
             }
@@ -230,12 +230,23 @@ async fn create_control(
     let found =
         drives.iter().map(|(id, path, _)| FoundAt { id: *id, path: path.clone(), mount: mount(path) });
     let map = map.found_at(&found.collect::<Vec<_>>()).unwrap_or(map);
+    found_groups(&map, opened).await?;
     let media = opened.iter().zip(&drives).map(|((path, _), (id, ..))| (*id, medium(path, *id))).collect();
     let mut entries = vec![(Map::KEY.to_owned(), map.to_json().into())];
     if let Some(made) = credentials {
         entries.push((credentials::KEY.to_owned(), made.into()));
     }
     Embedded::create(deployment, media, entries).await.map_err(|e| e.to_string())
+}
+
+/// Every drive votes in its groups before there is a map that says so: nothing was written yet.
+async fn found_groups(map: &Map, opened: &Opened) -> Result<(), String> {
+    for (path, drive) in opened {
+        let drive = drive.as_ref().map_err(|e| format!("{}: {e}", path.display()))?;
+        let done = drive.found(&groups_of(map, drive.label().drive), map.epoch).await;
+        done.map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    Ok(())
 }
 
 async fn open_control(deployment: DeploymentId, opened: &Opened) -> Result<Embedded, String> {
@@ -375,7 +386,7 @@ fn assemble(
     sets.start();
     let lifecycle = Arc::new(Lifecycle::new(store.clone(), control.clone(), plan.calendar));
     let (orders, ordered) = mpsc::unbounded_channel();
-    let joins = slots.iter().filter_map(|s| s.drive.as_ref()).filter(|d| d.role() == Role::Joining);
+    let joins = slots.iter().filter_map(|s| s.drive.as_ref()).filter(|d| !d.votes());
     let joins = Mutex::new(joins.map(|d| d.label().drive).collect());
     let node = Arc::new(Node {
         lifecycle,

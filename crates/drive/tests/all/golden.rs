@@ -4,9 +4,9 @@
 use crate::common::*;
 use ashlar_format::frame::{self, Layout, ShardId};
 use ashlar_format::journal::{
-    self, AcceptEntry, BatchWriter, DriveState, ExtentEntry, PAGE, SegmentHeader, StageEntry, kind,
+    self, AcceptEntry, BatchWriter, ExtentEntry, GroupState, PAGE, SegmentHeader, StageEntry, kind,
 };
-use ashlar_format::{Ballot, codec};
+use ashlar_format::{Ballot, GroupId, codec};
 use std::fmt::Write as _;
 
 /// Lines of offset and bytes; lines of zeros, or of padding, are left out.
@@ -81,8 +81,8 @@ fn journal_bytes() {
     push(kind::PURGE, &|h| journal::purge(h, k.as_bytes(), b(5), 1, 7));
     push(kind::DISCARD, &|h| journal::discard(h, wid, 4, 6, (6, 8192)));
     push(kind::STATE, &|h| {
-        let s = DriveState { floor: b(9), horizon: b(2), epoch: 3, voter: true };
-        h.raw(&s.encode());
+        let s = GroupState { floor: b(9), horizon: b(2), epoch: 3, voter: true };
+        journal::states(h, &[(GROUP, s), (GroupId::new(1, 258), GroupState::default())]);
     });
     push(kind::SEAL, &|h| h.u32(8));
     let batch = w.close(&mut buf, 42, &[0x11; 16]);

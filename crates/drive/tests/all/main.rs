@@ -8,6 +8,7 @@ mod damage;
 mod decoders;
 mod faults;
 mod golden;
+mod groups;
 mod kinds;
 mod late;
 mod space;

@@ -320,6 +320,7 @@ async fn f5_drives_refuse_stale_ballots() {
             let accept = ashlar_drive::Accept {
                 key: key.clone(),
                 ballot: stale,
+                epoch: 1,
                 record,
                 summary: Bytes::new(),
                 inline: None,

@@ -130,7 +130,10 @@ impl Rig {
         let path = self.path(slot, generation);
         std::fs::create_dir_all(&path).unwrap();
         let label = Label { deployment: deployment(), drive: drive_id(slot, generation), created_ms: 1 };
-        ashlar_drive::format(&path, &label, role).unwrap();
+        // A drive that joins is told later which groups it holds.
+        let voter = |g: &Group| (role == Role::Voter).then_some((g.id, role));
+        let groups: Vec<_> = self.layout.groups.iter().filter_map(voter).collect();
+        ashlar_drive::format(&path, &label, &groups).unwrap();
     }
 
     pub(crate) fn drive_options(&self, slot: u8) -> DriveOptions {

@@ -6,7 +6,7 @@
 //! Must never know: batches and segments, which carry the payloads.
 
 use crate::codec::{Reader, Writer};
-use crate::{Ballot, Error, RegisterKey, WriteId};
+use crate::{Ballot, Error, GroupId, RegisterKey, WriteId};
 
 /// One record of the journal, borrowed from its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +42,8 @@ pub enum Entry<'a> {
         /// record's own place (compaction states the original's).
         before: (u32, u32),
     },
-    /// The small state of the drive; the last one counts.
-    State(DriveState),
+    /// The small state of the drive in some placement groups, in order; of each group the last one counts.
+    State(Vec<(GroupId, GroupState)>),
     /// Every segment that must exist below the one this record is in; the last one counts.
     Segments(Vec<u32>),
     /// Nothing follows in this segment; the next one is this.
@@ -111,20 +111,20 @@ pub struct ExtentEntry<'a> {
     pub offset: u64,
 }
 
-/// The small durable state of a drive.
+/// The small durable state of a drive in one placement group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct DriveState {
+pub struct GroupState {
     /// Ballot floor (docs/protocol.md 2.1).
     pub floor: Ballot,
     /// Purge horizon (docs/protocol.md 2.6).
     pub horizon: Ballot,
-    /// Layout epoch it was last fenced to.
+    /// Layout epoch of the group that it was last fenced to.
     pub epoch: u32,
-    /// May vote.
+    /// May vote; else it joins.
     pub voter: bool,
 }
 
-impl DriveState {
+impl GroupState {
     /// Encoded length in bytes.
     pub const LEN: usize = 2 * Ballot::LEN + 5;
 
@@ -139,12 +139,12 @@ impl DriveState {
         out
     }
 
-    /// The inverse of [`DriveState::encode`].
+    /// The inverse of [`GroupState::encode`].
     ///
     /// # Errors
     /// [`Error::Malformed`].
-    pub fn decode(r: &mut Reader<'_>) -> Result<DriveState, Error> {
-        Ok(DriveState {
+    pub fn decode(r: &mut Reader<'_>) -> Result<GroupState, Error> {
+        Ok(GroupState {
             floor: Ballot::from_bytes(&r.array()?),
             horizon: Ballot::from_bytes(&r.array()?),
             epoch: r.u32()?,
@@ -232,6 +232,23 @@ pub fn discard(w: &mut Writer, write_id: WriteId, index: u8, segment: u32, befor
     w.u32(before.1);
 }
 
+/// States by group, as a state record and the index manifest hold them. The groups ascend.
+pub fn states(w: &mut Writer, of: &[(GroupId, GroupState)]) {
+    w.list(of, |w, (group, state)| {
+        w.raw(&group.to_bytes());
+        w.raw(&state.encode());
+    });
+}
+
+/// The inverse of [`states`].
+///
+/// # Errors
+/// [`Error::Malformed`], also for groups that do not ascend.
+pub fn read_states(r: &mut Reader<'_>) -> Result<Vec<(GroupId, GroupState)>, Error> {
+    let of = r.list(|r| Ok((GroupId::from_bytes(r.array()?), GroupState::decode(r)?)))?;
+    if of.is_sorted_by(|a, b| a.0 < b.0) { Ok(of) } else { Err(Error::Malformed("order of groups")) }
+}
+
 fn key<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Error> {
     let k = r.bytes()?;
     if k.len() < RegisterKey::PREFIX || k.len() > RegisterKey::MAX {
@@ -309,9 +326,12 @@ impl<'a> Entry<'a> {
                 Entry::Discard { write_id, index, segment, before }
             }
             kind::STATE => {
-                let s = DriveState::decode(&mut r)?;
+                let of = read_states(&mut r)?;
                 r.end()?;
-                Entry::State(s)
+                if of.is_empty() {
+                    return Err(Error::Malformed("a state of no group"));
+                }
+                Entry::State(of)
             }
             kind::SEGMENTS => {
                 let list = r.list(|r| r.u32())?;

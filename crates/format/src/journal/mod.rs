@@ -20,8 +20,8 @@ use highway::{HighwayHash, HighwayHasher, Key};
 
 mod entry;
 pub use entry::{
-    AcceptEntry, DriveState, Entry, ExtentEntry, HINTED, ONE_SYNC, StageEntry, accept_head, discard, extent,
-    hint, kind, purge, segments, stage_head,
+    AcceptEntry, Entry, ExtentEntry, GroupState, HINTED, ONE_SYNC, StageEntry, accept_head, discard, extent,
+    hint, kind, purge, read_states, segments, stage_head, states,
 };
 
 /// The segment header takes a page, and on devices batches start and end on it.

@@ -114,17 +114,20 @@ impl Pool {
         } else {
             tempfile::tempdir().unwrap()
         };
+        let folder = |i: u8| dir.path().join(format!("drive{i}"));
+        let ids = (1..=n).map(|i| (DriveId([i; 16]), folder(i).display().to_string(), 1 << 30));
+        let map = Map::first(DEPLOYMENT, &ids.collect::<Vec<_>>(), None).unwrap();
         let mut paths = Vec::new();
         for i in 1..=n {
-            let path = dir.path().join(format!("drive{i}"));
+            let path = folder(i);
             std::fs::create_dir(&path).unwrap();
             let id = DriveId([i; 16]);
             let label = ashlar_drive::Label { deployment: DEPLOYMENT, drive: id, created_ms: 1 };
-            ashlar_drive::format(&path, &label, ashlar_drive::Role::Voter).unwrap();
+            let groups = (0u16..).zip(&map.groups).filter(|(_, slots)| slots.contains(&id));
+            let groups = groups.map(|(g, _)| (GroupId::new(0, g), ashlar_drive::Role::Voter));
+            ashlar_drive::format(&path, &label, &groups.collect::<Vec<_>>()).unwrap();
             paths.push((id, path));
         }
-        let drives: Vec<_> = paths.iter().map(|(d, p)| (*d, p.display().to_string(), 1 << 30)).collect();
-        let map = Map::first(DEPLOYMENT, &drives, None).unwrap();
         let entries = vec![(Map::KEY.to_owned(), Bytes::from(map.to_json()))];
         let control = Embedded::create(DEPLOYMENT, media(&paths), entries).await.unwrap().control();
         control.close().await;

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use ashlar_cluster::drive_monitor::{Action, Condition, Event, Monitor, Opened, Serving, settle};
 use ashlar_cluster::{FoundAt, Map};
-use ashlar_drive::{Drive, Role, State};
+use ashlar_drive::{Drive, State};
 use ashlar_format::DriveId;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -234,8 +234,10 @@ impl Shell {
     fn make_joining(&self, i: usize) {
         let Some(drive) = self.opened.get(&i).cloned() else { return };
         let workers = self.workers.clone();
+        let epoch = self.node.map.load().epoch;
         tokio::spawn(async move {
-            let done = match tokio::time::timeout(ROLE, drive.set_joining()).await {
+            let held: Vec<_> = drive.held().into_iter().map(|(group, _)| (group, epoch)).collect();
+            let done = match tokio::time::timeout(ROLE, drive.set_joining(&held)).await {
                 Ok(done) => done.map_err(|e| e.to_string()),
                 Err(_) => Err("it does not answer".to_owned()),
             };
@@ -265,7 +267,7 @@ impl Shell {
 
 /// What the monitor hears of a drive that was opened.
 pub fn opened_event(i: usize, drive: &Drive, distrust: Option<String>) -> Event {
-    let voter = drive.role() == Role::Voter;
+    let voter = drive.votes();
     Event::Opened(i, Ok(Opened { id: drive.label().drive, voter, distrust }))
 }
 
@@ -286,7 +288,7 @@ fn enlist(node: &Arc<Node>, i: usize, drive: Drive) {
     if let Some(slot) = node.slots.lock().get_mut(i) {
         (slot.drive, slot.problem) = (Some(drive.clone()), None);
     }
-    if drive.role() == Role::Joining {
+    if !drive.votes() {
         node.joins.lock().insert(id);
     }
     node.sets.attach(drive);
@@ -311,7 +313,7 @@ async fn settle_map(node: &Arc<Node>) {
         serves
             .map(|(s, d)| Serving {
                 at: FoundAt { id: d.label().drive, path: s.path.display().to_string(), mount: at(&s.facts) },
-                voter: d.role() == Role::Voter,
+                voter: !d.joins(),
             })
             .collect()
     };
