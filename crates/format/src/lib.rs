@@ -29,6 +29,9 @@ pub enum Error {
         /// The format number found.
         found: u32,
     },
+    /// It uses what only a newer release knows: refuse, do not repair.
+    #[error("{0}: written by a newer release")]
+    Newer(&'static str),
     /// A checksum does not match.
     #[error("checksum of {0} does not match")]
     Checksum(&'static str),
