@@ -118,12 +118,12 @@ impl Drive {
         self.shared.core.lock().groups.get(group).map_or(0, |g| g.acceptor.epoch())
     }
 
-    /// The highest ballot floor of its groups: above every ballot ever promised; after a restart proposers need
-    /// more.
+    /// The ballot floor with the highest counter of those of its groups, which are above every ballot ever
+    /// promised; after a restart proposers need more.
     #[must_use]
     pub fn floor(&self) -> Ballot {
         let core = self.shared.core.lock();
-        core.groups.iter().map(|(_, g)| g.acceptor.floor()).max().unwrap_or_default()
+        core.groups.iter().map(|(_, g)| g.acceptor.floor()).max_by_key(|b| b.counter).unwrap_or_default()
     }
 
     /// The number of the last durable batch of the journal; grows by one with each, for the life of

@@ -135,8 +135,11 @@ fn main() {
     let n = k + m;
     let drives: Vec<Drive> = (0..n).map(|i| open(&dir.path().join(i.to_string()), i + 1, &pool)).collect();
     let slots = drives.iter().map(|d| d.label().drive).collect();
-    let layout =
-        Layout { epoch: 1, code: Code { k, m }, groups: vec![Group { id: GroupId::default(), slots }] };
+    let layout = Layout {
+        epoch: 1,
+        code: Code { k, m },
+        groups: vec![Group { id: GroupId::default(), epoch: 1, slots }],
+    };
     let sets = Sets::new(layout, drives.clone(), Options::new(pool)).expect("sets");
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("runtime");

@@ -21,6 +21,8 @@ pub struct Code {
 pub struct Group {
     /// Its number, the first bytes of its register keys.
     pub id: GroupId,
+    /// Layout epoch of the group. A drive that is in no slot of it in this epoch can never vote again.
+    pub epoch: u32,
     /// The drives; as many as `k + m`.
     pub slots: Vec<DriveId>,
 }
@@ -28,7 +30,7 @@ pub struct Group {
 /// The placement groups of one pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Layout epoch. A drive that is in no slot of this epoch can never vote again.
+    /// Epoch of the map: at least that of every group, and higher in a later layout.
     pub epoch: u32,
     /// The code.
     pub code: Code,
@@ -76,6 +78,9 @@ impl Layout {
         for (i, g) in self.groups.iter().enumerate() {
             if g.id != GroupId::new(0, i as u16) || g.slots.len() != usize::from(self.code.n()) {
                 return Err(Error::Invalid("groups are numbered and have k + m slots"));
+            }
+            if g.epoch > self.epoch {
+                return Err(Error::Invalid("a group is in a later epoch than the layout"));
             }
             let mut drives = g.slots.clone();
             drives.sort_unstable();
@@ -162,7 +167,11 @@ mod tests {
     #[test]
     fn keys_spread_evenly_and_stay_where_they_are() {
         let groups = (0..7)
-            .map(|g| Group { id: GroupId::new(0, g), slots: (0..4u8).map(|d| DriveId([d; 16])).collect() })
+            .map(|g| Group {
+                id: GroupId::new(0, g),
+                epoch: 1,
+                slots: (0..4u8).map(|d| DriveId([d; 16])).collect(),
+            })
             .collect();
         let l = Layout { epoch: 1, code: Code { k: 2, m: 2 }, groups };
         l.check().unwrap();

@@ -12,7 +12,7 @@ use crate::progress::{Job, Phase, Progress, measured, slot_of};
 use crate::register::Register;
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
-use crate::table::{Member, View};
+use crate::table::{Member, Table, View};
 use crate::{Error, Result};
 use ashlar_commit::{Copy, Resync, SlotSet};
 use ashlar_drive::{Accept, Error as DriveError, Seen, State, Tally};
@@ -70,11 +70,11 @@ impl Inner {
         let Some(member) = table.members.get(&drive).cloned() else {
             return Err(Error::Invalid("not attached"));
         };
+        hold(&table).await;
         let views: Vec<_> = table.views.iter().filter(|v| slot_of(v, drive).is_some()).cloned().collect();
         let joining: Vec<_> = views.iter().filter(|v| !member.is_voter(v.group)).cloned().collect();
         if !joining.is_empty() {
             self.rebuilds.begin(&member.drive, Phase::Waiting, 0);
-            hold(&member, &joining).await?;
             let total = self.count(&joining).await;
             let mut last = None;
             let mut begun = false;
@@ -478,15 +478,18 @@ impl Inner {
     }
 }
 
-/// Makes the drive hold the groups of these views that it does not hold yet, as one that joins them.
-pub(crate) async fn hold(member: &Member, views: &[Arc<View>]) -> Result<()> {
-    let new = views.iter().filter(|v| member.drive.role(v.group).is_none());
-    let new: Vec<_> = new.map(|v| (v.group, v.epoch)).collect();
-    if new.is_empty() {
-        return Ok(());
+/// Makes every drive hold the groups in which the layout gives it a slot, as one that joins them: from then on it
+/// takes records and shards. One that cannot be told is left as it is.
+pub(crate) async fn hold(table: &Table) {
+    for member in table.members.values() {
+        let lacks = |v: &&Arc<View>| slot_of(v, member.id).is_some() && member.drive.role(v.group).is_none();
+        let new: Vec<_> = table.views.iter().filter(lacks).map(|v| (v.group, v.epoch)).collect();
+        if !new.is_empty()
+            && let Err(e) = member.patiently(member.drive.join(&new)).await
+        {
+            tracing::debug!(drive = %member.id, "the drive does not take its groups yet: {e}");
+        }
     }
-    let joins = member.patiently(member.drive.join(&new)).await;
-    joins.map_err(|e| Error::Unavailable(format!("drive {} cannot join: {e}", member.id)))
 }
 
 /// Whether the drive shows a record of at least `ballot`.

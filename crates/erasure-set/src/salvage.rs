@@ -90,6 +90,8 @@ fn needs(view: &View) -> bool {
 impl Inner {
     async fn salvage(self: &Arc<Self>, apply: bool) -> Result<Salvaged> {
         let table = self.table.load_full();
+        // A drive whose journal lost what it held knows nothing of its groups any more.
+        hold(&table).await;
         let mut out = Salvaged::default();
         if !table.views.iter().any(|v| needs(v)) {
             return Err(Error::Invalid(
@@ -100,10 +102,6 @@ impl Inner {
         let views: Vec<Arc<View>> = table.views.iter().filter(distrusts).cloned().collect();
         let mut joining: Vec<Arc<Member>> = Vec::new();
         for view in &views {
-            for (_, m) in view.members() {
-                // One whose journal lost what it held knows nothing of the group any more.
-                hold(m, std::slice::from_ref(view)).await?;
-            }
             self.salvage_group(view, apply, &mut out).await?;
             for (_, m) in view.members().filter(|(_, m)| !m.is_voter(view.group)) {
                 if !joining.iter().any(|j| j.id == m.id) {

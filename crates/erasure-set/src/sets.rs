@@ -227,8 +227,9 @@ impl Sets {
         let (mut layout, mut members) = (old.layout.clone(), old.members.clone());
         f(&mut layout, &mut members);
         for m in members.values() {
-            // A floor of a later epoch shows in the first prepare; nothing to do here.
-            let _ = self.inner.ballots.pass(m.drive.floor(), layout.epoch);
+            // Of whichever group and epoch: the counter is one for all.
+            let floor = m.drive.floor();
+            let _ = self.inner.ballots.pass(floor, floor.epoch);
         }
         let n = layout.code.n();
         self.inner.attached.set(&members, &layout, n - Quorum::new(n).majority());
@@ -268,6 +269,9 @@ impl Sets {
         }
         if layout.code != now.code || layout.groups.len() != now.groups.len() {
             return Err(Error::Invalid("code and number of groups are for life"));
+        }
+        if layout.groups.iter().zip(&now.groups).any(|(next, now)| next.epoch < now.epoch) {
+            return Err(Error::Invalid("an older layout of a group"));
         }
         self.change(|l, _| *l = Arc::new(layout));
         Ok(())

@@ -272,7 +272,10 @@ impl Member {
 /// One group with the drives in its slots.
 pub(crate) struct View {
     pub(crate) group: GroupId,
+    /// Of the group.
     pub(crate) epoch: u32,
+    /// Of the layout that the view is of.
+    pub(crate) layout: u32,
     pub(crate) quorum: Quorum,
     pub(crate) k: u8,
     pub(crate) m: u8,
@@ -331,7 +334,8 @@ impl Table {
             .map(|g| {
                 Arc::new(View {
                     group: g.id,
-                    epoch: layout.epoch,
+                    epoch: g.epoch,
+                    layout: layout.epoch,
                     quorum: Quorum::new(layout.code.n()),
                     k: layout.code.k,
                     m: layout.code.m,

@@ -21,7 +21,8 @@ const AT: u32 = 4096;
 pub fn all() -> Vec<Target> {
     let (deployment, drive) = (DeploymentId([9; 16]), |n| DriveId([n; 16]));
     let drives: Vec<_> = (1..5).map(|n| (drive(n), format!("/d{n}"), 1 << 40)).collect();
-    let map = ashlar_cluster::Map::first(deployment, &drives, None).expect("four drives are a deployment");
+    let map =
+        ashlar_cluster::Map::first(deployment, &drives, None, Some(2)).expect("four drives are a deployment");
     let replaced = map.replace(drive(1), drive(9), "/d9", 1 << 40).expect("a drive can be replaced");
     let mut notes = vec![2];
     notes.extend(deployment.0);
@@ -57,25 +58,46 @@ pub fn all() -> Vec<Target> {
         Target {
             name: "map",
             seeds: vec![
-                map.to_json(),
-                replaced.to_json(),
-                b"{}".to_vec(),
-                br#"{"epoch":1e999}"#.to_vec(),
-                b"[[[[".to_vec(),
+                lines(&map),
+                lines(&replaced),
+                b"map {}".to_vec(),
+                br#"map {"format":3,"epoch":1e999}"#.to_vec(),
+                b"map [[[[".to_vec(),
             ],
-            tokens: &[b"[", b"{", b"\"drives\":", b"18446744073709551616", b"4294967295", b"null"],
+            tokens: &[
+                b"[",
+                b"{",
+                b"\"slots\":",
+                b"18446744073709551616",
+                b"4294967295",
+                b"null",
+                b"\nmap/drive/",
+            ],
             run: |b| {
-                let Ok(map) = ashlar_cluster::Map::from_json(b) else { return };
-                assert_eq!(ashlar_cluster::Map::from_json(&map.to_json()).ok().as_ref(), Some(&map));
+                let lines = b.split(|c| *c == b'\n').filter_map(|line| {
+                    let at = line.iter().position(|c| *c == b' ')?;
+                    Some((std::str::from_utf8(&line[..at]).ok()?, &line[at + 1..]))
+                });
+                let Ok(map) = ashlar_cluster::Map::from_entries(lines) else { return };
+                let again = map.entries();
+                let again = again.iter().map(|(k, v)| (k.as_str(), &v[..]));
+                assert_eq!(ashlar_cluster::Map::from_entries(again).ok().as_ref(), Some(&map));
                 // Whoever reads a map changes it next.
                 let _ = (map.next_epoch(), map.members());
                 for d in &map.drives {
-                    let _ =
-                        (map.rejoin(d.id), map.joined(d.id), map.replace(d.id, DriveId([0xee; 16]), "/n", 1));
+                    let new = DriveId([0xee; 16]);
+                    let (all, joins) = (map.groups_of(d.id), map.rejoin(d.id, |_| true));
+                    let _ = (joins, map.joined(d.id, &all), map.replace(d.id, new, "/n", 1));
                 }
             },
         },
     ]
+}
+
+/// A map as a line per value: key, space, JSON.
+fn lines(map: &ashlar_cluster::Map) -> Vec<u8> {
+    let entries = map.entries();
+    entries.iter().flat_map(|(k, v)| [k.as_bytes(), b" ", &v[..], b"\n"].concat()).collect()
 }
 
 /// A payload of every kind.

@@ -46,12 +46,12 @@ async fn open(folder: &Path) -> Fallible<(Store, Sets, Vec<Drive>)> {
         media.push((id, Arc::new(FileMedium::new(Folder::real(&path, None)))));
         drives.push(Drive::open(&path, &ashlar_drive::Options::new(buffers.clone()))?);
     }
-    let map = Map::first(DEPLOYMENT, &names, None)?;
+    let map = Map::first(DEPLOYMENT, &names, None, Some(1))?;
     let control = Embedded::create(DEPLOYMENT, media, Vec::new()).await?.control();
     let layout = Layout {
         epoch: map.epoch,
-        code: Code { k: map.code.k, m: map.code.m },
-        groups: vec![Group { id: GroupId::default(), slots: map.groups[0].clone() }],
+        code: Code { k: map.code().k, m: map.code().m },
+        groups: vec![Group { id: GroupId::default(), epoch: 1, slots: names.iter().map(|n| n.0).collect() }],
     };
     let sets = Sets::new(layout, drives.clone(), ashlar_erasure_set::Options::new(buffers))?;
     sets.start();

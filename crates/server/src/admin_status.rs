@@ -29,14 +29,14 @@ pub fn info(node: &Node) -> Value {
         writable: g.writable,
         spare: g.spare.into(),
     });
-    let tolerance = ashlar_erasure_set::tolerance(map.code.k, map.code.m);
+    let tolerance = ashlar_erasure_set::tolerance(map.code().k, map.code().m);
     api::value(shape::Info {
         version: env!("CARGO_PKG_VERSION"),
         deployment: map.deployment.to_hex(),
         uptime_s: coarse(),
-        code: map.code.to_string(),
-        data_shards: map.code.k.into(),
-        parity_shards: map.code.m.into(),
+        code: map.code().to_string(),
+        data_shards: map.code().k.into(),
+        parity_shards: map.code().m.into(),
         reads_tolerate: tolerance.reads.into(),
         writes_tolerate: tolerance.writes.into(),
         epoch: map.epoch.into(),

@@ -58,7 +58,7 @@ pub struct Capacity {
 /// Adds up the file systems of the drives in service.
 pub fn capacity(node: &Node) -> Capacity {
     let map = node.map.load();
-    let (k, n) = (u64::from(map.code.k), u64::from(map.code.k) + u64::from(map.code.m));
+    let (k, n) = (u64::from(map.code().k), u64::from(map.code().k) + u64::from(map.code().m));
     // A file system that several folders are on counts once.
     let mut counted = std::collections::HashSet::new();
     let (mut raw, mut raw_free) = (0u64, 0u64);

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use ashlar_cluster::{Control, Embedded, FileMedium, Map, Medium, Update};
+use ashlar_cluster::{Control, Embedded, FileMedium, Map, Medium};
 use ashlar_drive::{Drive, Probe};
 use ashlar_erasure_set::{Code, Group, Layout, Sets};
-use ashlar_format::{DriveId, GroupId};
+use ashlar_format::DriveId;
 use ashlar_machine::{BufferPool, Folder};
 use ashlar_object::Store;
 use parking_lot::Mutex;
@@ -105,21 +105,18 @@ pub fn bare_medium(folder: Folder) -> Arc<dyn Medium> {
     Arc::new(FileMedium::new(folder))
 }
 
-/// The placement groups in which a map gives a drive a slot.
-pub fn groups_of(map: &Map, drive: DriveId) -> Vec<GroupId> {
-    let groups = (0u16..).zip(&map.groups).filter(|(_, slots)| slots.contains(&drive));
-    groups.map(|(group, _)| GroupId::new(0, group)).collect()
-}
-
 /// The layout that a map describes.
 pub fn layout(map: &Map) -> Layout {
-    let groups = map.groups.iter().enumerate();
+    let code = map.code();
+    let group = |g: &ashlar_cluster::Group| Group {
+        id: g.id,
+        epoch: g.epoch,
+        slots: g.slots.iter().map(|s| s.drive).collect(),
+    };
     Layout {
         epoch: map.epoch,
-        code: Code { k: map.code.k, m: map.code.m },
-        groups: groups
-            .map(|(i, slots)| Group { id: GroupId::new(0, i as u16), slots: slots.clone() })
-            .collect(),
+        code: Code { k: code.k, m: code.m },
+        groups: map.groups.iter().map(group).collect(),
     }
 }
 
@@ -129,7 +126,7 @@ impl Node {
         let slots = self.slots.lock().clone();
         let serving = slots.iter().filter(|s| s.drive.is_some());
         let facts: Vec<_> = serving.filter_map(|s| Some((s.path.as_path(), s.facts.as_ref()?))).collect();
-        drive_discovery::warnings(&facts, self.map.load().code.m)
+        drive_discovery::warnings(&facts, self.map.load().code().m)
     }
 
     /// Stops the background work and closes the drives.
@@ -153,18 +150,15 @@ impl Node {
     /// # Errors
     /// In words.
     pub async fn write_map(&self, before: &Map, next: Map) -> Result<(), String> {
-        let entry = self.control.read(Map::KEY);
-        let json = entry.bytes().ok_or("the control store holds no map")?;
-        let now = Map::from_json(json).map_err(|e| e.to_string())?;
-        if now.to_json() != before.to_json() {
+        let now = Map::read(&self.control).map_err(|e| e.to_string())?;
+        if now != *before {
             if now.epoch > before.epoch {
                 self.sets.set_layout(layout(&now)).map_err(|e| e.to_string())?;
             }
             self.map.store(Arc::new(now));
             return Err("the map was changed meanwhile; try again".to_owned());
         }
-        let mut update = Update::new();
-        update.set(&entry, next.to_json());
+        let update = next.update(before, &self.control).map_err(|e| e.to_string())?;
         self.embedded.change_members(update, next.members()).await.map_err(|e| e.to_string())?;
         self.map.store(Arc::new(next));
         Ok(())

@@ -28,7 +28,7 @@ use super::drive_monitor;
 use super::drive_monitor::workers::{self, Workers, format};
 use super::kms::Configured;
 use super::lifecycle::Lifecycle;
-use super::node::{Node, Slot, blocking, groups_of, layout, medium, random_id};
+use super::node::{Node, Slot, blocking, layout, medium, random_id};
 use super::start_folders::{Folders, Opened};
 
 /// How often root's credentials are read anew when other servers change them.
@@ -225,14 +225,14 @@ async fn create_control(
         let drive = drive.as_ref().map_err(|e| format!("{}: {e}", path.display()))?;
         drives.push((drive.label().drive, path.display().to_string(), drive.stats().capacity));
     }
-    let map = Map::first(deployment, &drives, code).map_err(|e| e.to_string())?;
+    let map = Map::first(deployment, &drives, code, None).map_err(|e| e.to_string())?;
     let mount = |path: &str| drive_discovery::facts(Path::new(path)).map(|f| f.mount);
     let found =
         drives.iter().map(|(id, path, _)| FoundAt { id: *id, path: path.clone(), mount: mount(path) });
     let map = map.found_at(&found.collect::<Vec<_>>()).unwrap_or(map);
     found_groups(&map, opened).await?;
     let media = opened.iter().zip(&drives).map(|((path, _), (id, ..))| (*id, medium(path, *id))).collect();
-    let mut entries = vec![(Map::KEY.to_owned(), map.to_json().into())];
+    let mut entries: Vec<_> = map.entries().into_iter().collect();
     if let Some(made) = credentials {
         entries.push((credentials::KEY.to_owned(), made.into()));
     }
@@ -243,7 +243,7 @@ async fn create_control(
 async fn found_groups(map: &Map, opened: &Opened) -> Result<(), String> {
     for (path, drive) in opened {
         let drive = drive.as_ref().map_err(|e| format!("{}: {e}", path.display()))?;
-        let done = drive.found(&groups_of(map, drive.label().drive), map.epoch).await;
+        let done = drive.found(&map.groups_of(drive.label().drive), map.epoch).await;
         done.map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(())
@@ -258,15 +258,14 @@ async fn open_control(deployment: DeploymentId, opened: &Opened) -> Result<Embed
 }
 
 fn read_map(control: &Control) -> Result<Map, String> {
-    let value = control.get(Map::KEY).ok_or("the control store holds no map")?;
-    Map::from_json(&value.bytes).map_err(|e| e.to_string())
+    Map::read(control).map_err(|e| e.to_string())
 }
 
 fn check_code(map: &Map, asked: Option<CodeSpec>) -> Result<(), String> {
     match asked {
-        Some(code) if code != map.code => Err(format!(
+        Some(code) if code != map.code() => Err(format!(
             "--code {code}: this deployment was made with {} and keeps it. Leave --code out",
-            map.code
+            map.code()
         )),
         _ => Ok(()),
     }

@@ -102,7 +102,7 @@ async fn a_drive_that_goes_back_joins() {
                 .set_joining(&drive.held().into_iter().map(|(g, _)| (g, u32::MAX)).collect::<Vec<_>>())
                 .await
                 .unwrap();
-            rig.layout.epoch += 1;
+            rig.layout = in_epoch(&rig.layout, rig.layout.epoch + 1);
             rig.sets.set_layout(rig.layout.clone()).unwrap();
             rig.sets.attach(drive.clone());
             let at = format!("{k}+{m}, slot {slot}");

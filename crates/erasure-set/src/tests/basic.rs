@@ -203,7 +203,11 @@ fn health_of_nothing() {
     let layout = Layout {
         epoch: 1,
         code: Code { k: 2, m: 2 },
-        groups: vec![Group { id: GroupId::default(), slots: (0..4).map(|s| drive_id(s, 0)).collect() }],
+        groups: vec![Group {
+            id: GroupId::default(),
+            epoch: 1,
+            slots: (0..4).map(|s| drive_id(s, 0)).collect(),
+        }],
     };
     let sets = Sets::new(layout, vec![], Options::new(BufferPool::new(8 << 20))).unwrap();
     let h = &sets.health()[0];

@@ -379,7 +379,7 @@ async fn f9_a_blank_drive_has_no_vote() {
             }
         }
         let epoch = rig.sets.layout().epoch + 1;
-        rig.sets.set_layout(Layout { epoch, ..replaced(&rig, &slots) }).unwrap();
+        rig.sets.set_layout(in_epoch(&replaced(&rig, &slots), epoch)).unwrap();
         for s in &slots {
             rig.plug(*s, 1).await;
         }
@@ -408,7 +408,7 @@ async fn f9_a_blank_drive_has_no_vote() {
         for s in &slots {
             rig.unplug(*s, 1).await;
         }
-        rig.sets.set_layout(Layout { epoch: epoch + 1, ..rig.layout.clone() }).unwrap();
+        rig.sets.set_layout(in_epoch(&rig.layout, epoch + 1)).unwrap();
         old.into_iter().for_each(|d| rig.sets.attach(d));
         assert!(rig.get("there").await.unwrap().unwrap() == noise(1, 5000), "{what}: and back");
     }

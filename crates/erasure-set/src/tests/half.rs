@@ -107,7 +107,7 @@ async fn a_fenced_drive_refuses_readers_of_the_old_layout() {
         answers += u32::from(m.read(&rig.key("x"), true, view.epoch).await.is_ok());
     }
     assert_eq!(answers, 2);
-    let layout = Layout { epoch: 2, ..(*rig.sets.layout()).clone() };
+    let layout = in_epoch(&rig.sets.layout(), 2);
     rig.sets.set_layout(layout).unwrap();
     assert_eq!(rig.get("x").await.unwrap().unwrap(), b"old");
     rig.close().await;

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The layout in which the given slots have their second drive.
 pub(crate) fn replaced(rig: &Rig, slots: &[u8]) -> Layout {
-    let mut layout = rig.layout.clone();
-    layout.epoch += 1;
+    let mut layout = in_epoch(&rig.layout, rig.layout.epoch + 1);
     for g in &mut layout.groups {
         for d in &mut g.slots {
             if slots.contains(&d.0[0]) {

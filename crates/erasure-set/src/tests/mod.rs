@@ -54,6 +54,13 @@ impl Gate {
 pub(crate) const BUCKET: BucketId = BucketId([7; 16]);
 
 /// One group over real drives.
+/// The layout with all groups in a later epoch.
+pub(crate) fn in_epoch(layout: &Layout, epoch: u32) -> Layout {
+    let mut layout = Layout { epoch, ..layout.clone() };
+    layout.groups.iter_mut().for_each(|g| g.epoch = epoch);
+    layout
+}
+
 pub(crate) struct Rig {
     dir: tempfile::TempDir,
     pub(crate) code: Code,
@@ -105,7 +112,7 @@ impl Rig {
             .map(|id| {
                 let mut slots = slots.clone();
                 slots.rotate_left(usize::from(id) % n);
-                Group { id: GroupId::new(0, id), slots }
+                Group { id: GroupId::new(0, id), epoch: 1, slots }
             })
             .collect();
         let layout = Layout { epoch: 1, code, groups };

@@ -45,7 +45,7 @@ async fn three_of_four_damaged_journals_are_salvaged() {
     assert!(rig.sets.needs_salvage());
     let dry = rig.sets.salvage(false).await.unwrap();
     assert!(matches!(rig.get("key-03").await, Err(Error::Unavailable(_))), "a dry run changes nothing");
-    let layout = Layout { epoch: 2, ..(*rig.sets.layout()).clone() };
+    let layout = in_epoch(&rig.sets.layout(), 2);
     rig.sets.set_layout(layout).unwrap();
     let done = rig.sets.salvage(true).await.unwrap();
     assert_eq!((done.registers, done.uncertain, done.drives.len()), (41, dry.uncertain, 3));

@@ -38,7 +38,7 @@ use std::sync::Arc;
 use ashlar_cluster::{Control, Embedded, FileMedium, Map, Medium};
 use ashlar_drive::Drive;
 use ashlar_erasure_set::{Code, Group, Layout, Sets};
-use ashlar_format::{DeploymentId, DriveId, GroupId, VersionId};
+use ashlar_format::{DeploymentId, DriveId, VersionId};
 use ashlar_machine::{BufferPool, Folder};
 use bytes::Bytes;
 
@@ -104,6 +104,8 @@ pub(crate) struct Pool {
     pub sole: bool,
 }
 
+/// Fewer than a deployment has, for the sake of time.
+const GROUPS: usize = 5;
 const DEPLOYMENT: DeploymentId = DeploymentId([0xd; 16]);
 
 impl Pool {
@@ -116,19 +118,18 @@ impl Pool {
         };
         let folder = |i: u8| dir.path().join(format!("drive{i}"));
         let ids = (1..=n).map(|i| (DriveId([i; 16]), folder(i).display().to_string(), 1 << 30));
-        let map = Map::first(DEPLOYMENT, &ids.collect::<Vec<_>>(), None).unwrap();
+        let map = Map::first(DEPLOYMENT, &ids.collect::<Vec<_>>(), None, Some(GROUPS)).unwrap();
         let mut paths = Vec::new();
         for i in 1..=n {
             let path = folder(i);
             std::fs::create_dir(&path).unwrap();
             let id = DriveId([i; 16]);
             let label = ashlar_drive::Label { deployment: DEPLOYMENT, drive: id, created_ms: 1 };
-            let groups = (0u16..).zip(&map.groups).filter(|(_, slots)| slots.contains(&id));
-            let groups = groups.map(|(g, _)| (GroupId::new(0, g), ashlar_drive::Role::Voter));
+            let groups = map.groups_of(id).into_iter().map(|g| (g, ashlar_drive::Role::Voter));
             ashlar_drive::format(&path, &label, &groups.collect::<Vec<_>>()).unwrap();
             paths.push((id, path));
         }
-        let entries = vec![(Map::KEY.to_owned(), Bytes::from(map.to_json()))];
+        let entries = map.entries().into_iter().collect();
         let control = Embedded::create(DEPLOYMENT, media(&paths), entries).await.unwrap().control();
         control.close().await;
         Pool { _dir: dir, paths, map, drives: Vec::new(), control: None, sets: None, sole: true }
@@ -156,10 +157,12 @@ impl Pool {
             .collect();
         let layout = Layout {
             epoch: self.map.epoch,
-            code: Code { k: self.map.code.k, m: self.map.code.m },
-            groups: (0u16..)
-                .zip(&self.map.groups)
-                .map(|(id, slots)| Group { id: GroupId::new(0, id), slots: slots.clone() })
+            code: Code { k: self.map.code().k, m: self.map.code().m },
+            groups: self
+                .map
+                .groups
+                .iter()
+                .map(|g| Group { id: g.id, epoch: g.epoch, slots: g.slots.iter().map(|s| s.drive).collect() })
                 .collect(),
         };
         let mut o = ashlar_erasure_set::Options::new(buffers);

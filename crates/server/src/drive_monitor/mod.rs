@@ -24,8 +24,8 @@ use std::time::{Duration, Instant};
 
 use ashlar_cluster::drive_monitor::{Action, Condition, Event, Monitor, Opened, Serving, settle};
 use ashlar_cluster::{FoundAt, Map};
-use ashlar_drive::{Drive, State};
-use ashlar_format::DriveId;
+use ashlar_drive::{Drive, Role, State};
+use ashlar_format::{DriveId, GroupId};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use order::Order;
@@ -313,7 +313,7 @@ async fn settle_map(node: &Arc<Node>) {
         serves
             .map(|(s, d)| Serving {
                 at: FoundAt { id: d.label().drive, path: s.path.display().to_string(), mount: at(&s.facts) },
-                voter: !d.joins(),
+                votes: votes(d),
             })
             .collect()
     };
@@ -322,14 +322,20 @@ async fn settle_map(node: &Arc<Node>) {
         return;
     }
     for drive in &next.drives {
-        let was = before.drive(drive.id).map(|d| d.state);
-        if was != Some(drive.state) {
-            tracing::info!(drive = drive.path, id = %drive.id, epoch = next.epoch, state = ?drive.state, "drive's place in the map");
+        let joins = next.is_joining(drive.id);
+        if before.is_joining(drive.id) != joins {
+            tracing::info!(drive = drive.path, id = %drive.id, epoch = next.epoch, joins, "drive's place in the map");
         }
     }
     if let Err(why) = put_map(node, &before, next).await {
         tracing::debug!(why, "the map could not be brought up to date; tried again soon");
     }
+}
+
+/// The groups in which a drive votes.
+fn votes(drive: &Drive) -> Vec<GroupId> {
+    let held = drive.held().into_iter().filter(|(_, role)| *role == Role::Voter);
+    held.map(|(group, _)| group).collect()
 }
 
 /// Writes a map that follows `before` and lets the sets follow it. The caller holds `changes`.
