@@ -66,6 +66,6 @@ pub use probe::{format, probe};
 pub use probe::{format_folder, probe_folder};
 pub use tally::{Completion, Outcome, Tally};
 pub use types::{
-    Accept, Accepted, Entry, Inline, InlineShard, Options, Prepared, Probe, ReadReply, Role, Seen, ShardInfo,
-    State, Stats,
+    Accept, Accepted, Entry, Inline, InlineShard, Options, Prepared, Probe, Range, ReadReply, Role, Seen,
+    ShardInfo, State, Stats,
 };

@@ -11,9 +11,9 @@ use crate::drive::Drive;
 use crate::entry::Register;
 use crate::index::must;
 use crate::op::Op;
-use crate::run::{Halt, Mode};
+use crate::run::{Halt, Look, Mode};
 use crate::settle::promise_key;
-use crate::types::{Entry, ReadReply, Role, Seen};
+use crate::types::{Entry, Range, ReadReply, Role, Seen};
 use ashlar_format::{Ballot, GroupId, RegisterKey};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -132,8 +132,52 @@ impl Drive {
         self.shared.readable()?;
         let (from, to) = (from.to_vec(), to.to_vec());
         let f = move |s: &Arc<Shared>| {
-            let digest = s.range_digest(&from, &to).map_err(must)?;
+            let digest = s.range_digest(&from, &to, Mode::Wait).map_err(must)?;
             in_epoch(&s.core.lock(), &from, &to, epoch).map(|()| digest)
+        };
+        self.shared.on_io(f).await
+    }
+
+    /// Registers of several groups in the order of their keys without the group, at most `limit`: a page of a
+    /// list. Where it ends, every range is done up to the last key given, or as a whole.
+    ///
+    /// # Errors
+    /// As [`Drive::scan`], for any of the groups.
+    pub async fn scan_many(&self, ranges: Vec<Range>, limit: usize) -> Result<Vec<Entry>> {
+        self.shared.readable()?;
+        match self.shared.scan_many(&ranges, limit, Mode::Now) {
+            Ok(found) => all_in_epoch(&self.shared, &ranges).map(|()| found),
+            Err(Halt::Failed(e)) => Err(e),
+            Err(Halt::WouldBlock) => {
+                let f = move |s: &Arc<Shared>| {
+                    let found = s.scan_many(&ranges, limit, Mode::Wait).map_err(must)?;
+                    all_in_epoch(s, &ranges).map(|()| found)
+                };
+                self.shared.on_io(f).await
+            }
+        }
+    }
+
+    /// [`Drive::range_digest`] of several ranges, in their order. `few`: little is expected in them, so that no
+    /// other thread is needed unless a device has to be asked.
+    ///
+    /// # Errors
+    /// As [`Drive::scan_many`].
+    pub async fn digests(&self, ranges: Vec<Range>, few: bool) -> Result<Vec<(u64, u64)>> {
+        self.shared.readable()?;
+        let all = |s: &Arc<Shared>, ranges: &[Range], mode| {
+            ranges.iter().map(|r| s.range_digest(&r.from, &r.to, mode)).collect::<Look<Vec<_>>>()
+        };
+        if few {
+            match all(&self.shared, &ranges, Mode::Now) {
+                Ok(found) => return all_in_epoch(&self.shared, &ranges).map(|()| found),
+                Err(Halt::Failed(e)) => return Err(e),
+                Err(Halt::WouldBlock) => {}
+            }
+        }
+        let f = move |s: &Arc<Shared>| {
+            let found = all(s, &ranges, Mode::Wait).map_err(must)?;
+            all_in_epoch(s, &ranges).map(|()| found)
         };
         self.shared.on_io(f).await
     }
@@ -171,6 +215,12 @@ fn in_epoch(core: &Core, from: &[u8], to: &[u8], epoch: u32) -> Result<()> {
         Some(next) if to <= &next.to_bytes()[..] => core.groups.in_epoch(first, epoch).map(drop),
         _ => Ok(()),
     }
+}
+
+/// As [`in_epoch`], for several ranges.
+fn all_in_epoch(s: &Shared, ranges: &[Range]) -> Result<()> {
+    let core = s.core.lock();
+    ranges.iter().try_for_each(|r| in_epoch(&core, &r.from, &r.to, r.epoch))
 }
 
 /// The group in which a bound of a range lies.

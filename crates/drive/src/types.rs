@@ -135,6 +135,17 @@ pub struct InlineShard {
     pub data: Bytes,
 }
 
+/// Registers of one placement group with `from <= key < to`, for somebody who follows the layout of `epoch`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first bytes, those of the group among them.
+    pub from: Vec<u8>,
+    /// The first bytes that are not in it.
+    pub to: Vec<u8>,
+    /// The layout epoch of the group.
+    pub epoch: u32,
+}
+
 /// The answer to a prepare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prepared {

@@ -10,7 +10,7 @@ use crate::layout::Layout;
 use crate::{Error, Result};
 use arc_swap::ArcSwap;
 use ashlar_commit::{Quorum, SlotSet};
-use ashlar_drive::{Drive, Entry, Error as DriveError, ReadReply, Role, ShardReader, State};
+use ashlar_drive::{Drive, Entry, Error as DriveError, Range, ReadReply, Role, ShardReader, State};
 use ashlar_format::{DriveId, GroupId, RegisterKey, WriteId};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
@@ -26,6 +26,9 @@ pub(crate) struct Member {
     attached: Arc<Attached>,
     /// It was said that it hangs.
     pub(crate) told: AtomicBool,
+    /// Calls for lists.
+    #[cfg(test)]
+    pub(crate) list_calls: AtomicU64,
 }
 
 /// A call to a device that has been out for so long will not come back soon.
@@ -176,6 +179,8 @@ impl Member {
             latency: LatencyTracker::new(),
             attached,
             told: AtomicBool::new(false),
+            #[cfg(test)]
+            list_calls: AtomicU64::new(0),
         }
     }
 
@@ -223,10 +228,29 @@ impl Member {
         limit: usize,
         epoch: u32,
     ) -> Result<Vec<Entry>, DriveError> {
+        self.listed();
         match self.drive.scan_now(from, to, limit, epoch) {
             Some(r) => r,
             None => self.in_time(self.drive.scan(from, to, limit, epoch)).await,
         }
+    }
+
+    /// Registers of ranges of several groups, as [`Member::read`].
+    pub(crate) async fn scan_many(&self, ranges: Vec<Range>, limit: usize) -> Result<Vec<Entry>, DriveError> {
+        self.listed();
+        self.in_time(self.drive.scan_many(ranges, limit)).await
+    }
+
+    /// Digests of ranges of several groups, as [`Member::read`].
+    pub(crate) async fn digests(&self, ranges: Vec<Range>, few: bool) -> Result<Vec<(u64, u64)>, DriveError> {
+        self.listed();
+        self.in_time(self.drive.digests(ranges, few)).await
+    }
+
+    /// A call for a list.
+    pub(crate) fn listed(&self) {
+        #[cfg(test)]
+        self.list_calls.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Waits for a drive, but not for ever.

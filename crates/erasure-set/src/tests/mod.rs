@@ -10,6 +10,7 @@ mod hang;
 mod history;
 mod join;
 mod large;
+mod list_calls;
 mod losses;
 mod matrix;
 mod race;
