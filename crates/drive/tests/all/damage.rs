@@ -53,7 +53,7 @@ fn never_wrong(d: &Drive, registers: u64, small: u64, large: u64, what: &str) ->
     for k in 0..registers {
         match read_record(d, k) {
             Ok(Some(got)) => assert_eq!(got, (ballot(k + 1), record(k)), "{what}: {k}"),
-            Ok(None) => assert_eq!(role(&d), Role::Joining, "{what}: register {k} is absent"),
+            Ok(None) => assert_eq!(role(d), Role::Joining, "{what}: register {k} is absent"),
             // Or what it held of the group is lost with the damage: it has to join it anew.
             Err(Error::Corrupt(_) | Error::NotHeld(_)) => errors += 1,
             Err(e) => panic!("{what}: {e}"),
@@ -63,7 +63,7 @@ fn never_wrong(d: &Drive, registers: u64, small: u64, large: u64, what: &str) ->
         match read_shard(d, id) {
             Ok(got) => assert!(got == shard(id), "{what}: shard {id}"),
             Err(Error::Missing) => {
-                assert_eq!(role(&d), Role::Joining, "{what}: shard {id} is missing");
+                assert_eq!(role(d), Role::Joining, "{what}: shard {id} is missing");
             }
             Err(Error::Corrupt(_)) => errors += 1,
             Err(e) => panic!("{what}: {e}"),

@@ -2,7 +2,7 @@
 //! by name; it never waits, and never touches anything outside its folder.
 
 use crate::common::*;
-use ashlar_drive::{Drive, Role};
+use ashlar_drive::Drive;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;

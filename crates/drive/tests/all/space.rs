@@ -1,7 +1,7 @@
 //! Space comes back: from the journal, from extents, from the index; never under a reader.
 
 use crate::common::*;
-use ashlar_drive::{Check, Drive, Options, Role, ShardReader, Tally};
+use ashlar_drive::{Check, Drive, Options, ShardReader, Tally};
 use ashlar_machine::{Fault, Faults, Operation};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
