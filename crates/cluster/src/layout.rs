@@ -13,8 +13,15 @@ use crate::{Error, Result};
 const MAX_CODE: usize = 64;
 /// Largest group that is chosen without being asked for.
 const MAX_GROUP: usize = 18;
-/// Most drives of one pool: what `u16` group numbers and a readable map allow.
+/// Most drives of one pool.
 const MAX_DRIVES: usize = 1024;
+/// Fewest groups of a pool, also of a few drives: they are what work is divided by, and drives that come later
+/// take over groups.
+const LEAST_GROUPS: usize = 64;
+/// Most groups: those of a map are changed together (`map`).
+const MOST_GROUPS: usize = 4096;
+/// Groups that a drive has a slot in.
+const PER_DRIVE: usize = 64;
 
 /// Data and parity shards, as in `--code 4+2`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
@@ -78,9 +85,8 @@ pub fn default_parity(n: usize) -> u8 {
     }
 }
 
-/// The code that `drives` drives get when none is asked for. Up to 18 drives are one group. More are
-/// cut into equal groups of 8 to 16, the largest that divides them; when none does, into overlapping
-/// groups of 16.
+/// The code that `drives` drives get when none is asked for. Up to 18 drives are all in every group. Of more,
+/// groups have 8 to 16, the most that divides them; when none does, 16.
 ///
 /// # Errors
 /// `Layout` for no drives or too many.
@@ -107,11 +113,12 @@ pub struct Plan {
 }
 
 /// Lays placement groups over `drives` (id and weight, for instance capacity in bytes; weights within
-/// 2 % of each other count as equal). `code`: `None` for the default.
+/// 2 % of each other count as equal). `code`: `None` for the default. `least`: the fewest groups, `None` for as many
+/// as the drives need.
 ///
 /// # Errors
 /// `Layout`, in words for the operator.
-pub fn plan(drives: &[(DriveId, u64)], code: Option<CodeSpec>) -> Result<Plan> {
+pub fn plan(drives: &[(DriveId, u64)], code: Option<CodeSpec>, least: Option<usize>) -> Result<Plan> {
     let default = default_code(drives.len())?;
     let code = code.unwrap_or(default);
     code.check()?;
@@ -127,15 +134,23 @@ pub fn plan(drives: &[(DriveId, u64)], code: Option<CodeSpec>) -> Result<Plan> {
     if ids.len() != count {
         return Err(Error::Layout("a drive is named twice".to_owned()));
     }
-    if n == count {
-        return Ok(Plan { code, groups: vec![drives.iter().map(|(d, _)| *d).collect()] });
-    }
-    // The fewest groups that can use equal drives equally; unequal drives need more, so that the
-    // smallest has its share too.
     let equal = equal(drives);
-    let groups = if equal { count / gcd(count, n) } else { count };
+    let groups = group_count(count, n, least);
     let quotas = quotas(drives, groups, n, equal);
     Ok(Plan { code, groups: assign(drives, quotas, groups, n) })
+}
+
+/// How many groups `count` drives get: so many that each has about [`PER_DRIVE`], and that equal drives can have
+/// equally many.
+fn group_count(count: usize, n: usize, least: Option<usize>) -> usize {
+    let wanted = least.unwrap_or((count * PER_DRIVE).div_ceil(n).clamp(LEAST_GROUPS, MOST_GROUPS));
+    // Equal drives have equally many slots in any multiple of this.
+    let step = count / gcd(count, n);
+    match wanted.next_multiple_of(step) {
+        groups if groups <= MOST_GROUPS => groups,
+        // Not above, so the last multiple below; a step is never more than the number of drives.
+        _ => MOST_GROUPS / step * step,
+    }
 }
 
 /// Weights within 2 % of each other.
@@ -189,21 +204,21 @@ fn assign(drives: &[(DriveId, u64)], mut left: Vec<usize>, groups: usize, n: usi
     let mut out = Vec::with_capacity(groups);
     for group in 0..groups {
         let remaining = groups - group;
-        let mut order: Vec<usize> = (0..drives.len()).filter(|i| left[*i] > 0).collect();
-        order.sort_by(|a, b| {
-            let key = |i: usize| {
-                let must = left[i] >= remaining;
-                (must, score(group, drives[i].0, left[i]))
-            };
-            let ((ma, sa), (mb, sb)) = (key(*a), key(*b));
-            mb.cmp(&ma).then(sb.total_cmp(&sa)).then(drives[*a].0.cmp(&drives[*b].0))
-        });
+        let able = (0..drives.len()).filter(|i| left[*i] > 0);
+        let mut order: Vec<(bool, f64, usize)> =
+            able.map(|i| (left[i] >= remaining, score(group, drives[i].0, left[i]), i)).collect();
+        let by_score = |a: &(bool, f64, usize), b: &(bool, f64, usize)| {
+            b.1.total_cmp(&a.1).then(drives[a.2].0.cmp(&drives[b.2].0))
+        };
+        order.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| by_score(a, b)));
         order.truncate(n);
         assert_eq!(order.len(), n, "quotas leave every group enough drives");
-        for i in &order {
+        // Slots in another order in every group: no drive has more of the parity than the others.
+        order.sort_by(by_score);
+        for (_, _, i) in &order {
             left[*i] -= 1;
         }
-        out.push(order.iter().map(|i| drives[*i].0).collect());
+        out.push(order.iter().map(|(_, _, i)| drives[*i].0).collect());
     }
     assert!(left.iter().all(|l| *l == 0), "every slot is used");
     out
@@ -254,25 +269,26 @@ mod tests {
     #[test]
     fn defaults_follow_the_convention() {
         let want = [
-            (1, "1+0", 1),
-            (2, "1+1", 1),
-            (3, "2+1", 1),
-            (4, "2+2", 1),
-            (5, "3+2", 1),
-            (6, "3+3", 1),
-            (7, "4+3", 1),
-            (8, "4+4", 1),
-            (12, "8+4", 1),
-            (16, "12+4", 1),
-            (18, "14+4", 1),
-            (20, "6+4", 2),
-            (24, "8+4", 2),
-            (32, "12+4", 2),
-            (60, "11+4", 4),
-            (19, "12+4", 19),
+            (1, "1+0", 64),
+            (2, "1+1", 64),
+            (3, "2+1", 64),
+            (4, "2+2", 64),
+            (5, "3+2", 64),
+            (6, "3+3", 64),
+            (7, "4+3", 64),
+            (8, "4+4", 64),
+            (12, "8+4", 64),
+            (16, "12+4", 64),
+            (17, "13+4", 64),
+            (18, "14+4", 64),
+            (20, "6+4", 128),
+            (24, "8+4", 128),
+            (32, "12+4", 128),
+            (60, "11+4", 256),
+            (19, "12+4", 76),
         ];
         for (n, code, groups) in want {
-            let p = plan(&drives(n), None).unwrap();
+            let p = plan(&drives(n), None, None).unwrap();
             assert_eq!((p.code.to_string().as_str(), p.groups.len()), (code, groups), "{n} drives");
             let c = counts(&p);
             assert_eq!(c.len(), n);
@@ -281,12 +297,28 @@ mod tests {
     }
 
     #[test]
+    fn slots_are_in_another_order_in_every_group() {
+        for n in [4, 12, 19] {
+            let p = plan(&drives(n), None, None).unwrap();
+            for d in drives(n) {
+                // As many last slots, which hold parity, as chance gives: a few, and never most.
+                let last = p.groups.iter().filter(|g| g[p.code.slots() - 1] == d.0).count();
+                assert!(last <= p.groups.len() / n * 4, "{n}: {last} of {}", p.groups.len());
+            }
+        }
+        let one = plan(&drives(4), None, Some(1)).unwrap();
+        assert_eq!(one.groups.len(), 1, "tests may ask for fewer");
+        let most = plan(&drives(1024), None, None).unwrap();
+        assert!(most.groups.len() <= MOST_GROUPS && counts(&most).values().all(|v| *v == 64));
+    }
+
+    #[test]
     fn any_code_that_fits() {
         for n in 1..=24usize {
             for k in 1..=n {
                 for m in 0..=(n - k) {
                     let code = CodeSpec { k: k as u8, m: m as u8 };
-                    let p = plan(&drives(n), Some(code)).unwrap();
+                    let p = plan(&drives(n), Some(code), Some(1)).unwrap();
                     let c = counts(&p);
                     assert_eq!(c.len(), n, "{n} {code}: every drive is used");
                     let slots = p.groups.len() * code.slots();
@@ -302,12 +334,12 @@ mod tests {
         d[0].1 = 3000;
         d[1].1 = 500;
         d[2].1 = 1_000_000;
-        let p = plan(&d, Some(CodeSpec { k: 3, m: 1 })).unwrap();
+        let p = plan(&d, Some(CodeSpec { k: 3, m: 1 }), None).unwrap();
         let c = counts(&p);
         assert_eq!(c[&d[2].0], p.groups.len(), "at most one slot per group");
         assert!(c[&d[0].0] > c[&d[3].0] && c[&d[3].0] >= c[&d[1].0]);
         let d = drives(10).into_iter().map(|(i, w)| (i, w + u64::from(i.0[0] % 7))).collect::<Vec<_>>();
-        assert!(counts(&plan(&d, Some(CodeSpec { k: 3, m: 1 })).unwrap()).values().all(|v| *v == 2));
+        assert!(counts(&plan(&d, Some(CodeSpec { k: 3, m: 1 }), None).unwrap()).values().all(|v| *v == 64));
     }
 
     #[test]
@@ -315,11 +347,11 @@ mod tests {
         let text = |r: Result<Plan>| r.unwrap_err().to_string();
         let code = CodeSpec::parse("4+2").unwrap();
         assert_eq!(
-            text(plan(&drives(4), Some(code))),
+            text(plan(&drives(4), Some(code), None)),
             "code 4+2 needs 6 drives, one for each shard; there are 4"
         );
-        assert!(text(plan(&[], None)).contains("0 drives"));
-        assert!(text(plan(&[drives(1)[0], drives(1)[0]], None)).contains("twice"));
+        assert!(text(plan(&[], None, None)).contains("0 drives"));
+        assert!(text(plan(&[drives(1)[0], drives(1)[0]], None, None)).contains("twice"));
         for bad in ["", "4", "4-2", "0+2", "60+5", "a+b", "300+1"] {
             assert!(CodeSpec::parse(bad).is_err(), "{bad}");
         }
@@ -327,23 +359,28 @@ mod tests {
 
     #[test]
     fn placement_is_a_pure_function() {
-        let a = plan(&drives(19), None).unwrap();
-        assert_eq!(a, plan(&drives(19), None).unwrap());
+        let a = plan(&drives(19), None, None).unwrap();
+        assert_eq!(a, plan(&drives(19), None, None).unwrap());
     }
 
     /// F11 of docs/protocol.md 4: which drives hold a group follows from their ids and weights alone, not from
-    /// the order in which they were found. (A single group takes its slots in the order given, once; after
-    /// that the map says.)
+    /// the order in which they were found.
     #[test]
     fn f11_placement_does_not_follow_the_order_of_drives() {
-        for (n, code) in [(19, None), (24, None), (32, None), (60, None), (10, CodeSpec::parse("3+1").ok())] {
+        for (n, code) in
+            [(4, None), (19, None), (24, None), (32, None), (60, None), (10, CodeSpec::parse("3+1").ok())]
+        {
             let mut d = drives(n);
             for weights in 0..2 {
-                let want = plan(&d, code).unwrap();
+                let want = plan(&d, code, Some(64)).unwrap();
                 for turn in 1..n {
                     d.rotate_left(1);
                     d.swap(turn, 0);
-                    assert_eq!(plan(&d, code).unwrap(), want, "{n} drives, weights {weights}, turn {turn}");
+                    assert_eq!(
+                        plan(&d, code, Some(64)).unwrap(),
+                        want,
+                        "{n} drives, weights {weights}, turn {turn}"
+                    );
                 }
                 d.iter_mut().for_each(|(id, w)| *w = 500 + u64::from(id.0[0]) * 40);
             }

@@ -48,7 +48,7 @@ pub use copy::{FileMedium, Medium};
 pub use embedded::Embedded;
 pub use error::{Error, Result};
 pub use layout::{CodeSpec, Plan, default_code, default_parity, plan};
-pub use map::{Drive, DriveState, FoundAt, Map};
+pub use map::{Drive, DriveState, FoundAt, Group, Map, Pool, Slot};
 pub use memory::MemoryMedium;
 pub use projection::{News, Projection};
 pub use sequences::Sequences;

@@ -1,44 +1,66 @@
-//! The map: which drives there are, what they hold, under which epoch.
+//! The map: which drives there are, what they hold, under which epochs.
 //!
 //! Invariants: every slot of every group names a drive of the map; a group never names a drive
-//! twice; a change of a slot is a new epoch; a dead drive never becomes anything else. The map is
-//! kept in the control store under [`Map::KEY`] as JSON that people can read.
+//! twice; a change of a slot is a new epoch of its group; a dead drive never becomes anything else. The map is
+//! kept in the control store as JSON that people can read, cut into values that are changed together:
+//!
+//! | key | value |
+//! |---|---|
+//! | `map` | format, epoch, deployment, pools |
+//! | `map/drive/ID` | one drive |
+//! | `map/groups/POOL/N` | groups N * 64 and following of a pool, at most 64; slots name drives by their number |
 
-use ashlar_format::{DeploymentId, DriveId};
+use std::collections::{BTreeMap, HashMap};
+
+use ashlar_format::{DeploymentId, DriveId, GroupId};
+use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::control::Control;
 use crate::layout::{CodeSpec, plan};
+use crate::update::Update;
 use crate::{Error, Result};
 
 /// Format number of the JSON.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
+/// Groups in one value.
+const GROUPS_PER_VALUE: usize = 64;
 
-/// Where a drive stands.
+/// Where a drive stands. Whether it votes is told by group: [`Slot::joining`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriveState {
-    /// In service, with a vote in its groups.
+    /// In service.
     Active,
-    /// Takes a slot and writes, but has no vote until every register is there (docs/protocol.md 2.7).
-    Joining,
     /// Gone for good: holds no vote even if it comes back.
     Dead,
 }
 
 /// One drive of the map.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Drive {
     /// Its identity, as on its label.
     #[serde(serialize_with = "drive_to_hex", deserialize_with = "drive_from_hex")]
     pub id: DriveId,
+    /// Its number in the values that hold groups; never used for another drive.
+    pub number: u32,
     /// Where it was last seen; only a hint, the label decides.
     pub path: String,
     /// Where it stands.
     pub state: DriveState,
     /// Capacity in bytes, for placement.
     pub weight: u64,
-    /// Epoch in which it entered the map.
+    /// Epoch of the map in which it entered it.
     pub since: u32,
+    /// Failure domain: the server that serves it.
+    pub node: u16,
+    /// Failure domain above the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rack: Option<String>,
+    /// Failure domain below the server: a shelf of drives that fails as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enclosure: Option<String>,
     /// The mount point of the file system that its folder was on when it was last in service; `None`: not
     /// known. A blank folder under another mount point is a drive that is not mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,31 +83,90 @@ pub struct FoundAt {
     pub mount: Option<String>,
 }
 
-/// The map of one pool.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// Placement groups of one code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// Its number, the first bytes of its register keys.
+    pub id: u16,
+    /// The code of all its groups.
+    pub code: CodeSpec,
+    /// How many groups it has, for life.
+    pub groups: u32,
+}
+
+/// A place in a placement group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// The drive in it.
+    pub drive: DriveId,
+    /// The drive takes writes but has no vote here until every register of the group is there (docs/protocol.md
+    /// 2.7).
+    pub joining: bool,
+}
+
+/// One placement group.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Group {
+    /// Which.
+    pub id: GroupId,
+    /// Layout epoch: the first field of every ballot. The epoch of the map in which the slots last changed.
+    pub epoch: u32,
+    /// The slots.
+    pub slots: Vec<Slot>,
+}
+
+/// The map of a deployment.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Map {
-    /// Format number, 2.
-    format: u32,
-    /// Layout epoch: the first field of every ballot.
+    /// Grows with every new epoch of any group, and is at least that of every group.
     pub epoch: u32,
     /// The deployment.
-    #[serde(serialize_with = "deployment_to_hex", deserialize_with = "deployment_from_hex")]
     pub deployment: DeploymentId,
-    /// The code of all groups.
-    pub code: CodeSpec,
-    /// All drives that are or were in the map.
+    /// The pools, in order; one today.
+    pub pools: Vec<Pool>,
+    /// All drives that are or were in the map, in order of their numbers.
     pub drives: Vec<Drive>,
-    /// Of each placement group, the drives by slot.
-    #[serde(serialize_with = "groups_to_hex", deserialize_with = "groups_from_hex")]
-    pub groups: Vec<Vec<DriveId>>,
+    /// The groups of all pools, in order.
+    pub groups: Vec<Group>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    format: u32,
+    epoch: u32,
+    #[serde(serialize_with = "deployment_to_hex", deserialize_with = "deployment_from_hex")]
+    deployment: DeploymentId,
+    pools: Vec<Pool>,
+}
+
+/// A group in a value.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    epoch: u32,
+    /// Numbers of drives.
+    slots: Vec<u32>,
+    /// Slots whose drive joins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    joining: Vec<u8>,
+}
+
+impl Group {
+    /// The slot of a drive.
+    #[must_use]
+    pub fn slot_of(&self, drive: DriveId) -> Option<&Slot> {
+        self.slots.iter().find(|s| s.drive == drive)
+    }
 }
 
 impl Map {
-    /// The key of the map in the control store.
+    /// The key of the head of the map in the control store; the other keys begin with it and a slash.
     pub const KEY: &'static str = "map";
 
-    /// The first map of a deployment, epoch 1. `drives`: id, path, capacity; in the order in which
-    /// slots of a single group are numbered.
+    /// The first map of a deployment, epoch 1, with one pool. `drives`: id, path, capacity. `groups`: how many
+    /// placement groups at least, `None` for what the drives need.
     ///
     /// # Errors
     /// `Layout`, in words.
@@ -93,24 +174,41 @@ impl Map {
         deployment: DeploymentId,
         drives: &[(DriveId, String, u64)],
         code: Option<CodeSpec>,
+        groups: Option<usize>,
     ) -> Result<Map> {
         let weights: Vec<_> = drives.iter().map(|(d, _, w)| (*d, *w)).collect();
-        let plan = plan(&weights, code)?;
-        let drives = drives
-            .iter()
-            .map(|(id, path, weight)| Drive {
-                id: *id,
-                path: path.clone(),
-                state: DriveState::Active,
-                weight: *weight,
-                since: 1,
-                mount: None,
-                distrusted: None,
-            })
-            .collect();
-        let map = Map { format: FORMAT, epoch: 1, deployment, code: plan.code, drives, groups: plan.groups };
+        let plan = plan(&weights, code, groups)?;
+        let drives = (0u32..).zip(drives).map(|(number, (id, path, weight))| Drive {
+            id: *id,
+            number,
+            path: path.clone(),
+            state: DriveState::Active,
+            weight: *weight,
+            since: 1,
+            node: 0,
+            rack: None,
+            enclosure: None,
+            mount: None,
+            distrusted: None,
+        });
+        let drives = drives.collect();
+        let slot = |drive: &DriveId| Slot { drive: *drive, joining: false };
+        let group = |(number, slots): (u16, &Vec<DriveId>)| Group {
+            id: GroupId::new(0, number),
+            epoch: 1,
+            slots: slots.iter().map(slot).collect(),
+        };
+        let groups: Vec<Group> = (0u16..).zip(&plan.groups).map(group).collect();
+        let pools = vec![Pool { id: 0, code: plan.code, groups: groups.len() as u32 }];
+        let map = Map { epoch: 1, deployment, pools, drives, groups };
         map.check()?;
         Ok(map)
+    }
+
+    /// The code of the first pool.
+    #[must_use]
+    pub fn code(&self) -> CodeSpec {
+        self.pools[0].code
     }
 
     /// The drive with this id, dead or alive.
@@ -125,93 +223,129 @@ impl Map {
         self.drives.iter().filter(|d| d.state != DriveState::Dead).map(|d| d.id).collect()
     }
 
+    /// The groups in which a drive has a slot.
+    #[must_use]
+    pub fn groups_of(&self, id: DriveId) -> Vec<GroupId> {
+        self.groups.iter().filter(|g| g.slot_of(id).is_some()).map(|g| g.id).collect()
+    }
+
+    /// Whether a drive has yet to join a group of its own.
+    #[must_use]
+    pub fn is_joining(&self, id: DriveId) -> bool {
+        self.groups.iter().any(|g| g.slot_of(id).is_some_and(|s| s.joining))
+    }
+
+    /// The drive, unless it is unknown or dead.
+    fn alive(&self, id: DriveId) -> Result<&Drive> {
+        match self.drive(id) {
+            None => Err(Error::Drive(format!("drive {id} is not in the map"))),
+            Some(d) if d.state == DriveState::Dead => {
+                Err(Error::Drive(format!("drive {id} was replaced or removed already")))
+            }
+            Some(d) => Ok(d),
+        }
+    }
+
+    /// A new epoch of every group in which `change` says that it changed the slots.
+    fn change(&self, mut change: impl FnMut(&mut Group) -> bool) -> Result<Map> {
+        let mut map = self.clone();
+        map.epoch = next_epoch(map.epoch)?;
+        for group in &mut map.groups {
+            if change(group) {
+                group.epoch = map.epoch;
+            }
+        }
+        Ok(map)
+    }
+
     /// A blank drive takes all slots of `old` in a new epoch and joins; `old` is dead from then on.
     ///
     /// # Errors
     /// `Drive`: `old` is unknown or dead already, or `new` is in the map already.
     pub fn replace(&self, old: DriveId, new: DriveId, path: &str, weight: u64) -> Result<Map> {
-        match self.drive(old) {
-            None => return Err(Error::Drive(format!("drive {old} is not in the map"))),
-            Some(d) if d.state == DriveState::Dead => {
-                return Err(Error::Drive(format!("drive {old} was replaced or removed already")));
-            }
-            Some(_) => {}
-        }
+        let was = self.alive(old)?.clone();
         if self.drive(new).is_some() {
             return Err(Error::Drive(format!("drive {new} is in the map already")));
         }
-        let mut map = self.clone();
-        map.epoch = next_epoch(map.epoch)?;
-        for d in &mut map.drives {
-            if d.id == old {
-                d.state = DriveState::Dead;
-            }
+        let mut map = self.change(|g| {
+            let mut mine = g.slots.iter_mut().filter(|s| s.drive == old);
+            mine.next().map(|s| *s = Slot { drive: new, joining: true }).is_some()
+        })?;
+        let number = map.drives.iter().map(|d| d.number).max().unwrap_or(0) + 1;
+        for d in map.drives.iter_mut().filter(|d| d.id == old) {
+            d.state = DriveState::Dead;
         }
         map.drives.push(Drive {
             id: new,
+            number,
             path: path.to_owned(),
-            state: DriveState::Joining,
+            state: DriveState::Active,
             weight,
             since: map.epoch,
+            // It stands where the other stood.
+            node: was.node,
+            rack: was.rack,
+            enclosure: was.enclosure,
             mount: None,
             distrusted: None,
         });
-        for slot in map.groups.iter_mut().flatten().filter(|s| **s == old) {
-            *slot = new;
-        }
         map.check()?;
         Ok(map)
     }
 
-    /// A joining drive has every register now and votes. The epoch stays.
+    /// A joining drive has every register of these groups now and votes in them. The epochs stay.
     ///
     /// # Errors
-    /// `Drive`: it is not joining.
-    pub fn joined(&self, id: DriveId) -> Result<Map> {
+    /// `Drive`: it is not joining one of them.
+    pub fn joined(&self, id: DriveId, groups: &[GroupId]) -> Result<Map> {
+        self.alive(id)?;
         let mut map = self.clone();
-        match map.drives.iter_mut().find(|d| d.id == id) {
-            Some(d) if d.state == DriveState::Joining => {
-                d.state = DriveState::Active;
+        for group in groups {
+            let at = map.groups.binary_search_by_key(group, |g| g.id).ok();
+            let mine = at.and_then(|i| map.groups[i].slots.iter_mut().find(|s| s.drive == id));
+            match mine.filter(|s| s.joining) {
+                Some(slot) => slot.joining = false,
+                None => return Err(Error::Drive(format!("drive {id} is not joining group {group}"))),
+            }
+        }
+        if !map.is_joining(id) {
+            for d in map.drives.iter_mut().filter(|d| d.id == id) {
                 d.distrusted = None;
             }
-            Some(d) => return Err(Error::Drive(format!("drive {id} is {:?}, not joining", d.state))),
-            None => return Err(Error::Drive(format!("drive {id} is not in the map"))),
         }
         Ok(map)
     }
 
-    /// An active drive must join again, because it was away for too long or its journal is damaged.
-    /// New epoch, so that what it may have promised or voted counts no more.
+    /// A drive must join again those of its groups that `which` says, because it was away for too long or its
+    /// journal is damaged. New epochs, so that what it may have promised or voted counts no more.
     ///
     /// # Errors
     /// `Drive`: it is unknown or dead.
-    pub fn rejoin(&self, id: DriveId) -> Result<Map> {
-        let mut map = self.clone();
-        map.epoch = next_epoch(map.epoch)?;
-        match map.drives.iter_mut().find(|d| d.id == id) {
-            Some(d) if d.state != DriveState::Dead => d.state = DriveState::Joining,
-            Some(_) => return Err(Error::Drive(format!("drive {id} was replaced or removed"))),
-            None => return Err(Error::Drive(format!("drive {id} is not in the map"))),
-        }
-        Ok(map)
+    pub fn rejoin(&self, id: DriveId, which: impl Fn(GroupId) -> bool) -> Result<Map> {
+        self.alive(id)?;
+        self.change(|g| {
+            let named = which(g.id);
+            let mut mine = g.slots.iter_mut().filter(|s| s.drive == id && named);
+            mine.next().map(|s| s.joining = true).is_some()
+        })
     }
 
-    /// The same in a new epoch: what was promised before counts no more.
+    /// The same in a new epoch of every group: what was promised before counts no more.
     ///
     /// # Errors
     /// `Drive`: no epochs are left.
     pub fn next_epoch(&self) -> Result<Map> {
-        Ok(Map { epoch: next_epoch(self.epoch)?, ..self.clone() })
+        self.change(|_| true)
     }
 
-    /// A drive failed in service, or shows that it went back in time: as [`Map::rejoin`], and it must be made
-    /// joining, durably and by itself, before it is put in service again.
+    /// A drive failed in service, or shows that it went back in time: as [`Map::rejoin`] for all its groups, and
+    /// it must be made joining, durably and by itself, before it is put in service again.
     ///
     /// # Errors
     /// As [`Map::rejoin`].
     pub fn distrust(&self, id: DriveId, why: &str) -> Result<Map> {
-        let mut map = self.rejoin(id)?;
-        if let Some(d) = map.drives.iter_mut().find(|d| d.id == id) {
+        let mut map = self.rejoin(id, |_| true)?;
+        for d in map.drives.iter_mut().filter(|d| d.id == id) {
             d.distrusted = Some(why.to_owned());
         }
         Ok(map)
@@ -220,8 +354,9 @@ impl Map {
     /// A distrusted drive was made joining and says so itself from now on; `None` when nothing changes.
     #[must_use]
     pub fn joins_by_itself(&self, id: DriveId) -> Option<Map> {
+        self.drive(id)?.distrusted.as_ref()?;
         let mut map = self.clone();
-        map.drives.iter_mut().find(|d| d.id == id)?.distrusted.take()?;
+        map.drives.iter_mut().find(|d| d.id == id)?.distrusted = None;
         Some(map)
     }
 
@@ -240,46 +375,188 @@ impl Map {
         (map != *self).then_some(map)
     }
 
-    /// JSON, as stored.
+    /// Keys and values, as stored, in order of key.
     #[must_use]
-    pub fn to_json(&self) -> Vec<u8> {
+    pub fn entries(&self) -> BTreeMap<String, Bytes> {
         // Serialising these types cannot fail: no maps with odd keys, no floats.
-        serde_json::to_vec_pretty(self).unwrap_or_default()
+        fn json(value: &impl Serialize) -> Bytes {
+            serde_json::to_vec(value).unwrap_or_default().into()
+        }
+        let (format, deployment, pools) = (FORMAT, self.deployment, self.pools.clone());
+        let head = Head { format, epoch: self.epoch, deployment, pools };
+        let mut out = BTreeMap::from([(Map::KEY.to_owned(), json(&head))]);
+        out.extend(self.drives.iter().map(|d| (drive_key(d.id), json(d))));
+        let numbers: HashMap<DriveId, u32> = self.drives.iter().map(|d| (d.id, d.number)).collect();
+        let row = |g: &Group| Row {
+            epoch: g.epoch,
+            slots: g.slots.iter().map(|s| numbers[&s.drive]).collect(),
+            joining: (0u8..).zip(&g.slots).filter(|(_, s)| s.joining).map(|(i, _)| i).collect(),
+        };
+        for pool in self.groups.chunk_by(|a, b| a.id.pool == b.id.pool) {
+            for (i, some) in pool.chunks(GROUPS_PER_VALUE).enumerate() {
+                let rows: Vec<Row> = some.iter().map(row).collect();
+                out.insert(groups_key(pool[0].id.pool, i), json(&rows));
+            }
+        }
+        out
     }
 
-    /// The inverse of [`Map::to_json`], checked.
+    /// The inverse of [`Map::entries`], checked. Keys that are none of a map are left out.
     ///
     /// # Errors
     /// `Corrupt` for anything that breaks the invariants.
-    pub fn from_json(bytes: &[u8]) -> Result<Map> {
-        let map: Map = serde_json::from_slice(bytes).map_err(|e| Error::Corrupt(format!("the map: {e}")))?;
-        if map.format != FORMAT {
-            return Err(Error::Corrupt(format!("the map has format {}, unknown here", map.format)));
+    pub fn from_entries<'a>(entries: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Result<Map> {
+        let bad = |what: &str, e: &dyn std::fmt::Display| Error::Corrupt(format!("the map: {what}: {e}"));
+        let all: BTreeMap<&str, &[u8]> = entries.into_iter().collect();
+        let head = all.get(Map::KEY).ok_or_else(|| Error::Corrupt("there is no map".to_owned()))?;
+        known_format(head)?;
+        let head: Head = serde_json::from_slice(head).map_err(|e| bad(Map::KEY, &e))?;
+        let mut drives = Vec::new();
+        for (key, value) in all.iter().filter(|(k, _)| k.starts_with(DRIVES)) {
+            let drive: Drive = serde_json::from_slice(value).map_err(|e| bad(key, &e))?;
+            if drive_key(drive.id) != **key {
+                return Err(bad(key, &"another drive's"));
+            }
+            drives.push(drive);
         }
+        drives.sort_by_key(|d| d.number);
+        let ids: HashMap<u32, DriveId> = drives.iter().map(|d| (d.number, d.id)).collect();
+        if ids.len() != drives.len() {
+            return Err(bad(DRIVES, &"two drives of one number"));
+        }
+        let mut groups: Vec<Group> = Vec::new();
+        for pool in &head.pools {
+            let count = pool.groups as usize;
+            let before = groups.len();
+            for i in 0..count.min(usize::from(u16::MAX)).div_ceil(GROUPS_PER_VALUE) {
+                let key = groups_key(pool.id, i);
+                let value = all.get(key.as_str()).ok_or_else(|| bad(&key, &"missing"))?;
+                let rows: Vec<Row> = serde_json::from_slice(value).map_err(|e| bad(&key, &e))?;
+                for row in rows {
+                    let number = u16::try_from(groups.len() - before).map_err(|e| bad(&key, &e))?;
+                    let group = row.group(GroupId::new(pool.id, number), &ids);
+                    groups.push(group.ok_or_else(|| bad(&key, &"a slot or a drive that is not there"))?);
+                }
+            }
+            if groups.len() - before != count {
+                return Err(bad(Map::KEY, &format!("pool {} has other than {count} groups", pool.id)));
+            }
+        }
+        let Head { epoch, deployment, pools, .. } = head;
+        let map = Map { epoch, deployment, pools, drives, groups };
         map.check()?;
         Ok(map)
     }
 
+    /// The map in a control store, as of one revision.
+    ///
+    /// # Errors
+    /// As [`Map::from_entries`].
+    pub fn read(control: &Control) -> Result<Map> {
+        let all = control.list(Map::KEY);
+        Map::from_entries(all.iter().map(|(k, v)| (k.as_str(), &v.bytes[..])))
+    }
+
+    /// The change of a control store that holds `before` to this map. It goes through only if the store holds
+    /// `before` until then.
+    ///
+    /// # Errors
+    /// `Conflict`: it holds something else now.
+    pub fn update(&self, before: &Map, control: &Control) -> Result<Update> {
+        let (was, now) = (before.entries(), self.entries());
+        let mut update = Update::new();
+        for (key, value) in &now {
+            let old = was.get(key);
+            if key == Map::KEY || old != Some(value) {
+                let entry = control.read(key);
+                if entry.bytes() != old {
+                    return Err(Error::Conflict(key.clone()));
+                }
+                match old == Some(value) {
+                    // Every change of the map holds on to its head.
+                    true => update.expect(&entry),
+                    false => update.set(&entry, value.clone()),
+                }
+            }
+        }
+        Ok(update)
+    }
+
     fn check(&self) -> Result<()> {
         let bad = |why: String| Err(Error::Corrupt(format!("the map: {why}")));
-        if self.groups.is_empty() || self.groups.len() > usize::from(u16::MAX) {
-            return bad(format!("{} placement groups", self.groups.len()));
+        let ascends = self.pools.is_sorted_by(|a, b| a.id < b.id);
+        if self.pools.is_empty() || !ascends {
+            return bad(format!("{} pools, which are to ascend", self.pools.len()));
         }
-        for (i, group) in self.groups.iter().enumerate() {
-            if group.len() != self.code.slots() || self.code.k == 0 {
-                return bad(format!("group {i} has {} slots, code {}", group.len(), self.code));
+        let known: HashMap<DriveId, &Drive> = self.drives.iter().map(|d| (d.id, d)).collect();
+        if known.len() != self.drives.len() {
+            return bad("a drive is in it twice".to_owned());
+        }
+        for pool in &self.pools {
+            let count = pool.groups;
+            if count == 0 || count > u32::from(u16::MAX) || pool.code.k == 0 {
+                return bad(format!("pool {}: {count} placement groups, code {}", pool.id, pool.code));
             }
-            for (s, id) in group.iter().enumerate() {
-                if self.drive(*id).is_none() {
-                    return bad(format!("slot {s} of group {i} names an unknown drive"));
+        }
+        for g in &self.groups {
+            let Some(pool) = self.pools.iter().find(|p| p.id == g.id.pool) else {
+                return bad(format!("group {} is of no pool", g.id));
+            };
+            if g.slots.len() != pool.code.slots() || g.epoch > self.epoch {
+                let (n, code, epoch) = (g.slots.len(), pool.code, g.epoch);
+                return bad(format!("group {} has {n} slots, code {code}, epoch {epoch}", g.id));
+            }
+            for (s, slot) in g.slots.iter().enumerate() {
+                if !known.contains_key(&slot.drive) {
+                    return bad(format!("slot {s} of group {} names an unknown drive", g.id));
                 }
-                if group[..s].contains(id) {
-                    return bad(format!("group {i} names a drive twice"));
+                if g.slots[..s].iter().any(|t| t.drive == slot.drive) {
+                    return bad(format!("group {} names a drive twice", g.id));
                 }
             }
         }
         Ok(())
     }
+}
+
+impl Row {
+    fn group(self, id: GroupId, drives: &HashMap<u32, DriveId>) -> Option<Group> {
+        let slot = |number: &u32| Some(Slot { drive: *drives.get(number)?, joining: false });
+        let mut slots: Vec<Slot> = self.slots.iter().map(slot).collect::<Option<_>>()?;
+        if !self.joining.is_sorted_by(|a, b| a < b) {
+            return None;
+        }
+        for i in &self.joining {
+            slots.get_mut(usize::from(*i))?.joining = true;
+        }
+        Some(Group { id, epoch: self.epoch, slots })
+    }
+}
+
+/// A head of another format may have any other fields: its number is looked at first.
+fn known_format(head: &[u8]) -> Result<()> {
+    #[derive(Deserialize)]
+    struct Numbered {
+        format: u32,
+    }
+    let bad = |e| Error::Corrupt(format!("the map: {e}"));
+    match serde_json::from_slice::<Numbered>(head).map_err(bad)?.format {
+        FORMAT => Ok(()),
+        other => Err(Error::Corrupt(format!(
+            "the map has format {other}, unknown here: another release made this deployment"
+        ))),
+    }
+}
+
+/// What the keys of drives begin with.
+const DRIVES: &str = "map/drive/";
+
+fn drive_key(id: DriveId) -> String {
+    format!("{DRIVES}{id}")
+}
+
+fn groups_key(pool: u16, i: usize) -> String {
+    format!("map/groups/{pool}/{i:04}")
 }
 
 fn next_epoch(epoch: u32) -> Result<u32> {
@@ -304,89 +581,6 @@ fn deployment_from_hex<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<D
     DeploymentId::from_hex(&text).ok_or_else(|| serde::de::Error::custom("not a deployment id"))
 }
 
-fn groups_to_hex<S: Serializer>(groups: &[Vec<DriveId>], s: S) -> std::result::Result<S::Ok, S::Error> {
-    let text: Vec<Vec<String>> = groups.iter().map(|g| g.iter().map(|d| d.to_hex()).collect()).collect();
-    text.serialize(s)
-}
-
-fn groups_from_hex<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<Vec<Vec<DriveId>>, D::Error> {
-    let text = Vec::<Vec<String>>::deserialize(d)?;
-    text.iter()
-        .map(|g| g.iter().map(|t| DriveId::from_hex(t)).collect::<Option<Vec<_>>>())
-        .collect::<Option<Vec<_>>>()
-        .ok_or_else(|| serde::de::Error::custom("not a drive id"))
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn id(n: u8) -> DriveId {
-        DriveId([n; 16])
-    }
-
-    fn first(n: u8) -> Map {
-        let drives: Vec<_> = (1..=n).map(|i| (id(i), format!("/d{i}"), 1000)).collect();
-        Map::first(DeploymentId([7; 16]), &drives, None).unwrap()
-    }
-
-    #[test]
-    fn golden_json() {
-        let found = FoundAt { id: id(1), path: "/mnt/a/d".to_owned(), mount: Some("/mnt/a".to_owned()) };
-        let map = first(2).found_at(&[found]).unwrap().distrust(id(2), "journal flush failed").unwrap();
-        let text = String::from_utf8(map.to_json()).unwrap();
-        assert_eq!(text.trim(), include_str!("../tests/map-2.json").trim());
-        assert_eq!(Map::from_json(text.as_bytes()).unwrap(), map);
-        let older = text.replacen("\"format\": 2", "\"format\": 1", 1);
-        assert!(Map::from_json(older.as_bytes()).unwrap_err().to_string().contains("format 1"));
-    }
-
-    #[test]
-    fn a_blank_drive_takes_the_slots() {
-        let map = first(24);
-        let next = map.replace(id(3), id(99), "/new", 1000).unwrap();
-        assert_eq!(next.epoch, 2);
-        assert_eq!(next.drive(id(3)).unwrap().state, DriveState::Dead);
-        assert_eq!(next.drive(id(99)).unwrap().state, DriveState::Joining);
-        assert!(next.groups.iter().flatten().all(|d| *d != id(3)));
-        for (a, b) in map.groups.iter().flatten().zip(next.groups.iter().flatten()) {
-            assert!(a == b || (*a == id(3) && *b == id(99)), "only the slots of the old drive move");
-        }
-        assert!(!next.members().contains(&id(3)) && next.members().contains(&id(99)));
-        assert!(next.replace(id(3), id(100), "/x", 1).is_err(), "dead stays dead");
-        assert!(next.replace(id(4), id(99), "/x", 1).is_err(), "no drive twice");
-        assert!(next.rejoin(id(3)).is_err());
-        let joined = next.joined(id(99)).unwrap();
-        assert_eq!((joined.epoch, joined.drive(id(99)).unwrap().state), (2, DriveState::Active));
-        assert!(joined.joined(id(99)).is_err());
-        assert_eq!(joined.rejoin(id(99)).unwrap().epoch, 3);
-    }
-
-    #[test]
-    fn a_distrusted_drive_is_noted_until_it_joins_by_itself() {
-        let map = first(4).distrust(id(2), "a flush failed").unwrap();
-        let drive = map.drive(id(2)).unwrap();
-        assert_eq!((map.epoch, drive.state), (2, DriveState::Joining));
-        assert_eq!(drive.distrusted.as_deref(), Some("a flush failed"));
-        let map = map.joins_by_itself(id(2)).unwrap();
-        assert_eq!(map.drive(id(2)).unwrap().distrusted, None);
-        assert!(map.joins_by_itself(id(2)).is_none() && map.joins_by_itself(id(9)).is_none());
-        let again = map.distrust(id(2), "once more").unwrap().joined(id(2)).unwrap();
-        assert_eq!(again.drive(id(2)).unwrap().distrusted, None);
-        let dead = map.replace(id(2), id(9), "/new", 1).unwrap();
-        assert!(dead.distrust(id(2), "too late").is_err());
-    }
-
-    #[test]
-    fn broken_maps_are_refused() {
-        let mut map = first(4);
-        map.groups[0][0] = id(2);
-        assert!(Map::from_json(&map.to_json()).is_err(), "a drive twice in a group");
-        map.groups[0][0] = id(200);
-        assert!(Map::from_json(&map.to_json()).is_err(), "an unknown drive");
-        let mut map = first(4);
-        map.groups[0].pop();
-        assert!(Map::from_json(&map.to_json()).is_err(), "a slot missing");
-        assert!(Map::from_json(b"{}").is_err());
-    }
-}
+#[path = "map_tests.rs"]
+mod tests;

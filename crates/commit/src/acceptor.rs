@@ -1,9 +1,9 @@
 //! The acceptor: what a drive may promise and accept (docs/protocol.md 2.2).
 //!
-//! One per drive and role. Where a drive is voter in one placement group and joining in another,
-//! there is one acceptor per (drive, group); they may share the durable floor.
+//! One per (drive, placement group): a drive may be voter in one group and joining in another, and every group
+//! has a layout epoch of its own.
 //!
-//! Nothing here is durable. The drive owns, on its medium: the epoch E, the role, the floor F, the
+//! Nothing here is durable. The drive owns, on its medium: per group the epoch E, the role, the floor F and the
 //! purge horizon, and per register the accepted pair (ballot, record). It hands the accepted
 //! ballot in with every question ([`Ballot::ZERO`] = no record).
 //!
@@ -117,6 +117,27 @@ impl Acceptor {
     }
 }
 
+impl Acceptor {
+    /// Promises held in memory.
+    #[must_use]
+    pub fn promises(&self) -> usize {
+        self.promises.len()
+    }
+
+    /// Those of the young generation.
+    #[must_use]
+    pub fn young_promises(&self) -> usize {
+        self.promises.young()
+    }
+
+    /// Ends a generation of promises: for a drive that bounds those of many acceptors together.
+    pub fn age_promises(&mut self) {
+        if let Some(dropped) = self.promises.age() {
+            self.base = self.base.max(dropped);
+        }
+    }
+}
+
 impl<P: Promises> Acceptor<P> {
     /// [`Acceptor::new`] with a chosen store of promises and headroom.
     #[must_use]
@@ -146,7 +167,7 @@ impl<P: Promises> Acceptor<P> {
         self.role
     }
 
-    /// The layout epoch of the drive.
+    /// The layout epoch of the group, as the drive follows it.
     #[must_use]
     pub fn epoch(&self) -> u32 {
         self.epoch
@@ -244,7 +265,7 @@ impl<P: Promises> Acceptor<P> {
         self.promises.settle(key, b);
     }
 
-    /// May a READ of a client with this epoch be answered? A drive that was fenced for a newer
+    /// May a READ, or any other call, of a client with this epoch be answered? A drive that was fenced for a newer
     /// epoch must not help to build a majority of the old one: slots may have other drives now.
     /// The asker counts a refusal as silence and fetches the map.
     #[must_use]
@@ -302,7 +323,7 @@ impl<P: Promises> Acceptor<P> {
 
     /// The tombstone `t`, the accepted pair of this register, is removed now, and the horizon `t`
     /// is durable already: no ballot up to it is taken again for a register without a record
-    /// (2.6). The horizon is one for the whole drive. [`crate::may_purge`] says when.
+    /// (2.6). The horizon is one for the whole group. [`crate::may_purge`] says when.
     ///
     /// # Panics
     /// If a higher ballot was accepted: then the accepted pair is not `t`.

@@ -48,6 +48,9 @@ impl Hasher for TakeLow {
     }
 }
 
+/// A table with room for more entries gives memory back when it is nearly empty.
+const SMALL: usize = 512;
+
 type Map = HashMap<u128, Held, BuildHasherDefault<TakeLow>>;
 
 /// Two generations of a hash map. When the young one is full the old one is dropped whole and
@@ -70,6 +73,23 @@ impl PromiseTable {
     pub fn with_capacity(capacity: usize) -> PromiseTable {
         assert!(capacity >= 1);
         PromiseTable { young: Map::default(), old: Map::default(), capacity }
+    }
+
+    /// Registers in the young generation.
+    #[must_use]
+    pub fn young(&self) -> usize {
+        self.young.len()
+    }
+
+    /// Ends a generation: the old one is dropped, the young one becomes old. Returns the highest promise that is
+    /// lost with it, as [`Promises::put`].
+    pub fn age(&mut self) -> Option<Ballot> {
+        // An entry that lives on in the young generation is not lost.
+        let lost = self.old.iter().filter(|(k, _)| !self.young.contains_key(*k));
+        let dropped = lost.map(|(_, held)| held.promised).max();
+        // Its memory goes with it: a process has many tables.
+        self.old = std::mem::take(&mut self.young);
+        dropped
     }
 
     /// Registers held now (some may be counted in both generations).
@@ -97,20 +117,15 @@ impl Promises for PromiseTable {
     }
 
     fn put(&mut self, key: u128, held: Held) -> Option<Ballot> {
-        let mut dropped = None;
         if self.young.len() >= self.capacity && !self.young.contains_key(&key) {
-            // An entry that lives on in the young generation is not lost.
-            dropped = self
-                .old
-                .iter()
-                .filter(|(k, _)| !self.young.contains_key(*k) && **k != key)
-                .map(|(_, held)| held.promised)
-                .max();
-            self.old.clear();
-            std::mem::swap(&mut self.young, &mut self.old);
+            // What is put now is not lost either.
+            self.old.remove(&key);
+            let dropped = self.age();
+            self.young.insert(key, held);
+            return dropped;
         }
         self.young.insert(key, held);
-        dropped
+        None
     }
 
     fn settle(&mut self, key: u128, ballot: Ballot) {
@@ -118,6 +133,9 @@ impl Promises for PromiseTable {
         if self.get(key).promised <= ballot {
             self.young.remove(&key);
             self.old.remove(&key);
+            if self.young.capacity() > SMALL && self.young.len() < self.young.capacity() / 8 {
+                self.young.shrink_to(self.young.len() * 2);
+            }
         }
     }
 }

@@ -8,7 +8,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
 
 use ashlar_drive::{Accept, Check, Drive, Inline, InlineShard, Label, Options, Role, Tally};
-use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, WriteId};
+use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, WriteId};
 use ashlar_machine::BufferPool;
 use bytes::Bytes;
 use std::path::Path;
@@ -26,7 +26,12 @@ fn cpu_us() -> f64 {
 }
 
 fn key(i: u64) -> RegisterKey {
-    RegisterKey::new(0, Space::Object, BucketId([1; 16]), format!("some/prefix/object-{i:012}").as_bytes())
+    RegisterKey::new(
+        GroupId::default(),
+        Space::Object,
+        BucketId([1; 16]),
+        format!("some/prefix/object-{i:012}").as_bytes(),
+    )
 }
 
 fn id(i: u64) -> WriteId {
@@ -92,7 +97,7 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
                 std::fs::create_dir(&path).expect("drive folder");
                 let label =
                     Label { deployment: DeploymentId([1; 16]), drive: DriveId([n + 1; 16]), created_ms: 0 };
-                ashlar_drive::format(&path, &label, Role::Voter).expect("format");
+                ashlar_drive::format(&path, &label, &[(GroupId::default(), Role::Voter)]).expect("format");
                 Drive::open(&path, &options).expect("open")
             })
             .collect(),
@@ -109,8 +114,14 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
     writers(if run("stage") { ops } else { 0 }, move |i| {
         let tally = Tally::new(d.len() as u8);
         for (slot, drive) in d.iter().enumerate() {
-            let shard =
-                InlineShard { owner: key(i), write_id: id(i), index: slot as u8, ballot, data: x.clone() };
+            let shard = InlineShard {
+                owner: key(i),
+                write_id: id(i),
+                index: slot as u8,
+                ballot,
+                epoch: u32::MAX,
+                data: x.clone(),
+            };
             drive.stage(shard, tally.completion(slot as u8));
         }
         let n = d.len() as u8;
@@ -133,7 +144,14 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
             for (slot, drive) in d.iter().enumerate() {
                 let inline =
                     with_shard.then(|| Inline { write_id: id(base + i), index: slot as u8, data: x.clone() });
-                let a = Accept { key: key(base + i), ballot, record: r.clone(), summary: s.clone(), inline };
+                let a = Accept {
+                    key: key(base + i),
+                    ballot,
+                    epoch: u32::MAX,
+                    record: r.clone(),
+                    summary: s.clone(),
+                    inline,
+                };
                 drive.accept(a, tally.completion(slot as u8));
             }
             let n = d.len() as u8;
@@ -199,8 +217,9 @@ async fn measure(folder: &Path, count: u8, ops: u64, only: &str) {
                 let bytes = buf.freeze();
                 for (slot, drive) in d.iter().enumerate() {
                     let wid = id((1 << 40) + i + (u64::from(frame) << 20));
-                    let mut w =
-                        drive.begin_shard(&key(i), wid, slot as u8, ballot, large, frame).expect("room");
+                    let mut w = drive
+                        .begin_shard(&key(i), wid, slot as u8, ballot, u32::MAX, large, frame)
+                        .expect("room");
                     for _ in 0..large / u64::from(frame) {
                         w.write(bytes.clone()).await.expect("write");
                     }

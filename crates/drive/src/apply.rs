@@ -6,7 +6,7 @@
 
 use crate::core::Core;
 use crate::entry::{Loc, Region, Register, Shard, ShardName};
-use ashlar_format::journal::{self, DriveState, Entry};
+use ashlar_format::journal::{self, Entry};
 use ashlar_format::{Ballot, Record, RegisterKey};
 
 impl Core {
@@ -111,8 +111,7 @@ impl Core {
         loc: Loc,
     ) {
         self.journal_deletion(loc.segment, loc.bytes(), oldest, newest);
-        self.state.horizon = self.state.horizon.max(ballot);
-        self.acceptor.restore_horizon(ballot);
+        self.groups.raise_horizon(key.group(), ballot);
         if hash.is_some_and(|h| self.pending.contains_key(&h)) {
             // A higher record is on its way and will replace the tombstone.
             return;
@@ -123,7 +122,7 @@ impl Core {
             _ => {}
         }
         if let Some(h) = hash {
-            self.acceptor.purged(h, ballot);
+            self.groups.ask(key.group(), |acceptor| acceptor.purged(h, ballot));
         }
         if let Some(Some(old)) = self.overlay.set_register(key, None) {
             self.journal_live(old.loc, false);
@@ -146,9 +145,11 @@ impl Core {
         }
     }
 
-    pub fn apply_state(&mut self, s: DriveState, segment: u32) {
-        self.state = s;
-        self.state_segment = segment;
+    /// States were written to `segment`; `all`: those of every group, so that no older segment counts.
+    pub fn note_states(&mut self, segment: u32, all: bool) {
+        if all || self.state_segment == 0 {
+            self.state_segment = segment;
+        }
     }
 
     /// A record found by recovery.
@@ -178,9 +179,9 @@ impl Core {
             Entry::Discard { write_id, index, segment, before } => {
                 self.apply_discard((write_id, index), segment, before, loc);
             }
-            Entry::State(s) => {
-                let horizon = self.state.horizon.max(s.horizon);
-                self.apply_state(DriveState { horizon, ..s }, loc.segment);
+            Entry::State(found) => {
+                let all = self.groups.restore(&found);
+                self.note_states(loc.segment, all);
             }
             Entry::Fence(e) => self.apply_fence(&e, loc),
             Entry::Lift(e) => self.apply_lift(&e, loc),

@@ -10,10 +10,10 @@ use crate::core::{Core, Shared};
 use crate::entry::Loc;
 use crate::files::{Kind, segment_name};
 use crate::index::must;
-use crate::op::{Op, StateChange};
+use crate::op::Op;
 use crate::run::Mode;
 use crate::upkeep::Pass;
-use crate::{Completion, Error, Result, Tally};
+use crate::{Error, Result, Tally};
 use ashlar_format::RegisterKey;
 use ashlar_format::codec;
 use ashlar_format::journal::{self, Entry};
@@ -132,7 +132,7 @@ impl Shared {
         self.counters.compacted.fetch_add(size as u64, Ordering::Relaxed);
         let state_here = self.core.lock().state_segment <= victim;
         if purges || state_here {
-            moves.push(Op::State { change: StateChange::Again, done: Completion::ignored() });
+            moves.push(Op::States);
         }
         self.submit_and_wait(std::mem::take(&mut moves))?;
         if self.keeper.lock().manifest.position.segment <= victim {

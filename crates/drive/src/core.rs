@@ -6,17 +6,17 @@
 use crate::counters::Counters;
 use crate::entry::ShardName;
 use crate::fence_table::Fences;
+use crate::groups::Groups;
 use crate::head::Writer;
 use crate::index::RunSet;
 use crate::op::Op;
 use crate::overlay::Overlay;
 use crate::space::{Extent, Freed, Position, Segment, Spare, SpareExtent};
-use crate::types::{Options, Role, State, Stats};
+use crate::types::{Options, State, Stats};
 use crate::upkeep::Keeper;
 use crate::{Completion, Error, Label, Result};
-use ashlar_commit::Acceptor;
 use ashlar_environment::{HashMap, HashSet};
-use ashlar_format::journal::{DriveState, HashKey};
+use ashlar_format::journal::HashKey;
 use ashlar_format::{Ballot, RegisterKey};
 use ashlar_machine::{DiskFile, FileSystem, Folder, IoPool, Lock, Watch};
 use parking_lot::{Condvar, Mutex};
@@ -61,9 +61,9 @@ pub(crate) struct SyncQueue {
 pub(crate) struct Core {
     /// As in [`Shared`].
     pub watch: Arc<Watch>,
-    pub acceptor: Acceptor,
-    pub state: DriveState,
-    /// Segment that holds the last [`DriveState`] record.
+    /// What the drive is in each placement group.
+    pub groups: Groups,
+    /// The state of every group is in this segment or a later one; 0: none was written.
     pub state_segment: u32,
     pub pending: HashMap<u128, Pending>,
     pub queue: Vec<Op>,
@@ -71,8 +71,6 @@ pub(crate) struct Core {
     pub lazy: Vec<Op>,
     /// The journal thread sleeps.
     pub journal_sleeps: bool,
-    /// A floor on its way to the medium.
-    pub floor_asked: Ballot,
     pub overlay: Overlay,
     pub runs: Arc<RunSet>,
     pub journal: BTreeMap<u32, Segment>,
@@ -343,13 +341,6 @@ impl Shared {
         }
     }
 
-    pub fn role(core: &Core) -> Role {
-        match core.acceptor.role() {
-            ashlar_commit::Role::Voter => Role::Voter,
-            ashlar_commit::Role::Joining => Role::Joining,
-        }
-    }
-
     /// Runs `job` on the drive's own threads; inline when there are none.
     pub fn spawn(self: &Arc<Self>, job: impl FnOnce() + Send + 'static) -> Result<()> {
         if !self.threads {
@@ -493,15 +484,13 @@ impl Core {
     pub fn blank(watch: &Arc<Watch>) -> Core {
         Core {
             watch: watch.clone(),
-            acceptor: new_acceptor(ashlar_commit::Role::Joining, 0, Ballot::ZERO),
-            state: DriveState::default(),
+            groups: Groups::default(),
             state_segment: 0,
             pending: HashMap::default(),
             queue: Vec::new(),
             queue_bytes: 0,
             lazy: Vec::new(),
             journal_sleeps: false,
-            floor_asked: Ballot::ZERO,
             overlay: Overlay::default(),
             runs: Arc::new(RunSet::default()),
             journal: BTreeMap::new(),
@@ -551,10 +540,4 @@ impl Core {
         self.freed_bytes += freed.bytes;
         self.freed.push(freed);
     }
-}
-
-/// An acceptor with a table that suits many drives in one process.
-pub(crate) fn new_acceptor(role: ashlar_commit::Role, epoch: u32, floor: Ballot) -> ashlar_commit::Acceptor {
-    let table = ashlar_commit::PromiseTable::with_capacity(4096);
-    ashlar_commit::Acceptor::with_promises(role, epoch, floor, ashlar_commit::HEADROOM, table)
 }

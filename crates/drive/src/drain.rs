@@ -287,7 +287,7 @@ impl Core {
     fn snapshot(&self) -> Manifest {
         Manifest {
             position: self.applied,
-            state: self.state,
+            states: self.groups.states().into_iter().collect(),
             state_segment: self.state_segment,
             next_run: 0,
             runs: Vec::new(),

@@ -6,10 +6,11 @@
 //! wait; every completion is answered exactly once. Must never know: other drives.
 
 use crate::core::Shared;
+use crate::groups::GroupVote;
 use crate::op::{Op, StateChange};
 use crate::types::{Options, Role, State, Stats};
 use crate::{Error, Label, Result, Tally};
-use ashlar_format::Ballot;
+use ashlar_format::{Ballot, GroupId};
 use ashlar_machine::{Folder, Watch};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,22 +87,48 @@ impl Drive {
         self.shared.state()
     }
 
-    /// Whether it may vote.
+    /// Whether it may vote in a placement group; `None`: it does not hold it.
     #[must_use]
-    pub fn role(&self) -> Role {
-        Shared::role(&self.shared.core.lock())
+    pub fn role(&self, group: GroupId) -> Option<Role> {
+        self.shared.core.lock().groups.get(group).map(GroupVote::role)
     }
 
-    /// The layout epoch it was last fenced to.
+    /// The groups that it holds, in order, and what it is in each.
     #[must_use]
-    pub fn epoch(&self) -> u32 {
-        self.shared.core.lock().acceptor.epoch()
+    pub fn held(&self) -> Vec<(GroupId, Role)> {
+        self.shared.core.lock().groups.iter().map(|(id, g)| (id, g.role())).collect()
     }
 
-    /// The ballot floor: above every ballot ever promised; after a restart proposers need more.
+    /// As [`Drive::held`], with the layout epoch of each.
+    pub(crate) fn held_since(&self) -> Arc<[(GroupId, Role, u32)]> {
+        self.shared.core.lock().groups.iter().map(|(id, g)| (id, g.role(), g.acceptor.epoch())).collect()
+    }
+
+    /// Whether it votes in any group.
+    #[must_use]
+    pub fn votes(&self) -> bool {
+        self.shared.core.lock().groups.iter().any(|(_, g)| g.role() == Role::Voter)
+    }
+
+    /// Whether it still has to join a group, or holds none.
+    #[must_use]
+    pub fn joins(&self) -> bool {
+        let core = self.shared.core.lock();
+        core.groups.len() == 0 || core.groups.iter().any(|(_, g)| g.role() == Role::Joining)
+    }
+
+    /// The layout epoch of a group that it was last fenced to; 0 for one that it does not hold.
+    #[must_use]
+    pub fn epoch(&self, group: GroupId) -> u32 {
+        self.shared.core.lock().groups.get(group).map_or(0, |g| g.acceptor.epoch())
+    }
+
+    /// The ballot floor with the highest counter of those of its groups, which are above every ballot ever
+    /// promised; after a restart proposers need more.
     #[must_use]
     pub fn floor(&self) -> Ballot {
-        self.shared.core.lock().acceptor.floor()
+        let core = self.shared.core.lock();
+        core.groups.iter().map(|(_, g)| g.acceptor.floor()).max_by_key(|b| b.counter).unwrap_or_default()
     }
 
     /// The number of the last durable batch of the journal; grows by one with each, for the life of
@@ -186,34 +213,82 @@ impl Drive {
 
     // --- membership
 
-    /// Durably refuses every ballot below `(epoch, 0, 0, 0)` from now on.
+    /// Durably refuses every ballot of `group` below `(epoch, 0, 0, 0)` from now on.
+    ///
+    /// # Errors
+    /// `Fenced`, `ReadOnly`, `Full`, `NotHeld`.
+    pub async fn fence_epoch(&self, group: GroupId, epoch: u32) -> Result<()> {
+        {
+            let core = self.shared.core.lock();
+            self.shared.writable()?;
+            let vote = core.groups.get(group).ok_or(Error::NotHeld(group))?;
+            if vote.state.epoch >= epoch {
+                return Ok(());
+            }
+        }
+        self.change(group, StateChange::Epoch(epoch)).await
+    }
+
+    /// Durably holds these groups, each in a layout epoch, as one that joins them. In a group that it holds
+    /// already only the epoch rises.
     ///
     /// # Errors
     /// `Fenced`, `ReadOnly`, `Full`.
-    pub async fn fence_epoch(&self, epoch: u32) -> Result<()> {
-        self.change(StateChange::Epoch(epoch)).await
+    pub async fn join(&self, groups: &[(GroupId, u32)]) -> Result<()> {
+        self.change_all(groups.iter().map(|(id, epoch)| (*id, StateChange::Join(*epoch))).collect()).await
     }
 
-    /// Durably takes the vote away.
+    /// The deployment begins, before anything was written: durably votes in exactly these groups.
     ///
     /// # Errors
-    /// As [`Drive::fence_epoch`].
-    pub async fn set_joining(&self) -> Result<()> {
-        self.change(StateChange::Voter(false)).await
+    /// As [`Drive::join`].
+    pub async fn found(&self, groups: &[GroupId], epoch: u32) -> Result<()> {
+        let mut changes: Vec<_> = groups.iter().map(|id| (*id, StateChange::Found(epoch))).collect();
+        // Of a start that did not come to its end, with another map.
+        let other = self.held().into_iter().filter(|(id, _)| !groups.contains(id));
+        changes.extend(other.map(|(id, _)| (id, StateChange::Voter(false, u32::MAX))));
+        self.change_all(changes).await
     }
 
-    /// Durably gives the vote (back): every range has been resynced.
+    /// Durably takes the vote away in these groups, each asked for in a layout epoch.
     ///
     /// # Errors
-    /// As [`Drive::fence_epoch`].
-    pub async fn joined(&self) -> Result<()> {
-        self.change(StateChange::Voter(true)).await
+    /// As [`Drive::joined`].
+    pub async fn set_joining(&self, groups: &[(GroupId, u32)]) -> Result<()> {
+        let all = groups.iter().map(|(id, epoch)| (*id, StateChange::Voter(false, *epoch))).collect();
+        self.change_votes(groups, all).await
     }
 
-    pub(crate) async fn change(&self, change: StateChange) -> Result<()> {
+    /// Durably gives the vote in `group` (back): every range of it has been resynced in the layout of `epoch`.
+    ///
+    /// # Errors
+    /// `Fenced`, `ReadOnly`, `Full`; `NotHeld`; `NewerLayout` for an epoch below the group's.
+    pub async fn joined(&self, group: GroupId, epoch: u32) -> Result<()> {
+        self.change_votes(&[(group, epoch)], vec![(group, StateChange::Voter(true, epoch))]).await
+    }
+
+    async fn change_votes(&self, of: &[(GroupId, u32)], changes: Vec<(GroupId, StateChange)>) -> Result<()> {
+        let known = || {
+            let core = self.shared.core.lock();
+            of.iter().try_for_each(|(id, epoch)| core.groups.in_epoch(*id, *epoch).map(drop))
+        };
+        known()?;
+        self.change_all(changes).await?;
+        // A fence that came in between stopped it.
+        known()
+    }
+
+    pub(crate) async fn change(&self, group: GroupId, change: StateChange) -> Result<()> {
+        self.change_all(vec![(group, change)]).await
+    }
+
+    async fn change_all(&self, changes: Vec<(GroupId, StateChange)>) -> Result<()> {
         self.shared.writable()?;
+        if changes.is_empty() {
+            return Ok(());
+        }
         let tally = Tally::new(1);
-        let op = Op::State { change, done: tally.completion(0) };
+        let op = Op::State { changes, done: tally.completion(0) };
         self.submit(op, &tally).await
     }
 

@@ -1,6 +1,7 @@
 //! What can go wrong with a drive, by what the caller can do about it.
 
 use ashlar_commit::bucket_fence::Deletion;
+use ashlar_format::GroupId;
 use std::io;
 
 /// Why a drive did not do what was asked.
@@ -29,12 +30,15 @@ pub enum Error {
     /// known.
     #[error("no answer came in time")]
     Unanswered,
-    /// The drive was fenced for a newer layout than the one the request was made in: fetch the map.
+    /// The drive was fenced for a newer layout of the group than the one the request was made in: fetch the map.
     #[error("the drive follows layout epoch {0}, the request an older one")]
     NewerLayout(u32),
     /// The bucket is fenced by this deletion: nothing is accepted that could add to it. Never "no record".
     #[error("the bucket is fenced by its deletion {}", .0.0)]
     BucketFenced(Deletion),
+    /// The drive has not joined the placement group: nothing it says of it counts.
+    #[error("the drive does not hold placement group {0}")]
+    NotHeld(GroupId),
     /// The path does not hold a drive of this deployment, or holds something else.
     #[error("{0}")]
     Unsuitable(String),

@@ -4,11 +4,11 @@
 
 use crate::entry::Loc;
 use ashlar_commit::bucket_fence::Deletion;
-use ashlar_format::{BucketId, RegisterKey};
+use ashlar_format::{BucketId, GroupId, RegisterKey};
 use std::collections::{BTreeMap, HashMap};
 
 /// Placement group and bucket.
-pub(crate) type FenceKey = (u16, BucketId);
+pub(crate) type FenceKey = (GroupId, BucketId);
 
 /// A durable fence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

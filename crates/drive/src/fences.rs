@@ -9,7 +9,7 @@
 //!
 //! Must never know: what a bucket is beyond its id.
 
-use crate::core::{Core, Shared};
+use crate::core::Core;
 use crate::drive::Drive;
 use crate::entry::Loc;
 use crate::fence_table::{Fence, FenceKey};
@@ -17,21 +17,21 @@ use crate::op::Op;
 use crate::types::{FenceAnswer, Role};
 use crate::{Error, Result, Tally};
 use ashlar_commit::bucket_fence::{Deletion, SetFence, lifts, set};
-use ashlar_format::BucketId;
 use ashlar_format::journal::{FenceEntry, LiftEntry};
+use ashlar_format::{BucketId, GroupId};
 
 /// Most fences of a drive; further deletions of buckets fail until some are lifted.
 pub(crate) const MAX_FENCES: usize = 64 << 10;
 
 impl Drive {
-    /// Durably fences a bucket in a group for a deletion. Asked in the layout of `epoch`.
+    /// Durably fences a bucket in a group that the drive holds, for a deletion. Asked in the layout of `epoch`.
     ///
     /// # Errors
-    /// `NewerLayout` from a drive that follows a newer layout: the deletion must begin its fences of the
-    /// group anew. `Fenced`, `ReadOnly`, `Full`, `Offline`.
+    /// `NewerLayout` from a drive that follows a newer layout of the group: the deletion must begin its fences
+    /// of the group anew. `NotHeld`; `Fenced`, `ReadOnly`, `Full`, `Offline`.
     pub async fn fence_bucket(
         &self,
-        group: u16,
+        group: GroupId,
         bucket: BucketId,
         by: Deletion,
         epoch: u32,
@@ -42,9 +42,7 @@ impl Drive {
         let waits = {
             let mut core = self.shared.core.lock();
             let core = &mut *core;
-            if !core.acceptor.may_read(epoch) {
-                return Err(Error::NewerLayout(core.acceptor.epoch()));
-            }
+            core.groups.in_epoch(group, epoch)?;
             match set(core.fences.at(&key), by) {
                 SetFence::Later(d) => return Ok(FenceAnswer::Later(d)),
                 SetFence::Already if !core.fences.asked.contains_key(&key) => false,
@@ -69,7 +67,7 @@ impl Drive {
                 return Err(tally.error().unwrap_or_else(|| self.gone()));
             }
         }
-        let counted = Shared::role(&self.shared.core.lock()) == Role::Voter;
+        let counted = self.role(group) == Some(Role::Voter);
         Ok(FenceAnswer::Fenced { counted })
     }
 
@@ -110,7 +108,7 @@ impl Drive {
 
     /// The fences: group, bucket, deletion. From memory; those on their way to the medium are among them.
     #[must_use]
-    pub fn fences(&self) -> Vec<(u16, BucketId, Deletion)> {
+    pub fn fences(&self) -> Vec<(GroupId, BucketId, Deletion)> {
         let core = self.shared.core.lock();
         let mut keys: Vec<FenceKey> =
             core.fences.durable.keys().chain(core.fences.asked.keys()).copied().collect();

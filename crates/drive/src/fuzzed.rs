@@ -36,7 +36,7 @@ pub fn manifests() -> Vec<Vec<u8>> {
         )],
         next_extent: 6,
         fences: vec![(
-            (2, ashlar_format::BucketId([7; 16])),
+            (ashlar_format::GroupId::new(0, 2), ashlar_format::BucketId([7; 16])),
             crate::fence_table::Fence {
                 deletion: ashlar_commit::bucket_fence::Deletion(3),
                 loc: crate::entry::Loc { segment: 3, at: 4096, len: 30 },
@@ -104,8 +104,8 @@ fn both(block: &[u8], index: &[u8], filter: &[u8]) {
 /// Inputs of [`run`] whose block holds entries.
 #[must_use]
 pub fn runs() -> Vec<Vec<u8>> {
-    use ashlar_format::{BucketId, RegisterKey, Space};
-    let owner = RegisterKey::new(0, Space::Object, BucketId([1; 16]), b"key");
+    use ashlar_format::{BucketId, GroupId, RegisterKey, Space};
+    let owner = RegisterKey::new(GroupId::default(), Space::Object, BucketId([1; 16]), b"key");
     let shard = Shard {
         owner: owner.clone(),
         ballot: Default::default(),

@@ -10,12 +10,12 @@ use crate::extent::{ShardWriter, Unfinished};
 use crate::frames::{Check, Frames, ShardReader};
 use crate::remote::{Answer, Remote, RemoteReader, RemoteWriter, Request};
 use crate::types::{
-    Accept, Entry, FenceAnswer, InlineShard, Prepared, ReadReply, Role, ShardInfo, State, Stats,
+    Accept, Entry, FenceAnswer, InlineShard, Prepared, Range, ReadReply, Role, ShardInfo, State, Stats,
 };
 use crate::{Completion, Drive, Error, Label, Result};
 use ashlar_commit::bucket_fence::{Deletion, Grant};
 use ashlar_format::frame::ShardId;
-use ashlar_format::{Ballot, BucketId, RegisterKey, WriteId};
+use ashlar_format::{Ballot, BucketId, GroupId, RegisterKey, WriteId};
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
@@ -91,19 +91,28 @@ impl DriveHandle {
 
     /// As [`Drive::role`].
     #[must_use]
-    pub fn role(&self) -> Role {
+    pub fn role(&self, group: GroupId) -> Option<Role> {
         match self {
-            DriveHandle::Local(d) => d.role(),
-            DriveHandle::Remote(r) => r.status().role,
+            DriveHandle::Local(d) => d.role(group),
+            DriveHandle::Remote(r) => r.status().role(group),
+        }
+    }
+
+    /// As [`Drive::joins`].
+    #[must_use]
+    pub fn joins(&self) -> bool {
+        match self {
+            DriveHandle::Local(d) => d.joins(),
+            DriveHandle::Remote(r) => r.status().joins(),
         }
     }
 
     /// As [`Drive::epoch`].
     #[must_use]
-    pub fn epoch(&self) -> u32 {
+    pub fn epoch(&self, group: GroupId) -> u32 {
         match self {
-            DriveHandle::Local(d) => d.epoch(),
-            DriveHandle::Remote(r) => r.status().epoch,
+            DriveHandle::Local(d) => d.epoch(group),
+            DriveHandle::Remote(r) => r.status().epoch(group),
         }
     }
 
@@ -166,17 +175,37 @@ impl DriveHandle {
     }
 
     /// As [`Drive::fence_epoch`].
-    pub async fn fence_epoch(&self, epoch: u32) -> Result<()> {
+    pub async fn fence_epoch(&self, group: GroupId, epoch: u32) -> Result<()> {
         match self {
-            DriveHandle::Local(d) => d.fence_epoch(epoch).await,
-            DriveHandle::Remote(r) => asked!(r, Request::FenceEpoch { epoch }, Answer::Done => ()),
+            DriveHandle::Local(d) => d.fence_epoch(group, epoch).await,
+            DriveHandle::Remote(r) => asked!(r, Request::FenceEpoch { group, epoch }, Answer::Done => ()),
+        }
+    }
+
+    /// As [`Drive::found`].
+    pub async fn found(&self, groups: &[GroupId], epoch: u32) -> Result<()> {
+        match self {
+            DriveHandle::Local(d) => d.found(groups, epoch).await,
+            DriveHandle::Remote(r) => {
+                asked!(r, Request::Found { groups: groups.to_vec(), epoch }, Answer::Done => ())
+            }
+        }
+    }
+
+    /// As [`Drive::join`].
+    pub async fn join(&self, groups: &[(GroupId, u32)]) -> Result<()> {
+        match self {
+            DriveHandle::Local(d) => d.join(groups).await,
+            DriveHandle::Remote(r) => {
+                asked!(r, Request::Join { groups: groups.to_vec() }, Answer::Done => ())
+            }
         }
     }
 
     /// As [`Drive::fence_bucket`].
     pub async fn fence_bucket(
         &self,
-        group: u16,
+        group: GroupId,
         bucket: BucketId,
         by: Deletion,
         epoch: u32,
@@ -198,7 +227,7 @@ impl DriveHandle {
     }
 
     /// As [`Drive::fences`].
-    pub async fn fences(&self) -> Result<Vec<(u16, BucketId, Deletion)>> {
+    pub async fn fences(&self) -> Result<Vec<(GroupId, BucketId, Deletion)>> {
         match self {
             DriveHandle::Local(d) => Ok(d.fences()),
             DriveHandle::Remote(r) => asked!(r, Request::Fences, Answer::Fences(fences) => fences),
@@ -206,10 +235,10 @@ impl DriveHandle {
     }
 
     /// As [`Drive::joined`].
-    pub async fn joined(&self) -> Result<()> {
+    pub async fn joined(&self, group: GroupId, epoch: u32) -> Result<()> {
         match self {
-            DriveHandle::Local(d) => d.joined().await,
-            DriveHandle::Remote(r) => asked!(r, Request::Joined, Answer::Done => ()),
+            DriveHandle::Local(d) => d.joined(group, epoch).await,
+            DriveHandle::Remote(r) => asked!(r, Request::Joined { group, epoch }, Answer::Done => ()),
         }
     }
 
@@ -253,11 +282,11 @@ impl DriveHandle {
     }
 
     /// As [`Drive::confirm`].
-    pub async fn confirm(&self, write_id: WriteId, index: u8, ballot: Ballot) -> Result<()> {
+    pub async fn confirm(&self, write_id: WriteId, index: u8, ballot: Ballot, epoch: u32) -> Result<()> {
         match self {
-            DriveHandle::Local(d) => d.confirm(write_id, index, ballot).await,
+            DriveHandle::Local(d) => d.confirm(write_id, index, ballot, epoch).await,
             DriveHandle::Remote(r) => {
-                asked!(r, Request::Confirm { write_id, index, ballot }, Answer::Done => ())
+                asked!(r, Request::Confirm { write_id, index, ballot, epoch }, Answer::Done => ())
             }
         }
     }
@@ -306,6 +335,26 @@ impl DriveHandle {
         }
     }
 
+    /// As [`Drive::scan_many`].
+    pub async fn scan_many(&self, ranges: Vec<Range>, limit: usize) -> Result<Vec<Entry>> {
+        match self {
+            DriveHandle::Local(d) => d.scan_many(ranges, limit).await,
+            DriveHandle::Remote(r) => {
+                asked!(r, Request::ScanMany { ranges, limit }, Answer::Entries(found) => found)
+            }
+        }
+    }
+
+    /// As [`Drive::digests`].
+    pub async fn digests(&self, ranges: Vec<Range>, few: bool) -> Result<Vec<(u64, u64)>> {
+        match self {
+            DriveHandle::Local(d) => d.digests(ranges, few).await,
+            DriveHandle::Remote(r) => {
+                asked!(r, Request::Digests { ranges, few }, Answer::Digests(digests) => digests)
+            }
+        }
+    }
+
     /// As [`Drive::verify_register`].
     pub async fn verify_register(&self, key: &RegisterKey) -> Result<()> {
         match self {
@@ -317,38 +366,40 @@ impl DriveHandle {
     }
 
     /// As [`Drive::hint`].
-    pub fn hint(&self, key: &RegisterKey, ballot: Ballot) {
+    pub fn hint(&self, key: &RegisterKey, ballot: Ballot, epoch: u32) {
         match self {
-            DriveHandle::Local(d) => d.hint(key, ballot),
-            DriveHandle::Remote(r) => r.tell(Request::Hint { key: key.clone(), ballot }),
+            DriveHandle::Local(d) => d.hint(key, ballot, epoch),
+            DriveHandle::Remote(r) => r.tell(Request::Hint { key: key.clone(), ballot, epoch }),
         }
     }
 
     /// As [`Drive::purge`].
-    pub fn purge(&self, key: &RegisterKey, ballot: Ballot) {
+    pub fn purge(&self, key: &RegisterKey, ballot: Ballot, epoch: u32) {
         match self {
-            DriveHandle::Local(d) => d.purge(key, ballot),
-            DriveHandle::Remote(r) => r.tell(Request::Purge { key: key.clone(), ballot }),
+            DriveHandle::Local(d) => d.purge(key, ballot, epoch),
+            DriveHandle::Remote(r) => r.tell(Request::Purge { key: key.clone(), ballot, epoch }),
         }
     }
 
     /// As [`Drive::begin_shard`].
+    #[allow(clippy::too_many_arguments)] // as `Drive::begin_shard`
     pub fn begin_shard(
         &self,
         owner: &RegisterKey,
         write_id: WriteId,
         index: u8,
         ballot: Ballot,
+        epoch: u32,
         len: u64,
         frame: u32,
     ) -> Result<WriterHandle> {
         match self {
             DriveHandle::Local(d) => {
-                d.begin_shard(owner, write_id, index, ballot, len, frame).map(WriterHandle::Local)
+                d.begin_shard(owner, write_id, index, ballot, epoch, len, frame).map(WriterHandle::Local)
             }
             DriveHandle::Remote(r) => {
                 let shard = ShardId { deployment: r.label().deployment, write_id, index };
-                r.begin_shard(owner, shard, ballot, len, frame).map(WriterHandle::Remote)
+                r.begin_shard(owner, shard, ballot, epoch, len, frame).map(WriterHandle::Remote)
             }
         }
     }
@@ -368,10 +419,10 @@ impl DriveHandle {
     }
 
     /// As [`Drive::discard`].
-    pub fn discard(&self, shards: &[(WriteId, u8)]) {
+    pub fn discard(&self, group: GroupId, epoch: u32, shards: &[(WriteId, u8)]) {
         match self {
-            DriveHandle::Local(d) => d.discard(shards),
-            DriveHandle::Remote(r) => r.tell(Request::Discard { shards: shards.to_vec() }),
+            DriveHandle::Local(d) => d.discard(group, epoch, shards),
+            DriveHandle::Remote(r) => r.tell(Request::Discard { group, epoch, shards: shards.to_vec() }),
         }
     }
 
@@ -384,11 +435,18 @@ impl DriveHandle {
     }
 
     /// As [`Drive::drop_orphan`].
-    pub async fn drop_orphan(&self, write_id: WriteId, index: u8, collector: Ballot) -> Result<bool> {
+    pub async fn drop_orphan(
+        &self,
+        write_id: WriteId,
+        index: u8,
+        collector: Ballot,
+        epoch: u32,
+    ) -> Result<bool> {
         match self {
-            DriveHandle::Local(d) => d.drop_orphan(write_id, index, collector).await,
+            DriveHandle::Local(d) => d.drop_orphan(write_id, index, collector, epoch).await,
             DriveHandle::Remote(r) => {
-                asked!(r, Request::DropOrphan { write_id, index, collector }, Answer::Dropped(gone) => gone)
+                let request = Request::DropOrphan { write_id, index, collector, epoch };
+                asked!(r, request, Answer::Dropped(gone) => gone)
             }
         }
     }

@@ -10,9 +10,9 @@ use crate::run::{Cursor, Halt, Look, Mode, Run, filter_hash};
 use crate::space::{Extent, Position, Segment};
 use crate::{Error, Result};
 use ashlar_commit::bucket_fence::Deletion;
-use ashlar_format::BucketId;
 use ashlar_format::codec::{Reader, Writer};
-use ashlar_format::journal::{DriveState, HashKey};
+use ashlar_format::journal::{GroupState, HashKey, read_states, states};
+use ashlar_format::{BucketId, GroupId};
 use ashlar_machine::Folder;
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -122,7 +122,7 @@ impl Walk {
 pub(crate) struct Manifest {
     /// What of the journal the runs cover.
     pub position: Position,
-    pub state: DriveState,
+    pub states: Vec<(GroupId, GroupState)>,
     pub state_segment: u32,
     pub next_run: u32,
     /// Newest first: number and bytes.
@@ -134,7 +134,7 @@ pub(crate) struct Manifest {
 }
 
 const MAGIC: &[u8; 8] = b"ASHINDEX";
-const FORMAT: u16 = 3;
+const FORMAT: u16 = 4;
 pub(crate) const MANIFEST: &str = "manifest";
 const MANIFEST_NEW: &str = "manifest.new";
 /// More than a manifest of a million segments takes.
@@ -153,7 +153,7 @@ impl Manifest {
         w.u32(self.position.at);
         w.u64(self.position.seq);
         w.raw(&self.position.chain);
-        w.raw(&self.state.encode());
+        states(&mut w, &self.states);
         w.u32(self.state_segment);
         w.u32(self.next_run);
         w.u32(self.next_extent);
@@ -180,7 +180,7 @@ impl Manifest {
             w.bool(e.suspect);
         });
         w.list(&self.fences, |w, ((group, bucket), f)| {
-            w.u16(*group);
+            w.raw(&group.to_bytes());
             w.raw(&bucket.0);
             w.u64(f.deletion.0);
             w.u32(f.loc.segment);
@@ -210,7 +210,7 @@ impl Manifest {
             return Err(E::Malformed("manifest magic"));
         }
         let position = Position { segment: r.u32()?, at: r.u32()?, seq: r.u64()?, chain: r.array()? };
-        let state = DriveState::decode(&mut r)?;
+        let states = read_states(&mut r)?;
         let (state_segment, next_run, next_extent) = (r.u32()?, r.u32()?, r.u32()?);
         let runs = r.list(|r| Ok((r.u32()?, r.u64()?)))?;
         let journal = r.list(|r| {
@@ -226,13 +226,23 @@ impl Manifest {
             Ok((number, Extent { bytes, at, live, sealed, suspect, ..Extent::default() }))
         })?;
         let fences = r.list(|r| {
-            let key = (r.u16()?, BucketId(r.array()?));
+            let key = (GroupId::from_bytes(r.array()?), BucketId(r.array()?));
             let deletion = Deletion(r.u64()?);
             let loc = Loc { segment: r.u32()?, at: r.u32()?, len: r.u32()? };
             Ok((key, Fence { deletion, loc, oldest: r.u32()? }))
         })?;
         r.end()?;
-        Ok(Manifest { position, state, state_segment, next_run, runs, journal, extents, next_extent, fences })
+        Ok(Manifest {
+            position,
+            states,
+            state_segment,
+            next_run,
+            runs,
+            journal,
+            extents,
+            next_extent,
+            fences,
+        })
     }
 
     /// Replaces the manifest on the drive.

@@ -9,14 +9,16 @@
 
 use crate::core::Shared;
 use crate::head::Writer;
-use crate::op::Op;
+use crate::op::{Op, states_len};
 use crate::place::place;
 use crate::space::Position;
 use crate::{Error, Result};
 use ashlar_environment::time::Instant;
+use ashlar_format::GroupId;
 use ashlar_format::codec;
-use ashlar_format::journal::{self, BATCH_HEADER, BatchWriter, DriveState, PAGE, SECTOR, kind, record_len};
+use ashlar_format::journal::{self, BATCH_HEADER, BatchWriter, GroupState, PAGE, SECTOR, kind, record_len};
 use ashlar_machine::{Buf, FileSystem};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -113,14 +115,14 @@ impl Shared {
         let started = Instant::now();
         let r = self.write_batch(w, batch, size);
         match r {
-            Ok(state) => {
+            Ok(states) => {
                 let us = started.elapsed().as_micros() as u64;
                 let c = &self.counters;
                 c.batches.fetch_add(1, Ordering::Relaxed);
                 c.records.fetch_add(batch.len() as u64, Ordering::Relaxed);
                 c.commit_us.fetch_add(us, Ordering::Relaxed);
                 c.commit_us_max.fetch_max(us, Ordering::Relaxed);
-                self.settle(w, batch, state);
+                self.settle(w, batch, &states);
             }
             Err(e) => {
                 let mut gone = Vec::new();
@@ -128,16 +130,16 @@ impl Shared {
                     let mut core = self.core.lock();
                     core.failed_moves += u64::from(batch.iter().any(Op::is_upkeep));
                     for op in batch.iter() {
-                        if let Op::Accept { hash, .. } = op {
-                            gone.extend(core.pending.remove(hash));
+                        if let Op::Accept { hash, accept, .. } = op
+                            && let Some(p) = core.pending.remove(hash)
+                        {
+                            gone.push(p);
+                            // It let records through that are not written: as after a restart.
+                            core.groups.reset(accept.key.group());
                         }
                         if let Op::Fence { key, .. } = op {
                             core.fences.answered(key);
                         }
-                    }
-                    if !gone.is_empty() {
-                        // It let records through that are not written: as after a restart.
-                        core.reset_acceptor();
                     }
                 }
                 drop(gone);
@@ -148,16 +150,22 @@ impl Shared {
         }
     }
 
-    /// Lays out, writes and flushes. Returns the drive state the batch leaves.
-    fn write_batch(&self, w: &mut Writer, batch: &[Op], size: usize) -> Result<Option<DriveState>> {
+    /// Lays out, writes and flushes. Returns the states that the batch leaves of the groups that it concerns.
+    fn write_batch(&self, w: &mut Writer, batch: &[Op], size: usize) -> Result<Vec<(GroupId, GroupState)>> {
         self.writable()?;
-        let (mut state, count) = {
+        let changes = batch.iter().any(|op| matches!(op, Op::State { .. } | Op::States));
+        let (mut states, count) = {
             let core = self.core.lock();
-            (core.state, core.journal.len() + 1)
+            let states = if changes { core.groups.states() } else { BTreeMap::new() };
+            (states, core.journal.len() + 1)
         };
         let listed = |n: usize| record_len(8 + 4 * n);
         let forget = batch.iter().any(|op| matches!(op, Op::Forget { .. }));
         let mut need = BATCH_HEADER + size + 2 * listed(count);
+        for _ in batch.iter().filter(|op| matches!(op, Op::States)) {
+            let more: usize = batch.iter().map(Op::groups).sum();
+            need += states_len(states.len() + more);
+        }
         if w.file.is_none()
             || u64::from(w.position.at) + (need.next_multiple_of(PAGE) + PAGE) as u64 > w.bytes
         {
@@ -175,7 +183,7 @@ impl Shared {
         let at = w.position;
         let mut out = BatchWriter::new(self.key, at.segment, at.at, align);
         w.placed.clear();
-        let mut new_state = None;
+        let mut written = BTreeMap::new();
         if let Some(list) = segments {
             let mut p = codec::Writer::with_capacity(8 + 4 * list.len());
             let list: Vec<u32> = list.into_iter().filter(|n| *n < at.segment).collect();
@@ -183,14 +191,14 @@ impl Shared {
             out.push(&mut buf, kind::SEGMENTS, &[&p.into_vec()]);
         }
         for op in batch {
-            if let Op::State { change, .. } = op {
-                change.apply(&mut state);
-                new_state = Some(state);
-            }
-            if let Op::Purge { ballot, .. } = op {
+            if let Op::Purge { key, ballot, .. } = op
+                && let Some(state) = states.get_mut(&key.group())
+            {
                 state.horizon = state.horizon.max(*ballot);
             }
-            let placed = place(&mut out, &mut buf, at.segment, op, &state);
+            let left = op.change_states(&mut states);
+            written.extend(left.iter().copied());
+            let placed = place(&mut out, &mut buf, at.segment, op, &left);
             w.placed.push(placed);
         }
         if forget {
@@ -205,13 +213,13 @@ impl Shared {
         if out.is_empty() {
             // Only barriers: everything before them is durable already.
             w.buf = Some(buf);
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let r = self.put_batch(w, &out, &mut buf);
         w.buf = Some(buf);
         r?;
         w.prologue = false;
-        Ok(new_state)
+        Ok(written.into_iter().collect())
     }
 
     /// What batches are padded to.

@@ -108,9 +108,7 @@ impl Shared {
         if !core.lazy.is_empty() {
             let _ = core.enqueue(Op::Barrier { done: Completion::ignored() }, &self.journal_work);
         }
-        if core.floor_asked < core.acceptor.should_raise_floor().unwrap_or(core.floor_asked) {
-            core.raise_floor_ahead(&self.journal_work);
-        }
+        core.raise_floors(None, &self.journal_work);
     }
 
     /// One round of upkeep. `all`: everything there is to do, now.

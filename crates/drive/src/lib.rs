@@ -11,7 +11,7 @@
 //!
 //! Layers, each of which uses only those before it: what lies on the medium (`entry`, `run`, `index`, `op`,
 //! `place`), rows and counts (`space`, `counters`), what waits (`overlay`, `queue`, `tally`, `head`, `upkeep`),
-//! the state of a drive (`core`), operations on it (`impl` blocks of `Core` and `Shared`, in the file of the
+//! the groups it holds (`groups`), the state of a drive (`core`), operations on it (`impl` blocks of `Core` and `Shared`, in the file of the
 //! operation), the drive (`drive`), requests to one elsewhere (`remote`), the handle of either (`handle`). `probe`
 //! opens a drive.
 //!
@@ -38,6 +38,7 @@ mod files;
 mod frames;
 #[doc(hidden)]
 pub mod fuzzed;
+mod groups;
 mod handle;
 mod head;
 mod index;
@@ -77,6 +78,6 @@ pub use probe::{format_folder, probe_folder};
 pub use remote::{Answer, Later, Remote, RemoteReader, RemoteWriter, Request, Status};
 pub use tally::{Completion, Outcome, Tally};
 pub use types::{
-    Accept, Accepted, Entry, FenceAnswer, Inline, InlineShard, Options, Prepared, Probe, ReadReply, Role,
-    Seen, ShardInfo, State, Stats,
+    Accept, Accepted, Entry, FenceAnswer, Inline, InlineShard, Options, Prepared, Probe, Range, ReadReply,
+    Role, Seen, ShardInfo, State, Stats,
 };

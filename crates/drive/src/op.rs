@@ -10,9 +10,10 @@ use crate::fence_table::FenceKey;
 use crate::types::{Accept, InlineShard};
 use crate::{Completion, Error};
 use ashlar_commit::bucket_fence::Deletion;
-use ashlar_format::journal::{DriveState, record_len};
-use ashlar_format::{Ballot, RegisterKey};
+use ashlar_format::journal::{GroupState, record_len};
+use ashlar_format::{Ballot, GroupId, RegisterKey};
 use bytes::Bytes;
+use std::collections::BTreeMap;
 
 /// What is to be journalled.
 pub(crate) enum Op {
@@ -50,8 +51,9 @@ pub(crate) enum Op {
         name: ShardName,
         target: u32,
     },
+    /// Changes of the states of groups; nothing happens to a group that is not held.
     State {
-        change: StateChange,
+        changes: Vec<(GroupId, StateChange)>,
         done: Completion,
     },
     /// A bucket is fenced; `oldest`: that of the fence before.
@@ -72,6 +74,8 @@ pub(crate) enum Op {
         from: Loc,
         payload: Bytes,
     },
+    /// Compaction: the states of all groups are written again as they are, so that an old segment can go.
+    States,
     /// Compaction: an entry of the index moves to the head, if it is still where it was.
     MoveRegister {
         key: RegisterKey,
@@ -99,14 +103,17 @@ pub(crate) enum Op {
     },
 }
 
-/// A change of the small durable state.
+/// A change of the small durable state of a group.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum StateChange {
     Floor(Ballot),
     Epoch(u32),
-    Voter(bool),
-    /// Written again as it is, so that an old segment can go.
-    Again,
+    /// The vote is given or taken by somebody who follows the layout of this epoch; nothing in a newer one.
+    Voter(bool, u32),
+    /// The drive holds the group from now on, and joins it; of one that it holds only the epoch rises.
+    Join(u32),
+    /// The deployment begins: the drive holds the group and votes in it.
+    Found(u32),
 }
 
 /// `Op::Accept::oldest`: the register had no record.
@@ -128,15 +135,45 @@ impl Op {
             Op::Stage { shard: s, .. } => record_len(fixed + s.owner.as_bytes().len() + s.data.len()),
             Op::Extent { shard, .. } => record_len(fixed + 32 + shard.owner.as_bytes().len()),
             Op::Hint { key, .. } | Op::Purge { key, .. } => record_len(fixed + key.as_bytes().len()),
-            Op::Discard { .. } | Op::State { .. } | Op::Fence { .. } | Op::LiftFence { .. } => {
-                record_len(fixed)
-            }
+            Op::Discard { .. } | Op::Fence { .. } | Op::LiftFence { .. } => record_len(fixed),
+            Op::State { changes, .. } => states_len(changes.len()),
+            // Added when the batch is laid out: a group may come before.
+            Op::States => 0,
             Op::MoveRegister { payload, .. } => record_len(payload.len() + 8),
             Op::MoveShard { payload, .. }
             | Op::MoveFence { payload, .. }
             | Op::MoveDeletion { payload, .. } => record_len(payload.len()),
             Op::Forget { .. } | Op::Barrier { .. } => 0,
         }
+    }
+
+    /// How many groups it may make the drive hold.
+    pub fn groups(&self) -> usize {
+        match self {
+            Op::State { changes, .. } => changes.iter().filter(|(_, c)| c.creates()).count(),
+            _ => 0,
+        }
+    }
+
+    /// Applies a change of states; returns what it leaves of the groups that it concerns.
+    pub fn change_states(&self, states: &mut BTreeMap<GroupId, GroupState>) -> Vec<(GroupId, GroupState)> {
+        let mut left = BTreeMap::new();
+        match self {
+            Op::States => left.clone_from(states),
+            Op::State { changes, .. } => {
+                for (id, change) in changes {
+                    if change.creates() {
+                        states.entry(*id).or_default();
+                    }
+                    if let Some(state) = states.get_mut(id) {
+                        change.apply(state);
+                        left.insert(*id, *state);
+                    }
+                }
+            }
+            _ => {}
+        }
+        left.into_iter().collect()
     }
 
     /// Nobody waits for it by itself: who removes a segment has to know if it was not written.
@@ -148,6 +185,7 @@ impl Op {
                 | Op::MoveFence { .. }
                 | Op::MoveDeletion { .. }
                 | Op::Forget { .. }
+                | Op::States
                 | Op::Purge { .. }
                 | Op::Discard { .. }
         )
@@ -177,19 +215,31 @@ impl Op {
     }
 }
 
+/// The room that a record with the states of `n` groups takes.
+pub(crate) fn states_len(n: usize) -> usize {
+    record_len(16 + n * (GroupId::LEN + GroupState::LEN))
+}
+
 impl StateChange {
-    pub fn apply(self, s: &mut DriveState) {
+    /// Makes the drive hold the group if it does not.
+    pub fn creates(self) -> bool {
+        matches!(self, StateChange::Join(_) | StateChange::Found(_))
+    }
+
+    pub fn apply(self, s: &mut GroupState) {
         match self {
             StateChange::Floor(b) => s.floor = s.floor.max(b),
             StateChange::Epoch(e) => s.epoch = s.epoch.max(e),
-            StateChange::Voter(v) => {
+            StateChange::Voter(_, epoch) if epoch < s.epoch => {}
+            StateChange::Voter(v, _) => {
                 if v && !s.voter {
                     // Whatever was chosen below and not deleted was copied (`ashlar_commit::Acceptor::joined`).
                     s.horizon = s.horizon.max(Ballot::fence(s.epoch));
                 }
                 s.voter = v;
             }
-            StateChange::Again => {}
+            StateChange::Join(e) => s.epoch = s.epoch.max(e),
+            StateChange::Found(e) => (s.epoch, s.voter) = (s.epoch.max(e), true),
         }
     }
 }

@@ -8,18 +8,20 @@
 use crate::entry::{Loc, Region, Shard, ShardName};
 use crate::op::{FRESH, Op};
 use crate::types::Accept;
+use ashlar_format::GroupId;
 use ashlar_format::codec;
-use ashlar_format::journal::{self, AcceptEntry, BatchWriter, DriveState, ExtentEntry, StageEntry, kind};
+use ashlar_format::journal::{self, AcceptEntry, BatchWriter, ExtentEntry, GroupState, StageEntry, kind};
 use ashlar_format::journal::{FenceEntry, LiftEntry};
 use ashlar_machine::Buf;
 
-/// Lays the records of one operation; returns where they are (an accept with its shard has two).
+/// Lays the records of one operation; returns where they are (an accept with its shard has two). `states`: what
+/// an operation on states leaves of each group that it concerns.
 pub(crate) fn place(
     out: &mut BatchWriter,
     buf: &mut Buf,
     segment: u32,
     op: &Op,
-    state: &DriveState,
+    states: &[(GroupId, GroupState)],
 ) -> (Loc, Loc) {
     let mut head = codec::Writer::with_capacity(256);
     let mut push = |out: &mut BatchWriter, kind: u8, parts: &[&[u8]]| {
@@ -82,7 +84,11 @@ pub(crate) fn place(
             journal::discard(&mut head, *id, *index, *target, (0, 0));
             (push(out, kind::DISCARD, &[&head.into_vec()]), none)
         }
-        Op::State { .. } => (push(out, kind::STATE, &[&state.encode()]), none),
+        Op::State { .. } | Op::States if states.is_empty() => (none, none),
+        Op::State { .. } | Op::States => {
+            journal::states(&mut head, states);
+            (push(out, kind::STATE, &[&head.into_vec()]), none)
+        }
         Op::Fence { .. } => {
             if let Some(e) = fence_entry(op, segment) {
                 journal::fence(&mut head, &e);

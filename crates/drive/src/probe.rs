@@ -9,15 +9,17 @@ use crate::fence_table::Fences;
 use crate::files::{segment_name, segment_number};
 use crate::head::Writer;
 use crate::index::{MANIFEST, Manifest, RunSet};
-use crate::op::{Op, StateChange};
+use crate::op::{Op, StateChange, states_len};
 use crate::run::{Run, file_name};
 use crate::segment::create_segment;
 use crate::space::Freed;
 use crate::types::{Options, Probe, Role};
 use crate::{Error, Label, Result, Tally};
+use ashlar_format::GroupId;
 use ashlar_format::codec;
-use ashlar_format::journal::{self, BatchWriter, DriveState, PAGE, kind};
+use ashlar_format::journal::{self, BATCH_HEADER, BatchWriter, GroupState, PAGE, kind};
 use ashlar_machine::{BufferPool, FileSystem, Folder};
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -78,18 +80,19 @@ pub fn probe_folder(folder: &Folder) -> Probe {
     }
 }
 
-/// Makes a blank folder a drive (`lost+found` is tolerated); refuses anything not blank. `role`:
-/// the drives a deployment begins with are voters, a replacement joins.
+/// Makes a blank folder a drive (`lost+found` is tolerated); refuses anything not blank. `groups`: the placement
+/// groups that it holds from the beginning. A drive of a deployment holds none before the map gives it some
+/// ([`crate::Drive::found`], [`crate::Drive::join`]).
 ///
 /// # Errors
 /// `Unsuitable` when the folder is not blank, else what the file system says.
-pub fn format(path: &Path, label: &Label, role: Role) -> Result<()> {
+pub fn format(path: &Path, label: &Label, groups: &[(GroupId, Role)]) -> Result<()> {
     match probe(path) {
         Probe::Blank => {}
         Probe::Missing => return Err(Error::Unsuitable(format!("{}: no folder", path.display()))),
         p => return Err(Error::Unsuitable(format!("{}: not blank: {p:?}", path.display()))),
     }
-    format_folder(&Folder::real(path, None), label, role, FIRST_BYTES)?;
+    format_folder(&Folder::real(path, None), label, groups, FIRST_BYTES)?;
     // The folder itself may be new too.
     if let Some(parent) = path.canonicalize().ok().as_deref().and_then(Path::parent) {
         let parent = Folder::real(parent, None);
@@ -102,7 +105,7 @@ pub fn format(path: &Path, label: &Label, role: Role) -> Result<()> {
 
 /// As [`format`], for any folder; `first` is the size of the first journal segment.
 #[doc(hidden)]
-pub fn format_folder(root: &Folder, label: &Label, role: Role, first: u64) -> Result<()> {
+pub fn format_folder(root: &Folder, label: &Label, groups: &[(GroupId, Role)], first: u64) -> Result<()> {
     if probe_folder(root) != Probe::Blank {
         return Err(Error::Unsuitable("the folder is not blank".into()));
     }
@@ -115,7 +118,7 @@ pub fn format_folder(root: &Folder, label: &Label, role: Role, first: u64) -> Re
         sub.make().map_err(io)?;
         if name == JOURNAL {
             sub.remove(&segment_name(1)).map_err(io)?;
-            first_segment(&sub, label, role, first).map_err(io)?;
+            first_segment(&sub, label, groups, first).map_err(io)?;
         }
         sub.sync().map_err(io)?;
     }
@@ -124,20 +127,31 @@ pub fn format_folder(root: &Folder, label: &Label, role: Role, first: u64) -> Re
     root.sync().map_err(io)
 }
 
-/// The first segment, with one batch that states the role.
-fn first_segment(folder: &Folder, label: &Label, role: Role, bytes: u64) -> std::io::Result<()> {
+/// The first segment, with one batch that states the roles.
+fn first_segment(
+    folder: &Folder,
+    label: &Label,
+    groups: &[(GroupId, Role)],
+    bytes: u64,
+) -> std::io::Result<()> {
     let key = label.hash_key();
     let pool = BufferPool::new(0);
     let medium = folder.file_system().unwrap_or(FileSystem::Disk);
     let zeros = pool.get_reserved((bytes as usize).min(256 << 10));
     let file = create_segment(folder, medium, &key, 1, bytes, false, zeros)?;
-    let mut buf = pool.get_reserved(PAGE);
+    let room = BATCH_HEADER + 2 * states_len(groups.len());
+    let mut buf = pool.get_reserved(room.next_multiple_of(PAGE));
     let mut out = BatchWriter::new(key, 1, PAGE as u32, PAGE);
     let mut list = codec::Writer::default();
     journal::segments(&mut list, &[]);
     out.push(&mut buf, kind::SEGMENTS, &[&list.into_vec()]);
-    let state = DriveState { voter: role == Role::Voter, ..DriveState::default() };
-    out.push(&mut buf, kind::STATE, &[&state.encode()]);
+    let state = |role: Role| GroupState { voter: role == Role::Voter, ..GroupState::default() };
+    let states: BTreeMap<_, _> = groups.iter().map(|(id, role)| (*id, state(*role))).collect();
+    if !states.is_empty() {
+        let mut w = codec::Writer::default();
+        journal::states(&mut w, &states.into_iter().collect::<Vec<_>>());
+        out.push(&mut buf, kind::STATE, &[&w.into_vec()]);
+    }
     let batch = out.close(&mut buf, 1, &[0; 16]);
     file.write_at(&buf[..batch.len as usize], PAGE as u64)?;
     file.sync_all()
@@ -235,17 +249,18 @@ impl Shared {
         if joins {
             // In memory at once: a drive that cannot be written must not vote either.
             let mut core = self.core.lock();
-            core.state.voter = false;
-            core.reset_acceptor();
+            core.groups.distrust();
         }
         if self.writable().is_err() {
             return Ok(());
         }
         self.resume(&found, fenced)?;
-        self.core.lock().raise_floor_ahead(&self.journal_work);
+        self.core.lock().raise_floors(None, &self.journal_work);
         if joins {
             let tally = Tally::new(1);
-            let op = Op::State { change: StateChange::Voter(false), done: tally.completion(0) };
+            let held: Vec<_> = self.core.lock().groups.iter().map(|(id, _)| id).collect();
+            let changes = held.into_iter().map(|id| (id, StateChange::Voter(false, u32::MAX))).collect();
+            let op = Op::State { changes, done: tally.completion(0) };
             self.core.lock().enqueue(op, &self.journal_work).map_err(|(_, e)| e)?;
             while self.commit() {}
             if tally.outcome().ok != 1 {
@@ -291,7 +306,7 @@ impl Shared {
         let mut core = self.core.lock();
         core.runs = Arc::new(RunSet { runs });
         core.applied = m.position;
-        core.state = m.state;
+        core.groups.restore(&m.states);
         core.state_segment = m.state_segment;
         core.journal = m.journal.iter().copied().collect();
         core.extents = m.extents.iter().copied().collect();
@@ -334,7 +349,7 @@ impl Shared {
         core.generation += 1;
         core.overlay = Default::default();
         core.applied = Default::default();
-        core.state = DriveState::default();
+        core.groups.forget_states();
         core.fences = Fences::default();
         core.state_segment = 0;
         core.journal.clear();

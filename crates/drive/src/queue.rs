@@ -13,6 +13,7 @@ use crate::op::{Op, StateChange};
 use crate::types::Accept;
 use crate::{Completion, Error, Result};
 use ashlar_environment::HashSet;
+use ashlar_format::GroupId;
 
 impl Core {
     /// Moves what waits into `ops`, compaction's moves first and only those still current.
@@ -97,14 +98,12 @@ impl Core {
         Ok(())
     }
 
-    /// Raises the floor before a prepare needs it.
-    pub fn raise_floor_ahead(&mut self, work: &parking_lot::Condvar) {
-        if let Some(to) = self.acceptor.should_raise_floor()
-            && to > self.floor_asked
-        {
-            self.floor_asked = to;
-            let change = StateChange::Floor(to);
-            let _ = self.enqueue(Op::State { change, done: Completion::ignored() }, work);
+    /// Raises floors before a prepare needs it: because that of `group` is near, or that of any.
+    pub fn raise_floors(&mut self, group: Option<GroupId>, work: &parking_lot::Condvar) {
+        let floors = self.groups.floors_to_raise(group);
+        if !floors.is_empty() {
+            let changes = floors.into_iter().map(|(id, to)| (id, StateChange::Floor(to))).collect();
+            let _ = self.enqueue(Op::State { changes, done: Completion::ignored() }, work);
         }
     }
 

@@ -297,14 +297,14 @@ impl Shared {
 mod tests {
     use super::*;
     use crate::{Drive, Label, Options, Role, Tally};
-    use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, WriteId};
+    use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, WriteId};
     use ashlar_machine::{BufferPool, Folder, SimDisk};
     use bytes::Bytes;
 
     fn put(d: &Drive, id: u8) {
-        let owner = RegisterKey::new(0, Space::Object, BucketId([1; 16]), b"k");
+        let owner = RegisterKey::new(GroupId::default(), Space::Object, BucketId([1; 16]), b"k");
         let ballot = Ballot { epoch: 0, counter: 1, node: 1, nonce: 7 };
-        let mut w = d.begin_shard(&owner, WriteId([id; 16]), 0, ballot, 8192, 8192).unwrap();
+        let mut w = d.begin_shard(&owner, WriteId([id; 16]), 0, ballot, 0, 8192, 8192).unwrap();
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         let wrote = std::pin::pin!(w.write(Bytes::from(vec![id; 8192]))).poll(&mut cx);
         assert!(matches!(wrote, std::task::Poll::Ready(Ok(()))));
@@ -325,8 +325,13 @@ mod tests {
         let disk = SimDisk::new(256 << 20);
         let folder = Folder::simulated(&disk, None);
         let (deployment, drive) = (DeploymentId([7; 16]), DriveId([1; 16]));
-        crate::format_folder(&folder, &Label { deployment, drive, created_ms: 0 }, Role::Voter, 64 << 10)
-            .unwrap();
+        crate::format_folder(
+            &folder,
+            &Label { deployment, drive, created_ms: 0 },
+            &[(GroupId::default(), Role::Voter)],
+            64 << 10,
+        )
+        .unwrap();
         let mut o = Options::new(BufferPool::new(64 << 20));
         (o.segment_bytes, o.journal_segment_bytes, o.reserve_bytes) = (32 << 10, 64 << 10, 1 << 20);
         let d = Drive::open_folder(&folder, &o, false).unwrap();
@@ -334,7 +339,7 @@ mod tests {
         (1..=3).for_each(|id| put(&d, id));
         let old = region(&d, 1);
         let kept_open = d.shared.extent_file(old.segment).unwrap();
-        d.discard(&[1, 2].map(|id| (WriteId([id; 16]), 0)));
+        d.discard(GroupId::default(), 0, &[1, 2].map(|id| (WriteId([id; 16]), 0)));
         d.pump();
         let wait =
             std::pin::pin!(d.flush()).poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));

@@ -5,16 +5,16 @@
 //!
 //! Must never know: other drives.
 
+use crate::Result;
 use crate::core::{Core, MAX_UNRESOLVED, Shared};
 use crate::drive::Drive;
 use crate::entry::Register;
 use crate::index::must;
 use crate::op::Op;
-use crate::run::{Halt, Mode};
+use crate::run::{Halt, Look, Mode};
 use crate::settle::promise_key;
-use crate::types::{Entry, ReadReply, Role, Seen};
-use crate::{Error, Result};
-use ashlar_format::{Ballot, RegisterKey};
+use crate::types::{Entry, Range, ReadReply, Role, Seen};
+use ashlar_format::{Ballot, GroupId, RegisterKey};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -33,9 +33,9 @@ impl Drive {
         self.shared
             .on_io(move |s| {
                 s.readable()?;
-                let horizon = s.horizon();
+                let horizon = s.horizon(key.group());
                 let found = s.read_register(&key, want_record, Mode::Wait).map_err(must)?;
-                reply(s, found, horizon, epoch)
+                reply(s, &key, found, horizon, epoch)
             })
             .await
     }
@@ -47,17 +47,20 @@ impl Drive {
         if let Err(e) = self.shared.readable() {
             return Some(Err(e));
         }
-        let horizon = self.shared.horizon();
+        let horizon = self.shared.horizon(key.group());
         match self.shared.read_register(key, want_record, Mode::Now) {
-            Ok(found) => Some(reply(&self.shared, found, horizon, epoch)),
+            Ok(found) => Some(reply(&self.shared, key, found, horizon, epoch)),
             Err(Halt::WouldBlock) => None,
             Err(Halt::Failed(e)) => Some(Err(e)),
         }
     }
 
-    /// HINT: `ballot` is chosen. Kept in memory, journalled lazily.
-    pub fn hint(&self, key: &RegisterKey, ballot: Ballot) {
+    /// HINT: `ballot` is chosen. Kept in memory, journalled lazily. Nothing happens for an older layout `epoch`.
+    pub fn hint(&self, key: &RegisterKey, ballot: Ballot, epoch: u32) {
         let mut core = self.shared.core.lock();
+        if core.groups.in_epoch(key.group(), epoch).is_err() {
+            return;
+        }
         let fresh = matches!(core.overlay.register(key),
             Some(Some(r)) if r.ballot == ballot && !r.hinted());
         if fresh {
@@ -67,10 +70,13 @@ impl Drive {
     }
 
     /// A tombstone accepted by all voters at `ballot` is dropped; the purge horizon rises to it.
-    /// Nothing happens when the register has moved on. Lazily journalled.
-    pub fn purge(&self, key: &RegisterKey, ballot: Ballot) {
+    /// Nothing happens when the register has moved on, or for an older layout `epoch`. Lazily journalled.
+    pub fn purge(&self, key: &RegisterKey, ballot: Ballot, epoch: u32) {
         let hash = promise_key(key);
         let mut core = self.shared.core.lock();
+        if core.groups.in_epoch(key.group(), epoch).is_err() {
+            return;
+        }
         if core.pending.contains_key(&hash) {
             return;
         }
@@ -100,7 +106,7 @@ impl Drive {
         let (from, to) = (from.to_vec(), to.to_vec());
         let f = move |s: &Arc<Shared>| {
             let found = s.scan(&from, &to, limit, Mode::Wait).map_err(must)?;
-            in_epoch(&s.core.lock(), epoch).map(|()| found)
+            in_epoch(&s.core.lock(), &from, &to, epoch).map(|()| found)
         };
         self.shared.on_io(f).await
     }
@@ -112,7 +118,7 @@ impl Drive {
             return Some(Err(e));
         }
         match self.shared.scan(from, to, limit, Mode::Now) {
-            Ok(v) => Some(in_epoch(&self.shared.core.lock(), epoch).map(|()| v)),
+            Ok(v) => Some(in_epoch(&self.shared.core.lock(), from, to, epoch).map(|()| v)),
             Err(Halt::WouldBlock) => None,
             Err(Halt::Failed(e)) => Some(Err(e)),
         }
@@ -126,8 +132,52 @@ impl Drive {
         self.shared.readable()?;
         let (from, to) = (from.to_vec(), to.to_vec());
         let f = move |s: &Arc<Shared>| {
-            let digest = s.range_digest(&from, &to).map_err(must)?;
-            in_epoch(&s.core.lock(), epoch).map(|()| digest)
+            let digest = s.range_digest(&from, &to, Mode::Wait).map_err(must)?;
+            in_epoch(&s.core.lock(), &from, &to, epoch).map(|()| digest)
+        };
+        self.shared.on_io(f).await
+    }
+
+    /// Registers of several groups in the order of their keys without the group, at most `limit`: a page of a
+    /// list. Where it ends, every range is done up to the last key given, or as a whole.
+    ///
+    /// # Errors
+    /// As [`Drive::scan`], for any of the groups.
+    pub async fn scan_many(&self, ranges: Vec<Range>, limit: usize) -> Result<Vec<Entry>> {
+        self.shared.readable()?;
+        match self.shared.scan_many(&ranges, limit, Mode::Now) {
+            Ok(found) => all_in_epoch(&self.shared, &ranges).map(|()| found),
+            Err(Halt::Failed(e)) => Err(e),
+            Err(Halt::WouldBlock) => {
+                let f = move |s: &Arc<Shared>| {
+                    let found = s.scan_many(&ranges, limit, Mode::Wait).map_err(must)?;
+                    all_in_epoch(s, &ranges).map(|()| found)
+                };
+                self.shared.on_io(f).await
+            }
+        }
+    }
+
+    /// [`Drive::range_digest`] of several ranges, in their order. `few`: little is expected in them, so that no
+    /// other thread is needed unless a device has to be asked.
+    ///
+    /// # Errors
+    /// As [`Drive::scan_many`].
+    pub async fn digests(&self, ranges: Vec<Range>, few: bool) -> Result<Vec<(u64, u64)>> {
+        self.shared.readable()?;
+        let all = |s: &Arc<Shared>, ranges: &[Range], mode| {
+            ranges.iter().map(|r| s.range_digest(&r.from, &r.to, mode)).collect::<Look<Vec<_>>>()
+        };
+        if few {
+            match all(&self.shared, &ranges, Mode::Now) {
+                Ok(found) => return all_in_epoch(&self.shared, &ranges).map(|()| found),
+                Err(Halt::Failed(e)) => return Err(e),
+                Err(Halt::WouldBlock) => {}
+            }
+        }
+        let f = move |s: &Arc<Shared>| {
+            let found = all(s, &ranges, Mode::Wait).map_err(must)?;
+            all_in_epoch(s, &ranges).map(|()| found)
         };
         self.shared.on_io(f).await
     }
@@ -147,33 +197,58 @@ impl Drive {
     }
 }
 
-/// Refuses readers of an older layout ([`ashlar_commit::Acceptor::may_read`]). Asked after the looking:
-/// what was seen before the fence is an answer from before it.
-fn in_epoch(core: &Core, epoch: u32) -> Result<()> {
-    match core.acceptor.may_read(epoch) {
-        true => Ok(()),
-        false => Err(Error::NewerLayout(core.acceptor.epoch())),
+/// Refuses readers of an older layout ([`ashlar_commit::Acceptor::may_read`]) of the groups whose registers lie
+/// in `from <= key < to`, and those of a group that is not held. Asked after the looking: what was seen before
+/// the fence is an answer from before it.
+fn in_epoch(core: &Core, from: &[u8], to: &[u8], epoch: u32) -> Result<()> {
+    let (first, last) = (group_at(from, 0), group_at(to, 0));
+    if first == last {
+        return core.groups.in_epoch(first, epoch).map(drop);
     }
+    for (id, _) in core.groups.range(first, last) {
+        // A range that ends where a group begins has nothing of it.
+        if to > &id.to_bytes()[..] {
+            core.groups.in_epoch(id, epoch)?;
+        }
+    }
+    match first.next() {
+        Some(next) if to <= &next.to_bytes()[..] => core.groups.in_epoch(first, epoch).map(drop),
+        _ => Ok(()),
+    }
+}
+
+/// As [`in_epoch`], for several ranges.
+fn all_in_epoch(s: &Shared, ranges: &[Range]) -> Result<()> {
+    let core = s.core.lock();
+    ranges.iter().try_for_each(|r| in_epoch(&core, &r.from, &r.to, r.epoch))
+}
+
+/// The group in which a bound of a range lies.
+fn group_at(bound: &[u8], pad: u8) -> GroupId {
+    let mut bytes = [pad; GroupId::LEN];
+    let n = bound.len().min(GroupId::LEN);
+    bytes[..n].copy_from_slice(&bound[..n]);
+    GroupId::from_bytes(bytes)
 }
 
 impl Shared {
     /// The purge horizon. Read before a register is looked up: a record that came after the look is above
     /// it.
-    fn horizon(&self) -> Ballot {
-        self.core.lock().acceptor.horizon()
+    fn horizon(&self, group: GroupId) -> Ballot {
+        self.core.lock().groups.get(group).map_or(Ballot::ZERO, |g| g.acceptor.horizon())
     }
 }
 
 fn reply(
     s: &Shared,
+    key: &RegisterKey,
     found: Option<(Register, Option<Bytes>)>,
     horizon: Ballot,
     epoch: u32,
 ) -> Result<ReadReply> {
     let voter = {
         let core = s.core.lock();
-        in_epoch(&core, epoch)?;
-        Shared::role(&core) == Role::Voter
+        core.groups.in_epoch(key.group(), epoch)?.role() == Role::Voter
     };
     Ok(ReadReply {
         voter,

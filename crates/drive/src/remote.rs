@@ -10,16 +10,17 @@
 use crate::drive::Drive;
 use crate::frames::{Check, Frames};
 use crate::types::{
-    Accept, Entry, FenceAnswer, InlineShard, Prepared, ReadReply, Role, ShardInfo, State, Stats,
+    Accept, Entry, FenceAnswer, InlineShard, Prepared, Range, ReadReply, Role, ShardInfo, State, Stats,
 };
 use crate::{Completion, Error, Label, Result, Tally};
 use ashlar_commit::bucket_fence::{Deletion, Grant};
 use ashlar_format::frame::ShardId;
-use ashlar_format::{Ballot, BucketId, RegisterKey, WriteId};
+use ashlar_format::{Ballot, BucketId, GroupId, RegisterKey, WriteId};
 use bytes::Bytes;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The answer to something asked of another process.
@@ -33,20 +34,24 @@ pub enum Request {
     Accept { accept: Accept, grant: Grant },
     Copy { accept: Accept, hint: bool },
     Stage(InlineShard),
-    Confirm { write_id: WriteId, index: u8, ballot: Ballot },
+    Confirm { write_id: WriteId, index: u8, ballot: Ballot, epoch: u32 },
     Read { key: RegisterKey, record: bool, epoch: u32 },
     Scan { from: Vec<u8>, to: Vec<u8>, limit: usize, epoch: u32 },
     RangeDigest { from: Vec<u8>, to: Vec<u8>, epoch: u32 },
+    ScanMany { ranges: Vec<Range>, limit: usize },
+    Digests { ranges: Vec<Range>, few: bool },
     VerifyRegister { key: RegisterKey },
     VerifyShard { write_id: WriteId, index: u8 },
     Shards { after: Option<(WriteId, u8)>, limit: usize },
-    DropOrphan { write_id: WriteId, index: u8, collector: Ballot },
-    FenceEpoch { epoch: u32 },
-    Joined,
-    Hint { key: RegisterKey, ballot: Ballot },
-    Purge { key: RegisterKey, ballot: Ballot },
-    Discard { shards: Vec<(WriteId, u8)> },
-    FenceBucket { group: u16, bucket: BucketId, by: Deletion, epoch: u32 },
+    DropOrphan { write_id: WriteId, index: u8, collector: Ballot, epoch: u32 },
+    FenceEpoch { group: GroupId, epoch: u32 },
+    Found { groups: Vec<GroupId>, epoch: u32 },
+    Join { groups: Vec<(GroupId, u32)> },
+    Joined { group: GroupId, epoch: u32 },
+    Hint { key: RegisterKey, ballot: Ballot, epoch: u32 },
+    Purge { key: RegisterKey, ballot: Ballot, epoch: u32 },
+    Discard { group: GroupId, epoch: u32, shards: Vec<(WriteId, u8)> },
+    FenceBucket { group: GroupId, bucket: BucketId, by: Deletion, epoch: u32 },
     LiftFence { bucket: BucketId, up_to: Deletion },
     Fences,
 }
@@ -55,7 +60,7 @@ impl Request {
     /// Whether a second execution, at any later time, does no harm. What changes who may vote does not qualify.
     #[must_use]
     pub fn may_repeat(&self) -> bool {
-        !matches!(self, Request::Joined | Request::Copy { .. })
+        !matches!(self, Request::Found { .. } | Request::Joined { .. } | Request::Copy { .. })
     }
 
     /// The name of the call.
@@ -70,12 +75,16 @@ impl Request {
             Request::Read { .. } => "read",
             Request::Scan { .. } => "scan",
             Request::RangeDigest { .. } => "range digest",
+            Request::ScanMany { .. } => "scan many",
+            Request::Digests { .. } => "digests",
             Request::VerifyRegister { .. } => "verify register",
             Request::VerifyShard { .. } => "verify shard",
             Request::Shards { .. } => "shards",
             Request::DropOrphan { .. } => "drop orphan",
             Request::FenceEpoch { .. } => "fence epoch",
-            Request::Joined => "joined",
+            Request::Found { .. } => "found",
+            Request::Join { .. } => "join",
+            Request::Joined { .. } => "joined",
             Request::Hint { .. } => "hint",
             Request::Purge { .. } => "purge",
             Request::Discard { .. } => "discard",
@@ -99,10 +108,12 @@ pub enum Answer {
     Prepared(Prepared),
     /// Of `read`.
     Read(ReadReply),
-    /// Of `scan`.
+    /// Of `scan` and `scan_many`.
     Entries(Vec<Entry>),
     /// Of `range_digest`.
     Digest(u64, u64),
+    /// Of `digests`.
+    Digests(Vec<(u64, u64)>),
     /// Of `shards`.
     Shards(Vec<ShardInfo>),
     /// Of `drop_orphan`.
@@ -110,7 +121,7 @@ pub enum Answer {
     /// Of `fence_bucket`.
     Fence(FenceAnswer),
     /// Of `fences`.
-    Fences(Vec<(u16, BucketId, Deletion)>),
+    Fences(Vec<(GroupId, BucketId, Deletion)>),
 }
 
 impl Answer {
@@ -131,14 +142,36 @@ impl Answer {
 pub struct Status {
     /// Whether it works.
     pub state: State,
-    /// Whether it may vote.
-    pub role: Role,
-    /// As [`Drive::epoch`].
-    pub epoch: u32,
+    /// The groups that it holds, in order; of each whether it may vote and its layout epoch.
+    pub held: Arc<[(GroupId, Role, u32)]>,
     /// As [`Drive::floor`].
     pub floor: Ballot,
     /// As [`Drive::stats`].
     pub stats: Stats,
+}
+
+impl Status {
+    fn group(&self, group: GroupId) -> Option<&(GroupId, Role, u32)> {
+        self.held.binary_search_by_key(&group, |of| of.0).ok().map(|i| &self.held[i])
+    }
+
+    /// As [`Drive::role`].
+    #[must_use]
+    pub fn role(&self, group: GroupId) -> Option<Role> {
+        self.group(group).map(|of| of.1)
+    }
+
+    /// As [`Drive::epoch`].
+    #[must_use]
+    pub fn epoch(&self, group: GroupId) -> u32 {
+        self.group(group).map_or(0, |of| of.2)
+    }
+
+    /// As [`Drive::joins`].
+    #[must_use]
+    pub fn joins(&self) -> bool {
+        self.held.is_empty() || self.held.iter().any(|of| of.1 == Role::Joining)
+    }
 }
 
 /// A drive that another process serves, as this process reaches it.
@@ -168,6 +201,7 @@ pub trait Remote: Send + Sync + 'static {
         owner: &RegisterKey,
         shard: ShardId,
         ballot: Ballot,
+        epoch: u32,
         len: u64,
         frame: u32,
     ) -> Result<Box<dyn RemoteWriter>>;
@@ -212,8 +246,8 @@ impl Drive {
                 return self.complete(|done| self.copy(accept, hint, done)).await;
             }
             Request::Stage(shard) => return self.complete(|done| self.stage(shard, done)).await,
-            Request::Confirm { write_id, index, ballot } => {
-                self.confirm(write_id, index, ballot).await?;
+            Request::Confirm { write_id, index, ballot, epoch } => {
+                self.confirm(write_id, index, ballot, epoch).await?;
                 Answer::Done
             }
             Request::Read { key, record, epoch } => Answer::Read(self.read(&key, record, epoch).await?),
@@ -224,6 +258,8 @@ impl Drive {
                 let (count, sum) = self.range_digest(&from, &to, epoch).await?;
                 Answer::Digest(count, sum)
             }
+            Request::ScanMany { ranges, limit } => Answer::Entries(self.scan_many(ranges, limit).await?),
+            Request::Digests { ranges, few } => Answer::Digests(self.digests(ranges, few).await?),
             Request::VerifyRegister { key } => {
                 self.verify_register(&key).await?;
                 Answer::Done
@@ -233,27 +269,35 @@ impl Drive {
                 Answer::Done
             }
             Request::Shards { after, limit } => Answer::Shards(self.shards(after, limit).await?),
-            Request::DropOrphan { write_id, index, collector } => {
-                Answer::Dropped(self.drop_orphan(write_id, index, collector).await?)
+            Request::DropOrphan { write_id, index, collector, epoch } => {
+                Answer::Dropped(self.drop_orphan(write_id, index, collector, epoch).await?)
             }
-            Request::FenceEpoch { epoch } => {
-                self.fence_epoch(epoch).await?;
+            Request::FenceEpoch { group, epoch } => {
+                self.fence_epoch(group, epoch).await?;
                 Answer::Done
             }
-            Request::Joined => {
-                self.joined().await?;
+            Request::Found { groups, epoch } => {
+                self.found(&groups, epoch).await?;
                 Answer::Done
             }
-            Request::Hint { key, ballot } => {
-                self.hint(&key, ballot);
+            Request::Join { groups } => {
+                self.join(&groups).await?;
                 Answer::Done
             }
-            Request::Purge { key, ballot } => {
-                self.purge(&key, ballot);
+            Request::Joined { group, epoch } => {
+                self.joined(group, epoch).await?;
                 Answer::Done
             }
-            Request::Discard { shards } => {
-                self.discard(&shards);
+            Request::Hint { key, ballot, epoch } => {
+                self.hint(&key, ballot, epoch);
+                Answer::Done
+            }
+            Request::Purge { key, ballot, epoch } => {
+                self.purge(&key, ballot, epoch);
+                Answer::Done
+            }
+            Request::Discard { group, epoch, shards } => {
+                self.discard(group, epoch, &shards);
                 Answer::Done
             }
             Request::FenceBucket { group, bucket, by, epoch } => {
@@ -288,12 +332,6 @@ impl Drive {
     /// How it is now.
     #[must_use]
     pub fn status(&self) -> Status {
-        Status {
-            state: self.state(),
-            role: self.role(),
-            epoch: self.epoch(),
-            floor: self.floor(),
-            stats: self.stats(),
-        }
+        Status { state: self.state(), held: self.held_since(), floor: self.floor(), stats: self.stats() }
     }
 }

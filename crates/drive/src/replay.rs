@@ -2,10 +2,10 @@
 //!
 //! Invariants: a batch counts as a whole or not at all; a torn tail is cut off silently, anything
 //! else that does not verify is *damage*: the drive then has forgotten something and must join
-//! again (docs/protocol.md 2.7). What a newer release wrote is neither: the drive is refused and nothing
+//! again (docs/protocol.md 2.7). What another release wrote is neither: the drive is refused and nothing
 //! on it changes. Recovery can be interrupted and repeated at any point.
 
-use crate::core::{Shared, new_acceptor};
+use crate::core::Shared;
 use crate::entry::Loc;
 use crate::files::{Kind, segment_name, segment_number};
 use crate::index::must;
@@ -78,12 +78,7 @@ impl Shared {
             core.active = out.position.segment;
             let last = numbers.iter().next_back().copied().unwrap_or(0);
             core.next_segment = core.next_segment.max(last + 1);
-            let role =
-                if core.state.voter { ashlar_commit::Role::Voter } else { ashlar_commit::Role::Joining };
-            core.acceptor = new_acceptor(role, core.state.epoch, core.state.floor);
-            let horizon = core.state.horizon;
-            core.acceptor.restore_horizon(horizon);
-            core.floor_asked = core.state.floor;
+            core.groups.restart();
         }
         self.counters.journal_damage.fetch_add(out.damage, Ordering::Relaxed);
         self.counters.opened_sequence.store(out.position.seq, Ordering::Relaxed);
@@ -345,7 +340,7 @@ impl Replay<'_> {
     }
 }
 
-/// Written by a newer release: refused as a whole and left as it is, never repaired as damage.
+/// Written by another release, newer or older: refused as a whole and left as it is, never repaired as damage.
 fn newer(e: &ashlar_format::Error) -> Error {
     Error::Unsuitable(e.to_string())
 }

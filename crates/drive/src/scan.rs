@@ -8,8 +8,9 @@ use crate::core::Shared;
 use crate::entry::{Register, Shard, ShardName, register_key, shard_key, shard_name};
 use crate::index::RunSet;
 use crate::run::{Halt, Look, Mode};
-use crate::types::{Entry, ShardInfo};
-use ashlar_format::RegisterKey;
+use crate::types::{Entry, Range, ShardInfo};
+use ashlar_format::{GroupId, RegisterKey};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Overlay entries copied at a time.
@@ -67,11 +68,42 @@ impl Shared {
         Ok(out)
     }
 
+    /// See [`crate::Drive::scan_many`].
+    pub fn scan_many(&self, ranges: &[Range], limit: usize, mode: Mode) -> Look<Vec<Entry>> {
+        // What is in memory beside the answer: a part of each range.
+        let chunk = (limit * 3 / 2 / ranges.len().max(1) + 16).min(limit);
+        let mut from: Vec<Option<Vec<u8>>> = ranges.iter().map(|r| Some(r.from.clone())).collect();
+        let mut parts: Vec<VecDeque<Entry>> = ranges.iter().map(|_| VecDeque::new()).collect();
+        // The first key of each part, without its group, and which part.
+        let mut heads: BTreeSet<(Vec<u8>, usize)> = BTreeSet::new();
+        let mut out = Vec::with_capacity(limit.min(1024));
+        let mut dry: Vec<usize> = (0..ranges.len()).collect();
+        loop {
+            for i in dry.drain(..) {
+                if let Some(at) = from[i].take() {
+                    parts[i] = self.scan(&at, &ranges[i].to, chunk, mode)?.into();
+                    if parts[i].len() == chunk {
+                        from[i] = parts[i].back().map(|e| [e.key.as_bytes(), &[0]].concat());
+                    }
+                }
+                if let Some(e) = parts[i].front() {
+                    heads.insert((e.key.as_bytes()[GroupId::LEN..].to_vec(), i));
+                }
+            }
+            let Some((_, i)) = heads.pop_first().filter(|_| out.len() < limit) else { return Ok(out) };
+            out.extend(parts[i].pop_front());
+            match parts[i].front() {
+                Some(e) => drop(heads.insert((e.key.as_bytes()[GroupId::LEN..].to_vec(), i))),
+                None => dry.push(i),
+            }
+        }
+    }
+
     /// See [`crate::Drive::range_digest`].
-    pub fn range_digest(&self, from: &[u8], to: &[u8]) -> Look<(u64, u64)> {
+    pub fn range_digest(&self, from: &[u8], to: &[u8], mode: Mode) -> Look<(u64, u64)> {
         let (mut count, mut sum) = (0u64, 0u64);
         let mut bytes = Vec::with_capacity(128);
-        self.walk_registers(from, to, Mode::Wait, |key, r| {
+        self.walk_registers(from, to, mode, |key, r| {
             bytes.clear();
             bytes.extend_from_slice(&r.ballot.to_bytes());
             bytes.extend_from_slice(&r.digest.to_le_bytes());

@@ -7,20 +7,26 @@
 
 use crate::Completion;
 use crate::apply::{register_of, shard_of};
-use crate::core::{Core, Shared, new_acceptor};
+use crate::core::{Core, Shared};
 use crate::entry::{Loc, Register, Shard};
 use crate::head::Writer;
 use crate::op::{FRESH, Op};
 use crate::place::{accept_flags, fence_entry, lift_entry};
-use ashlar_format::journal::{self, DriveState, kind};
-use ashlar_format::{Record, RegisterKey};
+use crate::types::Role;
+use ashlar_format::journal::{self, GroupState, kind};
+use ashlar_format::{GroupId, Record, RegisterKey};
 use std::sync::Arc;
 
 type Waiters = Vec<tokio::sync::oneshot::Sender<()>>;
 
 impl Shared {
     /// Applies a durable batch and answers.
-    pub(super) fn settle(self: &Arc<Self>, w: &mut Writer, batch: &mut Vec<Op>, state: Option<DriveState>) {
+    pub(super) fn settle(
+        self: &Arc<Self>,
+        w: &mut Writer,
+        batch: &mut Vec<Op>,
+        states: &[(GroupId, GroupState)],
+    ) {
         let mut waiters = Vec::new();
         let mut repeats = Vec::new();
         {
@@ -28,9 +34,7 @@ impl Shared {
             for (op, placed) in batch.iter_mut().zip(w.placed()) {
                 core.apply_op(op, *placed, &mut waiters, &mut repeats);
             }
-            if let Some(s) = state {
-                core.adopt_state(s, w.position.segment);
-            }
+            core.adopt_states(states, w.position.segment);
             core.applied = w.position;
             let half = u64::from(w.position.at) * 2 > w.bytes;
             let full =
@@ -69,7 +73,8 @@ impl Core {
     ) {
         match op {
             Op::Accept { hash, accept: a, hint, oldest, counted, .. } => {
-                *counted &= self.acceptor.role() == ashlar_commit::Role::Voter;
+                let group = a.key.group();
+                *counted &= self.groups.get(group).is_some_and(|g| g.role() == Role::Voter);
                 if let Some(i) = &a.inline {
                     let shard = Shard {
                         owner: a.key.clone(),
@@ -90,7 +95,7 @@ impl Core {
                     summary: a.summary.as_ref().into(),
                 };
                 self.apply_accept(a.key.clone(), now, *oldest == FRESH);
-                self.acceptor.settled(*hash, a.ballot);
+                self.groups.ask(group, |acceptor| acceptor.settled(*hash, a.ballot));
                 if let Some(p) = self.pending.get_mut(hash) {
                     p.count = p.count.saturating_sub(1);
                     if p.count == 0 {
@@ -164,31 +169,16 @@ impl Core {
             Op::MoveDeletion { need, .. } => {
                 self.journal_deletion(loc.segment, loc.bytes(), need.0, need.1);
             }
-            Op::State { .. } | Op::Forget { .. } | Op::Barrier { .. } => {}
+            Op::State { .. } | Op::States | Op::Forget { .. } | Op::Barrier { .. } => {}
         }
     }
 
-    /// Takes over a state that is durable now.
-    fn adopt_state(&mut self, s: DriveState, segment: u32) {
-        let horizon = self.state.horizon.max(s.horizon);
-        self.apply_state(DriveState { horizon, ..s }, segment);
-        self.acceptor.floor_raised(s.floor);
-        self.acceptor.fence(s.epoch);
-        let role = self.acceptor.role();
-        if s.voter && role == ashlar_commit::Role::Joining {
-            self.acceptor.joined();
+    /// Takes over states that are durable now.
+    fn adopt_states(&mut self, written: &[(GroupId, GroupState)], segment: u32) {
+        if !written.is_empty() {
+            let all = self.groups.adopt(written);
+            self.note_states(segment, all);
         }
-        if !s.voter && role == ashlar_commit::Role::Voter {
-            self.reset_acceptor();
-        }
-    }
-
-    /// A fresh acceptor from the durable state: as after a restart.
-    pub fn reset_acceptor(&mut self) {
-        let role = if self.state.voter { ashlar_commit::Role::Voter } else { ashlar_commit::Role::Joining };
-        let base = self.acceptor.floor().max(self.state.floor);
-        self.acceptor = new_acceptor(role, self.state.epoch, base);
-        self.acceptor.restore_horizon(self.state.horizon);
     }
 }
 

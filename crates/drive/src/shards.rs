@@ -17,7 +17,7 @@ use crate::run::{Halt, Mode};
 use crate::types::{InlineShard, ShardInfo};
 use crate::{Completion, Error, Result};
 use ashlar_commit::ConfirmAnswer;
-use ashlar_format::{Ballot, RegisterKey, WriteId};
+use ashlar_format::{Ballot, GroupId, RegisterKey, WriteId};
 use std::sync::Arc;
 
 impl Drive {
@@ -31,8 +31,12 @@ impl Drive {
         }
         let failed = {
             let mut core = self.shared.core.lock();
+            let known = core.groups.in_epoch(shard.owner.group(), shard.epoch).map(drop);
             let op = Op::Stage { shard, done };
-            core.enqueue_for(op, &self.shared.journal_work, self.shared.here).err()
+            match known {
+                Err(e) => Some((op, e)),
+                Ok(()) => core.enqueue_for(op, &self.shared.journal_work, self.shared.here).err(),
+            }
         };
         match failed {
             Some((op, e)) => op.fail(&e),
@@ -42,20 +46,22 @@ impl Drive {
     }
 
     /// STAGE of a large shard of `len` bytes in frames of `frame` bytes (1..=8 MiB): space is
-    /// reserved now, so `Full` is told before any byte is written. Seldom blocks, for as long as
-    /// making an extent segment takes.
+    /// reserved now, so `Full` is told before any byte is written. `epoch`: the layout that the writer follows.
     ///
     /// # Errors
-    /// `Full`, `ReadOnly`, `Fenced`, `Malformed`.
+    /// `Full`, `ReadOnly`, `Fenced`, `Malformed`, `NotHeld`, `NewerLayout`.
+    #[allow(clippy::too_many_arguments)] // what a shard is
     pub fn begin_shard(
         &self,
         owner: &RegisterKey,
         write_id: WriteId,
         index: u8,
         ballot: Ballot,
+        epoch: u32,
         len: u64,
         frame: u32,
     ) -> Result<ShardWriter> {
+        self.shared.core.lock().groups.in_epoch(owner.group(), epoch)?;
         self.shared.begin_shard(owner, (write_id, index), ballot, len, frame)
     }
 
@@ -84,8 +90,15 @@ impl Drive {
         }
     }
 
-    /// Drops shards; lazily journalled. Space comes back when no reader holds them.
-    pub fn discard(&self, ids: &[(WriteId, u8)]) {
+    /// Drops shards of registers of `group`; lazily journalled. Space comes back when no reader holds them.
+    /// Nothing happens for an older layout `epoch` of the group.
+    pub fn discard(&self, group: GroupId, epoch: u32, ids: &[(WriteId, u8)]) {
+        if self.shared.core.lock().groups.in_epoch(group, epoch).is_ok() {
+            self.discard_here(ids);
+        }
+    }
+
+    fn discard_here(&self, ids: &[(WriteId, u8)]) {
         let mut core = self.shared.core.lock();
         for name in ids {
             let found = core.overlay.shard(name).map(|f| f.map(|s| s.loc.segment));
@@ -121,8 +134,8 @@ impl Drive {
     /// that ballot (docs/protocol.md 2.6). Noted in memory; may have to raise the floor.
     ///
     /// # Errors
-    /// `Missing` when the shard is not here.
-    pub async fn confirm(&self, write_id: WriteId, index: u8, ballot: Ballot) -> Result<()> {
+    /// `Missing` when the shard is not here; `NewerLayout` for an older layout `epoch` of its group.
+    pub async fn confirm(&self, write_id: WriteId, index: u8, ballot: Ballot, epoch: u32) -> Result<()> {
         let name = (write_id, index);
         loop {
             let here = match self.shared.shard_now(name, Mode::Now) {
@@ -131,12 +144,11 @@ impl Drive {
                 }
                 r => r.map_err(must)?,
             };
-            if here.is_none() {
-                return Err(Error::Missing);
-            }
+            let Some(shard) = here else { return Err(Error::Missing) };
+            let group = shard.owner.group();
             let raise = {
                 let mut core = self.shared.core.lock();
-                match core.acceptor.confirm(ballot) {
+                match core.groups.in_epoch(group, epoch)?.acceptor.confirm(ballot) {
                     ConfirmAnswer::Confirmed => {
                         if core.confirmed.len() >= crate::core::MAX_QUEUE_OPS {
                             return Err(Error::Offline("too many confirmed shards"));
@@ -148,7 +160,7 @@ impl Drive {
                     ConfirmAnswer::RaiseFloorFirst { to } => to,
                 }
             };
-            self.change(StateChange::Floor(raise)).await?;
+            self.change(group, StateChange::Floor(raise)).await?;
         }
     }
 
@@ -156,19 +168,25 @@ impl Drive {
     /// a writer with a higher ballot may still need it. True: dropped (or not here).
     ///
     /// # Errors
-    /// As [`Drive::scan`].
-    pub async fn drop_orphan(&self, write_id: WriteId, index: u8, collector: Ballot) -> Result<bool> {
+    /// As [`Drive::confirm`], and as [`Drive::scan`].
+    pub async fn drop_orphan(
+        &self,
+        write_id: WriteId,
+        index: u8,
+        collector: Ballot,
+        epoch: u32,
+    ) -> Result<bool> {
         let name = (write_id, index);
         let found = self.shared.on_io(move |s| s.shard_now(name, Mode::Wait).map_err(must)).await?;
         let Some(s) = found else { return Ok(true) };
         {
             let core = self.shared.core.lock();
             let stage = core.confirmed.get(&name).copied().unwrap_or_default().max(s.ballot);
-            if !core.acceptor.may_drop(stage, collector) {
+            if !core.groups.in_epoch(s.owner.group(), epoch)?.acceptor.may_drop(stage, collector) {
                 return Ok(false);
             }
         }
-        self.discard(&[name]);
+        self.discard_here(&[name]);
         Ok(true)
     }
 

@@ -52,7 +52,7 @@ impl Options {
     }
 }
 
-/// Whether the drive may vote (docs/protocol.md 2.7).
+/// Whether the drive may vote in a placement group (docs/protocol.md 2.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// Counts towards majorities.
@@ -97,6 +97,8 @@ pub struct Accept {
     pub key: RegisterKey,
     /// Under which ballot.
     pub ballot: Ballot,
+    /// The layout epoch that the sender follows; a drive of a newer one refuses.
+    pub epoch: u32,
     /// The encoded record.
     pub record: Bytes,
     /// At most 256 bytes kept in the index for listings; opaque here.
@@ -128,8 +130,21 @@ pub struct InlineShard {
     pub index: u8,
     /// Stage ballot (docs/protocol.md 2.6).
     pub ballot: Ballot,
+    /// As [`Accept::epoch`].
+    pub epoch: u32,
     /// The shard's bytes.
     pub data: Bytes,
+}
+
+/// Registers of one placement group with `from <= key < to`, for somebody who follows the layout of `epoch`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first bytes, those of the group among them.
+    pub from: Vec<u8>,
+    /// The first bytes that are not in it.
+    pub to: Vec<u8>,
+    /// The layout epoch of the group.
+    pub epoch: u32,
 }
 
 /// The answer to a prepare.
@@ -149,7 +164,7 @@ pub enum Prepared {
         /// The ballot to go above.
         highest: Ballot,
     },
-    /// The drive is joining.
+    /// The drive is joining, or does not hold the group.
     NotVoter,
 }
 

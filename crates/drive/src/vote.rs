@@ -13,7 +13,7 @@ use crate::index::must;
 use crate::op::{FRESH, Op, StateChange};
 use crate::run::{Halt, Look, Mode};
 use crate::settle::promise_key;
-use crate::types::{Accept, Accepted, Prepared};
+use crate::types::{Accept, Accepted, Prepared, Role};
 use crate::{Completion, Error, Result};
 use ashlar_commit::bucket_fence::{Grant, admits};
 use ashlar_commit::{AcceptAnswer, PrepareAnswer};
@@ -39,7 +39,7 @@ enum Next {
 }
 
 impl Drive {
-    /// PREPARE. Waits for an accept of the same key in flight, and for the floor to be raised.
+    /// PREPARE, in the layout epoch of the ballot. Waits for an accept of the same key in flight, and for the floor to be raised.
     ///
     /// # Errors
     /// When the register cannot be read the drive cannot promise: `Corrupt`, `Io`, `Fenced`.
@@ -51,7 +51,7 @@ impl Drive {
             match self.try_prepare(key, hash, ballot, entry, record, generation) {
                 Next::Again => {}
                 Next::Answer(a) => return Ok(a),
-                Next::Raise(to) => self.change(StateChange::Floor(to)).await?,
+                Next::Raise(to) => self.change(key.group(), StateChange::Floor(to)).await?,
                 Next::Flush(flushed) => {
                     self.pump_if_manual();
                     flushed.await.map_err(|_| self.gone())?;
@@ -86,7 +86,10 @@ impl Drive {
             return Next::Again;
         }
         let pending = core.pending.get(&hash).map_or(Ballot::ZERO, |p| p.ballot);
-        let answer = match core.acceptor.prepare(hash, have.max(pending), ballot) {
+        let group = key.group();
+        let asked = core.groups.ask(group, |acceptor| acceptor.prepare(hash, have.max(pending), ballot));
+        // A drive that has not joined the group has no vote in it either.
+        let answer = match asked.unwrap_or(PrepareAnswer::NotVoter) {
             PrepareAnswer::NotVoter => Next::Answer(Prepared::NotVoter),
             PrepareAnswer::Refused { highest } => Next::Answer(Prepared::Refused { highest }),
             PrepareAnswer::RaiseFloorFirst { to } => Next::Raise(to),
@@ -98,12 +101,12 @@ impl Drive {
                 }
                 None => Next::Answer(Prepared::Promised {
                     accepted: accepted(entry, record),
-                    horizon: core.acceptor.horizon(),
+                    horizon: core.groups.get(group).map_or(Ballot::ZERO, |g| g.acceptor.horizon()),
                     fence: core.fences.of(key),
                 }),
             },
         };
-        core.raise_floor_ahead(&self.shared.journal_work);
+        core.raise_floors(Some(group), &self.shared.journal_work);
         answer
     }
 
@@ -209,6 +212,19 @@ impl Drive {
             done.err(e);
             return None;
         }
+        let group = accept.key.group();
+        let joining = match core.groups.in_epoch(group, accept.epoch) {
+            Ok(vote) => vote.role() == Role::Joining,
+            // As any ballot of that epoch.
+            Err(Error::NewerLayout(now)) if matches!(way, Way::Vote(_)) => {
+                done.refused(Ballot::fence(now));
+                return None;
+            }
+            Err(e) => {
+                done.err(e);
+                return None;
+            }
+        };
         let pending = core.pending.get(&hash).map(|p| p.ballot);
         let known = have.max(pending.unwrap_or(Ballot::ZERO));
         let fence = core.fences.of(&accept.key);
@@ -218,8 +234,17 @@ impl Drive {
                 done.err(Error::BucketFenced(fence));
                 return None;
             }
-            Way::Vote(_) => core.acceptor.accept(hash, known, accept.ballot),
-            Way::Copy { .. } if core.acceptor.role() == ashlar_commit::Role::Voter => {
+            Way::Vote(_) => {
+                let ballot = accept.ballot;
+                match core.groups.ask(group, |acceptor| acceptor.accept(hash, known, ballot)) {
+                    Some(answer) => answer,
+                    None => {
+                        done.err(Error::NotHeld(group));
+                        return None;
+                    }
+                }
+            }
+            Way::Copy { .. } if !joining => {
                 done.err(Error::Malformed("a copy into a drive that is not joining"));
                 return None;
             }
@@ -265,6 +290,7 @@ impl Drive {
         answer: AcceptAnswer,
         done: Completion,
     ) {
+        let group = accept.key.group();
         let p = core.pending.entry(hash).or_default();
         p.ballot = p.ballot.max(accept.ballot);
         p.count += 1;
@@ -279,7 +305,7 @@ impl Drive {
             // Room was checked before the acceptor was asked.
             op.fail(&e);
         }
-        core.raise_floor_ahead(&self.shared.journal_work);
+        core.raise_floors(Some(group), &self.shared.journal_work);
     }
 
     /// An accept of a ballot the register has already: answered again if the record is readable,

@@ -9,7 +9,7 @@
 
 use ashlar_drive::{Drive, Label, Options as DriveOptions, Role};
 use ashlar_erasure_set::{Code, Decision, Group, Layout, Options, Sets};
-use ashlar_format::{Body, BucketId, DeploymentId, DriveId, Part, RegisterKey, Space, Version};
+use ashlar_format::{Body, BucketId, DeploymentId, DriveId, GroupId, Part, RegisterKey, Space, Version};
 use ashlar_machine::BufferPool;
 use bytes::Bytes;
 use std::path::Path;
@@ -119,7 +119,7 @@ async fn measure(sets: &Sets, label: &str, what: What, size: usize, clients: u64
 fn open(path: &Path, id: u8, pool: &BufferPool) -> Drive {
     std::fs::create_dir_all(path).expect("folder");
     let label = Label { deployment: DeploymentId([9; 16]), drive: DriveId([id; 16]), created_ms: 1 };
-    ashlar_drive::format(path, &label, Role::Voter).expect("format");
+    ashlar_drive::format(path, &label, &[(GroupId::default(), Role::Voter)]).expect("format");
     let mut o = DriveOptions::new(pool.clone());
     o.reserve_bytes = 1 << 20;
     o.segment_bytes = 64 << 20;
@@ -137,7 +137,11 @@ fn main() {
     let n = k + m;
     let drives: Vec<Drive> = (0..n).map(|i| open(&dir.path().join(i.to_string()), i + 1, &pool)).collect();
     let slots = drives.iter().map(|d| d.label().drive).collect();
-    let layout = Layout { epoch: 1, code: Code { k, m }, groups: vec![Group { id: 0, slots }] };
+    let layout = Layout {
+        epoch: 1,
+        code: Code { k, m },
+        groups: vec![Group { id: GroupId::default(), epoch: 1, slots }],
+    };
     let sets = Sets::new(layout, drives.clone(), Options::new(pool)).expect("sets");
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("runtime");

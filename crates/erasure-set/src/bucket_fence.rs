@@ -16,7 +16,7 @@ use crate::{Error, Result};
 use ashlar_commit::SlotSet;
 use ashlar_commit::bucket_fence::{Deletion, FenceStep, Fencing, Grant, Verdict, joined, judge};
 use ashlar_drive::{Error as DriveError, FenceAnswer};
-use ashlar_format::{Body, BucketId, RegisterKey, Space};
+use ashlar_format::{Body, BucketId, GroupId, RegisterKey, Space};
 use bytes::Bytes;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::FuturesUnordered;
@@ -59,9 +59,8 @@ pub(crate) fn grant(key: &RegisterKey, empties: bool) -> Grant {
 #[derive(Clone, Debug)]
 pub struct FencedBucket {
     bucket: BucketId,
-    epoch: u32,
-    /// Per group the slots counted.
-    groups: Vec<(u16, SlotSet)>,
+    /// Per group its layout epoch and the slots counted in it.
+    groups: Vec<(GroupId, u32, SlotSet)>,
 }
 
 impl Sets {
@@ -78,7 +77,7 @@ impl Sets {
                 let epoch = table.layout.epoch;
                 let groups = join_all(table.views.iter().map(|v| fence_group(v, bucket, by))).await;
                 match groups.into_iter().collect::<Result<Vec<_>>>() {
-                    Ok(groups) => return Ok(FencedBucket { bucket, epoch, groups }),
+                    Ok(groups) => return Ok(FencedBucket { bucket, groups }),
                     Err(Error::Unavailable(_)) if self.inner.table.load().layout.epoch > epoch => {}
                     Err(e) => return Err(e),
                 }
@@ -98,9 +97,9 @@ impl Sets {
         space: Space,
     ) -> BoxFuture<'a, Result<Option<(Bytes, Bytes)>>> {
         Box::pin(async move {
-            for (group, slots) in &fenced.groups {
+            for (group, epoch, slots) in &fenced.groups {
                 let view = self.inner.view(*group)?;
-                if view.epoch != fenced.epoch {
+                if view.epoch != *epoch {
                     return Err(Error::Unavailable("the layout has changed meanwhile".into()));
                 }
                 let found = self.inner.first_of(&view, *slots, space, fenced.bucket).await?;
@@ -147,8 +146,8 @@ impl Sets {
     }
 }
 
-/// Fences one group; the slots counted.
-async fn fence_group(view: &View, bucket: BucketId, by: Deletion) -> Result<(u16, SlotSet)> {
+/// Fences one group; its epoch and the slots counted.
+async fn fence_group(view: &View, bucket: BucketId, by: Deletion) -> Result<(GroupId, u32, SlotSet)> {
     let mut fencing = Fencing::new(view.quorum);
     let mut step = FenceStep::Wait;
     let mut waiting = FuturesUnordered::new();
@@ -173,7 +172,7 @@ async fn fence_group(view: &View, bucket: BucketId, by: Deletion) -> Result<(u16
         FenceStep::Fenced(slots) => {
             // The others have been asked too; they are not waited for.
             let _ = waiting.next().now_or_never();
-            Ok((view.group, slots))
+            Ok((view.group, view.epoch, slots))
         }
         FenceStep::Later(d) => Err(Error::BucketFenced(d)),
         FenceStep::Unavailable | FenceStep::Wait => {

@@ -263,13 +263,13 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ashlar_format::{Body, BucketId, Space};
+    use ashlar_format::{Body, BucketId, GroupId, Space};
 
     #[test]
     fn only_what_nothing_has_happened_to_is_current() {
         let c = RecordCache::new(1 << 20);
         let record = Arc::new(Record { seq: 1, parent: 0, body: Body::Tombstone });
-        let key = RegisterKey::new(0, Space::Object, BucketId::ZERO, b"k");
+        let key = RegisterKey::new(GroupId::default(), Space::Object, BucketId::ZERO, b"k");
         let b = |c| Ballot { counter: c, ..Ballot::ZERO };
         let put = |n| c.put(9, &key, b(n), n, &record, 10);
         let is = |n: u64| c.current(9, &key).is_some_and(|e| e.0 == b(n));
@@ -311,7 +311,8 @@ mod tests {
     fn stays_within_its_bound_and_keeps_what_is_used() {
         let c = RecordCache::new(SHARDS * 100 * 1000);
         let record = Arc::new(Record { seq: 1, parent: 0, body: Body::Tombstone });
-        let key = |i: u64| RegisterKey::new(0, Space::Object, BucketId::ZERO, &i.to_be_bytes());
+        let key =
+            |i: u64| RegisterKey::new(GroupId::default(), Space::Object, BucketId::ZERO, &i.to_be_bytes());
         let hash = |i: u64| ashlar_checksum::key_hash(&i.to_be_bytes());
         let b = |c| Ballot { counter: c, ..Ballot::ZERO };
         for i in 0..10_000 {

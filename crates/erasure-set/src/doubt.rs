@@ -97,7 +97,7 @@ impl Doubts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ashlar_format::{BucketId, Space};
+    use ashlar_format::{BucketId, GroupId, Space};
 
     #[test]
     fn doubt_ends_only_by_a_look_that_began_after_it() {
@@ -116,7 +116,7 @@ mod tests {
         let d = Doubts::new();
         d.end(d.begin());
         for i in 0..=BOUND as u64 {
-            d.add(&RegisterKey::new(0, Space::Object, BucketId::ZERO, &i.to_be_bytes()), i);
+            d.add(&RegisterKey::new(GroupId::default(), Space::Object, BucketId::ZERO, &i.to_be_bytes()), i);
         }
         assert!(d.has(3) && !d.has(BOUND as u64) && d.all() && d.keys().len() == BOUND);
         d.settled(3);

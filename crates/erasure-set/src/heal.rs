@@ -184,7 +184,7 @@ impl Inner {
                     if let Some(s) = r.accepted
                         && !s.hint
                     {
-                        m.drive.hint(key, s.ballot);
+                        m.drive.hint(key, s.ballot, view.epoch);
                     }
                 }
                 Ok(_) | Err(DriveError::Corrupt(_)) => {
@@ -218,9 +218,14 @@ impl Inner {
             asked.insert(slot);
             let inline = self.inline_for(view, key, &record, slot).await;
             let (key, record, summary) = (key.clone(), record.clone(), summary.clone());
-            let accept = Accept { key, ballot: want.ballot, record, summary, inline };
+            let (ballot, epoch) = (want.ballot, view.epoch);
+            let accept = Accept { key, ballot, epoch, record, summary, inline };
             let done = tally.completion(slot);
-            if m.is_voter() { m.drive.accept(accept, done) } else { m.drive.copy(accept, hint, done) }
+            if m.is_voter(view.group) {
+                m.drive.accept(accept, done)
+            } else {
+                m.drive.copy(accept, hint, done)
+            }
         }
         let o = answers(&tally, view, asked).await;
         let took = SlotSet(o.ok | o.uncounted);

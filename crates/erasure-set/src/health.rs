@@ -5,12 +5,13 @@
 use crate::sets::Sets;
 use crate::table::Member;
 use ashlar_commit::lower_k;
+use ashlar_format::GroupId;
 
 /// What one group can do now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupHealth {
     /// Which group.
-    pub group: u16,
+    pub group: GroupId,
     /// Slots in all.
     pub slots: u8,
     /// Slots whose drive answers and votes.
@@ -54,7 +55,7 @@ impl Sets {
             .iter()
             .map(|v| {
                 let up = v.which(Member::is_up);
-                let voters = up.and(v.which(Member::is_voter));
+                let voters = up.and(v.voters());
                 let majority = v.quorum.majority();
                 let codes = lower_k(v.k, v.m, up.len()).is_some();
                 GroupHealth {

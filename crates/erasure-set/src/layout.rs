@@ -5,7 +5,7 @@
 //! without a copy.
 
 use crate::{Error, Result};
-use ashlar_format::{BucketId, DriveId};
+use ashlar_format::{BucketId, DriveId, GroupId};
 
 /// The default code of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,9 @@ pub struct Code {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Its number, the first bytes of its register keys.
-    pub id: u16,
+    pub id: GroupId,
+    /// Layout epoch of the group. A drive that is in no slot of it in this epoch can never vote again.
+    pub epoch: u32,
     /// The drives; as many as `k + m`.
     pub slots: Vec<DriveId>,
 }
@@ -28,11 +30,11 @@ pub struct Group {
 /// The placement groups of one pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Layout epoch. A drive that is in no slot of this epoch can never vote again.
+    /// Epoch of the map: at least that of every group, and higher in a later layout.
     pub epoch: u32,
     /// The code.
     pub code: Code,
-    /// The groups, in order of id: `groups[i].id == i`.
+    /// The groups, in order of id; those of a pool are numbered from 0 without gaps.
     pub groups: Vec<Group>,
 }
 
@@ -74,8 +76,11 @@ impl Layout {
             return Err(Error::Invalid("a layout has 1..=65535 groups"));
         }
         for (i, g) in self.groups.iter().enumerate() {
-            if usize::from(g.id) != i || g.slots.len() != usize::from(self.code.n()) {
+            if g.id != GroupId::new(0, i as u16) || g.slots.len() != usize::from(self.code.n()) {
                 return Err(Error::Invalid("groups are numbered and have k + m slots"));
+            }
+            if g.epoch > self.epoch {
+                return Err(Error::Invalid("a group is in a later epoch than the layout"));
             }
             let mut drives = g.slots.clone();
             drives.sort_unstable();
@@ -90,13 +95,26 @@ impl Layout {
     /// The group of a key. All registers of an object (its uploads and parts too) live in the group
     /// of the object's key.
     #[must_use]
-    pub fn group_of(&self, bucket: BucketId, key: &[u8]) -> u16 {
+    pub fn group_of(&self, bucket: BucketId, key: &[u8]) -> GroupId {
         if self.groups.len() <= 1 {
-            return 0;
+            return GroupId::default();
         }
         let h = hash(bucket, key);
         // Multiplication instead of a remainder: even, and a pure function of the hash.
-        ((u128::from(h) * self.groups.len() as u128) >> 64) as u16
+        GroupId::new(0, ((u128::from(h) * self.groups.len() as u128) >> 64) as u16)
+    }
+}
+
+impl Layout {
+    /// Where in [`Layout::groups`] a group is.
+    #[must_use]
+    pub fn index(&self, id: GroupId) -> Option<usize> {
+        // The first pool begins at the front: its groups lie where their numbers say.
+        let at = usize::from(id.group);
+        if self.groups.get(at).is_some_and(|g| g.id == id) {
+            return Some(at);
+        }
+        self.groups.binary_search_by_key(&id, |g| g.id).ok()
     }
 }
 
@@ -148,15 +166,20 @@ mod tests {
 
     #[test]
     fn keys_spread_evenly_and_stay_where_they_are() {
-        let groups =
-            (0..7u16).map(|id| Group { id, slots: (0..4u8).map(|d| DriveId([d; 16])).collect() }).collect();
+        let groups = (0..7)
+            .map(|g| Group {
+                id: GroupId::new(0, g),
+                epoch: 1,
+                slots: (0..4u8).map(|d| DriveId([d; 16])).collect(),
+            })
+            .collect();
         let l = Layout { epoch: 1, code: Code { k: 2, m: 2 }, groups };
         l.check().unwrap();
         let mut count = [0u32; 7];
         for i in 0..7000u32 {
-            count[usize::from(l.group_of(BucketId::ZERO, &i.to_le_bytes()))] += 1;
+            count[usize::from(l.group_of(BucketId::ZERO, &i.to_le_bytes()).group)] += 1;
         }
         assert!(count.iter().all(|c| (850..1150).contains(c)), "{count:?}");
-        assert_eq!(l.group_of(BucketId([1; 16]), b"photos/2024/a.jpg"), 1);
+        assert_eq!(l.group_of(BucketId([1; 16]), b"photos/2024/a.jpg"), GroupId::new(0, 1));
     }
 }

@@ -59,6 +59,7 @@ mod invariants;
 mod keylock;
 mod layout;
 mod list;
+mod list_batch;
 mod memory;
 mod progress;
 mod propose;

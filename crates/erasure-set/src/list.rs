@@ -4,11 +4,15 @@
 //! same range. Where digests differ, all of them return the page, keys they agree on are taken, and
 //! the others are resolved by reading their registers. Pages of the groups are merged by key.
 //!
+//! A drive is asked once for all groups that it returns, and once for all whose digest it gives (`list_batch`);
+//! a group for which that did not come to an answer in time is asked for by itself.
+//!
 //! Invariants: an entry is listed only if a majority shows its ballot or its register was read; a
 //! key that a majority shows all along is in exactly one page; fewer drives than a read needs is
 //! [`Error::Unavailable`], never a shorter listing; a drive that does not answer soon is waited for only
 //! where no other can be asked.
 
+use crate::list_batch::Part;
 use crate::register::LAYOUTS;
 use crate::sets::{Inner, Sets};
 use crate::table::{Member, Table, View};
@@ -16,7 +20,7 @@ use crate::{Error, Result};
 use ashlar_commit::SlotSet;
 use ashlar_drive::{Entry, Error as DriveError};
 use ashlar_environment::time;
-use ashlar_format::{BucketId, RegisterKey, Space};
+use ashlar_format::{BucketId, GroupId, RegisterKey, Space};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -52,9 +56,9 @@ pub struct Page {
 pub const MAX_PAGE: usize = 10_000;
 
 /// How long a drive has for its part of a page before another is asked beside it.
-const HEDGE: Duration = Duration::from_millis(200);
+pub(crate) const HEDGE: Duration = Duration::from_millis(200);
 /// Pages up to this long are compared entry by entry.
-const SHORT: usize = 64;
+pub(crate) const SHORT: usize = 64;
 
 /// A stretch of one group's registers as its drives show them.
 pub(crate) struct Stretch {
@@ -101,8 +105,8 @@ pub(crate) fn above(prefix: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The first bytes of all registers of a group.
-pub(crate) fn group_range(group: u16) -> (Vec<u8>, Vec<u8>) {
-    let from = group.to_be_bytes().to_vec();
+pub(crate) fn group_range(group: GroupId) -> (Vec<u8>, Vec<u8>) {
+    let from = group.to_bytes().to_vec();
     let to = above(&from).unwrap_or_else(|| vec![0xff; RegisterKey::MAX + 1]);
     (from, to)
 }
@@ -182,37 +186,68 @@ impl Inner {
         let mut page = Page::default();
         loop {
             let short = cursors.iter_mut().filter(|c| c.ready.is_empty() && c.from.is_some());
-            for r in join_all(short.map(|c| self.refill(c, chunk))).await {
-                r?;
+            let mut short: Vec<&mut Cursor> = short.collect();
+            if let [one] = &mut short[..] {
+                self.refill(one, chunk).await?;
+            } else if !short.is_empty() {
+                self.refill_all(&mut short, chunk, limit + 1 - page.entries.len()).await?;
             }
-            if cursors.iter().any(|c| c.ready.is_empty() && c.from.is_some()) {
-                continue;
-            }
-            // Every cursor shows its next key or is done: take while no cursor runs dry.
+            // Take while no cursor that has run dry may have a key before the next one.
             loop {
-                let least = cursors
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(i, c)| Some((i, &c.ready.front()?.key)))
-                    .min_by(|a, b| a.1.cmp(b.1))
-                    .map(|(i, _)| i);
-                let Some(i) = least else { return Ok(page) };
+                let shown = cursors.iter().enumerate();
+                let least =
+                    shown.filter_map(|(i, c)| Some((i, &c.ready.front()?.key))).min_by(|a, b| a.1.cmp(b.1));
+                let Some((i, key)) = least else {
+                    if cursors.iter().any(|c| c.from.is_some()) {
+                        break;
+                    }
+                    return Ok(page);
+                };
                 if page.entries.len() == limit {
                     page.truncated = true;
                     return Ok(page);
                 }
-                page.entries.extend(cursors[i].ready.pop_front());
-                if cursors[i].ready.is_empty() && cursors[i].from.is_some() {
+                let before =
+                    |c: &Cursor| c.from.as_ref().is_some_and(|f| f[RegisterKey::PREFIX..] <= key[..]);
+                if cursors.iter().any(|c| c.ready.is_empty() && before(c)) {
                     break;
                 }
+                page.entries.extend(cursors[i].ready.pop_front());
             }
         }
+    }
+
+    /// Refills several cursors, as far as that goes with one question to each drive; at least one of them gets
+    /// on.
+    async fn refill_all(&self, cursors: &mut [&mut Cursor], chunk: usize, limit: usize) -> Result<()> {
+        let all = self.in_doubt() || self.doubts.any();
+        let parts: Vec<Part<'_>> = {
+            let asked = cursors.iter().filter_map(|c| Some((&*c.view, c.from.as_deref()?, &c.to[..])));
+            asked.map(|(view, from, to)| Part { view, from, to }).collect()
+        };
+        let mut answered = self.batch(&parts, limit, all).await;
+        answered.resize_with(cursors.len(), || None);
+        let each = cursors.iter_mut().zip(answered).map(|(c, stretch)| async move {
+            match stretch {
+                Some(stretch) => {
+                    c.from = None;
+                    self.put(c, stretch).await
+                }
+                None => self.refill(c, chunk).await,
+            }
+        });
+        join_all(each).await.into_iter().collect()
     }
 
     async fn refill(&self, c: &mut Cursor, chunk: usize) -> Result<()> {
         let Some(from) = c.from.take() else { return Ok(()) };
         let all = self.in_doubt() || self.doubts.any();
         let stretch = self.any_stretch(&c.view, &from, &c.to, chunk, all).await?;
+        self.put(c, stretch).await
+    }
+
+    /// Takes a stretch over into its cursor.
+    async fn put(&self, c: &mut Cursor, stretch: Stretch) -> Result<()> {
         c.from = stretch.next;
         c.half |= stretch.half;
         for shown in stretch.keys {
@@ -465,7 +500,7 @@ fn hash_of(key: &RegisterKey) -> u64 {
 }
 
 /// The digest of one entry, as [`ashlar_drive::Drive::range_digest`] sums it up.
-fn digest(e: &Entry) -> u64 {
+pub(crate) fn digest(e: &Entry) -> u64 {
     let mut bytes = SmallVec::<[u8; 256]>::new();
     bytes.extend_from_slice(&e.ballot.to_bytes());
     bytes.extend_from_slice(&e.digest.to_le_bytes());
@@ -484,6 +519,7 @@ async fn shows_same(
 ) -> Result<bool, DriveError> {
     let Some(m) = view.member(slot) else { return Err(DriveError::Offline("it went away")) };
     // A short page is compared as it is: that needs no other thread.
+    m.listed();
     if entries.len() <= SHORT
         && let Some(theirs) = m.drive.scan_now(from, to, entries.len() + 1, view.epoch)
     {
@@ -496,14 +532,14 @@ async fn shows_same(
 }
 
 /// The slots, those first whose drive is likely to answer soon.
-fn prompt_first(view: &View, slots: SlotSet) -> SmallVec<[u8; 16]> {
+pub(crate) fn prompt_first(view: &View, slots: SlotSet) -> SmallVec<[u8; 16]> {
     let prompt = slots.and(view.which(|m| !m.is_late()));
     prompt.iter().chain(slots.without(prompt).iter()).collect()
 }
 
 /// The slots a stretch may ask, and how many of them it needs: as [`voters`], or, where undecided registers
 /// may lie outside a majority, everybody who is prompt as well.
-fn askable(view: &View, all: bool) -> Result<(SlotSet, u8)> {
+pub(crate) fn askable(view: &View, all: bool) -> Result<(SlotSet, u8)> {
     let (up, need) = voters(view)?;
     if !all || need < view.quorum.majority() {
         return Ok((up, need));
@@ -514,7 +550,7 @@ fn askable(view: &View, all: bool) -> Result<(SlotSet, u8)> {
 /// The slots a listing may ask, and how many of them it needs: a majority; with fewer voters, at least
 /// half, all of them (docs/protocol.md 2.13).
 fn voters(view: &View) -> Result<(SlotSet, u8)> {
-    let up = view.which(|m: &Member| m.is_voter() && m.is_up());
+    let up = view.which(|m: &Member| m.is_voter(view.group) && m.is_up());
     if up.len() < view.quorum.half() {
         let have = up.len();
         return Err(Error::Unavailable(format!("{have} voters of group {}", view.group)));

@@ -169,7 +169,7 @@ pub(crate) fn measured(job: &Job, table: &Table) -> Progress {
     let Some(m) = table.members.get(&p.drive).filter(|_| p.phase != Phase::Done) else { return p };
     let mut near: Vec<DriveId> = Vec::new();
     for v in table.views.iter().filter(|v| slot_of(v, p.drive).is_some()) {
-        near.extend(v.members().filter(|(_, o)| o.id != p.drive && o.is_voter()).map(|(_, o)| o.id));
+        near.extend(v.members().filter(|(_, o)| o.id != p.drive && o.is_voter(v.group)).map(|(_, o)| o.id));
     }
     near.sort_unstable();
     near.dedup();

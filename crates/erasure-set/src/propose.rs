@@ -523,7 +523,10 @@ impl<'a> Attempt<'a> {
         let asks =
             self.view.members().filter(|(slot, _)| durable.contains(*slot)).map(|(slot, m)| async move {
                 let (id, index) = (s.data.write_id, s.data.shard_of(slot));
-                m.in_time(m.drive.confirm(id, index, self.p.ballot())).await.is_ok().then_some(slot)
+                m.in_time(m.drive.confirm(id, index, self.p.ballot(), self.view.epoch))
+                    .await
+                    .is_ok()
+                    .then_some(slot)
             });
         join_all(asks).await.into_iter().flatten().collect()
     }
@@ -541,6 +544,7 @@ impl<'a> Attempt<'a> {
                 write_id: s.data.write_id,
                 index: s.data.shard_of(slot),
                 ballot: self.p.ballot(),
+                epoch: self.view.epoch,
                 data: s.row(s.data.shard_of(slot)),
             };
             m.drive.stage(shard, done);
@@ -605,7 +609,8 @@ impl<'a> Attempt<'a> {
                 Inline { write_id: s.data.write_id, index, data: s.row(index) }
             });
             let (key, record, summary) = (self.key.clone(), record.clone(), summary.clone());
-            let accept = Accept { key, ballot: self.p.ballot(), record, summary, inline };
+            let (ballot, epoch) = (self.p.ballot(), view.epoch);
+            let accept = Accept { key, ballot, epoch, record, summary, inline };
             m.drive.accept_with(accept, grant, done);
         }
         let o = gather(&tally, &view, asked, bar, GRACE).await;
@@ -655,7 +660,7 @@ impl<'a> Attempt<'a> {
         let useful = view.quorum.half() < view.quorum.majority();
         for slot in has.iter().filter(|_| useful) {
             if let Some(m) = view.member(slot) {
-                m.drive.hint(self.key, self.p.ballot());
+                m.drive.hint(self.key, self.p.ballot(), view.epoch);
             }
         }
         let failed = SlotSet(o.failed | o.refused).without(has);

@@ -2,8 +2,8 @@
 //!
 //! Invariants: other voters are fenced in the layout's epoch before they are read (I7): a majority
 //! of them, or, with fewer left, every survivor and at least half; a key is copied by the rules of
-//! [`ashlar_commit::Resync`]; the drive gets its vote only after every register of every group it
-//! serves was seen on it. Interrupted, it starts again from the beginning: keys that are there
+//! [`ashlar_commit::Resync`]; the drive gets its vote in a group only after every register of this group
+//! was seen on it. Interrupted, it starts again from the beginning: keys that are there
 //! already cost one look.
 
 use crate::heal_queue::Healed;
@@ -12,10 +12,10 @@ use crate::progress::{Job, Phase, Progress, measured, slot_of};
 use crate::register::Register;
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
-use crate::table::{Member, View};
+use crate::table::{Member, Table, View};
 use crate::{Error, Result};
 use ashlar_commit::{Copy, Resync, SlotSet};
-use ashlar_drive::{Accept, Error as DriveError, Role, Seen, State, Tally};
+use ashlar_drive::{Accept, Error as DriveError, Seen, State, Tally};
 use ashlar_duties::{Duty, Unit};
 use ashlar_environment::HashMap;
 use ashlar_environment::time::{self, Instant};
@@ -42,8 +42,7 @@ impl Sets {
         let jobs = self.inner.rebuilds.jobs.lock();
         // A drive that waited to join and votes now was brought back otherwise (`salvage`).
         let waits = |drive: &DriveId, j: &Job| {
-            j.progress.phase == Phase::Waiting
-                && table.members.get(drive).is_some_and(|m| m.drive.role() == Role::Voter)
+            j.progress.phase == Phase::Waiting && table.members.get(drive).is_some_and(|m| !m.drive.joins())
         };
         jobs.iter().filter(|(drive, j)| !waits(drive, j)).map(|(_, j)| measured(j, &table)).collect()
     }
@@ -73,32 +72,34 @@ impl Inner {
         let Some(member) = table.members.get(&drive).cloned() else {
             return Err(Error::Invalid("not attached"));
         };
+        hold(&table).await;
         let views: Vec<_> = table.views.iter().filter(|v| slot_of(v, drive).is_some()).cloned().collect();
-        if member.drive.role() == Role::Joining {
+        let joining: Vec<_> = views.iter().filter(|v| !member.is_voter(v.group)).cloned().collect();
+        if !joining.is_empty() {
             self.rebuilds.begin(&member.drive, Phase::Waiting, 0);
-            let mut sources = Vec::new();
-            for view in &views {
-                match self.fence(view).await {
-                    Ok(s) => sources.push(s),
-                    Err(e) => {
-                        self.rebuilds.note(drive, |p| p.why = Some(e.to_string()));
-                        return Err(e);
+            let total = self.count(&joining).await;
+            let mut last = None;
+            let mut begun = false;
+            // A group that cannot be read yet does not keep the drive from voting in the others.
+            for view in &joining {
+                let filled = match self.fence(view).await {
+                    Ok(from) => {
+                        if !std::mem::replace(&mut begun, true) {
+                            self.rebuilds.begin(&member.drive, Phase::Records, total);
+                        }
+                        self.join_group(view, &member, from).await
                     }
+                    Err(e) => Err(e),
+                };
+                if let Err(e) = filled {
+                    tracing::debug!(drive = %drive, group = %view.group, "cannot join the group yet: {e}");
+                    last = Some(e);
                 }
             }
-            let total = self.count(&views).await;
-            self.rebuilds.begin(&member.drive, Phase::Records, total);
-            for (view, from) in views.iter().zip(sources) {
-                self.copy_fences(view, &member, from).await?;
-                self.copy_group(view, &member, from).await?;
-                self.drop_extras(view, &member, from).await?;
+            if let Some(e) = last {
+                self.rebuilds.note(drive, |p| (p.phase, p.why) = (Phase::Waiting, Some(e.to_string())));
+                return Err(e);
             }
-            // What it promises from now on, and from where its absences count.
-            let joining = async {
-                member.drive.fence_epoch(table.layout.epoch).await?;
-                member.drive.joined().await
-            };
-            member.patiently(joining).await.map_err(|e| Error::Unavailable(format!("joining: {e}")))?;
             tracing::info!(drive = %drive, "all records copied: the drive votes");
         }
         let total = self.count(&views).await;
@@ -118,6 +119,24 @@ impl Inner {
         Ok(())
     }
 
+    /// Copies the fences and the records of one group; then the drive votes in it.
+    async fn join_group(
+        self: &Arc<Self>,
+        view: &Arc<View>,
+        member: &Arc<Member>,
+        from: SlotSet,
+    ) -> Result<()> {
+        self.copy_fences(view, member, from).await?;
+        self.copy_group(view, member, from).await?;
+        self.drop_extras(view, member, from).await?;
+        // What it promises from now on, and from where its absences count.
+        let joining = async {
+            member.drive.fence_epoch(view.group, view.epoch).await?;
+            member.drive.joined(view.group, view.epoch).await
+        };
+        member.patiently(joining).await.map_err(|e| Error::Unavailable(format!("joining: {e}")))
+    }
+
     async fn count(&self, views: &[Arc<View>]) -> u64 {
         let mut total = 0;
         for v in views {
@@ -131,12 +150,12 @@ impl Inner {
 
     /// Fences the drives that may be read for a copy, and returns their slots.
     async fn fence(&self, view: &View) -> Result<SlotSet> {
-        let joining = view.which(|m| !m.is_voter());
-        let voters = view.which(|m| m.is_voter() && m.is_up());
+        let joining = view.which(|m| !m.is_voter(view.group));
+        let voters = view.which(|m| m.is_voter(view.group) && m.is_up());
         let mut fenced = SlotSet::EMPTY;
         for slot in voters.iter() {
             if let Some(m) = view.member(slot)
-                && m.in_time(m.drive.fence_epoch(view.epoch)).await.is_ok()
+                && m.in_time(m.drive.fence_epoch(view.group, view.epoch)).await.is_ok()
             {
                 fenced.insert(slot);
             }
@@ -168,7 +187,7 @@ impl Inner {
         // With more than a majority fenced, a majority is read.
         let most = usize::from(view.quorum.majority());
         let sources: SlotSet = sources.iter().take(most).collect();
-        let fenced = view.which(|m| m.drive.epoch() >= view.epoch);
+        let fenced = view.which(|m| m.drive.epoch(view.group) >= view.epoch);
         assert!(sources.without(fenced).is_empty(), "I7: {sources:?} are read, {fenced:?} are fenced");
         let (mut from, end) = group_range(view.group);
         loop {
@@ -230,7 +249,7 @@ impl Inner {
             }
             for (key, ballot) in &extras {
                 tracing::debug!(?key, ?ballot, "a drive that joins forgets what its peers do not hold");
-                to.drive.purge(key, *ballot);
+                to.drive.purge(key, *ballot, view.epoch);
             }
             self.see_gone(to, &extras).await?;
             self.pacer.pace(0, began.elapsed()).await;
@@ -354,7 +373,7 @@ impl Inner {
                     tracing::error!(?key, ?ballot, "a write may have been lost with the dead drives");
                     self.rebuilds.note(to.id, |p| p.missing += 1);
                 }
-                self.copy_parent(to, key, bytes).await
+                self.copy_parent(view, to, key, bytes).await
             }
         }
     }
@@ -367,12 +386,19 @@ impl Inner {
     }
 
     /// Copies the parent inside a one-sync record that was never chosen.
-    pub(crate) async fn copy_parent(&self, to: &Member, key: &RegisterKey, of: &Bytes) -> Result<bool> {
+    pub(crate) async fn copy_parent(
+        &self,
+        view: &View,
+        to: &Member,
+        key: &RegisterKey,
+        of: &Bytes,
+    ) -> Result<bool> {
         let parts = Stored::parse(of).map_err(|e| Error::Corrupt(format!("{key:?}: {e}")))?;
         let Some(light) = parts.light.filter(|l| !l.parent.is_empty()) else { return Ok(false) };
         let (ballot, tally) = (light.parent_ballot, Tally::new(1));
         let (key, record, summary) = (key.clone(), light.parent, light.parent_summary);
-        let accept = Accept { key: key.clone(), ballot, record, summary, inline: None };
+        let epoch = view.epoch;
+        let accept = Accept { key: key.clone(), ballot, epoch, record, summary, inline: None };
         to.drive.copy(accept, false, tally.completion(0));
         // Whether it did is asked next.
         let _ = time::timeout(Duration::from_secs(20), tally.wait_all()).await;
@@ -455,6 +481,20 @@ impl Inner {
     }
 }
 
+/// Makes every drive hold the groups in which the layout gives it a slot, as one that joins them: from then on it
+/// takes records and shards. One that cannot be told is left as it is.
+pub(crate) async fn hold(table: &Table) {
+    for member in table.members.values() {
+        let lacks = |v: &&Arc<View>| slot_of(v, member.id).is_some() && member.drive.role(v.group).is_none();
+        let new: Vec<_> = table.views.iter().filter(lacks).map(|v| (v.group, v.epoch)).collect();
+        if !new.is_empty()
+            && let Err(e) = member.patiently(member.drive.join(&new)).await
+        {
+            tracing::debug!(drive = %member.id, "the drive does not take its groups yet: {e}");
+        }
+    }
+}
+
 /// Whether the drive shows a record of at least `ballot`.
 async fn holds(m: &Member, key: &RegisterKey, ballot: Ballot) -> Result<bool> {
     // Not a read of the register: only what this drive has.
@@ -465,19 +505,27 @@ async fn holds(m: &Member, key: &RegisterKey, ballot: Ballot) -> Result<bool> {
     }
 }
 
+impl Inner {
+    /// Drives that do not vote in a group of theirs and can be filled.
+    fn joining(&self) -> Vec<DriveId> {
+        let table = self.table.load();
+        let in_view = |v: &Arc<View>| {
+            let lacks = |m: &Arc<Member>| !m.is_voter(v.group) && m.drive.state() == State::Online;
+            v.members().filter(|(_, m)| lacks(m)).map(|(_, m)| m.id).collect::<Vec<_>>()
+        };
+        let mut joining: Vec<DriveId> = table.views.iter().flat_map(in_view).collect();
+        joining.sort_unstable();
+        joining.dedup();
+        joining
+    }
+}
+
 /// The background task: fills drives that join.
 pub(crate) async fn run(of: Weak<Inner>) {
     loop {
         let Some(inner) = of.upgrade() else { return };
-        let joining: Vec<DriveId> = inner
-            .table
-            .load()
-            .members
-            .values()
-            .filter(|m| m.drive.role() == Role::Joining && m.drive.state() == State::Online)
-            .map(|m| m.id)
-            .filter(|id| inner.options.duties.mine(Duty::Rebuild, &Unit::Drive(id.0)))
-            .collect();
+        let mut joining = inner.joining();
+        joining.retain(|id| inner.options.duties.mine(Duty::Rebuild, &Unit::Drive(id.0)));
         let mut failed = false;
         for drive in joining {
             if let Err(e) = inner.rebuild(drive).await {

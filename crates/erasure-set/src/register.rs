@@ -245,10 +245,10 @@ impl Inner {
             let view = self.view(key.group())?;
             let (asked, whole) = match self.ask_view(&view, key, hash).await {
                 // Drives that follow a newer layout refuse this one's readers.
-                Err(Error::Unavailable(_)) if self.table.load().layout.epoch > view.epoch => continue,
+                Err(Error::Unavailable(_)) if self.table.load().layout.epoch > view.layout => continue,
                 r => r?,
             };
-            if whole || self.in_force(view.epoch).await? {
+            if whole || self.in_force(view.layout).await? {
                 return Ok(asked);
             }
         }

@@ -8,6 +8,7 @@
 //! nothing is served or written meanwhile, and an interrupted recovery can be begun again.
 
 use crate::list::group_range;
+use crate::rebuild::hold;
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
 use crate::table::{Member, View};
@@ -83,25 +84,26 @@ impl Sets {
 
 fn needs(view: &View) -> bool {
     let all = view.which(Member::is_up).len() == view.n();
-    all && view.which(|m| m.is_up() && m.is_voter()).len() < view.quorum.half()
+    all && view.which(|m| m.is_up() && m.is_voter(view.group)).len() < view.quorum.half()
 }
 
 impl Inner {
     async fn salvage(self: &Arc<Self>, apply: bool) -> Result<Salvaged> {
         let table = self.table.load_full();
+        // A drive whose journal lost what it held knows nothing of its groups any more.
+        hold(&table).await;
         let mut out = Salvaged::default();
         if !table.views.iter().any(|v| needs(v)) {
             return Err(Error::Invalid(
                 "no group needs a recovery: enough drives vote, or some are not there",
             ));
         }
-        // Role is the drive's: every group of a drive that gets its vote back is gone through.
-        let distrusts = |v: &&Arc<View>| v.members().any(|(_, m)| !m.is_voter());
+        let distrusts = |v: &&Arc<View>| v.members().any(|(_, m)| !m.is_voter(v.group));
         let views: Vec<Arc<View>> = table.views.iter().filter(distrusts).cloned().collect();
         let mut joining: Vec<Arc<Member>> = Vec::new();
         for view in &views {
             self.salvage_group(view, apply, &mut out).await?;
-            for (_, m) in view.members().filter(|(_, m)| !m.is_voter()) {
+            for (_, m) in view.members().filter(|(_, m)| !m.is_voter(view.group)) {
                 if apply {
                     self.copy_fences(view, m, view.which(|_| true)).await?;
                 }
@@ -112,8 +114,13 @@ impl Inner {
         }
         out.drives = joining.iter().map(|m| m.id).collect();
         if apply {
+            for view in &views {
+                for (_, m) in view.members().filter(|(_, m)| !m.is_voter(view.group)) {
+                    let joined = m.drive.joined(view.group, view.epoch.max(m.drive.epoch(view.group))).await;
+                    joined.map_err(|e| Error::Unavailable(format!("joining: {e}")))?;
+                }
+            }
             for m in &joining {
-                m.drive.joined().await.map_err(|e| Error::Unavailable(format!("joining: {e}")))?;
                 tracing::warn!(drive = %m.id, "the drive votes again, as an operator asked for");
             }
             self.cache.doubt_all();
@@ -141,11 +148,11 @@ impl Inner {
                 ))
             })?;
             if apply {
-                let fenced = m.in_time(m.drive.fence_epoch(view.epoch)).await;
+                let fenced = m.in_time(m.drive.fence_epoch(view.group, view.epoch)).await;
                 fenced.map_err(|e| Error::Unavailable(format!("fencing drive {}: {e}", m.id)))?;
             }
             // A joining drive without a record is as good as blank: it is no witness.
-            if m.is_voter() || !self.entries_of(m, view, &from, &to, 1).await?.is_empty() {
+            if m.is_voter(view.group) || !self.entries_of(m, view, &from, &to, 1).await?.is_empty() {
                 sources.insert(slot);
             }
         }
@@ -183,7 +190,7 @@ impl Inner {
         to: &[u8],
         limit: usize,
     ) -> Result<Vec<Entry>> {
-        let page = m.scan(from, to, limit, view.epoch.max(m.drive.epoch())).await;
+        let page = m.scan(from, to, limit, view.epoch.max(m.drive.epoch(view.group))).await;
         page.map_err(|e| Error::Unavailable(format!("drive {}: {e}", m.id)))
     }
 
@@ -197,7 +204,7 @@ impl Inner {
     ) -> Result<()> {
         let _turn = self.locks.lock(ashlar_checksum::key_hash(key.as_bytes())).await;
         out.registers += 1;
-        let trusted = view.which(Member::is_voter);
+        let trusted = view.voters();
         let rule = Resync::salvage(view.quorum, view.epoch, sources, trusted);
         let mut rule: Resync<Bytes> =
             rule.ok_or_else(|| Error::Unavailable("less than half of a group can be read".into()))?;
@@ -205,7 +212,7 @@ impl Inner {
         for slot in sources.iter() {
             let m = view.member(slot).ok_or_else(|| Error::Unavailable("a drive went away".into()))?;
             rule.on_fenced(slot);
-            let epoch = view.epoch.max(m.drive.epoch());
+            let epoch = view.epoch.max(m.drive.epoch(view.group));
             let reply = match m.read(key, true, epoch).await {
                 Ok(reply) => reply,
                 Err(DriveError::Corrupt(_)) => {
@@ -244,7 +251,10 @@ impl Inner {
             let shows = |id: DriveId| {
                 shown.iter().any(|(d, s)| *d == id && matches!(s, Showing::Record(b) if *b >= ballot))
             };
-            view.members().filter(|(_, m)| !m.is_voter() && !shows(m.id)).map(|(_, m)| m.clone()).collect()
+            view.members()
+                .filter(|(_, m)| !m.is_voter(view.group) && !shows(m.id))
+                .map(|(_, m)| m.clone())
+                .collect()
         };
         match rule.copy() {
             Copy::Wait => return Err(Error::Unavailable("not every drive was read".into())),
@@ -268,7 +278,7 @@ impl Inner {
                 let to: Vec<Arc<Member>> = lacking(*ballot);
                 if apply {
                     for m in &to {
-                        self.copy_parent(m, key, bytes).await?;
+                        self.copy_parent(view, m, key, bytes).await?;
                     }
                 }
                 out.copied += to.len() as u64;

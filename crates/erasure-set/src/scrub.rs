@@ -83,7 +83,7 @@ impl Inner {
         let whole = |view: &View| view.which(|m| m.is_up() && m.is_late()).is_empty();
         let mut sure = true;
         for view in &table.views {
-            if !all && !self.scrubs(&Unit::group(u32::from(view.group))) {
+            if !all && !self.scrubs(&Unit::group(view.group.number())) {
                 sure = false;
                 continue;
             }
@@ -314,7 +314,8 @@ impl Inner {
                 continue;
             }
             for index in 0..view.n() {
-                let dropped = m.patiently(m.drive.drop_orphan(shard.write_id, index, ballot)).await;
+                let dropped =
+                    m.patiently(m.drive.drop_orphan(shard.write_id, index, ballot, view.epoch)).await;
                 if let Err(e) = dropped {
                     tracing::debug!("an orphan stays for now: {e}");
                 }
@@ -399,7 +400,8 @@ impl Inner {
         let tally = Tally::new(members.len() as u8);
         for (slot, m) in &members {
             let (key, record, summary) = (key.clone(), record.clone(), summary.clone());
-            let accept = ashlar_drive::Accept { key, ballot, record, summary, inline: None };
+            let accept =
+                ashlar_drive::Accept { key, ballot, epoch: view.epoch, record, summary, inline: None };
             m.drive.accept_with(accept, grant, tally.completion(*slot));
         }
         let o = answers(&tally, view, members.iter().map(|(s, _)| *s).collect()).await;

@@ -23,7 +23,7 @@ use ashlar_drive::{Drive, DriveHandle, Unfinished};
 use ashlar_duties::Duties;
 use ashlar_engine::Engine;
 use ashlar_environment::HashMap;
-use ashlar_format::{BucketId, DriveId, WriteId};
+use ashlar_format::{BucketId, DriveId, GroupId, WriteId};
 use ashlar_machine::BufferPool;
 use ashlar_pacer::{Foreground, Limits, Pacer};
 use futures::future::BoxFuture;
@@ -232,8 +232,9 @@ impl Sets {
         let (mut layout, mut members) = (old.layout.clone(), old.members.clone());
         f(&mut layout, &mut members);
         for m in members.values() {
-            // A floor of a later epoch shows in the first prepare; nothing to do here.
-            let _ = self.inner.ballots.pass(m.drive.floor(), layout.epoch);
+            // Of whichever group and epoch: the counter is one for all.
+            let floor = m.drive.floor();
+            let _ = self.inner.ballots.pass(floor, floor.epoch);
         }
         let n = layout.code.n();
         self.inner.attached.set(&members, &layout, n - Quorum::new(n).majority());
@@ -275,6 +276,9 @@ impl Sets {
         if layout.code != now.code || layout.groups.len() != now.groups.len() {
             return Err(Error::Invalid("code and number of groups are for life"));
         }
+        if layout.groups.iter().zip(&now.groups).any(|(next, now)| next.epoch < now.epoch) {
+            return Err(Error::Invalid("an older layout of a group"));
+        }
         self.change(|l, _| *l = Arc::new(layout));
         Ok(())
     }
@@ -287,15 +291,20 @@ impl Sets {
 
     /// The group of a key.
     #[must_use]
-    pub fn group_of(&self, bucket: BucketId, key: &[u8]) -> u16 {
+    pub fn group_of(&self, bucket: BucketId, key: &[u8]) -> GroupId {
         self.inner.table.load().layout.group_of(bucket, key)
     }
 
     /// The drives in the slots of a group.
     #[must_use]
-    pub fn slots(&self, group: u16) -> Vec<DriveId> {
+    pub fn slots(&self, group: GroupId) -> Vec<DriveId> {
         let table = self.inner.table.load();
-        table.layout.groups.get(usize::from(group)).map(|g| g.slots.clone()).unwrap_or_default()
+        table
+            .layout
+            .index(group)
+            .map(|i| &table.layout.groups[i])
+            .map(|g| g.slots.clone())
+            .unwrap_or_default()
     }
 
     /// The drives attached that are of this process.
@@ -355,7 +364,12 @@ impl Inner {
         !self.options.sole || self.doubts.all()
     }
 
-    pub(crate) fn view(&self, group: u16) -> Result<Arc<View>> {
+    /// The epoch of a view's group now, for what is left of work that began in the view.
+    pub(crate) fn epoch_now(&self, view: &View) -> u32 {
+        self.view(view.group).map_or(view.epoch, |now| now.epoch.max(view.epoch))
+    }
+
+    pub(crate) fn view(&self, group: GroupId) -> Result<Arc<View>> {
         self.table.load().view(group).cloned()
     }
 }

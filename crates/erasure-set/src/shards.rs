@@ -47,7 +47,7 @@ impl Inner {
                 }
                 Err(DriveError::Corrupt(_)) => {
                     damaged.insert(slot);
-                    m.drive.discard(&[(data.write_id, data.shard_of(slot))]);
+                    m.drive.discard(view.group, view.epoch, &[(data.write_id, data.shard_of(slot))]);
                     missing.insert(slot);
                 }
                 Err(_) => {}
@@ -200,7 +200,7 @@ impl Inner {
             for (slot, row) in rows {
                 let Some(m) = view.member(slot) else { continue };
                 let (owner, write_id, index) = (key.clone(), data.write_id, data.shard_of(slot));
-                let shard = InlineShard { owner, write_id, index, ballot, data: row };
+                let shard = InlineShard { owner, write_id, index, ballot, epoch: view.epoch, data: row };
                 m.drive.stage(shard, tally.completion(slot));
             }
             let o = answers(&tally, view, asked).await;
@@ -255,7 +255,7 @@ impl Inner {
         let frame = data.row_len(u64::from(data.stripe)) as u32;
         let begin = |slot: u8| {
             let (id, shard) = (data.write_id, data.shard_of(slot));
-            let w = view.member(slot)?.drive.begin_shard(key, id, shard, ballot, len, frame);
+            let w = view.member(slot)?.drive.begin_shard(key, id, shard, ballot, view.epoch, len, frame);
             w.ok().map(|w| (slot, w))
         };
         wanted.iter().filter_map(begin).collect()

@@ -10,10 +10,10 @@ use crate::layout::Layout;
 use crate::{Error, Result};
 use arc_swap::ArcSwap;
 use ashlar_commit::{Quorum, SlotSet};
-use ashlar_drive::{DriveHandle, Entry, Error as DriveError, ReadReply, ReaderHandle, Role, State};
+use ashlar_drive::{DriveHandle, Entry, Error as DriveError, Range, ReadReply, ReaderHandle, Role, State};
 use ashlar_environment::time::{self, Instant};
 use ashlar_environment::{HashMap, HashSet};
-use ashlar_format::{DriveId, RegisterKey, WriteId};
+use ashlar_format::{DriveId, GroupId, RegisterKey, WriteId};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -27,6 +27,9 @@ pub(crate) struct Member {
     attached: Arc<Attached>,
     /// It was said that it hangs.
     pub(crate) told: AtomicBool,
+    /// Calls for lists.
+    #[cfg(test)]
+    pub(crate) list_calls: AtomicU64,
 }
 
 /// A call to a device that has been out for so long will not come back soon.
@@ -65,7 +68,7 @@ impl Attached {
     /// Drives that are missing or join cannot stand in for one that hangs.
     fn can_do_without(&self) -> bool {
         let drives = self.drives.load();
-        let out = |d: &&DriveHandle| d.oldest() >= STALLED || d.role() != Role::Voter;
+        let out = |d: &&DriveHandle| d.oldest() >= STALLED || d.joins();
         let out = drives.iter().filter(out).count() + self.missing.load(Ordering::Relaxed);
         out <= self.most.load(Ordering::Relaxed)
     }
@@ -177,6 +180,8 @@ impl Member {
             latency: LatencyTracker::new(),
             attached,
             told: AtomicBool::new(false),
+            #[cfg(test)]
+            list_calls: AtomicU64::new(0),
         }
     }
 
@@ -190,8 +195,9 @@ impl Member {
         self.latency.is_late() || self.is_hung()
     }
 
-    pub(crate) fn is_voter(&self) -> bool {
-        self.drive.role() == Role::Voter
+    /// It votes in a group; a drive that has not joined it does not.
+    pub(crate) fn is_voter(&self, group: GroupId) -> bool {
+        self.drive.role(group) == Some(Role::Voter)
     }
 
     /// READ in a layout, without waiting where possible, with an end in any case.
@@ -223,10 +229,29 @@ impl Member {
         limit: usize,
         epoch: u32,
     ) -> Result<Vec<Entry>, DriveError> {
+        self.listed();
         match self.drive.scan_now(from, to, limit, epoch) {
             Some(r) => r,
             None => self.in_time(self.drive.scan(from, to, limit, epoch)).await,
         }
+    }
+
+    /// Registers of ranges of several groups, as [`Member::read`].
+    pub(crate) async fn scan_many(&self, ranges: Vec<Range>, limit: usize) -> Result<Vec<Entry>, DriveError> {
+        self.listed();
+        self.in_time(self.drive.scan_many(ranges, limit)).await
+    }
+
+    /// Digests of ranges of several groups, as [`Member::read`].
+    pub(crate) async fn digests(&self, ranges: Vec<Range>, few: bool) -> Result<Vec<(u64, u64)>, DriveError> {
+        self.listed();
+        self.in_time(self.drive.digests(ranges, few)).await
+    }
+
+    /// A call for a list.
+    pub(crate) fn listed(&self) {
+        #[cfg(test)]
+        self.list_calls.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Waits for a drive, but not for ever.
@@ -271,8 +296,11 @@ impl Member {
 
 /// One group with the drives in its slots.
 pub(crate) struct View {
-    pub(crate) group: u16,
+    pub(crate) group: GroupId,
+    /// Of the group.
     pub(crate) epoch: u32,
+    /// Of the layout that the view is of.
+    pub(crate) layout: u32,
     pub(crate) quorum: Quorum,
     pub(crate) k: u8,
     pub(crate) m: u8,
@@ -305,6 +333,11 @@ impl View {
         all
     }
 
+    /// The slots whose drive votes in this group.
+    pub(crate) fn voters(&self) -> SlotSet {
+        self.which(|m| m.is_voter(self.group))
+    }
+
     /// The slots whose drive fits.
     pub(crate) fn which(&self, fits: impl Fn(&Member) -> bool) -> SlotSet {
         self.members().filter(|(_, m)| fits(m)).map(|(s, _)| s).collect()
@@ -326,7 +359,8 @@ impl Table {
             .map(|g| {
                 Arc::new(View {
                     group: g.id,
-                    epoch: layout.epoch,
+                    epoch: g.epoch,
+                    layout: layout.epoch,
                     quorum: Quorum::new(layout.code.n()),
                     k: layout.code.k,
                     m: layout.code.m,
@@ -337,8 +371,11 @@ impl Table {
         Table { layout, members, views }
     }
 
-    pub(crate) fn view(&self, group: u16) -> Result<&Arc<View>> {
-        self.views.get(usize::from(group)).ok_or(Error::Invalid("no such placement group"))
+    pub(crate) fn view(&self, group: GroupId) -> Result<&Arc<View>> {
+        self.layout
+            .index(group)
+            .and_then(|i| self.views.get(i))
+            .ok_or(Error::Invalid("no such placement group"))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::tail_queue::{BOUND, Drops, Lacking, PendingPurge, Tail, Writes};
 use ashlar_commit::SlotSet;
 use ashlar_drive::{Tally, Unfinished};
 use ashlar_environment::time::{self, Instant};
-use ashlar_format::{Ballot, Data, DriveId, RegisterKey, WriteId};
+use ashlar_format::{Ballot, Data, DriveId, GroupId, RegisterKey, WriteId};
 use smallvec::SmallVec;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -30,7 +30,7 @@ const PURGE_AFTER: Duration = Duration::from_secs(2);
 
 impl Sets {
     /// Drops data that no register names any more: parts of an aborted upload, for instance.
-    pub fn discard(&self, group: u16, data: &[Data]) {
+    pub fn discard(&self, group: GroupId, data: &[Data]) {
         if let Ok(view) = self.inner.view(group) {
             self.inner.drop_on(&view, view.which(|_| true), data);
         }
@@ -151,11 +151,12 @@ impl Inner {
         if drops.is_empty() {
             return;
         }
+        let epoch = self.epoch_now(view);
         for slot in slots.iter() {
             if let Some(m) = view.member(slot) {
                 let ids: SmallVec<[(WriteId, u8); 4]> =
                     drops.iter().map(|d| (d.write_id, d.shard_of(slot))).collect();
-                m.drive.discard(&ids);
+                m.drive.discard(view.group, epoch, &ids);
             }
         }
     }
@@ -186,7 +187,7 @@ impl Inner {
         let done = t.waiting.and(SlotSet(o.ok | o.uncounted));
         self.drop_on(&t.view, done, &t.drops);
         for m in done.iter().filter_map(|s| t.view.member(s)) {
-            m.drive.hint(&t.key, t.ballot);
+            m.drive.hint(&t.key, t.ballot, self.epoch_now(&t.view));
         }
         t.waiting = t.waiting.without(done);
         let lost = t.waiting.and(SlotSet(o.failed | o.refused));
@@ -225,10 +226,10 @@ impl Inner {
         };
         let same =
             now.epoch == view.epoch && now.members().zip(view.members()).all(|(a, b)| Arc::ptr_eq(a.1, b.1));
-        let voters = now.which(Member::is_voter);
+        let voters = now.voters();
         if same && ashlar_commit::may_purge(now.quorum, voters, now.quorum.all()) {
             for (_, m) in now.members() {
-                m.drive.purge(key, ballot);
+                m.drive.purge(key, ballot, now.epoch);
             }
             self.cache.forget(ashlar_checksum::key_hash(key.as_bytes()));
         }

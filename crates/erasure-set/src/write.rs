@@ -19,7 +19,7 @@ use ashlar_commit::{SlotSet, lower_k};
 use ashlar_drive::{Error as DriveError, Tally, Unfinished, WriterHandle};
 use ashlar_engine::{Code, Error as EngineError};
 use ashlar_environment::time::{self, Instant};
-use ashlar_format::{Ballot, Data, RegisterKey, WriteId};
+use ashlar_format::{Ballot, Data, GroupId, RegisterKey, WriteId};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -187,8 +187,9 @@ impl Drop for Staged {
         for (_, shard) in self.unfinished.get_mut().drain(..) {
             shard.give_up();
         }
+        let epoch = self.inner.epoch_now(&self.view);
         for (slot, m) in self.view.members() {
-            m.drive.discard(&[(self.data.write_id, self.data.shard_of(slot))]);
+            m.drive.discard(self.view.group, epoch, &[(self.data.write_id, self.data.shard_of(slot))]);
         }
     }
 }
@@ -207,7 +208,7 @@ impl Sets {
     ///
     /// # Errors
     /// [`Error::Full`] or [`Error::Unavailable`].
-    pub fn check_room(&self, group: u16, size: u64) -> Result<()> {
+    pub fn check_room(&self, group: GroupId, size: u64) -> Result<()> {
         let table = self.inner.table.load();
         plan(table.view(group)?, size, self.inner.options.min_shard, u8::MAX).map(|_| ())
     }
@@ -237,12 +238,12 @@ fn plan(view: &View, size: u64, min_shard: u32, most: u8) -> Result<Plan> {
         match m.drive.check_room(share) {
             Ok(()) => {
                 slots.insert(slot);
-                voters += u8::from(m.is_voter());
+                voters += u8::from(m.is_voter(view.group));
             }
             Err(DriveError::Full) => {
                 full = true;
                 // Records still have room there, so it votes.
-                voters += u8::from(m.is_voter());
+                voters += u8::from(m.is_voter(view.group));
             }
             Err(_) => {}
         }
@@ -337,7 +338,7 @@ impl DataWriter {
         for slot in slots.iter() {
             let Some(m) = self.view.member(slot) else { continue };
             let (id, shard) = (self.data.write_id, self.data.shard_of(slot));
-            match m.drive.begin_shard(&self.owner, id, shard, ballot, len, frame) {
+            match m.drive.begin_shard(&self.owner, id, shard, ballot, self.view.epoch, len, frame) {
                 Ok(w) => {
                     handles.push((m.id, w.handle()));
                     writers[usize::from(slot)] = Some(w);

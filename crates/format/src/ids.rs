@@ -1,4 +1,4 @@
-//! Identities that are written on drives: ballots, write ids, bucket ids, register keys.
+//! Identities that are written on drives: ballots, write ids, bucket ids, placement groups, register keys.
 //!
 //! Invariants: every type here has exactly one byte encoding, fixed width, big-endian where the
 //! byte order is also the sort order. Nothing here knows what an S3 request is.
@@ -144,6 +144,71 @@ id16!(
     DeploymentId
 );
 
+/// A placement group: a pool and the number of the group in it. Ordered by pool, then by group.
+///
+/// Shown as the bare number of the group in pool 0, the only pool of most deployments, and as `pool.group` in
+/// others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct GroupId {
+    /// The pool; 0 is the first.
+    pub pool: u16,
+    /// The group in the pool.
+    pub group: u16,
+}
+
+impl GroupId {
+    /// Encoded length in bytes.
+    pub const LEN: usize = 4;
+
+    /// Group `group` of pool `pool`.
+    #[must_use]
+    pub const fn new(pool: u16, group: u16) -> GroupId {
+        GroupId { pool, group }
+    }
+
+    /// Pool and group, big-endian; their lexicographic order is the order of groups.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; Self::LEN] {
+        let ([a, b], [c, d]) = (self.pool.to_be_bytes(), self.group.to_be_bytes());
+        [a, b, c, d]
+    }
+
+    /// The inverse of [`GroupId::to_bytes`].
+    #[must_use]
+    pub fn from_bytes(b: [u8; Self::LEN]) -> GroupId {
+        let [p, q, g, h] = b;
+        GroupId { pool: u16::from_be_bytes([p, q]), group: u16::from_be_bytes([g, h]) }
+    }
+
+    /// Pool and group as one number, the pool in the upper half; in the order of groups.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        u32::from_be_bytes(self.to_bytes())
+    }
+
+    /// The next one in order, over all pools; `None` after the last.
+    #[must_use]
+    pub fn next(self) -> Option<GroupId> {
+        let next = self.number().checked_add(1)?;
+        Some(GroupId::from_bytes(next.to_be_bytes()))
+    }
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.pool {
+            0 => write!(f, "{}", self.group),
+            pool => write!(f, "{pool}.{}", self.group),
+        }
+    }
+}
+
+impl fmt::Debug for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "g{}.{}", self.pool, self.group)
+    }
+}
+
 /// What kind of register a key names; the first byte after the placement group in a
 /// [`RegisterKey`], so that ranges of different kinds do not mix.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -157,16 +222,16 @@ pub enum Space {
     Part = 3,
 }
 
-/// The ordered name of a register on a drive: placement group (2 bytes, big-endian), space
-/// (1 byte), bucket (16 bytes), then the key bytes as they are.
+/// The ordered name of a register on a drive: pool and placement group (2 bytes each,
+/// big-endian), space (1 byte), bucket (16 bytes), then the key bytes as they are.
 ///
 /// Drives treat it as opaque ordered bytes. At most [`RegisterKey::MAX`] bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RegisterKey(Box<[u8]>);
 
 impl RegisterKey {
-    /// Bytes before the key: placement group, space, bucket.
-    pub const PREFIX: usize = 2 + 1 + 16;
+    /// Bytes before the key: pool, placement group, space, bucket.
+    pub const PREFIX: usize = GroupId::LEN + 1 + 16;
     /// The longest register key: an S3 key of 1,024 bytes and, for uploads, an upload id and a
     /// separator beside it.
     pub const MAX: usize = Self::PREFIX + 1024 + 64;
@@ -176,9 +241,9 @@ impl RegisterKey {
     /// # Panics
     /// If the whole is longer than [`RegisterKey::MAX`].
     #[must_use]
-    pub fn new(group: u16, space: Space, bucket: BucketId, key: &[u8]) -> RegisterKey {
+    pub fn new(group: GroupId, space: Space, bucket: BucketId, key: &[u8]) -> RegisterKey {
         let mut v = Vec::with_capacity(Self::PREFIX + key.len());
-        v.extend_from_slice(&group.to_be_bytes());
+        v.extend_from_slice(&group.to_bytes());
         v.push(space as u8);
         v.extend_from_slice(&bucket.0);
         v.extend_from_slice(key);
@@ -200,21 +265,21 @@ impl RegisterKey {
 
     /// The placement group.
     #[must_use]
-    pub fn group(&self) -> u16 {
-        u16::from_be_bytes([self.0[0], self.0[1]])
+    pub fn group(&self) -> GroupId {
+        GroupId::from_bytes([self.0[0], self.0[1], self.0[2], self.0[3]])
     }
 
     /// The raw space byte.
     #[must_use]
     pub fn space(&self) -> u8 {
-        self.0[2]
+        self.0[GroupId::LEN]
     }
 
     /// The bucket.
     #[must_use]
     pub fn bucket(&self) -> BucketId {
         let mut b = [0; 16];
-        b.copy_from_slice(&self.0[3..19]);
+        b.copy_from_slice(&self.0[Self::PREFIX - 16..Self::PREFIX]);
         BucketId(b)
     }
 

@@ -12,7 +12,7 @@ pub mod journal;
 pub mod label;
 pub mod record;
 
-pub use ids::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, VersionId, WriteId};
+pub use ids::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, VersionId, WriteId};
 pub use record::{Body, Checksum, Data, Held, Part, Record, Retention, Upload, UploadState, Version};
 
 /// Why bytes could not be understood.
@@ -29,6 +29,9 @@ pub enum Error {
         /// The format number found.
         found: u32,
     },
+    /// It uses what only a newer release knows: refuse, do not repair.
+    #[error("{0}: written by a newer release")]
+    Newer(&'static str),
     /// A checksum does not match.
     #[error("checksum of {0} does not match")]
     Checksum(&'static str),

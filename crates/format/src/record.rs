@@ -248,7 +248,8 @@ impl Record {
     /// The inverse of [`Record::encode`].
     ///
     /// # Errors
-    /// [`Error::Version`] for a newer format, [`Error::Malformed`] for anything else.
+    /// [`Error::Version`] for another format, [`Error::Newer`] for what this release cannot read in it,
+    /// [`Error::Malformed`] for anything else.
     pub fn decode(bytes: &[u8]) -> Result<Record, Error> {
         let mut r = Reader::new(bytes);
         match r.u8()? {
@@ -302,7 +303,7 @@ impl Record {
 }
 
 /// The record format written by this release.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 fn put_pairs(w: &mut Writer, pairs: &[(String, String)]) {
     w.list(pairs, |w, (k, v)| {
@@ -338,6 +339,8 @@ fn put_part(w: &mut Writer, p: &Part) {
     w.u32(p.data.stripe);
     w.u64(p.data.durable);
     w.bool(p.data.inline);
+    // Where the bytes are instead of on the drives: this release puts none anywhere else.
+    w.option(None::<&()>, |_, ()| {});
 }
 
 fn get_part(r: &mut Reader<'_>) -> Result<Part, Error> {
@@ -357,6 +360,9 @@ fn get_part(r: &mut Reader<'_>) -> Result<Part, Error> {
             inline: r.bool()?,
         },
     };
+    if r.option(|r| r.bytes())?.is_some() {
+        return Err(Error::Newer("a part whose data lies elsewhere"));
+    }
     let d = &p.data;
     let n = u16::from(d.k) + u16::from(d.m);
     if d.k == 0 || n > 64 || u16::from(d.rotate) >= n || d.stripe == 0 {

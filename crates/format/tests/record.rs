@@ -1,8 +1,8 @@
 //! Records and identities: golden bytes, round trips, and decoders that are fed anything.
 
 use ashlar_format::{
-    Ballot, Body, BucketId, Checksum, Data, Held, Part, Record, RegisterKey, Retention, Space, Upload,
-    UploadState, Version, VersionId, WriteId,
+    Ballot, Body, BucketId, Checksum, Data, GroupId, Held, Part, Record, RegisterKey, Retention, Space,
+    Upload, UploadState, Version, VersionId, WriteId,
 };
 use proptest::prelude::*;
 
@@ -43,13 +43,13 @@ fn sample() -> Record {
     }
 }
 
-/// The bytes of format 1. If this test fails, drives written by an earlier build become unreadable:
+/// The bytes of format 2. If this test fails, drives written by an earlier build become unreadable:
 /// raise the format number and keep a decoder for the old one.
 #[test]
 fn golden_record() {
     let hex = sample().encode().iter().map(|b| format!("{b:02x}")).collect::<String>();
     let golden = concat!(
-        "01",
+        "02",
         "ac02",
         "8877665544332211",
         "01",
@@ -73,6 +73,7 @@ fn golden_record() {
         "00001000",
         "0f00000000000000",
         "01",
+        "00", // location
         "01",
         "03",
         "00",
@@ -95,7 +96,21 @@ fn golden_record() {
         "00" // retention, legal hold, acl
     );
     assert_eq!(hex, golden);
-    assert_eq!(Record::digest(&sample().encode()), 0x71d71843f1c93624);
+    assert_eq!(Record::digest(&sample().encode()), 0xf9bac79b4155ca32);
+}
+
+/// Where the data of a part lies elsewhere, a release that knows of no such place says so.
+#[test]
+fn data_elsewhere_is_refused_by_name() {
+    let bytes = sample().encode();
+    let data = [&[3; 16][..], &[2, 2, 1], &(1u32 << 20).to_le_bytes(), &15u64.to_le_bytes(), &[1]].concat();
+    let at = bytes.windows(data.len()).position(|w| w == data).unwrap() + data.len();
+    assert_eq!(bytes[at], 0);
+    let elsewhere = [&bytes[..at], &[1, 4], b"tier", &bytes[at + 1..]].concat();
+    let refused = Record::decode(&elsewhere).unwrap_err();
+    assert!(refused.to_string().contains("written by a newer release"), "{refused}");
+    let older = [&[1], &bytes[1..]].concat();
+    assert_eq!(Record::decode(&older), Err(ashlar_format::Error::Version { what: "record", found: 1 }));
 }
 
 #[test]
@@ -103,14 +118,17 @@ fn golden_ids() {
     let b = Ballot { epoch: 1, counter: 2, node: 3, nonce: 4 };
     assert_eq!(b.to_bytes(), [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 3, 0, 0, 0, 4]);
     assert_eq!(Ballot::from_bytes(&b.to_bytes()), b);
-    let k = RegisterKey::new(258, Space::Object, BucketId([5; 16]), b"a/b");
-    let mut bytes = vec![1, 2, 1];
+    let k = RegisterKey::new(GroupId::new(3, 258), Space::Object, BucketId([5; 16]), b"a/b");
+    let mut bytes = vec![0, 3, 1, 2, 1];
     bytes.extend([5; 16]);
     bytes.extend(b"a/b");
     assert_eq!(k.as_bytes(), &bytes[..]);
-    assert_eq!((k.group(), k.space(), k.bucket(), k.key()), (258, 1, BucketId([5; 16]), &b"a/b"[..]));
+    assert_eq!(
+        (k.group(), k.space(), k.bucket(), k.key()),
+        (GroupId::new(3, 258), 1, BucketId([5; 16]), &b"a/b"[..])
+    );
     assert_eq!(RegisterKey::from_bytes(&bytes), Some(k));
-    assert_eq!(RegisterKey::from_bytes(&[0; 18]), None);
+    assert_eq!(RegisterKey::from_bytes(&[0; 20]), None);
     assert_eq!(WriteId::from_hex(&WriteId([0xab; 16]).to_hex()), Some(WriteId([0xab; 16])));
     for bad in ["", "00", "+0000000000000000000000000000000", "é00000000000000000000000000000"] {
         assert_eq!(WriteId::from_hex(bad), None, "{bad}");

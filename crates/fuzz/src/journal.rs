@@ -5,9 +5,9 @@
 
 use ashlar_format::codec::Writer;
 use ashlar_format::journal::{
-    self, AcceptEntry, BatchWriter, DriveState, Entry, ExtentEntry, FenceEntry, LiftEntry, StageEntry, kind,
+    self, AcceptEntry, BatchWriter, Entry, ExtentEntry, FenceEntry, GroupState, LiftEntry, StageEntry, kind,
 };
-use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, WriteId, frame};
+use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, WriteId, frame};
 
 use crate::Target;
 
@@ -21,7 +21,8 @@ const AT: u32 = 4096;
 pub fn all() -> Vec<Target> {
     let (deployment, drive) = (DeploymentId([9; 16]), |n| DriveId([n; 16]));
     let drives: Vec<_> = (1..5).map(|n| (drive(n), format!("/d{n}"), 1 << 40)).collect();
-    let map = ashlar_cluster::Map::first(deployment, &drives, None).expect("four drives are a deployment");
+    let map =
+        ashlar_cluster::Map::first(deployment, &drives, None, Some(2)).expect("four drives are a deployment");
     let replaced = map.replace(drive(1), drive(9), "/d9", 1 << 40).expect("a drive can be replaced");
     let mut notes = vec![2];
     notes.extend(deployment.0);
@@ -57,31 +58,52 @@ pub fn all() -> Vec<Target> {
         Target {
             name: "map",
             seeds: vec![
-                map.to_json(),
-                replaced.to_json(),
-                b"{}".to_vec(),
-                br#"{"epoch":1e999}"#.to_vec(),
-                b"[[[[".to_vec(),
+                lines(&map),
+                lines(&replaced),
+                b"map {}".to_vec(),
+                br#"map {"format":3,"epoch":1e999}"#.to_vec(),
+                b"map [[[[".to_vec(),
             ],
-            tokens: &[b"[", b"{", b"\"drives\":", b"18446744073709551616", b"4294967295", b"null"],
+            tokens: &[
+                b"[",
+                b"{",
+                b"\"slots\":",
+                b"18446744073709551616",
+                b"4294967295",
+                b"null",
+                b"\nmap/drive/",
+            ],
             run: |b| {
-                let Ok(map) = ashlar_cluster::Map::from_json(b) else { return };
-                assert_eq!(ashlar_cluster::Map::from_json(&map.to_json()).ok().as_ref(), Some(&map));
+                let lines = b.split(|c| *c == b'\n').filter_map(|line| {
+                    let at = line.iter().position(|c| *c == b' ')?;
+                    Some((std::str::from_utf8(&line[..at]).ok()?, &line[at + 1..]))
+                });
+                let Ok(map) = ashlar_cluster::Map::from_entries(lines) else { return };
+                let again = map.entries();
+                let again = again.iter().map(|(k, v)| (k.as_str(), &v[..]));
+                assert_eq!(ashlar_cluster::Map::from_entries(again).ok().as_ref(), Some(&map));
                 // Changes of a map must not fail on any map that is read.
                 let _ = (map.next_epoch(), map.members());
                 for d in &map.drives {
-                    let _ =
-                        (map.rejoin(d.id), map.joined(d.id), map.replace(d.id, DriveId([0xee; 16]), "/n", 1));
+                    let new = DriveId([0xee; 16]);
+                    let (all, joins) = (map.groups_of(d.id), map.rejoin(d.id, |_| true));
+                    let _ = (joins, map.joined(d.id, &all), map.replace(d.id, new, "/n", 1));
                 }
             },
         },
     ]
 }
 
+/// A map as a line per value: key, space, JSON.
+fn lines(map: &ashlar_cluster::Map) -> Vec<u8> {
+    let entries = map.entries();
+    entries.iter().flat_map(|(k, v)| [k.as_bytes(), b" ", &v[..], b"\n"].concat()).collect()
+}
+
 /// A payload of every kind.
 fn payloads() -> Vec<(u8, Vec<u8>)> {
-    let bucket = BucketId([2; 16]);
-    let key = RegisterKey::new(0, Space::Object, bucket, b"key");
+    let (group, bucket) = (GroupId::new(1, 2), BucketId([2; 16]));
+    let key = RegisterKey::new(GroupId::default(), Space::Object, bucket, b"key");
     let (key, ballot) = (key.as_bytes(), Ballot { epoch: 1, counter: 5, node: 2, nonce: 9 });
     let write_id = WriteId([7; 16]);
     let made = |put: &dyn Fn(&mut Writer)| {
@@ -131,13 +153,19 @@ fn payloads() -> Vec<(u8, Vec<u8>)> {
         ),
         (kind::PURGE, made(&|w| journal::purge(w, key, ballot, 1, 2))),
         (kind::DISCARD, made(&|w| journal::discard(w, write_id, 1, 3, (4, 4096)))),
-        (kind::STATE, DriveState { floor: ballot, horizon: ballot, epoch: 3, voter: true }.encode().to_vec()),
+        (
+            kind::STATE,
+            made(&|w| {
+                let state = GroupState { floor: ballot, horizon: ballot, epoch: 3, voter: true };
+                journal::states(w, &[(GroupId::new(0, 1), state), (GroupId::new(2, 0), state)]);
+            }),
+        ),
         (kind::SEGMENTS, made(&|w| journal::segments(w, &[1, 2, 3]))),
         (kind::SEAL, vec![4, 0, 0, 0]),
-        (kind::FENCE, made(&|w| journal::fence(w, &FenceEntry { group: 2, bucket, deletion: 3, oldest: 1 }))),
+        (kind::FENCE, made(&|w| journal::fence(w, &FenceEntry { group, bucket, deletion: 3, oldest: 1 }))),
         (
             kind::LIFT,
-            made(&|w| journal::lift(w, &LiftEntry { group: 2, bucket, up_to: 3, oldest: 1, newest: 4 })),
+            made(&|w| journal::lift(w, &LiftEntry { group, bucket, up_to: 3, oldest: 1, newest: 4 })),
         ),
     ]
 }
@@ -167,7 +195,7 @@ fn entry(b: &[u8]) {
         Entry::Discard { write_id, index, segment, before } => {
             journal::discard(&mut w, *write_id, *index, *segment, *before);
         }
-        Entry::State(s) => w.raw(&s.encode()),
+        Entry::State(of) => journal::states(&mut w, of),
         Entry::Segments(list) => journal::segments(&mut w, list),
         Entry::Fence(e) => journal::fence(&mut w, e),
         Entry::Lift(e) => journal::lift(&mut w, e),

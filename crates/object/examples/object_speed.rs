@@ -14,7 +14,7 @@ use std::time::Instant;
 use ashlar_cluster::{Embedded, FileMedium, Map, Medium};
 use ashlar_drive::Drive;
 use ashlar_erasure_set::{Code, Group, Layout, Sets};
-use ashlar_format::{DeploymentId, DriveId};
+use ashlar_format::{DeploymentId, DriveId, GroupId};
 use ashlar_machine::{BufferPool, Folder};
 use ashlar_object::*;
 use bytes::Bytes;
@@ -43,17 +43,17 @@ async fn open(folder: &Path) -> Fallible<(Store, Sets, Vec<Drive>)> {
         std::fs::create_dir(&path)?;
         let id = DriveId([i; 16]);
         let label = ashlar_drive::Label { deployment: DEPLOYMENT, drive: id, created_ms: 1 };
-        ashlar_drive::format(&path, &label, ashlar_drive::Role::Voter)?;
+        ashlar_drive::format(&path, &label, &[(GroupId::default(), ashlar_drive::Role::Voter)])?;
         names.push((id, path.display().to_string(), 1 << 30));
         media.push((id, Arc::new(FileMedium::new(Folder::real(&path, None)))));
         drives.push(Drive::open(&path, &ashlar_drive::Options::new(buffers.clone()))?);
     }
-    let map = Map::first(DEPLOYMENT, &names, None)?;
+    let map = Map::first(DEPLOYMENT, &names, None, Some(1))?;
     let control = Embedded::create(DEPLOYMENT, media, Vec::new()).await?.control();
     let layout = Layout {
         epoch: map.epoch,
-        code: Code { k: map.code.k, m: map.code.m },
-        groups: vec![Group { id: 0, slots: map.groups[0].clone() }],
+        code: Code { k: map.code().k, m: map.code().m },
+        groups: vec![Group { id: GroupId::default(), epoch: 1, slots: names.iter().map(|n| n.0).collect() }],
     };
     let sets = Sets::new(layout, drives.clone(), ashlar_erasure_set::Options::new(buffers))?;
     sets.start();

@@ -11,7 +11,7 @@ use ashlar_erasure_set::{
     DataWriter, Decision as SetsDecision, Error as SetsError, FencedBucket, ObjectReader, Sets,
     Staged as SetsStaged, UpdateError,
 };
-use ashlar_format::{Body, BucketId, Data, Record, RegisterKey, Space};
+use ashlar_format::{Body, BucketId, Data, GroupId, Record, RegisterKey, Space};
 use ashlar_machine::BufferPool;
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -130,7 +130,7 @@ pub(crate) enum Reader {
 }
 
 impl Backend {
-    pub(crate) fn group_of(&self, bucket: BucketId, key: &[u8]) -> u16 {
+    pub(crate) fn group_of(&self, bucket: BucketId, key: &[u8]) -> GroupId {
         match self {
             Backend::Sets(s) => s.group_of(bucket, key),
             Backend::Memory(m) => m.group_of(key),
@@ -333,7 +333,7 @@ impl Backend {
         }
     }
 
-    pub(crate) fn discard(&self, group: u16, data: &[Data]) {
+    pub(crate) fn discard(&self, group: GroupId, data: &[Data]) {
         match self {
             Backend::Sets(s) => s.discard(group, data),
             Backend::Memory(m) => m.discard(data),

@@ -17,7 +17,9 @@ use std::task::Poll;
 use ashlar_checksum::key_hash;
 use ashlar_cluster::{Control, Embedded, Medium, MemoryMedium};
 use ashlar_commit::bucket_fence::{Deletion, Grant, SetFence, admits, lifts, set};
-use ashlar_format::{Body, BucketId, Data, DeploymentId, DriveId, Record, RegisterKey, Space, WriteId};
+use ashlar_format::{
+    Body, BucketId, Data, DeploymentId, DriveId, GroupId, Record, RegisterKey, Space, WriteId,
+};
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 
@@ -107,8 +109,8 @@ impl Memory {
         Ok(())
     }
 
-    pub(crate) fn group_of(&self, key: &[u8]) -> u16 {
-        (key_hash(key) % GROUPS) as u16
+    pub(crate) fn group_of(&self, key: &[u8]) -> GroupId {
+        GroupId::new(0, (key_hash(key) % GROUPS) as u16)
     }
 
     pub(crate) async fn read_register(&self, key: &RegisterKey) -> Result<Option<Arc<Record>>> {
@@ -261,7 +263,7 @@ impl Memory {
         let s = self.state.lock();
         let mut all = BTreeMap::new();
         for group in 0..GROUPS as u16 {
-            let base = RegisterKey::new(group, space, bucket, b"");
+            let base = RegisterKey::new(GroupId::new(0, group), space, bucket, b"");
             let mut start = base.as_bytes().to_vec();
             start.extend_from_slice(from.max(prefix));
             let mut stem = base.as_bytes().to_vec();

@@ -3,7 +3,7 @@
 //! Invariant: nothing is changed here. Must not depend on: requests, authorization.
 
 use ashlar_cluster::Map;
-use ashlar_drive::{Drive, Role, State};
+use ashlar_drive::{Drive, State};
 use ashlar_erasure_set::{Damage, Phase, Progress, Scrubbed};
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ pub fn info(node: &Node) -> Value {
     let control = node.control.health();
     let capacity = metrics::capacity(node);
     let groups = health.iter().map(|g| shape::PlacementGroup {
-        group: g.group.into(),
+        group: g.group.group.into(),
         slots: g.slots.into(),
         voters: g.voters.into(),
         joining: g.joining.into(),
@@ -29,14 +29,14 @@ pub fn info(node: &Node) -> Value {
         writable: g.writable,
         spare: g.spare.into(),
     });
-    let tolerance = ashlar_erasure_set::tolerance(map.code.k, map.code.m);
+    let tolerance = ashlar_erasure_set::tolerance(map.code().k, map.code().m);
     api::value(shape::Info {
         version: env!("CARGO_PKG_VERSION"),
         deployment: map.deployment.to_hex(),
         uptime_s: coarse(),
-        code: map.code.to_string(),
-        data_shards: map.code.k.into(),
-        parity_shards: map.code.m.into(),
+        code: map.code().to_string(),
+        data_shards: map.code().k.into(),
+        parity_shards: map.code().m.into(),
         reads_tolerate: tolerance.reads.into(),
         writes_tolerate: tolerance.writes.into(),
         epoch: map.epoch.into(),
@@ -105,9 +105,9 @@ fn drive(folder: &DriveFolder, map: &Map, rebuilds: &[Progress]) -> shape::Drive
 }
 
 fn state(drive: &Drive) -> &'static str {
-    match (drive.state(), drive.role()) {
-        (State::Online, Role::Voter) => "online",
-        (State::Online, Role::Joining) => "joining",
+    match (drive.state(), drive.joins()) {
+        (State::Online, false) => "online",
+        (State::Online, true) => "joining",
         (State::ReadOnly, _) => "read-only",
         (State::Fenced(_), _) => "fenced",
         (State::Closed, _) => "offline",
@@ -217,7 +217,7 @@ pub fn heal(node: &Node) -> shape::Heal {
     for drive in node.folders.lock().iter().filter_map(|s| s.drive.as_ref()) {
         let id = drive.label().drive.to_hex();
         let begun = |r: &shape::Rebuild| r.drive == id && r.phase != "done";
-        if drive.role() == Role::Joining && !rebuilds.iter().any(begun) {
+        if drive.joins() && !rebuilds.iter().any(begun) {
             rebuilds.push(not_begun(drive));
         }
     }

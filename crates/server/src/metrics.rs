@@ -7,7 +7,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use ashlar_drive::{Role, State, Stats};
+use ashlar_drive::{State, Stats};
 use ashlar_erasure_set::Phase;
 use ashlar_machine::Space;
 use ashlar_metrics::{Group, Kind, Page};
@@ -58,7 +58,7 @@ pub struct Capacity {
 /// The sum over the file systems of the drives in service.
 pub fn capacity(node: &Node) -> Capacity {
     let map = node.map.load();
-    let (k, n) = (u64::from(map.code.k), u64::from(map.code.k) + u64::from(map.code.m));
+    let (k, n) = (u64::from(map.code().k), u64::from(map.code().k) + u64::from(map.code().m));
     // A file system with several folders counts once.
     let mut counted = std::collections::HashSet::new();
     let (mut raw, mut raw_free) = (0u64, 0u64);
@@ -112,8 +112,8 @@ fn cluster(node: &Node, page: &mut Page) {
     page.value(c, "minio_cluster_health_status", "Get current cluster health status.", writable);
     page.value(c, "minio_cluster_bucket_total", "Total number of buckets in the cluster.", buckets);
     for g in &health {
-        let set = g.group.to_string();
-        let labels = [("pool", "0"), ("set", set.as_str())];
+        let (pool, set) = (g.group.pool.to_string(), g.group.group.to_string());
+        let labels = [("pool", pool.as_str()), ("set", set.as_str())];
         let majority = g.slots / 2 + 1;
         for (name, v3_name, help, value) in [
             ("status", "health", "Get current health status for the set.", u8::from(g.writable)),
@@ -124,7 +124,7 @@ fn cluster(node: &Node, page: &mut Page) {
         ] {
             page.gauge(c, &format!("minio_cluster_health_erasure_set_{name}"), help).add(&labels, value);
             let v3 = Group::V3("cluster/erasure-set");
-            let v3_labels = [("pool_id", "0"), ("set_id", set.as_str())];
+            let v3_labels = [("pool_id", pool.as_str()), ("set_id", set.as_str())];
             page.gauge(v3, &format!("minio_cluster_erasure_set_{v3_name}"), help).add(&v3_labels, value);
         }
     }
@@ -338,12 +338,12 @@ fn drives(node: &Node, slow_values: &SlowValues, page: &mut Page) {
         let (state, stats) = match &folder.drive {
             None => ("offline", None),
             Some(d) => {
-                let state = match (d.state(), d.role()) {
+                let state = match (d.state(), d.joins()) {
                     (State::Fenced(_), _) => "fenced",
                     (State::ReadOnly, _) => "read_only",
                     (State::Closed, _) => "closed",
-                    (State::Online, Role::Joining) => "joining",
-                    (State::Online, Role::Voter) => "online",
+                    (State::Online, true) => "joining",
+                    (State::Online, false) => "online",
                 };
                 (state, Some(d.stats()))
             }

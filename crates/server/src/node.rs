@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use ashlar_cluster::{Control, Embedded, FileMedium, Map, Medium, Update};
+use ashlar_cluster::{Control, Embedded, FileMedium, Map, Medium};
 use ashlar_drive::{Drive, Probe};
 use ashlar_duties::Duties;
 use ashlar_erasure_set::{Code, Group, Layout, Sets};
@@ -111,11 +111,16 @@ pub fn bare_medium(folder: Folder) -> Arc<dyn Medium> {
 
 /// The layout that a map describes.
 pub fn layout(map: &Map) -> Layout {
-    let groups = map.groups.iter().enumerate();
+    let code = map.code();
+    let group = |g: &ashlar_cluster::Group| Group {
+        id: g.id,
+        epoch: g.epoch,
+        slots: g.slots.iter().map(|s| s.drive).collect(),
+    };
     Layout {
         epoch: map.epoch,
-        code: Code { k: map.code.k, m: map.code.m },
-        groups: groups.map(|(i, slots)| Group { id: i as u16, slots: slots.clone() }).collect(),
+        code: Code { k: code.k, m: code.m },
+        groups: map.groups.iter().map(group).collect(),
     }
 }
 
@@ -125,7 +130,7 @@ impl Node {
         let drive_folders = self.folders.lock().clone();
         let serving = drive_folders.iter().filter(|s| s.drive.is_some());
         let facts: Vec<_> = serving.filter_map(|s| Some((s.path.as_path(), s.facts.as_ref()?))).collect();
-        drive_discovery::warnings(&facts, self.map.load().code.m)
+        drive_discovery::warnings(&facts, self.map.load().code().m)
     }
 
     /// Stops background work and closes the drives.
@@ -149,18 +154,15 @@ impl Node {
     /// # Errors
     /// A message for the operator.
     pub async fn write_map(&self, before: &Map, next: Map) -> Result<(), String> {
-        let entry = self.control.read(Map::KEY);
-        let json = entry.bytes().ok_or("the control store holds no map")?;
-        let now = Map::from_json(json).map_err(|e| e.to_string())?;
-        if now.to_json() != before.to_json() {
+        let now = Map::read(&self.control).map_err(|e| e.to_string())?;
+        if now != *before {
             if now.epoch > before.epoch {
                 self.sets.set_layout(layout(&now)).map_err(|e| e.to_string())?;
             }
             self.map.store(Arc::new(now));
             return Err("the map was changed meanwhile; try again".to_owned());
         }
-        let mut update = Update::new();
-        update.set(&entry, next.to_json());
+        let update = next.update(before, &self.control).map_err(|e| e.to_string())?;
         self.embedded.change_members(update, next.members()).await.map_err(|e| e.to_string())?;
         self.map.store(Arc::new(next));
         Ok(())

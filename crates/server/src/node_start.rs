@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use ashlar_cluster::drive_monitor::{Action, Event, Monitor, Settings};
 use ashlar_cluster::{CodeSpec, Control, Embedded, FoundAt, Map, Update};
-use ashlar_drive::{Drive, Label, Options as DriveOptions, Probe, Role};
+use ashlar_drive::{Drive, Label, Options as DriveOptions, Probe};
 use ashlar_erasure_set::{Options as SetOptions, Sets};
 use ashlar_format::DeploymentId;
 use ashlar_machine::{BufferPool, Folder};
@@ -199,7 +199,7 @@ async fn format_all(deployment: DeploymentId, found: &mut Vec<InspectedFolder>) 
                 *inspected = drive_discovery::inspect(&inspected.path);
             }
             if inspected.probe == Probe::Blank {
-                format(&inspected.path, deployment, Role::Voter)?;
+                format(&inspected.path, deployment)?;
                 *inspected = drive_discovery::inspect(&inspected.path);
                 formatted += 1;
             }
@@ -229,17 +229,28 @@ async fn create_control(
         let drive = drive.as_ref().map_err(|e| format!("{}: {e}", path.display()))?;
         drives.push((drive.label().drive, path.display().to_string(), drive.stats().capacity));
     }
-    let map = Map::first(deployment, &drives, code).map_err(|e| e.to_string())?;
+    let map = Map::first(deployment, &drives, code, None).map_err(|e| e.to_string())?;
     let mount = |path: &str| drive_discovery::facts(Path::new(path)).map(|f| f.mount);
     let found =
         drives.iter().map(|(id, path, _)| FoundAt { id: *id, path: path.clone(), mount: mount(path) });
     let map = map.found_at(&found.collect::<Vec<_>>()).unwrap_or(map);
+    found_groups(&map, opened).await?;
     let media = opened.iter().zip(&drives).map(|((path, _), (id, ..))| (*id, medium(path, *id))).collect();
-    let mut entries = vec![(Map::KEY.to_owned(), map.to_json().into())];
+    let mut entries: Vec<_> = map.entries().into_iter().collect();
     if let Some(made) = credentials {
         entries.push((credentials::KEY.to_owned(), made.into()));
     }
     Embedded::create(deployment, media, entries).await.map_err(|e| e.to_string())
+}
+
+/// Every drive votes in its groups before there is a map that says so: nothing was written yet.
+async fn found_groups(map: &Map, opened: &Opened) -> Result<(), String> {
+    for (path, drive) in opened {
+        let drive = drive.as_ref().map_err(|e| format!("{}: {e}", path.display()))?;
+        let done = drive.found(&map.groups_of(drive.label().drive), map.epoch).await;
+        done.map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    Ok(())
 }
 
 async fn open_control(deployment: DeploymentId, opened: &Opened) -> Result<Embedded, String> {
@@ -251,15 +262,14 @@ async fn open_control(deployment: DeploymentId, opened: &Opened) -> Result<Embed
 }
 
 fn read_map(control: &Control) -> Result<Map, String> {
-    let value = control.get(Map::KEY).ok_or("the control store holds no map")?;
-    Map::from_json(&value.bytes).map_err(|e| e.to_string())
+    Map::read(control).map_err(|e| e.to_string())
 }
 
 fn check_code(map: &Map, asked: Option<CodeSpec>) -> Result<(), String> {
     match asked {
-        Some(code) if code != map.code => Err(format!(
+        Some(code) if code != map.code() => Err(format!(
             "--code {code}: this deployment was made with {} and keeps it. Leave --code out",
-            map.code
+            map.code()
         )),
         _ => Ok(()),
     }
@@ -380,7 +390,7 @@ fn assemble(
     sets.start();
     let lifecycle = Arc::new(Lifecycle::new(store.clone(), control.clone(), duties.clone(), plan.calendar));
     let (orders, ordered) = mpsc::unbounded_channel();
-    let joins = drive_folders.iter().filter_map(|s| s.drive.as_ref()).filter(|d| d.role() == Role::Joining);
+    let joins = drive_folders.iter().filter_map(|s| s.drive.as_ref()).filter(|d| !d.votes());
     let joins = Mutex::new(joins.map(|d| d.label().drive).collect());
     let node = Arc::new(Node {
         lifecycle,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_cluster::Sequences;
-use ashlar_drive::{Drive, Probe, Role, State};
+use ashlar_drive::{Drive, Probe, State};
 use ashlar_format::{DeploymentId, DriveId};
 use ashlar_machine::Folder;
 
@@ -44,7 +44,7 @@ pub fn read_sequences(paths: Vec<PathBuf>, deployment: DeploymentId) -> Sequence
 /// Why a newly opened drive must join before it votes: its sequence is behind the stored one.
 pub fn behind(drive: &Drive, noted: &Sequences) -> Option<String> {
     let batches = noted.behind(drive.label().drive, drive.opened_sequence());
-    if batches == 0 || drive.role() == Role::Joining {
+    if batches == 0 || !drive.votes() {
         return None;
     }
     tracing::error!(
@@ -109,8 +109,11 @@ fn write(path: &Path, id: DriveId, all: &Sequences, deployment: DeploymentId) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ashlar_drive::{Label, Options};
+    use ashlar_drive::{Label, Options, Role};
+    use ashlar_format::GroupId;
     use ashlar_machine::BufferPool;
+
+    const GROUP: GroupId = GroupId::new(0, 0);
 
     /// Replaces the content of a folder by that of another.
     fn copy(from: &Path, to: &Path) {
@@ -138,10 +141,10 @@ mod tests {
         for (i, path) in paths.iter().take(2).enumerate() {
             std::fs::create_dir_all(path).unwrap();
             let label = Label { deployment, drive: DriveId([i as u8 + 1; 16]), created_ms: 1 };
-            ashlar_drive::format(path, &label, Role::Voter).unwrap();
+            ashlar_drive::format(path, &label, &[(GROUP, Role::Voter)]).unwrap();
         }
         let (a, b) = (open(&paths[0]), open(&paths[1]));
-        a.fence_epoch(1).await.unwrap();
+        a.fence_epoch(GROUP, 1).await.unwrap();
         a.close().await;
         drop(a);
         copy(&paths[0], &paths[2]);
@@ -150,7 +153,7 @@ mod tests {
         let a = open(&paths[0]);
         assert_eq!(behind(&a, &Sequences::default()), None, "nothing is known of it");
         for epoch in 2..20 {
-            a.fence_epoch(epoch).await.unwrap();
+            a.fence_epoch(GROUP, epoch).await.unwrap();
         }
         let mut all = Sequences::default();
         assert!(all.note(a.label().drive, a.sequence()));
@@ -167,25 +170,25 @@ mod tests {
         // The older image replaces it.
         copy(&paths[2], &paths[0]);
         let a = open(&paths[0]);
-        assert_eq!(a.role(), Role::Voter);
+        assert!(a.votes());
         // The drive monitor takes its vote before it serves.
         assert!(behind(&a, &known).is_some());
-        a.set_joining().await.unwrap();
+        a.set_joining(&[(GROUP, 1)]).await.unwrap();
         a.close().await;
         drop(a);
         let a = open(&paths[0]);
-        assert_eq!(a.role(), Role::Joining, "for good");
+        assert!(!a.votes(), "for good");
         // After it has its vote back, it is not behind at the next start; an older image of it is.
         let mut all = known;
         assert!(all.begin_again(a.label().drive, a.sequence()));
-        a.joined().await.unwrap();
+        a.joined(GROUP, 1).await.unwrap();
         all.note(a.label().drive, a.sequence());
         write(&paths[1], b.label().drive, &all, deployment).unwrap();
         a.close().await;
         drop(a);
         let known = read_sequences(paths[..2].to_vec(), deployment);
         let a = open(&paths[0]);
-        assert_eq!((a.role(), behind(&a, &known)), (Role::Voter, None));
+        assert_eq!((a.votes(), behind(&a, &known)), (true, None));
         a.close().await;
         drop(a);
         copy(&paths[2], &paths[0]);

@@ -334,7 +334,7 @@ fn announce(node: &Node, started: &Started, listener: &listen::Listener, region:
         tracing::warn!("{why}");
     }
     let addresses = listener.addresses();
-    let tolerance = ashlar_erasure_set::tolerance(map.code.k, map.code.m);
+    let tolerance = ashlar_erasure_set::tolerance(map.code().k, map.code().m);
     let banner = Banner {
         addresses: &addresses,
         tls: listener.is_tls(),
@@ -342,7 +342,7 @@ fn announce(node: &Node, started: &Started, listener: &listen::Listener, region:
         root: &started.root,
         origin: started.origin,
         drives: (serving, map.members().len()),
-        code: map.code.to_string(),
+        code: map.code().to_string(),
         tolerance: (tolerance.reads, tolerance.writes),
         formatted: started.formatted,
         warnings,

@@ -18,7 +18,6 @@ use ashlar_erasure_set::{Code, EpochSource, Group, Layout, Options as SetsOption
 use ashlar_format::DriveId;
 use ashlar_machine::BufferPool;
 use ashlar_object::{Options, Store};
-use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::control::ControlStore;
@@ -60,13 +59,18 @@ pub fn drive_id(number: u8) -> DriveId {
 }
 
 fn layout(map: &Map) -> Layout {
-    let groups = (0u16..).zip(&map.groups).map(|(id, slots)| Group { id, slots: slots.clone() }).collect();
-    Layout { epoch: map.epoch, code: Code { k: map.code.k, m: map.code.m }, groups }
+    let group = |g: &ashlar_cluster::Group| Group {
+        id: g.id,
+        epoch: g.epoch,
+        slots: g.slots.iter().map(|s| s.drive).collect(),
+    };
+    let code = Code { k: map.code().k, m: map.code().m };
+    Layout { epoch: map.epoch, code, groups: map.groups.iter().map(group).collect() }
 }
 
 /// The map that a coordinator knows.
 fn map_of(control: &Control) -> Option<Map> {
-    Map::from_json(&control.get(Map::KEY)?.bytes).ok()
+    Map::read(control).ok()
 }
 
 impl Cluster {
@@ -81,18 +85,15 @@ impl Cluster {
         let named: Vec<(DriveId, String, u64)> =
             ids.iter().map(|d| (*d, format!("sim:/{d}"), 1 << 30)).collect();
         let code = CodeSpec { k: 2, m: plan.drives as u8 - 2 };
-        let mut map = Map::first(DEPLOYMENT, &named, Some(code)).expect("a map of the plan's drives");
-        while map.groups.len() < usize::from(plan.groups) {
-            let mut slots = map.groups[0].clone();
-            slots.rotate_left(map.groups.len());
-            map.groups.push(slots);
-        }
+        let map = Map::first(DEPLOYMENT, &named, Some(code), Some(usize::from(plan.groups)));
+        let map = map.expect("a map of the plan's drives");
         let host = |d: &DriveId| {
             let seed = plan.seed ^ u64::from(d.0[0]) << 32;
-            (*d, Arc::new(Host::new(*d, Role::Voter, seed, flushes)))
+            let votes: Vec<_> = map.groups_of(*d).into_iter().map(|g| (g, Role::Voter)).collect();
+            (*d, Arc::new(Host::new(*d, &votes, seed, flushes)))
         };
         let trace = Trace::new(plan.traced);
-        let entries = vec![(Map::KEY.to_owned(), Bytes::from(map.to_json()))];
+        let entries = map.entries().into_iter().collect();
         Arc::new(Cluster {
             network: Arc::new(Network::new(
                 plan.seed ^ 1,
@@ -128,8 +129,7 @@ impl Cluster {
     /// A host with a blank drive that is to join.
     pub fn add_host(&self, number: u8) -> Arc<Host> {
         let flushes = self.plan.mutant != Some(Mutant::NoFlush);
-        let host =
-            Host::new(drive_id(number), Role::Joining, self.plan.seed ^ u64::from(number) << 40, flushes);
+        let host = Host::new(drive_id(number), &[], self.plan.seed ^ u64::from(number) << 40, flushes);
         let host = Arc::new(host);
         self.hosts.lock().insert(drive_id(number), host.clone());
         host
@@ -147,8 +147,9 @@ impl Cluster {
     /// When there is none.
     #[must_use]
     pub fn map(&self) -> Map {
-        let bytes = self.control.look(Map::KEY).expect("the map is never removed");
-        Map::from_json(&bytes).expect("a map that was written as one")
+        let entries = self.control.look(Map::KEY);
+        let map = Map::from_entries(entries.iter().map(|(key, value)| (key.as_str(), &value[..])));
+        map.expect("a map that was written as one")
     }
 
     /// Starts a coordinator.
@@ -190,7 +191,8 @@ impl Cluster {
         let hosts = self.hosts();
         for id in layout.groups.iter().flat_map(|g| &g.slots).collect::<std::collections::BTreeSet<_>>() {
             if let Some(host) = self.host(*id) {
-                let link = Link::new(&self.network, (number, alive), &host, &hosts[0]);
+                let groups = map.groups_of(*id);
+                let link = Link::new(&self.network, (number, alive), &host, &groups, &hosts[0]);
                 sets.attach(ashlar_drive::DriveHandle::Remote(Arc::new(link)));
             }
         }

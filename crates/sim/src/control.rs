@@ -103,10 +103,12 @@ impl ControlStore {
         Control::new(driver)
     }
 
-    /// The value of a key in the store itself, for checks.
+    /// The keys that begin with `prefix`, with their values, in the store itself, for checks.
     #[must_use]
-    pub fn look(&self, key: &str) -> Option<Bytes> {
-        self.state.lock().entries.get(key).map(|v| v.bytes.clone())
+    pub fn look(&self, prefix: &str) -> Vec<(String, Bytes)> {
+        let state = self.state.lock();
+        let found = state.entries.iter().filter(|(key, _)| key.starts_with(prefix));
+        found.map(|(key, value)| (key.clone(), value.bytes.clone())).collect()
     }
 }
 

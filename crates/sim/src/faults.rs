@@ -164,7 +164,7 @@ type End = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Puts a drive back into service, and notes what it finds.
 fn restart(clients: &Clients, host: &Host) {
-    let mapped = clients.cluster.map().groups.iter().flatten().any(|d| *d == host.label.drive);
+    let mapped = !clients.cluster.map().groups_of(host.label.drive).is_empty();
     if !mapped {
         return;
     }
@@ -188,10 +188,9 @@ pub async fn replace(cluster: &Arc<Cluster>, old: u8, new: u8) {
     let control = cluster.control.open(0);
     cluster.control.set_reachable(0, true);
     let change = |update: &mut ashlar_cluster::Update| {
-        let entry = control.read(Map::KEY);
-        let map = Map::from_json(entry.bytes().expect("a map"))?;
+        let map = Map::read(&control)?;
         let next = map.replace(drive_id(old), drive_id(new), "sim:/new", 1 << 30)?;
-        update.set(&entry, next.to_json());
+        *update = next.update(&map, &control)?;
         Ok::<_, ashlar_cluster::Error>(())
     };
     control.change(change).await.expect("a map that takes a new drive");

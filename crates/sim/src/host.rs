@@ -12,7 +12,7 @@ use std::time::Duration;
 use ashlar_drive::{Drive, Error, Label, Options, Result, Role, Status};
 use ashlar_environment::random::Seeded;
 use ashlar_environment::time::{Instant, sleep, sleep_until};
-use ashlar_format::{DeploymentId, DriveId};
+use ashlar_format::{DeploymentId, DriveId, GroupId};
 use ashlar_machine::{BufferPool, Crash, Folder, SimDisk};
 use parking_lot::Mutex;
 
@@ -51,17 +51,18 @@ fn options() -> Options {
 }
 
 impl Host {
-    /// A blank drive, formatted.
+    /// A blank drive, formatted; `groups`: those that it holds from the beginning.
     ///
     /// # Panics
     /// When a simulated disk cannot be formatted.
     #[must_use]
-    pub fn new(id: DriveId, role: Role, seed: u64, flushes: bool) -> Host {
+    pub fn new(id: DriveId, groups: &[(GroupId, Role)], seed: u64, flushes: bool) -> Host {
         let label = Label { deployment: DEPLOYMENT, drive: id, created_ms: 1 };
         let disk = SimDisk::new(1 << 40);
         let folder = Folder::simulated(&disk, None);
         let options = options();
-        let formatted = ashlar_drive::format_folder(&folder, &label, role, options.journal_segment_bytes);
+        let first = options.journal_segment_bytes;
+        let formatted = ashlar_drive::format_folder(&folder, &label, groups, first);
         formatted.expect("a simulated disk");
         let drive = Drive::open_folder(&folder, &options, false).expect("a new drive");
         let state = State {
@@ -206,13 +207,8 @@ impl State {
 }
 
 fn status(drive: &Drive) -> Status {
-    Status {
-        state: drive.state(),
-        role: drive.role(),
-        epoch: drive.epoch(),
-        floor: drive.floor(),
-        stats: ashlar_drive::Stats { free: 1 << 40, ..ashlar_drive::Stats::default() },
-    }
+    let stats = ashlar_drive::Stats { free: 1 << 40, ..ashlar_drive::Stats::default() };
+    Status { stats, ..drive.status() }
 }
 
 /// Of a session that a power cut ended.

@@ -22,7 +22,7 @@ use ashlar_environment::random::Seeded;
 use ashlar_environment::simulation::{Process, spawn_in};
 use ashlar_environment::time::{Instant, sleep, sleep_until, timeout};
 use ashlar_format::frame::ShardId;
-use ashlar_format::{Ballot, RegisterKey, WriteId};
+use ashlar_format::{Ballot, GroupId, RegisterKey, WriteId};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -173,18 +173,19 @@ struct Inner {
 }
 
 impl Link {
-    /// From a coordinator to a drive, which must be in service now or have been before; `first`: the first drive.
+    /// From a coordinator to a drive, which must be in service now or have been before. `groups`: where the drive
+    /// is taken for a voter until it is heard; `first`: the first drive.
     #[must_use]
     pub fn new(
         network: &Arc<Network>,
         (coordinator, alive): (usize, &Arc<AtomicBool>),
         host: &Arc<Host>,
+        groups: &[GroupId],
         first: &Arc<Host>,
     ) -> Link {
         let unheard = Status {
             state: ashlar_drive::State::Online,
-            role: ashlar_drive::Role::Voter,
-            epoch: 0,
+            held: groups.iter().map(|group| (*group, ashlar_drive::Role::Voter, 0)).collect(),
             floor: Ballot::ZERO,
             stats: ashlar_drive::Stats { free: 1 << 40, ..ashlar_drive::Stats::default() },
         };
@@ -347,11 +348,12 @@ impl Remote for Link {
         owner: &RegisterKey,
         shard: ShardId,
         ballot: Ballot,
+        epoch: u32,
         len: u64,
         frame: u32,
     ) -> Result<Box<dyn RemoteWriter>> {
         let (link, owner) = (self.clone(), owner.clone());
-        Ok(Box::new(Writer { link, owner, shard, ballot, len, frame, frames: Vec::new() }))
+        Ok(Box::new(Writer { link, owner, shard, ballot, epoch, len, frame, frames: Vec::new() }))
     }
 
     fn open_shard(&self, write_id: WriteId, index: u8) -> Later<'static, Box<dyn RemoteReader>> {
@@ -373,6 +375,7 @@ struct Writer {
     owner: RegisterKey,
     shard: ShardId,
     ballot: Ballot,
+    epoch: u32,
     len: u64,
     frame: u32,
     frames: Vec<(Bytes, [u8; 32])>,
@@ -389,12 +392,12 @@ impl RemoteWriter for Writer {
     }
 
     fn finish(self: Box<Self>, done: Completion) {
-        let Writer { link, owner, shard, ballot, len, frame, frames } = *self;
+        let Writer { link, owner, shard, ballot, epoch, len, frame, frames } = *self;
         let work = move |drive: Drive, _| {
             let (owner, frames) = (owner.clone(), frames.clone());
             async move {
                 let (id, index) = (shard.write_id, shard.index);
-                let mut writer = drive.begin_shard(&owner, id, index, ballot, len, frame)?;
+                let mut writer = drive.begin_shard(&owner, id, index, ballot, epoch, len, frame)?;
                 for (frame, hash) in frames {
                     writer.write_hashed(frame, hash).await?;
                 }

@@ -8,7 +8,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_drive::Role;
+use ashlar_cluster::Group;
+use ashlar_drive::{Role, Status};
 use ashlar_environment::simulation::Simulation;
 use ashlar_environment::time::{Instant, sleep};
 use ashlar_history::{Rules, linearizable};
@@ -142,12 +143,12 @@ pub async fn whole(clients: &Arc<Clients>) {
             return clients.find(format!("redundancy is not restored after the faults: {last}"));
         }
         sleep(Duration::from_millis(500)).await;
-        let joining = cluster
-            .map()
-            .groups
-            .iter()
-            .flatten()
-            .any(|id| cluster.host(*id).and_then(|h| h.status()).is_none_or(|s| s.role != Role::Voter));
+        let lacks = |g: &Group| {
+            let status = |drive| cluster.host(drive).and_then(|h| h.status());
+            let votes = |s: Status| s.role(g.id) == Some(Role::Voter);
+            !g.slots.iter().all(|slot| status(slot.drive).is_some_and(votes))
+        };
+        let joining = cluster.map().groups.iter().any(lacks);
         let Some(c) = cluster.coordinator(0) else { return clients.find("coordinator 0 is down") };
         let found = c.sets.scrub(true).await;
         last = format!("{found:?}, joining: {joining}");

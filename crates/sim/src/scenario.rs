@@ -141,9 +141,9 @@ async fn two_monitors(clients: Arc<Clients>) {
     // Every drive has everything, so that two may go.
     whole(&clients).await;
     futures::join!(replace(&clients.cluster, 1, 50), replace(&clients.cluster, 2, 51));
-    let slots = clients.cluster.map().groups[0].clone();
-    if slots.iter().any(|d| d.0[0] == 1 || d.0[0] == 2) {
-        clients.find(format!("one of two replacements was lost: {slots:?}"));
+    let group = clients.cluster.map().groups[0].clone();
+    if group.slots.iter().any(|s| s.drive.0[0] == 1 || s.drive.0[0] == 2) {
+        clients.find(format!("one of two replacements was lost: {group:?}"));
     }
     for key in [0, 2] {
         drop(clients.put(1, key, 31 + u64::from(key)).await);

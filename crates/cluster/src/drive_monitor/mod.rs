@@ -33,7 +33,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_format::DriveId;
+use ashlar_format::{DriveId, GroupId};
 
 pub use types::{Action, Condition, Event, Found, Opened, Settings};
 use vacancy::Blank;
@@ -45,8 +45,8 @@ use crate::map::{DriveState, FoundAt, Map};
 pub struct Serving {
     /// Where it is.
     pub at: FoundAt,
-    /// It votes.
-    pub voter: bool,
+    /// The groups in which it votes, in order.
+    pub votes: Vec<GroupId>,
 }
 
 /// What a folder is busy with.
@@ -499,23 +499,30 @@ impl Monitor {
     }
 }
 
-/// The map after what the drives in service say: which have joined, which must join again, where they were
-/// found. The same map when nothing changes.
+/// The map after what the drives in service say: which have joined which groups, which must join again, where
+/// they were found. The same map when nothing changes.
 #[must_use]
 pub fn settle(map: &Map, serving: &[Serving]) -> Map {
     let mut map = map.clone();
     for s in serving {
         let id = s.at.id;
-        let next = match (map.drive(id).map(|d| d.state), s.voter) {
-            (Some(DriveState::Joining), true) => map.joined(id).ok(),
-            // Away for too long, damaged, or fenced: a new epoch, so that what it may have promised counts no
-            // more.
-            (Some(DriveState::Active), false) => map.rejoin(id).ok(),
-            // It is in service: so it says itself that it joins.
-            (Some(DriveState::Joining), false) => map.joins_by_itself(id),
-            _ => None,
+        let votes = |g: &GroupId| s.votes.binary_search(g).is_ok();
+        let of = |map: &Map, joining: bool| -> Vec<GroupId> {
+            let mine = |g: &&crate::Group| g.slot_of(id).is_some_and(|s| s.joining == joining);
+            map.groups.iter().filter(mine).map(|g| g.id).collect()
         };
-        map = next.unwrap_or(map);
+        let done: Vec<GroupId> = of(&map, true).into_iter().filter(votes).collect();
+        if !done.is_empty() {
+            map = map.joined(id, &done).unwrap_or(map);
+        }
+        // Away for too long, damaged, or fenced: new epochs, so that what it may have promised counts no more.
+        let lost: Vec<GroupId> = of(&map, false).into_iter().filter(|g| !votes(g)).collect();
+        if !lost.is_empty() {
+            map = map.rejoin(id, |g| lost.binary_search(&g).is_ok()).unwrap_or(map);
+        } else if !of(&map, true).is_empty() {
+            // It is in service: so it says itself that it joins.
+            map = map.joins_by_itself(id).unwrap_or(map);
+        }
     }
     let found: Vec<FoundAt> = serving.iter().map(|s| s.at.clone()).collect();
     map.found_at(&found).unwrap_or(map)

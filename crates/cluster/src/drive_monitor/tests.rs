@@ -64,7 +64,7 @@ fn path(i: usize) -> String {
 impl World {
     fn new(seed: u64) -> World {
         let drives: Vec<_> = (0..N).map(|i| (id(i as u64 + 1), path(i), 1000)).collect();
-        let map = Map::first(DeploymentId([7; 16]), &drives, None).unwrap();
+        let map = Map::first(DeploymentId([7; 16]), &drives, None, Some(3)).unwrap();
         let found: Vec<_> = (0..N)
             .map(|i| FoundAt { id: id(i as u64 + 1), path: path(i), mount: Some(format!("/mnt/d{i}")) })
             .collect();
@@ -238,7 +238,7 @@ impl World {
                 if let Some(Disk::Drive { voter: true, .. }) = self.drive(i) {
                     self.fail("a replacement votes");
                 }
-                let others = self.map.drives.iter().filter(|d| d.state == DriveState::Joining && d.id != old);
+                let others = self.map.drives.iter().filter(|d| d.id != old && self.map.is_joining(d.id));
                 if !self.ordered[i] && others.clone().any(|d| self.automatic.contains(&d.id)) {
                     self.fail("a second drive is replaced without an operator while one joins");
                 }
@@ -290,7 +290,8 @@ impl World {
             }
             let mount = Some(format!("/mnt/d{i}"));
             if let Some(Disk::Drive { id, voter, .. }) = self.drive(i).cloned() {
-                serving.push(Serving { at: FoundAt { id, path: path(i), mount }, voter });
+                let votes = if voter { self.map.groups_of(id) } else { Vec::new() };
+                serving.push(Serving { at: FoundAt { id, path: path(i), mount }, votes });
             }
         }
         let map = settle(&self.map, &serving);
@@ -487,7 +488,7 @@ fn random_lives_keep_the_invariants() {
         if !world.attached.iter().all(|a| *a) {
             world.fail(&format!("seed {seed}: a good drive stays out of service"));
         }
-        assert!(world.map.drives.iter().all(|d| d.state != DriveState::Joining), "seed {seed}");
+        assert!(world.map.drives.iter().all(|d| !world.map.is_joining(d.id)), "seed {seed}");
         replaced += world.replaced;
         votes += world.votes_again;
     }
@@ -603,8 +604,8 @@ fn a_fence_outlives_a_restart() {
         world.settle_down();
         assert!(matches!(world.disks[1], Disk::Drive { voter: true, unsound: false, .. }));
         assert_eq!(
-            world.map.drive(id(2)).map(|d| (d.state, d.distrusted.clone())),
-            Some((DriveState::Active, None))
+            world.map.drive(id(2)).map(|d| (world.map.is_joining(d.id), d.distrusted.clone())),
+            Some((false, None))
         );
     }
 }
@@ -660,4 +661,28 @@ fn a_drive_that_went_back_joins() {
         actions.iter().any(|a| matches!(a, Action::Distrust(..))) && !actions.contains(&Action::Attach(1))
     );
     assert_eq!(world.monitor.serving(1), None);
+}
+
+/// A drive that was replaced joins group by group; damage of one group's state costs this group's vote only.
+#[test]
+fn groups_are_settled_one_by_one() {
+    let drives: Vec<_> = (0..N).map(|i| (id(i as u64 + 1), path(i), 1000)).collect();
+    let map = Map::first(DeploymentId([7; 16]), &drives, None, Some(4)).unwrap();
+    let all = map.groups_of(id(1));
+    assert_eq!(all.len(), 4);
+    let at = || FoundAt { id: id(1), path: path(0), mount: None };
+    let settled = |map: &Map, votes: &[GroupId]| settle(map, &[Serving { at: at(), votes: votes.to_vec() }]);
+    let joining = |map: &Map| -> Vec<GroupId> {
+        let joins = |g: &&crate::Group| g.slot_of(id(1)).is_some_and(|s| s.joining);
+        map.groups.iter().filter(joins).map(|g| g.id).collect()
+    };
+    assert_eq!(settled(&map, &all), map);
+    let one = settled(&map, &all[1..]);
+    assert_eq!((joining(&one), one.epoch), (vec![all[0]], 2));
+    assert_eq!(one.groups.iter().map(|g| g.epoch).collect::<Vec<_>>(), [2, 1, 1, 1]);
+    assert_eq!(joining(&settled(&one, &all)), []);
+    let none = settled(&map.distrust(id(1), "failed").unwrap(), &[]);
+    assert_eq!((joining(&none), none.drive(id(1)).unwrap().distrusted.clone()), (all.clone(), None));
+    let some = settled(&none, &all[..2]);
+    assert_eq!((joining(&some), some.epoch), (all[2..].to_vec(), none.epoch));
 }

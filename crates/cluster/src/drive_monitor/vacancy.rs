@@ -67,7 +67,7 @@ impl Monitor {
 
     /// Why a blank folder is not used yet.
     fn must_wait(&self, i: usize, old: DriveId) -> Option<String> {
-        if let Some(d) = self.map.drives.iter().find(|d| d.state == DriveState::Joining && d.id != old) {
+        if let Some(d) = self.map.drives.iter().find(|d| d.id != old && self.map.is_joining(d.id)) {
             return Some(format!(
                 "blank: waits until the drive of {} has joined; `ashlar drive replace` does not",
                 d.path

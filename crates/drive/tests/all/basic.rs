@@ -10,7 +10,7 @@ use ashlar_machine::Folder;
 fn registers_follow_the_acceptor_and_survive_a_restart() {
     let o = small_options();
     let (_, folder, d) = sim_drive(&o);
-    assert_eq!(d.role(), Role::Voter);
+    assert_eq!(role(&d), Role::Voter);
     assert_eq!(read_record(&d, 1).unwrap(), None);
     let p = run(&d, d.prepare(&key(1), ballot(5))).unwrap();
     assert_eq!(p, Prepared::Promised { accepted: None, horizon: Ballot::ZERO, fence: Deletion::NONE });
@@ -25,7 +25,7 @@ fn registers_follow_the_acceptor_and_survive_a_restart() {
         panic!()
     };
     assert_eq!((a.ballot, a.record.as_ref(), a.hint, a.with_shard), (ballot(5), &b"first"[..], false, false));
-    d.hint(&key(1), ballot(5));
+    d.hint(&key(1), ballot(5), u32::MAX);
     run(&d, d.flush()).unwrap();
     let floor = d.floor();
     assert!(floor > ballot(9));
@@ -153,8 +153,8 @@ fn purge_keeps_a_horizon() {
     let (_, folder, d) = sim_drive(&o);
     one(&d, |d, c| d.accept(accept_of(1, ballot(50), b"tombstone"), c));
     one(&d, |d, c| d.accept(accept_of(2, ballot(3), b"other"), c));
-    d.purge(&key(1), ballot(49));
-    d.purge(&key(1), ballot(50));
+    d.purge(&key(1), ballot(49), u32::MAX);
+    d.purge(&key(1), ballot(50), u32::MAX);
     run(&d, d.flush()).unwrap();
     assert_eq!(read_record(&d, 1).unwrap(), None);
     for d in [d, Drive::open_folder(&folder, &o, false).unwrap()] {
@@ -171,8 +171,8 @@ fn purge_keeps_a_horizon() {
 fn joining_drives_do_not_vote() {
     let o = small_options();
     let (_, folder, d) = sim_drive(&o);
-    run(&d, d.set_joining()).unwrap();
-    run(&d, d.fence_epoch(3)).unwrap();
+    run(&d, d.set_joining(&[(GROUP, u32::MAX)])).unwrap();
+    run(&d, d.fence_epoch(GROUP, 3)).unwrap();
     assert_eq!(run(&d, d.prepare(&key(1), ballot(1))).unwrap(), Prepared::NotVoter);
     let b3 = Ballot { epoch: 3, ..ballot(1) };
     let (r, _) = one(&d, |d, c| d.accept(accept_of(1, b3, b"new"), c));
@@ -183,11 +183,12 @@ fn joining_drives_do_not_vote() {
     assert_eq!(one(&d, |d, c| d.copy(accept_of(1, ballot(9), b"old"), true, c)).0.ok, 1);
     assert_eq!(one(&d, |d, c| d.copy(accept_of(2, ballot(9), b"old"), true, c)).0.ok, 1);
     let d = Drive::open_folder(&folder, &o, false).unwrap();
-    assert_eq!((d.role(), d.epoch()), (Role::Joining, 3));
+    assert_eq!((role(&d), d.epoch(GROUP)), (Role::Joining, 3));
     assert_eq!(read_record(&d, 1).unwrap().unwrap(), (b3, b"new".to_vec()));
     let seen = run(&d, d.read(&key(2), true, u32::MAX)).unwrap();
     assert!(!seen.voter && seen.accepted.unwrap().hint);
-    run(&d, d.joined()).unwrap();
+    run(&d, d.join(&[(GROUP, 0)])).unwrap();
+    run(&d, d.joined(GROUP, u32::MAX)).unwrap();
     assert!(run(&d, d.read(&key(2), true, u32::MAX)).unwrap().voter);
     let (r, e) = one(&d, |d, c| d.copy(accept_of(2, ballot(10), b"x"), false, c));
     assert_eq!((r.failed, matches!(e, Some(Error::Malformed(_)))), (1, true));
@@ -198,11 +199,11 @@ fn orphans_are_dropped_only_above_the_stage_ballot() {
     let o = small_options();
     let (_, _, d) = sim_drive(&o);
     one(&d, |d, c| d.stage(stage_of(1, 1, b"data"), c));
-    assert!(!run(&d, d.drop_orphan(write_id(1), 3, ballot(1))).unwrap());
-    run(&d, d.confirm(write_id(1), 3, ballot(8))).unwrap();
-    assert!(!run(&d, d.drop_orphan(write_id(1), 3, ballot(8))).unwrap());
-    assert_eq!(run(&d, d.confirm(write_id(2), 3, ballot(8))), Err(Error::Missing));
-    assert!(run(&d, d.drop_orphan(write_id(1), 3, ballot(9))).unwrap());
+    assert!(!run(&d, d.drop_orphan(write_id(1), 3, ballot(1), u32::MAX)).unwrap());
+    run(&d, d.confirm(write_id(1), 3, ballot(8), u32::MAX)).unwrap();
+    assert!(!run(&d, d.drop_orphan(write_id(1), 3, ballot(8), u32::MAX)).unwrap());
+    assert_eq!(run(&d, d.confirm(write_id(2), 3, ballot(8), u32::MAX)), Err(Error::Missing));
+    assert!(run(&d, d.drop_orphan(write_id(1), 3, ballot(9), u32::MAX)).unwrap());
     run(&d, d.flush()).unwrap();
     assert_eq!(read_shard(&d, 1), Err(Error::Missing));
 }
@@ -213,12 +214,9 @@ fn real_files_with_threads() {
         let dir = tempfile::Builder::new().prefix("ashlar-drive").tempdir_in(base).unwrap();
         assert_eq!(probe(dir.path()), Probe::Blank);
         assert_eq!(probe(&dir.path().join("no")), Probe::Missing);
-        ashlar_drive::format(dir.path(), &label(4), Role::Voter).unwrap();
+        ashlar_drive::format(dir.path(), &label(4), VOTER).unwrap();
         assert_eq!(probe(dir.path()), Probe::Ours(label(4)));
-        assert!(matches!(
-            ashlar_drive::format(dir.path(), &label(5), Role::Voter),
-            Err(Error::Unsuitable(_))
-        ));
+        assert!(matches!(ashlar_drive::format(dir.path(), &label(5), VOTER), Err(Error::Unsuitable(_))));
         let mut o = small_options();
         o.journal_segment_bytes = 1 << 20;
         let mut rng = Rng(3);
@@ -234,7 +232,8 @@ fn real_files_with_threads() {
                 d.accept(a, t2);
             }
             assert_eq!(t.wait_all().await.ok, u64::MAX);
-            let mut w = d.begin_shard(&key(1), write_id(9999), 3, ballot(1), 700_000, 65_536).unwrap();
+            let mut w =
+                d.begin_shard(&key(1), write_id(9999), 3, ballot(1), u32::MAX, 700_000, 65_536).unwrap();
             let mut buf = o.pool.get(704_512).await;
             buf[..700_000].copy_from_slice(&big);
             let frozen = buf.freeze();
@@ -296,9 +295,9 @@ fn nothing_foreign_is_formatted() {
     assert_eq!(probe(dir.path()), Probe::Blank);
     std::fs::write(dir.path().join("photo.jpg"), b"x").unwrap();
     assert!(matches!(probe(dir.path()), Probe::Foreign(_)));
-    assert!(ashlar_drive::format(dir.path(), &label(1), Role::Voter).is_err());
+    assert!(ashlar_drive::format(dir.path(), &label(1), VOTER).is_err());
     std::fs::remove_file(dir.path().join("photo.jpg")).unwrap();
-    ashlar_drive::format(dir.path(), &label(1), Role::Joining).unwrap();
+    ashlar_drive::format(dir.path(), &label(1), JOINING).unwrap();
     std::fs::remove_file(dir.path().join("label")).unwrap();
     assert!(matches!(probe(dir.path()), Probe::Unreadable(_)), "a journal without a label");
     std::fs::write(dir.path().join("label"), b"hello").unwrap();

@@ -3,7 +3,7 @@
 use ashlar_drive::{
     Accept, Check, Completion, Drive, Inline, InlineShard, Label, Options, Outcome, Role, Tally,
 };
-use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, RegisterKey, Space, WriteId};
+use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, WriteId};
 use ashlar_machine::{BufferPool, Folder, SimDisk};
 use bytes::Bytes;
 use std::time::Duration;
@@ -33,6 +33,16 @@ impl Rng {
     }
 }
 
+/// The group of [`key`].
+pub const GROUP: GroupId = GroupId::new(0, 0);
+pub const VOTER: &[(GroupId, Role)] = &[(GROUP, Role::Voter)];
+pub const JOINING: &[(GroupId, Role)] = &[(GROUP, Role::Joining)];
+
+/// What the drive is in [`GROUP`]; one that does not hold it has to join it.
+pub fn role(drive: &Drive) -> Role {
+    drive.role(GROUP).unwrap_or(Role::Joining)
+}
+
 pub fn label(n: u8) -> Label {
     Label { deployment: DeploymentId([7; 16]), drive: DriveId([n; 16]), created_ms: 1_700_000_000_000 }
 }
@@ -48,7 +58,7 @@ pub fn small_options() -> Options {
 }
 
 pub fn key(n: u64) -> RegisterKey {
-    RegisterKey::new(0, Space::Object, BucketId([1; 16]), format!("key-{n:05}").as_bytes())
+    RegisterKey::new(GROUP, Space::Object, BucketId([1; 16]), format!("key-{n:05}").as_bytes())
 }
 
 pub fn ballot(counter: u64) -> Ballot {
@@ -60,10 +70,10 @@ pub fn bucket(n: u8) -> BucketId {
     BucketId([100 + n; 16])
 }
 
-/// The deletion that has fenced a bucket in group 3; 0: none.
+/// The deletion that has fenced a bucket in [`GROUP`]; 0: none.
 pub fn fence_of(d: &Drive, n: u8) -> u64 {
     let fences = d.fences();
-    fences.iter().find(|f| (f.0, f.1) == (3, bucket(n))).map_or(0, |f| f.2.0)
+    fences.iter().find(|f| (f.0, f.1) == (GROUP, bucket(n))).map_or(0, |f| f.2.0)
 }
 
 pub fn write_id(n: u64) -> WriteId {
@@ -77,6 +87,7 @@ pub fn accept_of(k: u64, b: Ballot, record: &[u8]) -> Accept {
     Accept {
         key: key(k),
         ballot: b,
+        epoch: u32::MAX,
         record: Bytes::copy_from_slice(record),
         summary: Bytes::from(format!("summary {k}")),
         inline: None,
@@ -93,6 +104,7 @@ pub fn stage_of(k: u64, id: u64, data: &[u8]) -> InlineShard {
         write_id: write_id(id),
         index: 3,
         ballot: ballot(1),
+        epoch: u32::MAX,
         data: Bytes::copy_from_slice(data),
     }
 }
@@ -113,7 +125,7 @@ pub fn one(drive: &Drive, f: impl FnOnce(&Drive, Completion)) -> (Outcome, Optio
 pub fn sim_drive(options: &Options) -> (SimDisk, Folder, Drive) {
     let disk = SimDisk::new(256 << 20);
     let folder = Folder::simulated(&disk, options.faults.clone());
-    ashlar_drive::format_folder(&folder, &label(1), Role::Voter, 64 << 10).unwrap();
+    ashlar_drive::format_folder(&folder, &label(1), VOTER, 64 << 10).unwrap();
     let drive = Drive::open_folder(&folder, options, false).unwrap();
     drive.pump();
     (disk, folder, drive)
@@ -139,7 +151,7 @@ pub fn write_large(
     data: &[u8],
     frame: u32,
 ) -> Result<(), ashlar_drive::Error> {
-    let mut w = drive.begin_shard(&key(k), write_id(id), 3, ballot(1), data.len() as u64, frame)?;
+    let mut w = drive.begin_shard(&key(k), write_id(id), 3, ballot(1), u32::MAX, data.len() as u64, frame)?;
     for c in data.chunks(frame as usize) {
         run(drive, w.write(Bytes::copy_from_slice(c)))?;
     }

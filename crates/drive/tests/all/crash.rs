@@ -128,7 +128,7 @@ fn live(seed: u64, steps: u64, large: bool) -> History {
                     && past.values.len() == 1
                     && past.values[0].2 != NEVER
                 {
-                    drive.discard(&[(write_id(id), 3)]);
+                    drive.discard(GROUP, u32::MAX, &[(write_id(id), 3)]);
                     past.values.push((None, now, NEVER));
                     discarding.push((true, id, 1));
                 }
@@ -139,12 +139,12 @@ fn live(seed: u64, steps: u64, large: bool) -> History {
                     && let Some((Some(b), _, acked)) = past.values.last().copied()
                     && acked != NEVER
                 {
-                    drive.purge(&key(k), ballot(b));
+                    drive.purge(&key(k), ballot(b), u32::MAX);
                     past.values.push((None, now, NEVER));
                     discarding.push((false, k, past.values.len() - 1));
                 }
             }
-            93 => drive.hint(&key(rng.below(12)), ballot(counter)),
+            93 => drive.hint(&key(rng.below(12)), ballot(counter), u32::MAX),
             94 => {
                 let n = rng.below(4) as u8;
                 let values = &mut h.fences.entry(n).or_default().values;
@@ -154,7 +154,7 @@ fn live(seed: u64, steps: u64, large: bool) -> History {
                     values.push((None, now, disk.position()));
                 } else {
                     let by = Deletion(last.0 + 1);
-                    run(&drive, drive.fence_bucket(3, bucket(n), by, 0)).unwrap();
+                    run(&drive, drive.fence_bucket(GROUP, bucket(n), by, 0)).unwrap();
                     values.push((Some(by.0), now, disk.position()));
                 }
             }
@@ -205,7 +205,7 @@ fn check(h: &History, image: &SimDisk, at: usize, full: bool, what: &str) {
     let d = Drive::open_folder(&folder, &o, false).unwrap_or_else(|e| panic!("{what}: {e}"));
     assert_eq!(d.state(), State::Online, "{what}");
     assert_eq!(d.damage(), [""; 0], "{what}");
-    assert_eq!(d.role(), Role::Voter, "{what}");
+    assert_eq!(role(&d), Role::Voter, "{what}");
     compare(h, &d, at, what);
     if full {
         // It goes on working, and a second restart sees the same.
@@ -336,7 +336,7 @@ fn every_acknowledged_operation_survives_a_crash() {
 fn a_format_that_did_not_end_is_blank() {
     let disk = SimDisk::new(64 << 20);
     let folder = Folder::simulated(&disk, None);
-    ashlar_drive::format_folder(&folder, &label(1), Role::Voter, 64 << 10).unwrap();
+    ashlar_drive::format_folder(&folder, &label(1), VOTER, 64 << 10).unwrap();
     let mut crash = Crash::new(&disk);
     let mut rng = Rng(5);
     let (mut blank, mut whole) = (0, 0);
@@ -348,13 +348,13 @@ fn a_format_that_did_not_end_is_blank() {
             match ashlar_drive::probe_folder(&f) {
                 ashlar_drive::Probe::Blank => {
                     blank += 1;
-                    ashlar_drive::format_folder(&f, &label(2), Role::Voter, 64 << 10).unwrap();
+                    ashlar_drive::format_folder(&f, &label(2), VOTER, 64 << 10).unwrap();
                 }
                 ashlar_drive::Probe::Ours(_) => whole += 1,
                 p => panic!("{at}: {p:?}"),
             }
             let d = Drive::open_folder(&f, &small_options(), false).unwrap();
-            assert_eq!((d.role(), d.stats().journal_damage), (Role::Voter, 0));
+            assert_eq!((role(&d), d.stats().journal_damage), (Role::Voter, 0));
             d.stage(stage_of(1, 1, b"x"), Completion::ignored());
             d.pump();
             assert_eq!(read_shard(&d, 1).unwrap(), Bytes::from_static(b"x"));

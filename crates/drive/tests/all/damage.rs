@@ -53,8 +53,9 @@ fn never_wrong(d: &Drive, registers: u64, small: u64, large: u64, what: &str) ->
     for k in 0..registers {
         match read_record(d, k) {
             Ok(Some(got)) => assert_eq!(got, (ballot(k + 1), record(k)), "{what}: {k}"),
-            Ok(None) => assert_eq!(d.role(), Role::Joining, "{what}: register {k} is absent"),
-            Err(Error::Corrupt(_)) => errors += 1,
+            Ok(None) => assert_eq!(role(d), Role::Joining, "{what}: register {k} is absent"),
+            // Or what it held of the group is lost with the damage: it has to join it anew.
+            Err(Error::Corrupt(_) | Error::NotHeld(_)) => errors += 1,
             Err(e) => panic!("{what}: {e}"),
         }
     }
@@ -62,7 +63,7 @@ fn never_wrong(d: &Drive, registers: u64, small: u64, large: u64, what: &str) ->
         match read_shard(d, id) {
             Ok(got) => assert!(got == shard(id), "{what}: shard {id}"),
             Err(Error::Missing) => {
-                assert_eq!(d.role(), Role::Joining, "{what}: shard {id} is missing");
+                assert_eq!(role(d), Role::Joining, "{what}: shard {id} is missing");
             }
             Err(Error::Corrupt(_)) => errors += 1,
             Err(e) => panic!("{what}: {e}"),
@@ -117,16 +118,17 @@ fn every_bit_of_the_journal() {
             let what = format!("byte {at} bit {bit}");
             let d = open(&disk).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert!(d.stats().journal_damage > 0, "{what} was not noticed");
-            assert_eq!(d.role(), Role::Joining, "{what}");
+            assert_eq!(role(&d), Role::Joining, "{what}");
             never_wrong(&d, 3, 2, 1, &what);
             if flips % 97 == 0 {
                 // It works on, joins, and a restart does not bring the damage back.
                 assert_eq!(one(&d, |d, c| d.stage(stage_of(1, 50, b"after"), c)).0.ok, 1);
-                run(&d, d.joined()).unwrap();
+                run(&d, d.join(&[(GROUP, 0)])).unwrap();
+                run(&d, d.joined(GROUP, u32::MAX)).unwrap();
                 d.tidy().unwrap();
                 drop(d);
                 let d = open(&disk).unwrap();
-                assert_eq!((d.role(), d.damage()), (Role::Voter, vec![]), "{what}");
+                assert_eq!((role(&d), d.damage()), (Role::Voter, vec![]), "{what}");
                 assert_eq!(read_shard(&d, 50).unwrap(), b"after");
             }
         }
@@ -190,7 +192,7 @@ fn flips_in_the_index() {
         disk.flip(name, at, bit);
         let d = open(&disk).unwrap();
         let what = format!("{i}: {name} {at}.{bit}");
-        assert_eq!((d.role(), d.damage()), (Role::Voter, vec![]), "{what}");
+        assert_eq!((role(&d), d.damage()), (Role::Voter, vec![]), "{what}");
         rebuilt += d.stats().index_rebuilt;
         let errors = never_wrong(&d, 200, 60, 3, &what);
         seen += u64::from(errors > 0);
@@ -296,7 +298,7 @@ fn files_that_are_not_what_they_should_be() {
         // The same content on another drive of the deployment.
         let disk = SimDisk::new(256 << 20);
         let folder = Folder::simulated(&disk, None);
-        ashlar_drive::format_folder(&folder, &label(2), Role::Voter, 64 << 10).unwrap();
+        ashlar_drive::format_folder(&folder, &label(2), VOTER, 64 << 10).unwrap();
         let d = Drive::open_folder(&folder, &small_options(), false).unwrap();
         for k in 0..60 {
             one(&d, |d, c| d.accept(accept_of(k, ballot(k + 1), &record(k + 1)), c));
@@ -369,21 +371,25 @@ fn files_that_are_not_what_they_should_be() {
     }
 }
 
-/// What a newer release wrote is refused as a whole: it is not damage, and the drive keeps its vote
-/// and its files for the release that knows them.
+/// What another release wrote, newer or older, is refused as a whole: it is not damage, and the drive keeps its
+/// vote and its files for the release that knows them.
 #[test]
-fn a_newer_release_is_not_damage() {
+fn another_release_is_not_damage() {
     use ashlar_format::codec;
-    use ashlar_format::journal::{self, BatchWriter, DriveState, PAGE, SegmentHeader, kind};
+    use ashlar_format::journal::{self, BatchWriter, GroupState, PAGE, SegmentHeader, kind};
     let name = "journal/00000001.seg";
     let files = filled(3, 1, 1, false);
     let hash_key = label(1).hash_key();
-    // A header of the next format, in a segment that is otherwise as it was.
-    let mut newer_header = files.clone();
-    let segment = newer_header.get_mut(name).unwrap();
-    segment[8] += 1;
-    let sum = ashlar_checksum::frame_hash(&hash_key, &[b"segment", &segment[..PAGE - 32]]);
-    segment[PAGE - 32..PAGE].copy_from_slice(&sum);
+    // A header of the next format or the one before, in a segment that is otherwise as it was.
+    let header = |format: u8| {
+        let mut files = files.clone();
+        let segment = files.get_mut(name).unwrap();
+        assert_eq!(segment[8..10], [2, 0]);
+        segment[8] = format;
+        let sum = ashlar_checksum::frame_hash(&hash_key, &[b"segment", &segment[..PAGE - 32]]);
+        segment[PAGE - 32..PAGE].copy_from_slice(&sum);
+        files
+    };
     // A batch with a record of a kind that is not known.
     let mut newer_kind = files.clone();
     let bytes = files[name].len();
@@ -392,17 +398,21 @@ fn a_newer_release_is_not_damage() {
     let mut list = codec::Writer::default();
     journal::segments(&mut list, &[]);
     let mut w = BatchWriter::new(hash_key, 1, PAGE as u32, PAGE);
-    let state = DriveState { voter: true, ..DriveState::default() };
+    let state = GroupState { voter: true, ..GroupState::default() };
     w.push(&mut segment[PAGE..], kind::SEGMENTS, &[&list.into_vec()]);
-    w.push(&mut segment[PAGE..], kind::STATE, &[&state.encode()]);
+    let mut states = codec::Writer::default();
+    journal::states(&mut states, &[(GROUP, state)]);
+    w.push(&mut segment[PAGE..], kind::STATE, &[&states.into_vec()]);
     w.push(&mut segment[PAGE..], 99, &[b"of another time"]);
     w.close(&mut segment[PAGE..], 1, &[0; 16]);
     newer_kind.insert(name.into(), segment);
-    for (what, files) in [("header", newer_header), ("kind", newer_kind)] {
+    for (what, files) in [("newer header", header(3)), ("older header", header(1)), ("kind", newer_kind)] {
         let files = without_index(&files);
         let disk = disk_of(&files);
         match open(&disk).err() {
-            Some(Error::Unsuitable(why)) => assert!(why.contains("does not know"), "{what}: {why}"),
+            Some(Error::Unsuitable(why)) => {
+                assert!(why.contains("has format") && why.contains("does not know"), "{what}: {why}");
+            }
             e => panic!("{what}: {e:?}"),
         }
         assert_eq!(without_index(&disk.dump()), files, "{what}: nothing changed");
@@ -426,10 +436,10 @@ fn a_damaged_index_block_never_keeps_a_drive_from_opening() {
     d.tidy().unwrap();
     // After the checkpoint: records that recovery compares with what the index files say.
     let gone: Vec<_> = (40..60).chain([104, 105]).map(|id| (write_id(id), 3)).collect();
-    d.discard(&gone);
+    d.discard(GROUP, u32::MAX, &gone);
     d.upkeep().unwrap();
     for k in 190..200 {
-        d.purge(&key(k), ballot(k + 1));
+        d.purge(&key(k), ballot(k + 1), u32::MAX);
     }
     d.upkeep().unwrap();
     write_large(&d, 103, 103, &shard(103), 8192).unwrap();
@@ -465,7 +475,7 @@ fn a_damaged_index_block_never_keeps_a_drive_from_opening() {
             _ => disk.put(name, Some(rng.bytes(len as usize))),
         }
         let d = open(&disk).unwrap_or_else(|e| panic!("{what}: {e}"));
-        assert_eq!((d.role(), d.damage()), (Role::Voter, vec![]), "{what}");
+        assert_eq!((role(&d), d.damage()), (Role::Voter, vec![]), "{what}");
         rebuilt += d.stats().index_rebuilt;
         // A block that recovery did not need is found by the first who does, and made again.
         never_wrong(&d, 190, 40, 4, &what);

@@ -34,10 +34,10 @@ fn a_failed_write_or_flush_fences_the_drive() {
         assert!(r.failed == 1 && matches!(e, Some(Error::Fenced(_))));
         assert!(matches!(read_record(&d, 1), Err(Error::Fenced(_))));
         assert!(matches!(run(&d, d.prepare(&key(1), ballot(9))), Err(Error::Fenced(_))));
-        assert!(d.begin_shard(&key(1), write_id(1), 0, ballot(1), 10, 10).is_err());
+        assert!(d.begin_shard(&key(1), write_id(1), 0, ballot(1), u32::MAX, 10, 10).is_err());
         assert!(run(&d, d.flush()).is_err());
-        d.hint(&key(1), ballot(1));
-        d.discard(&[(write_id(1), 3)]);
+        d.hint(&key(1), ballot(1), u32::MAX);
+        d.discard(GROUP, u32::MAX, &[(write_id(1), 3)]);
         drop(d);
         let d = Drive::open_folder(&Folder::simulated(&disk, None), &o, false).unwrap();
         let (b, rec) = read_record(&d, 1).unwrap().unwrap();
@@ -60,16 +60,17 @@ fn a_fenced_drive_votes_again_only_after_joining() {
         // However often it is opened, and whether or not anybody did something with it.
         for _ in 0..3 {
             let d = Drive::open_folder(&folder, &o, false).unwrap();
-            assert_eq!(d.role(), Role::Joining);
+            assert_eq!(role(&d), Role::Joining);
             assert_eq!(run(&d, d.prepare(&key(1), ballot(9))), Ok(ashlar_drive::Prepared::NotVoter));
             let kept = read_record(&d, 1).unwrap().unwrap();
             assert!(kept == (ballot(1), b"kept".to_vec()) || kept.0 == ballot(2));
         }
         assert!(!disk.dump().contains_key("fenced"), "the journal says it");
         let d = Drive::open_folder(&folder, &o, false).unwrap();
-        run(&d, d.joined()).unwrap();
+        run(&d, d.join(&[(GROUP, 0)])).unwrap();
+        run(&d, d.joined(GROUP, u32::MAX)).unwrap();
         drop(d);
-        assert_eq!(Drive::open_folder(&folder, &o, false).unwrap().role(), Role::Voter);
+        assert_eq!(role(&Drive::open_folder(&folder, &o, false).unwrap()), Role::Voter);
     }
 }
 
@@ -78,7 +79,7 @@ fn a_fenced_drive_votes_again_only_after_joining() {
 #[test]
 fn a_fence_is_not_mistaken_for_a_close() {
     let dir = tempfile::tempdir().unwrap();
-    ashlar_drive::format(dir.path(), &label(1), Role::Voter).unwrap();
+    ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let (o, f) = with_faults();
     let d = Drive::open(dir.path(), &o).unwrap();
     block(async {
@@ -92,12 +93,12 @@ fn a_fence_is_not_mistaken_for_a_close() {
     assert!(matches!(d.state(), State::Fenced(_)), "{:?}", d.state());
     drop(d);
     let d = Drive::open(dir.path(), &o).unwrap();
-    assert_eq!(d.role(), Role::Joining);
+    assert_eq!(role(&d), Role::Joining);
     assert!(d.damage().iter().any(|n| n.starts_with("fenced: ")), "{:?}", d.damage());
     block(d.close());
     drop(d);
     let d = Drive::open(dir.path(), &o).unwrap();
-    assert_eq!(d.role(), Role::Joining);
+    assert_eq!(role(&d), Role::Joining);
     block(d.close());
 }
 
@@ -129,7 +130,7 @@ fn what_has_no_name_is_not_acknowledged() {
     let accept: Act = |d| told_of(one(d, |d, c| d.accept(accept_of(5, ballot(5), b"void"), c)));
     let stage: Act = |d| told_of(one(d, |d, c| d.stage(stage_of(5, 5, &[5; 3000]), c)));
     let large: Act = |d| write_large(d, 6, 6, &[7; 9000], 4096);
-    let state: Act = |d| run(d, d.fence_epoch(1));
+    let state: Act = |d| run(d, d.fence_epoch(GROUP, 1));
     for (prefix, act) in [
         ("journal/", accept),
         ("journal/", stage),
@@ -162,7 +163,7 @@ fn an_emptied_folder_acknowledges_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("d");
     std::fs::create_dir(&path).unwrap();
-    ashlar_drive::format(&path, &label(1), Role::Voter).unwrap();
+    ashlar_drive::format(&path, &label(1), VOTER).unwrap();
     let mut o = small_options();
     o.tick = Duration::from_secs(600);
     let d = Drive::open(&path, &o).unwrap();
@@ -189,7 +190,7 @@ fn no_space_is_not_a_fence() {
     let (_, _, d) = sim_drive(&o);
     f.set(Operation::Allocate, Fault::Error(ENOSPC));
     // A shard that needs a segment hears it from its first write that reaches the drive.
-    let mut w = d.begin_shard(&key(1), write_id(1), 0, ballot(1), 9000, 4096).unwrap();
+    let mut w = d.begin_shard(&key(1), write_id(1), 0, ballot(1), u32::MAX, 9000, 4096).unwrap();
     for len in [4096, 4096, 808] {
         let _ = run(&d, w.write(Bytes::from(vec![1; len])));
     }
@@ -228,7 +229,7 @@ fn a_full_drive_still_deletes() {
     let folder = Folder::simulated(&disk, None);
     let mut o = small_options();
     o.reserve_bytes = 1 << 20;
-    ashlar_drive::format_folder(&folder, &label(1), Role::Voter, 64 << 10).unwrap();
+    ashlar_drive::format_folder(&folder, &label(1), VOTER, 64 << 10).unwrap();
     let d = Drive::open_folder(&folder, &o, false).unwrap();
     let mut stored = Vec::new();
     let mut b = 1;
@@ -246,7 +247,10 @@ fn a_full_drive_still_deletes() {
     }
     assert!(stored.len() > 500, "{}", stored.len());
     assert_eq!(d.check_room(1 << 20), Err(Error::Full));
-    assert_eq!(d.begin_shard(&key(1), write_id(1), 0, ballot(1), 1 << 20, 4096).err(), Some(Error::Full));
+    assert_eq!(
+        d.begin_shard(&key(1), write_id(1), 0, ballot(1), u32::MAX, 1 << 20, 4096).err(),
+        Some(Error::Full)
+    );
     // Records without data (deletes) have the reserve.
     for k in 0..50 {
         b += 1;
@@ -254,7 +258,7 @@ fn a_full_drive_still_deletes() {
         assert_eq!(r.ok, 1, "{e:?}");
     }
     let gone: Vec<_> = stored.iter().map(|id| (write_id(*id), 3)).collect();
-    d.discard(&gone);
+    d.discard(GROUP, u32::MAX, &gone);
     run(&d, d.flush()).unwrap();
     d.tidy().unwrap();
     d.tick();
@@ -355,7 +359,7 @@ fn a_lost_write_is_noticed() {
     assert!(matches!(read_record(&d, 2), Err(Error::Corrupt(_))));
     drop(d);
     let d = Drive::open_folder(&Folder::simulated(&disk, None), &o, false).unwrap();
-    assert_eq!(d.role(), Role::Joining);
+    assert_eq!(role(&d), Role::Joining);
     assert!(d.stats().journal_damage > 0);
     assert_eq!(read_record(&d, 3).unwrap().unwrap().1, b"third");
 }
@@ -366,7 +370,7 @@ fn a_slow_drive_blocks_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("d");
     std::fs::create_dir(&path).unwrap();
-    ashlar_drive::format(&path, &label(1), Role::Voter).unwrap();
+    ashlar_drive::format(&path, &label(1), VOTER).unwrap();
     let (o, f) = with_faults();
     let d = Drive::open(&path, &o).unwrap();
     block(async {
@@ -410,14 +414,14 @@ fn a_slow_drive_blocks_nobody() {
 #[test]
 fn a_new_extent_segment_is_not_waited_for() {
     let dir = tempfile::tempdir().unwrap();
-    ashlar_drive::format(dir.path(), &label(1), Role::Voter).unwrap();
+    ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let (o, f) = with_faults();
     let d = Drive::open(dir.path(), &o).unwrap();
     f.set(Operation::Sync, Fault::Delay(Duration::from_millis(200)));
     let slowest = (0..8)
         .map(|id| {
             let began = Instant::now();
-            drop(d.begin_shard(&key(1), write_id(id), 3, ballot(1), 400_000, 65_536).unwrap());
+            drop(d.begin_shard(&key(1), write_id(id), 3, ballot(1), u32::MAX, 400_000, 65_536).unwrap());
             began.elapsed()
         })
         .max()
@@ -432,7 +436,7 @@ fn a_new_extent_segment_is_not_waited_for() {
 #[test]
 fn a_shard_made_again_outlives_its_drop() {
     let dir = tempfile::tempdir().unwrap();
-    ashlar_drive::format(dir.path(), &label(1), Role::Voter).unwrap();
+    ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let (mut o, f) = with_faults();
     o.tick = Duration::from_millis(10);
     let stage = |d: &Drive, data: &[u8]| {
@@ -445,7 +449,7 @@ fn a_shard_made_again_outlives_its_drop() {
     block(d.close());
     // From here on the shard is known to the index files only.
     let d = Drive::open(dir.path(), &o).unwrap();
-    d.discard(&[(write_id(1), 3)]);
+    d.discard(GROUP, u32::MAX, &[(write_id(1), 3)]);
     f.set(Operation::Sync, Fault::Delay(Duration::from_millis(300)));
     assert_eq!(stage(&d, b"new"), 1);
     f.clear();

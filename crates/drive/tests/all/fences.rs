@@ -3,12 +3,12 @@
 use crate::common::*;
 use ashlar_commit::bucket_fence::{Deletion, Grant};
 use ashlar_drive::{Drive, Error, FenceAnswer, Prepared};
-use ashlar_format::BucketId;
+use ashlar_format::{BucketId, GroupId};
 
 const BUCKET: BucketId = BucketId([1; 16]);
 
 fn fence(d: &Drive, by: u64) -> FenceAnswer {
-    run(d, d.fence_bucket(0, BUCKET, Deletion(by), 0)).unwrap()
+    run(d, d.fence_bucket(GROUP, BUCKET, Deletion(by), 0)).unwrap()
 }
 
 fn accept(d: &Drive, k: u64, counter: u64, grant: Grant) -> Result<(), Error> {
@@ -33,7 +33,9 @@ fn a_fence_refuses_what_could_add_to_the_bucket() {
     let p = run(&d, d.prepare(&key(1), ballot(9))).unwrap();
     assert!(matches!(p, Prepared::Promised { accepted: Some(_), fence: Deletion(2), .. }), "{p:?}");
     // Other groups and buckets are not fenced.
-    run(&d, d.fence_bucket(1, BUCKET, Deletion(2), 0)).unwrap();
+    let other = GroupId::new(1, 0);
+    run(&d, d.join(&[(other, 0)])).unwrap();
+    run(&d, d.fence_bucket(other, BUCKET, Deletion(2), 0)).unwrap();
     run(&d, d.lift_fence(BUCKET, Deletion(1))).unwrap();
     assert_eq!(d.fences().len(), 2, "an older deletion lifts nothing");
     drop(d);
@@ -51,14 +53,36 @@ fn a_fence_refuses_what_could_add_to_the_bucket() {
 fn fences_are_asked_for_in_a_layout() {
     let o = small_options();
     let (_, _, d) = sim_drive(&o);
-    run(&d, d.fence_epoch(3)).unwrap();
-    let old = run(&d, d.fence_bucket(0, BUCKET, Deletion(1), 2));
+    run(&d, d.fence_epoch(GROUP, 3)).unwrap();
+    let old = run(&d, d.fence_bucket(GROUP, BUCKET, Deletion(1), 2));
     assert_eq!(old, Err(Error::NewerLayout(3)));
-    let now = run(&d, d.fence_bucket(0, BUCKET, Deletion(1), 3)).unwrap();
+    let now = run(&d, d.fence_bucket(GROUP, BUCKET, Deletion(1), 3)).unwrap();
     assert_eq!(now, FenceAnswer::Fenced { counted: true });
-    run(&d, d.set_joining()).unwrap();
-    let joining = run(&d, d.fence_bucket(0, BUCKET, Deletion(2), 3)).unwrap();
+    run(&d, d.set_joining(&[(GROUP, 3)])).unwrap();
+    let joining = run(&d, d.fence_bucket(GROUP, BUCKET, Deletion(2), 3)).unwrap();
     assert_eq!(joining, FenceAnswer::Fenced { counted: false });
+}
+
+/// A drive that does not hold a group says nothing of it; the epoch of a group is asked for in this group alone.
+#[test]
+fn a_fence_is_of_a_group_that_is_held() {
+    let o = small_options();
+    let (_, folder, d) = sim_drive(&o);
+    let other = GroupId::new(1, 7);
+    let ask = |d: &Drive, group, epoch| run(d, d.fence_bucket(group, BUCKET, Deletion(1), epoch));
+    assert_eq!(ask(&d, other, 9), Err(Error::NotHeld(other)));
+    assert_eq!(d.fences(), []);
+    run(&d, d.join(&[(other, 5)])).unwrap();
+    assert_eq!(ask(&d, other, 4), Err(Error::NewerLayout(5)));
+    assert_eq!(ask(&d, other, 5), Ok(FenceAnswer::Fenced { counted: false }), "it joins");
+    run(&d, d.joined(other, 5)).unwrap();
+    assert_eq!(ask(&d, other, 5), Ok(FenceAnswer::Fenced { counted: true }));
+    // In the other group nothing is fenced, and the epoch is lower.
+    accept(&d, 1, 5, Grant::Plain).unwrap();
+    assert_eq!(ask(&d, GROUP, 0), Ok(FenceAnswer::Fenced { counted: true }));
+    drop(d);
+    let d = Drive::open_folder(&folder, &o, false).unwrap();
+    assert_eq!(d.fences(), [(GROUP, BUCKET, Deletion(1)), (other, BUCKET, Deletion(1))]);
 }
 
 /// The journal is rewritten several times over: fences stay, lifted ones do not come back.
@@ -77,7 +101,7 @@ fn fences_outlive_compaction_and_the_index() {
                 run(&d, d.lift_fence(bucket(n), by)).unwrap();
                 *have = if *have <= by.0 { 0 } else { *have };
             } else {
-                run(&d, d.fence_bucket(3, bucket(n), by, 0)).unwrap();
+                run(&d, d.fence_bucket(GROUP, bucket(n), by, 0)).unwrap();
                 *have = by.0.max(*have);
             }
         }

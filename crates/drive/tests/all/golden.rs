@@ -4,10 +4,10 @@
 use crate::common::*;
 use ashlar_format::frame::{self, Layout, ShardId};
 use ashlar_format::journal::{
-    self, AcceptEntry, BatchWriter, DriveState, ExtentEntry, FenceEntry, LiftEntry, PAGE, SegmentHeader,
+    self, AcceptEntry, BatchWriter, ExtentEntry, FenceEntry, GroupState, LiftEntry, PAGE, SegmentHeader,
     StageEntry, kind,
 };
-use ashlar_format::{Ballot, BucketId, codec};
+use ashlar_format::{Ballot, BucketId, GroupId, codec};
 use std::fmt::Write as _;
 
 /// Lines of offset and bytes; lines of zeros, or of padding, are left out.
@@ -82,15 +82,21 @@ fn journal_bytes() {
     push(kind::PURGE, &|h| journal::purge(h, k.as_bytes(), b(5), 1, 7));
     push(kind::DISCARD, &|h| journal::discard(h, wid, 4, 6, (6, 8192)));
     push(kind::STATE, &|h| {
-        let s = DriveState { floor: b(9), horizon: b(2), epoch: 3, voter: true };
-        h.raw(&s.encode());
+        let s = GroupState { floor: b(9), horizon: b(2), epoch: 3, voter: true };
+        journal::states(h, &[(GROUP, s), (GroupId::new(1, 258), GroupState::default())]);
     });
     push(kind::FENCE, &|h| {
-        let e = FenceEntry { group: 2, bucket: BucketId([6; 16]), deletion: 3, oldest: 1 };
+        let e = FenceEntry { group: GroupId::new(1, 258), bucket: BucketId([6; 16]), deletion: 3, oldest: 1 };
         journal::fence(h, &e);
     });
     push(kind::LIFT, &|h| {
-        let e = LiftEntry { group: 2, bucket: BucketId([6; 16]), up_to: 3, oldest: 1, newest: 7 };
+        let e = LiftEntry {
+            group: GroupId::new(1, 258),
+            bucket: BucketId([6; 16]),
+            up_to: 3,
+            oldest: 1,
+            newest: 7,
+        };
         journal::lift(h, &e);
     });
     push(kind::SEAL, &|h| h.u32(8));

@@ -2,7 +2,7 @@
 //! by name; it never waits, and never touches anything outside its folder.
 
 use crate::common::*;
-use ashlar_drive::{Drive, Role};
+use ashlar_drive::Drive;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -47,12 +47,13 @@ fn what_is_no_regular_file_neither_hangs_nor_leads_outside() {
     let home = tempfile::tempdir_in("/tmp").unwrap();
     let first = home.path().join("first");
     std::fs::create_dir(&first).unwrap();
-    ashlar_drive::format(&first, &label(1), Role::Voter).unwrap();
+    ashlar_drive::format(&first, &label(1), VOTER).unwrap();
     let o = small_options();
     let d = Drive::open(&first, &o).unwrap();
     for id in 0..8 {
         block(async {
-            let mut w = d.begin_shard(&key(id), write_id(id), 3, ballot(1), 65_536, 65_536).unwrap();
+            let mut w =
+                d.begin_shard(&key(id), write_id(id), 3, ballot(1), u32::MAX, 65_536, 65_536).unwrap();
             w.write(o.pool.get(65_536).await.freeze()).await.unwrap();
             let t = ashlar_drive::Tally::new(1);
             w.finish(t.completion(0));

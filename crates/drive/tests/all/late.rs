@@ -62,7 +62,7 @@ impl World {
                 for _ in 0..rng.below(8) {
                     if !self.late.is_empty() {
                         let id = self.late.swap_remove(rng.below(self.late.len() as u64) as usize);
-                        self.d.discard(&[(write_id(id), 3)]);
+                        self.d.discard(GROUP, u32::MAX, &[(write_id(id), 3)]);
                         self.past.push(id);
                     }
                 }
@@ -70,7 +70,7 @@ impl World {
             // Again, though it is long gone.
             80..84 if !self.past.is_empty() => {
                 let id = self.past[rng.below(self.past.len() as u64) as usize];
-                self.d.discard(&[(write_id(id), 3)]);
+                self.d.discard(GROUP, u32::MAX, &[(write_id(id), 3)]);
             }
             84..87 => {
                 let n = rng.below(self.m.alive.len() as u64) as usize;
@@ -87,7 +87,8 @@ impl World {
             89..91 => {
                 let id = self.next;
                 self.next += 1;
-                let w = self.d.begin_shard(&key(1), write_id(id), 3, ballot(1), 9_000, 4096).unwrap();
+                let w =
+                    self.d.begin_shard(&key(1), write_id(id), 3, ballot(1), u32::MAX, 9_000, 4096).unwrap();
                 self.writers.push(w);
             }
             91..93 if !self.writers.is_empty() => {
@@ -189,7 +190,7 @@ fn late_drops_never_hit_a_segment_that_was_used_again() {
                 m.alive.insert(id);
             }
             for id in std::mem::take(&mut m.going) {
-                d.discard(&[(write_id(id), 3)]);
+                d.discard(GROUP, u32::MAX, &[(write_id(id), 3)]);
             }
             run(&d, d.flush()).unwrap();
             d.tidy().unwrap();
@@ -219,7 +220,7 @@ fn bytes_in_use_are_counted_once_when_records_move() {
         }
         let gone: Vec<_> = (0..60).map(|n| (write_id(1000 + round * 60 + n), 3)).collect();
         run(&d, d.flush()).unwrap();
-        d.discard(&gone);
+        d.discard(GROUP, u32::MAX, &gone);
         run(&d, d.flush()).unwrap();
         d.tidy().unwrap();
     }

@@ -10,6 +10,7 @@ mod decoders;
 mod faults;
 mod fences;
 mod golden;
+mod groups;
 mod kinds;
 mod late;
 mod space;

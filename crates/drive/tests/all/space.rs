@@ -1,7 +1,7 @@
 //! Space comes back: from the journal, from extents, from the index; never under a reader.
 
 use crate::common::*;
-use ashlar_drive::{Check, Drive, Options, Role, ShardReader, Tally};
+use ashlar_drive::{Check, Drive, Options, ShardReader, Tally};
 use ashlar_machine::{Fault, Faults, Operation};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn used(path: &Path) -> u64 {
 fn deleted_data_gives_its_space_back() {
     for base in ["/dev/shm", "/tmp"] {
         let dir = tempfile::Builder::new().prefix("ashlar-space").tempdir_in(base).unwrap();
-        ashlar_drive::format(dir.path(), &label(1), Role::Voter).unwrap();
+        ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
         let mut o = small_options();
         o.journal_segment_bytes = 1 << 20;
         o.segment_bytes = 4 << 20;
@@ -43,8 +43,9 @@ fn deleted_data_gives_its_space_back() {
                 assert_eq!(t.wait_all().await.ok, u64::MAX);
             }
             for id in 0..20u64 {
-                let mut w =
-                    d.begin_shard(&key(id), write_id(90_000 + id), 3, ballot(1), 1 << 20, 65_536).unwrap();
+                let mut w = d
+                    .begin_shard(&key(id), write_id(90_000 + id), 3, ballot(1), u32::MAX, 1 << 20, 65_536)
+                    .unwrap();
                 let frame = o.pool.get(65_536).await.freeze();
                 for _ in 0..16 {
                     w.write(frame.clone()).await.unwrap();
@@ -57,12 +58,12 @@ fn deleted_data_gives_its_space_back() {
         let full = used(dir.path());
         assert!(full > 28 << 20, "{full}");
         // An abandoned shard leaves nothing.
-        let w = d.begin_shard(&key(1), write_id(1 << 30), 3, ballot(1), 1 << 20, 65_536).unwrap();
+        let w = d.begin_shard(&key(1), write_id(1 << 30), 3, ballot(1), u32::MAX, 1 << 20, 65_536).unwrap();
         drop(w);
         block(async {
             let keep = d.open_shard(write_id(90_003), 3).await.unwrap();
             let all: Vec<_> = (0..2560).chain(90_000..90_020).map(|id| (write_id(id), 3)).collect();
-            d.discard(&all);
+            d.discard(GROUP, u32::MAX, &all);
             d.tidy().unwrap();
             assert!(d.shards(None, 10).await.unwrap().is_empty());
             for n in 0..16 {
@@ -107,7 +108,7 @@ fn compaction_keeps_what_is_in_use() {
         d.pump();
         let drop_these: Vec<u64> =
             live.keys().copied().filter(|id| id % 7 != 0 && rng.next().is_multiple_of(2)).collect();
-        d.discard(&drop_these.iter().map(|id| (write_id(*id), 3)).collect::<Vec<_>>());
+        d.discard(GROUP, u32::MAX, &drop_these.iter().map(|id| (write_id(*id), 3)).collect::<Vec<_>>());
         for id in drop_these {
             live.remove(&id);
         }
@@ -153,7 +154,7 @@ fn compaction_keeps_what_is_in_use() {
 fn put(d: &Drive, o: &Options, id: u64) {
     let data = Rng(id).bytes(300_000);
     block(async {
-        let mut w = d.begin_shard(&key(id), write_id(id), 3, ballot(1), 300_000, 65_536).unwrap();
+        let mut w = d.begin_shard(&key(id), write_id(id), 3, ballot(1), u32::MAX, 300_000, 65_536).unwrap();
         for f in data.chunks(65_536) {
             let mut frame = o.pool.get(65_536).await;
             frame[..f.len()].copy_from_slice(f);
@@ -174,7 +175,7 @@ fn holds(r: &ShardReader, id: u64) -> bool {
 #[test]
 fn an_empty_extent_segment_is_used_again_but_never_under_its_number() {
     let dir = tempfile::tempdir().unwrap();
-    ashlar_drive::format(dir.path(), &label(1), Role::Voter).unwrap();
+    ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let mut o = small_options();
     o.segment_bytes = 1 << 20;
     let names = || -> std::collections::BTreeSet<_> {
@@ -195,7 +196,7 @@ fn an_empty_extent_segment_is_used_again_but_never_under_its_number() {
         }
         ever.extend(names());
         let gone: Vec<_> = ids.iter().chain([&0]).map(|id| (write_id(*id), 3)).collect();
-        d.discard(&gone);
+        d.discard(GROUP, u32::MAX, &gone);
         block(d.flush()).unwrap();
         let before = names();
         d.upkeep().unwrap();
@@ -230,7 +231,7 @@ fn an_empty_extent_segment_is_used_again_but_never_under_its_number() {
 #[test]
 fn a_look_overtaken_by_a_drop_finds_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    ashlar_drive::format(dir.path(), &label(1), Role::Voter).unwrap();
+    ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let faults = std::sync::Arc::new(Faults::new());
     let mut o = small_options();
     o.faults = Some(faults.clone());
@@ -244,7 +245,7 @@ fn a_look_overtaken_by_a_drop_finds_nothing() {
         let look = s.spawn(|| block(d.open_shard(write_id(1), 3)));
         std::thread::sleep(std::time::Duration::from_millis(300));
         faults.clear();
-        d.discard(&(0..12).map(|id| (write_id(id), 3)).collect::<Vec<_>>());
+        d.discard(GROUP, u32::MAX, &(0..12).map(|id| (write_id(id), 3)).collect::<Vec<_>>());
         d.upkeep().unwrap();
         block(d.flush()).unwrap();
         d.tidy().unwrap();
@@ -263,7 +264,7 @@ fn overwriting_takes_little_more_space_than_the_data() {
     const SHARDS: u64 = 48;
     const BYTES: u64 = 2 << 20;
     let dir = tempfile::Builder::new().prefix("ashlar-churn").tempdir_in("/tmp").unwrap();
-    ashlar_drive::format(dir.path(), &label(1), Role::Voter).unwrap();
+    ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let mut o = Options::new(ashlar_machine::BufferPool::new(64 << 20));
     (o.reserve_bytes, o.tick) = (1 << 20, Duration::from_millis(100));
     let d = Drive::open(dir.path(), &o).unwrap();
@@ -273,7 +274,8 @@ fn overwriting_takes_little_more_space_than_the_data() {
     let mut peak = 0;
     for id in 0..SHARDS * 8 {
         block(async {
-            let mut w = d.begin_shard(&key(id), write_id(id), 3, ballot(1), BYTES, 1 << 20).unwrap();
+            let mut w =
+                d.begin_shard(&key(id), write_id(id), 3, ballot(1), u32::MAX, BYTES, 1 << 20).unwrap();
             for _ in 0..2 {
                 w.write(frame.clone()).await.unwrap();
             }
@@ -286,7 +288,7 @@ fn overwriting_takes_little_more_space_than_the_data() {
         } else {
             let n = rng.below(SHARDS) as usize;
             let old = std::mem::replace(&mut now[n], id);
-            d.discard(&[(write_id(old), 3)]);
+            d.discard(GROUP, u32::MAX, &[(write_id(old), 3)]);
             peak = peak.max(used(dir.path()));
         }
     }

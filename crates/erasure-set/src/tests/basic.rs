@@ -170,8 +170,8 @@ async fn listings_are_ordered_and_complete() {
             assert_eq!(got, all.into_iter().cloned().collect::<Vec<_>>(), "{prefix:?} by {limit}");
         }
         // Drives that agree are believed by their digests alone.
-        let view = rig.sets.inner.view(0).unwrap();
-        let (from, to) = crate::list::group_range(0);
+        let view = rig.sets.inner.view(GroupId::default()).unwrap();
+        let (from, to) = crate::list::group_range(GroupId::default());
         let slots = crate::list::readers(&view).unwrap();
         let stretch = rig.sets.inner.stretch(&view, slots, &from, &to, 10_000).await.unwrap();
         assert!(stretch.keys.len() > 64);
@@ -206,10 +206,14 @@ fn health_of_nothing() {
     let layout = Layout {
         epoch: 1,
         code: Code { k: 2, m: 2 },
-        groups: vec![Group { id: 0, slots: (0..4).map(|s| drive_id(s, 0)).collect() }],
+        groups: vec![Group {
+            id: GroupId::default(),
+            epoch: 1,
+            slots: (0..4).map(|s| drive_id(s, 0)).collect(),
+        }],
     };
     let sets = Sets::new(layout, vec![], Options::new(BufferPool::new(8 << 20))).unwrap();
     let h = &sets.health()[0];
     assert_eq!((h.voters, h.readable, h.writable), (0, false, false));
-    assert!(matches!(sets.check_room(0, 1), Err(Error::Unavailable(_))));
+    assert!(matches!(sets.check_room(GroupId::default(), 1), Err(Error::Unavailable(_))));
 }

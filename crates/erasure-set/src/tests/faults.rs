@@ -143,7 +143,7 @@ async fn more_damage_than_the_code_bears_is_an_error() {
         let (slot, id) = (part.data.slot_of(shard), part.data.write_id);
         let d = rig.sets.drives().into_iter().find(|d| d.label().drive == drive_id(slot, 0));
         let d = d.unwrap();
-        d.discard(&[(id, shard)]);
+        d.discard(GroupId::default(), u32::MAX, &[(id, shard)]);
         // A drop may have to be looked up in the index first.
         while d.open_shard(id, shard).await.is_ok() {
             tokio::time::sleep(Duration::from_millis(5)).await;

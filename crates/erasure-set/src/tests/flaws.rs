@@ -320,6 +320,7 @@ async fn f5_drives_refuse_stale_ballots() {
             let accept = ashlar_drive::Accept {
                 key: key.clone(),
                 ballot: stale,
+                epoch: 1,
                 record,
                 summary: Bytes::new(),
                 inline: None,
@@ -378,7 +379,7 @@ async fn f9_a_blank_drive_has_no_vote() {
             }
         }
         let epoch = rig.sets.layout().epoch + 1;
-        rig.sets.set_layout(Layout { epoch, ..replaced(&rig, &slots) }).unwrap();
+        rig.sets.set_layout(in_epoch(&replaced(&rig, &slots), epoch)).unwrap();
         for s in &slots {
             rig.plug(*s, 1).await;
         }
@@ -407,7 +408,7 @@ async fn f9_a_blank_drive_has_no_vote() {
         for s in &slots {
             rig.unplug(*s, 1).await;
         }
-        rig.sets.set_layout(Layout { epoch: epoch + 1, ..rig.layout.clone() }).unwrap();
+        rig.sets.set_layout(in_epoch(&rig.layout, epoch + 1)).unwrap();
         old.into_iter().for_each(|d| rig.sets.attach(d));
         assert!(rig.get("there").await.unwrap().unwrap() == noise(1, 5000), "{what}: and back");
     }
@@ -532,10 +533,10 @@ async fn f11_one_home_per_key() {
         let home = rig.sets.group_of(BUCKET, name.as_bytes());
         assert_eq!(other.group_of(BUCKET, name.as_bytes()), home);
         assert_eq!(rig.sets.slots(home), other.slots(home));
-        homes[usize::from(home)] += 1;
+        homes[usize::from(home.group)] += 1;
         assert_eq!(get(&other, &name).await.unwrap().unwrap(), vec![7; i % 3 * 100]);
         // At home and nowhere else, on every drive.
-        for group in 0..5 {
+        for group in (0..5).map(|g| GroupId::new(0, g)) {
             let there = RegisterKey::new(group, Space::Object, BUCKET, name.as_bytes());
             for d in rig.sets.drives() {
                 let seen = d.read(&there, false, u32::MAX).await.unwrap();

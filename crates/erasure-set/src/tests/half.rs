@@ -91,7 +91,7 @@ async fn a_fenced_drive_refuses_readers_of_the_old_layout() {
     rig.put("x", b"old").await.unwrap();
     basic::quiet(&rig.sets).await;
     for d in rig.sets.drives().iter().take(2) {
-        d.fence_epoch(2).await.unwrap();
+        d.fence_epoch(GroupId::default(), 2).await.unwrap();
         let got = d.read(&rig.key("x"), false, 1).await;
         assert!(matches!(got, Err(ashlar_drive::Error::NewerLayout(2))), "{got:?}");
         assert!(d.read(&rig.key("x"), false, 2).await.unwrap().accepted.is_some());
@@ -107,7 +107,7 @@ async fn a_fenced_drive_refuses_readers_of_the_old_layout() {
         answers += u32::from(m.read(&rig.key("x"), true, view.epoch).await.is_ok());
     }
     assert_eq!(answers, 2);
-    let layout = Layout { epoch: 2, ..(*rig.sets.layout()).clone() };
+    let layout = in_epoch(&rig.sets.layout(), 2);
     rig.sets.set_layout(layout).unwrap();
     assert_eq!(rig.get("x").await.unwrap().unwrap(), b"old");
     rig.close().await;

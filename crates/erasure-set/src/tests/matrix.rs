@@ -115,14 +115,14 @@ async fn one(wrong: Wrong, folder: &str, one_sync: bool) {
     if wrong == Wrong::NeverWritten {
         let d = rig.sets.drives().into_iter().find(|d| d.label().drive == drive_id(slot, 0)).unwrap();
         let all: Vec<_> = d.shards(None, 1000).await.unwrap().iter().map(|s| (s.write_id, s.index)).collect();
-        d.discard(&all);
+        d.discard(GroupId::default(), u32::MAX, &all);
         d.flush().await.unwrap();
     }
     rig.unplug(slot, 0).await;
     tamper(wrong, &path, folder, &old, &other);
     let d = rig.plug(slot, 0).await;
     read_all_right(&rig, &what).await;
-    if d.role() == Role::Joining {
+    if d.joins() {
         let done = rig.sets.rebuild(drive_id(slot, 0)).await;
         let done = done.unwrap_or_else(|e| panic!("{what}: {e}"));
         assert_eq!(done.missing, 0, "{what}: {done:?}");

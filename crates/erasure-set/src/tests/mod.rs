@@ -10,6 +10,7 @@ mod half;
 mod hang;
 mod join;
 mod large;
+mod list_calls;
 mod losses;
 mod matrix;
 mod race;
@@ -22,7 +23,9 @@ mod undecided;
 
 use crate::{Code, Decision, Error, Group, Layout, Options, Register, Result, Sets, UpdateError, Updated};
 use ashlar_drive::{Drive, Label, Options as DriveOptions, Role};
-use ashlar_format::{Body, BucketId, Data, DeploymentId, DriveId, Part, Record, RegisterKey, Space, Version};
+use ashlar_format::{
+    Body, BucketId, Data, DeploymentId, DriveId, GroupId, Part, Record, RegisterKey, Space, Version,
+};
 use ashlar_machine::{BufferPool, Faults};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -52,6 +55,13 @@ impl Gate {
 pub(crate) const BUCKET: BucketId = BucketId([7; 16]);
 
 /// One group over real drives.
+/// The layout with all groups in a later epoch.
+pub(crate) fn in_epoch(layout: &Layout, epoch: u32) -> Layout {
+    let mut layout = Layout { epoch, ..layout.clone() };
+    layout.groups.iter_mut().for_each(|g| g.epoch = epoch);
+    layout
+}
+
 pub(crate) struct Rig {
     dir: tempfile::TempDir,
     pub(crate) code: Code,
@@ -103,7 +113,7 @@ impl Rig {
             .map(|id| {
                 let mut slots = slots.clone();
                 slots.rotate_left(usize::from(id) % n);
-                Group { id, slots }
+                Group { id: GroupId::new(0, id), epoch: 1, slots }
             })
             .collect();
         let layout = Layout { epoch: 1, code, groups };
@@ -128,7 +138,10 @@ impl Rig {
         let path = self.path(slot, generation);
         std::fs::create_dir_all(&path).unwrap();
         let label = Label { deployment: deployment(), drive: drive_id(slot, generation), created_ms: 1 };
-        ashlar_drive::format(&path, &label, role).unwrap();
+        // A drive that joins is told later which groups it holds.
+        let voter = |g: &Group| (role == Role::Voter).then_some((g.id, role));
+        let groups: Vec<_> = self.layout.groups.iter().filter_map(voter).collect();
+        ashlar_drive::format(&path, &label, &groups).unwrap();
     }
 
     pub(crate) fn drive_options(&self, slot: u8) -> DriveOptions {

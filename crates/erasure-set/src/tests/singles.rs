@@ -57,7 +57,12 @@ async fn befall(ill: Ill, rig: &Rig, slot: u8) -> Option<(Arc<AtomicBool>, tokio
             let path = rig.path(slot, 9);
             std::fs::create_dir_all(&path).unwrap();
             let (deployment, drive) = (DeploymentId([0xee; 16]), drive_id(slot, 9));
-            ashlar_drive::format(&path, &Label { deployment, drive, created_ms: 1 }, Role::Voter).unwrap();
+            ashlar_drive::format(
+                &path,
+                &Label { deployment, drive, created_ms: 1 },
+                &[(GroupId::default(), Role::Voter)],
+            )
+            .unwrap();
             rig.plug(slot, 9).await;
         }
         Ill::ReadOnly => f.set(Operation::Write, Fault::Error(EROFS)),

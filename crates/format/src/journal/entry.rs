@@ -6,7 +6,7 @@
 //! Must never know: batches and segments, which carry the payloads.
 
 use crate::codec::{Reader, Writer};
-use crate::{Ballot, BucketId, Error, RegisterKey, WriteId};
+use crate::{Ballot, BucketId, Error, GroupId, RegisterKey, WriteId};
 
 /// One record of the journal, borrowed from its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +42,8 @@ pub enum Entry<'a> {
         /// record's own place (compaction states the original's).
         before: (u32, u32),
     },
-    /// The small state of the drive; the last one counts.
-    State(DriveState),
+    /// The small state of the drive in some placement groups, in order; of each group the last one counts.
+    State(Vec<(GroupId, GroupState)>),
     /// Every segment that must exist below the one this record is in; the last one counts.
     Segments(Vec<u32>),
     /// A bucket is fenced in a group.
@@ -119,7 +119,7 @@ pub struct ExtentEntry<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FenceEntry {
     /// Placement group.
-    pub group: u16,
+    pub group: GroupId,
     /// The bucket.
     pub bucket: BucketId,
     /// Number of the deletion; not 0.
@@ -132,7 +132,7 @@ pub struct FenceEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LiftEntry {
     /// Placement group.
-    pub group: u16,
+    pub group: GroupId,
     /// The bucket.
     pub bucket: BucketId,
     /// Fences up to this deletion are lifted.
@@ -143,20 +143,20 @@ pub struct LiftEntry {
     pub newest: u32,
 }
 
-/// The small durable state of a drive.
+/// The small durable state of a drive in one placement group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct DriveState {
+pub struct GroupState {
     /// Ballot floor (docs/protocol.md 2.1).
     pub floor: Ballot,
     /// Purge horizon (docs/protocol.md 2.6).
     pub horizon: Ballot,
-    /// Layout epoch it was last fenced to.
+    /// Layout epoch of the group that it was last fenced to.
     pub epoch: u32,
-    /// May vote.
+    /// May vote; else it joins.
     pub voter: bool,
 }
 
-impl DriveState {
+impl GroupState {
     /// Encoded length in bytes.
     pub const LEN: usize = 2 * Ballot::LEN + 5;
 
@@ -171,12 +171,12 @@ impl DriveState {
         out
     }
 
-    /// The inverse of [`DriveState::encode`].
+    /// The inverse of [`GroupState::encode`].
     ///
     /// # Errors
     /// [`Error::Malformed`].
-    pub fn decode(r: &mut Reader<'_>) -> Result<DriveState, Error> {
-        Ok(DriveState {
+    pub fn decode(r: &mut Reader<'_>) -> Result<GroupState, Error> {
+        Ok(GroupState {
             floor: Ballot::from_bytes(&r.array()?),
             horizon: Ballot::from_bytes(&r.array()?),
             epoch: r.u32()?,
@@ -270,7 +270,7 @@ pub fn discard(w: &mut Writer, write_id: WriteId, index: u8, segment: u32, befor
 
 /// The payload of a fence record.
 pub fn fence(w: &mut Writer, e: &FenceEntry) {
-    w.u16(e.group);
+    w.raw(&e.group.to_bytes());
     w.raw(&e.bucket.0);
     w.u64(e.deletion);
     w.u32(e.oldest);
@@ -278,11 +278,28 @@ pub fn fence(w: &mut Writer, e: &FenceEntry) {
 
 /// The payload of a lift record.
 pub fn lift(w: &mut Writer, e: &LiftEntry) {
-    w.u16(e.group);
+    w.raw(&e.group.to_bytes());
     w.raw(&e.bucket.0);
     w.u64(e.up_to);
     w.u32(e.oldest);
     w.u32(e.newest);
+}
+
+/// States by group, as a state record and the index manifest hold them. The groups ascend.
+pub fn states(w: &mut Writer, of: &[(GroupId, GroupState)]) {
+    w.list(of, |w, (group, state)| {
+        w.raw(&group.to_bytes());
+        w.raw(&state.encode());
+    });
+}
+
+/// The inverse of [`states`].
+///
+/// # Errors
+/// [`Error::Malformed`], also for groups that do not ascend.
+pub fn read_states(r: &mut Reader<'_>) -> Result<Vec<(GroupId, GroupState)>, Error> {
+    let of = r.list(|r| Ok((GroupId::from_bytes(r.array()?), GroupState::decode(r)?)))?;
+    if of.is_sorted_by(|a, b| a.0 < b.0) { Ok(of) } else { Err(Error::Malformed("order of groups")) }
 }
 
 fn key<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Error> {
@@ -362,9 +379,12 @@ impl<'a> Entry<'a> {
                 Entry::Discard { write_id, index, segment, before }
             }
             kind::STATE => {
-                let s = DriveState::decode(&mut r)?;
+                let of = read_states(&mut r)?;
                 r.end()?;
-                Entry::State(s)
+                if of.is_empty() {
+                    return Err(Error::Malformed("a state of no group"));
+                }
+                Entry::State(of)
             }
             kind::SEGMENTS => {
                 let list = r.list(|r| r.u32())?;
@@ -377,7 +397,7 @@ impl<'a> Entry<'a> {
                 Entry::Seal { next }
             }
             kind::FENCE => {
-                let (group, bucket) = (r.u16()?, BucketId(r.array()?));
+                let (group, bucket) = (GroupId::from_bytes(r.array()?), BucketId(r.array()?));
                 let e = FenceEntry { group, bucket, deletion: r.u64()?, oldest: r.u32()? };
                 r.end()?;
                 if e.deletion == 0 {
@@ -386,7 +406,7 @@ impl<'a> Entry<'a> {
                 Entry::Fence(e)
             }
             kind::LIFT => {
-                let (group, bucket) = (r.u16()?, BucketId(r.array()?));
+                let (group, bucket) = (GroupId::from_bytes(r.array()?), BucketId(r.array()?));
                 let (up_to, oldest, newest) = (r.u64()?, r.u32()?, r.u32()?);
                 r.end()?;
                 Entry::Lift(LiftEntry { group, bucket, up_to, oldest, newest })

@@ -20,8 +20,8 @@ use highway::{HighwayHash, HighwayHasher, Key};
 
 mod entry;
 pub use entry::{
-    AcceptEntry, DriveState, Entry, ExtentEntry, FenceEntry, HINTED, LiftEntry, ONE_SYNC, StageEntry,
-    accept_head, discard, extent, fence, hint, kind, lift, purge, segments, stage_head,
+    AcceptEntry, Entry, ExtentEntry, FenceEntry, GroupState, HINTED, LiftEntry, ONE_SYNC, StageEntry,
+    accept_head, discard, extent, fence, hint, kind, lift, purge, read_states, segments, stage_head, states,
 };
 
 /// The segment header takes a page, and on devices batches start and end on it.
@@ -37,7 +37,7 @@ pub const MAX_PAYLOAD: usize = 8 << 20;
 
 const SEGMENT_MAGIC: &[u8; 8] = b"ASHLJRNL";
 const BATCH_MAGIC: u32 = u32::from_le_bytes(*b"AJB1");
-const FORMAT: u16 = 1;
+const FORMAT: u16 = 2;
 /// Padding inside a batch: never zero, so that padding sectors are not mistaken for unwritten ones.
 const PAD: u8 = 0xa5;
 const BITMAP: usize = 400;

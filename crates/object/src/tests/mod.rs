@@ -110,6 +110,8 @@ pub(crate) struct Pool {
     pub sole: bool,
 }
 
+/// Fewer than a deployment has, for the sake of time.
+const GROUPS: usize = 5;
 const DEPLOYMENT: DeploymentId = DeploymentId([0xd; 16]);
 
 impl Pool {
@@ -120,18 +122,20 @@ impl Pool {
         } else {
             tempfile::tempdir().unwrap()
         };
+        let folder = |i: u8| dir.path().join(format!("drive{i}"));
+        let ids = (1..=n).map(|i| (DriveId([i; 16]), folder(i).display().to_string(), 1 << 30));
+        let map = Map::first(DEPLOYMENT, &ids.collect::<Vec<_>>(), None, Some(GROUPS)).unwrap();
         let mut paths = Vec::new();
         for i in 1..=n {
-            let path = dir.path().join(format!("drive{i}"));
+            let path = folder(i);
             std::fs::create_dir(&path).unwrap();
             let id = DriveId([i; 16]);
             let label = ashlar_drive::Label { deployment: DEPLOYMENT, drive: id, created_ms: 1 };
-            ashlar_drive::format(&path, &label, ashlar_drive::Role::Voter).unwrap();
+            let groups = map.groups_of(id).into_iter().map(|g| (g, ashlar_drive::Role::Voter));
+            ashlar_drive::format(&path, &label, &groups.collect::<Vec<_>>()).unwrap();
             paths.push((id, path));
         }
-        let drives: Vec<_> = paths.iter().map(|(d, p)| (*d, p.display().to_string(), 1 << 30)).collect();
-        let map = Map::first(DEPLOYMENT, &drives, None).unwrap();
-        let entries = vec![(Map::KEY.to_owned(), Bytes::from(map.to_json()))];
+        let entries = map.entries().into_iter().collect();
         let control = Embedded::create(DEPLOYMENT, media(&paths), entries).await.unwrap().control();
         control.close().await;
         Pool { _dir: dir, paths, map, drives: Vec::new(), control: None, sets: None, sole: true }
@@ -159,10 +163,12 @@ impl Pool {
             .collect();
         let layout = Layout {
             epoch: self.map.epoch,
-            code: Code { k: self.map.code.k, m: self.map.code.m },
-            groups: (0u16..)
-                .zip(&self.map.groups)
-                .map(|(id, slots)| Group { id, slots: slots.clone() })
+            code: Code { k: self.map.code().k, m: self.map.code().m },
+            groups: self
+                .map
+                .groups
+                .iter()
+                .map(|g| Group { id: g.id, epoch: g.epoch, slots: g.slots.iter().map(|s| s.drive).collect() })
                 .collect(),
         };
         let mut o = ashlar_erasure_set::Options::new(buffers);

@@ -26,7 +26,7 @@ use std::time::Duration;
 use ashlar_cluster::drive_monitor::{Action, Condition, Event, Monitor, Opened, Serving, settle};
 use ashlar_cluster::{FoundAt, Map};
 use ashlar_drive::{Drive, Role, State};
-use ashlar_format::DriveId;
+use ashlar_format::{DriveId, GroupId};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use order::Order;
@@ -234,8 +234,10 @@ impl DriveMonitor {
     fn make_joining(&self, i: usize) {
         let Some(drive) = self.opened.get(&i).cloned() else { return };
         let workers = self.workers.clone();
+        let epoch = self.node.map.load().epoch;
         ashlar_environment::spawn("drive-monitor", async move {
-            let done = match time::timeout(ROLE, drive.set_joining()).await {
+            let held: Vec<_> = drive.held().into_iter().map(|(group, _)| (group, epoch)).collect();
+            let done = match time::timeout(ROLE, drive.set_joining(&held)).await {
                 Ok(done) => done.map_err(|e| e.to_string()),
                 Err(_) => Err("it does not answer".to_owned()),
             };
@@ -265,7 +267,7 @@ impl DriveMonitor {
 
 /// The event of a drive that was opened.
 pub fn opened_event(i: usize, drive: &Drive, distrust: Option<String>) -> Event {
-    let voter = drive.role() == Role::Voter;
+    let voter = drive.votes();
     Event::Opened(i, Ok(Opened { id: drive.label().drive, voter, distrust }))
 }
 
@@ -286,7 +288,7 @@ fn put_in_service(node: &Arc<Node>, i: usize, drive: Drive) {
     if let Some(folder) = node.folders.lock().get_mut(i) {
         (folder.drive, folder.problem) = (Some(drive.clone()), None);
     }
-    if drive.role() == Role::Joining {
+    if !drive.votes() {
         node.joins.lock().insert(id);
     }
     node.sets.attach(drive);
@@ -311,7 +313,7 @@ async fn update_map(node: &Arc<Node>) {
         serves
             .map(|(s, d)| Serving {
                 at: FoundAt { id: d.label().drive, path: s.path.display().to_string(), mount: at(&s.facts) },
-                voter: d.role() == Role::Voter,
+                votes: votes(d),
             })
             .collect()
     };
@@ -320,14 +322,20 @@ async fn update_map(node: &Arc<Node>) {
         return;
     }
     for drive in &next.drives {
-        let was = before.drive(drive.id).map(|d| d.state);
-        if was != Some(drive.state) {
-            tracing::info!(drive = drive.path, id = %drive.id, epoch = next.epoch, state = ?drive.state, "drive's place in the map");
+        let joins = next.is_joining(drive.id);
+        if before.is_joining(drive.id) != joins {
+            tracing::info!(drive = drive.path, id = %drive.id, epoch = next.epoch, joins, "drive's place in the map");
         }
     }
     if let Err(why) = put_map(node, &before, next).await {
         tracing::debug!(why, "the map could not be updated; retrying");
     }
+}
+
+/// The groups in which a drive votes.
+fn votes(drive: &Drive) -> Vec<GroupId> {
+    let held = drive.held().into_iter().filter(|(_, role)| *role == Role::Voter);
+    held.map(|(group, _)| group).collect()
 }
 
 /// Writes a map that follows `before` and applies it to the placement groups. The caller holds `changes`.

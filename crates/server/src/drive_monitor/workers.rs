@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use ashlar_cluster::drive_monitor::Found;
-use ashlar_drive::{Drive, Label, Options, Probe, Role};
+use ashlar_drive::{Drive, Label, Options, Probe};
 use ashlar_format::{DeploymentId, DriveId};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -96,7 +96,7 @@ impl Workers {
         });
     }
 
-    /// Formats a blank folder as a joining drive, if its file system is mounted at `mount` (`None`:
+    /// Formats a blank folder, if its file system is mounted at `mount` (`None`:
     /// anywhere).
     pub fn format(&self, i: usize, path: PathBuf, deployment: DeploymentId, mount: Option<String>) {
         self.start("drive-format", Answer::Formatted(i, Err(NO_THREAD.into())), move || {
@@ -107,7 +107,7 @@ impl Workers {
                 if moved {
                     Err("its file system is no longer mounted".into())
                 } else {
-                    format(&path, deployment, Role::Joining).map(|_| ())
+                    format(&path, deployment).map(|_| ())
                 },
             )
         });
@@ -123,14 +123,14 @@ impl Workers {
 
 const NO_THREAD: &str = "no thread can be started";
 
-/// Formats one blank folder; returns its label.
+/// Formats one blank folder, as a drive that holds no placement group yet; returns its label.
 ///
 /// # Errors
 /// A message for the operator.
-pub fn format(path: &std::path::Path, deployment: DeploymentId, role: Role) -> Result<Label, String> {
+pub fn format(path: &std::path::Path, deployment: DeploymentId) -> Result<Label, String> {
     drive_discovery::check_size(path)?;
     let label = Label { deployment, drive: DriveId(crate::node::random_id()), created_ms: now_ms() };
-    ashlar_drive::format(path, &label, role).map_err(|e| format!("{}: {e}", path.display()))?;
+    ashlar_drive::format(path, &label, &[]).map_err(|e| format!("{}: {e}", path.display()))?;
     Ok(label)
 }
 

@@ -58,7 +58,7 @@ pub async fn storage(minio: &Minio, c: &CallContext) -> CallResult {
     let drives = ours["drives"].as_array().unwrap_or(&none);
     let listed: Vec<Value> = drives.iter().enumerate().map(|(i, d)| drive(i, d)).collect();
     let ok = drives.iter().filter(|d| matches!(string(d, "state"), "online" | "joining")).count();
-    let code = minio.admin.node().map.load().code;
+    let code = minio.admin.node().map.load().code();
     answers::document(&json!({ "Disks": listed, "Backend": { "Type": 2, "OnlineDisks": { (&c.host): ok },
         "OfflineDisks": { (&c.host): drives.len() - ok }, "StandardSCData": [code.k], "StandardSCParity": code.m,
         "RRSCData": [code.k], "RRSCParity": code.m, "TotalSets": [1], "DrivesPerSet": [drives.len()] } }))

@@ -1,0 +1,90 @@
+//! Lists over many placement groups: what they show, and how often they ask a drive.
+
+use super::*;
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+/// Calls to each drive since the last look, the most first.
+fn calls(rig: &Rig) -> Vec<u64> {
+    let table = rig.sets.inner.table.load();
+    let mut calls: Vec<u64> =
+        table.members.values().map(|m| m.list_calls.swap(0, Ordering::Relaxed)).collect();
+    calls.sort_unstable_by(|a, b| b.cmp(a));
+    calls
+}
+
+async fn page(rig: &Rig, prefix: &str, from: &str, limit: usize) -> (Vec<String>, bool) {
+    let page = rig.sets.list(Space::Object, BUCKET, prefix.as_bytes(), from.as_bytes(), limit).await.unwrap();
+    let name = |e: &crate::Listed| String::from_utf8(e.key.to_vec()).unwrap();
+    (page.entries.iter().map(name).collect(), page.truncated)
+}
+
+async fn filled(groups: u16, keys: usize) -> (Rig, Vec<String>) {
+    let rig = Rig::with(2, 2, groups, |_| {}).await;
+    let mut names: Vec<String> =
+        (0..keys).map(|i| format!("{}/{:04}", ["a", "b"][i % 2], i * 7919 % 10_000)).collect();
+    for name in &names {
+        rig.put(name, b"x").await.unwrap();
+    }
+    basic::quiet(&rig.sets).await;
+    names.sort();
+    (rig, names)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_asks_each_drive_once() {
+    let (rig, names) = filled(64, 300).await;
+    calls(&rig);
+    for limit in [1, 7, 100, 299, 300, 1000] {
+        let want: Vec<String> = names.iter().take(limit).cloned().collect();
+        assert_eq!(page(&rig, "", "", limit).await, (want, limit < 300), "{limit}");
+        // One drive returns the page; those that are needed beside it say that they show the same.
+        let asked = calls(&rig);
+        assert!(asked[0] == 1 && asked.iter().sum::<u64>() >= 3, "{limit}: {asked:?}");
+    }
+    let of_b: Vec<String> = names.iter().filter(|n| n.starts_with('b')).cloned().collect();
+    assert_eq!(page(&rig, "b/", "", 1000).await, (of_b, false));
+    assert_eq!(calls(&rig)[0], 1);
+    // With one drive away it is the same.
+    rig.unplug(2, 0).await;
+    assert_eq!(page(&rig, "", "", 1000).await, (names.clone(), false));
+    assert_eq!(calls(&rig)[0], 1);
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_of_any_length_are_complete() {
+    let (rig, names) = filled(5, 120).await;
+    for limit in [1, 3, 50, 119] {
+        let (mut all, mut from) = (Vec::new(), String::new());
+        loop {
+            let (some, truncated) = page(&rig, "", &from, limit).await;
+            assert!(some.len() == limit || !truncated);
+            from = format!("{}\0", some.last().cloned().unwrap_or_default());
+            all.extend(some);
+            if !truncated {
+                break;
+            }
+        }
+        assert_eq!(all, names, "pages of {limit}");
+    }
+    rig.close().await;
+}
+
+/// A group on which the drives differ is asked for by itself, and the page is right all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_on_which_drives_differ_are_resolved() {
+    let (rig, names) = filled(16, 80).await;
+    // One drive misses some changes.
+    rig.unplug(1, 0).await;
+    let mut want: BTreeMap<String, ()> = names.iter().map(|n| (n.clone(), ())).collect();
+    for i in 0..6 {
+        rig.put(&format!("c/{i}"), b"later").await.unwrap();
+        want.insert(format!("c/{i}"), ());
+    }
+    rig.plug(1, 0).await;
+    let want: Vec<String> = want.into_keys().collect();
+    assert_eq!(page(&rig, "", "", 1000).await, (want.clone(), false));
+    assert_eq!(page(&rig, "", "", 83).await, (want[..83].to_vec(), true));
+    rig.close().await;
+}
