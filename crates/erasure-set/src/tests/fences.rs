@@ -72,12 +72,11 @@ async fn drives_that_join_have_the_fences() {
         rig.unplug(slot, 0).await;
         rig.format(slot, 1, Role::Joining);
         new.push(slot);
-        let mut layout = replaced(&rig, &new);
-        layout.epoch = rig.sets.layout().epoch + 1;
-        rig.sets.set_layout(layout).unwrap();
+        let epoch = rig.sets.layout().epoch + 1;
+        rig.sets.set_layout(in_epoch(&replaced(&rig, &new), epoch)).unwrap();
         let drive = rig.plug(slot, 1).await;
         rig.sets.rebuild(drive_id(slot, 1)).await.unwrap();
-        assert_eq!(drive.role(), Role::Voter);
+        assert_eq!(drive.role(GroupId::default()), Some(Role::Voter));
         let fences: Vec<_> = drive.fences().into_iter().map(|(_, b, d)| (b, d)).collect();
         assert!(fences.contains(&(BUCKET, FIRST)), "slot {slot}");
         let refused = rig.put("x", b"new").await;
