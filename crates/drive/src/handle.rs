@@ -6,9 +6,8 @@
 //!
 //! Must never know: transports, other drives.
 
-use crate::extent::{ShardWriter, Unfinished};
-use crate::frames::{Check, Frames, ShardReader};
-use crate::remote::{Answer, Remote, RemoteReader, RemoteWriter, Request};
+use crate::remote::{Answer, Remote, Request};
+use crate::shard_handle::{ReaderHandle, WriterHandle, strange};
 use crate::types::{
     Accept, Entry, FenceAnswer, InlineShard, Prepared, Range, ReadReply, Role, ShardInfo, State, Stats,
 };
@@ -16,7 +15,6 @@ use crate::{Completion, Drive, Error, Label, Result};
 use ashlar_commit::bucket_fence::{Deletion, Grant};
 use ashlar_format::frame::ShardId;
 use ashlar_format::{Ballot, BucketId, GroupId, RegisterKey, WriteId};
-use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,11 +32,6 @@ impl From<Drive> for DriveHandle {
     fn from(drive: Drive) -> DriveHandle {
         DriveHandle::Local(drive)
     }
-}
-
-/// Of an answer that does not fit its request.
-fn strange() -> Error {
-    Error::Malformed("an answer to another question")
 }
 
 /// Asks a remote drive and takes the one kind of answer that fits.
@@ -458,148 +451,6 @@ impl DriveHandle {
             DriveHandle::Remote(r) => {
                 asked!(r, Request::VerifyShard { write_id, index }, Answer::Done => ())
             }
-        }
-    }
-}
-
-/// Writes one large shard; dropping it before it is finished abandons the shard.
-pub enum WriterHandle {
-    /// On a drive of this process.
-    Local(ShardWriter),
-    /// On a drive of another one.
-    Remote(Box<dyn RemoteWriter>),
-}
-
-#[allow(clippy::missing_errors_doc)] // as the methods of `ShardWriter` of the same names
-impl WriterHandle {
-    /// As [`ShardWriter::write`].
-    pub async fn write(&mut self, frame: Bytes) -> Result<()> {
-        match self {
-            WriterHandle::Local(w) => w.write(frame).await,
-            WriterHandle::Remote(w) => {
-                let Some((id, n)) = w.next_frame() else { return Err(Error::Malformed("finished")) };
-                let hash = id.frame_hash(n, &frame);
-                w.write_hashed(frame, hash).await
-            }
-        }
-    }
-
-    /// As [`ShardWriter::write_hashed`].
-    pub async fn write_hashed(&mut self, frame: Bytes, hash: [u8; 32]) -> Result<()> {
-        match self {
-            WriterHandle::Local(w) => w.write_hashed(frame, hash).await,
-            WriterHandle::Remote(w) => w.write_hashed(frame, hash).await,
-        }
-    }
-
-    /// As [`ShardWriter::handle`]. Of a remote shard nothing is held here that could be given up.
-    #[must_use]
-    pub fn handle(&self) -> Unfinished {
-        match self {
-            WriterHandle::Local(w) => w.handle(),
-            WriterHandle::Remote(_) => Unfinished::elsewhere(),
-        }
-    }
-
-    /// As [`ShardWriter::next_frame`].
-    #[must_use]
-    pub fn next_frame(&self) -> Option<(ShardId, u32)> {
-        match self {
-            WriterHandle::Local(w) => w.next_frame(),
-            WriterHandle::Remote(w) => w.next_frame(),
-        }
-    }
-
-    /// As [`ShardWriter::finish`].
-    pub fn finish(self, done: Completion) -> Unfinished {
-        match self {
-            WriterHandle::Local(w) => w.finish(done),
-            WriterHandle::Remote(w) => {
-                w.finish(done);
-                Unfinished::elsewhere()
-            }
-        }
-    }
-}
-
-/// Reads one shard, which stays readable as long as this is held.
-pub enum ReaderHandle {
-    /// Of a drive of this process.
-    Local(ShardReader),
-    /// Of a drive of another one.
-    Remote(Box<dyn RemoteReader>),
-}
-
-#[allow(clippy::missing_errors_doc)] // as the methods of `ShardReader` of the same names
-impl ReaderHandle {
-    /// As [`ShardReader::len`].
-    #[must_use]
-    #[allow(clippy::len_without_is_empty)] // a shard is never empty
-    pub fn len(&self) -> u64 {
-        match self {
-            ReaderHandle::Local(r) => r.len(),
-            ReaderHandle::Remote(r) => r.size(),
-        }
-    }
-
-    /// As [`ShardReader::frame`].
-    #[must_use]
-    pub fn frame(&self) -> u32 {
-        match self {
-            ReaderHandle::Local(r) => r.frame(),
-            ReaderHandle::Remote(r) => r.frame(),
-        }
-    }
-
-    /// As [`ShardReader::frames`].
-    #[must_use]
-    pub fn frames(&self) -> u32 {
-        match self {
-            ReaderHandle::Local(r) => r.frames(),
-            ReaderHandle::Remote(r) => r.size().div_ceil(u64::from(r.frame())) as u32,
-        }
-    }
-
-    /// As [`ShardReader::is_direct`].
-    #[must_use]
-    pub fn is_direct(&self) -> bool {
-        match self {
-            ReaderHandle::Local(r) => r.is_direct(),
-            // A message for several frames costs little more than one for each.
-            ReaderHandle::Remote(_) => true,
-        }
-    }
-
-    /// As [`ShardReader::read`].
-    pub async fn read(&self, n: u32, check: Check) -> Result<Bytes> {
-        match self {
-            ReaderHandle::Local(r) => r.read(n, check).await,
-            ReaderHandle::Remote(r) => r.read_run(n, 1, check).await?.into_iter().next().ok_or_else(strange),
-        }
-    }
-
-    /// As [`ShardReader::read_run`].
-    pub async fn read_run(&self, n: u32, count: u32, check: Check) -> Result<Frames> {
-        match self {
-            ReaderHandle::Local(r) => r.read_run(n, count, check).await,
-            ReaderHandle::Remote(r) => r.read_run(n, count, check).await,
-        }
-    }
-
-    /// As [`ShardReader::verify`].
-    pub async fn verify(&self, n: u32, frames: Frames) -> Result<()> {
-        match self {
-            ReaderHandle::Local(r) => r.verify(n, frames).await,
-            ReaderHandle::Remote(r) => r.verify(n, frames).await,
-        }
-    }
-
-    /// As [`ShardReader::read_now`].
-    #[must_use]
-    pub fn read_now(&self, n: u32, check: Check) -> Option<Result<Bytes>> {
-        match self {
-            ReaderHandle::Local(r) => r.read_now(n, check),
-            ReaderHandle::Remote(_) => None,
         }
     }
 }

@@ -11,9 +11,9 @@
 //!
 //! Layers, each of which uses only those before it: what lies on the medium (`entry`, `run`, `index`, `op`,
 //! `place`), rows and counts (`space`, `counters`), what waits (`overlay`, `queue`, `tally`, `head`, `upkeep`),
-//! the groups it holds (`groups`), the state of a drive (`core`), operations on it (`impl` blocks of `Core` and `Shared`, in the file of the
-//! operation), the drive (`drive`), requests to one elsewhere (`remote`), the handle of either (`handle`). `probe`
-//! opens a drive.
+//! the groups it holds (`groups`), the state of a drive (`core`), operations on it (`impl` blocks of `Core` and
+//! `Shared`, in the file of the operation), the drive (`drive`), requests to one elsewhere (`remote`), the handle of
+//! either (`handle`, `shard_handle`). `probe` opens a drive.
 //!
 //! Must never know: S3, objects, erasure codes, other drives.
 
@@ -58,6 +58,7 @@ mod run;
 mod scan;
 mod segment;
 mod settle;
+mod shard_handle;
 mod shards;
 mod space;
 mod tally;
@@ -71,11 +72,12 @@ pub use drive::{Drive, MAX_SUMMARY};
 pub use error::{Error, Result};
 pub use extent::{ShardWriter, Unfinished};
 pub use frames::{Check, Frames, ShardReader};
-pub use handle::{DriveHandle, ReaderHandle, WriterHandle};
+pub use handle::DriveHandle;
 pub use probe::{format, probe};
 #[doc(hidden)]
 pub use probe::{format_folder, probe_folder};
 pub use remote::{Answer, Later, Remote, RemoteReader, RemoteWriter, Request, Status};
+pub use shard_handle::{ReaderHandle, WriterHandle};
 pub use tally::{Completion, Outcome, Tally};
 pub use types::{
     Accept, Accepted, Entry, FenceAnswer, Inline, InlineShard, Options, Prepared, Probe, Range, ReadReply,
