@@ -182,6 +182,7 @@ impl Cluster {
         let store = Store::open(sets.clone(), control.clone(), options).expect("a store opens");
         let coordinator = Coordinator { process, store, sets, control, alive };
         drop(ashlar_environment::spawn("follow", self.clone().follow(number, coordinator.clone())));
+        drop(ashlar_environment::spawn("follow-buckets", coordinator.store.follow_buckets()));
         coordinator
     }
 
