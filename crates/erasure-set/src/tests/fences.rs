@@ -37,6 +37,36 @@ async fn a_fenced_bucket_takes_nothing_and_gives_what_it_has() {
     rig.close().await;
 }
 
+/// A bucket is fenced in every group, in the epoch of each: a new epoch of one of them is another layout.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_is_fenced_group_by_group() {
+    let rig = Rig::with(2, 2, 5, |_| {}).await;
+    let fenced = rig.sets.fence_bucket(BUCKET, FIRST).await.unwrap();
+    let drives = rig.sets.drives();
+    for group in (0..5).map(|g| GroupId::new(0, g)) {
+        let has = drives.iter().filter(|d| d.fences().contains(&(group, BUCKET, FIRST)));
+        assert!(has.count() >= 3, "group {group}");
+    }
+    let look = || with_fence_right(BUCKET, FIRST, rig.sets.first_behind(&fenced, Space::Object));
+    assert_eq!(look().await.unwrap(), None);
+    let mut layout = (*rig.sets.layout()).clone();
+    layout.epoch += 1;
+    layout.groups[3].epoch = layout.epoch;
+    rig.sets.set_layout(layout).unwrap();
+    assert!(matches!(look().await, Err(Error::Unavailable(_))), "counted in another epoch");
+    assert_eq!(first_behind(&rig, FIRST).await.unwrap(), None);
+    let names: Vec<String> = (0..20).map(|i| format!("key-{i}")).collect();
+    for name in &names {
+        assert_eq!(rig.put(name, b"new").await.err(), Some(Error::BucketFenced(FIRST)), "{name}");
+    }
+    rig.sets.lift_fences(BUCKET, FIRST).await.unwrap();
+    assert_eq!(rig.sets.fences().await, []);
+    for name in &names {
+        rig.put(name, b"new").await.unwrap();
+    }
+    rig.close().await;
+}
+
 /// A put that reached one drive only: whichever drives are fenced, it is decided before the bucket counts as
 /// empty, and cannot come up afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
