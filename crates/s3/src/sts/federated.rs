@@ -104,7 +104,7 @@ impl From<ashlar_iam::Refused> for Refused {
             Why::Denied(_) => Refused(
                 StatusCode::FORBIDDEN,
                 "AccessDenied",
-                "The identity provider does not vouch for this. The server's log says why.".into(),
+                "The identity provider did not authenticate this. The server's log says why.".into(),
             ),
             Why::Expired => Refused(bad, "ExpiredTokenException", "The token has expired.".into()),
             Why::Unavailable(_) => Refused(
