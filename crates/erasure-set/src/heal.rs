@@ -84,6 +84,14 @@ impl Sets {
     }
 }
 
+/// What the slots of a group show of one register. Those that do not answer are in neither set.
+struct Seen {
+    /// They show another record, or none.
+    behind: SlotSet,
+    /// Voters that show the record.
+    alike: SlotSet,
+}
+
 impl Inner {
     pub(crate) async fn heal(self: &Arc<Self>, key: &RegisterKey, deep: bool) -> Result<Healed> {
         let hash = ashlar_checksum::key_hash(key.as_bytes());
@@ -104,7 +112,7 @@ impl Inner {
         } else if let Some(r) = &register {
             let parts: Vec<Part> = r.record.data().cloned().collect();
             for part in parts {
-                healed.add(self.heal_part(key, &part, deep).await?);
+                healed.add(self.heal_part(key, &r.record.body, &part, deep).await?);
             }
         }
         let h = &self.heals;
@@ -124,12 +132,12 @@ impl Inner {
         deep: bool,
     ) -> Result<u32> {
         let view = self.view(key.group())?;
-        let behind = self.behind(&view, key, want.map(|r| r.ballot), deep, false).await;
+        let Seen { behind, alike } = self.seen(&view, key, want.map(|r| r.ballot), deep, false).await;
         if behind.is_empty() {
             if let Some(r) = want
                 && matches!(r.record.body, Body::Tombstone)
             {
-                self.bury(key, r.ballot, &view);
+                self.bury(key, r.ballot, &view, alike);
             }
             return Ok(0);
         }
@@ -139,7 +147,7 @@ impl Inner {
             Some(r) => r,
             None => return self.renew(key, hash).await.map(|()| behind.len().into()),
         };
-        let behind = self.behind(&view, key, now.as_ref().map(|r| r.ballot), deep, true).await;
+        let Seen { behind, .. } = self.seen(&view, key, now.as_ref().map(|r| r.ballot), deep, true).await;
         let Some(now) = now else {
             // Nothing is chosen, yet a slot shows something: a tombstone whose purge it lost, or an
             // update that never came through. A round decides.
@@ -156,17 +164,17 @@ impl Inner {
         Ok(behind.len().into())
     }
 
-    /// Slots with a drive that answers and does not show the record of `ballot`. `deep`: the record
-    /// itself is read, not only what the index says of it. `told`: damage is noted.
-    async fn behind(
+    /// Which slots show the record of `ballot`, and which show something else. `deep`: the record itself is read, not
+    /// only what the index says of it. `told`: damage is noted.
+    async fn seen(
         &self,
         view: &View,
         key: &RegisterKey,
         ballot: Option<Ballot>,
         deep: bool,
         told: bool,
-    ) -> SlotSet {
-        let mut behind = SlotSet::EMPTY;
+    ) -> Seen {
+        let mut seen = Seen { behind: SlotSet::EMPTY, alike: SlotSet::EMPTY };
         for (slot, m) in view.members() {
             if m.is_hung() {
                 continue;
@@ -175,11 +183,14 @@ impl Inner {
                 if told {
                     self.damages.found(view, slot, key, What::Record, true);
                 }
-                behind.insert(slot);
+                seen.behind.insert(slot);
                 continue;
             }
             match m.read(key, false, view.epoch).await {
                 Ok(r) if r.accepted.as_ref().map(|s| s.ballot) == ballot => {
+                    if r.voter {
+                        seen.alike.insert(slot);
+                    }
                     // It is chosen: half the drives can be read only if they know.
                     if let Some(s) = r.accepted
                         && !s.hint
@@ -188,12 +199,12 @@ impl Inner {
                     }
                 }
                 Ok(_) | Err(DriveError::Corrupt(_)) => {
-                    behind.insert(slot);
+                    seen.behind.insert(slot);
                 }
                 Err(_) => {}
             }
         }
-        behind
+        seen
     }
 
     /// Sends a record, under its own ballot, to slots that lack it. `hint`: it is known chosen.

@@ -670,8 +670,8 @@ impl<'a> Attempt<'a> {
             let left = (self.carried.clone(), Vec::new());
             self.inner.follow(self.key, self.p.ballot(), view, tally, waiting, drops, left);
         }
-        if self.grave && SlotSet(o.ok) == view.quorum.all() {
-            self.inner.bury(self.key, self.p.ballot(), view);
+        if self.grave {
+            self.inner.bury(self.key, self.p.ballot(), view, SlotSet(o.ok));
         }
     }
 }

@@ -297,28 +297,34 @@ impl Inner {
         tokio::pin!(deadline);
         // Once soon, so that the others have their say before drives that hang are taken for silent.
         let mut glance = FIRST_GLANCE;
-        while step == ReadStep::Wait {
-            tokio::select! {
-                biased;
-                next = waiting.next() => match next {
-                    None => step = answers.reader.on_deadline(),
-                    Some((slot, Ok(reply))) => step = answers.take(slot, &reply),
-                    Some((slot, Err(e))) => {
-                        self.note(key, &e);
-                        step = answers.silent(slot);
-                    }
-                },
-                () = &mut deadline => step = answers.reader.on_deadline(),
-                () = time::sleep(glance) => {
-                    glance = GLANCE;
-                    for slot in view.hung(view.quorum.all()).iter() {
-                        step = answers.silent(slot);
+        loop {
+            while step == ReadStep::Wait {
+                tokio::select! {
+                    biased;
+                    next = waiting.next() => match next {
+                        None => step = answers.reader.on_deadline(),
+                        Some((slot, Ok(reply))) => step = answers.take(slot, &reply),
+                        Some((slot, Err(e))) => {
+                            self.note(key, &e);
+                            step = answers.silent(slot);
+                        }
+                    },
+                    () = &mut deadline => step = answers.reader.on_deadline(),
+                    () = time::sleep(glance) => {
+                        glance = GLANCE;
+                        for slot in view.hung(view.quorum.all()).iter() {
+                            step = answers.silent(slot);
+                        }
                     }
                 }
             }
-        }
-        if self.in_doubt() && answers.reader.more() {
-            step = self.ask_more(view, key, &mut answers, &mut waiting).await;
+            if self.in_doubt() && answers.reader.more() {
+                step = self.ask_more(view, key, &mut answers, &mut waiting).await;
+            }
+            // What was heard beyond an answer can show a higher ballot, which the slots still open must settle.
+            if step != ReadStep::Wait {
+                break;
+            }
         }
         let asked = answers.reader.answered_by().len();
         let enough = asked >= view.quorum.half();
@@ -342,7 +348,7 @@ impl Inner {
             ReadStep::Unavailable => {
                 Err(Error::Unavailable("too few drives answered to read a record".into()))
             }
-            ReadStep::Wait => unreachable!("the loop ends with a step"),
+            ReadStep::Wait => unreachable!("the loop ends with another step"),
         }
     }
 

@@ -61,11 +61,26 @@ impl Sets {
 }
 
 /// Whether any register names a piece of data.
-enum Named {
+pub(crate) enum Named {
     Yes,
     No,
     /// Cannot be said now.
     Unknown,
+}
+
+/// The registers that data of `owner` moves to, in the order in which it moves, so that data that moves while they
+/// are read one after another is met: of a part the upload that is completed with it, and the object that it becomes;
+/// of an upload, whose heal can own shards, the object. `None`: this is no register's name.
+fn heirs(owner: &RegisterKey) -> Option<Vec<RegisterKey>> {
+    let (is_part, is_upload) = (owner.space() == Space::Part as u8, owner.space() == Space::Upload as u8);
+    if !is_part && !is_upload {
+        return Some(Vec::new());
+    }
+    let (group, bucket, key) = (owner.group(), owner.bucket(), owner.key());
+    let upload = key.len().checked_sub(if is_part { PART_TAIL } else { 0 })?;
+    let object = RegisterKey::new(group, Space::Object, bucket, &key[..upload.checked_sub(UPLOAD_TAIL)?]);
+    let upload = is_part.then(|| RegisterKey::new(group, Space::Upload, bucket, &key[..upload]));
+    Some(upload.into_iter().chain([object]).collect())
 }
 
 impl Inner {
@@ -244,25 +259,12 @@ impl Inner {
         Ok(Some(dropped))
     }
 
-    /// Whether a register names the write: its owner, or, for a part, the upload that is being
-    /// completed with it or the object it became. Looked up in the order in which a part moves, so
-    /// that one that moves meanwhile is met.
-    async fn named(&self, owner: &RegisterKey, id: WriteId) -> Result<Named> {
-        let mut keys = vec![owner.clone()];
-        if owner.space() == Space::Part as u8 {
-            let Some(upload_len) = owner.key().len().checked_sub(PART_TAIL) else {
-                return Ok(Named::Unknown);
-            };
-            let Some(object_len) = upload_len.checked_sub(UPLOAD_TAIL) else {
-                return Ok(Named::Unknown);
-            };
-            let (group, bucket) = (owner.group(), owner.bucket());
-            keys.push(RegisterKey::new(group, Space::Upload, bucket, &owner.key()[..upload_len]));
-            keys.push(RegisterKey::new(group, Space::Object, bucket, &owner.key()[..object_len]));
-        }
-        for key in keys {
+    /// Whether a register names the write: its owner, or one that the owner's data moves to (see [`heirs`]).
+    pub(crate) async fn named(&self, owner: &RegisterKey, id: WriteId) -> Result<Named> {
+        let Some(heirs) = heirs(owner) else { return Ok(Named::Unknown) };
+        for key in std::iter::once(owner).chain(&heirs) {
             let hash = ashlar_checksum::key_hash(key.as_bytes());
-            if let Some(r) = self.read_slowly(&key, hash).await?
+            if let Some(r) = self.read_slowly(key, hash).await?
                 && names(&r.record, id)
             {
                 return Ok(Named::Yes);

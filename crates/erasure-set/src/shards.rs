@@ -6,6 +6,7 @@
 use crate::damage::What;
 use crate::heal::answers;
 use crate::heal_queue::Healed;
+use crate::scrub::Named;
 use crate::sets::{Inner, Sets};
 use crate::table::{Member, View};
 use crate::update::{Decision, UpdateError, set_durable};
@@ -13,16 +14,25 @@ use crate::{Error, Result};
 use ashlar_commit::SlotSet;
 use ashlar_drive::{Error as DriveError, InlineShard, Tally, WriterHandle};
 use ashlar_environment::time::Instant;
-use ashlar_format::{Ballot, Body, Data, Part, RegisterKey};
+use ashlar_format::{Ballot, Body, Data, Part, RegisterKey, Version};
 use bytes::Bytes;
 use std::convert::Infallible;
 use std::sync::Arc;
 
+/// Whether data that the record's `body` names may be written anew and dropped: no other register names it. While
+/// an upload is being completed, its parts, the upload and the key all do (docs/protocol.md 2.8).
+fn may_widen(body: &Body, data: &Data) -> bool {
+    let Body::Versions(versions) = body else { return false };
+    let names = |v: &Version| v.parts.iter().any(|p| p.data.write_id == data.write_id);
+    versions.iter().filter(|v| names(v)).all(|v| !v.is_marked())
+}
+
 impl Inner {
-    /// Makes the shards of one piece of data whole.
+    /// Makes the shards of one piece of data, which the record's `body` names, whole.
     pub(crate) async fn heal_part(
         self: &Arc<Self>,
         key: &RegisterKey,
+        body: &Body,
         part: &Part,
         deep: bool,
     ) -> Result<Healed> {
@@ -92,7 +102,9 @@ impl Inner {
             }
         }
         if present == view.quorum.all() {
-            if data.k < crate::layout::width(view.k, part.size, self.options.min_shard) {
+            if data.k < crate::layout::width(view.k, part.size, self.options.min_shard)
+                && may_widen(body, &data)
+            {
                 self.widen(key, part).await?;
             } else if data.durable != present.0 {
                 self.note_durable(key, &data, present).await?;
@@ -109,25 +121,27 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether the register names the data now.
+    /// Whether the register, or one that its data moves to, names the data now.
     async fn is_named(&self, key: &RegisterKey, data: &Data) -> Result<bool> {
-        let hash = ashlar_checksum::key_hash(key.as_bytes());
-        let now = self.read(key, hash).await?;
-        Ok(now.is_some_and(|r| r.record.data().any(|p| p.data.write_id == data.write_id)))
+        Ok(!matches!(self.named(key, data.write_id).await?, Named::No))
     }
 
     /// Writes into the record which slots are durable now.
     async fn note_durable(self: &Arc<Self>, key: &RegisterKey, data: &Data, slots: SlotSet) -> Result<()> {
-        self.change_data(key, data, &[], |body| set_durable(body, data, slots)).await
+        let note = |body: &mut Body| {
+            set_durable(body, data, slots);
+            true
+        };
+        self.change_data(key, data, &[], note).await
     }
 
-    /// Changes something about one piece of data, if the register still names it.
+    /// Changes something about one piece of data, if the register still names it and `change` says true.
     async fn change_data(
         self: &Arc<Self>,
         key: &RegisterKey,
         data: &Data,
         staged: &[&crate::write::Staged],
-        change: impl Fn(&mut Body) + Sync,
+        change: impl Fn(&mut Body) -> bool + Sync,
     ) -> Result<()> {
         let view = self.view(key.group())?;
         let hash = ashlar_checksum::key_hash(key.as_bytes());
@@ -139,7 +153,9 @@ impl Inner {
                 // Only the very state whose summary was read.
                 Some(r) if *r == *now.record && r.data().any(|p| p.data.write_id == data.write_id) => {
                     let mut body = r.body.clone();
-                    change(&mut body);
+                    if !change(&mut body) {
+                        return Decision::Keep(());
+                    }
                     let summary = summary.clone();
                     Decision::Write { body, summary, moved: false, out: () }
                 }
@@ -169,11 +185,15 @@ impl Inner {
         let staged = to.finish().await?;
         let new = staged.data();
         self.change_data(key, &old, &[&staged], |body| {
+            if !may_widen(body, &old) {
+                return false;
+            }
             crate::update::each_data(body, |d| {
                 if d.write_id == old.write_id {
                     *d = new;
                 }
             });
+            true
         })
         .await
     }

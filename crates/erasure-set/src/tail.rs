@@ -133,13 +133,17 @@ impl Inner {
         }
     }
 
-    /// A tombstone that all slots, all of them voters, have accepted: purged in a while.
-    pub(crate) fn bury(&self, key: &RegisterKey, ballot: Ballot, view: &Arc<View>) {
+    /// Has a tombstone purged in a while, if all slots, all of them voters, answered that they accepted it. A slot that
+    /// did not answer may hold an older record, which would come back.
+    pub(crate) fn bury(&self, key: &RegisterKey, ballot: Ballot, view: &Arc<View>, accepted: SlotSet) {
+        if accepted != view.quorum.all() {
+            return;
+        }
         let mut graves = self.tails.graves.lock();
         // Beyond the bound the tombstone stays until the scrub comes by.
         if graves.len() < BOUND {
             let (key, view, since) = (key.clone(), view.clone(), Instant::now());
-            graves.push(PendingPurge { key, ballot, view, since });
+            graves.push(PendingPurge { key, ballot, view, accepted, since });
             if graves.len() == 1 {
                 self.tails.work.notify_one();
             }
@@ -213,13 +217,14 @@ impl Inner {
             graves.drain(..n).collect()
         };
         for g in &ripe {
-            self.purge(&g.key, g.ballot, &g.view);
+            self.purge(g);
         }
         self.tails.graves.lock().len()
     }
 
     /// Purges a tombstone if all slots of the group are voters now too.
-    fn purge(&self, key: &RegisterKey, ballot: Ballot, view: &View) {
+    fn purge(&self, of: &PendingPurge) {
+        let PendingPurge { key, ballot, view, accepted, .. } = of;
         let now = match self.view(view.group) {
             Ok(v) => v,
             Err(_) => return,
@@ -227,9 +232,9 @@ impl Inner {
         let same =
             now.epoch == view.epoch && now.members().zip(view.members()).all(|(a, b)| Arc::ptr_eq(a.1, b.1));
         let voters = now.voters();
-        if same && ashlar_commit::may_purge(now.quorum, voters, now.quorum.all()) {
+        if same && ashlar_commit::may_purge(now.quorum, voters, *accepted) {
             for (_, m) in now.members() {
-                m.drive.purge(key, ballot, now.epoch);
+                m.drive.purge(key, *ballot, now.epoch);
             }
             self.cache.forget(ashlar_checksum::key_hash(key.as_bytes()));
         }

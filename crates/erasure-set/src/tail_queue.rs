@@ -47,6 +47,8 @@ pub(crate) struct PendingPurge {
     pub(crate) key: RegisterKey,
     pub(crate) ballot: Ballot,
     pub(crate) view: Arc<View>,
+    /// Voters that answered that they accepted it.
+    pub(crate) accepted: SlotSet,
     pub(crate) since: Instant,
 }
 

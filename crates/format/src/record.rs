@@ -82,6 +82,18 @@ pub struct Version {
     pub acl: String,
 }
 
+impl Version {
+    /// The name in `meta` of the mark that a version bears from when its upload puts it on its key until the upload
+    /// is done (docs/protocol.md 2.8). Until then the upload and its parts name the version's data too.
+    pub const UPLOAD_MARK: &'static str = ":upload";
+
+    /// Whether it bears the mark.
+    #[must_use]
+    pub fn is_marked(&self) -> bool {
+        self.meta.iter().any(|(name, _)| name == Version::UPLOAD_MARK)
+    }
+}
+
 /// Object-lock retention of one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {

@@ -8,7 +8,7 @@ use ashlar_format::Version;
 use crate::types::UploadId;
 
 /// The upload that made a version, until that is seen done.
-const UPLOAD: &str = ":upload";
+const UPLOAD: &str = Version::UPLOAD_MARK;
 
 /// In the metadata of the upload of a rename: the source key.
 const SOURCE: &str = ":rename";

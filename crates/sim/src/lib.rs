@@ -23,6 +23,7 @@
 pub mod client;
 pub mod cluster;
 pub mod control;
+pub mod describe;
 pub mod faults;
 pub mod host;
 pub mod keys;

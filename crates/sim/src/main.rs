@@ -51,6 +51,7 @@ fn main() -> ExitCode {
 
 fn replay(plan: Plan) -> ExitCode {
     let plan = Plan { traced: true, ..plan };
+    tracing_subscriber::fmt().with_writer(std::io::stderr).without_time().init();
     println!("{plan:?}");
     let verdict = run(plan);
     for line in &verdict.trace {

@@ -27,6 +27,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use crate::describe;
 use crate::host::{Host, ended};
 use crate::plan::{Mutant, Weather};
 use crate::trace::Trace;
@@ -317,14 +318,17 @@ impl Remote for Link {
         let mutant = self.0.network.mutant;
         let at = if matches!(request, Request::Read { .. }) { &self.0.reads } else { &self.0.host };
         let (name, repeats) = (request.name(), request.may_repeat());
-        let network = self.0.network.clone();
+        let (network, coordinator) = (self.0.network.clone(), self.0.coordinator);
         let work = move |drive: Drive, _| {
             let (request, network) = (request.clone(), network.clone());
             async move {
+                let asked = network.trace.is_kept().then(|| describe::request(&request));
+                let id = drive.label().drive.0[0];
                 let answer = drive.serve(request).await;
-                if let Ok(Answer::Refused(by)) = &answer {
-                    network.trace.note(|| format!("  refused: {by:?} came first"));
-                }
+                network.trace.note(|| {
+                    let said = answer.as_ref().map_or_else(ToString::to_string, describe::answer);
+                    format!("  {coordinator}>{id} {}: {said}", asked.unwrap_or_default())
+                });
                 match answer {
                     Ok(Answer::Refused(_)) if mutant == Some(Mutant::RefusedCounts) => Ok(Answer::Done),
                     answer => answer,

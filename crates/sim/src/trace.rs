@@ -20,6 +20,12 @@ impl Trace {
         Trace { lines: kept.then(Mutex::default) }
     }
 
+    /// Whether lines are kept.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.lines.is_some()
+    }
+
     /// Notes a line.
     pub fn note<T: Display>(&self, line: impl FnOnce() -> T) {
         if let Some(lines) = &self.lines {

@@ -311,3 +311,49 @@ async fn heal_does_not_wait_for_a_hung_drive() {
     }
     rig.close().await;
 }
+
+/// A drive that lacks a tombstone and says nothing: the tombstone stays on the others, or the deleted object could
+/// come back with the drive.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tombstone_that_a_hung_drive_lacks_is_not_purged() {
+    let rig = Rig::new(2, 2).await;
+    rig.put("x", b"to be deleted").await.unwrap();
+    rig.sets.inner.gate.set(Some((u64::MAX, 0b0111)));
+    rig.delete("x").await.unwrap();
+    rig.sets.inner.gate.set(None);
+    rig.faults[3].hang();
+    // Something that it does not come to, so that it is known to hang.
+    let drives = rig.sets.drives();
+    let hung = drives.iter().find(|d| d.label().drive == drive_id(3, 0)).unwrap();
+    rig.put("y", b"beside it").await.unwrap();
+    while hung.stalled().is_none() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    rig.sets.heal_register(&rig.key("x"), false).await.unwrap();
+    rig.sets.inner.purge_graves(Duration::ZERO);
+    // A purge is told, and nobody waits for it.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    for d in drives.iter().filter(|d| d.label().drive != drive_id(3, 0)) {
+        let seen = d.read(&rig.key("x"), false, u32::MAX).await.unwrap();
+        assert!(seen.accepted.is_some(), "{}: {seen:?}", d.label().drive);
+    }
+    rig.faults[3].clear();
+    while hung.stalled().is_some() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // With the drive back the tombstone reaches it, and then it goes.
+    for _ in 0..200 {
+        rig.sets.heal_register(&rig.key("x"), false).await.unwrap();
+        rig.sets.inner.purge_graves(Duration::ZERO);
+        let mut left = 0;
+        for d in &drives {
+            left += u32::from(d.read(&rig.key("x"), false, u32::MAX).await.unwrap().accepted.is_some());
+        }
+        if left == 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(rig.get("x").await.unwrap(), None);
+    rig.close().await;
+}

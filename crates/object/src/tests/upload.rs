@@ -4,8 +4,9 @@
 use ashlar_checksum::{Hasher, composite};
 use bytes::Bytes;
 
-use super::{Rng, Store, get, memory, part, put};
+use super::{Pool, Rng, Store, get, memory, part, put};
 use crate::complete::Request;
+use crate::marks;
 use crate::memory::Memory;
 use crate::names::{Names, upload_of};
 use crate::*;
@@ -121,6 +122,12 @@ impl Interrupted {
 
     async fn decide(&self) -> bool {
         self.store.inner.decide(&self.names, self.attempt, &self.version).await.unwrap()
+    }
+
+    async fn fill(&self) {
+        let mut version = self.version.clone();
+        marks::set_attempt(&mut version, self.attempt.to_bytes());
+        self.store.inner.fill(&self.names, &version).await.unwrap();
     }
 }
 
@@ -365,4 +372,44 @@ async fn a_bucket_is_swept_by_the_node_whose_duty_it_is() {
     store.inner.duties.set_nodes([0]);
     store.sweep(i64::MAX / 2).await.unwrap();
     assert_eq!(memory.census(), (0, 0));
+}
+
+/// The data of a part is named by its register, then by the upload, then by the key: while a completion is under
+/// way by several of them. Healing may not replace it for one of them and drop what the others name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn healing_leaves_the_data_that_an_upload_and_its_key_name() {
+    for filled in [false, true] {
+        let mut pool = Pool::new(5).await;
+        // Data that is written while drives are away has fewer data shards than healing would give it.
+        let store = pool.open(&[0, 1]).await;
+        store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+        let mut rng = Rng(12);
+        let body = rng.body(400_000);
+        let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
+        let list = [done(&part(&store, "bucket", "k", id, 1, &body).await.unwrap())];
+        let late = Interrupted::holding(&store, &list, id).await;
+        assert!(late.decide().await);
+        if filled {
+            late.fill().await;
+        }
+        drop((late, store));
+        pool.close().await;
+        let store = pool.open(&[]).await;
+        for _ in 0..3 {
+            let sets = pool.sets.as_ref().unwrap();
+            let found = sets.scrub(true).await.unwrap();
+            assert_eq!(found.healed.lost, 0, "filled {filled}: {found:?}");
+            sets.heal_queued().await;
+            assert!(get(&store, "bucket", "k", None).await.unwrap() == body, "filled {filled}");
+        }
+        assert_eq!(store.sweep(0).await.unwrap().finished, 1);
+        for _ in 0..3 {
+            let sets = pool.sets.as_ref().unwrap();
+            let found = sets.scrub(true).await.unwrap();
+            assert_eq!(found.healed.lost, 0, "filled {filled}: {found:?}");
+            sets.heal_queued().await;
+            assert!(get(&store, "bucket", "k", None).await.unwrap() == body, "filled {filled}");
+        }
+        pool.close().await;
+    }
 }
