@@ -17,7 +17,6 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
 /// Number of a node, as in ballots.
@@ -81,15 +80,14 @@ impl Unit {
 pub struct Duties {
     me: NodeNumber,
     /// Nodes that run, in order, each once.
-    nodes: Arc<ArcSwap<Vec<NodeNumber>>>,
-    changed: watch::Sender<()>,
+    nodes: watch::Sender<Arc<Vec<NodeNumber>>>,
 }
 
 impl Duties {
     /// Of node `me`, which is alone until [`Duties::set_nodes`] says otherwise.
     #[must_use]
     pub fn alone(me: NodeNumber) -> Duties {
-        Duties { me, nodes: Arc::new(ArcSwap::from_pointee(vec![me])), changed: watch::Sender::new(()) }
+        Duties { me, nodes: watch::Sender::new(Arc::new(vec![me])) }
     }
 
     /// The number of this node.
@@ -103,24 +101,27 @@ impl Duties {
         let mut nodes: Vec<NodeNumber> = nodes.into_iter().collect();
         nodes.sort_unstable();
         nodes.dedup();
-        if **self.nodes.load() != nodes {
-            self.nodes.store(Arc::new(nodes));
-            let _ = self.changed.send(());
-        }
+        self.nodes.send_if_modified(|now| {
+            let differs = **now != nodes;
+            if differs {
+                *now = Arc::new(nodes);
+            }
+            differs
+        });
     }
 
     /// Marks the moments at which [`Duties::mine`] may have changed its answers.
     #[must_use]
-    pub fn watch(&self) -> watch::Receiver<()> {
-        self.changed.subscribe()
+    pub fn watch(&self) -> watch::Receiver<Arc<Vec<NodeNumber>>> {
+        self.nodes.subscribe()
     }
 
     /// Whether this node does `duty` for `unit` now.
     #[must_use]
     pub fn mine(&self, duty: Duty, unit: &Unit) -> bool {
-        let nodes = self.nodes.load();
+        let nodes = self.nodes.borrow();
         // The usual case of one machine costs no hash.
-        **nodes == [self.me] || owner(&nodes, duty, unit) == Some(self.me)
+        ***nodes == [self.me] || owner(&nodes, duty, unit) == Some(self.me)
     }
 }
 

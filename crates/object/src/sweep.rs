@@ -39,9 +39,9 @@ pub struct Swept {
 }
 
 impl Store {
-    /// One pass over the buckets that this node sweeps: settles completions that a crash interrupted, forgets answers older than
-    /// 24 hours, drops parts of aborted uploads and uploads of deleted buckets. `now_ms`: milliseconds
-    /// since 1970. The program calls it once at start and then every few minutes.
+    /// One pass over the buckets that this node sweeps: settles completions that a crash interrupted, forgets
+    /// answers older than 24 hours, drops parts of aborted uploads and uploads of deleted buckets. `now_ms`:
+    /// milliseconds since 1970. The program calls it once at start and then every few minutes.
     ///
     /// # Errors
     /// `Unavailable`; what was done until then is done.
