@@ -210,14 +210,19 @@ impl Lifecycle {
         let Some(config) = bucket.documents.get(DOCUMENT).and_then(|d| Config::decode(d)) else { return };
         let now = now_ms();
         let mut pass = self.passes.lock().get(&bucket.id).cloned().unwrap_or_default();
+        if now < pass.not_before_ms || !self.is_due(&pass.record, &config, now) {
+            return;
+        }
         // Another node may have gone through this bucket since.
         let stored = self.control.get(&format!("{PREFIX}{}", bucket.id));
         let stored = stored.and_then(|value| PassRecord::decode(&value.bytes));
         if let Some(stored) = stored.filter(|s| pass.record.format != 1 || pass.record.is_behind(s)) {
             pass.record = stored;
-        }
-        if now < pass.not_before_ms || !self.is_due(&pass.record, &config, now) {
-            return;
+            if !self.is_due(&pass.record, &config, now) {
+                // Remembered, so that it is not read again until it is due.
+                self.passes.lock().insert(bucket.id, pass);
+                return;
+            }
         }
         let goes_on =
             pass.record.format == 1 && pass.record.ended_ms.is_none() && pass.record.set_ms == config.set_ms;
