@@ -7,7 +7,7 @@
 //! fails with `Conflict` when a key of it is not as it was read; who gets a `Conflict` and reads again sees
 //! the state that was in the way, or a later one; limits hold for all drivers alike.
 //!
-//! Must never know: drives, and what values mean.
+//! Must not depend on: drives, and what values mean.
 
 use ashlar_environment::time;
 use std::sync::Arc;

@@ -9,7 +9,7 @@
 //! The delay is the driver's: as soon as its memory has a change, whoever follows is told. Reading costs no
 //! I/O whatever the driver, see [`ControlDriver`](crate::ControlDriver).
 //!
-//! Must never know: what values mean.
+//! Must not depend on: what values mean.
 
 use crate::control::{Change, Control, Watch, Watched};
 

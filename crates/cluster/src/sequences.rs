@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_went_back_begins_again() {
+    fn sequence_restarts_after_rollback() {
         let drive = DriveId([1; 16]);
         let (mut s, mut stale) = (Sequences::default(), Sequences::default());
         s.note(drive, 900);

@@ -4,7 +4,7 @@
 //! constructor: it comes with an [`Entry`], and an entry comes from [`Control::read`]. So code that writes
 //! without having read does not compile, and an update that was derived from an old state changes nothing.
 //!
-//! Must never know: drivers, and what values mean.
+//! Must not depend on: drivers, and what values mean.
 //!
 //! [`Control::read`]: crate::Control::read
 

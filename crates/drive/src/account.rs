@@ -14,7 +14,7 @@
 //! * An extent segment that the index names and the drive does not have is *lost*: its entries are counted, so
 //!   that readers are told of damage instead of "missing", but it counts for no space and never comes back.
 //!
-//! Must never know: files.
+//! Must not depend on: files.
 
 use crate::core::{Core, Shared};
 use crate::entry::{Loc, Region, Register, Shard, shard_name};

@@ -3,7 +3,7 @@
 //! This file is its life: opened, steered, closed. `vote`, `registers` and `shards` are what it does.
 //!
 //! Invariants: PREPARE, ACCEPT and READ follow `ashlar_commit::Acceptor`; the `_now` functions never
-//! wait; every completion is answered exactly once. Must never know: other drives.
+//! wait; every completion is answered exactly once. Must not depend on: other drives.
 
 use crate::core::Shared;
 use crate::groups::GroupVote;

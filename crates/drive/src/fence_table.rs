@@ -1,6 +1,6 @@
 //! The table of a drive's fences of buckets: what is durable, and what is on its way there (`fences` says when).
 //!
-//! Must never know: the journal.
+//! Must not depend on: the journal.
 
 use crate::entry::Loc;
 use ashlar_commit::bucket_fence::Deletion;

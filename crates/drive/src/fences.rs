@@ -7,7 +7,7 @@
 //!
 //! All of them are in memory: they are few ([`MAX_FENCES`]), and every vote looks here.
 //!
-//! Must never know: what a bucket is beyond its id.
+//! Must not depend on: what a bucket is beyond its id.
 
 use crate::core::Core;
 use crate::drive::Drive;

@@ -5,7 +5,7 @@
 //! ([`ShardReader::verify`]); what cannot be read or checked is an error; the `_now` functions never wait
 //! for a device.
 //!
-//! Must never know: what a reader goes by when it makes sure of bytes itself.
+//! Must not depend on: what a reader goes by when it makes sure of bytes itself.
 
 use crate::core::Shared;
 use crate::entry::{Region, ShardName, layout};

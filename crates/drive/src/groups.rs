@@ -4,7 +4,7 @@
 //! promises of all groups together are bounded by [`PROMISES`] twice, however many groups there are, and what is
 //! dropped beyond raises the promise of its group (docs/protocol.md 2.2).
 //!
-//! Must never know: how a state reaches the medium, other drives.
+//! Must not depend on: how a state reaches the medium, other drives.
 
 use crate::types::Role;
 use crate::{Error, Result};

@@ -4,7 +4,7 @@
 //! itself, and the `_now` forms are kept; a remote drive has no `_now` answer, so that whoever asks goes on to the
 //! form that waits; what is told without asking (role, state, floor) is what was last heard.
 //!
-//! Must never know: transports, other drives.
+//! Must not depend on: transports, other drives.
 
 use crate::remote::{Answer, Remote, Request};
 use crate::shard_handle::{ReaderHandle, WriterHandle, strange};

@@ -5,7 +5,7 @@
 //! after the previous one is durable, so that at most the last batch can be torn; nothing is
 //! answered before its flush succeeded (I11); a failed write or flush fences the drive (I12).
 //!
-//! Must never know: what a record or a shard contains.
+//! Must not depend on: what a record or a shard contains.
 
 use crate::core::Shared;
 use crate::head::Writer;

@@ -15,7 +15,7 @@
 //! `Shared`, in the file of the operation), the drive (`drive`), requests to one elsewhere (`remote`), the handle of
 //! either (`handle`, `shard_handle`). `probe` opens a drive.
 //!
-//! Must never know: S3, objects, erasure codes, other drives.
+//! Must not depend on: S3, objects, erasure codes, other drives.
 
 #![cfg_attr(
     test,

@@ -3,7 +3,7 @@
 //! Invariants: [`Op::size`] is never below what laying the operation out takes, because the buffer
 //! of a batch is made from it; an operation that fails answers its completion exactly once.
 //!
-//! Must never know: when or where it is written.
+//! Must not depend on: when or where it is written.
 
 use crate::entry::{Loc, Shard, ShardName};
 use crate::fence_table::FenceKey;

@@ -3,7 +3,7 @@
 //! Invariant: what is laid out here is what `replay` reads; the bytes themselves are
 //! `ashlar_format::journal`'s.
 //!
-//! Must never know: batches, flushes, files.
+//! Must not depend on: batches, flushes, files.
 
 use crate::entry::{Loc, Region, Shard, ShardName};
 use crate::op::{FRESH, Op};

@@ -5,7 +5,7 @@
 //! lazy operations go before the others of their batch; a move of compaction that the index has
 //! overtaken is dropped.
 //!
-//! Must never know: how a batch is written.
+//! Must not depend on: how a batch is written.
 
 use crate::core::{Core, MAX_LAZY_OPS, MAX_QUEUE_BYTES, MAX_QUEUE_OPS};
 use crate::core::{MAX_STALLED_BYTES, MAX_STALLED_OPS, STALL};

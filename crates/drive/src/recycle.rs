@@ -31,7 +31,7 @@
 //! `tests/all/late.rs` holds that against random operations, drops that are held back across reuse, crashes and
 //! lost index files.
 //!
-//! Must never know: what shards hold.
+//! Must not depend on: what shards hold.
 
 use crate::Result;
 use crate::core::{Core, Shared};

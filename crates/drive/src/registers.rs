@@ -3,7 +3,7 @@
 //! Invariants: the `_now` functions never wait for a device; a register that cannot be read is an
 //! error, never "absent".
 //!
-//! Must never know: other drives.
+//! Must not depend on: other drives.
 
 use crate::Result;
 use crate::core::{Core, MAX_UNRESOLVED, Shared};

@@ -5,7 +5,7 @@
 //! drive did it is not known, so it is neither a refusal nor "absent". Dropping the future of an answer gives up
 //! the answer, not the request.
 //!
-//! Must never know: transports, other drives.
+//! Must not depend on: transports, other drives.
 
 use crate::drive::Drive;
 use crate::frames::{Check, Frames};

@@ -3,7 +3,7 @@
 //! Invariants: a number is never used twice; a segment is durable (its header, its length, its name
 //! in the folder) before a batch names it; the head moves only behind a seal that says where to.
 //!
-//! Must never know: what batches hold.
+//! Must not depend on: what batches hold.
 
 use crate::core::{Core, Shared};
 use crate::files::{Kind, segment_name};

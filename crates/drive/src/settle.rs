@@ -3,7 +3,7 @@
 //! Invariants: nothing here runs before the flush of the batch succeeded (I11); the index and the
 //! acceptor change together, under one lock; answers leave after the lock is given back.
 //!
-//! Must never know: how the batch reached the device.
+//! Must not depend on: how the batch reached the device.
 
 use crate::Completion;
 use crate::apply::{register_of, shard_of};

@@ -2,7 +2,7 @@
 //!
 //! Invariants: as of `handle`; a shard of a remote drive has no `_now` answer.
 //!
-//! Must never know: transports, other drives.
+//! Must not depend on: transports, other drives.
 
 use crate::extent::{ShardWriter, Unfinished};
 use crate::frames::{Check, Frames, ShardReader};

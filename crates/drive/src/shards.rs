@@ -4,7 +4,7 @@
 //! for who holds a reader, whatever is discarded meanwhile; an orphan is dropped only when no
 //! writer with a higher ballot can need it.
 //!
-//! Must never know: erasure codes, which object a shard belongs to.
+//! Must not depend on: erasure codes, which object a shard belongs to.
 
 use crate::core::MAX_UNRESOLVED;
 use crate::core::Shared;

@@ -4,7 +4,7 @@
 //! looked-up ballot is still the register's; an operation that found stale facts looks again; every
 //! completion is answered exactly once, from here or from the journal.
 //!
-//! Must never know: what a record holds, other drives.
+//! Must not depend on: what a record holds, other drives.
 
 use crate::core::{Core, Shared};
 use crate::drive::{Drive, MAX_SUMMARY};

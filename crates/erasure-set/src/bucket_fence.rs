@@ -6,7 +6,7 @@
 //! there is settled by a round with the deletion's right. That right is a property of the task
 //! ([`with_fence_right`]), so that everything a deletion calls has it and nothing else of the process does.
 //!
-//! Must never know: the registry of buckets.
+//! Must not depend on: the registry of buckets.
 
 use crate::list::{Shown, above};
 use crate::register::LAYOUTS;

@@ -35,7 +35,7 @@
 //! a record that names data is sent only after enough shards are durable (I4); bytes that leave a
 //! reader were verified and belong to the write asked for; every queue, cache and wait is bounded.
 //!
-//! Must never know: S3, HTTP, what a version means beyond the data it names.
+//! Must not depend on: S3, HTTP, what a version means beyond the data it names.
 
 #![cfg_attr(
     test,

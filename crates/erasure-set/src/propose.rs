@@ -567,8 +567,8 @@ impl<'a> Attempt<'a> {
         drops: Drops,
     ) -> Result<Option<(u64, usize)>> {
         self.p.propose(needed);
-        let bar = self.view.quorum.majority();
-        self.send(record, summary, None, bar, drops).await
+        let accepts_needed = self.view.quorum.majority();
+        self.send(record, summary, None, accepts_needed, drops).await
     }
 
     /// ACCEPT of a one-sync record, each with its shard.
@@ -581,8 +581,8 @@ impl<'a> Attempt<'a> {
         drops: Drops,
     ) -> Result<Option<(u64, usize)>> {
         self.p.one_sync(light.one_sync);
-        let bar = light.one_sync.bar(self.view.quorum);
-        self.send(Stored::wrap(&record, light), summary, Some(staged), bar, drops).await
+        let accepts_needed = light.one_sync.accepts_needed(self.view.quorum);
+        self.send(Stored::wrap(&record, light), summary, Some(staged), accepts_needed, drops).await
     }
 
     async fn send(
@@ -590,7 +590,7 @@ impl<'a> Attempt<'a> {
         record: Bytes,
         summary: Bytes,
         inline: Option<&Staged>,
-        bar: u8,
+        accepts_needed: u8,
         drops: Drops,
     ) -> Result<Option<(u64, usize)>> {
         let view = self.view.clone();
@@ -613,7 +613,7 @@ impl<'a> Attempt<'a> {
             let accept = Accept { key, ballot, epoch, record, summary, inline };
             m.drive.accept_with(accept, grant, done);
         }
-        let o = gather(&tally, &view, asked, bar, GRACE).await;
+        let o = gather(&tally, &view, asked, accepts_needed, GRACE).await;
         let step = self.count(&o, &view);
         self.inner.ballots.pass(self.p.highest().max(o.highest), view.epoch)?;
         match step {
@@ -625,7 +625,7 @@ impl<'a> Attempt<'a> {
             // Somebody's higher ballot is in the way on some, and the others had no time to say: the next
             // attempt asks all again, and finds out whether too few are there.
             _ if o.refused != 0 => Ok(None),
-            _ => Err(shortage(&tally, "accepting", o.ok.count_ones(), bar)),
+            _ => Err(shortage(&tally, "accepting", o.ok.count_ones(), accepts_needed)),
         }
     }
 

@@ -5,7 +5,7 @@
 //! level deep). Layout of the wrapper: docs/formats.md, "One-sync record".
 //!
 //! Invariants: one encoding per value; the first byte tells which form it is; a decoder never
-//! panics. Must never know: drives, ballots.
+//! panics. Must not depend on: drives, ballots.
 
 use ashlar_commit::{OneSync, SlotSet};
 use ashlar_format::codec::{Reader, Writer};

@@ -11,7 +11,7 @@
 //! Invariants: the parts that were there stay as they are; a part becomes one only of the version, and at
 //! the place, that it was sealed for.
 //!
-//! Must never know: HTTP.
+//! Must not depend on: HTTP.
 
 use ashlar_checksum::{Algorithm, combine_crc, composite};
 use ashlar_format::{Checksum, Part, Version};

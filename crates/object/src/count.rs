@@ -2,7 +2,7 @@
 //!
 //! Invariants: one scan of a bucket at a time; a count is exact while changes go on (`tally`).
 //!
-//! Must never know: who sets limits.
+//! Must not depend on: who sets limits.
 
 use ashlar_environment::time;
 use futures::future::BoxFuture;

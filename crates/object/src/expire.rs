@@ -3,7 +3,7 @@
 //! Invariants: what is removed was decided on exactly the list that is replaced; what a lock keeps stays,
 //! and is left out rather than failing the rest; a look through a bucket reads no record.
 //!
-//! Must never know: rules.
+//! Must not depend on: rules.
 
 use ashlar_format::{RegisterKey, Space, Version, VersionId};
 use bytes::Bytes;

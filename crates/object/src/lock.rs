@@ -8,7 +8,7 @@
 //!
 //! Rules: Amazon S3 User Guide, "Locking objects with Object Lock".
 //!
-//! Must never know: who may bypass, what a bucket's default is.
+//! Must not depend on: who may bypass, what a bucket's default is.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,7 +7,7 @@
 //! the version counts, so that the sum is never too small. What changes in a key that a count reads at that
 //! very moment may be missed until the next count.
 //!
-//! Must never know: limits.
+//! Must not depend on: limits.
 
 use ashlar_environment::HashMap;
 use std::sync::Arc;

@@ -8,7 +8,7 @@
 //! Invariants: the conditions of both keys hold at the moment of the rename; what fails before it leaves
 //! both keys as they were; what has happened is finished by whoever comes by.
 //!
-//! Must never know: HTTP.
+//! Must not depend on: HTTP.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;

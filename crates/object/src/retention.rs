@@ -1,7 +1,7 @@
 //! Operations on object lock: retention, legal hold, the time of locks. What they allow is judged by
 //! `lock` where version lists are replaced.
 //!
-//! Must never know: who may bypass, what a bucket's default is.
+//! Must not depend on: who may bypass, what a bucket's default is.
 
 use futures::future::BoxFuture;
 

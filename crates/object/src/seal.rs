@@ -11,7 +11,7 @@
 //! door's own (in it is the content key, sealed); in each part the part's nonce, before its checksum. The
 //! part's size is what the drives store, the version's is what clients see.
 //!
-//! Must never know: who seals content keys, and how; who may read.
+//! Must not depend on: who seals content keys, and how; who may read.
 
 use std::sync::OnceLock;
 

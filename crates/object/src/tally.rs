@@ -15,7 +15,7 @@
 //! Invariants: the sum and the open keys together hold every key that a count covers exactly once; a count
 //! that cannot keep that says so (`suspect`) and is made again.
 //!
-//! Must never know: registers, time other than as a number.
+//! Must not depend on: registers, time other than as a number.
 
 use ashlar_checksum::key_hash;
 use ashlar_environment::HashMap;

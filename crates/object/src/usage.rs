@@ -12,7 +12,7 @@
 //!
 //! On many machines each counts its own changes between two counts.
 //!
-//! Must never know: who sets limits.
+//! Must not depend on: who sets limits.
 
 use ashlar_environment::HashMap;
 use std::sync::Arc;

@@ -22,7 +22,7 @@
 //!   without an operator.
 //! - A folder has at most one action under way, so that one that hangs blocks only its own folder.
 //!
-//! Must never know: devices, threads, requests.
+//! Must not depend on: devices, threads, requests.
 
 mod types;
 mod vacancy;

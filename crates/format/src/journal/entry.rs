@@ -3,7 +3,7 @@
 //! Invariants: a payload decodes to one entry or to an error, and equal entries have equal bytes;
 //! an unknown kind is [`Error::Version`], never skipped.
 //!
-//! Must never know: batches and segments, which carry the payloads.
+//! Must not depend on: batches and segments, which carry the payloads.
 
 use crate::codec::{Reader, Writer};
 use crate::{Ballot, BucketId, Error, GroupId, RegisterKey, WriteId};

@@ -8,8 +8,8 @@
 
 use crate::{Bad, Mutant};
 use ashlar_commit::bucket_fence::{
-    Deletion, FenceStep, Fencing, Grant, Met, Registered, SetFence, Verdict, admits, joined, judge, lifts,
-    met, set,
+    Deletion, FenceAction, FenceStep, Fencing, Grant, Registered, SetFence, Verdict, admits, joined, judge,
+    lifts, resolve_fence, set,
 };
 use ashlar_commit::{Ballot, Quorum, SlotSet};
 use stateright::{Model, Property};
@@ -165,9 +165,9 @@ pub enum Act {
     /// A lift arrives.
     Lift(u8, u8, u8),
     Crash(u8),
-    /// Somebody who met a deletion that takes too long aborts it.
+    /// A process that finds a deletion that takes too long aborts it.
     Expire,
-    /// Somebody who met a fence finds it left over.
+    /// A process that is refused by a left-over fence lifts it.
     Sweep(u8, u8),
     Replace,
     /// A source of the replaced drive follows the new layout.

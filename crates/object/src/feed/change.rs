@@ -1,6 +1,6 @@
 //! What the feed tells: one committed change of one key, what it did and who asked for it.
 //!
-//! Must never know: S3's names of events, who reads the feed.
+//! Must not depend on: S3's names of events, who reads the feed.
 
 use std::sync::Arc;
 

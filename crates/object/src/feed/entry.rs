@@ -2,7 +2,7 @@
 //!
 //! Invariants: one value has one encoding; a decoder never panics, whatever it is given.
 //!
-//! Must never know: where segments are kept.
+//! Must not depend on: where segments are kept.
 
 use std::sync::Arc;
 

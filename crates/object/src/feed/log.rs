@@ -7,7 +7,7 @@
 //! Invariants: a segment is written once; a write that may have happened is repeated under the same name
 //! with the same bytes.
 //!
-//! Must never know: what entries mean.
+//! Must not depend on: what entries mean.
 
 use ashlar_cluster::{Control, Update};
 use ashlar_format::{Body, BucketId, Part, RegisterKey, Space, Version};

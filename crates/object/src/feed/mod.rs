@@ -19,7 +19,7 @@
 //! written ([`MAX_PENDING`]), what is kept in memory ([`TAIL`]) and what is kept on drives
 //! ([`Limits`]) is bounded. A bucket that nobody follows costs one comparison per change.
 //!
-//! Must never know: who follows and why; S3.
+//! Must not depend on: who follows and why; S3.
 
 mod change;
 pub(crate) mod entry;

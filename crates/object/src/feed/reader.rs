@@ -3,7 +3,7 @@
 //! Invariants: a reader sees every change from its place on, in order, or is told how many are lost; a
 //! watcher that is slow misses changes and is told so; neither holds up those who write.
 //!
-//! Must never know: what readers do with changes.
+//! Must not depend on: what readers do with changes.
 
 use futures::future::BoxFuture;
 use std::collections::VecDeque;

@@ -4,7 +4,7 @@
 //! Invariants: one segment is written at a time, again and again until it is there; a segment is removed
 //! only when every reader is done with it and no open intent is in it, or when the feed is over its limit.
 //!
-//! Must never know: what a change means.
+//! Must not depend on: what a change means.
 
 use ashlar_environment::time;
 use futures::future::BoxFuture;
