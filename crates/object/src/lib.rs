@@ -30,7 +30,7 @@
 //! dropped only after a chosen record stopped naming it; the hot path does no I/O for the bucket;
 //! `Last-Modified` of a key never goes back; a key that existed during a whole list is in it once.
 //!
-//! It must never know: HTTP, XML, signatures, users; files, sockets, drives.
+//! Must not depend on: HTTP, XML, signatures, users; files, sockets, drives.
 
 #![cfg_attr(
     test,
