@@ -411,7 +411,7 @@ fn another_release_is_not_damage() {
         let disk = disk_of(&files);
         match open(&disk).err() {
             Some(Error::Unsuitable(why)) => {
-                assert!(why.contains("has format") && why.contains("does not know"), "{what}: {why}");
+                assert!(why.contains("has format") && why.contains("does not support"), "{what}: {why}");
             }
             e => panic!("{what}: {e:?}"),
         }
