@@ -117,7 +117,7 @@ impl Registered {
 
 /// What an operation that was refused by a fence does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum FenceAction {
+pub enum Met {
     /// Report that the bucket does not exist.
     Gone,
     /// The fence is left over from an earlier deletion: fences up to this one may be lifted.
@@ -129,11 +129,11 @@ pub enum FenceAction {
 /// What to do after a refusal by `fence`. `registered`: read from the registry after the refusal, without a
 /// cache; `None`: the bucket does not exist.
 #[must_use]
-pub fn resolve_fence(registered: Option<Registered>, fence: Deletion) -> FenceAction {
+pub fn met(registered: Option<Registered>, fence: Deletion) -> Met {
     match registered {
-        None => FenceAction::Gone,
-        Some(r) if r.open || r.last < fence => FenceAction::Wait(r.last.max(fence)),
-        Some(r) => FenceAction::Lift(r.last),
+        None => Met::Gone,
+        Some(r) if r.open || r.last < fence => Met::Wait(r.last.max(fence)),
+        Some(r) => Met::Lift(r.last),
     }
 }
 
@@ -261,14 +261,10 @@ mod tests {
         assert_eq!(over, Registered { last: D(2), open: false });
         assert!(!over.is_open(D(2)));
         assert_eq!(over.begin().last, D(3), "a number comes once");
-        assert_eq!(resolve_fence(None, D(1)), FenceAction::Gone);
-        assert_eq!(resolve_fence(Some(second), D(1)), FenceAction::Wait(D(2)));
-        assert_eq!(resolve_fence(Some(over), D(2)), FenceAction::Lift(D(2)));
-        assert_eq!(
-            resolve_fence(Some(over), D(3)),
-            FenceAction::Wait(D(3)),
-            "the registry that was read is too old"
-        );
+        assert_eq!(met(None, D(1)), Met::Gone);
+        assert_eq!(met(Some(second), D(1)), Met::Wait(D(2)));
+        assert_eq!(met(Some(over), D(2)), Met::Lift(D(2)));
+        assert_eq!(met(Some(over), D(3)), Met::Wait(D(3)), "the registry that was read is too old");
     }
 
     #[test]

@@ -11,7 +11,7 @@ const KEYS: u8 = 16;
 /// Purges what waits for it; whether no drive shows a register any more.
 async fn purged(rig: &Rig) -> bool {
     quiet(&rig.sets).await;
-    while rig.sets.inner.purge_graves(Duration::ZERO) > 0 {}
+    while rig.sets.inner.purge_tombstones(Duration::ZERO) > 0 {}
     let mut none = true;
     for d in rig.sets.drives() {
         d.flush().await.unwrap();

@@ -74,7 +74,7 @@ async fn overwrites_and_deletes_give_the_space_back() {
     }
     quiet(&rig.sets).await;
     rig.sets.heal_queued().await;
-    assert_eq!(rig.sets.inner.purge_graves(Duration::ZERO), 0);
+    assert_eq!(rig.sets.inner.purge_tombstones(Duration::ZERO), 0);
     assert_eq!(census(&rig).await, 0);
     for name in ["x3000", "x700000"] {
         assert!(rig.sets.read_register(&rig.key(name)).await.unwrap().is_none(), "purged");

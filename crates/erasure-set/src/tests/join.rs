@@ -136,7 +136,7 @@ async fn a_blank_drive_joins_under_load() {
     basic::quiet(&rig.sets).await;
     rig.sets.heal_queued().await;
     rig.sets.scrub(false).await.unwrap();
-    rig.sets.inner.purge_graves(Duration::ZERO);
+    rig.sets.inner.purge_tombstones(Duration::ZERO);
     let (records, shards) = census(&rig.sets).await;
     assert!(records >= 40 && shards >= 160, "{records} records, {shards} shards");
     // The new drive and one old one are enough.
@@ -256,7 +256,7 @@ async fn a_drive_that_was_away_catches_up() {
     let s = rig.sets.scrub(false).await.unwrap();
     assert!(s.healed.records >= 14 && s.healed.lost == 0, "{s:?}");
     rig.sets.heal_queued().await;
-    rig.sets.inner.purge_graves(Duration::ZERO);
+    rig.sets.inner.purge_tombstones(Duration::ZERO);
     let r = rig.sets.read_register(&rig.key("w3")).await.unwrap().unwrap();
     let data = r.record.data().next().unwrap().data;
     assert_eq!((data.k, data.durable), (4, 0b11_1111), "back to full width");
@@ -321,7 +321,7 @@ async fn orphans_are_collected_and_nothing_else() {
     assert!(rig.get("live").await.unwrap().unwrap() == noise(5, 600_000));
     assert_eq!(rig.get("never").await.unwrap(), None);
     rig.sets.scrub(true).await.unwrap();
-    rig.sets.inner.purge_graves(Duration::ZERO);
+    rig.sets.inner.purge_tombstones(Duration::ZERO);
     assert_eq!(census(&rig.sets).await, (9, 36));
     rig.close().await;
 }

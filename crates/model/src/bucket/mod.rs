@@ -8,8 +8,8 @@
 
 use crate::{Bad, Mutant};
 use ashlar_commit::bucket_fence::{
-    Deletion, FenceAction, FenceStep, Fencing, Grant, Registered, SetFence, Verdict, admits, joined, judge,
-    lifts, resolve_fence, set,
+    Deletion, FenceStep, Fencing, Grant, Met, Registered, SetFence, Verdict, admits, joined, judge, lifts,
+    met, set,
 };
 use ashlar_commit::{Ballot, Quorum, SlotSet};
 use stateright::{Model, Property};

@@ -141,7 +141,7 @@ impl Scope {
             Act::Expire => w.registry = w.registry.map(|r| r.abort(r.last).unwrap_or(r)),
             Act::Sweep(g, slot) => {
                 let drive = &mut w.drives[g as usize][slot as usize];
-                if let FenceAction::Lift(up_to) = resolve_fence(w.registry, drive.fence)
+                if let Met::Lift(up_to) = met(w.registry, drive.fence)
                     && lifts(drive.fence, up_to)
                 {
                     drive.fence = Deletion::NONE;
