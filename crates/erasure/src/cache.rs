@@ -15,7 +15,7 @@ pub(crate) struct Pattern {
     pub wanted: u64,
 }
 
-/// See the module's head.
+/// A bounded list of plans; see the module.
 pub(crate) struct Cache {
     bound: usize,
     entries: Mutex<Vec<(Pattern, Arc<Plan>)>>,
@@ -27,8 +27,8 @@ impl Cache {
         Cache { bound, entries: Mutex::new(Vec::new()) }
     }
 
-    /// The plan for `pattern`, made by `make` if it is not there. `make` runs outside the lock; two
-    /// threads that miss together both make it and one copy stays.
+    /// The plan for `pattern`, created by `make` if it is absent. `make` runs outside of the lock; if two
+    /// threads miss at the same time, both create it and one copy is kept.
     pub fn get(&self, pattern: Pattern, make: impl FnOnce() -> Plan) -> Arc<Plan> {
         if let Some(plan) = self.find(pattern) {
             return plan;

@@ -2,8 +2,8 @@
 
 use crate::Kernel;
 
-/// Why a code could not be made or a verb refused its arguments. Output rows are untouched
-/// whenever an error is returned.
+/// Why a code could not be made or an operation refused its arguments. Output rows are unchanged whenever an
+/// error is returned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The code itself is impossible: choose other numbers.

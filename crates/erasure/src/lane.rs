@@ -11,8 +11,8 @@
 //! no iterator adapters, because these would be compiled separately, without those features.
 #![allow(clippy::needless_range_loop)] // iterator adapters: see above
 
-/// What a pass may take for granted; a constant to the compiler, so that each mode is a loop of its
-/// own ([`Pass::mode`]).
+/// What a pass may assume; a constant to the compiler, so that each mode is compiled as a separate loop
+/// ([`Pass::mode`]).
 pub(crate) type Mode = u8;
 /// Any coefficients.
 pub(crate) const GENERAL: Mode = 0;

@@ -78,7 +78,7 @@ impl Folder {
         }
     }
 
-    /// Makes this folder unless it is there, for its owner alone (0700).
+    /// Creates this folder unless it exists, accessible only to its owner (0700).
     ///
     /// # Errors
     /// Whatever `mkdir` says.
@@ -91,7 +91,7 @@ impl Folder {
         }
     }
 
-    /// Makes a new file, for its owner alone (0600); fails when it exists.
+    /// Creates a new file, accessible only to its owner (0600); fails if it exists.
     ///
     /// # Errors
     /// Whatever `open` says.
@@ -239,7 +239,7 @@ impl Folder {
         }
     }
 
-    /// What its owner, its group and others may do with the folder (`0o700` is what it should be).
+    /// The permission bits of the folder (`0o700` is the expected value).
     ///
     /// # Errors
     /// Whatever `open` or `fstat` say.

@@ -28,7 +28,7 @@ fn a_failed_write_or_flush_fences_the_drive() {
         let (r, _) = one(&d, |d, c| d.accept(accept_of(1, ballot(2), b"lost?"), c));
         assert_eq!((r.ok, r.failed), (0, 1));
         assert!(matches!(d.state(), State::Fenced(_)), "{:?}", d.state());
-        assert_eq!(f.struck(), 1, "no retry");
+        assert_eq!(f.affected(), 1, "no retry");
         // Everything fails from now on, although the fault is gone.
         let (r, e) = one(&d, |d, c| d.accept(accept_of(2, ballot(3), b"x"), c));
         assert!(r.failed == 1 && matches!(e, Some(Error::Fenced(_))));

@@ -1,4 +1,4 @@
-//! What must hold in every state, and what must be reachable for a scope to mean anything.
+//! The properties that must hold in every state, and the states that a scope must reach to be meaningful.
 
 use super::state::{Kind, Scope, World};
 use crate::Bad;
