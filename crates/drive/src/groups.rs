@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn promises_of_all_groups_are_bounded_and_none_is_lost() {
+    fn promises_of_all_groups_are_bounded_without_loss() {
         let mut groups = of(256);
         let mut promised = Vec::new();
         for i in 0..40_000u64 {
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_held_or_older_is_refused() {
+    fn unheld_groups_and_older_epochs_are_refused() {
         let mut groups = of(2);
         assert!(matches!(groups.in_epoch(group(2), 9), Err(Error::NotHeld(g)) if g == group(2)));
         let mut fenced = voter();

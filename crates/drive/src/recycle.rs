@@ -325,7 +325,7 @@ mod tests {
     /// A reader may have kept the file open under its old number, and a writer may give its region back after
     /// the keeper read the list of freed ones. Neither affects the shards that came later.
     #[test]
-    fn a_late_free_of_a_number_that_is_gone_frees_nothing() {
+    fn late_free_of_old_number_frees_nothing() {
         let disk = SimDisk::new(256 << 20);
         let folder = Folder::simulated(&disk, None);
         let (deployment, drive) = (DeploymentId([7; 16]), DriveId([1; 16]));

@@ -268,7 +268,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn the_tenant_that_holds_least_is_served_first() {
+    async fn tenant_with_least_memory_is_served_first() {
         let budget = Budget::new(100);
         let mut greedy: Vec<Share> = Vec::new();
         for _ in 0..10 {
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wait_ends_at_its_deadline_and_leaves_no_trace() {
+    async fn wait_ends_at_deadline_without_residue() {
         let budget = Budget::new(100);
         let all = budget.try_take(1000, 0).unwrap();
         assert_eq!(budget.used(), 100);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn idle_holders_are_asked_for_what_waiters_want() {
+    async fn idle_memory_is_reclaimed_for_waiters() {
         struct Idle(Mutex<Option<Share>>, AtomicUsize);
         impl Reclaim for Idle {
             fn reclaim(&self, bytes: usize) {

@@ -268,7 +268,7 @@ mod tests {
     use ashlar_format::{Body, BucketId, GroupId, Space};
 
     #[test]
-    fn only_what_nothing_has_happened_to_is_current() {
+    fn entries_are_current_without_updates() {
         let c = RecordCache::new(1 << 20);
         let record = Arc::new(Record { seq: 1, parent: 0, body: Body::Tombstone });
         let key = RegisterKey::new(GroupId::default(), Space::Object, BucketId::ZERO, b"k");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn stays_within_its_bound_and_keeps_what_is_used() {
+    fn cache_stays_within_bound_and_keeps_used_entries() {
         let c = RecordCache::new(SHARDS * 100 * 1000);
         let record = Arc::new(Record { seq: 1, parent: 0, body: Body::Tombstone });
         let key =

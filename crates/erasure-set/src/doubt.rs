@@ -103,7 +103,7 @@ mod tests {
     use ashlar_format::{BucketId, GroupId, Space};
 
     #[test]
-    fn doubt_ends_only_by_a_look_that_began_after_it() {
+    fn doubt_ends_only_by_later_check() {
         let d = Doubts::new();
         assert!(d.all(), "at the start");
         let look = d.begin();

@@ -125,7 +125,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn one_at_a_time_and_nobody_is_forgotten() {
+    async fn locks_are_exclusive_and_fair() {
         let locks = KeyLocks::new();
         let inside = Arc::new(AtomicU64::new(0));
         let total = Arc::new(AtomicU64::new(0));

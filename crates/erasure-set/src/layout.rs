@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_spread_evenly_and_stay_where_they_are() {
+    fn placement_is_even_and_stable() {
         let groups = (0..7)
             .map(|g| Group {
                 id: GroupId::new(0, g),

@@ -574,7 +574,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_prefix() {
+    fn prefix_upper_bound() {
         assert_eq!(above(b"a/"), Some(b"a0".to_vec()));
         assert_eq!(above(&[1, 0xff, 0xff]), Some(vec![2]));
         assert_eq!(above(&[0xff]), None);

@@ -122,7 +122,7 @@ mod tests {
     use ashlar_format::Body;
 
     #[test]
-    fn both_forms_come_back() {
+    fn both_forms_round_trip() {
         let plain = Bytes::from(Record { seq: 3, parent: 9, body: Body::Tombstone }.encode());
         let s = Stored::parse(&plain).unwrap();
         assert_eq!((s.record.clone(), s.light.is_none()), (plain.clone(), true));

@@ -62,7 +62,7 @@ mod tests {
     use crate::Kernel;
 
     #[test]
-    fn keeps_the_most_recent_and_never_more_than_its_bound() {
+    fn cache_keeps_most_recent_within_bound() {
         let cache = Cache::new(3);
         let pattern = |used| Pattern { used, wanted: 1 };
         let made = std::cell::Cell::new(0);

@@ -128,7 +128,7 @@ mod tests {
     /// The proof in the module's head, entry by entry, for every data and parity row that any code
     /// may have together.
     #[test]
-    fn the_matrix_is_a_scaled_cauchy_matrix() {
+    fn matrix_is_scaled_cauchy() {
         let w = power_of_two(100);
         let finite = |point: Option<u8>| point.map_or(0, |p| inverse(p ^ w));
         let x = |i: usize| match i {

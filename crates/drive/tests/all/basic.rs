@@ -7,7 +7,7 @@ use ashlar_format::{Ballot, Record};
 use ashlar_machine::Folder;
 
 #[test]
-fn registers_follow_the_acceptor_and_survive_a_restart() {
+fn registers_follow_acceptor_and_survive_restart() {
     let o = small_options();
     let (_, folder, d) = sim_drive(&o);
     assert_eq!(role(&d), Role::Voter);
@@ -289,7 +289,7 @@ fn real_files_with_threads() {
 }
 
 #[test]
-fn nothing_foreign_is_formatted() {
+fn foreign_folders_are_not_formatted() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("lost+found")).unwrap();
     assert_eq!(probe(dir.path()), Probe::Blank);

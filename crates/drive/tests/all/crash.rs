@@ -333,7 +333,7 @@ fn every_acknowledged_operation_survives_a_crash() {
 }
 
 #[test]
-fn a_format_that_did_not_end_is_blank() {
+fn interrupted_format_is_blank() {
     let disk = SimDisk::new(64 << 20);
     let folder = Folder::simulated(&disk, None);
     ashlar_drive::format_folder(&folder, &label(1), VOTER, 64 << 10).unwrap();

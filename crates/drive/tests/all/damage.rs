@@ -137,7 +137,7 @@ fn every_bit_of_the_journal() {
 }
 
 #[test]
-fn a_damaged_record_is_an_error_and_heals() {
+fn damaged_record_is_an_error_and_heals() {
     let mut files = filled(20, 20, 2, true);
     let mut rng = Rng(4);
     let target = record(7);
@@ -268,7 +268,7 @@ fn flips_in_extents() {
 }
 
 #[test]
-fn an_index_that_is_gone_is_made_again() {
+fn missing_index_is_rebuilt() {
     let files = filled(100, 50, 4, true);
     let d = open(&disk_of(&files)).unwrap();
     let listing = run(&d, d.scan(b"", &[0xff; 40], 1000, u32::MAX)).unwrap();
@@ -291,7 +291,7 @@ fn an_index_that_is_gone_is_made_again() {
 
 /// T9: lost, stale, swapped, truncated, foreign files; with the index and without.
 #[test]
-fn files_that_are_not_what_they_should_be() {
+fn invalid_files_are_detected() {
     let before = filled(30, 40, 8, true);
     let now = filled(60, 70, 20, true);
     let other = {
@@ -374,7 +374,7 @@ fn files_that_are_not_what_they_should_be() {
 /// What another release wrote, newer or older, is refused as a whole: it is not damage, and the drive keeps its
 /// vote and its files for the release that knows them.
 #[test]
-fn another_release_is_not_damage() {
+fn data_of_other_release_is_not_damage() {
     use ashlar_format::codec;
     use ashlar_format::journal::{self, BatchWriter, GroupState, PAGE, SegmentHeader, kind};
     let name = "journal/00000001.seg";
@@ -422,7 +422,7 @@ fn another_release_is_not_damage() {
 /// The index is a cache. Whatever its blocks hold, and whether or not recovery needs them, the drive
 /// opens, and everything is there.
 #[test]
-fn a_damaged_index_block_never_keeps_a_drive_from_opening() {
+fn drive_opens_with_damaged_index_block() {
     let (disk, _, d) = sim_drive(&small_options());
     for k in 0..200 {
         assert_eq!(one(&d, |d, c| d.accept(accept_of(k, ballot(k + 1), &record(k)), c)).0.ok, 1);

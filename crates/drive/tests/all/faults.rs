@@ -19,7 +19,7 @@ fn with_faults() -> (Options, Arc<Faults>) {
 }
 
 #[test]
-fn a_failed_write_or_flush_fences_the_drive() {
+fn failed_write_or_flush_fences_drive() {
     for on in [Operation::Write, Operation::Sync] {
         let (o, f) = with_faults();
         let (disk, _, d) = sim_drive(&o);
@@ -47,7 +47,7 @@ fn a_failed_write_or_flush_fences_the_drive() {
 
 /// I12: a fence outlives the process, and only joining gives the vote back.
 #[test]
-fn a_fenced_drive_votes_again_only_after_joining() {
+fn fenced_drive_votes_only_after_joining() {
     for on in [Operation::Write, Operation::Sync] {
         let (o, f) = with_faults();
         let (disk, folder, d) = sim_drive(&o);
@@ -77,7 +77,7 @@ fn a_fenced_drive_votes_again_only_after_joining() {
 /// The same with the drive's own threads, on a real file system: nobody can take a fenced drive for one that
 /// was closed in order, however long after.
 #[test]
-fn a_fence_is_not_mistaken_for_a_close() {
+fn fence_is_not_mistaken_for_close() {
     let dir = tempfile::tempdir().unwrap();
     ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let (o, f) = with_faults();
@@ -103,7 +103,7 @@ fn a_fence_is_not_mistaken_for_a_close() {
 }
 
 #[test]
-fn a_failed_extent_write_or_flush_fences_too() {
+fn failed_extent_write_or_flush_fences_drive() {
     for on in [Operation::Write, Operation::Sync] {
         let (o, f) = with_faults();
         let (_, _, d) = sim_drive(&o);
@@ -125,7 +125,7 @@ fn unlink(disk: &SimDisk, prefix: &str) {
 
 /// The files of a drive are unlinked under it: flushing them still works, and means nothing.
 #[test]
-fn what_has_no_name_is_not_acknowledged() {
+fn unlinked_files_acknowledge_nothing() {
     type Act = fn(&Drive) -> Result<(), Error>;
     let accept: Act = |d| told_of(one(d, |d, c| d.accept(accept_of(5, ballot(5), b"void"), c)));
     let stage: Act = |d| told_of(one(d, |d, c| d.stage(stage_of(5, 5, &[5; 3000]), c)));
@@ -159,7 +159,7 @@ fn told_of((o, e): (ashlar_drive::Outcome, Option<Error>)) -> Result<(), Error> 
 
 /// The same on a real file system, with the drive's own threads, long before its next tick.
 #[test]
-fn an_emptied_folder_acknowledges_nothing() {
+fn emptied_folder_acknowledges_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("d");
     std::fs::create_dir(&path).unwrap();
@@ -184,7 +184,7 @@ fn an_emptied_folder_acknowledges_nothing() {
 }
 
 #[test]
-fn no_space_is_not_a_fence() {
+fn full_file_system_does_not_fence() {
     let (mut o, f) = with_faults();
     o.reserve_bytes = 0;
     let (_, _, d) = sim_drive(&o);
@@ -224,7 +224,7 @@ fn no_space_is_not_a_fence() {
 }
 
 #[test]
-fn a_full_drive_still_deletes() {
+fn full_drive_still_deletes() {
     let disk = SimDisk::new(6 << 20);
     let folder = Folder::simulated(&disk, None);
     let mut o = small_options();
@@ -268,7 +268,7 @@ fn a_full_drive_still_deletes() {
 }
 
 #[test]
-fn a_read_only_medium_still_reads() {
+fn read_only_medium_still_reads() {
     let (o, f) = with_faults();
     let (_, _, d) = sim_drive(&o);
     assert_eq!(one(&d, |d, c| d.accept(accept_of(1, ballot(1), b"kept"), c)).0.ok, 1);
@@ -311,7 +311,7 @@ fn failed_and_corrupt_reads_are_errors() {
 /// An index file cannot be read, and the journal neither when the index is to be made again from it: whatever
 /// is done with the drive then, and after it was opened again, it has forgotten nothing.
 #[test]
-fn an_index_that_cannot_be_made_again_forgets_nothing() {
+fn failed_index_rebuild_loses_nothing() {
     for reads in 1..30 {
         let (o, f) = with_faults();
         let (_, folder, d) = sim_drive(&o);
@@ -349,7 +349,7 @@ fn an_index_that_cannot_be_made_again_forgets_nothing() {
 }
 
 #[test]
-fn a_lost_write_is_noticed() {
+fn lost_write_is_detected() {
     let (o, f) = with_faults();
     let (disk, _, d) = sim_drive(&o);
     one(&d, |d, c| d.accept(accept_of(1, ballot(1), b"first"), c));
@@ -366,7 +366,7 @@ fn a_lost_write_is_noticed() {
 
 /// A slow drive: answers come late and right, and nothing else waits for it.
 #[test]
-fn a_slow_drive_blocks_nobody() {
+fn slow_drive_blocks_no_other_request() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("d");
     std::fs::create_dir(&path).unwrap();
@@ -412,7 +412,7 @@ fn a_slow_drive_blocks_nobody() {
 /// Shards are begun on a slow drive that has no extent segment with room: whoever begins one does not
 /// wait for the flushes that make the next.
 #[test]
-fn a_new_extent_segment_is_not_waited_for() {
+fn new_extent_segment_is_made_in_background() {
     let dir = tempfile::tempdir().unwrap();
     ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let (o, f) = with_faults();
@@ -434,7 +434,7 @@ fn a_new_extent_segment_is_not_waited_for() {
 /// Heal drops a damaged shard and makes it again at once. The drop has to be looked up in the index files;
 /// when that happens while the new one is on its way to the medium, the new one stays.
 #[test]
-fn a_shard_made_again_outlives_its_drop() {
+fn shard_staged_again_survives_earlier_drop() {
     let dir = tempfile::tempdir().unwrap();
     ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let (mut o, f) = with_faults();

@@ -17,7 +17,7 @@ fn accept(d: &Drive, k: u64, counter: u64, grant: Grant) -> Result<(), Error> {
 }
 
 #[test]
-fn a_fence_refuses_what_could_add_to_the_bucket() {
+fn fence_refuses_additions_to_bucket() {
     let o = small_options();
     let (_, folder, d) = sim_drive(&o);
     accept(&d, 1, 5, Grant::Plain).unwrap();
@@ -50,7 +50,7 @@ fn a_fence_refuses_what_could_add_to_the_bucket() {
 }
 
 #[test]
-fn fences_are_asked_for_in_a_layout() {
+fn fences_require_current_layout() {
     let o = small_options();
     let (_, _, d) = sim_drive(&o);
     run(&d, d.fence_epoch(GROUP, 3)).unwrap();
@@ -65,7 +65,7 @@ fn fences_are_asked_for_in_a_layout() {
 
 /// A drive that does not hold a group says nothing of it; the epoch of a group is asked for in this group alone.
 #[test]
-fn a_fence_is_of_a_group_that_is_held() {
+fn fence_requires_held_group() {
     let o = small_options();
     let (_, folder, d) = sim_drive(&o);
     let other = GroupId::new(1, 7);
@@ -87,7 +87,7 @@ fn a_fence_is_of_a_group_that_is_held() {
 
 /// The journal is rewritten several times over: fences stay, lifted ones do not come back.
 #[test]
-fn fences_outlive_compaction_and_the_index() {
+fn fences_survive_compaction_and_index_loss() {
     let o = small_options();
     let (disk, folder, mut d) = sim_drive(&o);
     let mut rng = Rng(7);

@@ -42,7 +42,7 @@ fn all() -> Vec<GroupId> {
 }
 
 #[test]
-fn a_drive_holds_what_it_was_given_and_nothing_else() {
+fn drive_holds_only_assigned_groups() {
     let (_, folder, d) = drive_of_many();
     assert!(d.held().is_empty() && d.joins() && !d.votes());
     assert!(matches!(run(&d, d.prepare(&key_in(0, 1), in_epoch(1, 1))), Ok(Prepared::NotVoter)));
@@ -66,7 +66,7 @@ fn a_drive_holds_what_it_was_given_and_nothing_else() {
 }
 
 #[test]
-fn one_flush_raises_the_floors_of_all_groups_at_the_start() {
+fn one_flush_raises_floors_of_all_groups() {
     let (_, folder, d) = drive_of_many();
     run(&d, d.found(&all(), 1)).unwrap();
     for n in 0..MANY {

@@ -43,7 +43,7 @@ fn put_kind(path: &Path, kind: &str, file: &Path, folder: &Path) {
 }
 
 #[test]
-fn what_is_no_regular_file_neither_hangs_nor_leads_outside() {
+fn non_regular_files_are_refused_without_blocking() {
     let home = tempfile::tempdir_in("/tmp").unwrap();
     let first = home.path().join("first");
     std::fs::create_dir(&first).unwrap();

@@ -143,7 +143,7 @@ fn reopen(image: &SimDisk, without_index: bool) -> Drive {
 }
 
 #[test]
-fn late_drops_never_hit_a_segment_that_was_used_again() {
+fn late_drops_do_not_affect_reused_segments() {
     let runs: u64 = std::env::var("ASHLAR_LATE_RUNS").ok().and_then(|s| s.parse().ok()).unwrap_or(24);
     let (mut recycled, mut compacted) = (0, 0);
     for seed in 0..runs {

@@ -23,7 +23,7 @@ fn used(path: &Path) -> u64 {
 }
 
 #[test]
-fn deleted_data_gives_its_space_back() {
+fn deleted_data_releases_space() {
     for base in ["/dev/shm", "/tmp"] {
         let dir = tempfile::Builder::new().prefix("ashlar-space").tempdir_in(base).unwrap();
         ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
@@ -173,7 +173,7 @@ fn holds(r: &ShardReader, id: u64) -> bool {
 }
 
 #[test]
-fn an_empty_extent_segment_is_used_again_but_never_under_its_number() {
+fn empty_extent_segment_is_reused_under_new_number() {
     let dir = tempfile::tempdir().unwrap();
     ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let mut o = small_options();
@@ -229,7 +229,7 @@ fn an_empty_extent_segment_is_used_again_but_never_under_its_number() {
 /// A shard that only the index files know is looked up; before the look is over the shard is dropped, the
 /// index files are written anew without it, and its segment holds others. It is missing then, not damaged.
 #[test]
-fn a_look_overtaken_by_a_drop_finds_nothing() {
+fn lookup_overtaken_by_drop_finds_nothing() {
     let dir = tempfile::tempdir().unwrap();
     ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let faults = std::sync::Arc::new(Faults::new());
@@ -260,7 +260,7 @@ fn a_look_overtaken_by_a_drop_finds_nothing() {
 /// Shards are replaced over and over. The files of the drive take less than three times what is in use
 /// meanwhile, and soon after little more than that.
 #[test]
-fn overwriting_takes_little_more_space_than_the_data() {
+fn overwriting_uses_bounded_space() {
     const SHARDS: u64 = 48;
     const BYTES: u64 = 2 << 20;
     let dir = tempfile::Builder::new().prefix("ashlar-churn").tempdir_in("/tmp").unwrap();

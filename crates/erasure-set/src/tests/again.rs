@@ -66,7 +66,7 @@ async fn holds(sets: &Sets, slot: u8, node: u16, above: Ballot) {
 /// A record of ours and a child somebody made of it, both on a minority: the child may vanish, and
 /// ours with it, unless it is chosen before we answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ancestor_of_an_undecided_base_is_not_chosen_yet() {
+async fn ancestor_of_undecided_base_is_undecided() {
     let rig = Rig::with(4, 2, 1, |o| o.sole = false).await;
     let second = other(&rig);
     let mut sent = Trail(SmallVec::new());
@@ -98,7 +98,7 @@ async fn an_ancestor_of_an_undecided_base_is_not_chosen_yet() {
 /// The first of two records sent is the one that somebody completes: the update is done, not to be
 /// done again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_earlier_attempt_that_came_through_is_not_repeated() {
+async fn successful_earlier_attempt_is_not_repeated() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
     let second = other(&rig);
     let mut sent = Trail(SmallVec::new());
@@ -134,7 +134,7 @@ async fn an_earlier_attempt_that_came_through_is_not_repeated() {
 /// A record sent earlier waits on a slot outside the majority: a refusal is answered only after
 /// something newer is chosen, so that it cannot come back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_buries_what_was_sent_before() {
+async fn refusal_follows_newer_chosen_record() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
     let before = rig.put("x", b"").await.unwrap();
     let mut sent = Trail(SmallVec::new());

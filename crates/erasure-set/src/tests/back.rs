@@ -62,7 +62,7 @@ async fn all_deleted(rig: &Rig, at: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drive_that_goes_back_brings_no_purged_delete_back() {
+async fn drive_rollback_restores_no_purged_delete() {
     for (k, m) in [(2, 2), (4, 2)] {
         for slot in [0, 1, k + m - 1] {
             let mut rig = gone_back(k, m, slot).await;
@@ -93,7 +93,7 @@ async fn a_drive_that_goes_back_brings_no_purged_delete_back() {
 
 /// Noticed: it joins, and keeps nothing of what its peers do not have.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drive_that_goes_back_joins() {
+async fn rolled_back_drive_joins() {
     for (k, m) in [(2, 2), (4, 2), (2, 1)] {
         for slot in [0, k + m - 1] {
             let mut rig = gone_back(k, m, slot).await;
@@ -121,7 +121,7 @@ async fn a_drive_that_goes_back_joins() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_older_image_shows_its_age() {
+async fn older_image_has_older_sequence() {
     let rig = Rig::new(2, 2).await;
     rig.put("a", b"one").await.unwrap();
     quiet(&rig.sets).await;

@@ -4,7 +4,7 @@ use super::*;
 use crate::stripe_len;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_of_all_sizes_come_back() {
+async fn bodies_of_all_sizes_round_trip() {
     for (k, m) in [(2, 2), (4, 2), (1, 1), (3, 0)] {
         let rig = Rig::new(k, m).await;
         let stripe = stripe_len(k) as usize;
@@ -54,7 +54,7 @@ async fn ranges_are_exact() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn overwrites_and_deletes_give_the_space_back() {
+async fn overwrites_and_deletes_release_space() {
     let rig = Rig::new(2, 2).await;
     for round in 0..5u64 {
         for size in [3000usize, 700_000] {
@@ -124,7 +124,7 @@ async fn decisions_see_the_chosen_state() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_is_as_long_as_announced() {
+async fn body_has_announced_length() {
     let rig = Rig::new(2, 2).await;
     let key = rig.key("short");
     for size in [1000u64, 900_000] {
@@ -186,7 +186,7 @@ async fn listings_are_ordered_and_complete() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_is_there_after_a_restart() {
+async fn restart_keeps_everything() {
     let mut rig = Rig::new(2, 2).await;
     for i in 0..50u64 {
         rig.put(&format!("n{i}"), &noise(i, 100 + 20_000 * (i as usize % 40))).await.unwrap();

@@ -26,7 +26,7 @@ async fn open(rig: &Rig, name: &str) -> ObjectReader {
 /// Many clients take the first piece of an answer and nothing more. Others read; and whoever was stuck goes on
 /// where it was, with the right bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stuck_readers_do_not_hold_up_others() {
+async fn stalled_readers_do_not_block_others() {
     let rig = rig(|_| {}).await;
     let wanted = noise(1, 5 << 20);
     rig.put("wanted", &wanted).await.unwrap();
@@ -60,7 +60,7 @@ async fn stuck_readers_do_not_hold_up_others() {
 
 /// A wait for memory ends: readers that are not idle hold all of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_that_finds_no_memory_is_refused() {
+async fn read_without_memory_is_refused() {
     let rig = rig(|l| l.patience = Duration::from_millis(50)).await;
     rig.put("wanted", &noise(1, 5 << 20)).await.unwrap();
     let all = rig.sets.inner.memory.readers.try_take(usize::MAX, 0).unwrap();
@@ -75,7 +75,7 @@ async fn a_read_that_finds_no_memory_is_refused() {
 /// Writers that send little hold little; small bodies and large ones of others get through, and whoever was too
 /// slow meanwhile is told so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn trickling_writers_do_not_hold_up_others() {
+async fn trickling_writers_do_not_block_others() {
     let rig = rig(|l| l.grace = Duration::from_millis(300)).await;
     let mut slow = Vec::new();
     for i in 0..120 {
@@ -119,7 +119,7 @@ async fn trickling_writers_do_not_hold_up_others() {
 
 /// What is collected in pieces while memory is short is what is stored, whatever the sizes of what comes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_collected_in_pieces_are_whole() {
+async fn bodies_collected_in_pieces_are_complete() {
     let rig = rig(|_| {}).await;
     // So much is held that nobody gets a whole stripe at the beginning.
     let writers = &rig.sets.inner.memory.writers;
@@ -151,7 +151,7 @@ async fn bodies_collected_in_pieces_are_whole() {
 
 /// Decoders of compressed bodies share a part of the memory of their own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn decoders_wait_for_each_other_and_bodies_for_none_of_them() {
+async fn decoders_do_not_delay_bodies() {
     let rig = rig(|m| m.patience = Duration::from_millis(50)).await;
     let all = rig.sets.decoder_room(1 << 30).await.expect("more than there is counts as all");
     assert!(matches!(rig.sets.decoder_room(1).await, Err(Error::Busy(_))));

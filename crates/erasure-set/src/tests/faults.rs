@@ -9,7 +9,7 @@ const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failing_drives_cost_nothing_up_to_the_code() {
+async fn failing_drives_within_code_are_tolerated() {
     let rig = Rig::new(2, 2).await;
     for i in 0..4u64 {
         rig.put(&format!("a{i}"), &noise(i, 3000 + 200_000 * i as usize)).await.unwrap();
@@ -30,7 +30,7 @@ async fn failing_drives_cost_nothing_up_to_the_code() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn full_drives_are_told_before_the_body() {
+async fn full_drives_are_reported_before_body() {
     let rig = Rig::new(2, 2).await;
     rig.put("before", b"small").await.unwrap();
     rig.faults[0].set(Operation::Allocate, Fault::Error(ENOSPC));
@@ -133,7 +133,7 @@ async fn damaged_shards_are_read_around_and_healed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_damage_than_the_code_bears_is_an_error() {
+async fn too_much_damage_is_an_error() {
     let rig = Rig::new(2, 2).await;
     let want = noise(1, 900_000);
     let reg = rig.put("x", &want).await.unwrap();
@@ -159,7 +159,7 @@ async fn more_damage_than_the_code_bears_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replaced_data_is_told_from_lost_data() {
+async fn replaced_data_is_distinguished_from_lost_data() {
     let rig = Rig::new(2, 2).await;
     for size in [2000usize, 900_000] {
         let reg = rig.put("s", &noise(1, size)).await.unwrap();
@@ -179,7 +179,7 @@ async fn replaced_data_is_told_from_lost_data() {
 
 /// A reader that has begun goes on with what it has opened, whatever happens to the key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_outlives_its_version() {
+async fn reader_outlives_its_version() {
     let rig = Rig::new(2, 2).await;
     let want = noise(1, 2_500_000);
     let reg = rig.put("s", &want).await.unwrap();
@@ -205,7 +205,7 @@ fn p99(mut times: Vec<Duration>) -> Duration {
 /// within twice the healthy one. Other work on the test machine shows in a percentile too, so the best
 /// of three rounds counts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_slow_drive_does_not_show() {
+async fn one_slow_drive_does_not_delay_requests() {
     let rig = Rig::new(2, 2).await;
     let delay = Duration::from_millis(2);
     let noise = Duration::from_millis(15);
@@ -280,7 +280,7 @@ impl Ill {
 /// T10: every pair of ills on two drives of 4+2: no read fails, nor any write but one that meets a drive as it
 /// fences itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pairs_of_ills() {
+async fn pairs_of_drive_faults() {
     for a in Ill::ALL {
         for b in Ill::ALL {
             let rig = Rig::new(4, 2).await;

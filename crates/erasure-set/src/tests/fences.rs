@@ -13,7 +13,7 @@ async fn first_behind(rig: &Rig, by: Deletion) -> Result<Option<(Bytes, Bytes)>>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fenced_bucket_takes_nothing_and_gives_what_it_has() {
+async fn fenced_bucket_is_read_only() {
     let rig = Rig::new(2, 2).await;
     rig.put("x", b"there").await.unwrap();
     let found = first_behind(&rig, FIRST).await.unwrap().unwrap();
@@ -39,7 +39,7 @@ async fn a_fenced_bucket_takes_nothing_and_gives_what_it_has() {
 
 /// A bucket is fenced in every group, in the epoch of each: a new epoch of one of them is another layout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_is_fenced_group_by_group() {
+async fn bucket_is_fenced_group_by_group() {
     let rig = Rig::with(2, 2, 5, |_| {}).await;
     let fenced = rig.sets.fence_bucket(BUCKET, FIRST).await.unwrap();
     let drives = rig.sets.drives();
@@ -70,7 +70,7 @@ async fn a_bucket_is_fenced_group_by_group() {
 /// A put that reached one drive only: whichever drives are fenced, it is decided before the bucket counts as
 /// empty, and cannot come up afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_decided_is_settled_behind_the_fence() {
+async fn undecided_records_are_settled_behind_fence() {
     for slot in 0..4 {
         for away in 0..4 {
             let rig = Rig::new(2, 2).await;
@@ -94,7 +94,7 @@ async fn what_is_not_decided_is_settled_behind_the_fence() {
 
 /// Every drive is replaced, one after another: the bucket stays fenced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn drives_that_join_have_the_fences() {
+async fn joining_drives_have_fences() {
     let rig = Rig::new(2, 2).await;
     assert_eq!(first_behind(&rig, FIRST).await.unwrap(), None);
     let mut new: Vec<u8> = Vec::new();

@@ -182,7 +182,7 @@ async fn f4_acknowledged_with_spare_shards() {
 /// F4 by the clock: with n - (k' + f) slow drives an answer does not wait for them; with one more it
 /// does, although k' drives (and a majority) have long been done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f4_the_answer_waits_for_the_spare_shards() {
+async fn f4_answer_waits_for_spare_shards() {
     let slow = Duration::from_millis(600);
     for (k, m) in [(2u8, 2u8), (4, 2)] {
         for (one_sync, size) in [(true, 5000), (false, 5000), (true, 900_000)] {
@@ -249,7 +249,7 @@ fn paused(sets: Sets, name: &'static str, bytes: Vec<u8>) -> Paused {
 /// is refused by a majority, so it must look again, and builds on what happened meanwhile. When too much
 /// happened to tell what became of its record, it says so and has changed nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn f5_a_paused_coordinator_is_refused() {
+async fn f5_paused_coordinator_is_refused() {
     for (one_sync, size, others) in [
         (true, 2000usize, 1u64),
         (true, 2000, 3),
@@ -337,7 +337,7 @@ async fn f5_drives_refuse_stale_ballots() {
 /// F6: a coordinator that lost touch with a majority cannot acknowledge, however long it goes on; the
 /// side that has the majority can, and what it acknowledged stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f6_a_coordinator_without_a_majority_acknowledges_nothing() {
+async fn f6_coordinator_without_majority_acknowledges_nothing() {
     for minority in [0b0000u64, 0b0001, 0b1000, 0b0011, 0b1010] {
         let what = format!("reaches {minority:04b}");
         let rig = shared(2, 2).await;
@@ -366,7 +366,7 @@ async fn f6_a_coordinator_without_a_majority_acknowledges_nothing() {
 /// blank drives beside one old one nothing is absent, nothing is decided, and nothing was forgotten
 /// when the old drives are back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f9_a_blank_drive_has_no_vote() {
+async fn f9_blank_drive_has_no_vote() {
     let rig = shared(2, 2).await;
     rig.put("there", &noise(1, 5000)).await.unwrap();
     basic::quiet(&rig.sets).await;
@@ -467,7 +467,7 @@ fn names_of(record: &Record) -> Vec<String> {
 /// F10: a record that cannot be read on a drive when its key is overwritten is that drive's silence,
 /// not an empty list of versions. Every version is still there afterwards, on that drive too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f10_a_corrupt_record_drops_no_version() {
+async fn f10_corrupt_record_drops_no_version() {
     for damaged in [vec![2u8], vec![0], vec![1, 3], vec![0, 1, 2]] {
         let what = format!("damaged {damaged:?}");
         let rig = shared(2, 2).await;
@@ -516,7 +516,7 @@ async fn f10_a_corrupt_record_drops_no_version() {
 /// F11: where a key lives is a pure function of layout and key: no lookup, no free space, nothing that
 /// two nodes could see differently. The order in which drives were found changes nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f11_one_home_per_key() {
+async fn f11_key_has_one_placement_group() {
     let rig = Rig::with(2, 2, 5, |_| {}).await;
     for i in 0..200 {
         rig.put(&format!("k{i}"), &vec![7; i % 3 * 100]).await.unwrap();

@@ -21,7 +21,7 @@ async fn listed(rig: &Rig) -> Result<Vec<String>> {
 
 /// The other half may have been declared dead and replaced: then this half knows too little.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn half_the_drives_speak_for_the_newest_layout_only() {
+async fn half_of_drives_answer_only_for_newest_layout() {
     let newest = Arc::new(AtomicU32::new(1));
     let rig = Rig::with(2, 2, 1, |o| {
         o.sole = false;
@@ -56,7 +56,7 @@ async fn half_the_drives_speak_for_the_newest_layout_only() {
 /// Two drives agree on a record that was never chosen: it is neither read nor listed, nor is the key
 /// absent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn half_the_drives_of_one_mind_prove_nothing() {
+async fn half_of_drives_without_hint_prove_nothing() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
     rig.put("before", b"").await.unwrap();
     basic::quiet(&rig.sets).await;
@@ -86,7 +86,7 @@ async fn half_the_drives_of_one_mind_prove_nothing() {
 
 /// A drive that was fenced for a newer layout does not help readers of the old one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fenced_drive_refuses_readers_of_the_old_layout() {
+async fn fenced_drive_refuses_readers_of_old_layout() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
     rig.put("x", b"old").await.unwrap();
     basic::quiet(&rig.sets).await;

@@ -159,7 +159,7 @@ async fn one_kind_of_call_hangs() {
 
 /// The drive hangs in the middle of bodies that are read and written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drive_hangs_under_way() {
+async fn drive_hangs_during_requests() {
     for (k, m) in [(2, 2), (4, 2)] {
         let rig = Rig::direct(k, m).await;
         let body = noise(1, 24 << 20);
@@ -202,7 +202,7 @@ async fn a_drive_hangs_under_way() {
 
 /// What a hung drive holds of the memory of all is little, however much was under way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hung_drive_gives_memory_back() {
+async fn hung_drive_releases_memory() {
     let rig = Rig::direct(4, 2).await;
     let body = noise(2, 6 << 20);
     rig.put("read", &body).await.unwrap();
@@ -238,7 +238,7 @@ async fn a_hung_drive_gives_memory_back() {
 
 /// A machine that stands still is no drive that hangs: requests wait and succeed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_all_stand_still_requests_wait() {
+async fn requests_wait_while_machine_is_stopped() {
     let rig = settled(2, 2).await;
     for f in &rig.faults {
         f.hang();
@@ -265,7 +265,7 @@ async fn when_all_stand_still_requests_wait() {
 
 /// With another drive out of service nobody can stand in for one that hangs: requests wait for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drive_that_is_needed_is_waited_for() {
+async fn needed_drive_is_waited_for() {
     let rig = settled(2, 2).await;
     let away = rig.sets.detach(drive_id(3, 0)).unwrap();
     rig.faults[0].hang();

@@ -97,7 +97,7 @@ async fn check(rig: &Rig, count: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_blank_drive_joins_under_load() {
+async fn blank_drive_joins_under_load() {
     let rig = Rig::with(2, 2, 2, |_| {}).await;
     fill(&rig, 40).await;
     let stop = Arc::new(AtomicBool::new(false));
@@ -231,7 +231,7 @@ async fn two_of_four_emptied_one_sync() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drive_that_was_away_catches_up() {
+async fn returning_drive_catches_up() {
     let rig = Rig::new(4, 2).await;
     fill(&rig, 12).await;
     for slot in [4, 5] {
@@ -274,7 +274,7 @@ async fn a_drive_that_was_away_catches_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn orphans_are_collected_and_nothing_else() {
+async fn only_orphans_are_collected() {
     let rig = Rig::with(2, 2, 1, |o| {
         o.orphan_age = Duration::ZERO;
         o.one_sync = false;
@@ -329,7 +329,7 @@ async fn orphans_are_collected_and_nothing_else() {
 /// An upload whose client went away while its shards were being made durable. Drives that were still at
 /// it keep theirs; nobody searches for them, and bytes in use go down again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_interrupted_upload_left_is_collected() {
+async fn orphans_of_interrupted_upload_are_collected() {
     let rig = Rig::with(2, 2, 1, |o| o.orphan_age = Duration::ZERO).await;
     fill(&rig, 4).await;
     let live = |rig: &Rig| -> u64 { rig.sets.drives().iter().map(|d| d.stats().extent_live).sum() };
@@ -364,7 +364,7 @@ async fn what_an_interrupted_upload_left_is_collected() {
 
 /// A process that was killed leaves shards that no record names; the next one finds them by itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_killed_process_left_is_collected_after_the_start() {
+async fn orphans_of_killed_process_are_collected() {
     let age = |o: &mut Options| {
         o.orphan_age = Duration::from_millis(200);
         o.scrub_every = Duration::from_secs(4);
@@ -403,7 +403,7 @@ async fn what_a_killed_process_left_is_collected_after_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupted_rebuild_goes_on_by_itself() {
+async fn interrupted_rebuild_restarts() {
     let mut rig = Rig::new(2, 2).await;
     fill(&rig, 16).await;
     rig.unplug(0, 0).await;
@@ -434,7 +434,7 @@ async fn an_interrupted_rebuild_goes_on_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_joining_drive_is_filled_by_the_node_whose_duty_it_is() {
+async fn joining_drive_is_filled_by_responsible_node() {
     let duties = ashlar_duties::Duties::alone(1);
     let mut rig = Rig::with(2, 2, 1, |o| o.duties = duties.clone()).await;
     rig.put("k", &[1; 5000]).await.unwrap();

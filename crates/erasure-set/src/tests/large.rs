@@ -17,7 +17,7 @@ fn p99(mut times: Vec<Duration>) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gigabyte_is_made_again_under_load() {
+async fn gigabyte_is_rebuilt_under_load() {
     let mib: u64 = std::env::var("ASHLAR_HEAL_MIB").ok().and_then(|s| s.parse().ok()).unwrap_or(1024);
     let count = mib.div_ceil(4) * 4;
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;

@@ -32,7 +32,7 @@ async fn filled(groups: u16, keys: usize) -> (Rig, Vec<String>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_asks_each_drive_once() {
+async fn page_asks_each_drive_once() {
     let (rig, names) = filled(64, 300).await;
     calls(&rig);
     for limit in [1, 7, 100, 299, 300, 1000] {

@@ -153,7 +153,7 @@ async fn one(wrong: Wrong, folder: &str, one_sync: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_of_one_drive_are_not_what_they_should_be() {
+async fn invalid_files_of_one_drive_are_healed() {
     use Wrong::*;
     for wrong in [Lost, Truncated, Emptied, Stale, OfAnotherDrive, Swapped] {
         both(wrong, "extents").await;
@@ -162,7 +162,7 @@ async fn files_of_one_drive_are_not_what_they_should_be() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_drive_cannot_see() {
+async fn faults_undetectable_by_one_drive() {
     both(Wrong::Yesterday, "journal").await;
     both(Wrong::NeverWritten, "journal").await;
 }

@@ -5,7 +5,7 @@ use ashlar_history::{Call, Event, History, Register as Model, Rules, linearizabl
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn exactly_one_of_a_hundred_wins() {
+async fn exactly_one_of_hundred_conditional_writes_wins() {
     let rig = Rig::new(2, 2).await;
     for round in 0..5 {
         let wins = Arc::new(AtomicU32::new(0));
@@ -149,7 +149,7 @@ async fn histories_are_linearizable() {
 /// A key that is overwritten and deleted all the time is no reason for a list to fail, with all drives
 /// and with one away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_keeps_changing_is_listed() {
+async fn key_that_keeps_changing_is_listed() {
     for away in [false, true] {
         let rig = Rig::new(2, 2).await;
         rig.put("a", b"still").await.unwrap();

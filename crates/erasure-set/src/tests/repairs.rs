@@ -21,7 +21,7 @@ async fn at_rest(sets: &Sets) {
 
 /// Writers, readers, listers and those who look for damage, all over the same few keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mix_of_clients_repairs_nothing() {
+async fn mixed_clients_cause_no_repairs() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
     rig.sets.start();
     // Drives that answer one after another, so that tails and drops are under way all the time.
@@ -69,7 +69,7 @@ async fn a_mix_of_clients_repairs_nothing() {
 
 /// A drive that was late once gets its shards of large bodies like the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn being_late_once_costs_no_shard() {
+async fn single_delay_costs_no_shard() {
     let rig = Rig::new(2, 2).await;
     for slot in 0..4usize {
         let f = &rig.faults[slot];
@@ -115,7 +115,7 @@ async fn damage_is_named() {
 /// Many small objects come first in the order of keys and few bytes: a rebuild that counted registers would be
 /// nearly done when hardly a byte is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rebuild_is_measured_in_bytes() {
+async fn rebuild_is_measured_in_bytes() {
     let rig = Rig::new(2, 2).await;
     for i in 0..300u64 {
         rig.put(&format!("a{i:03}"), b"small").await.unwrap();

@@ -132,7 +132,7 @@ async fn single(k: u8, m: u8, ill: Ill, slot: u8) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_single_ill_costs_anything() {
+async fn single_drive_faults_are_tolerated() {
     for ill in Ill::ALL {
         for slot in [0, 3] {
             single(2, 2, ill, slot).await;

@@ -59,7 +59,7 @@ fn bits(a: &[u8], b: &[u8]) -> u32 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_lies_there_comes_as_it_is() {
+async fn unchecked_reads_return_stored_bytes() {
     for rig in [Rig::new(2, 2).await, Rig::direct(2, 2).await] {
         let want = noise(3, 2_900_000);
         let part = put(&rig, "x", &want).await;
@@ -78,7 +78,7 @@ async fn what_lies_there_comes_as_it_is() {
 
 /// What is not extents is checked as ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn small_shards_are_checked_even_so() {
+async fn small_shards_are_always_checked() {
     let rig = Rig::new(2, 2).await;
     let want = noise(4, 30_000);
     let part = put(&rig, "x", &want).await;
@@ -118,7 +118,7 @@ struct Seen {
 /// One drive cannot be read and the shard of another is damaged, in every place of both: what the first had
 /// is made from others, of which the damaged one is none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_is_made_from_what_was_not_checked() {
+async fn reconstruction_uses_only_checked_rows() {
     for rig in [Rig::new(4, 2).await, Rig::direct(4, 2).await] {
         let want = noise(5, 6_300_000);
         let part = put(&rig, "x", &want).await;

@@ -62,7 +62,7 @@ async fn delete_after_failed_put_stays_deleted() {
 
 /// A drive is away while the delete is acknowledged, and it is the one that has the record.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drive_that_comes_back_brings_no_failed_put() {
+async fn returning_drive_restores_no_failed_put() {
     for (k, m) in [(2, 2), (4, 2)] {
         for slot in 0..k + m {
             let rig = Rig::new(k, m).await;
@@ -81,7 +81,7 @@ async fn a_drive_that_comes_back_brings_no_failed_put() {
 
 /// Whatever a failed write leaves behind: the first answer afterwards is the last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_stay_while_nobody_writes() {
+async fn answers_are_stable_without_writes() {
     for (k, m) in [(2, 2), (4, 2), (2, 1)] {
         for slot in 0..k + m {
             for (restarted, lists_first) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -116,7 +116,7 @@ async fn answers_stay_while_nobody_writes() {
 
 /// The client of a put goes away in the middle: nobody is left to settle it but whoever asks next.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_put_whose_client_went_away_is_settled() {
+async fn put_of_vanished_client_is_settled() {
     use ashlar_machine::{Fault, Operation};
     for slot in [0, 3u8] {
         let rig = Rig::direct(2, 2).await;
@@ -144,7 +144,7 @@ async fn a_put_whose_client_went_away_is_settled() {
 
 /// What the certainty costs on healthy drives: nothing is written, no drive is asked twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_delete_of_nothing_writes_nothing() {
+async fn delete_of_absent_key_writes_nothing() {
     for (k, m) in [(2, 2), (4, 2)] {
         let rig = Rig::new(k, m).await;
         rig.put("x", b"there").await.unwrap();
@@ -164,10 +164,10 @@ async fn a_delete_of_nothing_writes_nothing() {
     }
 }
 
-/// Microseconds per operation, for comparison by hand: `-- --ignored --nocapture what_it_costs`.
+/// Microseconds per operation, for comparison by hand: `-- --ignored --nocapture cost_per_operation`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures"]
-async fn what_it_costs() {
+async fn cost_per_operation() {
     for (k, m) in [(2, 2), (12, 4)] {
         let rig = Rig::with(k, m, 1, |o| o.sole = false).await;
         for i in 0..200 {
