@@ -1,4 +1,4 @@
-//! Injected failures: what fails is told, nothing false is acknowledged (I11, I12; T10).
+//! Injected failures: every failure is reported, and nothing is acknowledged falsely (I11, I12; T10).
 
 use crate::common::*;
 use ashlar_drive::{Check, Drive, Error, Options, Role, State, Tally};
@@ -45,7 +45,7 @@ fn failed_write_or_flush_fences_drive() {
     }
 }
 
-/// I12: a fence outlives the process, and only joining gives the vote back.
+/// I12: a fence survives the process, and only joining restores the vote.
 #[test]
 fn fenced_drive_votes_only_after_joining() {
     for on in [Operation::Write, Operation::Sync] {
@@ -57,7 +57,7 @@ fn fenced_drive_votes_only_after_joining() {
         run(&d, d.close());
         assert!(matches!(d.state(), State::Fenced(_)), "closing does not end a fence: {:?}", d.state());
         drop(d);
-        // However often it is opened, and whether or not anybody did something with it.
+        // However often it is opened, and whether or not it was used.
         for _ in 0..3 {
             let d = Drive::open_folder(&folder, &o, false).unwrap();
             assert_eq!(role(&d), Role::Joining);
@@ -74,8 +74,8 @@ fn fenced_drive_votes_only_after_joining() {
     }
 }
 
-/// The same with the drive's own threads, on a real file system: nobody can take a fenced drive for one that
-/// was closed in order, however long after.
+/// The same with the drive's own threads, on a real file system: a fenced drive is never mistaken for one
+/// that was closed normally, however long afterwards.
 #[test]
 fn fence_is_not_mistaken_for_close() {
     let dir = tempfile::tempdir().unwrap();
@@ -114,7 +114,7 @@ fn failed_extent_write_or_flush_fences_drive() {
     }
 }
 
-/// Removes every file below `prefix` behind the drive's back.
+/// Removes every file below `prefix` without the drive.
 fn unlink(disk: &SimDisk, prefix: &str) {
     let names: Vec<String> = disk.dump().into_keys().filter(|n| n.starts_with(prefix)).collect();
     assert!(!names.is_empty());
@@ -123,7 +123,7 @@ fn unlink(disk: &SimDisk, prefix: &str) {
     }
 }
 
-/// The files of a drive are unlinked under it: flushing them still works, and means nothing.
+/// The files of a drive are unlinked while it runs: flushing them still succeeds, without effect.
 #[test]
 fn unlinked_files_acknowledge_nothing() {
     type Act = fn(&Drive) -> Result<(), Error>;
@@ -189,7 +189,7 @@ fn full_file_system_does_not_fence() {
     o.reserve_bytes = 0;
     let (_, _, d) = sim_drive(&o);
     f.set(Operation::Allocate, Fault::Error(ENOSPC));
-    // A shard that needs a segment hears it from its first write that reaches the drive.
+    // A shard that needs a segment gets the error from its first write that reaches the drive.
     let mut w = d.begin_shard(&key(1), write_id(1), 0, ballot(1), u32::MAX, 9000, 4096).unwrap();
     for len in [4096, 4096, 808] {
         let _ = run(&d, w.write(Bytes::from(vec![1; len])));
@@ -198,7 +198,7 @@ fn full_file_system_does_not_fence() {
         w.finish(c);
     });
     assert_eq!((r.failed, e), (1, Some(Error::Full)));
-    // The journal goes on in its segment, then says that it is full.
+    // The journal continues in its segment, then reports that it is full.
     let mut full = 0;
     for i in 0..60 {
         let (r, e) = one(&d, |d, c| d.accept(accept_of(i, ballot(i + 1), &[3; 3000]), c));
@@ -206,7 +206,7 @@ fn full_file_system_does_not_fence() {
             assert_eq!(e, Some(Error::Full));
             full += 1;
         }
-        // After a record was not written the promises are the floor, as after a restart.
+        // After a record was not written, the promises are the floor, as after a restart.
         assert!(r.ok + r.failed + r.refused == 1 && (r.refused == 0 || full > 0));
     }
     assert!(full > 0 && d.state() == State::Online);
@@ -215,7 +215,7 @@ fn full_file_system_does_not_fence() {
     let (r, e) = one(&d, |d, c| d.accept(accept_of(99, above(0), b"again"), c));
     assert_eq!(r.ok, 1, "{e:?}");
     for i in 0..60 {
-        // What was refused as full never happened, and can be asked again.
+        // What was refused as full never happened, and can be requested again.
         if read_record(&d, i).unwrap().is_none() {
             let (r, _) = one(&d, |d, c| d.accept(accept_of(i, above(i), b"later"), c));
             assert_eq!(r.ok, 1);
@@ -308,8 +308,8 @@ fn failed_and_corrupt_reads_are_errors() {
     assert_eq!(d.state(), State::Online);
 }
 
-/// An index file cannot be read, and the journal neither when the index is to be made again from it: whatever
-/// is done with the drive then, and after it was opened again, it has forgotten nothing.
+/// An index file cannot be read, and neither can the journal when the index is to be rebuilt from it:
+/// whatever is done with the drive then, and after it was opened again, nothing is lost.
 #[test]
 fn failed_index_rebuild_loses_nothing() {
     for reads in 1..30 {
@@ -324,7 +324,7 @@ fn failed_index_rebuild_loses_nothing() {
         assert!(asked.is_err(), "{reads}: {asked:?}");
         let tidied = d.tidy();
         f.clear();
-        // Work goes on, if the drive takes it.
+        // Operations continue, if the drive accepts them.
         for id in 0..40 {
             one(&d, |d, c| d.stage(stage_of(100 + id, id, &[1; 3000]), c));
         }
@@ -364,7 +364,7 @@ fn lost_write_is_detected() {
     assert_eq!(read_record(&d, 3).unwrap().unwrap().1, b"third");
 }
 
-/// A slow drive: answers come late and right, and nothing else waits for it.
+/// A slow drive: answers are late and right, and nothing else waits for it.
 #[test]
 fn slow_drive_blocks_no_other_request() {
     let dir = tempfile::tempdir().unwrap();
@@ -391,7 +391,7 @@ fn slow_drive_blocks_no_other_request() {
         assert_eq!(a.record, "slow");
         assert_eq!(t.wait(3).await.ok, 7);
         f.clear();
-        // A hung read does not keep the journal from committing.
+        // A read that hangs does not prevent the journal from committing.
         f.set(Operation::Read, Fault::Delay(Duration::from_millis(300)));
         let started = Instant::now();
         let slow = tokio::spawn({
@@ -409,8 +409,8 @@ fn slow_drive_blocks_no_other_request() {
     });
 }
 
-/// Shards are begun on a slow drive that has no extent segment with room: whoever begins one does not
-/// wait for the flushes that make the next.
+/// Shards are begun on a slow drive without an extent segment with space: the caller does not wait for the
+/// flushes that make the next segment.
 #[test]
 fn new_extent_segment_is_made_in_background() {
     let dir = tempfile::tempdir().unwrap();
@@ -431,8 +431,8 @@ fn new_extent_segment_is_made_in_background() {
     assert!(slowest < Duration::from_millis(100), "{slowest:?}");
 }
 
-/// Heal drops a damaged shard and makes it again at once. The drop has to be looked up in the index files;
-/// when that happens while the new one is on its way to the medium, the new one stays.
+/// Heal drops a damaged shard and immediately makes it again. The drop requires a lookup in the index files;
+/// if that happens while the new shard is being written, the new one stays.
 #[test]
 fn shard_staged_again_survives_earlier_drop() {
     let dir = tempfile::tempdir().unwrap();
@@ -447,7 +447,7 @@ fn shard_staged_again_survives_earlier_drop() {
     let d = Drive::open(dir.path(), &o).unwrap();
     assert_eq!(stage(&d, b"old"), 1);
     block(d.close());
-    // From here on the shard is known to the index files only.
+    // From here on only the index files contain the shard.
     let d = Drive::open(dir.path(), &o).unwrap();
     d.discard(GROUP, u32::MAX, &[(write_id(1), 3)]);
     f.set(Operation::Sync, Fault::Delay(Duration::from_millis(300)));

@@ -1,4 +1,4 @@
-//! Fences of buckets: what they refuse, and that they outlive restarts, compaction and the index.
+//! Fences of buckets: what they refuse, and that they survive restarts, compaction and the loss of the index.
 
 use crate::common::*;
 use ashlar_commit::bucket_fence::{Deletion, Grant};
@@ -63,7 +63,7 @@ fn fences_require_current_layout() {
     assert_eq!(joining, FenceAnswer::Fenced { counted: false });
 }
 
-/// A drive that does not hold a group says nothing of it; the epoch of a group is asked for in this group alone.
+/// A drive answers about groups that it holds only; the epoch is checked in the group of the request alone.
 #[test]
 fn fence_requires_held_group() {
     let o = small_options();
@@ -85,7 +85,7 @@ fn fence_requires_held_group() {
     assert_eq!(d.fences(), [(GROUP, BUCKET, Deletion(1)), (other, BUCKET, Deletion(1))]);
 }
 
-/// The journal is rewritten several times over: fences stay, lifted ones do not come back.
+/// The journal is rewritten several times: fences stay, lifted ones do not return.
 #[test]
 fn fences_survive_compaction_and_index_loss() {
     let o = small_options();

@@ -59,7 +59,7 @@ fn drive_holds_only_assigned_groups() {
     assert_eq!((d.role(group(7)), d.epoch(group(7))), (Some(Role::Voter), 1));
     assert_eq!((d.role(group(300)), d.epoch(group(300))), (Some(Role::Joining), 4));
     assert!(d.votes() && d.joins());
-    // A start that is repeated with another map.
+    // A repeated start with another map.
     run(&d, d.found(&[group(3)], 1)).unwrap();
     let voters = d.held().into_iter().filter(|(_, role)| *role == Role::Voter);
     assert_eq!(voters.map(|(id, _)| id).collect::<Vec<_>>(), [group(3)]);

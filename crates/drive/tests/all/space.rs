@@ -1,4 +1,4 @@
-//! Space comes back: from the journal, from extents, from the index; never under a reader.
+//! Space is given back: from the journal, from extents, from the index; never while a reader uses it.
 
 use crate::common::*;
 use ashlar_drive::{Check, Drive, Options, ShardReader, Tally};
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Bytes on the device below a folder. The drive may remove a file while it is looked at.
+/// Bytes on the device below a folder. The drive may remove a file while it is being counted.
 fn used(path: &Path) -> u64 {
     let mut sum = 0;
     for e in std::fs::read_dir(path).unwrap() {
@@ -203,7 +203,7 @@ fn empty_extent_segment_is_reused_under_new_number() {
         reused += names().difference(&before).filter(|n| ever.contains(*n)).count();
         ever.extend(names());
         assert!(holds(&reader, 0), "round {round}: taken from its reader");
-        // Where its entry was in an index file by then, a drop is looked up first.
+        // If the index files already contain its entry, a drop requires a lookup first.
         for id in ids {
             let began = Instant::now();
             while block(d.open_shard(write_id(id), 3)).is_ok() {
@@ -218,7 +218,7 @@ fn empty_extent_segment_is_reused_under_new_number() {
     drop(reader);
     put(&d, &o, 9999);
     block(d.close());
-    // Spares that were left over are nothing to a restart.
+    // Remaining spares do not affect a restart.
     let d = Drive::open(dir.path(), &o).unwrap();
     assert_eq!(d.damage(), [""; 0]);
     assert!(holds(&block(d.open_shard(write_id(9999), 3)).unwrap(), 9999));
@@ -226,8 +226,9 @@ fn empty_extent_segment_is_reused_under_new_number() {
     block(d.close());
 }
 
-/// A shard that only the index files know is looked up; before the look is over the shard is dropped, the
-/// index files are written anew without it, and its segment holds others. It is missing then, not damaged.
+/// A shard that only the index files contain is looked up; before the lookup ends the shard is dropped, the
+/// index files are written again without it, and its segment holds others. The shard is then missing, not
+/// damaged.
 #[test]
 fn lookup_overtaken_by_drop_finds_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -257,8 +258,8 @@ fn lookup_overtaken_by_drop_finds_nothing() {
     block(d.close());
 }
 
-/// Shards are replaced over and over. The files of the drive take less than three times what is in use
-/// meanwhile, and soon after little more than that.
+/// Shards are replaced repeatedly. The files of the drive take less than three times the bytes in use during
+/// that, and soon afterwards little more than these.
 #[test]
 fn overwriting_uses_bounded_space() {
     const SHARDS: u64 = 48;

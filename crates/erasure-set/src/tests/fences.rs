@@ -1,4 +1,4 @@
-//! Fences of buckets over a group: what they refuse, what lies behind them, and that drives that join have them.
+//! Fences of buckets over a group: what they refuse, what is behind them, and that joining drives have them.
 
 use super::*;
 use crate::tests::join::replaced;
@@ -24,7 +24,7 @@ async fn fenced_bucket_is_read_only() {
     }
     assert_eq!(rig.get("x").await.unwrap(), Some(b"there".to_vec()));
     assert_eq!(rig.get("y").await.unwrap(), None);
-    // What takes away is not refused.
+    // Changes that only remove are not refused.
     rig.delete("x").await.unwrap();
     assert_eq!(first_behind(&rig, FIRST).await.unwrap(), None);
     // A later deletion; an older one neither fences nor lifts.
@@ -68,7 +68,7 @@ async fn bucket_is_fenced_group_by_group() {
 }
 
 /// A put that reached one drive only: whichever drives are fenced, it is decided before the bucket counts as
-/// empty, and cannot come up afterwards.
+/// empty, and cannot appear afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn undecided_records_are_settled_behind_fence() {
     for slot in 0..4 {

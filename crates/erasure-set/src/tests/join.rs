@@ -1,4 +1,4 @@
-//! T15 and docs/protocol.md 2.7, 2.13: drives that are replaced, emptied, away for a while.
+//! T15 and docs/protocol.md 2.7, 2.13: drives that are replaced, emptied, or away for some time.
 
 use super::*;
 use crate::Phase;
@@ -18,9 +18,9 @@ pub(crate) fn replaced(rig: &Rig, slots: &[u8]) -> Layout {
     layout
 }
 
-/// Looks at the drives themselves: every record on every drive under one ballot, every shard that a
-/// record names on its slot and sound, and nothing else. Returns records and shards. Purges and
-/// discards are lazy, so what does not fit gets a while.
+/// Inspects the drives directly: every record is on every drive under one ballot, every shard that a record
+/// names is on its slot and intact, and nothing else exists. Returns records and shards. Purges and discards
+/// are lazy, so differences are tolerated for some time.
 pub(crate) async fn census(sets: &Sets) -> (usize, usize) {
     let mut result = count(sets).await;
     for _ in 0..60 {
@@ -129,7 +129,7 @@ async fn blank_drive_joins_under_load() {
     rig.plug(1, 1).await;
     let done = rig.sets.rebuild(drive_id(1, 1)).await.unwrap();
     assert_eq!((done.phase, done.missing), (Phase::Done, 0));
-    // Small bodies of one-sync records come with their record.
+    // Small bodies of one-sync records are stored with their record.
     assert!(done.copied >= 40 && done.shards >= 20, "{done:?}");
     stop.store(true, Ordering::SeqCst);
     load.await.unwrap();
@@ -151,7 +151,7 @@ async fn two_of_four_emptied(one_sync: bool) {
     let rig = Rig::with(2, 2, 1, |o| o.one_sync = one_sync).await;
     fill(&rig, 24).await;
     let stop = Arc::new(AtomicBool::new(false));
-    // Reads hold it shared; a moment in which too few drives are there holds it alone.
+    // Reads hold it shared; a moment with too few drives holds it exclusively.
     let enough = Arc::new(tokio::sync::RwLock::new(()));
     let load = {
         let (sets, stop, enough) = (rig.sets.clone(), stop.clone(), enough.clone());
@@ -170,7 +170,7 @@ async fn two_of_four_emptied(one_sync: bool) {
         })
     };
     rig.put("other", &noise(2, 300_000)).await.unwrap();
-    // Half of the drives serve what one of them knows to be chosen: every hint has come.
+    // Half of the drives serve records for which one of them has the hint: every hint has arrived.
     basic::quiet(&rig.sets).await;
     for slot in [2, 3] {
         rig.unplug(slot, 0).await;
@@ -183,7 +183,7 @@ async fn two_of_four_emptied(one_sync: bool) {
     }
     assert!(matches!(rig.delete("f1").await, Err(Error::Unavailable(_))));
     assert_eq!(rig.get("new").await.unwrap(), None, "half the drives can say so");
-    // One more gone: nothing can be said any more.
+    // One more is removed: no answer is possible any more.
     {
         let _few = enough.write().await;
         let d = rig.sets.detach(drive_id(1, 0)).unwrap();
@@ -237,7 +237,7 @@ async fn returning_drive_catches_up() {
     for slot in [4, 5] {
         shut(&rig.sets.detach(drive_id(slot, 0)).unwrap()).await;
     }
-    // Written narrower while two are away.
+    // Written with fewer data shards while two are away.
     for i in 0..12u64 {
         rig.put(&format!("w{i}"), &noise(i, 40_000 + 90_000 * i as usize)).await.unwrap();
     }
@@ -248,7 +248,7 @@ async fn returning_drive_catches_up() {
     for slot in [4, 5] {
         rig.plug(slot, 0).await;
     }
-    // Nothing stale is ever shown, healed or not.
+    // Nothing stale is ever returned, healed or not.
     assert_eq!(rig.get("f0").await.unwrap().unwrap(), b"changed");
     assert_eq!(rig.get("f1").await.unwrap(), None);
     let page = rig.sets.list(Space::Object, BUCKET, b"", b"", 100).await.unwrap();
@@ -260,7 +260,7 @@ async fn returning_drive_catches_up() {
     let r = rig.sets.read_register(&rig.key("w3")).await.unwrap().unwrap();
     let data = r.record.data().next().unwrap().data;
     assert_eq!((data.k, data.durable), (4, 0b11_1111), "back to full width");
-    // Old shards of what changed while they were away are orphans there.
+    // Old shards of keys that changed while they were away are orphans there.
     let s = rig.sets.scrub(true).await.unwrap();
     assert!(s.orphans > 0 && s.dropped == 0, "too young: {s:?}");
     for slot in [0, 1] {
@@ -281,7 +281,7 @@ async fn only_orphans_are_collected() {
     })
     .await;
     fill(&rig, 8).await;
-    // Coordinators that died after staging, for a new key and for an old one.
+    // Coordinators that crashed after staging, for a new key and for an old one.
     for name in ["never", "f1"] {
         for size in [2000u64, 500_000] {
             let key = rig.key(name);
@@ -326,8 +326,8 @@ async fn only_orphans_are_collected() {
     rig.close().await;
 }
 
-/// An upload whose client went away while its shards were being made durable. Drives that were still at
-/// it keep theirs; nobody searches for them, and bytes in use go down again.
+/// An upload whose client disconnected while its shards were being made durable. Drives that were still
+/// writing keep theirs; no search is needed for them, and bytes in use decrease again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orphans_of_interrupted_upload_are_collected() {
     let rig = Rig::with(2, 2, 1, |o| o.orphan_age = Duration::ZERO).await;
@@ -340,7 +340,7 @@ async fn orphans_of_interrupted_upload_are_collected() {
     for i in 0..20u64 {
         let mut w = rig.sets.write(&rig.key(&format!("cut{i}")), 700_000).await.unwrap();
         w.write(noise(i, 700_000)).await.unwrap();
-        // The client goes away.
+        // The client disconnects.
         let _ = tokio::time::timeout(Duration::from_micros(i * 40), w.finish()).await;
     }
     let began = std::time::Instant::now();
@@ -362,7 +362,7 @@ async fn orphans_of_interrupted_upload_are_collected() {
     rig.close().await;
 }
 
-/// A process that was killed leaves shards that no record names; the next one finds them by itself.
+/// A killed process leaves shards that no record names; the next process finds them automatically.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn orphans_of_killed_process_are_collected() {
     let age = |o: &mut Options| {
@@ -374,7 +374,7 @@ async fn orphans_of_killed_process_are_collected() {
     for i in 0..6u64 {
         let mut w = rig.sets.write(&rig.key(&format!("cut{i}")), 700_000).await.unwrap();
         w.write(noise(i, 700_000)).await.unwrap();
-        // As if the process ended here: nobody drops them.
+        // As if the process ended here: they are not dropped.
         w.finish().await.unwrap().keep();
     }
     rig.sets.inner.scrub.forget_abandoned();
@@ -411,7 +411,7 @@ async fn interrupted_rebuild_restarts() {
     rig.layout = replaced(&rig, &[0]);
     rig.sets.set_layout(rig.layout.clone()).unwrap();
     let d = rig.plug(0, 1).await;
-    // Cut off somewhere in the middle, several times.
+    // Interrupted several times.
     for us in [50, 500, 3000] {
         let cut = Duration::from_micros(us);
         let _ = tokio::time::timeout(cut, rig.sets.rebuild(drive_id(0, 1))).await;
