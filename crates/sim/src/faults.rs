@@ -103,14 +103,14 @@ impl Faults {
 
     fn pause(&mut self) -> End {
         let (number, time) = (self.coordinator(), self.millis(6000));
-        self.cluster.note(|| format!("coordinator {number} paused_until still for {time:?}"));
+        self.cluster.note(|| format!("coordinator {number} pauses for {time:?}"));
         self.cluster.network.pause(number, time);
         Box::pin(sleep(time))
     }
 
     fn drive_stands(&mut self) -> End {
         let (host, time) = (self.host(), self.millis(6000));
-        self.cluster.note(|| format!("drive {} paused_until still for {time:?}", host.label.drive));
+        self.cluster.note(|| format!("drive {} pauses for {time:?}", host.label.drive));
         host.pause(time);
         Box::pin(sleep(time))
     }

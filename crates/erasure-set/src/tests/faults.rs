@@ -254,7 +254,7 @@ enum DriveFault {
     Away,
     Fenced,
     Unreadable,
-    Lying,
+    Corrupting,
     Full,
     Slow,
 }
@@ -264,7 +264,7 @@ impl DriveFault {
         DriveFault::Away,
         DriveFault::Fenced,
         DriveFault::Unreadable,
-        DriveFault::Lying,
+        DriveFault::Corrupting,
         DriveFault::Full,
         DriveFault::Slow,
     ];
@@ -277,7 +277,7 @@ impl DriveFault {
             }
             DriveFault::Fenced => f.set(Operation::Sync, Fault::Error(EIO)),
             DriveFault::Unreadable => f.set(Operation::Read, Fault::Error(EIO)),
-            DriveFault::Lying => f.set(Operation::Read, Fault::Corrupt),
+            DriveFault::Corrupting => f.set(Operation::Read, Fault::Corrupt),
             DriveFault::Full => f.set(Operation::Allocate, Fault::Error(ENOSPC)),
             DriveFault::Slow => f.set(Operation::Read, Fault::Delay(Duration::from_millis(30))),
         }
@@ -308,7 +308,7 @@ async fn pairs_of_drive_faults() {
                     // A drive whose index and journal cannot be read fences itself at some time. A write at
                     // that moment fails; the next one uses the remaining drives.
                     let fences =
-                        [a, b].iter().any(|i| matches!(i, DriveFault::Unreadable | DriveFault::Lying));
+                        [a, b].iter().any(|i| matches!(i, DriveFault::Unreadable | DriveFault::Corrupting));
                     if fences && matches!(put, Err(Error::Unavailable(_))) {
                         put = rig.put(&name, &fresh).await;
                     }
