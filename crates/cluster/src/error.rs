@@ -1,4 +1,6 @@
 //! The error type of the crate. Its variants follow what the caller can do.
+//!
+//! Must not depend on: drivers.
 
 /// Short for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

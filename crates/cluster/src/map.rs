@@ -9,6 +9,8 @@
 //! | `map` | format, epoch, deployment, pools |
 //! | `map/drive/ID` | one drive |
 //! | `map/groups/POOL/N` | groups N * 64 and following of a pool, at most 64; slots name drives by their number |
+//!
+//! Must not depend on: devices; how the control store is replicated.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -9,7 +9,7 @@
 //! | [`Acceptor`] | beside each drive | answers PREPARE and ACCEPT, keeps the promises |
 //! | [`Proposer`] | at the coordinator, one per attempt | one write, or one identity round |
 //! | [`Reader`] | at the coordinator, one per read | decides what a read may answer |
-//! | [`Resync`] | at whoever fills a blank drive | decides what the new drive may copy |
+//! | [`Resync`] | at the process that fills a blank drive | decides what the new drive may copy |
 //! | [`Sweep`] | at the collector | decides when staged data that nothing names may go |
 //! | [`attempt`] | at the coordinator | changes that span registers: renames, completed uploads |
 //! | [`upload`] | at the coordinator | the states of a multipart upload |

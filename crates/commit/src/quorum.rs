@@ -2,6 +2,8 @@
 //!
 //! Invariant: everything is counted over the n *slots* of a placement group, never over the drives that are
 //! up at the moment.
+//!
+//! Must not depend on: what a record contains.
 
 use ashlar_format::Ballot;
 use std::fmt;

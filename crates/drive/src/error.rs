@@ -1,4 +1,6 @@
 //! The error type of the crate. Its variants follow what the caller can do.
+//!
+//! Must not depend on: other files of this crate.
 
 use ashlar_commit::bucket_fence::Deletion;
 use ashlar_format::GroupId;

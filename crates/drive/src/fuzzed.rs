@@ -2,6 +2,8 @@
 //! check is reached.
 //!
 //! Invariant: the program calls nothing here.
+//!
+//! Must not depend on: a running drive.
 
 use crate::counters::Counters;
 use crate::entry::{Register, Shard, shard_name};

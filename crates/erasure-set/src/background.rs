@@ -2,6 +2,8 @@
 //!
 //! Invariant: one task of each kind per [`Sets`]. This is the top layer of the crate: it may use everything,
 //! and nothing uses it.
+//!
+//! Must not depend on: how the work is done.
 
 use crate::sets::Sets;
 use crate::{heal, rebuild, scrub, tail};

@@ -97,7 +97,7 @@ impl Inner {
             match m.drive.stalled() {
                 Some(since) if m.is_hung() && !m.hang_reported.swap(true, Ordering::Relaxed) => {
                     tracing::warn!(drive = %m.drive.path().display(), ?since,
-                        "the drive does not answer: nobody waits for it");
+                        "the drive does not answer: requests no longer wait for it");
                 }
                 None if m.hang_reported.swap(false, Ordering::Relaxed) => {
                     tracing::info!(drive = %m.drive.path().display(), "the drive answers again");

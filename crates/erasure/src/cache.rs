@@ -3,6 +3,8 @@
 //! Invariant: never more than its bound of entries. A degraded array asks for the same few patterns
 //! over and over, so the front of a short list is where the answer nearly always is, and a linear
 //! search of 16-byte keys costs less than hashing.
+//!
+//! Must not depend on: what the rows contain.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -3,6 +3,8 @@
 //! Invariant: all arguments are checked before the first output byte is written. Invariant: an operation
 //! allocates nothing that grows with the rows; `reconstruct` allocates only for a pattern of losses that is
 //! not in the cache.
+//!
+//! Must not depend on: instruction sets.
 
 use std::fmt;
 use std::sync::Arc;

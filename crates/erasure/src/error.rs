@@ -1,4 +1,6 @@
 //! The error type of the crate. Its variants differ in what the caller can do.
+//!
+//! Must not depend on: other files of this crate, except the list of kernels.
 
 use crate::Kernel;
 

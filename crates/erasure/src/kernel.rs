@@ -5,6 +5,8 @@
 //! instead.
 //!
 //! Invariant: no [`crate::plan::Plan`] is made for a kernel that [`Kernel::check`] has not accepted.
+//!
+//! Must not depend on: what the rows contain.
 
 use std::fmt;
 use std::str::FromStr;

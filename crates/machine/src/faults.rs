@@ -2,6 +2,8 @@
 //!
 //! Invariants: with no fault set, the cost is one relaxed atomic load; a fault never makes an
 //! operation succeed that would have failed.
+//!
+//! Must not depend on: the content of files.
 
 use parking_lot::{Condvar, Mutex};
 use std::io;

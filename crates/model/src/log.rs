@@ -2,6 +2,8 @@
 //!
 //! A list shows more than the last value would: every state that a client observes must be a prefix of every
 //! later one, so a lost write, a fork and a stale read are all visible.
+//!
+//! Must not depend on: the worlds.
 
 use std::fmt;
 

@@ -4,6 +4,8 @@
 //! answers, states that differ by a permutation of slots behave the same, so they get the same hash: every
 //! slot is hashed with all its bits, and the hashes of the slots are sorted. That divides the number of
 //! states by up to n!.
+//!
+//! Must not depend on: the worlds.
 
 use std::hash::{Hash, Hasher};
 

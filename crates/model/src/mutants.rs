@@ -1,4 +1,6 @@
 //! The rules of the protocol, each described by the fault that appears without it.
+//!
+//! Must not depend on: the worlds.
 
 /// A removed rule. For every one, a scope of [`crate::scopes::mutants`] finds the fault.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -391,7 +391,7 @@ impl Model for Scope {
             Property::always("no key is lost, doubled or brought back", |_, w: &World| {
                 w.bad != Some(Bad::Fork)
             }),
-            Property::always("a reader sees what the key was meanwhile", |_, w: &World| {
+            Property::always("a reader sees a value that the key had during the read", |_, w: &World| {
                 w.bad != Some(Bad::Stale)
             }),
             Property::always("the data is there", |_, w: &World| w.bad != Some(Bad::Thin)),

@@ -1,5 +1,7 @@
 //! The error type of the crate. Its variants follow what the caller can do. The API layer maps each variant
 //! to one S3 error code, which the text of the variant names if it is not obvious.
+//!
+//! Must not depend on: HTTP.
 
 use ashlar_format::VersionId;
 

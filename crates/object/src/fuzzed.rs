@@ -1,6 +1,8 @@
 //! Decoders of stored values, for the fuzzer.
 //!
 //! Invariant: the program calls nothing here.
+//!
+//! Must not depend on: a running store.
 
 use std::sync::Arc;
 

@@ -123,7 +123,7 @@ async fn get(store: Store, key: u8, version: Option<VersionId>) -> Result<Got> {
     while let Some(piece) = body.next().await {
         bytes.extend_from_slice(&piece?);
     }
-    let value = value_of(&bytes).ok_or_else(|| Error::Corrupt("a body that nobody put".to_owned()))?;
+    let value = value_of(&bytes).ok_or_else(|| Error::Corrupt("a body that was never put".to_owned()))?;
     Ok(Got { value, etag: object.etag() })
 }
 

@@ -527,7 +527,7 @@ fn unmounted_drives_are_not_replaced() {
         }
         let before = world.map.clone();
         world.settle_down();
-        assert_eq!(world.map, before, "nobody is replaced");
+        assert_eq!(world.map, before, "no drive is replaced");
         assert!(
             world.monitor.problem(0).unwrap().contains("mounted at /mnt/d0"),
             "{:?}",

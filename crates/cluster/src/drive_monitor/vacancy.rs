@@ -1,4 +1,6 @@
 //! Which blank folder replaces which drive, and when only an operator may decide that.
+//!
+//! Must not depend on: devices, threads, requests.
 
 use std::path::Path;
 use std::time::Duration;

@@ -2,6 +2,8 @@
 //!
 //! Invariant: `ashlar_commit::bucket_fence` makes every decision of a drive or a coordinator, except where a
 //! mutant removes the rule.
+//!
+//! Must not depend on: other worlds.
 
 use super::*;
 

@@ -294,7 +294,7 @@ impl Model for Scope {
         vec![
             Property::always("one outcome", |_, w: &World| w.bad != Some(Bad::BothWon)),
             Property::always("nothing is lost or brought back", |_, w: &World| w.bad != Some(Bad::Fork)),
-            Property::always("a reader sees what the key was meanwhile", |_, w: &World| {
+            Property::always("a reader sees a value that the key had during the read", |_, w: &World| {
                 w.bad != Some(Bad::Stale)
             }),
             Property::always("named data is there", |_, w: &World| w.bad != Some(Bad::Thin)),

@@ -1,4 +1,6 @@
 //! The possible actions of the world, and its properties.
+//!
+//! Must not depend on: other worlds.
 
 use super::state::{Drive, KEY, Read, Scope, World, bit};
 use crate::{Bad, Log, Seen};

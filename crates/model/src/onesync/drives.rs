@@ -1,4 +1,6 @@
 //! The actions of replaced drives and of reads.
+//!
+//! Must not depend on: other worlds.
 
 use super::state::{Drive, READER, Read, Rec, Scope, World, named};
 use crate::{Log, Mutant};

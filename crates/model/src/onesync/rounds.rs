@@ -1,4 +1,6 @@
 //! The actions of proposers.
+//!
+//! Must not depend on: other worlds.
 
 use super::state::{KEY, READER, Rec, Round, Scope, World, bit, named};
 use crate::{Log, Mutant};

@@ -1,4 +1,6 @@
 //! The state of the world, and the scope that bounds it.
+//!
+//! Must not depend on: other worlds.
 
 use crate::mix::hash_slots;
 use crate::{Log, Mutant, Seen};

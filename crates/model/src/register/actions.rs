@@ -1,5 +1,7 @@
 //! The possible actions of the world, and their effects. `ashlar-commit` is the protocol; this file delivers
 //! messages, keeps the durable state, and breaks the rule that a mutant removes.
+//!
+//! Must not depend on: other worlds.
 
 use super::faults::acceptor;
 use super::state::{KEY, Kind, Read, Round, Scope, World};

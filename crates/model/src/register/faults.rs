@@ -1,4 +1,6 @@
 //! Faults of drives: restarts, replacements, restored images, failed flushes, distrust.
+//!
+//! Must not depend on: other worlds.
 
 use super::actions::{Act, READER};
 use super::state::{Drive, KEY, Scope, World};

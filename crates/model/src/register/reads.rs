@@ -1,4 +1,6 @@
 //! The actions of readers.
+//!
+//! Must not depend on: other worlds.
 
 use super::actions::READER;
 use super::state::{Kind, Read, Scope, World};

@@ -199,7 +199,7 @@ pub(crate) async fn keep(control: &Control, places: &[(String, u64)], gone: &[St
 mod tests {
     use super::*;
 
-    /// Two servers write the places of one reader: the further one stays, whoever is later.
+    /// Two servers store positions of one reader: the higher one stays, in either order.
     #[tokio::test]
     async fn places_never_go_back() {
         let (_, _, control) = crate::tests::memory().await;
