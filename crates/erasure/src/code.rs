@@ -209,8 +209,8 @@ impl Code {
         Ok(())
     }
 
-    /// Whether the parity rows fit the data rows: `rows` are all `n`, in order. `false` says that at
-    /// least one row is damaged, not which.
+    /// Whether the parity rows match the data rows: `rows` are all `n`, in order. `false` means that at least
+    /// one row is damaged, without telling which.
     ///
     /// # Errors
     /// [`Error::Shape`] if there are not `n` rows or lengths differ.
@@ -273,7 +273,7 @@ impl fmt::Debug for Code {
 /// The rows handed to `reconstruct`, by index.
 struct Present<'a> {
     rows: &'a [(usize, &'a [u8])],
-    /// Where in `rows` each row that is present first stands.
+    /// For each present row, the index of its first occurrence in `rows`.
     place: [u32; MAX_ROWS],
     /// Bit set of the rows present.
     have: u64,
