@@ -9,9 +9,9 @@
 
 use highway::{HighwayHash, HighwayHasher, Key};
 
-/// The key of [`key_hash`]: the ASCII bytes `ashlar key placement hash v1 ...` read as four
-/// little-endian words. It is arbitrary, public and fixed for ever, because the placement of
-/// every stored key depends on it.
+/// The key of [`key_hash`]: the ASCII bytes `ashlar key placement hash v1 ...` read as four little-endian
+/// words. It is arbitrary and public, and never changes, because the placement of every stored key depends on
+/// it.
 pub const KEY_HASH_KEY: [u64; 4] = [
     u64::from_le_bytes(*b"ashlar k"),
     u64::from_le_bytes(*b"ey place"),

@@ -1,8 +1,8 @@
-//! Which nodes run: each announces itself in the control store for as long as it lives.
+//! The list of running nodes: each node announces itself in the control store while its process runs.
 //!
-//! Invariants: a number is announced by one node at a time; an announcement ends with the process that made it
-//! (at once here; within the time of a lease where the store is another process), so that the list is a hint
-//! about who runs and never a lock. Nothing of it is stored on drives.
+//! Invariants: at most one node announces a number at a time. An announcement ends with the process that made
+//! it: at once here; within the time of a lease if the store is another process. So the list is a hint about
+//! running nodes and never a lock. It is not stored on drives.
 //!
 //! Must not depend on: drives, what the nodes do.
 
@@ -13,7 +13,7 @@ use tokio::sync::watch;
 
 use crate::{Error, Result};
 
-/// The numbers of the nodes that run, in order.
+/// The numbers of the running nodes, in ascending order.
 pub type Nodes = Arc<BTreeSet<u16>>;
 
 /// Keeps a node announced; dropping it withdraws the announcement.
@@ -22,7 +22,7 @@ pub struct Announcement(
 );
 
 impl Announcement {
-    /// For drivers: `guard` withdraws the announcement when it is dropped.
+    /// For drivers: dropping `guard` withdraws the announcement.
     #[must_use]
     pub fn new(guard: impl Send + Sync + 'static) -> Announcement {
         Announcement(Box::new(guard))
@@ -46,7 +46,7 @@ impl Announced {
         Ok(Announcement::new(Withdraw { from: self.clone(), node }))
     }
 
-    /// The nodes that are announced; the receiver gets each later list.
+    /// The announced nodes; the receiver gets each later list.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Nodes> {
         self.0.subscribe()

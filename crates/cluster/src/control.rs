@@ -1,13 +1,13 @@
-//! The control store as its users see it: a small key-value store whose only write names what was read.
+//! The control store as its users see it: a small key-value store in which every write names what was read.
 //!
-//! [`Control`] is the handle that all users hold; a [`ControlDriver`] is what is behind it, here
-//! [`Embedded`](crate::Embedded). What every driver keeps to is tested by `tests/conformance.rs`.
+//! [`Control`] is the handle that all users hold. A [`ControlDriver`] implements it, here
+//! [`Embedded`](crate::Embedded). `tests/conformance.rs` tests the contract of every driver.
 //!
-//! Invariants: reads are from memory and wait for nobody; a store is changed by an [`Update`] only, which
-//! fails with `Conflict` when a key of it is not as it was read; who gets a `Conflict` and reads again sees
-//! the state that was in the way, or a later one; limits hold for all drivers alike.
+//! Invariants: reads are served from memory and wait for nothing. Only an [`Update`] changes the store; it
+//! fails with `Conflict` if one of its keys is not as it was read. A caller that gets a `Conflict` and reads
+//! again sees the state that caused it, or a later one. All drivers have the same limits.
 //!
-//! Must never know: drives, and what values mean.
+//! Must not depend on: drives, and what values mean.
 
 use ashlar_environment::time;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use crate::announced::{Announcement, Nodes};
 use crate::update::{Entry, Update};
 use crate::{Error, Result};
 
-/// How often [`Control::change`] tries.
+/// Number of attempts of [`Control::change`].
 const TRIES: u32 = 16;
-/// Longest pause before another try: 2 to the power of this, in milliseconds.
+/// Longest pause before another attempt: 2 to the power of this, in milliseconds.
 const MAX_PAUSE: u32 = 6;
 
 /// A stored value.
@@ -47,14 +47,14 @@ pub struct Change {
     pub value: Option<Bytes>,
 }
 
-/// How the store is.
+/// The state of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// Members: drives that hold a copy, or servers of the store.
     pub members: usize,
-    /// Of these, how many hold the present content durably.
+    /// How many of these hold the present content durably.
     pub current: usize,
-    /// Changes can be made.
+    /// Whether changes can be made.
     pub writable: bool,
     /// Present term.
     pub term: u64,
@@ -62,16 +62,16 @@ pub struct Health {
     pub revision: u64,
 }
 
-/// What a watcher gets.
+/// What a watcher receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watched {
-    /// Changes in order, at least one; all changes of one revision together.
+    /// Changes in order, at least one. All changes of one revision are together.
     Changes(Vec<Change>),
-    /// The watcher was too far behind: read everything anew; watching goes on from this revision.
+    /// The watcher was too far behind: read everything again. Watching continues from this revision.
     Reset(u64),
 }
 
-/// A driver's side of a [`Watch`].
+/// The driver's side of a [`Watch`].
 pub trait Follower: Send {
     /// Waits for the next changes. Dropping the future loses none.
     fn next(&mut self) -> BoxFuture<'_, Watched>;
@@ -81,38 +81,38 @@ pub trait Follower: Send {
 pub struct Watch(Box<dyn Follower>);
 
 impl Watch {
-    /// For drivers.
+    /// For drivers: wraps a follower.
     #[must_use]
     pub fn new(follower: Box<dyn Follower>) -> Watch {
         Watch(follower)
     }
 
-    /// Waits for the next changes. Never answers the same change twice, and leaves none out but with a
+    /// Waits for the next changes. Never returns a change twice, and skips changes only together with a
     /// [`Watched::Reset`].
     pub async fn next(&mut self) -> Watched {
         self.0.next().await
     }
 }
 
-/// What is behind a [`Control`].
+/// The implementation of a [`Control`].
 ///
-/// A driver has the content in memory and answers reads from it. One whose content others change too keeps
-/// its memory up to date by itself, and brings it up to the state in the way before it answers `Conflict`,
-/// and up to the change before it answers that an update went through.
+/// A driver keeps the content in memory and serves reads from it. If other processes change the content too,
+/// the driver keeps its memory up to date by itself. Before it returns `Conflict`, its memory contains the
+/// state that caused it; before it returns success, its memory contains the change.
 pub trait ControlDriver: Send + Sync + 'static {
-    /// The deployment it belongs to.
+    /// The deployment that the store belongs to.
     fn deployment(&self) -> DeploymentId;
     /// The value of `key`, from memory.
     fn get(&self, key: &str) -> Option<Value>;
-    /// All keys that begin with `prefix`, in order, as of one revision, from memory.
+    /// All keys that begin with `prefix`, in ascending order, as of one revision, from memory.
     fn list(&self, prefix: &str) -> Vec<(String, Value)>;
     /// The present revision, from memory. It grows with each update that changes something.
     fn revision(&self) -> u64;
-    /// How the store is.
+    /// The state of the store.
     fn health(&self) -> Health;
-    /// Makes sure that reads from memory that begin after this answer are linearizable.
+    /// Makes sure that reads from memory that begin after this call returns are linearizable.
     fn barrier(&self) -> BoxFuture<'_, Result<()>>;
-    /// Makes an update, which has passed the limits; answers its revision. One that changes nothing answers
+    /// Makes an update that has passed the limits; returns its revision. For an update that changes nothing:
     /// the revision at which all its keys were as seen.
     fn update(&self, update: Update) -> BoxFuture<'_, Result<u64>>;
     /// Follows changes after revision `from`.
@@ -120,9 +120,9 @@ pub trait ControlDriver: Send + Sync + 'static {
     /// Announces that a node runs, until the announcement is dropped or the process ends; `Conflict` when
     /// another process announces the same number.
     fn announce(&self, node: u16) -> BoxFuture<'_, Result<Announcement>>;
-    /// The nodes that are announced; the receiver gets each later list.
+    /// The announced nodes; the receiver gets each later list.
     fn announced(&self) -> watch::Receiver<Nodes>;
-    /// Takes no more changes and waits for what is under way.
+    /// Stops accepting changes and waits for those under way.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -130,43 +130,43 @@ pub trait ControlDriver: Send + Sync + 'static {
 #[derive(Clone)]
 pub struct Control {
     driver: Arc<dyn ControlDriver>,
-    /// Changes by [`Control::change`] go one after another, so that the tasks of one process do not
-    /// starve each other.
+    /// Serializes the calls of [`Control::change`], so that the tasks of one process do not starve each
+    /// other.
     turn: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Control {
-    /// Over a driver.
+    /// A store with this driver.
     #[must_use]
     pub fn new(driver: Arc<dyn ControlDriver>) -> Control {
         Control { driver, turn: Arc::default() }
     }
 
-    /// The deployment it belongs to.
+    /// The deployment that the store belongs to.
     #[must_use]
     pub fn deployment(&self) -> DeploymentId {
         self.driver.deployment()
     }
 
-    /// The value of `key`, from memory. Who wants to change it reads it with [`Control::read`].
+    /// The value of `key`, from memory. To change it, read it with [`Control::read`].
     #[must_use]
     pub fn get(&self, key: &str) -> Option<Value> {
         self.driver.get(key)
     }
 
-    /// All keys that begin with `prefix`, in order, as of one revision, from memory.
+    /// All keys that begin with `prefix`, in ascending order, as of one revision, from memory.
     #[must_use]
     pub fn list(&self, prefix: &str) -> Vec<(String, Value)> {
         self.driver.list(prefix)
     }
 
-    /// A key, there or not, as an [`Update`] needs it; from memory.
+    /// A key, present or absent, as an [`Update`] needs it; from memory.
     #[must_use]
     pub fn read(&self, key: &str) -> Entry {
         Entry::new(key.to_owned(), self.driver.get(key))
     }
 
-    /// All keys that begin with `prefix`, as [`Control::list`], as an [`Update`] needs them.
+    /// All keys that begin with `prefix`, like [`Control::list`], as an [`Update`] needs them.
     #[must_use]
     pub fn entries(&self, prefix: &str) -> Vec<Entry> {
         self.driver.list(prefix).into_iter().map(|(key, value)| Entry::new(key, Some(value))).collect()
@@ -178,30 +178,31 @@ impl Control {
         self.driver.revision()
     }
 
-    /// Makes sure that reads from memory that begin after this answer are linearizable.
+    /// Makes sure that reads from memory that begin after this call returns are linearizable.
     ///
     /// # Errors
-    /// `Unavailable` while read-only.
+    /// `Unavailable` while the store is read-only.
     pub async fn barrier(&self) -> Result<()> {
         self.driver.barrier().await
     }
 
-    /// Changes the store; answers the new revision. An update that changes nothing writes nothing.
+    /// Changes the store; returns the new revision. An update that changes nothing writes nothing.
     ///
     /// # Errors
-    /// `Conflict` (nothing changed: a key is not as it was read; read anew and compute anew),
-    /// `Unavailable` (before: nothing changed; while waiting for the store: not known, see
-    /// [`Error::Unavailable`]), `TooLarge`.
+    /// `Conflict`: nothing changed, because a key is not as it was read; read and compute again.
+    /// `Unavailable`: if reported before the write, nothing changed; while waiting for the store, the outcome
+    /// is unknown, see [`Error::Unavailable`]. `TooLarge`.
     pub async fn update(&self, update: Update) -> Result<u64> {
         update.check()?;
         self.driver.update(update).await
     }
 
-    /// Reads, computes and changes, anew as long as others are faster, within bounds. `f` reads what it
-    /// needs from this store, each time, and fills the update; when it leaves it empty nothing is written.
+    /// Reads, computes and changes, and repeats that while other writers change the same keys, up to a limit.
+    /// `f` reads what it needs from this store each time, and fills the update; if it leaves the update
+    /// empty, nothing is written.
     ///
     /// # Errors
-    /// What `f` answers; `Contended` when others kept changing the same keys (nothing changed); else as
+    /// The error of `f`; `Contended` if others kept changing the same keys (nothing changed); otherwise like
     /// [`Control::update`].
     pub async fn change<T, E>(
         &self,
@@ -223,7 +224,7 @@ impl Control {
         answer
     }
 
-    /// [`Control::change`], compiled once. `fill` answers whether to go on.
+    /// [`Control::change`] without generics, compiled once. `fill` returns whether to continue.
     fn change_by<'a>(
         &'a self,
         fill: &'a mut (dyn FnMut(&mut Update) -> bool + Send),
@@ -241,7 +242,7 @@ impl Control {
                     Err(Error::Conflict(key)) => contended = key,
                     Err(e) => return Err(e),
                 }
-                // Not all others at the same time again.
+                // A random pause, so that writers do not all retry at the same time.
                 let mut chance = [0];
                 let _ = ashlar_environment::random::fill(&mut chance);
                 let most = 1000_u64 << attempt.min(MAX_PAUSE);
@@ -265,20 +266,20 @@ impl Control {
         self.driver.announce(node).await
     }
 
-    /// The nodes that are announced. The list is a hint: a node may run without being in it, and a node that
-    /// has just died may still be there.
+    /// The announced nodes. The list is a hint: a node may run without being in it, and a node that has just
+    /// crashed may still be in it.
     #[must_use]
     pub fn announced(&self) -> watch::Receiver<Nodes> {
         self.driver.announced()
     }
 
-    /// How the store is.
+    /// The state of the store.
     #[must_use]
     pub fn health(&self) -> Health {
         self.driver.health()
     }
 
-    /// Takes no more changes and waits for what is under way.
+    /// Stops accepting changes and waits for those under way.
     pub async fn close(&self) {
         self.driver.close().await;
     }

@@ -1,9 +1,12 @@
-//! One copy of the control store: its bytes, and where they lie on a drive.
+//! One copy of the control store: its byte layout, and where it is on a drive.
 //!
-//! A drive keeps two slots and writes them in turn, so that the copy before survives a torn write.
-//! No rename and no directory operation is on the path after the first write. Invariants: the bytes
-//! bind deployment and drive, so that a file carried to another drive is not taken for its copy; a
-//! slot that does not check out counts as never written. Byte layout: see [`Copy::encode`].
+//! A drive keeps two slots and writes them in turn, so that the previous copy survives a torn write. After
+//! the first write, neither renames nor directory operations are needed. Byte layout: see [`Copy::encode`].
+//!
+//! Invariants: the bytes are bound to deployment and drive, so that a file copied to another drive is not
+//! accepted as its copy; a slot that does not verify counts as never written.
+//!
+//! Must not depend on: what the values mean.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +24,7 @@ use crate::control::Value;
 const FORMAT: u8 = 1;
 /// Largest copy, in bytes.
 pub(crate) const MAX_BYTES: usize = 64 << 20;
-/// Key of the checksum: "ashlar control store copy 1 ....", fixed for ever.
+/// Key of the checksum: "ashlar control store copy 1 ....". Never changes.
 const KEY: [u64; 4] = [
     u64::from_le_bytes(*b"ashlar c"),
     u64::from_le_bytes(*b"ontrol s"),
@@ -32,14 +35,13 @@ const KEY: [u64; 4] = [
 /// The content of the store at one revision. Ordered by (term, revision).
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Snapshot {
-    /// The writer that wrote it; each start has a higher one. 0: nothing was ever written.
+    /// The term of the writer that wrote it; each start has a higher one. 0: nothing was ever written.
     pub term: u64,
     /// Grows by one or more with each update.
     pub revision: u64,
-    /// The drives that count.
+    /// The member drives.
     pub members: Vec<DriveId>,
-    /// The drives that counted for the snapshot this one was made from: a change of members needs a
-    /// majority of both.
+    /// The members of the snapshot that this one was made from: a change of members needs a majority of both.
     pub before: Vec<DriveId>,
     /// The values.
     pub entries: BTreeMap<String, Value>,
@@ -51,17 +53,17 @@ impl Snapshot {
     }
 }
 
-/// What one drive holds.
+/// What one drive stores.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Copy {
-    /// No writer below this term may write any more (the first round of a start).
+    /// No writer below this term may write any more (promised in the first round of a start).
     pub promised: u64,
     /// The content.
     pub snapshot: Arc<Snapshot>,
 }
 
 impl Copy {
-    /// True when no content was ever written: such a copy says nothing about what was decided.
+    /// Whether no content was ever written. Such a copy does not count in decisions about content.
     pub(crate) fn is_blank(&self) -> bool {
         self.snapshot.term == 0
     }
@@ -93,8 +95,8 @@ impl Copy {
         out
     }
 
-    /// Whether these are sound bytes of a newer release. Such a copy must not count as never written:
-    /// an old release would start the store anew over it.
+    /// Whether these are intact bytes of a newer release. Such a copy must not count as never written: an
+    /// older release would start a new store over it.
     pub(crate) fn is_newer(bytes: &[u8]) -> bool {
         let Some((body, hash)) = bytes.len().checked_sub(32).and_then(|n| bytes.split_at_checked(n)) else {
             return false;
@@ -102,7 +104,7 @@ impl Copy {
         body.first().is_some_and(|f| *f > FORMAT) && frame_hash(&KEY, &[body]) == *hash
     }
 
-    /// The inverse of [`Copy::encode`]; `None` for anything that is not a sound copy of this drive.
+    /// The inverse of [`Copy::encode`]; `None` for anything that is not an intact copy of this drive.
     pub(crate) fn decode(bytes: &[u8], deployment: DeploymentId, drive: DriveId) -> Option<Copy> {
         let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(32)?)?;
         if frame_hash(&KEY, &[body]) != *hash {
@@ -130,7 +132,7 @@ impl Copy {
     }
 }
 
-/// A copy without its hash, for the fuzzer: what decodes is itself after another round.
+/// For the fuzzer: a copy without its hash. What decodes must encode to the same copy.
 #[doc(hidden)]
 pub fn fuzzed_copy(body: &[u8]) {
     let (deployment, drive) = (DeploymentId([9; 16]), DriveId([1; 16]));
@@ -142,18 +144,18 @@ pub fn fuzzed_copy(body: &[u8]) {
     }
 }
 
-/// Where the two slots of one drive are.
+/// The storage of the two slots of one drive.
 pub trait Medium: Send + Sync + 'static {
     /// The bytes of slot 0 or 1; `None` when it was never written.
     ///
     /// # Errors
-    /// When the drive cannot be read: that is not the same as nothing.
+    /// If the drive cannot be read. That does not mean that the slot is empty.
     fn read(&self, slot: usize) -> io::Result<Option<Vec<u8>>>;
-    /// Replaces slot 0 or 1 durably. Afterwards the old or the new bytes are there, or neither; the
-    /// other slot is never touched.
+    /// Replaces slot 0 or 1 durably. Afterwards the slot holds the old bytes, the new bytes, or invalid ones;
+    /// the other slot is never touched.
     ///
     /// # Errors
-    /// When it is not certain that the bytes are durable.
+    /// If it is not certain that the bytes are durable.
     fn write(&self, slot: usize, bytes: &[u8]) -> io::Result<()>;
 }
 
@@ -165,7 +167,7 @@ pub struct FileMedium {
 const SLOTS: [&str; 2] = ["control.0", "control.1"];
 
 impl FileMedium {
-    /// Over the folder of a formatted drive.
+    /// The two files in the folder of a formatted drive.
     #[must_use]
     pub fn new(folder: Folder) -> FileMedium {
         FileMedium { folder }
@@ -176,10 +178,10 @@ impl Medium for FileMedium {
     fn read(&self, slot: usize) -> io::Result<Option<Vec<u8>>> {
         match self.folder.read(SLOTS[slot], MAX_BYTES as u64) {
             Ok(bytes) => Ok(Some(bytes)),
-            // Never written by us: as good as torn.
+            // This program never wrote it: handled like a torn slot.
             Err(e) if e.kind() == io::ErrorKind::FileTooLarge => Ok(Some(Vec::new())),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                // A folder that is gone is not an empty slot.
+                // A missing folder is not an empty slot.
                 self.folder.list()?;
                 Ok(None)
             }
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_copies_are_known_as_such() {
+    fn copies_of_newer_releases_are_detected() {
         let mut bytes = sample().encode(DeploymentId([9; 16]), DriveId([1; 16]));
         assert!(!Copy::is_newer(&bytes));
         bytes[0] = FORMAT + 1;
@@ -265,9 +267,9 @@ mod tests {
         assert!(FileMedium::new(Folder::real(&dir.path().join("gone"), None)).read(0).is_err());
     }
 
-    /// A slot that is something else is neither read nor written, and nothing waits.
+    /// A slot that is not a regular file is neither read nor written, and no call blocks.
     #[test]
-    fn slots_that_are_no_regular_files_are_refused() {
+    fn slots_must_be_regular_files() {
         let home = tempfile::tempdir().unwrap();
         let (outside, folder) = (home.path().join("outside"), home.path().join("folder"));
         std::fs::write(&outside, b"theirs").unwrap();

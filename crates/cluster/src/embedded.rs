@@ -1,10 +1,13 @@
-//! The embedded driver of the control store: one process, whole copies on the drives, no other service.
+//! The embedded driver of the control store: one process, full copies on the drives, no other service.
 //!
-//! Every change is a new snapshot, written whole to all member drives and answered when a majority
-//! holds it. The store is small (the map, the buckets, the credentials) and changes rarely, so that
-//! whole copies cost nothing that matters and need no log. Invariants: transactions go one after
-//! another; a (term, revision) is never used for two contents; what is read is what was last
-//! answered. It never knows what the values mean.
+//! Every change is a new snapshot, written in full to all member drives and acknowledged when a majority
+//! holds it. The store is small (the map, the buckets, the credentials) and changes rarely, so full copies
+//! are cheap and need no log.
+//!
+//! Invariants: changes are serialized; a (term, revision) is never used for two contents; a read returns what
+//! was last acknowledged.
+//!
+//! Must not depend on: what the values mean.
 
 use ashlar_environment::time;
 use std::collections::{BTreeMap, VecDeque};
@@ -25,19 +28,19 @@ use crate::{Error, Result};
 
 /// How long a change waits for a majority of drives.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// Changes kept for watchers that are behind; older ones are told to begin anew.
+/// Changes kept for watchers that are behind. A watcher that is further behind must read everything again.
 const HISTORY: usize = 1024;
 
 /// One attached drive.
 pub(crate) struct Site {
     pub medium: Arc<dyn Medium>,
-    /// One thread at most, so that a hung drive holds up nobody else.
+    /// At most one thread, so that a drive that hangs blocks no other drive.
     pool: IoPool,
-    /// What the drive holds durably.
+    /// The copy that the drive holds durably.
     pub copy: Copy,
-    /// The slot that does not hold it.
+    /// The slot that does not hold this copy.
     slot: usize,
-    /// What it is to hold next: the newest wins, so that nothing queues up.
+    /// The next copy to write. Only the newest is kept, so no queue builds up.
     pending: Option<Copy>,
     busy: bool,
     /// A write failed: nothing more is written until the drive is attached again.
@@ -60,24 +63,24 @@ impl Drop for Site {
 
 pub(crate) struct Shared {
     pub deployment: DeploymentId,
-    /// What readers see: the last snapshot that was decided (or found, while read-only).
+    /// What readers see: the last snapshot that was decided (or found, while the store is read-only).
     pub seen: RwLock<Arc<Snapshot>>,
     pub sites: Mutex<BTreeMap<DriveId, Site>>,
-    /// Highest revision ever handed to a drive in this term; never used twice.
+    /// Highest revision ever passed to a drive in this term. A revision is never reused.
     pub used: Mutex<u64>,
     /// The term this process writes in; 0 while read-only.
     pub term: Mutex<u64>,
     pub turn: tokio::sync::Mutex<()>,
     /// Counts finished writes.
     pub progress: watch::Sender<u64>,
-    /// Changes after the revision beside them.
+    /// A revision, and the changes after it.
     history: Mutex<(u64, VecDeque<Change>)>,
     changed: watch::Sender<u64>,
     announced: Announced,
 }
 
-/// The embedded control store. Cheap to clone: all clones are one store. Users of the store hold a
-/// [`Control`] over it; only who looks after the drives holds this.
+/// The embedded control store. Cheap to clone: all clones are one store. Users hold a [`Control`] over it;
+/// only the code that manages the drives holds this.
 #[derive(Clone)]
 pub struct Embedded {
     pub(crate) shared: Arc<Shared>,
@@ -106,7 +109,7 @@ impl Embedded {
         }
     }
 
-    /// The drives that count.
+    /// The member drives.
     #[must_use]
     pub fn members(&self) -> Vec<DriveId> {
         self.shared.seen.read().members.clone()
@@ -118,10 +121,10 @@ impl Embedded {
         Control::new(Arc::new(self.clone()))
     }
 
-    /// Changes which drives count, together with what says so: all or nothing. `members` must be attached.
+    /// Changes the members together with keys, atomically. `members` must be attached.
     ///
     /// # Errors
-    /// As [`Control::update`].
+    /// Like [`Control::update`].
     pub async fn change_members(&self, update: Update, members: Vec<DriveId>) -> Result<u64> {
         update.check()?;
         self.commit(&update, Some(members)).await
@@ -146,7 +149,7 @@ impl Embedded {
         if !self.wait_majority(&next).await {
             return Err(Error::Unavailable("no majority of its drives took the change".to_owned()));
         }
-        // Before it shows: a watcher that sees the revision finds its changes here.
+        // Before the snapshot is published: a watcher that sees the revision finds its changes here.
         {
             let (base, history) = &mut *self.shared.history.lock();
             history.extend(changes);
@@ -167,7 +170,7 @@ impl Embedded {
         }
     }
 
-    /// Shows `seen` to readers without a transaction (start, or a copy found later).
+    /// Publishes `seen` to readers without an update (at the start, or for a copy found later).
     pub(crate) fn show(&self, seen: Arc<Snapshot>) {
         let revision = seen.revision;
         if self.shared.seen.read().revision != revision {
@@ -177,13 +180,13 @@ impl Embedded {
         self.shared.changed.send_replace(revision);
     }
 
-    /// Takes a drive away, for instance because it failed.
+    /// Detaches a drive, for instance because it failed.
     pub fn detach(&self, drive: DriveId) {
         self.shared.sites.lock().remove(&drive);
         self.shared.progress.send_modify(|n| *n += 1);
     }
 
-    /// Hands a snapshot to every attached drive that counts; each writes the newest it was handed.
+    /// Passes a snapshot to every attached member; each writes the newest one it was given.
     pub(crate) fn write_all(&self, snapshot: &Arc<Snapshot>, promised: u64) {
         let ids: Vec<DriveId> = self.shared.sites.lock().keys().copied().collect();
         for id in ids {
@@ -191,7 +194,7 @@ impl Embedded {
         }
     }
 
-    /// Hands one drive what it is to hold next.
+    /// Passes one drive the next copy to write.
     pub(crate) fn write_one(&self, id: DriveId, copy: Copy) {
         let mut sites = self.shared.sites.lock();
         let Some(site) = sites.get_mut(&id).filter(|s| !s.failed) else { return };
@@ -208,8 +211,8 @@ impl Embedded {
         }
     }
 
-    /// Waits until majorities of `members` and `before` hold `snapshot`; false when that cannot be
-    /// any more or took too long.
+    /// Waits until majorities of `members` and `before` hold `snapshot`; false if that became impossible or
+    /// took too long.
     async fn wait_majority(&self, snapshot: &Snapshot) -> bool {
         self.wait(&[&snapshot.members, &snapshot.before], |s| {
             s.copy.snapshot.position() >= snapshot.position()
@@ -244,12 +247,12 @@ impl Embedded {
     }
 }
 
-/// Runs on the drive's own thread: writes what is pending until nothing is.
+/// Runs on the drive's own thread: writes until nothing is pending.
 fn write_pending(shared: &Shared, id: DriveId, medium: &Arc<dyn Medium>) {
     loop {
         let (copy, slot) = {
             let mut sites = shared.sites.lock();
-            // The drive may have been attached anew under the same id: that one has its own thread.
+            // The drive may have been attached again under the same id: that one has its own thread.
             let Some(site) = sites.get_mut(&id).filter(|s| Arc::ptr_eq(&s.medium, medium)) else { return };
             match site.pending.take() {
                 Some(copy) if !site.failed => (copy, site.slot),
@@ -318,7 +321,7 @@ impl ControlDriver for Embedded {
         }
     }
 
-    /// This process is the one writer and a majority holds what it shows.
+    /// Succeeds if this process is the one writer and a majority holds the published snapshot.
     fn barrier(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             let _turn = self.shared.turn.lock().await;
@@ -343,8 +346,8 @@ impl ControlDriver for Embedded {
         self.shared.announced.watch()
     }
 
-    /// Waits until no drive is being written. Needed before the same drives are opened again by this
-    /// process; not needed when the process exits.
+    /// Waits until no write is running. Needed before this process opens the same drives again; not needed
+    /// when the process exits.
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let _turn = self.shared.turn.lock().await;

@@ -1,13 +1,14 @@
-//! Creating and opening the store: how a start becomes the one writer.
+//! Creates and opens the store: how a process becomes the one writer at its start.
 //!
-//! Writers follow one another (the drives are locked by the process that uses them), but each may
-//! leave copies on a minority behind, and the next may not see them. So a start does as Paxos does:
-//! first a majority durably promises a new term, then the highest content found among the copies is
-//! written under that term, and only then is anything answered. A promise takes a slot of its own
-//! write beside unchanged content. Fewer drives than a majority, but at least one of every majority
-//! (n - M + 1), allow reading only (docs/protocol.md 2.13).
+//! Only one process writes at a time (it locks the drives), but each may leave copies on a minority that the
+//! next one does not see. So a start follows Paxos: first a majority durably promises a new term; then the
+//! highest content among the copies is written under that term; only then does the store answer. A promise is
+//! written to the other slot, with unchanged content. Fewer drives than a majority, but at least one of every
+//! majority (n - M + 1), allow only reading (docs/protocol.md 2.13).
 //!
-//! Blank copies say nothing about what was decided and never count for reading.
+//! Invariant: blank copies hold no decision and never count for reading.
+//!
+//! Must not depend on: what the values mean.
 
 use ashlar_environment::time;
 use std::collections::BTreeMap;
@@ -23,11 +24,11 @@ use crate::embedded::{Embedded, PATIENCE, Site};
 use crate::{Error, Result};
 
 impl Embedded {
-    /// Makes the store of a new deployment on its drives, all of which must be there and blank (or
-    /// left by a `create` that did not finish). Writes all of them, then opens.
+    /// Creates the store of a new deployment on its drives. All drives must be present and blank (or left by
+    /// an interrupted `create`). Writes all of them, then opens the store.
     ///
     /// # Errors
-    /// `Exists` when any drive was in service already, `Unavailable` when a drive cannot be written.
+    /// `Exists` if any drive was in service already, `Unavailable` if a drive cannot be written.
     pub async fn create(
         deployment: DeploymentId,
         media: Vec<(DriveId, Arc<dyn Medium>)>,
@@ -38,7 +39,7 @@ impl Embedded {
         if sites.len() != members.len() || members.is_empty() {
             return Err(Error::Unavailable("not all drives can be read".to_owned()));
         }
-        // Term 1 is only ever written here; the first opening writes term 2.
+        // Only this function writes term 1; the first opening writes term 2.
         if sites.values().any(|s| s.copy.snapshot.term > 1) {
             return Err(Error::Exists);
         }
@@ -56,11 +57,11 @@ impl Embedded {
         Ok(control)
     }
 
-    /// Opens the store from the drives that are there. With at least one of every majority it opens;
-    /// with a majority it takes changes.
+    /// Opens the store from the drives that are present. It opens with at least one drive of every majority,
+    /// and accepts changes with a majority.
     ///
     /// # Errors
-    /// `NotCreated` when all drives are blank, `Unavailable` when too few copies can be read.
+    /// `NotCreated` if all drives are blank, `Unavailable` if too few copies can be read.
     pub async fn open(deployment: DeploymentId, media: Vec<(DriveId, Arc<dyn Medium>)>) -> Result<Embedded> {
         let asked = media.len();
         let sites = read_sites(deployment, media).await;
@@ -80,13 +81,13 @@ impl Embedded {
         }
     }
 
-    /// Adds a drive, or a drive that came back. Its copy is brought up to date; when the store was
-    /// read-only this may make it take changes again.
+    /// Adds a drive, or a drive that returned. Its copy is brought up to date. A read-only store may accept
+    /// changes again after this.
     ///
     /// # Errors
-    /// `Unavailable` when the drive cannot be read, `Superseded` when it shows a later writer.
+    /// `Unavailable` if the drive cannot be read, `Superseded` if it shows a later writer.
     pub async fn attach(&self, id: DriveId, medium: Arc<dyn Medium>) -> Result<()> {
-        // Before the turn: a drive that hangs here must not hold up changes.
+        // Before the lock: a drive that hangs here must not block changes.
         let mut site = read_sites(self.shared.deployment, vec![(id, medium)]).await;
         let _turn = self.shared.turn.lock().await;
         let Some(site) = site.remove(&id) else {
@@ -94,7 +95,7 @@ impl Embedded {
         };
         let term = *self.shared.term.lock();
         if term > 0 {
-            // A later term was promised by a majority, which would have been seen.
+            // A majority promised a later term; this process would have seen that.
             if site.copy.snapshot.term > term {
                 return Err(Error::Superseded);
             }
@@ -124,7 +125,7 @@ impl Embedded {
         if sets.iter().any(|set| !self.reachable(set)) {
             return Err(Error::Unavailable("fewer than a majority of its drives".to_owned()));
         }
-        // Round one: promises, each beside the content the drive has.
+        // Round one: promises, each with the content that the drive has.
         let copies: Vec<(DriveId, Copy)> =
             self.shared.sites.lock().iter().map(|(d, s)| (*d, s.copy.clone())).collect();
         for (id, copy) in copies {
@@ -156,7 +157,7 @@ fn best(sites: &BTreeMap<DriveId, Site>) -> Arc<Snapshot> {
     sites.values().map(|s| s.copy.snapshot.clone()).max_by_key(|s| s.position()).unwrap_or_default()
 }
 
-/// At least one of every majority of `members` and of `before` shows a content: then nothing that was
+/// Whether at least one of every majority of `members` and of `before` has content: then nothing that was
 /// decided is missing from what was read.
 fn readable(best: &Snapshot, sites: &BTreeMap<DriveId, Site>) -> Result<()> {
     for set in [&best.members, &best.before] {
@@ -171,7 +172,7 @@ fn readable(best: &Snapshot, sites: &BTreeMap<DriveId, Site>) -> Result<()> {
     Ok(())
 }
 
-/// How long the last drives are waited for when most have answered.
+/// How long the store waits for the last drives when most have answered.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Reads all drives at the same time; those that fail or hang are left out.
@@ -184,7 +185,7 @@ async fn read_sites(
     let (send, mut receive) = tokio::sync::mpsc::unbounded_channel();
     for (id, medium) in media {
         let send = send.clone();
-        // A thread of its own: a hung drive must not hold a thread that others need.
+        // A separate thread: a drive that hangs must not occupy a thread that others need.
         let started = ashlar_environment::thread::run_apart("control-read", move || {
             let _ = send.send((id, read_site(deployment, id, medium)));
         });

@@ -1,26 +1,28 @@
-//! Which code and which placement groups a set of drives gets. Pure.
+//! Chooses the code and the placement groups for a set of drives. Pure functions.
 //!
 //! Groups are chosen by weighted rendezvous hashing (Thaler and Ravishankar, 1998; weights as in
 //! Schindelhauer and Schomaker, 2005), with one addition: every drive gets a fixed number of slots in
-//! proportion to its weight, so that drives are used evenly by construction and not only on average.
+//! proportion to its weight. So drives are used evenly by construction and not only on average.
+//!
+//! Must not depend on: devices, the control store.
 
 use ashlar_checksum::key_hash;
 use ashlar_format::DriveId;
 
 use crate::{Error, Result};
 
-/// Most drives in one code.
+/// Most drives of one code.
 const MAX_CODE: usize = 64;
-/// Largest group that is chosen without being asked for.
+/// Largest group that is chosen by default.
 const MAX_GROUP: usize = 18;
 /// Most drives of one pool.
 const MAX_DRIVES: usize = 1024;
-/// Fewest groups of a pool, also of a few drives: they are what work is divided by, and drives that come later
+/// Fewest groups of a pool, even with few drives: work is divided by groups, and drives that are added later
 /// take over groups.
 const LEAST_GROUPS: usize = 64;
-/// Most groups: those of a map are changed together (`map`).
+/// Most groups of a pool: all groups of a map are changed together (`map`).
 const MOST_GROUPS: usize = 4096;
-/// Groups that a drive has a slot in.
+/// Number of groups in which a drive has a slot.
 const PER_DRIVE: usize = 64;
 
 /// Data and parity shards, as in `--code 4+2`.
@@ -33,10 +35,10 @@ pub struct CodeSpec {
 }
 
 impl CodeSpec {
-    /// Reads `K+M`.
+    /// Parses `K+M`.
     ///
     /// # Errors
-    /// `Layout`, in words.
+    /// `Layout`, with a message for the operator.
     pub fn parse(text: &str) -> Result<CodeSpec> {
         let bad = || Error::Layout(format!("code {text:?} is not of the form K+M, for instance 4+2"));
         let (k, m) = text.split_once('+').ok_or_else(bad)?;
@@ -59,7 +61,7 @@ impl CodeSpec {
         Ok(())
     }
 
-    /// Slots of a placement group.
+    /// Number of slots of a placement group.
     #[must_use]
     pub fn slots(self) -> usize {
         usize::from(self.k) + usize::from(self.m)
@@ -72,8 +74,8 @@ impl std::fmt::Display for CodeSpec {
     }
 }
 
-/// Parity shards of a group of `n` drives when none are asked for: 1: 0, 2-3: 1, 4-5: 2, 6-7: 3, from
-/// 8 on 4. The convention that users of MinIO know.
+/// Default parity shards of a group of `n` drives: 1: 0, 2-3: 1, 4-5: 2, 6-7: 3, from 8 on 4. MinIO has the
+/// same defaults.
 #[must_use]
 pub fn default_parity(n: usize) -> u8 {
     match n {
@@ -85,8 +87,8 @@ pub fn default_parity(n: usize) -> u8 {
     }
 }
 
-/// The code that `drives` drives get when none is asked for. Up to 18 drives are all in every group. Of more,
-/// groups have 8 to 16, the most that divides them; when none does, 16.
+/// The default code for `drives` drives. Up to 18 drives are all in every group. With more, groups have 8 to
+/// 16 drives: the largest number that divides the drives, or 16 if none does.
 ///
 /// # Errors
 /// `Layout` for no drives or too many.
@@ -108,16 +110,16 @@ pub fn default_code(drives: usize) -> Result<CodeSpec> {
 pub struct Plan {
     /// The code.
     pub code: CodeSpec,
-    /// Of each group, the drives by slot.
+    /// For each group, the drives by slot.
     pub groups: Vec<Vec<DriveId>>,
 }
 
-/// Lays placement groups over `drives` (id and weight, for instance capacity in bytes; weights within
-/// 2 % of each other count as equal). `code`: `None` for the default. `least`: the fewest groups, `None` for as many
-/// as the drives need.
+/// Computes placement groups over `drives` (id and weight, for instance capacity in bytes; weights within 2 %
+/// of each other count as equal). `code`: `None` for the default. `least`: the fewest groups, `None` for as
+/// many as the drives need.
 ///
 /// # Errors
-/// `Layout`, in words for the operator.
+/// `Layout`, with a message for the operator.
 pub fn plan(drives: &[(DriveId, u64)], code: Option<CodeSpec>, least: Option<usize>) -> Result<Plan> {
     let default = default_code(drives.len())?;
     let code = code.unwrap_or(default);
@@ -140,34 +142,34 @@ pub fn plan(drives: &[(DriveId, u64)], code: Option<CodeSpec>, least: Option<usi
     Ok(Plan { code, groups: assign(drives, quotas, groups, n) })
 }
 
-/// How many groups `count` drives get: so many that each has about [`PER_DRIVE`], and that equal drives can have
-/// equally many.
+/// Number of groups for `count` drives: large enough that each drive has about [`PER_DRIVE`], and such that
+/// equal drives can have equally many slots.
 fn group_count(count: usize, n: usize, least: Option<usize>) -> usize {
     let wanted = least.unwrap_or((count * PER_DRIVE).div_ceil(n).clamp(LEAST_GROUPS, MOST_GROUPS));
     // Equal drives have equally many slots in any multiple of this.
     let step = count / gcd(count, n);
     match wanted.next_multiple_of(step) {
         groups if groups <= MOST_GROUPS => groups,
-        // Not above, so the last multiple below; a step is never more than the number of drives.
+        // Not above the limit, so the last multiple below it; a step is never more than the number of drives.
         _ => MOST_GROUPS / step * step,
     }
 }
 
-/// Weights within 2 % of each other.
+/// Whether all weights are within 2 % of each other.
 fn equal(drives: &[(DriveId, u64)]) -> bool {
     let (low, high) = drives.iter().fold((u64::MAX, 0), |(l, h), (_, w)| (l.min(*w), h.max(*w)));
     u128::from(high - low) * 50 <= u128::from(high)
 }
 
-/// Slots of each drive over all groups, in proportion to weight, none more than one per group.
+/// Number of slots of each drive over all groups, in proportion to weight, at most one per group.
 fn quotas(drives: &[(DriveId, u64)], groups: usize, n: usize, equal: bool) -> Vec<usize> {
     let total = groups * n;
     if equal {
         // `groups` was chosen so that this divides.
         return vec![total / drives.len(); drives.len()];
     }
-    // Water filling: a drive that would get more than one slot per group gets exactly one per group,
-    // and the rest share what is left. Then the largest remainders.
+    // A drive whose share exceeds one slot per group gets exactly one per group, and the rest share what is
+    // left (water filling). The largest remainders get the slots left over by rounding.
     let mut full = vec![false; drives.len()];
     let share = |full: &[bool], i: usize| -> f64 {
         let left = total - groups * full.iter().filter(|f| **f).count();
@@ -198,8 +200,8 @@ fn quotas(drives: &[(DriveId, u64)], groups: usize, n: usize, equal: bool) -> Ve
     out
 }
 
-/// Fills the groups one after another with the drives of the highest score that have slots left; a
-/// drive that needs a slot in every group that is left is always taken, so that all quotas come out.
+/// Fills the groups one after another with the drives of the highest score that have slots left. A drive that
+/// needs a slot in every remaining group is always taken, so that every drive gets its number of slots.
 fn assign(drives: &[(DriveId, u64)], mut left: Vec<usize>, groups: usize, n: usize) -> Vec<Vec<DriveId>> {
     let mut out = Vec::with_capacity(groups);
     for group in 0..groups {
@@ -213,7 +215,7 @@ fn assign(drives: &[(DriveId, u64)], mut left: Vec<usize>, groups: usize, n: usi
         order.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| by_score(a, b)));
         order.truncate(n);
         assert_eq!(order.len(), n, "quotas leave every group enough drives");
-        // Slots in another order in every group: no drive has more of the parity than the others.
+        // The order of slots differs in every group: no drive has more of the parity than the others.
         order.sort_by(by_score);
         for (_, _, i) in &order {
             left[*i] -= 1;
@@ -297,11 +299,11 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_in_another_order_in_every_group() {
+    fn slot_order_differs_in_every_group() {
         for n in [4, 12, 19] {
             let p = plan(&drives(n), None, None).unwrap();
             for d in drives(n) {
-                // As many last slots, which hold parity, as chance gives: a few, and never most.
+                // The number of last slots, which hold parity, is what chance gives: some, but never most.
                 let last = p.groups.iter().filter(|g| g[p.code.slots() - 1] == d.0).count();
                 assert!(last <= p.groups.len() / n * 4, "{n}: {last} of {}", p.groups.len());
             }
@@ -313,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn any_code_that_fits() {
+    fn codes_that_fit_are_planned() {
         for n in 1..=24usize {
             for k in 1..=n {
                 for m in 0..=(n - k) {
@@ -343,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_in_words() {
+    fn error_messages() {
         let text = |r: Result<Plan>| r.unwrap_err().to_string();
         let code = CodeSpec::parse("4+2").unwrap();
         assert_eq!(
@@ -363,10 +365,10 @@ mod tests {
         assert_eq!(a, plan(&drives(19), None, None).unwrap());
     }
 
-    /// F11 of docs/protocol.md 4: which drives hold a group follows from their ids and weights alone, not from
-    /// the order in which they were found.
+    /// F11 of docs/protocol.md 4: the drives of a group depend only on the ids and weights of the drives, not
+    /// on the order in which they were found.
     #[test]
-    fn f11_placement_does_not_follow_the_order_of_drives() {
+    fn f11_placement_ignores_order_of_drives() {
         for (n, code) in
             [(4, None), (19, None), (24, None), (32, None), (60, None), (10, CodeSpec::parse("3+1").ok())]
         {

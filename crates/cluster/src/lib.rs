@@ -3,23 +3,24 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `control` | the control store as its users see it, and what a driver of it has to do |
-//! | `update` | what a change was derived from, and the change: the only write |
-//! | `projection` | following the keys under a prefix, for who keeps them in memory |
+//! | `control` | the control store as its users see it, and the contract of its drivers |
+//! | `update` | a change, and what it was derived from: the only write |
+//! | `projection` | following the keys under a prefix, for components that keep them in memory |
+//! | `announced` | the list of running nodes |
 //! | `embedded` | the embedded driver: copies on the drives, one process |
-//! | `establish` | how a start becomes the one writer: the two rounds before the first answer |
-//! | `copy` | the bytes of one copy of the store, and where they lie on a drive |
+//! | `establish` | how a process becomes the one writer: two rounds before the first answer |
+//! | `copy` | the byte layout of one copy of the store, and where it is on a drive |
 //! | `memory` | the same in memory: for tests |
 //! | `map` | drives, states, code, placement groups, epochs |
-//! | `sequences` | how far the drives' journals have come, noted on all of them: shows who went back in time |
+//! | `sequences` | the last journal sequence of each drive, noted on all drives: detects a drive that went back in time |
 //! | `drive_monitor` | what a server does about its drives: a pure state machine |
 //! | `layout` | which code and which groups a set of drives gets |
 //!
-//! Invariants: a change of the store names what it was derived from; it is answered only after a majority of the member drives holds it
-//! durably, counted over members, never over "drives that are up"; an epoch never goes down; a drive
-//! id that left the map never comes back; nothing here decides by time.
+//! Invariants: a change of the store names what it was derived from; it is acknowledged only after a majority
+//! of the member drives holds it durably, counted over members, never over "drives that are up"; an epoch
+//! never decreases; a drive id that left the map never returns; no decision depends on time.
 //!
-//! It must never know: objects, buckets (their registry is opaque values here), requests.
+//! Must not depend on: objects, buckets (their registry is opaque values here), requests.
 
 #![cfg_attr(
     test,

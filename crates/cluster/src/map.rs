@@ -1,14 +1,16 @@
-//! The map: which drives there are, what they hold, under which epochs.
+//! The map: the drives of a deployment, their groups, and the epochs.
 //!
-//! Invariants: every slot of every group names a drive of the map; a group never names a drive
-//! twice; a change of a slot is a new epoch of its group; a dead drive never becomes anything else. The map is
-//! kept in the control store as JSON that people can read, cut into values that are changed together:
+//! Invariants: every slot of every group names a drive of the map; a group never names a drive twice; a
+//! change of a slot is a new epoch of its group; a dead drive never becomes anything else. The map is stored
+//! in the control store as JSON that people can read, split into values that are changed together:
 //!
 //! | key | value |
 //! |---|---|
 //! | `map` | format, epoch, deployment, pools |
 //! | `map/drive/ID` | one drive |
 //! | `map/groups/POOL/N` | groups N * 64 and following of a pool, at most 64; slots name drives by their number |
+//!
+//! Must not depend on: devices; how the control store is replicated.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,13 +28,13 @@ const FORMAT: u32 = 3;
 /// Groups in one value.
 const GROUPS_PER_VALUE: usize = 64;
 
-/// Where a drive stands. Whether it votes is told by group: [`Slot::joining`].
+/// The state of a drive. Whether it votes is recorded per group: [`Slot::joining`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriveState {
     /// In service.
     Active,
-    /// Gone for good: holds no vote even if it comes back.
+    /// Lost for good: it has no vote even if it returns.
     Dead,
 }
 
@@ -43,15 +45,15 @@ pub struct Drive {
     /// Its identity, as on its label.
     #[serde(serialize_with = "drive_to_hex", deserialize_with = "drive_from_hex")]
     pub id: DriveId,
-    /// Its number in the values that hold groups; never used for another drive.
+    /// Its number in the values that contain groups; never used for another drive.
     pub number: u32,
-    /// Where it was last seen; only a hint, the label decides.
+    /// Where it was last seen. Only a hint: the label identifies the drive.
     pub path: String,
-    /// Where it stands.
+    /// Its state.
     pub state: DriveState,
     /// Capacity in bytes, for placement.
     pub weight: u64,
-    /// Epoch of the map in which it entered it.
+    /// Epoch of the map in which the drive was added.
     pub since: u32,
     /// Failure domain: the server that serves it.
     pub node: u16,
@@ -61,25 +63,25 @@ pub struct Drive {
     /// Failure domain below the server: a shelf of drives that fails as a whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclosure: Option<String>,
-    /// The mount point of the file system that its folder was on when it was last in service; `None`: not
-    /// known. A blank folder under another mount point is a drive that is not mounted.
+    /// The mount point of the file system that its folder was on when the drive was last in service; `None`:
+    /// not known. A blank folder under another mount point means that the drive is not mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<String>,
     /// Why the drive must be made joining before it is put in service, for people: it fenced itself, or went
-    /// back in time. Kept here because a drive that failed may not be able to remember it. `None` once the
-    /// drive itself says durably that it joins.
+    /// back in time. Recorded here because a drive that failed may not be able to record it. `None` once the
+    /// drive itself durably records that it joins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distrusted: Option<String>,
 }
 
-/// Where a drive was found: for [`Map::found_at`].
+/// Where a drive was found, as input of [`Map::found_at`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundAt {
-    /// Which drive.
+    /// The drive.
     pub id: DriveId,
     /// The folder.
     pub path: String,
-    /// The mount point of the folder's file system, if it can be told.
+    /// The mount point of the folder's file system, if it can be determined.
     pub mount: Option<String>,
 }
 
@@ -87,30 +89,31 @@ pub struct FoundAt {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
-    /// Its number, the first bytes of its register keys.
+    /// Its number, the first bytes of the keys of its registers.
     pub id: u16,
     /// The code of all its groups.
     pub code: CodeSpec,
-    /// How many groups it has, for life.
+    /// How many groups it has. Never changes.
     pub groups: u32,
 }
 
 /// A place in a placement group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot {
-    /// The drive in it.
+    /// The drive in this slot.
     pub drive: DriveId,
-    /// The drive takes writes but has no vote here until every register of the group is there (docs/protocol.md
-    /// 2.7).
+    /// Whether the drive accepts writes without a vote here, until it has every register of the group
+    /// (docs/protocol.md 2.7).
     pub joining: bool,
 }
 
 /// One placement group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Group {
-    /// Which.
+    /// Its id.
     pub id: GroupId,
-    /// Layout epoch: the first field of every ballot. The epoch of the map in which the slots last changed.
+    /// Layout epoch: the first field of every ballot. It is the epoch of the map in which the slots last
+    /// changed.
     pub epoch: u32,
     /// The slots.
     pub slots: Vec<Slot>,
@@ -119,11 +122,11 @@ pub struct Group {
 /// The map of a deployment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Map {
-    /// Grows with every new epoch of any group, and is at least that of every group.
+    /// Grows with every new epoch of any group, and is at least the epoch of every group.
     pub epoch: u32,
     /// The deployment.
     pub deployment: DeploymentId,
-    /// The pools, in order; one today.
+    /// The pools, in ascending order; one today.
     pub pools: Vec<Pool>,
     /// All drives that are or were in the map, in order of their numbers.
     pub drives: Vec<Drive>,
@@ -141,14 +144,14 @@ struct Head {
     pools: Vec<Pool>,
 }
 
-/// A group in a value.
+/// A group as it is stored in a value.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
     epoch: u32,
     /// Numbers of drives.
     slots: Vec<u32>,
-    /// Slots whose drive joins.
+    /// Slots whose drive is joining.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     joining: Vec<u8>,
 }
@@ -162,14 +165,14 @@ impl Group {
 }
 
 impl Map {
-    /// The key of the head of the map in the control store; the other keys begin with it and a slash.
+    /// The key of the map's head in the control store; the other keys begin with it and a slash.
     pub const KEY: &'static str = "map";
 
-    /// The first map of a deployment, epoch 1, with one pool. `drives`: id, path, capacity. `groups`: how many
-    /// placement groups at least, `None` for what the drives need.
+    /// The first map of a deployment, epoch 1, with one pool. `drives`: id, path, capacity. `groups`: the
+    /// least number of placement groups, `None` for as many as the drives need.
     ///
     /// # Errors
-    /// `Layout`, in words.
+    /// `Layout`, with a message for the operator.
     pub fn first(
         deployment: DeploymentId,
         drives: &[(DriveId, String, u64)],
@@ -211,13 +214,13 @@ impl Map {
         self.pools[0].code
     }
 
-    /// The drive with this id, dead or alive.
+    /// The drive with this id, active or dead.
     #[must_use]
     pub fn drive(&self, id: DriveId) -> Option<&Drive> {
         self.drives.iter().find(|d| d.id == id)
     }
 
-    /// The drives that count in the control store: all that are not dead.
+    /// The members of the control store: all drives that are not dead.
     #[must_use]
     pub fn members(&self) -> Vec<DriveId> {
         self.drives.iter().filter(|d| d.state != DriveState::Dead).map(|d| d.id).collect()
@@ -229,7 +232,7 @@ impl Map {
         self.groups.iter().filter(|g| g.slot_of(id).is_some()).map(|g| g.id).collect()
     }
 
-    /// Whether a drive has yet to join a group of its own.
+    /// Whether a drive has yet to join one of its groups.
     #[must_use]
     pub fn is_joining(&self, id: DriveId) -> bool {
         self.groups.iter().any(|g| g.slot_of(id).is_some_and(|s| s.joining))
@@ -246,7 +249,7 @@ impl Map {
         }
     }
 
-    /// A new epoch of every group in which `change` says that it changed the slots.
+    /// A new epoch of every group for which `change` returns that it changed the slots.
     fn change(&self, mut change: impl FnMut(&mut Group) -> bool) -> Result<Map> {
         let mut map = self.clone();
         map.epoch = next_epoch(map.epoch)?;
@@ -282,7 +285,7 @@ impl Map {
             state: DriveState::Active,
             weight,
             since: map.epoch,
-            // It stands where the other stood.
+            // It is in the place of the other drive.
             node: was.node,
             rack: was.rack,
             enclosure: was.enclosure,
@@ -293,7 +296,7 @@ impl Map {
         Ok(map)
     }
 
-    /// A joining drive has every register of these groups now and votes in them. The epochs stay.
+    /// A joining drive now has every register of these groups and votes in them. The epochs stay.
     ///
     /// # Errors
     /// `Drive`: it is not joining one of them.
@@ -316,11 +319,12 @@ impl Map {
         Ok(map)
     }
 
-    /// A drive must join again those of its groups that `which` says, because it was away for too long or its
-    /// journal is damaged. New epochs, so that what it may have promised or voted counts no more.
+    /// A drive must join again those of its groups that `which` selects, because it was away for too long or
+    /// its journal is damaged. The groups get new epochs, so that its earlier promises and votes count no
+    /// more.
     ///
     /// # Errors
-    /// `Drive`: it is unknown or dead.
+    /// `Drive`: the drive is unknown or dead.
     pub fn rejoin(&self, id: DriveId, which: impl Fn(GroupId) -> bool) -> Result<Map> {
         self.alive(id)?;
         self.change(|g| {
@@ -330,7 +334,7 @@ impl Map {
         })
     }
 
-    /// The same in a new epoch of every group: what was promised before counts no more.
+    /// The same map in a new epoch of every group: earlier promises count no more.
     ///
     /// # Errors
     /// `Drive`: no epochs are left.
@@ -338,11 +342,11 @@ impl Map {
         self.change(|_| true)
     }
 
-    /// A drive failed in service, or shows that it went back in time: as [`Map::rejoin`] for all its groups, and
-    /// it must be made joining, durably and by itself, before it is put in service again.
+    /// A drive failed in service, or went back in time: like [`Map::rejoin`] for all its groups, and the
+    /// drive must be made joining, recorded durably by itself, before it is put in service again.
     ///
     /// # Errors
-    /// As [`Map::rejoin`].
+    /// Like [`Map::rejoin`].
     pub fn distrust(&self, id: DriveId, why: &str) -> Result<Map> {
         let mut map = self.rejoin(id, |_| true)?;
         for d in map.drives.iter_mut().filter(|d| d.id == id) {
@@ -351,7 +355,7 @@ impl Map {
         Ok(map)
     }
 
-    /// A distrusted drive was made joining and says so itself from now on; `None` when nothing changes.
+    /// A distrusted drive was made joining and records that itself from now on; `None` if nothing changes.
     #[must_use]
     pub fn joins_by_itself(&self, id: DriveId) -> Option<Map> {
         self.drive(id)?.distrusted.as_ref()?;
@@ -360,7 +364,7 @@ impl Map {
         Some(map)
     }
 
-    /// Notes where drives were found; `None` when nothing changes.
+    /// Records where drives were found; `None` if nothing changes.
     #[must_use]
     pub fn found_at(&self, found: &[FoundAt]) -> Option<Map> {
         let mut map = self.clone();
@@ -375,7 +379,7 @@ impl Map {
         (map != *self).then_some(map)
     }
 
-    /// Keys and values, as stored, in order of key.
+    /// Keys and values as stored, in order of key.
     #[must_use]
     pub fn entries(&self) -> BTreeMap<String, Bytes> {
         // Serialising these types cannot fail: no maps with odd keys, no floats.
@@ -401,7 +405,7 @@ impl Map {
         out
     }
 
-    /// The inverse of [`Map::entries`], checked. Keys that are none of a map are left out.
+    /// The inverse of [`Map::entries`], checked. Other keys are ignored.
     ///
     /// # Errors
     /// `Corrupt` for anything that breaks the invariants.
@@ -451,17 +455,17 @@ impl Map {
     /// The map in a control store, as of one revision.
     ///
     /// # Errors
-    /// As [`Map::from_entries`].
+    /// Like [`Map::from_entries`].
     pub fn read(control: &Control) -> Result<Map> {
         let all = control.list(Map::KEY);
         Map::from_entries(all.iter().map(|(k, v)| (k.as_str(), &v.bytes[..])))
     }
 
-    /// The change of a control store that holds `before` to this map. It goes through only if the store holds
-    /// `before` until then.
+    /// The change from `before` to this map in a control store. It succeeds only if the store still holds
+    /// `before`.
     ///
     /// # Errors
-    /// `Conflict`: it holds something else now.
+    /// `Conflict`: the store holds something else now.
     pub fn update(&self, before: &Map, control: &Control) -> Result<Update> {
         let (was, now) = (before.entries(), self.entries());
         let mut update = Update::new();
@@ -473,7 +477,7 @@ impl Map {
                     return Err(Error::Conflict(key.clone()));
                 }
                 match old == Some(value) {
-                    // Every change of the map holds on to its head.
+                    // Every change of the map depends on its head.
                     true => update.expect(&entry),
                     false => update.set(&entry, value.clone()),
                 }
@@ -486,7 +490,7 @@ impl Map {
         let bad = |why: String| Err(Error::Corrupt(format!("the map: {why}")));
         let ascends = self.pools.is_sorted_by(|a, b| a.id < b.id);
         if self.pools.is_empty() || !ascends {
-            return bad(format!("{} pools, which are to ascend", self.pools.len()));
+            return bad(format!("{} pools, not in ascending order", self.pools.len()));
         }
         let known: HashMap<DriveId, &Drive> = self.drives.iter().map(|d| (d.id, d)).collect();
         if known.len() != self.drives.len() {
@@ -533,7 +537,7 @@ impl Row {
     }
 }
 
-/// A head of another format may have any other fields: its number is looked at first.
+/// A head of another format may have any other fields: its number is checked first.
 fn known_format(head: &[u8]) -> Result<()> {
     #[derive(Deserialize)]
     struct Numbered {
@@ -548,7 +552,7 @@ fn known_format(head: &[u8]) -> Result<()> {
     }
 }
 
-/// What the keys of drives begin with.
+/// Prefix of the keys of drives.
 const DRIVES: &str = "map/drive/";
 
 fn drive_key(id: DriveId) -> String {

@@ -1,4 +1,4 @@
-//! Tests of the map: what it is made of, what a change of a drive does to it, what is refused, how large it gets.
+//! Tests of the map: its content, the changes of a drive, what is refused, and how large it gets.
 
 use super::*;
 
@@ -35,13 +35,13 @@ fn golden_entries() {
     assert_eq!(parse(&text(&map)).unwrap(), map);
     let older = text(&map).replacen("\"format\":3", "\"format\":2", 1);
     assert!(parse(&older).unwrap_err().to_string().contains("format 2"));
-    // The head of the format before, which was the whole map.
+    // The head in the previous format, which contained the whole map.
     let older = r#"map {"format": 2, "epoch": 2, "code": {"k": 1, "m": 1}, "drives": [], "groups": []}"#;
     assert!(parse(older).unwrap_err().to_string().contains("format 2"));
 }
 
 #[test]
-fn a_blank_drive_takes_the_slots() {
+fn blank_drive_takes_slots() {
     let map = first(24, 48);
     let next = map.replace(id(3), id(99), "/new", 1000).unwrap();
     assert_eq!(next.epoch, 2);
@@ -72,7 +72,7 @@ fn a_blank_drive_takes_the_slots() {
 }
 
 #[test]
-fn a_distrusted_drive_is_noted_until_it_joins_by_itself() {
+fn distrusted_drive_is_noted_until_it_joins() {
     let map = first(4, 8).distrust(id(2), "a flush failed").unwrap();
     assert_eq!((map.epoch, map.is_joining(id(2))), (2, true));
     assert_eq!(map.drive(id(2)).unwrap().distrusted.as_deref(), Some("a flush failed"));
@@ -90,7 +90,7 @@ fn a_distrusted_drive_is_noted_until_it_joins_by_itself() {
 }
 
 #[test]
-fn broken_maps_are_refused() {
+fn invalid_maps_are_refused() {
     let broken = |change: &dyn Fn(&mut Map)| {
         let mut map = first(4, 2);
         change(&mut map);
@@ -108,7 +108,7 @@ fn broken_maps_are_refused() {
     assert!(parse(&lacks).is_err(), "an unknown drive");
 }
 
-/// The largest deployment fits, in values and changes that etcd takes too.
+/// The largest deployment fits into values and changes that etcd accepts too.
 #[test]
 fn values_and_changes_are_bounded() {
     let drives: Vec<_> = (1..=1024).map(|i| (id(i), format!("/mnt/somewhere/drive-{i}"), 1000)).collect();

@@ -1,8 +1,9 @@
-//! A medium of the control store in memory: for tests, and for stores that are to forget everything.
+//! A medium of the control store in memory: for tests, and for stores that need not be kept.
 //!
-//! Invariant: it keeps the contract of [`Medium`], and no operation fails; a test that needs failures
-//! wraps it. Opening a second store over the same medium is a restart. It must not depend on what the
-//! slots hold.
+//! Invariant: it keeps the contract of [`Medium`], and no operation fails; a test that needs failures wraps
+//! it. Opening a second store over the same medium is a restart.
+//!
+//! Must not depend on: what the slots hold.
 
 use std::io;
 use std::sync::Arc;
@@ -23,13 +24,13 @@ impl MemoryMedium {
         vec![(DriveId([1; 16]), self.clone())]
     }
 
-    /// The media of a store with one drive that nobody else sees.
+    /// The media of a store with one drive that nothing else uses.
     #[must_use]
     pub fn one_drive() -> Vec<(DriveId, Arc<dyn Medium>)> {
         Arc::new(MemoryMedium::default()).as_only_drive()
     }
 
-    /// The bytes of both slots, one after the other: shows what a drive would give away.
+    /// The bytes of both slots, one after the other: everything that the drive stores.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().iter().flatten().flatten().copied().collect()
@@ -41,7 +42,7 @@ impl MemoryMedium {
         self.0.lock().clone()
     }
 
-    /// Replaces both slots: a drive that was emptied, or got the files of another one.
+    /// Replaces both slots, as if the drive was emptied or got the files of another one.
     pub fn set_slots(&self, slots: [Option<Vec<u8>>; 2]) {
         *self.0.lock() = slots;
     }

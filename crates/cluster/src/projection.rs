@@ -1,24 +1,24 @@
-//! Following a part of the control store: what keeps a projection of it in memory listens here.
+//! Follows a part of the control store, for components that keep a projection of it in memory.
 //!
 //! A projection is what a component keeps in memory of the keys under one prefix, decoded: identities,
-//! buckets. It is read once, and from then on brought up to date by [`Projection::next`]. Reading and
-//! following overlap when the revision is taken before the keys are read: then nothing is missed, and what is
-//! told twice must do no harm. A component therefore reads the keys anew when it is told of a change, and
-//! does not apply the change itself.
+//! buckets. The component reads the keys once; from then on [`Projection::next`] reports changes. If the
+//! revision is taken before the keys are read, nothing is missed, but a change may be reported that was
+//! already read. So a component reads the keys again when a change is reported, and does not apply the change
+//! itself.
 //!
-//! The delay is the driver's: as soon as its memory has a change, whoever follows is told. Reading costs no
-//! I/O whatever the driver, see [`ControlDriver`](crate::ControlDriver).
+//! The driver determines the delay: it reports a change as soon as its memory has it. Reading costs no I/O
+//! with any driver, see [`ControlDriver`](crate::ControlDriver).
 //!
-//! Must never know: what values mean.
+//! Must not depend on: what values mean.
 
 use crate::control::{Change, Control, Watch, Watched};
 
-/// What happened to the keys that are followed.
+/// What happened to the followed keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// Changes in order, at least one, all under the prefix.
     Changes(Vec<Change>),
-    /// Too much: read everything anew.
+    /// Too many changes: read everything again.
     Everything,
 }
 
@@ -29,13 +29,13 @@ pub struct Projection {
 }
 
 impl Projection {
-    /// Follows the changes after revision `since`, which is to be taken before the keys are read.
+    /// Follows the changes after revision `since`, which must be taken before the keys are read.
     #[must_use]
     pub fn new(control: &Control, prefix: &'static str, since: u64) -> Projection {
         Projection { watch: control.watch(since), prefix }
     }
 
-    /// Waits for what happens next to keys under the prefix. Dropping the future loses nothing.
+    /// Waits for the next changes of keys under the prefix. Dropping the future loses nothing.
     pub async fn next(&mut self) -> News {
         loop {
             match self.watch.next().await {

@@ -1,16 +1,20 @@
-//! How far the journals of a deployment's drives have come, as noted on all of its drives.
+//! The last journal sequence of every drive of a deployment, as noted on all of its drives.
 //!
-//! A drive cannot tell by itself that it went back in time: an older image of it is a sound drive. Its peers
-//! can: each folder holds a small file with the journal sequence of every drive, written every few seconds
-//! while anything changes. Whoever opens a drive compares ([`Sequences::behind`]).
+//! A drive cannot detect by itself that it went back in time: an older image of it is a valid drive. Its
+//! peers can. Each folder holds a small file with the journal sequence of every drive, written every few
+//! seconds while anything changes. A process that opens a drive compares ([`Sequences::behind`]).
 //!
-//! Invariants: only what a drive has flushed is noted; a note goes down only when the drive that went back has
-//! lost its vote for it ([`Sequences::begin_again`]): else it would lose the vote at every start until it had come as
-//! far as before. A file that does not verify, or is another deployment's, says nothing. Notes may be behind, or lost:
-//! they show that a drive went back, never that it did not.
+//! Invariants: only what a drive has flushed is noted. A note decreases only after the drive that went back
+//! has lost its vote ([`Sequences::begin_again`]); otherwise the drive would lose its vote at every start
+//! until it reached the old sequence. A file that does not verify, or that belongs to another deployment,
+//! counts as empty. Notes may be behind, or lost: they can prove that a drive went back, never that it did
+//! not.
 //!
-//! Bytes of the file `sequences`: format u8 = 2, deployment 16, list of (drive 16, how often it began again u32,
-//! sequence u64) in order of the drives, then HighwayHash-256 of all that (key: "ashlar journal sequences 1 ......").
+//! Bytes of the file `sequences`: format u8 = 2, deployment 16, list of (drive 16, how often it began again
+//! u32, sequence u64) in order of the drives, then HighwayHash-256 of all that (key: "ashlar journal
+//! sequences 1 ......").
+//!
+//! Must not depend on: journals, what a sequence means.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,7 +30,7 @@ const FORMAT: u8 = 2;
 const FILE: &str = "sequences";
 /// Longest file read, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// Key of the checksum, fixed for ever.
+/// Key of the checksum. Never changes.
 const KEY: [u64; 4] = [
     u64::from_le_bytes(*b"ashlar j"),
     u64::from_le_bytes(*b"ournal s"),
@@ -34,10 +38,10 @@ const KEY: [u64; 4] = [
     u64::from_le_bytes(*b" 1 ....."),
 ];
 
-/// What is noted of a drive; the greater of two is the later.
+/// The note about one drive; the greater of two is the later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Noted {
-    /// How often the drive went back and lost its vote for it.
+    /// How often the drive went back and lost its vote because of that.
     again: u32,
     sequence: u64,
 }
@@ -47,7 +51,7 @@ struct Noted {
 pub struct Sequences(BTreeMap<DriveId, Noted>);
 
 impl Sequences {
-    /// Notes that a drive has come this far; true if that is news.
+    /// Notes that the journal of a drive has reached this sequence; returns whether the notes changed.
     pub fn note(&mut self, drive: DriveId, sequence: u64) -> bool {
         let known = self.0.entry(drive).or_default();
         let news = sequence > known.sequence;
@@ -55,8 +59,8 @@ impl Sequences {
         news
     }
 
-    /// As [`Sequences::note`], of a drive that has lost its vote since it was opened, so that it may be behind what
-    /// was noted before.
+    /// Like [`Sequences::note`], for a drive that has lost its vote since it was opened, so that its sequence
+    /// may be below its note.
     pub fn begin_again(&mut self, drive: DriveId, sequence: u64) -> bool {
         let known = self.0.entry(drive).or_default();
         if sequence >= known.sequence {
@@ -66,7 +70,7 @@ impl Sequences {
         true
     }
 
-    /// What others have noted, too.
+    /// Adds the notes of others.
     pub fn merge(&mut self, other: &Sequences) {
         for (drive, noted) in &other.0 {
             let known = self.0.entry(*drive).or_default();
@@ -74,23 +78,24 @@ impl Sequences {
         }
     }
 
-    /// By how many batches a drive that shows `sequence` is behind what was noted of it; 0: it is not.
+    /// By how many batches a drive with `sequence` is behind its note; 0 if it is not.
     #[must_use]
     pub fn behind(&self, drive: DriveId, sequence: u64) -> u64 {
         self.0.get(&drive).map_or(0, |noted| noted.sequence.saturating_sub(sequence))
     }
 
-    /// What the folder of a drive says; nothing, where the file is missing or does not verify.
+    /// The notes in the folder of a drive; empty if the file is missing or does not verify.
     #[must_use]
     pub fn read(folder: &Folder, deployment: DeploymentId) -> Sequences {
         let bytes = folder.read(FILE, MAX_BYTES).unwrap_or_default();
         Sequences::decode(&bytes, deployment).unwrap_or_default()
     }
 
-    /// Writes them into the folder of a drive, durably. Torn, the file says nothing: the others do.
+    /// Writes the notes into the folder of a drive, durably. A torn file counts as empty; the other drives
+    /// have the notes too.
     ///
     /// # Errors
-    /// When the folder cannot be written.
+    /// If the folder cannot be written.
     pub fn write(&self, folder: &Folder, deployment: DeploymentId) -> io::Result<()> {
         let bytes = self.encode(deployment);
         let (file, new) = match folder.open(FILE, false) {
@@ -120,7 +125,7 @@ impl Sequences {
         out
     }
 
-    /// The inverse of `encode`; `None` for anything that is not sound.
+    /// The inverse of `encode`; `None` for anything that does not verify.
     #[must_use]
     pub fn decode(bytes: &[u8], deployment: DeploymentId) -> Option<Sequences> {
         let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(32)?)?;
@@ -138,7 +143,7 @@ impl Sequences {
     }
 }
 
-/// For the fuzzer: a file without its hash; one that decodes is itself after another round.
+/// For the fuzzer: a file without its hash. What decodes must encode to the same bytes.
 #[doc(hidden)]
 pub fn fuzzed_sequences(body: &[u8]) {
     let deployment = DeploymentId([9; 16]);
@@ -159,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kept_in_a_folder_and_bound_to_the_deployment() {
+    fn sequences_are_bound_to_deployment() {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::real(dir.path(), None);
         let (ours, drive) = (DeploymentId([9; 16]), DriveId([1; 16]));
@@ -179,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_that_went_back_begins_again() {
+    fn sequence_restarts_after_rollback() {
         let drive = DriveId([1; 16]);
         let (mut s, mut stale) = (Sequences::default(), Sequences::default());
         s.note(drive, 900);
         stale.note(drive, 900);
         assert!(s.begin_again(drive, 40), "it is news");
         assert!(s.begin_again(drive, 41) && !s.begin_again(drive, 41));
-        // What a drive that was away has noted counts no more.
+        // The old notes of a drive that was away count no more.
         s.merge(&stale);
         stale.merge(&s);
         for s in [&s, &stale] {

@@ -1,10 +1,10 @@
-//! What a change of the control store was derived from, and the change itself.
+//! A change of the control store, and what it was derived from.
 //!
-//! Invariant: nothing is written that does not name what was read of its key. [`Seen`] has no public
-//! constructor: it comes with an [`Entry`], and an entry comes from [`Control::read`]. So code that writes
-//! without having read does not compile, and an update that was derived from an old state changes nothing.
+//! Invariant: every write names what was read of its key. [`Seen`] has no public constructor: it is part of
+//! an [`Entry`], which only [`Control::read`] returns. So code that writes without having read does not
+//! compile, and an update that was derived from an old state changes nothing.
 //!
-//! Must never know: drivers, and what values mean.
+//! Must not depend on: drivers, and what values mean.
 //!
 //! [`Control::read`]: crate::Control::read
 
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use crate::control::Value;
 use crate::{Error, Result};
 
-/// What was there when a key was read: the revision at which it was last written, or that it was absent.
+/// The state of a key when it was read: the revision at which it was last written, or that it was absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen(Option<u64>);
 
@@ -57,7 +57,7 @@ impl Entry {
         self.seen().revision()
     }
 
-    /// What an update compares.
+    /// The state that an update compares with.
     #[must_use]
     pub fn seen(&self) -> Seen {
         Seen(self.value.as_ref().map(|v| v.revision))
@@ -69,9 +69,9 @@ impl Entry {
 pub enum Action {
     /// Nothing; the key must be as it was seen.
     Expect,
-    /// Gives it this value.
+    /// Sets this value.
     Set(Bytes),
-    /// Removes it. A key that was seen absent stays so.
+    /// Removes the key. A key that was seen absent stays absent.
     Remove,
 }
 
@@ -80,40 +80,41 @@ pub enum Action {
 pub struct Step<'a> {
     /// The key.
     pub key: &'a str,
-    /// What must be there.
+    /// The state that the key must be in.
     pub seen: Seen,
-    /// What is done.
+    /// The action.
     pub action: &'a Action,
 }
 
-/// A change of the store: when every key of it is as it was seen, all of it is made, else none.
+/// A change of the store: if every key of it is as it was seen, all of it is made, otherwise none.
 ///
-/// A key is in it once: what is said last of a key counts, and an `expect` adds nothing to a change.
+/// An update contains a key once: the last action on a key counts, and an `expect` does not replace another
+/// action.
 #[derive(Clone, Debug, Default)]
 pub struct Update {
     steps: BTreeMap<String, (Seen, Action)>,
-    /// A key that was given twice, seen in two states: no store is in both.
+    /// A key that was added twice, seen in two states. The update then cannot succeed.
     torn: Option<String>,
 }
 
 impl Update {
-    /// Most keys. etcd takes as many operations in one transaction.
+    /// Largest number of keys. etcd accepts as many operations in one transaction.
     pub const MAX_KEYS: usize = 128;
     /// Longest value, in bytes.
     pub const MAX_VALUE: usize = 1 << 20;
     /// Largest update, in bytes of keys and values and [`Update::PER_KEY`] for each key: below the 1.5 MiB
-    /// that etcd takes in one request.
+    /// that etcd accepts in one request.
     pub const MAX_BYTES: usize = 1280 << 10;
-    /// What a key counts beside its bytes.
+    /// Bytes that a key counts in addition to its own.
     pub const PER_KEY: usize = 128;
 
-    /// Nothing yet.
+    /// An empty update.
     #[must_use]
     pub fn new() -> Update {
         Update::default()
     }
 
-    /// Gives a key a value.
+    /// Sets the value of a key.
     pub fn set(&mut self, entry: &Entry, bytes: impl Into<Bytes>) {
         self.put(entry, Action::Set(bytes.into()));
     }
@@ -123,7 +124,7 @@ impl Update {
         self.put(entry, Action::Remove);
     }
 
-    /// Holds the update to a key that it does not change.
+    /// Makes the update depend on a key that it does not change.
     pub fn expect(&mut self, entry: &Entry) {
         self.put(entry, Action::Expect);
     }
@@ -142,13 +143,13 @@ impl Update {
         }
     }
 
-    /// Nothing is in it.
+    /// Whether it contains no key.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// How many keys are in it.
+    /// Number of keys in it.
     #[must_use]
     pub fn len(&self) -> usize {
         self.steps.len()
@@ -165,7 +166,7 @@ impl Update {
         self.steps.iter().map(|(k, (_, a))| cost(k, value(a))).sum()
     }
 
-    /// Whether it writes anything when it goes through.
+    /// Whether it writes anything when it succeeds.
     #[must_use]
     pub fn changes_something(&self) -> bool {
         self.steps.values().any(|(seen, a)| match a {
@@ -180,7 +181,7 @@ impl Update {
         self.steps.iter().map(|(key, (seen, action))| Step { key, seen: *seen, action })
     }
 
-    /// What holds for every driver.
+    /// Checks the limits that hold for every driver.
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(key) = &self.torn {
             return Err(Error::Conflict(key.clone()));
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_word_on_a_key_counts() {
+    fn last_action_on_key_counts() {
         let mut u = Update::new();
         let (a, b) = (entry("a", Some(3)), entry("b", None));
         u.expect(&a);
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn one_key_in_two_states_is_a_conflict() {
+    fn one_key_in_two_states_conflicts() {
         let mut u = Update::new();
         u.set(&entry("a", Some(3)), "1");
         u.expect(&entry("a", Some(4)));
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing() {
+    fn update_that_changes_nothing() {
         let mut u = Update::new();
         u.expect(&entry("a", Some(3)));
         u.remove(&entry("b", None));
@@ -258,7 +259,7 @@ mod tests {
         assert!(full(1, 1 << 20).check().is_ok());
         assert!(matches!(full(1, (1 << 20) + 1).check(), Err(Error::TooLarge(_))));
         assert!(matches!(full(2, 1 << 20).check(), Err(Error::TooLarge(_))));
-        // What there is room for is never refused.
+        // What `has_room` accepts is never refused.
         let mut u = Update::new();
         for i in 0.. {
             let key = format!("{i}");

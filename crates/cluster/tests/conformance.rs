@@ -1,7 +1,7 @@
-//! What every driver of the control store keeps to. Each check takes a fresh store; a new driver gets the
-//! whole of it with one more call of `conforms`.
+//! The contract of every driver of the control store. Each check takes a new store; a new driver is tested
+//! with one more call of `conforms`.
 //!
-//! It must not depend on what one driver has beside the interface.
+//! Must not depend on: what one driver offers beyond the interface.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -30,7 +30,7 @@ fn embedded() -> BoxFuture<'static, Driver> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn the_embedded_driver_conforms() {
+async fn embedded_driver_conforms() {
     conforms(embedded).await;
 }
 
@@ -71,7 +71,8 @@ fn value(c: &Control, key: &str) -> Option<Bytes> {
     c.get(key).map(|v| v.bytes)
 }
 
-/// A node is in the list from its announcement until that is dropped, and no number is announced twice.
+/// A node is in the list from its announcement until the announcement is dropped, and no number is announced
+/// twice.
 async fn announcements(driver: Driver) {
     let c = Control::new(driver);
     let revision = c.revision();
@@ -91,7 +92,8 @@ async fn announcements(driver: Driver) {
     assert_eq!(c.revision(), revision, "announcements are no changes of the store");
 }
 
-/// A change goes through on what was read, and on nothing else; who made it sees it, and so does who met it.
+/// A change succeeds only if the keys are as they were read. The caller then sees it, and so does a caller
+/// that got a conflict.
 async fn compares(driver: Driver) {
     let c = Control::new(driver);
     assert_eq!(c.deployment(), DEPLOYMENT);
@@ -103,12 +105,12 @@ async fn compares(driver: Driver) {
     let one = c.read("k");
     assert_eq!((one.bytes(), one.revision()), (Some(&Bytes::from_static(b"1")), Some(first)));
     assert!(c.revision() >= first);
-    // It is no longer absent.
+    // The key is no longer absent.
     conflict(c.update(set(&absent, "x")).await, "k");
     conflict(c.update(remove(&absent)).await, "k");
     let second = c.update(set(&one, "2")).await.unwrap();
     assert!(second > first);
-    // It is no longer as first written, although a key with the same value would be.
+    // The key is no longer as first written, although it has the same value.
     c.update(set(&c.read("k"), "1")).await.unwrap();
     conflict(c.update(set(&one, "x")).await, "k");
     conflict(c.update(remove(&one)).await, "k");
@@ -124,7 +126,7 @@ async fn compares(driver: Driver) {
     assert!(c.health().revision >= second);
 }
 
-/// A key that was removed and made again is another: nothing that was derived from the first goes through.
+/// A key that was removed and created again is another key: an update derived from the first one fails.
 async fn removed_and_made_again(driver: Driver) {
     let c = Control::new(driver);
     let absent = c.read("k");
@@ -135,7 +137,7 @@ async fn removed_and_made_again(driver: Driver) {
     assert_eq!(c.get("k"), None);
     conflict(c.update(set(&one, "x")).await, "k");
     conflict(c.update(remove(&one)).await, "k");
-    // Absent is absent, whenever it was read.
+    // Absent is the same state, whenever it was read.
     let again = c.update(set(&absent, "1")).await.unwrap();
     assert!(again > removed);
     assert_eq!(c.read("k").revision(), Some(again));
@@ -145,7 +147,7 @@ async fn removed_and_made_again(driver: Driver) {
     assert_eq!(value(&c, "k"), Some(Bytes::from_static(b"1")));
 }
 
-/// One key that is not as it was read holds up all of an update, wherever it stands in it.
+/// One key that is not as it was read makes the whole update fail, at any position in the update.
 async fn all_or_nothing(driver: Driver) {
     let c = Control::new(driver);
     let mut update = Update::new();
@@ -175,7 +177,7 @@ async fn all_or_nothing(driver: Driver) {
         }
         assert_eq!((c.revision(), c.list("")), before);
     }
-    // Put, removed and only looked at, in one.
+    // One update that sets, removes and expects.
     let mut update = Update::new();
     update.set(&c.read("a"), "2");
     update.remove(&c.read("b"));
@@ -206,7 +208,7 @@ async fn nothing_is_written_by_what_changes_nothing(driver: Driver) {
     assert_eq!(c.revision(), before);
 }
 
-/// The largest update there may be goes through, and what is larger changes nothing.
+/// The largest allowed update succeeds, and a larger one changes nothing.
 async fn limits(driver: Driver) {
     let c = Control::new(driver);
     let many = |n: usize, bytes: usize| {
@@ -296,12 +298,12 @@ async fn watches(driver: Driver) {
     assert!(nothing.is_err(), "nothing twice");
 }
 
-/// Whoever is so far behind that changes are forgotten is told to begin anew, and then misses nothing.
+/// A watcher that is so far behind that changes are forgotten must start again, and then misses nothing.
 async fn old_watches(driver: Driver) {
     let c = Control::new(driver);
     let from = c.revision();
     let mut slow = c.watch(from);
-    // More changes than any driver keeps for those who are behind, or all of them are told.
+    // More changes than any driver keeps for slow watchers, unless all of them are delivered.
     let mut told = 0;
     for _ in 0..40 {
         let mut update = Update::new();
@@ -327,7 +329,7 @@ async fn old_watches(driver: Driver) {
     }
 }
 
-/// Watchers that begin at any time see each change from then on once and in order.
+/// Watchers that start at any time see each later change once and in order.
 async fn watches_under_load(driver: Driver) {
     let c = Control::new(driver);
     let watchers: Vec<_> = (0..4_u64)
@@ -338,7 +340,8 @@ async fn watches_under_load(driver: Driver) {
                 let from = c.revision();
                 let mut n = c.read("n").bytes().map_or(0, |b| number(b));
                 let (mut watch, mut last) = (c.watch(from), from);
-                // What was read may be newer than `from`; then the first news are older than it.
+                // The keys may have been read after `from`; then the first changes are older than what was
+                // read.
                 let mut seen: Option<u64> = None;
                 while n < 200 {
                     let Watched::Changes(changes) = watch.next().await else { panic!("a reset") };
@@ -375,7 +378,7 @@ async fn increment(c: &Control) -> Result<u64, Error> {
     .await
 }
 
-/// Eight tasks with one handle, then eight with a handle of their own, as processes have.
+/// Eight tasks with one handle, then eight with their own handles, as processes have.
 async fn increments(driver: Driver) {
     const EACH: u64 = 25;
     let shared = Control::new(driver.clone());
@@ -407,7 +410,7 @@ async fn increments(driver: Driver) {
     assert_eq!(number(&value(&shared, "n").unwrap()), 16 * EACH);
 }
 
-/// Who is always too late is told so, and has changed nothing.
+/// A caller whose attempts all come too late gets an error, and has changed nothing.
 async fn tries_are_bounded(driver: Driver) {
     let c = Control::new(driver);
     let stale = c.read("k");

@@ -1,6 +1,6 @@
-//! The embedded driver of the control store: whatever a crash or a failing drive leaves behind, what was
-//! answered is still there, and nothing older is ever shown. The contract of all drivers is tested by
-//! `conformance.rs`.
+//! The embedded driver of the control store: whatever state a crash or a failing drive leaves, every
+//! acknowledged change is still there, and nothing older is ever shown. `conformance.rs` tests the contract
+//! of all drivers.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
@@ -20,12 +20,12 @@ fn id(n: u8) -> DriveId {
     DriveId([n; 16])
 }
 
-/// When a drive stops.
+/// When the writes of a drive begin to fail.
 #[derive(Default)]
 struct Limit {
     /// How many more writes succeed.
     budget: u64,
-    /// What the write that hits the limit leaves: 0 nothing, 1 a torn slot, 2 the whole slot.
+    /// What the failing write leaves: 0 nothing, 1 a torn slot, 2 the complete slot.
     last: u8,
 }
 
@@ -56,7 +56,7 @@ impl Medium for Fake {
             1 => self.slots.write(slot, &bytes[..bytes.len() / 2])?,
             _ => self.slots.write(slot, bytes)?,
         }
-        // Only the first failing write reaches the drive at all.
+        // Only the first failing write reaches the drive.
         limit.last = 0;
         Err(io::ErrorKind::Other.into())
     }
@@ -89,7 +89,7 @@ fn read(c: &Embedded) -> u64 {
     String::from_utf8(c.get("v").unwrap().bytes.to_vec()).unwrap().parse().unwrap()
 }
 
-/// Writes "v", whatever was read of it.
+/// Sets "v", whatever was read of it.
 fn put(c: &Embedded, n: u64) -> Update {
     let mut update = Update::new();
     update.set(&c.control().read("v"), value(n));
@@ -122,10 +122,10 @@ impl Medium for Hung {
     }
 }
 
-/// The store opens, and takes changes while a drive that hangs is attached. A drive is waited for
-/// 20 s only where others do not suffice.
+/// The store opens, and accepts changes while a drive that hangs is attached. It waits 20 s for a drive only
+/// if the others are too few.
 #[test]
-fn a_hung_drive_holds_up_neither_start_nor_changes() {
+fn hung_drive_blocks_neither_start_nor_changes() {
     let drives = fresh(4);
     runtime().block_on(async {
         let entries = vec![("v".to_owned(), value(1))];
@@ -146,13 +146,14 @@ fn a_hung_drive_holds_up_neither_start_nor_changes() {
     });
 }
 
-/// Every combination of "drive i stops after b_i writes, its last one lost, torn or whole" during a
-/// start and two changes; then every sufficient subset of drives starts again.
+/// Every combination of "drive i stops after b_i writes, its last one lost, torn or complete" during a start
+/// and two changes. Then every sufficient subset of drives starts again.
 #[test]
 fn crash_between_any_two_steps() {
     runtime().block_on(async {
         const N: u8 = 3;
-        // A stride that is coprime to 15 meets every value of every digit; ASHLAR_LONG=1 runs all.
+        // A stride that is coprime to 15 covers every value of every digit; ASHLAR_LONG=1 runs all
+        // combinations.
         let stride = if std::env::var_os("ASHLAR_LONG").is_some() { 1 } else { 4 };
         for code in (0..15u64.pow(u32::from(N))).step_by(stride) {
             let drives = fresh(N);
@@ -180,7 +181,8 @@ fn crash_between_any_two_steps() {
             for f in drives.values() {
                 f.allow(u64::MAX, 0);
             }
-            // The two drives of the next start, and then the two others: what the first shows stays.
+            // The two drives of the next start, and then the two others: what the first start shows must
+            // stay.
             let out = 1 + (code % u64::from(N)) as u8;
             let c = Embedded::open(DEPLOYMENT, media(&drives, |n| n != out)).await.unwrap();
             c.barrier().await.unwrap();
@@ -193,9 +195,9 @@ fn crash_between_any_two_steps() {
     });
 }
 
-/// Random lives: drives come and go, stop in the middle, are erased, are replaced by blank ones.
+/// Random schedules: drives come and go, stop in the middle, are erased, are replaced by blank ones.
 #[test]
-fn random_lives() {
+fn random_schedules() {
     let seed: u64 = 0x5eed_0001;
     let mut rng = Rng(seed);
     runtime().block_on(async {
@@ -229,7 +231,7 @@ fn random_lives() {
                             let update = put(&c, tried);
                             let mut members = None;
                             if rng.next(5) == 0 {
-                                // A blank drive takes the place of a member.
+                                // A blank drive replaces a member.
                                 let fake = Fake::default();
                                 fake.allow(u64::MAX, 0);
                                 c.attach(id(next_id), Arc::new(fake.clone())).await.unwrap();
@@ -268,7 +270,7 @@ fn random_lives() {
 }
 
 #[test]
-fn half_of_the_drives_answer_but_take_no_changes() {
+fn half_of_drives_are_read_only() {
     runtime().block_on(async {
         let drives = fresh(4);
         let c = Embedded::create(DEPLOYMENT, media(&drives, |_| true), vec![("v".into(), value(7))])
@@ -307,7 +309,8 @@ fn blank_copies_do_not_count() {
             .unwrap()
             .close()
             .await;
-        // The copies of two drives are erased by hand; one more is away: one copy of four is too few.
+        // The copies of two drives are erased by hand, and one more drive is missing: one copy of four is too
+        // few.
         for n in [1, 2] {
             drives[&n].slots.set_slots([None, None]);
         }
@@ -322,7 +325,7 @@ fn blank_copies_do_not_count() {
             Embedded::create(DEPLOYMENT, media(&drives, |_| true), vec![]).await,
             Err(Error::Exists)
         ));
-        // A copy of another drive is as good as none.
+        // The copy of another drive does not count.
         drives[&4].slots.set_slots(drives[&3].slots.slots());
         let c = Embedded::open(DEPLOYMENT, media(&drives, |_| true)).await.unwrap();
         c.close().await;
@@ -331,7 +334,7 @@ fn blank_copies_do_not_count() {
 }
 
 #[test]
-fn an_interrupted_creation_is_done_again() {
+fn interrupted_creation_is_repeated() {
     runtime().block_on(async {
         for stop in 0..3 {
             for last in 0..3 {
@@ -385,7 +388,7 @@ fn updates_and_watches() {
         assert_eq!((changes[0].key.as_str(), changes[0].revision), ("a/2", r));
         assert_eq!(changes[1].value, None);
         assert!(matches!(control.watch(0).next().await, Watched::Reset(_)));
-        // Members change with what says so, or not at all.
+        // Members change together with keys, or not at all.
         let (before, stale) = (c.members(), make(&absent));
         assert!(matches!(c.change_members(stale, vec![id(1)]).await, Err(Error::Conflict(_))));
         assert_eq!(c.members(), before);

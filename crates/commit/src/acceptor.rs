@@ -1,49 +1,51 @@
 //! The acceptor: what a drive may promise and accept (docs/protocol.md 2.2).
 //!
-//! One per (drive, placement group): a drive may be voter in one group and joining in another, and every group
-//! has a layout epoch of its own.
+//! There is one acceptor for each pair of drive and placement group. A drive may be a voter in one group and
+//! joining in another, and every group has its own layout epoch.
 //!
-//! Nothing here is durable. The drive owns, on its medium: per group the epoch E, the role, the floor F and the
-//! purge horizon, and per register the accepted pair (ballot, record). It hands the accepted
-//! ballot in with every question ([`Ballot::ZERO`] = no record).
+//! Nothing here is durable. The drive stores on its medium: per group the epoch E, the role, the floor F and
+//! the purge horizon; per register the accepted pair (ballot, record). It passes the accepted ballot with
+//! every call ([`Ballot::ZERO`]: no record).
 //!
 //! What the drive must do:
-//! * **Floor.** Before it calls [`Acceptor::floor_raised`] the new floor has been flushed. The
-//!   floor is above every promise held in memory, so a restart that promises the floor for every
-//!   register forgets nothing.
-//! * **Accepting.** When [`Acceptor::accept`] says go, the record is written and flushed before
-//!   the answer. From the call on, the drive shows this ballot as the register's accepted ballot
-//!   to later PREPAREs and ACCEPTs (checked here), and a PREPARE that is shown a record not yet
-//!   flushed is answered after the flush. A READ is shown only flushed records. Of two ACCEPTs
-//!   for one register the one with the higher ballot stays.
-//! * **A failed flush** fences the drive: nothing more is answered, and it comes back only by
-//!   joining (2.7).
-//! * **Epochs.** [`Acceptor::fence`] is called after the new epoch was flushed. A drive whose
-//!   journal tail was corrupt (not torn) has forgotten something and joins under a *new* epoch.
+//! * **Floor.** The drive flushes the new floor before it calls [`Acceptor::floor_raised`]. The floor is
+//!   above every promise held in memory. So a restart that promises the floor for every register forgets
+//!   nothing.
+//! * **Accepting.** When [`Acceptor::accept`] returns `Go`, the drive writes and flushes the record before it
+//!   answers. From the call on, the drive passes this ballot as the accepted ballot of the register to later
+//!   PREPAREs and ACCEPTs (checked here). A PREPARE that would return a record not yet flushed is answered
+//!   after the flush. A READ returns only flushed records. Of two ACCEPTs for one register, the one with the
+//!   higher ballot stays.
+//! * **A failed flush** fences the drive: it answers nothing more, and returns to service only by joining
+//!   (2.7).
+//! * **Epochs.** The drive calls [`Acceptor::fence`] after it has flushed the new epoch. A drive whose
+//!   journal tail was corrupt (not torn) may have lost records and joins under a *new* epoch.
+//!
+//! Must not depend on: files, clocks, what a record contains.
 
 use crate::promises::{Held, PromiseTable, Promises};
 use ashlar_format::Ballot;
 
-/// May the drive vote?
+/// Whether the drive may vote.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
-    /// It holds everything a voter of its slot must hold.
+    /// The drive holds everything that a voter of its slot must hold.
     Voter,
-    /// Blank, or being filled: takes data and records, is never counted (I6).
+    /// Blank, or being filled: the drive takes data and records but is never counted (I6).
     Joining,
 }
 
 /// Answer to PREPARE.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PrepareAnswer {
-    /// Promised: nothing below the ballot will be accepted. The drive adds its accepted pair.
+    /// Promised: the drive will accept nothing below the ballot. The drive adds its accepted pair.
     Promised,
-    /// A ballot at least as high was promised or accepted.
+    /// The drive has promised or accepted a ballot at least as high.
     Refused {
-        /// It; the proposer must go above.
+        /// That ballot. The proposer must use a higher one.
         highest: Ballot,
     },
-    /// Flush this floor, call [`Acceptor::floor_raised`], then ask again.
+    /// Flush this floor, call [`Acceptor::floor_raised`], then call again.
     RaiseFloorFirst {
         /// The new floor.
         to: Ballot,
@@ -55,62 +57,61 @@ pub enum PrepareAnswer {
 /// Answer to ACCEPT.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AcceptAnswer {
-    /// Write the record, flush, then answer "accepted": it counts.
+    /// Write the record, flush, then answer "accepted". The answer counts.
     Go,
-    /// Write the record, flush, then answer that it is there but must not be counted: the drive
-    /// is joining.
+    /// Write the record, flush, then answer that it is stored but must not be counted: the drive is joining.
     GoUncounted,
-    /// This very ballot was accepted before (a repeated message; by I1 it carries the same
-    /// record): answer again once that record is flushed, write nothing.
+    /// This ballot was accepted before. The message is a repetition; by I1 it carries the same record. Answer
+    /// once that record is flushed, and write nothing.
     Already {
-        /// Does the answer count?
+        /// Whether the answer counts.
         counted: bool,
     },
-    /// A higher ballot was promised or accepted, or the epoch is over.
+    /// The drive has promised or accepted a higher ballot, or the epoch is over.
     Refused {
-        /// The highest.
+        /// The highest ballot promised or accepted.
         highest: Ballot,
     },
 }
 
-/// Answer to the question of a writer with a raised ballot whether its staged shard is still safe.
+/// Answer to a writer that asks, with a raised ballot, whether its staged shard is still safe.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ConfirmAnswer {
-    /// Note the ballot as the shard's stage ballot, in memory; the shard counts as durable.
+    /// Keep the ballot in memory as the stage ballot of the shard. The shard counts as durable.
     Confirmed,
-    /// Flush this floor, call [`Acceptor::floor_raised`], then ask again.
+    /// Flush this floor, call [`Acceptor::floor_raised`], then call again.
     RaiseFloorFirst {
         /// The new floor.
         to: Ballot,
     },
 }
 
-/// Counters a floor is raised ahead of the ballot that needs it: one flush per this many ballots.
-/// A restart skips at most twice as many, of 2^64.
+/// How many ballot counters a floor is raised above the ballot that needs it. One flush covers this many
+/// ballots. A restart skips at most twice as many, of 2^64.
 pub const HEADROOM: u64 = 1 << 20;
 
-/// See the module.
+/// The state of one acceptor; see the module.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Acceptor<P = PromiseTable> {
     role: Role,
     epoch: u32,
-    /// Durable; above every promise made by PREPARE.
+    /// Durable, and above every promise that PREPARE made.
     floor: Ballot,
-    /// Promised for every register without an entry.
+    /// Promised for every register that has no entry in memory.
     base: Ballot,
-    /// Durable; no ballot up to here is taken for a register without a record.
+    /// Durable. No ballot up to here is accepted for a register without a record.
     horizon: Ballot,
-    /// Highest ballot seen: when it comes near the floor, the floor should rise.
+    /// Highest ballot seen. When it comes near the floor, the floor should rise.
     top: Ballot,
     headroom: u64,
     promises: P,
 }
 
 impl Acceptor {
-    /// The acceptor of a drive that starts (or starts again) with what it holds durably: its
-    /// role, its epoch, its floor. The floor becomes the promise of every register.
+    /// An acceptor for a drive that starts or restarts, from what the drive stores durably: its role, epoch
+    /// and floor. The floor becomes the promise for every register.
     ///
-    /// A stored purge horizon is given by [`Acceptor::restore_horizon`] before the first question.
+    /// The caller passes a stored purge horizon to [`Acceptor::restore_horizon`] before any other call.
     #[must_use]
     pub fn new(role: Role, epoch: u32, durable_floor: Ballot) -> Acceptor {
         Acceptor::with_promises(role, epoch, durable_floor, HEADROOM, PromiseTable::default())
@@ -118,19 +119,19 @@ impl Acceptor {
 }
 
 impl Acceptor {
-    /// Promises held in memory.
+    /// Number of promises held in memory.
     #[must_use]
     pub fn promises(&self) -> usize {
         self.promises.len()
     }
 
-    /// Those of the young generation.
+    /// Number of promises in the young generation.
     #[must_use]
     pub fn young_promises(&self) -> usize {
         self.promises.young()
     }
 
-    /// Ends a generation of promises: for a drive that bounds those of many acceptors together.
+    /// Ends a generation of promises. A drive calls it to bound the promises of many acceptors together.
     pub fn age_promises(&mut self) {
         if let Some(dropped) = self.promises.age() {
             self.base = self.base.max(dropped);
@@ -167,7 +168,7 @@ impl<P: Promises> Acceptor<P> {
         self.role
     }
 
-    /// The layout epoch of the group, as the drive follows it.
+    /// The layout epoch of the group that the drive follows.
     #[must_use]
     pub fn epoch(&self) -> u32 {
         self.epoch
@@ -185,8 +186,8 @@ impl<P: Promises> Acceptor<P> {
         self.horizon
     }
 
-    /// The ballot promised for a register: only higher ones are promised, only those not below
-    /// it are accepted.
+    /// The ballot promised for a register. The acceptor promises only higher ballots, and accepts only
+    /// ballots that are not below it.
     #[must_use]
     pub fn promised(&self, key: u128, accepted: Ballot) -> Ballot {
         self.highest(self.promises.get(key), accepted)
@@ -197,7 +198,7 @@ impl<P: Promises> Acceptor<P> {
         if accepted == Ballot::ZERO { known.max(self.horizon) } else { known }
     }
 
-    /// What is held, checked against what the index shows.
+    /// The state of one register in memory, checked against the accepted ballot of the index.
     fn held(&self, key: u128, accepted: Ballot) -> Held {
         let held = self.promises.get(key);
         assert!(accepted >= held.accepted, "index behind: {accepted:?} < {:?}", held.accepted);
@@ -206,11 +207,11 @@ impl<P: Promises> Acceptor<P> {
 
     /// PREPARE(key, b). `accepted` is the ballot of the register's accepted pair.
     ///
-    /// `key` is a keyed 128-bit hash of the register key; registers that collide share a promise,
-    /// which only refuses more.
+    /// `key` is a keyed 128-bit hash of the register key. Registers whose hashes collide share a promise,
+    /// which can only refuse more.
     ///
     /// # Panics
-    /// If `accepted` is older than an ACCEPT that was let through (see the module).
+    /// If `accepted` is older than an ACCEPT for which [`Acceptor::accept`] returned `Go` (see the module).
     pub fn prepare(&mut self, key: u128, accepted: Ballot, b: Ballot) -> PrepareAnswer {
         if self.role == Role::Joining {
             return PrepareAnswer::NotVoter;
@@ -230,10 +231,10 @@ impl<P: Promises> Acceptor<P> {
 
     /// ACCEPT(key, b, record). `accepted` as for [`Acceptor::prepare`].
     ///
-    /// Needs no floor: what it promises is as durable as the record itself.
+    /// Needs no floor: what an ACCEPT promises is as durable as the record itself.
     ///
     /// # Panics
-    /// If `accepted` is older than an ACCEPT that was let through (see the module).
+    /// If `accepted` is older than an ACCEPT for which [`Acceptor::accept`] returned `Go` (see the module).
     pub fn accept(&mut self, key: u128, accepted: Ballot, b: Ballot) -> AcceptAnswer {
         let held = self.held(key, accepted);
         let highest = self.highest(held, accepted);
@@ -253,21 +254,21 @@ impl<P: Promises> Acceptor<P> {
     fn hold(&mut self, key: u128, before: Held, after: Held) {
         assert!(after.promised >= before.promised, "I2: a promise fell");
         if let Some(dropped) = self.promises.put(key, after) {
-            // Either at most the floor, or the promise of a record that is written: both are
-            // found again after a restart. Until then the base stands for them.
+            // A dropped promise is either at most the floor, or the promise of a record that is written. A
+            // restart finds both again. Until then the base covers them.
             self.base = self.base.max(dropped);
         }
     }
 
-    /// The record accepted under `b` is flushed and in the index; the entry in memory may go.
+    /// The record accepted under `b` is flushed and in the index, so its entry in memory may be removed.
     /// Optional: it keeps the table small.
     pub fn settled(&mut self, key: u128, b: Ballot) {
         self.promises.settle(key, b);
     }
 
-    /// May a READ, or any other call, of a client with this epoch be answered? A drive that was fenced for a newer
-    /// epoch must not help to build a majority of the old one: slots may have other drives now.
-    /// The asker counts a refusal as silence and fetches the map.
+    /// Whether the drive may answer a READ, or any other call, of a client with this epoch. A drive that was
+    /// fenced for a newer epoch must not help to build a majority of the old one: slots may have other drives
+    /// now. The caller counts a refusal as silence and fetches the map.
     #[must_use]
     pub fn may_read(&self, reader_epoch: u32) -> bool {
         reader_epoch >= self.epoch
@@ -282,7 +283,7 @@ impl<P: Promises> Acceptor<P> {
         }
     }
 
-    /// The floor that should be flushed now, ahead of need, so that no PREPARE waits for it.
+    /// The floor that the drive should flush now, in advance, so that no PREPARE waits for it.
     #[must_use]
     pub fn should_raise_floor(&self) -> Option<Ballot> {
         let soon = Ballot { counter: self.top.counter.saturating_add(self.headroom / 2), ..self.top };
@@ -291,12 +292,12 @@ impl<P: Promises> Acceptor<P> {
 
     /// The floor `to` is durable.
     pub fn floor_raised(&mut self, to: Ballot) {
-        // Two raises may finish out of order; the medium keeps the higher.
+        // Two raises may finish in either order; the higher floor is kept.
         self.floor = self.floor.max(to);
     }
 
-    /// `epoch` is durable on the drive: no ballot of an earlier one is promised or accepted from
-    /// here on (docs/protocol.md 2.7).
+    /// `epoch` is durable on the drive. From now on the acceptor promises and accepts no ballot of an earlier
+    /// epoch (docs/protocol.md 2.7).
     pub fn fence(&mut self, epoch: u32) {
         if epoch > self.epoch {
             self.epoch = epoch;
@@ -305,8 +306,8 @@ impl<P: Promises> Acceptor<P> {
         }
     }
 
-    /// Every range was resynced and the role "voter" is durable, and with it a purge horizon of at least
-    /// the fence of its epoch: whatever was chosen below it and not deleted was copied.
+    /// Every range was resynced, and the role "voter" is durable together with a purge horizon of at least
+    /// the fence of its epoch: everything that was chosen below that fence and not deleted was copied.
     ///
     /// # Panics
     /// If the drive was not joining.
@@ -316,14 +317,14 @@ impl<P: Promises> Acceptor<P> {
         self.horizon = self.horizon.max(Ballot::fence(self.epoch));
     }
 
-    /// The stored purge horizon, at the start.
+    /// Restores the stored purge horizon, at the start.
     pub fn restore_horizon(&mut self, horizon: Ballot) {
         self.horizon = self.horizon.max(horizon);
     }
 
-    /// The tombstone `t`, the accepted pair of this register, is removed now, and the horizon `t`
-    /// is durable already: no ballot up to it is taken again for a register without a record
-    /// (2.6). The horizon is one for the whole group. [`crate::may_purge`] says when.
+    /// The tombstone `t`, the accepted pair of this register, is being removed, and the horizon `t` is
+    /// durable already: no ballot up to it is accepted again for a register without a record (2.6). There is
+    /// one horizon for the whole group. [`crate::may_purge`] tells when purging is allowed.
     ///
     /// # Panics
     /// If a higher ballot was accepted: then the accepted pair is not `t`.
@@ -336,9 +337,9 @@ impl<P: Promises> Acceptor<P> {
         }
     }
 
-    /// May a writer count a shard staged under an older ballot as durable for its ballot `b`?
-    /// The ballot is noted in memory only, so it must be below the floor: [`Acceptor::may_drop`]
-    /// then refuses after a restart too.
+    /// Whether a writer may count a shard staged under an older ballot as durable for its ballot `b`. The
+    /// ballot is kept in memory only, so it must be below the floor: then [`Acceptor::may_drop`] refuses
+    /// after a restart too.
     #[must_use]
     pub fn confirm(&self, b: Ballot) -> ConfirmAnswer {
         if b > self.floor {
@@ -348,10 +349,10 @@ impl<P: Promises> Acceptor<P> {
         }
     }
 
-    /// May a shard that no record here names be dropped for a collector whose ballot is
-    /// `collector` (see [`crate::Sweep`])? `stage` is the highest ballot under which the shard
-    /// was staged or, since the start, confirmed. Confirmations from before a restart are not
-    /// remembered, but they were at most the floor, which is the base now.
+    /// Whether a collector with the ballot `collector` may drop a shard that no record on this drive names
+    /// (see [`crate::Sweep`]). `stage` is the highest ballot under which the shard was staged or, since the
+    /// start, confirmed. A restart forgets confirmations, but they were at most the floor, which is the base
+    /// now.
     #[must_use]
     pub fn may_drop(&self, stage: Ballot, collector: Ballot) -> bool {
         collector > stage && collector > self.base
@@ -375,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn promises_and_accepts_in_order() {
+    fn promises_and_accepts_in_ballot_order() {
         let mut a = voter();
         let none = Ballot::ZERO;
         assert_eq!(a.prepare(7, none, b(1, 5, 1)), PrepareAnswer::Promised);
@@ -391,14 +392,14 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "index behind")]
-    fn an_index_that_lags_is_caught() {
+    fn stale_index_panics() {
         let mut a = voter();
         assert_eq!(a.accept(7, Ballot::ZERO, b(1, 5, 1)), AcceptAnswer::Go);
         let _ = a.prepare(7, Ballot::ZERO, b(1, 6, 1));
     }
 
     #[test]
-    fn a_restart_forgets_no_promise() {
+    fn restart_keeps_promises() {
         let mut a = voter();
         assert_eq!(a.prepare(7, Ballot::ZERO, b(1, 50, 1)), PrepareAnswer::Promised);
         let mut again = Acceptor::new(a.role(), a.epoch(), a.floor());
@@ -415,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fence_and_a_horizon_refuse_the_past() {
+    fn fence_and_horizon_refuse_older_ballots() {
         let mut a = voter();
         a.fence(2);
         assert!(!a.may_read(1) && a.may_read(2));
@@ -431,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn joining_takes_records_and_has_no_vote() {
+    fn joining_drive_accepts_without_vote() {
         let mut a = Acceptor::new(Role::Joining, 3, Ballot::ZERO);
         assert_eq!(a.prepare(1, Ballot::ZERO, b(3, 1, 1)), PrepareAnswer::NotVoter);
         assert_eq!(a.accept(1, Ballot::ZERO, b(3, 1, 1)), AcceptAnswer::GoUncounted);
@@ -457,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confirmed_stage_outlives_a_restart() {
+    fn confirmed_stage_survives_restart() {
         let mut a = voter();
         let (stage, raised, collector) = (b(1, 1, 1), b(1, 9, 1), b(1, 5, 2));
         assert!(a.may_drop(stage, collector));

@@ -1,48 +1,51 @@
-//! A change that spans registers: keys held by an attempt, and one register that decides (docs/protocol.md 2.14).
+//! Changes that span several registers: an attempt holds keys, and one register decides (docs/protocol.md
+//! 2.14).
 //!
 //! A rename and the completion of a multipart upload both change the register of a key together with a
-//! register of their own, R (the upload's, beside the key). R decides. An attempt:
-//! 1. CAS each key to a record that holds the key's versions and the name of the attempt; the conditions are
-//!    judged here.
-//! 2. CAS R to Completing, in the name of this attempt. **This is the change**; nothing undoes it.
+//! register of their own, R (for an upload, its own register next to the key). R decides. An attempt:
+//! 1. CAS each key to a record that contains the key's versions and the name of the attempt. Conditions are
+//!    evaluated here.
+//! 2. CAS R to Completing, with the name of this attempt. **This is the change**; nothing undoes it.
 //! 3. CAS each key that the attempt holds to its new state.
 //! 4. R -> Done, kept for retries.
 //!
-//! A held key is what R says, however late the holder: [`read`]. Whoever wants to change a held key makes
-//! sure first that the attempt is over: [`settle`]. An attempt that R does not know any more never happened,
-//! because R is forgotten only when no key of a change that happened is held; but R must be read *after* the
-//! key, and the key read again when R does not know the attempt (mutant "no second look").
+//! R decides what a held key means, however old the hold is: [`read`]. A writer that wants to change a held
+//! key first makes sure that the attempt is over: [`settle`]. If R does not contain the attempt any more, the
+//! attempt never happened, because R is removed only when no key of a change that happened is held. But R
+//! must be read *after* the key, and the key must be read again when R does not contain the attempt (mutant
+//! "no second look").
 //!
-//! What R says of one attempt is a [`State`]. The register of a rename is one attempt's; of an upload, see
-//! [`crate::upload::Upload::attempt`].
+//! The state of one attempt in R is a [`State`]. The register of a rename belongs to one attempt; for an
+//! upload, see [`crate::upload::Upload::attempt`].
 //!
-//! Must not depend on: what the registers hold besides.
+//! Must not depend on: what else the registers contain.
 
-/// Where an attempt stands; `R` is what the change makes of the key.
+/// The state of an attempt. `R` is the new content of the key.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum State<R> {
-    /// It may still happen.
+    /// The change may still happen.
     Open,
-    /// It has happened; perhaps not every key shows it.
+    /// The change has happened; perhaps not every key shows it yet.
     Completing(R),
-    /// It has happened, and no key is held any more.
+    /// The change has happened, and no key is held any more.
     Done(R),
-    /// It will never happen.
+    /// The change will never happen.
     Aborted,
 }
 
-/// What a held key holds.
+/// Which content of a held key is valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holds {
-    /// What it held before.
+    /// The content from before the attempt.
     Before,
-    /// What the change made of it.
+    /// The content that the change gave it.
     After,
-    /// Read the key again; if the same attempt still holds it, [`Holds::Before`].
+    /// Unknown: read the key again. If the same attempt still holds it, [`Holds::Before`].
     Again,
 }
 
-/// What the reader of a held key makes of R, read after the key. `None`: R is not there, or another's.
+/// How a reader of a held key interprets R, which it read after the key. `None`: R is absent, or belongs to
+/// another attempt.
 pub fn read<R>(found: Option<&State<R>>) -> Holds {
     match found {
         Some(State::Open | State::Aborted) => Holds::Before,
@@ -51,18 +54,18 @@ pub fn read<R>(found: Option<&State<R>>) -> Holds {
     }
 }
 
-/// What a writer that meets a held key does next.
+/// What a writer that finds a held key does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Settle {
-    /// CAS R so that this attempt cannot happen any more, then look again.
+    /// CAS R so that this attempt cannot happen any more, then read again.
     Abort,
     /// Do steps 3 and 4.
     RollForward,
-    /// CAS the key, if this attempt still holds it, to what it held before.
+    /// CAS the key, if this attempt still holds it, to its content from before the attempt.
     Release,
 }
 
-/// As [`read`], for writers.
+/// Like [`read`], for writers.
 pub fn settle<R>(found: Option<&State<R>>) -> Settle {
     match found {
         Some(State::Open) => Settle::Abort,

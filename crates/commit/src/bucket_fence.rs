@@ -1,28 +1,28 @@
-//! The fence of a bucket: how a bucket is deleted although coordinators may not know of it
+//! The fence of a bucket: how a bucket is deleted while some coordinators do not yet see the deletion
 //! (docs/protocol.md 2.15).
 //!
-//! The registry of buckets numbers the deletions of a bucket ([`Registered`], changed by compare only). A
-//! deletion sets its number as the *fence* of the bucket on a majority of the slots of every group
-//! ([`Fencing`]). A drive with a fence accepts nothing that could add to the bucket ([`admits`]). Whatever
-//! can still be chosen after that lies on a drive that was counted, so exactly those drives are looked at
-//! ([`judge`]), and the bucket is removed from the registry if they show nothing.
+//! The registry of buckets numbers the deletions of a bucket ([`Registered`], changed only by
+//! compare-and-set). A deletion sets its number as the *fence* of the bucket on a majority of the slots of
+//! every group ([`Fencing`]). A drive with a fence accepts nothing that could add to the bucket ([`admits`]).
+//! Whatever can still be chosen after that is on a drive that was counted. So exactly those drives are
+//! inspected ([`judge`]), and the bucket is removed from the registry if they have nothing of it.
 //!
 //! Rules that are easy to break, each with a mutant of the model:
 //! * Only voters count, a majority in every group (`FenceMinority`), all under one layout epoch
-//!   (`FenceAcrossEpochs`): a drive that is filled later has then read a fence from one of them. It has the
+//!   (`FenceAcrossEpochs`). Then a drive that is filled later has read a fence from one of them. It has the
 //!   fences of its group before it votes (`FenceNotCopied`).
-//! * The drives counted are looked at, after they were counted (`LookFirst`), and no others
-//!   (`LookElsewhere`): a record on one of them may yet be chosen by drives without a fence.
+//! * The counted drives are inspected, after they were counted (`LookFirst`), and no others
+//!   (`LookElsewhere`): drives without a fence may still choose a record that is on one of them.
 //! * A record that is not decided is settled before the bucket counts as empty (`UndecidedIsAbsent`).
-//! * Numbers are in order. A late message of an older deletion neither replaces the fence of a later one
-//!   (`OldFenceWins`) nor lifts it (`LiftForeign`), and its rounds do not pass it.
+//! * Numbers are ordered. A late message of an older deletion neither replaces the fence of a later one
+//!   (`OldFenceWins`) nor lifts it (`LiftForeign`), and its rounds do not pass that fence.
 //! * Only the deletion that the registry names removes the bucket (`RemoveUnasked`).
 //!
 //! Must not depend on: what a record contains; how the registry is stored.
 
 use crate::{Ballot, Quorum, Slot, SlotSet};
 
-/// Number of a deletion of one bucket, given by the registry: a later deletion has a higher one.
+/// Number of a deletion of one bucket. The registry assigns it; a later deletion has a higher one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Deletion(pub u64);
 
@@ -31,18 +31,18 @@ impl Deletion {
     pub const NONE: Deletion = Deletion(0);
 }
 
-/// What an ACCEPT may do at a drive with a fence.
+/// What kind of change an ACCEPT makes, as far as a fence is concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Grant {
-    /// Nothing.
+    /// An ordinary change.
     Plain,
-    /// The record holds nothing (a tombstone): it adds nothing to the bucket.
+    /// The record holds nothing (a tombstone), so it adds nothing to the bucket.
     Empties,
-    /// It is a round of this deletion, or of the collector that cleans up after it.
+    /// A round of this deletion, or of the collector that cleans up after it.
     Of(Deletion),
 }
 
-/// May a drive with this fence accept?
+/// Whether a drive with this fence may accept.
 #[must_use]
 pub fn admits(fence: Deletion, grant: Grant) -> bool {
     match grant {
@@ -53,18 +53,18 @@ pub fn admits(fence: Deletion, grant: Grant) -> bool {
     }
 }
 
-/// What a drive does when a deletion wants to set its fence.
+/// What a drive does when a deletion asks it to set its fence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SetFence {
-    /// Writes it, flushes, answers.
+    /// Write it, flush, then answer.
     Write,
-    /// It is there: answers once it is durable.
+    /// The fence is set already: answer once it is durable.
     Already,
     /// A later deletion has set its fence.
     Later(Deletion),
 }
 
-/// A drive with the fence `have` is asked to set `by`.
+/// What a drive with the fence `have` does when it is asked to set `by`.
 #[must_use]
 pub fn set(have: Deletion, by: Deletion) -> SetFence {
     match have.cmp(&by) {
@@ -74,29 +74,29 @@ pub fn set(have: Deletion, by: Deletion) -> SetFence {
     }
 }
 
-/// Does a drive with the fence `have` drop it when everything up to `up_to` is lifted?
+/// Whether a drive with the fence `have` drops it when all fences up to `up_to` are lifted.
 #[must_use]
 pub fn lifts(have: Deletion, up_to: Deletion) -> bool {
     have != Deletion::NONE && have <= up_to
 }
 
-/// The fence of a drive that joins: the highest that its sources, and itself, have.
+/// The fence of a drive that joins: the highest fence of its sources and of itself.
 #[must_use]
 pub fn joined(fences: impl IntoIterator<Item = Deletion>) -> Deletion {
     fences.into_iter().max().unwrap_or(Deletion::NONE)
 }
 
-/// What the registry says of a bucket that is there.
+/// The registry's entry for an existing bucket, as far as deletions are concerned.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Registered {
     /// The last deletion that was begun.
     pub last: Deletion,
-    /// It is under way.
+    /// Whether that deletion is under way.
     pub open: bool,
 }
 
 impl Registered {
-    /// A deletion begins; one that is under way is taken over, and can then only end as not done.
+    /// Begins a deletion. It replaces one that is under way, which can then only end as not done.
     #[must_use]
     pub fn begin(self) -> Registered {
         Registered { last: Deletion(self.last.0 + 1), open: true }
@@ -108,26 +108,26 @@ impl Registered {
         self.is_open(deletion).then_some(Registered { open: false, ..self })
     }
 
-    /// Is this the deletion under way? Only then may it remove the bucket.
+    /// Whether this deletion is the one under way. Only then may it remove the bucket.
     #[must_use]
     pub fn is_open(self, deletion: Deletion) -> bool {
         self.open && self.last == deletion
     }
 }
 
-/// What whoever met a fence does.
+/// What an operation that was refused by a fence does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Met {
-    /// The bucket is gone.
+    /// Report that the bucket does not exist.
     Gone,
-    /// The fence is left over: fences up to this one may be lifted.
+    /// The fence is left over from an earlier deletion: fences up to this one may be lifted.
     Lift(Deletion),
     /// This deletion is under way: wait for it, or abort it if it takes too long.
     Wait(Deletion),
 }
 
-/// `registered`: read from the registry, past every cache, after `fence` was met; `None`: the bucket is not
-/// there.
+/// What to do after a refusal by `fence`. `registered`: read from the registry after the refusal, without a
+/// cache; `None`: the bucket does not exist.
 #[must_use]
 pub fn met(registered: Option<Registered>, fence: Deletion) -> Met {
     match registered {
@@ -142,15 +142,15 @@ pub fn met(registered: Option<Registered>, fence: Deletion) -> Met {
 pub enum FenceStep {
     /// More answers are needed.
     Wait,
-    /// These slots are fenced, a majority: look at all of them, and only at them.
+    /// These slots, a majority, are fenced: inspect all of them, and only them.
     Fenced(SlotSet),
-    /// A later deletion has taken over.
+    /// A later deletion has replaced this one.
     Later(Deletion),
     /// Too few voters answer.
     Unavailable,
 }
 
-/// Counts the fences of one group, asked for under one layout epoch.
+/// Counts the fences of one group that were requested under one layout epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Fencing {
     quorum: Quorum,
@@ -160,7 +160,7 @@ pub struct Fencing {
 }
 
 impl Fencing {
-    /// Nobody has answered yet.
+    /// No slot has answered yet.
     #[must_use]
     pub fn new(quorum: Quorum) -> Fencing {
         Fencing { quorum, fenced: SlotSet::EMPTY, silent: SlotSet::EMPTY, later: Deletion::NONE }
@@ -178,7 +178,7 @@ impl Fencing {
         self.step()
     }
 
-    /// No answer, a drive that is joining, or one that follows a newer layout.
+    /// The slot gave no answer, its drive is joining, or its drive follows a newer layout.
     pub fn on_silent(&mut self, slot: Slot) -> FenceStep {
         self.silent.insert(slot);
         self.step()
@@ -198,25 +198,25 @@ impl Fencing {
     }
 }
 
-/// May a proposer still hope to have a record chosen, when the drives of `fenced` would not accept it and
-/// those of `there` are attached?
+/// Whether a proposer can still get a record chosen when the drives of `fenced` would not accept it and the
+/// drives of `there` are attached.
 #[must_use]
 pub fn could_be_chosen(quorum: Quorum, there: SlotSet, fenced: SlotSet) -> bool {
     there.without(fenced).len() >= quorum.majority()
 }
 
-/// What the drives that were counted make of one key.
+/// The result of inspecting one key on the counted drives.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Verdict {
-    /// Nothing of it can be chosen any more.
+    /// No record of the key can be chosen any more.
     Absent,
-    /// It is there.
+    /// The key exists.
     Present,
-    /// A round of the deletion decides.
+    /// Undecided: a round of the deletion must decide.
     Settle,
 }
 
-/// `shown`: of each drive counted, the ballot of its record, and whether that adds to the bucket.
+/// `shown`: for each counted drive, the ballot of its record, and whether the record adds to the bucket.
 #[must_use]
 pub fn judge(shown: impl IntoIterator<Item = Option<(Ballot, bool)>>) -> Verdict {
     let mut first = None;
@@ -239,7 +239,7 @@ mod tests {
     const D: fn(u64) -> Deletion = Deletion;
 
     #[test]
-    fn numbers_are_in_order() {
+    fn deletion_numbers_are_ordered() {
         assert!(admits(Deletion::NONE, Grant::Plain));
         assert!(!admits(D(2), Grant::Plain) && admits(D(2), Grant::Empties));
         assert!(!admits(D(2), Grant::Of(D(1))) && admits(D(2), Grant::Of(D(2))));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_majority_of_voters_counts() {
+    fn fence_needs_majority_of_voters() {
         let mut f = Fencing::new(Quorum::new(4));
         assert_eq!(f.on_fenced(0), FenceStep::Wait);
         assert_eq!(f.on_fenced(0), FenceStep::Wait);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_decided_is_settled() {
+    fn undecided_records_are_settled() {
         let b = |counter| Ballot { epoch: 1, counter, node: 0, nonce: 0 };
         assert_eq!(judge([None, None]), Verdict::Absent);
         assert_eq!(judge([Some((b(1), false)), None]), Verdict::Absent);

@@ -1,36 +1,38 @@
-//! Where an acceptor keeps what it promised, per register, in memory.
+//! Stores what an acceptor has promised for each register, in memory.
 //!
-//! Losing this memory is allowed in exactly one way: the acceptor's base promise, which holds for
-//! every register without an entry, rises to the highest promise that was dropped. At a restart
-//! the durable floor plays that part (docs/protocol.md 2.2).
+//! Invariant: memory may be lost in only one way. The acceptor's base promise, which holds for every register
+//! without an entry, rises to the highest promise that was dropped. After a restart the durable floor serves
+//! as the base (docs/protocol.md 2.2).
+//!
+//! Must not depend on: files, what a record contains.
 
 use ashlar_format::Ballot;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// What is held for one register.
+/// The entry of one register.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Held {
     /// The highest ballot promised or accepted.
     pub promised: Ballot,
-    /// The highest ballot for which ACCEPT was let through; the drive's index must show at least
-    /// this from then on.
+    /// The highest ballot for which ACCEPT was allowed. From then on, the drive's index must show at least
+    /// this ballot.
     pub accepted: Ballot,
 }
 
 /// A store of promises.
 pub trait Promises {
-    /// What is held for the register; all zero when nothing.
+    /// The entry of the register; all zero if there is none.
     fn get(&self, key: u128) -> Held;
-    /// Replaces what is held. Returns the highest promise that had to be dropped to make room:
-    /// from now on it must be taken as promised for every register without an entry.
+    /// Replaces the entry. Returns the highest promise that had to be dropped to make room: from now on it
+    /// counts as promised for every register without an entry.
     fn put(&mut self, key: u128, held: Held) -> Option<Ballot>;
-    /// The accepted pair of `ballot` is durable and in the index: the entry may go unless it
-    /// promises more.
+    /// The accepted pair of `ballot` is durable and in the index: the entry may be removed unless it promises
+    /// more.
     fn settle(&mut self, key: u128, ballot: Ballot);
 }
 
-/// The key is a hash already (and a keyed one, so clients cannot choose where it lands).
+/// A hasher that takes the low bits: the key is already a keyed hash, so clients cannot choose its bucket.
 #[derive(Default, Clone)]
 struct TakeLow(u64);
 
@@ -48,13 +50,13 @@ impl Hasher for TakeLow {
     }
 }
 
-/// A table with room for more entries gives memory back when it is nearly empty.
+/// A table with room for more entries than this gives memory back when it is nearly empty.
 const SMALL: usize = 512;
 
 type Map = HashMap<u128, Held, BuildHasherDefault<TakeLow>>;
 
-/// Two generations of a hash map. When the young one is full the old one is dropped whole and
-/// the young one becomes old, so an entry is kept for at least `capacity` later registers.
+/// Two generations of a hash map. When the young one is full, the old one is dropped as a whole and the young
+/// one becomes old. So an entry is kept for at least `capacity` later registers.
 ///
 /// Bound: 2 x `capacity` entries, about 100 bytes each.
 #[derive(Clone, Debug)]
@@ -65,7 +67,7 @@ pub struct PromiseTable {
 }
 
 impl PromiseTable {
-    /// Entries per generation unless stated otherwise: 16,384 (about 3 MiB when both are full).
+    /// Default number of entries per generation: 16,384 (about 3 MiB when both are full).
     pub const CAPACITY: usize = 1 << 14;
 
     /// A table of at most 2 x `capacity` entries.
@@ -81,24 +83,24 @@ impl PromiseTable {
         self.young.len()
     }
 
-    /// Ends a generation: the old one is dropped, the young one becomes old. Returns the highest promise that is
-    /// lost with it, as [`Promises::put`].
+    /// Ends a generation: the old one is dropped, the young one becomes old. Returns the highest promise that
+    /// is lost with it, like [`Promises::put`].
     pub fn age(&mut self) -> Option<Ballot> {
-        // An entry that lives on in the young generation is not lost.
+        // An entry that is also in the young generation is not lost.
         let lost = self.old.iter().filter(|(k, _)| !self.young.contains_key(*k));
         let dropped = lost.map(|(_, held)| held.promised).max();
-        // Its memory goes with it: a process has many tables.
+        // This frees its memory as well: a process has many tables.
         self.old = std::mem::take(&mut self.young);
         dropped
     }
 
-    /// Registers held now (some may be counted in both generations).
+    /// Number of registers held now (some may be counted in both generations).
     #[must_use]
     pub fn len(&self) -> usize {
         self.young.len() + self.old.len()
     }
 
-    /// Nothing held?
+    /// Whether there is no entry.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -118,7 +120,7 @@ impl Promises for PromiseTable {
 
     fn put(&mut self, key: u128, held: Held) -> Option<Ballot> {
         if self.young.len() >= self.capacity && !self.young.contains_key(&key) {
-            // What is put now is not lost either.
+            // The entry that is being put is not lost either.
             self.old.remove(&key);
             let dropped = self.age();
             self.young.insert(key, held);
@@ -129,7 +131,7 @@ impl Promises for PromiseTable {
     }
 
     fn settle(&mut self, key: u128, ballot: Ballot) {
-        // Both generations: an old entry must not come back when the young one goes.
+        // Remove from both generations: an old entry must not reappear when the young one is dropped.
         if self.get(key).promised <= ballot {
             self.young.remove(&key);
             self.old.remove(&key);
@@ -140,7 +142,7 @@ impl Promises for PromiseTable {
     }
 }
 
-/// The promises of an acceptor with a single register, without a heap: for the model checker.
+/// The promises of an acceptor with a single register, without heap memory: for the model checker.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct OnePromise(Held);
 
@@ -168,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_below_what_was_dropped() {
+    fn evicted_promises_are_covered() {
         let mut table = PromiseTable::with_capacity(4);
         let mut exact = HashMap::new();
         let mut base = Ballot::ZERO;

@@ -1,59 +1,59 @@
 //! The proposer: one attempt to change one register (docs/protocol.md 2.3).
 //!
-//! Life: PREPARE to all slots -> [`Proposer::on_promise`] until a base is known -> conditions are
-//! checked by the caller -> data durable on k' + f drives -> [`Proposer::propose`] -> ACCEPT to all
-//! slots -> [`Proposer::on_accepted`] until chosen. A lost attempt is followed by a new `Proposer`
-//! with a higher ballot; pauses between attempts (duels) are the caller's.
+//! Sequence: PREPARE to all slots -> [`Proposer::on_promise`] until a base is known -> the caller evaluates
+//! conditions -> data durable on k' + f drives -> [`Proposer::propose`] -> ACCEPT to all slots ->
+//! [`Proposer::on_accepted`] until chosen. After a lost attempt, the caller makes a new `Proposer` with a
+//! higher ballot; the caller also pauses between attempts (duels).
 //!
-//! What the caller must know:
-//! * **Undecided base.** `Base(_, false)` means the base may not be chosen yet. Building a new
-//!   record on it is fine (that chooses it too). *Answering* from it (412, 404, a read) is not:
-//!   first complete it by an identity round, `propose(0)` with the base itself as the record, and
-//!   answer after `Chosen`.
-//! * **Nothing to change.** An update that finds nothing to change and answers success is held to
-//!   more: no record of an earlier operation may appear afterwards. It may answer without a round only
+//! What the caller must observe:
+//! * **Undecided base.** `Base(_, false)` means that the base may not be chosen yet. Building a new record on
+//!   it is allowed (that chooses it too). *Answering* from it (412, 404, a read) is not: first complete it by
+//!   an identity round, `propose(0)` with the base itself as the record, and answer after `Chosen`.
+//! * **Nothing to change.** An update that finds nothing to change and answers success must meet a stronger
+//!   condition: no record of an earlier operation may appear afterwards. It may answer without a round only
 //!   if [`Proposer::idle_known`], else after an identity round. (Mutant `IdleDelete`.)
-//! * **Absence has a horizon.** A drive without a record says up to which ballot it takes none any more.
-//!   A record against which H voters say "none, and none up to there" is dead: a chosen one would be on
-//!   one of them, unless a later tombstone was purged. It is no base, and never answered from without
-//!   a round, which writes over it. (Mutant `AbsenceWithoutHorizon`.)
-//! * **Unknown outcome.** After ACCEPTs were sent, `Lost` and `Unavailable` do not mean "not
-//!   written": somebody else's round may complete the record ([`Proposer::maybe_accepted`]). The
-//!   next attempt is a [`Proposer::retry`]. It must look for its own write id in the new base and,
-//!   if it is there, complete that base instead of applying the change twice. A base without it
-//!   proves nothing yet, even one that is chosen: the record may wait on a slot outside this
-//!   majority, and be built upon later. So before a retry answers "not done" (412, 404), its base
-//!   must be chosen again under its own ballot (`Base(_, false)` asks for that; a tombstone where
-//!   there is no record).
-//! * **Retry with staged data.** The stages of an earlier attempt count again only after each drive
-//!   has confirmed them for the new ballot ([`crate::Acceptor::confirm`]); the collector may have
-//!   dropped them in between.
-//! * **Base without enough shards.** A staged record is in the register only if its data was on
-//!   k' + f drives. If drives have died since, the record can still be completed and built upon:
-//!   the register needs no shard. Reading it is 503 and healing it is another matter; a writer that
-//!   dropped such a version from the list would hide a loss. One-sync records: [`crate::Footing`].
+//! * **Absence has a horizon.** A drive without a record states the ballot up to which it accepts none any
+//!   more. A record is dead if H voters state "no record, and none accepted up to its ballot": if it were
+//!   chosen, it would be on one of them, unless a later tombstone was purged. A dead record is no base, and
+//!   no answer is given from it without a round, which overwrites it. (Mutant `AbsenceWithoutHorizon`.)
+//! * **Unknown outcome.** After ACCEPTs were sent, `Lost` and `Unavailable` do not mean "not written": the
+//!   round of another proposer may complete the record ([`Proposer::maybe_accepted`]). The next attempt is a
+//!   [`Proposer::retry`]. It must look for its own write id in the new base. If the id is there, it must
+//!   complete that base instead of applying the change twice. A base without the id proves nothing yet, even
+//!   a chosen one: the record may be on a slot outside this majority, and a later record may be built on it.
+//!   So before a retry answers "not done" (412, 404), its base must be chosen again under its own ballot
+//!   (`Base(_, false)` asks for that; a tombstone if there is no record).
+//! * **Retry with staged data.** The stages of an earlier attempt count again only after each drive has
+//!   confirmed them for the new ballot ([`crate::Acceptor::confirm`]); the collector may have dropped them in
+//!   between.
+//! * **Base without enough shards.** A staged record is in the register only if its data was on k' + f
+//!   drives. If drives have been lost since, the record can still be completed and built upon: the register
+//!   needs no shard. A read of it answers 503, and heal handles it separately; a writer that dropped such a
+//!   version from the list would hide a loss. One-sync records: [`crate::Footing`].
 //!
 //! Slots answer in any order; a repeated answer changes nothing. No step allocates.
+//!
+//! Must not depend on: files, sockets, clocks, what a record contains.
 
 use crate::quorum::{Quorum, Slot, SlotSet};
 use crate::recover::{Footing, OneSync, Recovery, Verdict, judge};
 use ashlar_format::Ballot;
 use smallvec::SmallVec;
 
-/// What follows from an answer.
+/// The next step after an answer.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Step<V> {
     /// More answers are needed.
     Wait,
-    /// A majority promised. The base is the record with the highest accepted ballot, or `None`
-    /// when the register was never written. The flag: is the base known to be chosen?
+    /// A majority promised. The base is the record with the highest accepted ballot, or `None` if the
+    /// register was never written. The flag tells whether the base is known to be chosen.
     Base(Option<(Ballot, V)>, bool),
-    /// A majority promised, and the highest accepted record is a one-sync record that cannot
-    /// simply be built upon.
+    /// A majority promised, and the highest accepted record is a one-sync record that needs recovery before
+    /// anything is built on it.
     Recover(Recovery<V>),
-    /// The record is chosen: this is the linearization point. Said once.
+    /// The record is chosen: this is the linearization point. Returned once.
     Chosen,
-    /// A higher ballot is in the way; try again with a ballot above.
+    /// Another proposer has a higher ballot; try again with a ballot above it.
     Lost {
         /// The highest ballot seen.
         retry_above: Ballot,
@@ -70,42 +70,42 @@ enum Phase {
     Done,
 }
 
-/// See the module. `V` is the record; it is moved, never cloned.
+/// One attempt; see the module. `V` is the record; it is moved, never cloned.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Proposer<V> {
     quorum: Quorum,
     ballot: Ballot,
     phase: Phase,
-    /// Highest ballot met in refusals.
+    /// Highest ballot in any refusal.
     highest: Ballot,
-    /// Highest ballot known chosen.
+    /// Highest ballot known to be chosen.
     chosen: Ballot,
     promised: SlotSet,
     refused: SlotSet,
     silent: SlotSet,
     /// Highest accepted ballot among the promises; zero when none has a record.
     top: Ballot,
-    /// Its record, until the base is given out.
+    /// The record of that ballot, until the base is returned.
     record: Option<V>,
-    /// The highest purge horizons of promisers without a record, at most H, highest first.
+    /// The highest purge horizons of promisers without a record, at most H, in descending order.
     horizons: SmallVec<[Ballot; 8]>,
-    /// The highest record is dead: the base is nothing, and a round must say so.
+    /// The highest record is dead: the base is empty, and a round must establish that.
     dead: bool,
-    /// After the base was given out, a promiser told of a record above it.
+    /// After the base was returned, a promiser reported a record above it.
     above: bool,
     /// An earlier attempt of the operation sent ACCEPTs.
     again: bool,
-    /// Set when it is a one-sync record.
-    light: Option<OneSync>,
-    /// Promisers with exactly this ballot, and those of them with its shard.
+    /// Set if the highest record is a one-sync record.
+    one_sync: Option<OneSync>,
+    /// Promisers with exactly the ballot `top`, and those of them that have the shard of its record.
     top_slots: SlotSet,
     top_shards: SlotSet,
-    /// Shards that must be durable before anything is built on the base; 0 = solid.
+    /// Number of shards that must be durable before anything is built on the base; 0: none are missing.
     mend_needed: u8,
     mended: SlotSet,
     staged: SlotSet,
-    /// Accepts that make the proposal chosen, and the slots that may give them.
-    bar: u8,
+    /// Number of accepts that make the proposal chosen, and the slots that may give them.
+    accepts_needed: u8,
     targets: SlotSet,
     accepted: SlotSet,
     accept_refused: SlotSet,
@@ -113,7 +113,7 @@ pub struct Proposer<V> {
 }
 
 impl<V> Proposer<V> {
-    /// A new attempt. PREPARE(key, `ballot`) is to be sent to all n slots.
+    /// A new attempt. The caller sends PREPARE(key, `ballot`) to all n slots.
     #[must_use]
     pub fn new(quorum: Quorum, ballot: Ballot) -> Proposer<V> {
         assert!(ballot > Ballot::fence(ballot.epoch), "a proposer's ballot is above its fence");
@@ -133,13 +133,13 @@ impl<V> Proposer<V> {
             dead: false,
             above: false,
             again: false,
-            light: None,
+            one_sync: None,
             top_slots: none,
             top_shards: none,
             mend_needed: 0,
             mended: none,
             staged: none,
-            bar: 0,
+            accepts_needed: 0,
             targets: none,
             accepted: none,
             accept_refused: none,
@@ -147,8 +147,8 @@ impl<V> Proposer<V> {
         }
     }
 
-    /// A further attempt of an operation that has sent ACCEPTs before. No base counts as known to be
-    /// chosen (see the module).
+    /// A further attempt of an operation that has sent ACCEPTs before. No base counts as known to be chosen
+    /// (see the module).
     #[must_use]
     pub fn retry(quorum: Quorum, ballot: Ballot) -> Proposer<V> {
         Proposer { again: true, ..Proposer::new(quorum, ballot) }
@@ -160,8 +160,8 @@ impl<V> Proposer<V> {
         self.ballot
     }
 
-    /// The highest ballot met so far, this one included: the node's next ballots should be above
-    /// it even when this attempt succeeds, so that drives that refused take part again.
+    /// The highest ballot seen so far, including this one. The node's next ballots should be above it even if
+    /// this attempt succeeds, so that drives that refused take part again.
     #[must_use]
     pub fn highest(&self) -> Ballot {
         self.highest
@@ -185,9 +185,9 @@ impl<V> Proposer<V> {
         self.staged
     }
 
-    /// May a refusal, or a read, be answered from the base: is it known to be chosen, has no promiser told
-    /// of a record above it, and is nothing of this operation under way? May change while more promises
-    /// come.
+    /// Whether a refusal, or a read, may be answered from the base: the base is known to be chosen, no
+    /// promiser reported a record above it, and nothing of this operation is under way. The result may change
+    /// when more promises arrive.
     #[must_use]
     pub fn chosen_known(&self) -> bool {
         if self.again || self.above || self.dead {
@@ -196,21 +196,21 @@ impl<V> Proposer<V> {
         if self.top == Ballot::ZERO {
             return self.promised.without(self.top_slots).len() >= self.quorum.majority();
         }
-        let bar = self.light.map_or(self.quorum.majority(), |l| l.bar(self.quorum));
-        let count = if self.light.is_some() { self.top_shards } else { self.top_slots };
-        self.chosen == self.top || count.len() >= bar
+        let accepts_needed = self.one_sync.map_or(self.quorum.majority(), |l| l.accepts_needed(self.quorum));
+        let count = if self.one_sync.is_some() { self.top_shards } else { self.top_slots };
+        self.chosen == self.top || count.len() >= accepts_needed
     }
 
-    /// May "there was nothing to change" be answered from the base without a round? All n slots have
-    /// promised and none told of a record above the base: nothing older can appear any more.
+    /// Whether "nothing to change" may be answered from the base without a round: all n slots have promised
+    /// and none reported a record above the base, so nothing older can appear any more.
     #[must_use]
     pub fn idle_known(&self) -> bool {
         self.chosen_known() && self.promised == self.quorum.all()
     }
 
-    /// A majority has promised, but the base is not given out yet: the slots still asked may show that the
-    /// highest record is dead, or spare mending. Worth a short wait, no more; then
-    /// [`Proposer::on_silent`] for them.
+    /// A majority has promised, but the base is not returned yet: the slots that have not answered may show
+    /// that the highest record is dead, or make mending unnecessary. The caller should wait only briefly,
+    /// then call [`Proposer::on_silent`] for them.
     #[must_use]
     pub fn could_decide(&self) -> bool {
         let unknown = |l: OneSync| {
@@ -219,30 +219,30 @@ impl<V> Proposer<V> {
         };
         self.phase == Phase::Preparing
             && self.promised.len() >= self.quorum.majority()
-            && !self.light.is_some_and(unknown)
+            && !self.one_sync.is_some_and(unknown)
     }
 
-    /// ACCEPTs were sent and not every slot has refused: the record is, or may become, visible.
+    /// Whether ACCEPTs were sent and not every slot has refused: the record is, or may become, visible.
     #[must_use]
     pub fn maybe_accepted(&self) -> bool {
-        self.bar > 0 && self.accept_refused.len() < self.targets.len()
+        self.accepts_needed > 0 && self.accept_refused.len() < self.targets.len()
     }
 
     fn check(&self, slot: Slot) {
         assert!(slot < self.quorum.n, "slot {slot} of {}", self.quorum.n);
     }
 
-    /// A drive says that `ballot` is chosen (the HINT beside its accepted pair).
+    /// A drive reports that `ballot` is chosen (the HINT with its accepted pair).
     pub fn on_hint(&mut self, ballot: Ballot) {
         self.chosen = self.chosen.max(ballot);
     }
 
-    /// A voter promised and told its accepted pair, a staged record or none.
+    /// A voter promised and sent its accepted pair: a staged record or none.
     pub fn on_promise(&mut self, slot: Slot, accepted: Option<(Ballot, V)>) -> Step<V> {
         self.promise(slot, accepted, None, false)
     }
 
-    /// A voter promised and has no record, nor takes one up to `horizon` (its purge horizon).
+    /// A voter promised. It has no record and accepts none up to `horizon` (its purge horizon).
     pub fn on_absent(&mut self, slot: Slot, horizon: Ballot) -> Step<V> {
         self.check(slot);
         if !self.promised.contains(slot) {
@@ -256,13 +256,13 @@ impl<V> Proposer<V> {
         self.promise(slot, None, None, false)
     }
 
-    /// Voters that have no record and take none of the ballot of the highest record, H at most.
+    /// Number of voters that have no record and accept none of the ballot of the highest record, at most H.
     fn against(&self) -> u8 {
         self.horizons.iter().take_while(|h| **h >= self.top).count() as u8
     }
 
-    /// A voter promised and told its accepted pair, a one-sync record. `holds_shard`: the drive
-    /// has the record's shard too (false on a drive that copied the record while joining).
+    /// A voter promised and sent its accepted pair, a one-sync record. `holds_shard`: the drive has the
+    /// record's shard too (false on a drive that copied the record while joining).
     pub fn on_promise_one_sync(
         &mut self,
         slot: Slot,
@@ -277,7 +277,7 @@ impl<V> Proposer<V> {
         &mut self,
         slot: Slot,
         accepted: Option<(Ballot, V)>,
-        light: Option<OneSync>,
+        one_sync: Option<OneSync>,
         holds_shard: bool,
     ) -> Step<V> {
         self.check(slot);
@@ -288,20 +288,20 @@ impl<V> Proposer<V> {
         self.silent.remove(slot);
         if let Some((b, record)) = accepted {
             assert!(b > Ballot::ZERO && b < self.ballot, "promised {:?} at {b:?}", self.ballot);
-            // After the base is given out a higher record cannot be a chosen one: it is on too few
-            // of the slots that promised. A proposal keeps its base; an answer needs a round first.
+            // After the base is returned, a higher record cannot be chosen: too few of the slots that
+            // promised have it. A proposal keeps its base; an answer needs a round first.
             self.above |= b > self.top && self.phase != Phase::Preparing;
             if b > self.top && self.phase == Phase::Preparing {
                 self.top = b;
                 self.record = Some(record);
-                self.light = light;
+                self.one_sync = one_sync;
                 self.top_slots = SlotSet::EMPTY;
                 self.top_shards = SlotSet::EMPTY;
             }
             if b == self.top {
-                if light.is_none() {
-                    // Copied as an ordinary record by a drive that joined: it was known solid.
-                    self.light = None;
+                if one_sync.is_none() {
+                    // A drive that joined copied it as an ordinary record: its data was known to be durable.
+                    self.one_sync = None;
                 }
                 self.top_slots.insert(slot);
                 if holds_shard {
@@ -320,7 +320,7 @@ impl<V> Proposer<V> {
             return Step::Wait;
         }
         if highest == self.ballot {
-            // The answer to a repeated PREPARE; only the first answer, which is lost, counts.
+            // The answer to a repeated PREPARE. Only the first answer counts, and it is lost.
             self.silent.insert(slot);
         } else {
             self.refused.insert(slot);
@@ -337,7 +337,7 @@ impl<V> Proposer<V> {
         self.settle()
     }
 
-    /// The step of the first phase.
+    /// The next step of the first phase.
     fn settle(&mut self) -> Step<V> {
         if self.phase != Phase::Preparing {
             return Step::Wait;
@@ -349,27 +349,27 @@ impl<V> Proposer<V> {
             if self.top > Ballot::ZERO {
                 let (against, half) = (self.against(), self.quorum.half());
                 if against >= half {
-                    return self.bury();
+                    return self.discard_dead();
                 }
                 if against > 0 && against + open >= half {
                     return Step::Wait;
                 }
             }
-            let verdict = match self.light {
-                // What is chosen was on k' + f drives.
+            let verdict = match self.one_sync {
+                // A chosen record was on k' + f drives.
                 Some(l) if self.chosen != self.top => {
                     judge(self.quorum, l, self.promised, self.top_slots, self.top_shards)
                 }
                 _ => Verdict::Solid,
             };
             let more = |l: OneSync| self.top_shards.len() + open >= l.needed;
-            match (verdict, self.light) {
+            match (verdict, self.one_sync) {
                 (Verdict::Unknown, _) if open > 0 => return Step::Wait,
                 (Verdict::Unknown, _) => {}
-                // The slots still asked may spare the mending; the caller ends the wait.
+                // The slots that have not answered may make mending unnecessary; the caller ends the wait.
                 (Verdict::Mend, Some(l)) if open > 0 && more(l) => return Step::Wait,
-                (Verdict::Mend | Verdict::Overtaken, Some(light)) => {
-                    return self.recover(verdict, light);
+                (Verdict::Mend | Verdict::Overtaken, Some(one_sync)) => {
+                    return self.recover(verdict, one_sync);
                 }
                 _ => {
                     self.phase = Phase::Based;
@@ -380,7 +380,7 @@ impl<V> Proposer<V> {
         } else if self.promised.len() + open >= m {
             return Step::Wait;
         }
-        // No verdict can come any more. Slots that refused would answer a higher ballot.
+        // No verdict is possible any more. Slots that refused would answer a higher ballot.
         self.phase = Phase::Done;
         if self.refused.is_empty() || self.promised.len() + self.refused.len() + open < m {
             Step::Unavailable
@@ -390,21 +390,21 @@ impl<V> Proposer<V> {
     }
 
     /// The highest record is dead, and with it every lower one.
-    fn bury(&mut self) -> Step<V> {
+    fn discard_dead(&mut self) -> Step<V> {
         self.phase = Phase::Based;
         self.dead = true;
         self.record = None;
-        self.light = None;
+        self.one_sync = None;
         Step::Base(None, false)
     }
 
-    fn recover(&mut self, verdict: Verdict, light: OneSync) -> Step<V> {
+    fn recover(&mut self, verdict: Verdict, one_sync: OneSync) -> Step<V> {
         self.phase = Phase::Based;
-        let Some(value) = self.record.take() else { unreachable!("a light record was kept") };
+        let Some(value) = self.record.take() else { unreachable!("a one-sync record was kept") };
         let footing = if verdict == Verdict::Mend {
-            self.mend_needed = light.needed;
+            self.mend_needed = one_sync.needed;
             self.mended = self.top_shards;
-            Footing::Mend { holders: self.top_shards, needed: light.needed }
+            Footing::Mend { holders: self.top_shards, needed: one_sync.needed }
         } else {
             // Nothing is known about the parent.
             self.chosen = Ballot::ZERO;
@@ -415,15 +415,14 @@ impl<V> Proposer<V> {
         Step::Recover(Recovery { ballot: self.top, value, footing })
     }
 
-    /// A shard of the base was made and flushed on this slot, under this attempt's ballot.
+    /// A shard of the base was made and flushed on this slot, under the ballot of this attempt.
     pub fn on_mended(&mut self, slot: Slot) {
         self.check(slot);
         self.mended.insert(slot);
     }
 
-    /// The data of the base is written anew under another write id, with another k'; the record
-    /// proposed names that one. `needed` is its k' + f; shards are reported by
-    /// [`Proposer::on_mended`].
+    /// The caller writes the data of the base again under another write id, with another k'; the record it
+    /// proposes names that write id. `needed` is its k' + f; [`Proposer::on_mended`] reports the shards.
     pub fn rewrite_base(&mut self, needed: u8) {
         assert!(self.mend_needed > 0 && needed > 0, "nothing to mend");
         self.mend_needed = needed;
@@ -436,14 +435,15 @@ impl<V> Proposer<V> {
         self.staged.insert(slot);
     }
 
-    /// May a record be proposed that needs `needed` durable stages?
+    /// Whether a record that needs `needed` durable stages may be proposed.
     #[must_use]
     pub fn may_propose(&self, needed: u8) -> bool {
         self.phase == Phase::Based && self.staged.len() >= needed && self.mended.len() >= self.mend_needed
     }
 
-    /// The record is sent: ACCEPT to all slots follows this call, and only this call. `needed` is
-    /// k' + f of the new data the record names, 0 if it names none (delete, tags, identity round).
+    /// The caller sends the record: ACCEPT goes to all slots after this call, and only after this call.
+    /// `needed` is k' + f of the new data that the record names, 0 if it names none (delete, tags, identity
+    /// round).
     ///
     /// # Panics
     /// Without a base, without `needed` durable stages (I4), before the base is mended, or twice.
@@ -452,23 +452,23 @@ impl<V> Proposer<V> {
         self.send(self.quorum.majority(), self.quorum.all());
     }
 
-    /// Like [`Proposer::propose`], with the shards of the new data inside the ACCEPTs: no STAGE.
-    /// The record must carry `record` and, whole, the record it is built on. It is chosen when
-    /// max(M, k' + f) voters of the targets have flushed record and shard.
+    /// Like [`Proposer::propose`], with the shards of the new data inside the ACCEPTs: no STAGE. The record
+    /// must contain `record` and a full copy of the record that it is built on. It is chosen when max(M, k' +
+    /// f) voters of the targets have flushed record and shard.
     ///
     /// # Panics
     /// Without a base, before the base is mended, with too few targets, or twice.
     pub fn one_sync(&mut self, record: OneSync) {
-        let bar = record.bar(self.quorum);
-        assert!(record.k >= 1 && record.k <= record.needed && record.targets.len() >= bar);
+        let accepts_needed = record.accepts_needed(self.quorum);
+        assert!(record.k >= 1 && record.k <= record.needed && record.targets.len() >= accepts_needed);
         assert!(record.targets.without(self.quorum.all()).is_empty(), "unknown slots");
-        self.send(bar, record.targets);
+        self.send(accepts_needed, record.targets);
     }
 
-    fn send(&mut self, bar: u8, targets: SlotSet) {
+    fn send(&mut self, accepts_needed: u8, targets: SlotSet) {
         assert!(self.phase == Phase::Based, "I1: proposed in {:?}", self.phase);
         assert!(self.mended.len() >= self.mend_needed, "I4: base of {} shards", self.mended.len());
-        self.bar = bar;
+        self.accepts_needed = accepts_needed;
         self.targets = targets;
         self.phase = Phase::Proposed;
     }
@@ -511,32 +511,32 @@ impl<V> Proposer<V> {
         if self.phase != Phase::Proposed {
             return Step::Wait;
         }
-        if self.accepted.len() >= self.bar {
+        if self.accepted.len() >= self.accepts_needed {
             self.phase = Phase::Done;
             return Step::Chosen;
         }
         let refused = self.accept_refused.len();
         let possible = self.targets.len() - refused - self.accept_silent.len();
-        if possible >= self.bar {
+        if possible >= self.accepts_needed {
             return Step::Wait;
         }
         self.phase = Phase::Done;
-        if possible + refused >= self.bar {
+        if possible + refused >= self.accepts_needed {
             Step::Lost { retry_above: self.highest }
         } else {
             Step::Unavailable
         }
     }
 
-    /// Everything this machine knows about one slot, as bits: for traces, and for the model
-    /// checker, which treats slots as interchangeable.
+    /// The state that concerns one slot, as bits: for traces, and for the model checker, which treats slots
+    /// as interchangeable.
     #[must_use]
     pub fn slot_bits(&self, slot: Slot) -> u16 {
         [
             self.promised,
             self.refused,
             self.silent,
-            self.light.map_or(SlotSet::EMPTY, |l| l.targets),
+            self.one_sync.map_or(SlotSet::EMPTY, |l| l.targets),
             self.top_slots,
             self.top_shards,
             self.mended,
@@ -551,7 +551,7 @@ impl<V> Proposer<V> {
         .fold(0, |bits, (i, set)| bits | u16::from(set.contains(slot)) << i)
     }
 
-    /// The rest of the state, which belongs to no slot.
+    /// Hashes the rest of the state, which concerns no single slot.
     pub fn hash_shared<S: std::hash::Hasher>(&self, state: &mut S)
     where
         V: std::hash::Hash,
@@ -559,7 +559,8 @@ impl<V> Proposer<V> {
         use std::hash::Hash;
         (self.ballot, self.phase, self.highest, self.chosen, self.top, &self.record).hash(state);
         (&self.horizons, self.dead, self.above).hash(state);
-        (self.again, self.mend_needed, self.bar, self.light.map(|l| (l.k, l.needed))).hash(state);
+        (self.again, self.mend_needed, self.accepts_needed, self.one_sync.map(|l| (l.k, l.needed)))
+            .hash(state);
     }
 }
 

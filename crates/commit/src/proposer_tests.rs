@@ -1,4 +1,4 @@
-//! Tests of the proposer: what each answer leads to, and what must never be allowed.
+//! Tests of the proposer: what follows from each answer, and what must never be allowed.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn proposer(n: u8) -> Proposer<&'static str> {
 }
 
 #[test]
-fn a_write_over_an_undecided_base() {
+fn write_over_undecided_base() {
     let mut p = proposer(3);
     assert_eq!(p.on_promise(0, Some((b(2), "old"))), Step::Wait);
     assert_eq!(p.on_promise(0, Some((b(2), "old"))), Step::Wait, "repeated");
@@ -31,7 +31,7 @@ fn a_write_over_an_undecided_base() {
 }
 
 #[test]
-fn the_first_write() {
+fn first_write() {
     let mut p = proposer(3);
     let _ = p.on_promise(0, None);
     assert_eq!(p.on_promise(1, None), Step::Base(None, true));
@@ -68,7 +68,7 @@ fn refusals_and_silence() {
 }
 
 #[test]
-fn a_retry_knows_nothing_decided() {
+fn retry_treats_base_as_undecided() {
     let mut p: Proposer<&'static str> = Proposer::retry(Quorum::new(3), b(10));
     p.on_hint(b(2));
     let _ = p.on_promise(0, Some((b(2), "x")));
@@ -76,7 +76,7 @@ fn a_retry_knows_nothing_decided() {
 }
 
 #[test]
-fn a_hint_makes_the_base_known() {
+fn hint_makes_base_chosen() {
     let mut p = proposer(3);
     p.on_hint(b(2));
     let _ = p.on_promise(0, Some((b(2), "x")));
@@ -85,7 +85,7 @@ fn a_hint_makes_the_base_known() {
 
 #[test]
 #[should_panic(expected = "I4")]
-fn no_record_before_its_data() {
+fn record_is_not_proposed_before_data() {
     let mut p = proposer(3);
     let _ = p.on_promise(0, None);
     let _ = p.on_promise(1, None);
@@ -103,15 +103,15 @@ fn one_record_per_ballot() {
 }
 
 /// 3+2: M = 3, needed 4.
-const LIGHT: OneSync = OneSync { k: 3, needed: 4, targets: SlotSet::first(5) };
+const ONE_SYNC: OneSync = OneSync { k: 3, needed: 4, targets: SlotSet::first(5) };
 
 #[test]
-fn one_sync_is_chosen_late() {
+fn one_sync_needs_durable_shards() {
     let mut p = proposer(5);
     for slot in 0..3 {
         let _ = p.on_promise(slot, None);
     }
-    p.one_sync(LIGHT);
+    p.one_sync(ONE_SYNC);
     for slot in 0..3 {
         assert_eq!(p.on_accepted(slot), Step::Wait);
     }
@@ -123,8 +123,9 @@ fn one_sync_is_chosen_late() {
 
 #[test]
 fn one_sync_base_overtaken_mended_or_unknown() {
-    let base =
-        |p: &mut Proposer<&'static str>, slot| p.on_promise_one_sync(slot, (b(3), "light"), LIGHT, true);
+    let base = |p: &mut Proposer<&'static str>, slot| {
+        p.on_promise_one_sync(slot, (b(3), "one-sync"), ONE_SYNC, true)
+    };
     let mut p = proposer(5);
     let _ = p.on_promise(0, Some((b(1), "parent")));
     let _ = base(&mut p, 1);
@@ -132,7 +133,7 @@ fn one_sync_base_overtaken_mended_or_unknown() {
     let mut solid = p.clone();
     let step = p.on_promise(2, None);
     let Step::Recover(r) = step else { panic!("{step:?}") };
-    assert_eq!((r.ballot, r.value, r.footing), (b(3), "light", Footing::Overtaken));
+    assert_eq!((r.ballot, r.value, r.footing), (b(3), "one-sync", Footing::Overtaken));
     assert!(!p.chosen_known() && p.may_propose(0));
 
     assert_eq!(base(&mut unknown, 2), Step::Wait, "slots 3 and 4 may have it");
@@ -155,11 +156,11 @@ fn one_sync_base_overtaken_mended_or_unknown() {
     assert_eq!(retry.on_refused(4, b(11)), Step::Lost { retry_above: b(11) });
 
     solid.on_hint(b(3));
-    assert_eq!(base(&mut solid, 2), Step::Base(Some((b(3), "light")), true));
+    assert_eq!(base(&mut solid, 2), Step::Base(Some((b(3), "one-sync")), true));
 }
 
 #[test]
-fn nothing_to_change_needs_all_promises_and_nothing_above() {
+fn idle_update_needs_all_promises_and_none_above() {
     let mut p: Proposer<&str> = Proposer::new(Quorum::new(4), b(9));
     for slot in 0..2 {
         assert_eq!(p.on_absent(slot, Ballot::ZERO), Step::Wait);
@@ -174,7 +175,7 @@ fn nothing_to_change_needs_all_promises_and_nothing_above() {
 }
 
 #[test]
-fn absence_above_a_record_kills_it() {
+fn absence_above_record_makes_it_dead() {
     let four = |seen: [Option<Result<u64, u64>>; 4]| {
         let mut p: Proposer<u64> = Proposer::new(Quorum::new(4), b(99));
         let mut last = Step::Wait;
@@ -190,13 +191,13 @@ fn absence_above_a_record_kills_it() {
         }
         (last, p.chosen_known())
     };
-    // Two of four took their tombstone away: the third went back in time.
+    // Two of four purged their tombstone; the third went back in time.
     assert_eq!(four([Some(Err(8)), Some(Ok(5)), Some(Err(7)), None]), (Step::Base(None, false), false));
-    // One horizon only, and nobody else to ask: it may be chosen.
+    // Only one horizon, and no other slot to ask: the record may be chosen.
     assert_eq!(four([Some(Err(8)), Some(Ok(5)), Some(Ok(5)), None]).0, Step::Base(Some((b(5), 5)), false));
-    // The fourth is waited for, and decides.
+    // The proposer waits for the fourth slot, which decides.
     assert_eq!(four([Some(Err(8)), Some(Ok(5)), Some(Err(4)), Some(Err(6))]).0, Step::Base(None, false));
-    // A record above the horizons is none of their business.
+    // The horizons do not concern a record above them.
     assert_eq!(
         four([Some(Err(8)), Some(Ok(9)), Some(Err(8)), Some(Err(8))]).0,
         Step::Base(Some((b(9), 9)), false)

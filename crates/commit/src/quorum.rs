@@ -1,12 +1,14 @@
 //! Counting: slots, majorities, spare shards, and the next ballot.
 //!
-//! Everything is counted over the n *slots* of a placement group, never over the drives that
-//! happen to be up.
+//! Invariant: everything is counted over the n *slots* of a placement group, never over the drives that are
+//! up at the moment.
+//!
+//! Must not depend on: what a record contains.
 
 use ashlar_format::Ballot;
 use std::fmt;
 
-/// A position in a placement group: one drive at a time, and with it one shard of every object.
+/// A position in a placement group. It has one drive at a time, and with it one shard of every object.
 pub type Slot = u8;
 
 /// The most slots a placement group can have (k + m <= 64).
@@ -27,55 +29,55 @@ impl SlotSet {
         if n == MAX_SLOTS { SlotSet(u64::MAX) } else { SlotSet((1 << n) - 1) }
     }
 
-    /// Adds a slot; true if it was not there.
+    /// Adds a slot; returns whether it was absent.
     pub const fn insert(&mut self, slot: Slot) -> bool {
         let had = self.contains(slot);
         self.0 |= 1 << slot;
         !had
     }
 
-    /// Takes a slot out.
+    /// Removes a slot.
     pub const fn remove(&mut self, slot: Slot) {
         self.0 &= !(1 << slot);
     }
 
-    /// Is the slot there?
+    /// Whether the slot is in the set.
     #[must_use]
     pub const fn contains(self, slot: Slot) -> bool {
         self.0 >> slot & 1 == 1
     }
 
-    /// How many slots.
+    /// Number of slots.
     #[must_use]
     pub const fn len(self) -> u8 {
         self.0.count_ones() as u8
     }
 
-    /// No slot at all?
+    /// Whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Slots in either.
+    /// Slots in either set.
     #[must_use]
     pub const fn or(self, other: SlotSet) -> SlotSet {
         SlotSet(self.0 | other.0)
     }
 
-    /// Slots in both.
+    /// Slots in both sets.
     #[must_use]
     pub const fn and(self, other: SlotSet) -> SlotSet {
         SlotSet(self.0 & other.0)
     }
 
-    /// Slots here and not in `other`.
+    /// Slots in this set and not in `other`.
     #[must_use]
     pub const fn without(self, other: SlotSet) -> SlotSet {
         SlotSet(self.0 & !other.0)
     }
 
-    /// The slots, lowest first.
+    /// The slots in ascending order.
     pub fn iter(self) -> impl Iterator<Item = Slot> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -146,8 +148,8 @@ pub const fn spare(m: u8) -> u8 {
     m.div_ceil(2)
 }
 
-/// k + f: the durable shards an acknowledged write of code k+m has at least
-/// (12+4: 14, 8+8: 12, 4+2: 5, 2+2: 3).
+/// k + f: the least number of durable shards of an acknowledged write of code k+m (12+4: 14, 8+8: 12, 4+2: 5,
+/// 2+2: 3).
 #[must_use]
 pub const fn durable_needed(k: u8, m: u8) -> u8 {
     k + spare(m)
@@ -155,13 +157,13 @@ pub const fn durable_needed(k: u8, m: u8) -> u8 {
 
 /// The code for a write while only `reachable` of the n = k + m drives answer: `(k', k' + f)`.
 ///
-/// n does not change (the object has n - k' parity shards, most of them made later by heal), and
-/// f stays the spare count of the *configured* code, ceil(m/2). So an object acknowledged while
-/// drives are away survives as many further losses at that moment as any other; f computed from
-/// the wider m' = n - k' would grow as k' falls and refuse writes that are safe. k' is the
-/// largest value not above k with k' + f <= `reachable`. `None` when not even k' = 1 fits.
+/// n does not change (the object has n - k' parity shards, most of them made later by heal), and f stays the
+/// spare count of the *configured* code, ceil(m/2). So an object acknowledged while drives are missing
+/// survives as many further losses at that moment as any other. An f computed from the larger m' = n - k'
+/// would grow as k' falls and refuse writes that are safe. k' is the largest value not above k with k' + f <=
+/// `reachable`. `None` if not even k' = 1 fits.
 ///
-/// That a majority of voters is there too is another question, and the [`crate::Proposer`]'s.
+/// The [`crate::Proposer`] checks separately that a majority of voters answers.
 #[must_use]
 pub const fn lower_k(k: u8, m: u8, reachable: u8) -> Option<(u8, u8)> {
     assert!(k >= 1 && k as u16 + m as u16 <= MAX_SLOTS as u16 && reachable <= k + m);
@@ -174,11 +176,11 @@ pub const fn lower_k(k: u8, m: u8, reachable: u8) -> Option<(u8, u8)> {
     Some((k, k + f))
 }
 
-/// The next ballot of proposer `node` above everything it has seen. `nonce` is drawn at boot and
-/// keeps a restarted proposer from making a ballot twice.
+/// The next ballot of proposer `node`, above everything it has seen. `nonce` is drawn at boot and keeps a
+/// restarted proposer from making a ballot twice.
 ///
-/// `None` when `seen` belongs to a newer layout epoch: the caller's map is old and must be
-/// fetched again first. Also `None` when the counter is used up, which no honest run reaches.
+/// `None` if `seen` belongs to a newer layout epoch: the caller's map is old and must be fetched again first.
+/// Also `None` if the counter is used up, which no correct process reaches.
 #[must_use]
 pub fn ballot_above(seen: Ballot, epoch: u32, node: u16, nonce: u32) -> Option<Ballot> {
     if seen.epoch > epoch {
@@ -188,9 +190,9 @@ pub fn ballot_above(seen: Ballot, epoch: u32, node: u16, nonce: u32) -> Option<B
     Some(Ballot { epoch, counter: last.checked_add(1)?, node, nonce })
 }
 
-/// May a tombstone be purged (docs/protocol.md 2.6)? Only when *every* slot is held by a voter and
-/// every one of them has accepted it. `voters`: slots whose drive is a voter now; `accepted`:
-/// slots known to have accepted the tombstone's ballot.
+/// Whether a tombstone may be purged (docs/protocol.md 2.6): only if *every* slot is held by a voter and
+/// every one of them has accepted it. `voters`: slots whose drive is a voter now; `accepted`: slots known to
+/// have accepted the tombstone's ballot.
 ///
 /// "All voters" is not enough while a slot is joining: the joining drive has no tombstone and no
 /// purge horizon, so a late ACCEPT of an older ballot would bring deleted data back (the model
@@ -206,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_of_the_specification() {
+    fn quorum_counts_match_specification() {
         for (k, m, want) in [(12, 4, 14), (8, 8, 12), (14, 4, 16), (4, 2, 5), (2, 2, 3), (1, 0, 1)] {
             assert_eq!(durable_needed(k, m), want);
             assert_eq!(lower_k(k, m, k + m), Some((k, want)));
@@ -214,7 +216,7 @@ mod tests {
         assert_eq!((Quorum::new(16).majority(), Quorum::new(16).half()), (9, 8));
         assert_eq!((Quorum::new(3).majority(), Quorum::new(3).half()), (2, 2));
         assert_eq!((Quorum::new(1).majority(), Quorum::new(1).half()), (1, 1));
-        // Seven of sixteen drives away: a majority is left, k is lowered to 7.
+        // Seven of sixteen drives are missing: a majority is left, and k is lowered to 7.
         assert_eq!(lower_k(12, 4, 9), Some((7, 9)));
         assert_eq!(lower_k(12, 4, 2), None);
         assert_eq!(lower_k(2, 2, 2), Some((1, 2)));
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn every_half_meets_every_majority() {
+    fn half_intersects_every_majority() {
         for n in 1..=MAX_SLOTS {
             let q = Quorum::new(n);
             assert!(q.half() + q.majority() > n && 2 * u16::from(q.majority()) > u16::from(n));
@@ -249,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn ballots_climb() {
+    fn ballots_increase() {
         let seen = Ballot { epoch: 3, counter: 7, node: 9, nonce: 9 };
         let next = ballot_above(seen, 3, 1, 5).unwrap();
         assert!(next > seen && next.node == 1 && next.counter == 8);

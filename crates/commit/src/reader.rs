@@ -1,33 +1,39 @@
 //! The reader: what a read of one register may answer (docs/protocol.md 2.4, 2.13).
 //!
-//! READ goes to the voters, the preferred shard holders among them. Each answer is the accepted
-//! ballot of the drive (flushed records only) and its HINT. With M answers:
+//! READ goes to the voters, among them the preferred shard holders. Each answer contains the accepted ballot
+//! of the drive (flushed records only) and its HINT. With M answers:
 //! * M voters with the same ballot, or a hinted ballot, and no higher one seen: serve (I8);
 //! * M voters without a record, and no record seen: absent (I9);
-//! * else, and whenever a voter shows a higher ballot, an identity round ([`crate::Proposer`], `propose(0)` with the base) decides.
+//! * otherwise, and whenever a voter shows a higher ballot, an identity round ([`crate::Proposer`],
+//!   `propose(0)` with the base) decides.
 //!
-//! The caller may go on asking after an answer is there: that shows it what M slots do not ([`Reader::more`]
-//! says whether it is worth it). A higher ballot in hand is settled before anything is answered, so that
-//! the answer does not change while nobody writes (mutant `ReadPassesBy`).
+//! The caller may go on asking after an answer is possible, to see what the other slots have
+//! ([`Reader::more`] tells whether that is useful). A higher ballot that was seen is settled before anything
+//! is answered, so that the answer does not change while nobody writes (mutant `ReadPassesBy`).
 //!
-//! A record against which H voters say "no record, and none up to horizon" is dead ([`crate::Proposer`],
-//! "Absence has a horizon") and counts as no record. One such voter is enough to make a hint worthless:
-//! a drive that went back in time shows its hints too.
+//! A record is dead if H voters state "no record, and none accepted up to its ballot" ([`crate::Proposer`],
+//! "Absence has a horizon"), and counts as no record. One such voter is enough to invalidate a hint: a drive
+//! that went back in time shows its hints too.
 //!
-//! Fewer than M, and every other slot known silent, but at least H = n - M + 1 voters (half the
-//! slots, for even n): every chosen record is on at least one of them. Served is a hinted ballot
-//! with none higher; absent if none has a record. Else 503. After the last answer the caller must
-//! confirm the layout epoch with the control store ([`Proof::HintHalf`], `Absent` without
-//! `majority`): the other half may have been declared dead and replaced, and this half would not
-//! know. (With M answers the fence is met: a drive of a newer epoch refuses to answer,
+//! Fewer than M voters answer, and every other slot is known to be silent, but at least H = n - M + 1 voters
+//! answer (half of the slots, for even n): every chosen record is on at least one of them. A hinted ballot is
+//! served if none is higher; the register is absent if none has a record; otherwise 503. After the last
+//! answer the caller must confirm the layout epoch with the control store ([`Proof::HintHalf`], `Absent`
+//! without `majority`): the other half may have been declared dead and replaced without this half having seen
+//! it. (With M answers this is not needed: a drive of a newer epoch refuses to answer,
 //! [`crate::Acceptor::may_read`].)
 //!
-//! That all of half the drives show the same ballot is *not* enough, although no later majority
-//! can overtake such a record: the other half can be of one mind too, on the state before it, and
-//! two reads would go back in time; and if exactly the drives that showed it die for good, the
-//! recovery of 2.13 does not find it. [`Reader::trusting_half`] answers so nevertheless, for those
-//! who prefer an answer; the model shows both counterexamples. What makes half the drives useful is
-//! that hints reach the medium, lazily, without a flush of their own.
+//! It is *not* enough that all drives of one half show the same ballot, although no later majority can
+//! overtake such a record. The other half can agree on the state before it, and two reads would go back in
+//! time. And if exactly the drives that showed the record are lost for good, the recovery of 2.13 does not
+//! find it. [`Reader::trusting_half`] serves such a record nevertheless, for callers that prefer an answer;
+//! the model has both counterexamples. Half of the drives are useful because hints reach the medium, lazily,
+//! without a flush of their own.
+//!
+//! A one-sync record is chosen at max(M, k' + f) accepts, so it needs that many equal answers, or a hint.
+//! Half of the drives never prove it without a hint.
+//!
+//! Must not depend on: files, sockets, clocks, what a record contains.
 //!
 //! A one-sync record is chosen at max(M, k' + f) accepts, so that many equal answers, or a hint,
 //! are needed; half the drives never prove it without a hint.
@@ -36,29 +42,29 @@ use crate::quorum::{Quorum, Slot, SlotSet};
 use ashlar_format::Ballot;
 use smallvec::SmallVec;
 
-/// What follows from the answers so far.
+/// The next step after the answers so far.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum ReadStep {
     /// More answers are needed.
     Wait,
-    /// This record may be served. Fewer than k' good shards among the slots: ask more slots, then
-    /// 503.
+    /// This record may be served. If fewer than k' of these slots have good shards: ask more slots, then
+    /// answer 503.
     Serve {
         /// Its ballot.
         ballot: Ballot,
-        /// Slots that showed it, joining ones too.
+        /// Slots that showed the record, including joining ones.
         slots: SlotSet,
-        /// Why it may be served.
+        /// Why the record may be served.
         proof: Proof,
     },
     /// The register has no record: 404.
     Absent {
-        /// M voters said so, not only half: no need to confirm the epoch.
+        /// M voters said so, not only half: the epoch need not be confirmed.
         majority: bool,
     },
-    /// The answers differ: complete the newest by an identity round, and serve what that says.
+    /// The answers differ: complete the newest record by an identity round, and serve its result.
     NeedIdentityRound,
-    /// 503, never 404.
+    /// Answer 503, never 404.
     Unavailable,
 }
 
@@ -67,11 +73,11 @@ pub enum ReadStep {
 pub enum Proof {
     /// Enough voters showed it: it is chosen.
     Majority,
-    /// It is hinted to be chosen, and M voters show nothing higher.
+    /// A hint says that it is chosen, and M voters show nothing higher.
     Hint,
-    /// It is hinted to be chosen, and half the slots show nothing higher. Confirm the epoch.
+    /// A hint says that it is chosen, and half of the slots show nothing higher. Confirm the epoch.
     HintHalf,
-    /// All voters of exactly half the slots show it; only by [`Reader::trusting_half`].
+    /// All voters of exactly half of the slots show it; only by [`Reader::trusting_half`].
     Half,
 }
 
@@ -81,23 +87,23 @@ struct Seen {
     voters: SlotSet,
     all: SlotSet,
     hinted: bool,
-    /// Equal voters that prove it.
-    bar: u8,
+    /// Number of equal voters that prove it.
+    voters_needed: u8,
 }
 
-/// See the module.
+/// One read; see the module.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Reader {
     quorum: Quorum,
     trust_half: bool,
     /// Slots that answered as voters.
     answered: SlotSet,
-    /// Those without a record.
+    /// The voters without a record.
     none: SlotSet,
-    /// Their purge horizons, the highest H of them, highest first; zeros left out.
+    /// Their purge horizons: the highest H, in descending order, without zeros.
     horizons: SmallVec<[Ballot; 8]>,
     silent: SlotSet,
-    /// Distinct ballots. More than two only in a duel; on the heap from the fourth.
+    /// Distinct ballots. More than two only in a duel; on the heap from the fourth on.
     seen: SmallVec<[Seen; 3]>,
 }
 
@@ -116,20 +122,20 @@ impl Reader {
         }
     }
 
-    /// A read that also answers by [`Proof::Half`]: **not linearizable** (see the module).
+    /// A read that also accepts [`Proof::Half`]: **not linearizable** (see the module).
     #[must_use]
     pub fn trusting_half(quorum: Quorum) -> Reader {
         Reader { trust_half: true, ..Reader::new(quorum) }
     }
 
-    /// A slot answered. `accepted`: the ballot of its (staged) record, if it has one. `hint`: the
-    /// drive knows that this ballot is chosen. `voter`: false for a joining drive, whose answer
-    /// is not counted but whose shard may be used.
+    /// A slot answered. `accepted`: the ballot of its (staged) record, if it has one. `hint`: the drive has a
+    /// hint that this ballot is chosen. `voter`: false for a joining drive, whose answer is not counted but
+    /// whose shard may be used.
     pub fn on_answer(&mut self, slot: Slot, accepted: Option<Ballot>, hint: bool, voter: bool) -> ReadStep {
         self.answer(slot, accepted, hint, voter, self.quorum.majority())
     }
 
-    /// A slot answered that it has no record, nor takes one up to `horizon` (its purge horizon).
+    /// A slot answered that it has no record and accepts none up to `horizon` (its purge horizon).
     pub fn on_absent(&mut self, slot: Slot, horizon: Ballot, voter: bool) -> ReadStep {
         if voter && horizon > Ballot::ZERO && slot < self.quorum.n && !self.answered.contains(slot) {
             let at = self.horizons.iter().take_while(|h| **h >= horizon).count();
@@ -142,8 +148,8 @@ impl Reader {
         self.answer(slot, None, false, voter, self.quorum.majority())
     }
 
-    /// A slot answered with a one-sync record that needs `needed` (k' + f) durable shards. `whole`:
-    /// the drive has the record's shard too.
+    /// A slot answered with a one-sync record that needs `needed` (k' + f) durable shards. `whole`: the drive
+    /// has the record's shard too.
     pub fn on_answer_one_sync(
         &mut self,
         slot: Slot,
@@ -153,16 +159,23 @@ impl Reader {
         whole: bool,
         needed: u8,
     ) -> ReadStep {
-        // A drive with the record alone has copied it while joining: it saw it chosen, but says so
-        // by its hint, not by counting.
-        let bar = self.quorum.majority().max(needed);
+        // A drive with the record alone has copied it while joining. It saw the record chosen, which its hint
+        // states; its answer does not count.
+        let voters_needed = self.quorum.majority().max(needed);
         if whole || hint || !voter {
-            return self.answer(slot, Some(accepted), hint, voter, bar);
+            return self.answer(slot, Some(accepted), hint, voter, voters_needed);
         }
         self.answer(slot, Some(accepted), false, true, u8::MAX)
     }
 
-    fn answer(&mut self, slot: Slot, accepted: Option<Ballot>, hint: bool, voter: bool, bar: u8) -> ReadStep {
+    fn answer(
+        &mut self,
+        slot: Slot,
+        accepted: Option<Ballot>,
+        hint: bool,
+        voter: bool,
+        voters_needed: u8,
+    ) -> ReadStep {
         assert!(slot < self.quorum.n, "slot {slot} of {}", self.quorum.n);
         if self.answered.contains(slot) {
             return self.step();
@@ -181,7 +194,7 @@ impl Reader {
             Some(ballot) => {
                 let i = self.seen.iter().position(|s| s.ballot == ballot).unwrap_or_else(|| {
                     let none = SlotSet::EMPTY;
-                    self.seen.push(Seen { ballot, voters: none, all: none, hinted: false, bar });
+                    self.seen.push(Seen { ballot, voters: none, all: none, hinted: false, voters_needed });
                     self.seen.len() - 1
                 });
                 let seen = &mut self.seen[i];
@@ -189,8 +202,8 @@ impl Reader {
                 if voter {
                     seen.voters.insert(slot);
                     seen.hinted |= hint;
-                    // A joining drive may have been first; the strictest bar stands.
-                    seen.bar = seen.bar.max(bar);
+                    // A joining drive may have answered first; the strictest number applies.
+                    seen.voters_needed = seen.voters_needed.max(voters_needed);
                 }
             }
         }
@@ -203,7 +216,7 @@ impl Reader {
         self.answered
     }
 
-    /// A slot does not answer, or refused because it is of a newer epoch.
+    /// A slot does not answer, or refused because it has a newer epoch.
     pub fn on_silent(&mut self, slot: Slot) -> ReadStep {
         assert!(slot < self.quorum.n, "slot {slot} of {}", self.quorum.n);
         if !self.answered.contains(slot) {
@@ -212,13 +225,13 @@ impl Reader {
         self.step()
     }
 
-    /// The caller waits no longer: every slot that has not answered is silent.
+    /// The caller stops waiting: every slot that has not answered counts as silent.
     pub fn on_deadline(&mut self) -> ReadStep {
         self.silent = self.quorum.all().without(self.answered);
         self.step()
     }
 
-    /// The step for what is known. Asking again gives the same answer.
+    /// The step for the answers so far. Calling again returns the same.
     #[must_use]
     pub fn step(&self) -> ReadStep {
         let m = self.quorum.majority();
@@ -227,7 +240,7 @@ impl Reader {
         let newest = self.seen.iter().filter(|s| !s.voters.is_empty()).max_by_key(|s| s.ballot);
         let against = newest.map_or(0, |s| self.against(s.ballot));
         if newest.is_none() || against >= self.quorum.half() {
-            // Nothing is shown, or only what is dead.
+            // No record was shown, or only a dead one.
             return if count >= m {
                 ReadStep::Absent { majority: true }
             } else if open > 0 {
@@ -239,10 +252,10 @@ impl Reader {
             };
         }
         let Some(s) = newest else { unreachable!("looked at above") };
-        if s.voters.len() >= s.bar {
+        if s.voters.len() >= s.voters_needed {
             return serve(s, Proof::Majority);
         }
-        // A voter that takes the record no more may know better than the hint.
+        // A voter that does not accept the record any more may have newer information than the hint.
         let hinted = s.hinted && against == 0;
         if count >= m {
             return if hinted {
@@ -259,10 +272,10 @@ impl Reader {
         if count < self.quorum.half() {
             return ReadStep::Unavailable;
         }
-        // Half the slots, and nobody else will answer (2.13).
+        // Half of the slots answered, and no other slot will (2.13).
         if hinted {
             serve(s, Proof::HintHalf)
-        } else if s.voters == self.answered && s.bar <= m && self.trust_half {
+        } else if s.voters == self.answered && s.voters_needed <= m && self.trust_half {
             serve(s, Proof::Half)
         } else {
             ReadStep::Unavailable
@@ -274,37 +287,39 @@ impl Reader {
         self.quorum.all().without(self.answered.or(self.silent))
     }
 
-    /// Voters that have no record and take none of this ballot, H at most.
+    /// Number of voters that have no record and accept none of this ballot, at most H.
     fn against(&self, ballot: Ballot) -> u8 {
         self.horizons.iter().take_while(|h| **h >= ballot).count() as u8
     }
 
-    /// There is an answer already, but slots that may show a higher ballot have not answered.
+    /// Whether an answer is possible already, but slots that may show a higher ballot have not answered.
     #[must_use]
     pub fn more(&self) -> bool {
         !self.open().is_empty() && matches!(self.step(), ReadStep::Serve { .. } | ReadStep::Absent { .. })
     }
 
-    /// A state that a majority of the voters shows, although another shows something above it: chosen, and
-    /// what a read answers that cannot settle the rest. The answer may change when somebody can.
+    /// A state that a majority of the voters shows, although another voter shows something above it. It is
+    /// chosen, and a read that cannot settle the rest returns it. The answer may change once the rest is
+    /// settled.
     #[must_use]
     pub fn majority_shows(&self) -> Option<Ballot> {
-        self.seen.iter().find(|s| s.voters.len() >= s.bar).map(|s| s.ballot)
+        self.seen.iter().find(|s| s.voters.len() >= s.voters_needed).map(|s| s.ballot)
     }
 
-    /// Can `open` more answers still make enough voters show the newest, or show it dead?
+    /// Whether `open` more answers can still make enough voters show the newest record, or show it dead.
     fn may_agree(&self, newest: &Seen, against: u8, open: u8) -> bool {
-        newest.voters.len() + open >= newest.bar || against > 0 && against + open >= self.quorum.half()
+        newest.voters.len() + open >= newest.voters_needed
+            || against > 0 && against + open >= self.quorum.half()
     }
 
-    /// Everything this machine knows about one slot: for traces, and for the model checker, which
-    /// treats slots as interchangeable.
+    /// The state that concerns one slot: for traces, and for the model checker, which treats slots as
+    /// interchangeable.
     #[must_use]
     pub fn slot_bits(&self, slot: Slot) -> u64 {
         let mut bits = [self.answered, self.none, self.silent]
             .iter()
             .fold(1, |bits, set| bits << 1 | u64::from(set.contains(slot)));
-        // Ballots in order, not in the order they were met.
+        // Ballots in ascending order, not in the order in which they were seen.
         let mut seen: SmallVec<[&Seen; 3]> = self.seen.iter().collect();
         seen.sort_by_key(|s| s.ballot);
         for s in seen.iter().take(15) {
@@ -313,14 +328,14 @@ impl Reader {
         bits
     }
 
-    /// The rest of the state, which belongs to no slot.
+    /// Hashes the rest of the state, which concerns no single slot.
     pub fn hash_shared<S: std::hash::Hasher>(&self, state: &mut S) {
         use std::hash::Hash;
         let mut seen: SmallVec<[&Seen; 3]> = self.seen.iter().collect();
         seen.sort_by_key(|s| s.ballot);
         (self.trust_half, &self.horizons).hash(state);
         for s in seen {
-            (s.ballot, s.hinted, s.bar).hash(state);
+            (s.ballot, s.hinted, s.voters_needed).hash(state);
         }
     }
 }
@@ -357,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_settles_unless_something_is_newer() {
+    fn hint_is_served_unless_newer_ballot_seen() {
         let mut r = Reader::new(Quorum::new(3));
         let _ = r.on_answer(0, Some(b(3)), true, true);
         assert_eq!(served(&r.on_answer(1, Some(b(2)), true, true)), Some((3, Proof::Hint)));
@@ -382,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn half_the_drives_must_know() {
+    fn half_of_slots_needs_hint() {
         let q = Quorum::new(4);
         let half = |mut r: Reader, x: Option<Ballot>, y: Option<Ballot>, hint: bool| {
             let _ = r.on_answer(0, x, hint, true);
@@ -401,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_above_is_settled_first() {
+    fn higher_ballot_is_settled_first() {
         let mut r = Reader::new(Quorum::new(4));
         for slot in 0..2 {
             let _ = r.on_answer(slot, Some(b(2)), true, true);
@@ -431,9 +446,9 @@ mod tests {
         let gone = ReadStep::Absent { majority: true };
         assert_eq!(four([8, 7, 9], 5, true), (gone.clone(), gone.clone()));
         assert_eq!(four([8, 4, 9], 5, true), (ReadStep::Wait, gone));
-        // A write that did not come through is not old.
+        // A write that was not completed is not old.
         assert_eq!(four([4, 4, 4], 5, false).1, ReadStep::NeedIdentityRound);
-        // Half the drives: the one that knows better makes the hint worthless.
+        // Half of the drives: the drive with newer information invalidates the hint.
         let mut r = Reader::new(Quorum::new(4));
         let _ = r.on_answer(1, Some(b(5)), true, true);
         let _ = r.on_absent(0, b(9), true);
@@ -441,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn one_sync_records_need_more() {
+    fn one_sync_reads_need_more_voters() {
         let mut r = Reader::new(Quorum::new(6)); // 4+2: M = 4, k + f = 5
         for slot in 0..4 {
             let _ = r.on_answer_one_sync(slot, b(3), false, true, true, 5);

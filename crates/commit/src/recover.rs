@@ -1,37 +1,39 @@
-//! One-sync records: what a recoverer may conclude from the copies it sees (docs/protocol.md 2.3 a).
+//! One-sync records: what a recovering proposer may conclude from the copies it sees (docs/protocol.md 2.3
+//! a).
 //!
-//! A one-sync write puts the shard into the ACCEPT message and saves the flush of a separate
-//! STAGE. The price: such a record may be accepted somewhere although its data can never be put
-//! together. A proposer that meets one as the highest accepted record decides here.
+//! A one-sync write puts the shard into the ACCEPT message and saves the flush of a separate STAGE. In
+//! return, such a record may be accepted somewhere although its data can never be reconstructed. A proposer
+//! whose highest accepted record is a one-sync record decides here.
 //!
-//! Let T be the slots the record was sent to, `bar` = max(M, k' + f) the accepts of T that make it
-//! chosen, and count, among the slots that promised *our* ballot: `holders`, which hold the record
-//! with its shard, and `without`, slots of T that hold no such record (they can never accept it
-//! any more). Every other slot of T is unknown.
+//! Let T be the slots that the record was sent to, and `accepts_needed` = max(M, k' + f) the number of accepts in T that
+//! make it chosen. Count among the slots that promised *our* ballot: `holders`, which hold the record with
+//! its shard, and `without`, the slots of T that hold no such record (they can never accept it any more).
+//! Every other slot of T is unknown.
 //!
-//! * `holders >= k' + f`: as good as a staged record.
-//! * `holders >= k'`: it can be completed. Completing is always safe. But first the missing shards
-//!   are made and staged up to k' + f, or the acknowledged parent could be lost with one drive.
-//! * `|T| - without < bar`: too few slots can ever have accepted it, so it was not and will never
-//!   be chosen: overtaken. The base is the parent **inside** the record.
-//! * otherwise nobody can tell: wait for more promises, 503 if none can come.
+//! * `holders >= k' + f`: the record is as safe as a staged record.
+//! * `holders >= k'`: it can be completed, which is always safe. But first the missing shards are made and
+//!   staged up to k' + f; otherwise the loss of one drive could lose the acknowledged parent.
+//! * `|T| - without < accepts_needed`: too few slots can have accepted it, so it was not chosen and never will be: it is
+//!   overtaken. The base is the parent **inside** the record.
+//! * otherwise the outcome is undecidable for now: wait for more promises; 503 if none can come.
 //!
-//! What makes "the parent inside the record" enough (checked in `crates/model`, world `onesync`):
-//! a one-sync record carries the record it was built on and that one's ballot, whole, one level
-//! deep. Its proposer found
-//! that parent to be the base under its own ballot, so nothing between parent and record was ever
-//! chosen; and the parent's data was durable on k' + f drives before anything was built on it.
-//! Without the copy the parent would be hidden wherever the overtaken record overwrote it.
+//! Why "the parent inside the record" is enough (checked in `crates/model`, scope `onesync`): a one-sync
+//! record contains a full copy of the record it was built on and that record's ballot, one level deep. Its
+//! proposer found that parent to be the base under its own ballot, so nothing between parent and record was
+//! ever chosen; and the parent's data was durable on k' + f drives before anything was built on it. Without
+//! the copy, the parent would be lost on every drive where the overtaken record replaced it.
+//!
+//! Must not depend on: files, sockets, clocks, what a record contains.
 
 use crate::quorum::{Quorum, SlotSet};
 use ashlar_format::Ballot;
 
-/// What a one-sync record says about itself.
+/// The description that a one-sync record contains of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct OneSync {
-    /// k', the shards that give the data back.
+    /// k', the number of shards that reconstruct the data.
     pub k: u8,
-    /// k' + f, the shards that must be durable at the acknowledgement.
+    /// k' + f, the number of shards that must be durable at the acknowledgement.
     pub needed: u8,
     /// T, the slots the ACCEPT is sent to.
     pub targets: SlotSet,
@@ -40,12 +42,12 @@ pub struct OneSync {
 impl OneSync {
     /// Accepts by voters that make the record chosen: max(M, k' + f).
     #[must_use]
-    pub fn bar(self, quorum: Quorum) -> u8 {
+    pub fn accepts_needed(self, quorum: Quorum) -> u8 {
         quorum.majority().max(self.needed)
     }
 }
 
-/// A one-sync record that is the highest accepted, and what it stands on.
+/// A one-sync record with the highest accepted ballot, and how to recover it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Recovery<V> {
     /// Its ballot.
@@ -56,21 +58,21 @@ pub struct Recovery<V> {
     pub footing: Footing,
 }
 
-/// What a one-sync record stands on.
+/// How to recover a one-sync record.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Footing {
-    /// The record is the base, but its data is durable on too few drives. Read k' shards from
-    /// `holders`, stage the missing ones, and report each flushed shard by
-    /// [`crate::Proposer::on_mended`] until `needed` slots have one. Where k' + f drives cannot be
-    /// reached, encode the data anew: [`crate::Proposer::rewrite_base`].
+    /// The record is the base, but its data is durable on too few drives. Read k' shards from `holders`,
+    /// stage the missing ones, and report each flushed shard by [`crate::Proposer::on_mended`] until `needed`
+    /// slots have one. If k' + f drives cannot be reached, encode the data again:
+    /// [`crate::Proposer::rewrite_base`].
     Mend {
         /// Slots that promised and hold the record with its shard.
         holders: SlotSet,
         /// k' + f of the record.
         needed: u8,
     },
-    /// The record was never chosen and never will be. The base is the parent the record carries
-    /// (or nothing, if it has none). It is not known whether the parent is chosen.
+    /// The record was never chosen and never will be. The base is the parent that the record contains (or
+    /// nothing, if it has none). It is not known whether the parent is chosen.
     Overtaken,
 }
 
@@ -83,8 +85,8 @@ pub(crate) enum Verdict {
     Unknown,
 }
 
-/// The table of the module. `promised`: slots that promised; `top`: those of them that hold the
-/// record; `shards`: those of `top` that hold its shard too.
+/// The table of the module. `promised`: slots that promised; `top`: those of them that hold the record;
+/// `shards`: those of `top` that hold its shard too.
 pub(crate) fn judge(
     quorum: Quorum,
     record: OneSync,
@@ -98,7 +100,7 @@ pub(crate) fn judge(
         Verdict::Solid
     } else if holders >= record.k {
         Verdict::Mend
-    } else if record.targets.len() - without < record.bar(quorum) {
+    } else if record.targets.len() - without < record.accepts_needed(quorum) {
         Verdict::Overtaken
     } else {
         Verdict::Unknown
@@ -109,7 +111,7 @@ pub(crate) fn judge(
 mod tests {
     use super::*;
 
-    /// 12+4, all sixteen addressed, chosen at 14.
+    /// 12+4, all sixteen slots addressed, chosen at 14.
     #[test]
     fn wide_code() {
         let q = Quorum::new(16);
@@ -127,7 +129,7 @@ mod tests {
 
     /// 2+2: any three promises decide.
     #[test]
-    fn small_code_never_blocks() {
+    fn small_code_is_always_decidable() {
         let q = Quorum::new(4);
         let record = OneSync { k: 2, needed: 3, targets: q.all() };
         for holders in 1..=3 {

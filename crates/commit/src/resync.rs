@@ -1,33 +1,35 @@
 //! Filling a blank drive: what it must copy into one register (docs/protocol.md 2.7, 2.13).
 //!
-//! The new layout epoch is chosen in the control store first. Then other voters are fenced (the
-//! epoch flushed on them, [`crate::Acceptor::fence`]) and only after that read (I7). The record to
-//! copy is the one with the highest accepted ballot.
+//! The new layout epoch is chosen in the control store first. Then other voters are fenced (the epoch is
+//! flushed on them, [`crate::Acceptor::fence`]) and read only after that (I7). The record to copy is the one
+//! with the highest accepted ballot.
 //!
 //! * A replaced drive needs M other voters fenced and read.
-//! * Dead drives (at most n - H, named dead in the new epoch because less than a majority is left)
-//!   need *every* survivor, and at least H of them.
+//! * Dead drives (at most n - H, declared dead in the new epoch because less than a majority is left) need
+//!   *every* survivor, and at least H of them.
 //!
-//! The joining drive takes ACCEPTs meanwhile; it keeps the higher of what it has and the copy. A
-//! hint is copied with the record. A drive that copied a one-sync record without its shard is no
-//! holder of it ([`crate::Proposer::on_promise_one_sync`]).
+//! The joining drive accepts ACCEPTs in the meantime; it keeps the higher of its own record and the copy. A
+//! hint is copied with the record. A drive that copied a one-sync record without its shard is no holder of it
+//! ([`crate::Proposer::on_promise_one_sync`]).
 //!
-//! One-sync records that are not known chosen are judged as by a proposer ([`crate::Footing`]): a
-//! fence refuses every ballot of the epochs before. If such a record is overtaken, what must be
-//! copied is its parent, under the parent's ballot and as an ordinary record (its data was durable
-//! before anything was built on it). If the record is of the new epoch, the fence proves nothing
-//! about it, but its proposer has seen a majority of the new epoch: its parent is enough.
+//! One-sync records that are not known to be chosen are judged as by a proposer ([`crate::Footing`]): a fence
+//! refuses every ballot of earlier epochs. If such a record is overtaken, its parent must be copied, under
+//! the parent's ballot and as an ordinary record (its data was durable before anything was built on it). If
+//! the record is of the new epoch, the fence proves nothing about it, but its proposer has seen a majority of
+//! the new epoch: its parent is enough.
 //!
-//! Records are dead here as for proposers: where H of the drives read have no record and a horizon at or
-//! above the highest ballot, nothing is copied.
+//! Records are dead under the same rule as for proposers: if H of the drives read have no record and a
+//! horizon at or above the highest ballot, nothing is copied.
 //!
-//! * Distrusted drives, more than n - H of a group, leave nobody to fill them from. By an operator's word
-//!   every drive that can be read is one source, whatever it may have forgotten ([`Resync::salvage`]): the
-//!   highest record that verifies is the state, never the one most drives show (mutant `SalvageMost`).
-//!   [`Resync::certain`] says which keys to report by name.
+//! * If more than n - H drives of a group are distrusted, no drive is left to fill them from. On an
+//!   operator's order, every drive that can be read is a source, whatever it may have lost
+//!   ([`Resync::salvage`]): the highest record that verifies is the state, never the one that most drives
+//!   show (mutant `SalvageMost`). [`Resync::certain`] tells which keys to report by name.
 //!
-//! After dead drives, an acknowledged record may have fewer than k' shards left; then more drives
-//! were lost than the acknowledgement promised. It is reported by name, never hidden.
+//! After dead drives, an acknowledged record may have fewer than k' shards left; then more drives were lost
+//! than an acknowledgement guarantees against. It is reported by name, never hidden.
+//!
+//! Must not depend on: files, sockets, clocks, what a record contains.
 
 use crate::quorum::{Quorum, Slot, SlotSet};
 use crate::recover::{OneSync, Verdict, judge};
@@ -41,7 +43,7 @@ pub struct Resync<V> {
     /// The new epoch.
     epoch: u32,
     dead: bool,
-    /// Voters that must be read.
+    /// Number of voters that must be read.
     needed: u8,
     /// Slots that may be read: not joining, not dead.
     sources: SlotSet,
@@ -49,33 +51,32 @@ pub struct Resync<V> {
     read: SlotSet,
     /// Sources that have never been distrusted.
     trusted: SlotSet,
-    /// Sources that have bytes of the register that do not verify.
+    /// Sources with bytes of the register that do not verify.
     unread: SlotSet,
     best: Option<(Ballot, V)>,
     /// Horizons of sources without a record, zeros left out.
     horizons: SmallVec<[Ballot; 8]>,
-    /// Set when the best is a one-sync record, not known chosen.
-    light: Option<OneSync>,
+    /// Set if the highest record is a one-sync record that is not known to be chosen.
+    one_sync: Option<OneSync>,
     top: SlotSet,
     shards: SlotSet,
 }
 
-/// What the joining drive takes.
+/// What the joining drive copies.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Copy<'a, V> {
-    /// Not enough is known: more drives must be fenced and read.
+    /// More drives must be fenced and read.
     Wait,
-    /// No record anywhere: nothing.
+    /// No drive has a record: copy nothing.
     Nothing,
     /// This pair.
     Record(&'a (Ballot, V)),
-    /// The parent inside this one-sync record, under the parent's ballot, as an ordinary record;
-    /// nothing, if it has none.
+    /// The parent inside this one-sync record, under the parent's ballot, as an ordinary record; nothing, if
+    /// it has none.
     Parent {
-        /// The record that carries it.
+        /// The record that contains the parent.
         of: &'a (Ballot, V),
-        /// The record itself may have been acknowledged and is lost with the dead drives: report
-        /// it by name.
+        /// The record itself may have been acknowledged and is lost with the dead drives: report it by name.
         maybe_lost: bool,
     },
 }
@@ -87,9 +88,8 @@ impl<V> Resync<V> {
         Resync::with(quorum, epoch, quorum.majority(), joining)
     }
 
-    /// The drives of `dead` slots are declared dead in the new `epoch` and will never vote again.
-    /// `None` when fewer than H survive: chosen records may be lost, and that is not for a program
-    /// to decide.
+    /// The drives of `dead` slots are declared dead in the new `epoch` and will never vote again. `None` if
+    /// fewer than H survive: chosen records may be lost, which only an operator may accept.
     #[must_use]
     pub fn dead(quorum: Quorum, epoch: u32, dead: SlotSet) -> Option<Resync<V>> {
         let survivors = quorum.all().without(dead).len();
@@ -97,9 +97,9 @@ impl<V> Resync<V> {
             .then(|| Resync { dead: true, ..Resync::with(quorum, epoch, survivors, dead) })
     }
 
-    /// The drives of `sources`, all that can be read, are what is left of a group in which too many are
-    /// distrusted; an operator says so. `trusted`: those of them that never lost anything. The others of
-    /// the group are declared dead in the new `epoch`. `None` when there are fewer than H.
+    /// The drives of `sources`, all that can be read, are the rest of a group in which too many drives are
+    /// distrusted; an operator ordered it. `trusted`: those of them that never lost anything. The others of
+    /// the group are declared dead in the new `epoch`. `None` if there are fewer than H sources.
     #[must_use]
     pub fn salvage(quorum: Quorum, epoch: u32, sources: SlotSet, trusted: SlotSet) -> Option<Resync<V>> {
         let gone = quorum.all().without(sources);
@@ -120,8 +120,8 @@ impl<V> Resync<V> {
         self.unread.insert(slot);
     }
 
-    /// After [`Resync::copy`] of a salvage: is this known to be the newest state, as far as what drives
-    /// cannot show is not lost on all of them? If not, the register is reported by name.
+    /// After [`Resync::copy`] of a salvage: whether this is known to be the newest state, assuming that not
+    /// every drive that held a newer one has lost it. If not, the register is reported by name.
     #[must_use]
     pub fn certain(&self) -> bool {
         let sure = self.trusted.and(self.read).len() >= self.quorum.half();
@@ -130,7 +130,7 @@ impl<V> Resync<V> {
         !lost && (sure || shown && self.unread.is_empty())
     }
 
-    /// The best is dead: see [`crate::Proposer`], "Absence has a horizon".
+    /// The highest record is dead: see [`crate::Proposer`], "Absence has a horizon".
     fn is_dead(&self) -> bool {
         let Some((top, _)) = &self.best else { return false };
         self.horizons.iter().filter(|h| *h >= top).count() >= usize::from(self.quorum.half())
@@ -150,7 +150,7 @@ impl<V> Resync<V> {
             unread: none,
             best: None,
             horizons: SmallVec::new(),
-            light: None,
+            one_sync: None,
             top: none,
             shards: none,
         }
@@ -162,7 +162,7 @@ impl<V> Resync<V> {
         self.fenced.insert(slot);
     }
 
-    /// A fenced drive told its accepted pair: an ordinary record, one hinted to be chosen, or none.
+    /// A fenced drive sent its accepted pair: an ordinary record, one hinted to be chosen, or none.
     ///
     /// # Panics
     /// If the drive was not fenced (I7).
@@ -170,7 +170,7 @@ impl<V> Resync<V> {
         self.record(slot, accepted, None, false);
     }
 
-    /// A fenced drive has no record, nor takes one up to `horizon` (its purge horizon).
+    /// A fenced drive has no record and accepts none up to `horizon` (its purge horizon).
     ///
     /// # Panics
     /// If the drive was not fenced (I7).
@@ -182,8 +182,8 @@ impl<V> Resync<V> {
         self.record(slot, None, None, false);
     }
 
-    /// A fenced drive told its accepted pair, a one-sync record without a hint. `holds_shard`: it
-    /// has the record's shard too.
+    /// A fenced drive sent its accepted pair, a one-sync record without a hint. `holds_shard`: it has the
+    /// record's shard too.
     ///
     /// # Panics
     /// If the drive was not fenced (I7).
@@ -201,7 +201,7 @@ impl<V> Resync<V> {
         &mut self,
         slot: Slot,
         accepted: Option<(Ballot, V)>,
-        light: Option<OneSync>,
+        one_sync: Option<OneSync>,
         holds_shard: bool,
     ) {
         assert!(self.fenced.contains(slot), "I7: slot {slot} was read before its fence");
@@ -210,13 +210,13 @@ impl<V> Resync<V> {
         let best = self.best.as_ref().map_or(Ballot::ZERO, |best| best.0);
         if b > best {
             self.best = Some((b, record));
-            self.light = light;
+            self.one_sync = one_sync;
             self.top = SlotSet::EMPTY;
             self.shards = SlotSet::EMPTY;
         }
         if b >= best {
-            if light.is_none() {
-                self.light = None; // somebody knows better
+            if one_sync.is_none() {
+                self.one_sync = None; // another drive has it as chosen
             }
             self.top.insert(slot);
             if holds_shard {
@@ -231,14 +231,14 @@ impl<V> Resync<V> {
         self.sources
     }
 
-    /// Slots read so far. Reading one again is allowed.
+    /// Slots read so far. Reading a slot again is allowed.
     #[must_use]
     pub fn read_by(&self) -> SlotSet {
         self.read
     }
 
-    /// Everything this machine knows about one slot, as bits: for traces, and for the model
-    /// checker, which treats slots as interchangeable.
+    /// The state that concerns one slot, as bits: for traces, and for the model checker, which treats slots
+    /// as interchangeable.
     #[must_use]
     pub fn slot_bits(&self, slot: Slot) -> u8 {
         [self.sources, self.fenced, self.read, self.top, self.shards, self.trusted, self.unread]
@@ -246,14 +246,14 @@ impl<V> Resync<V> {
             .fold(0, |bits, set| bits << 1 | u8::from(set.contains(slot)))
     }
 
-    /// The rest of the state, which belongs to no slot.
+    /// Hashes the rest of the state, which concerns no single slot.
     pub fn hash_shared<S: std::hash::Hasher>(&self, state: &mut S)
     where
         V: std::hash::Hash,
     {
         use std::hash::Hash;
-        let light = self.light.map(|l| (l.k, l.needed));
-        (self.epoch, self.dead, self.needed, &self.best, light, &self.horizons).hash(state);
+        let one_sync = self.one_sync.map(|l| (l.k, l.needed));
+        (self.epoch, self.dead, self.needed, &self.best, one_sync, &self.horizons).hash(state);
     }
 
     /// What to copy.
@@ -266,14 +266,14 @@ impl<V> Resync<V> {
         if self.is_dead() {
             return Copy::Nothing;
         }
-        let Some(light) = self.light else { return Copy::Record(best) };
+        let Some(one_sync) = self.one_sync else { return Copy::Record(best) };
         if best.0.epoch >= self.epoch {
             return Copy::Parent { of: best, maybe_lost: false };
         }
-        match judge(self.quorum, light, self.read, self.top, self.shards) {
+        match judge(self.quorum, one_sync, self.read, self.top, self.shards) {
             Verdict::Solid | Verdict::Mend => Copy::Record(best),
             Verdict::Overtaken => Copy::Parent { of: best, maybe_lost: false },
-            // The survivors are all that is left.
+            // Only the survivors are left.
             Verdict::Unknown if self.dead => Copy::Parent { of: best, maybe_lost: true },
             Verdict::Unknown => Copy::Wait,
         }
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_of_a_fenced_majority() {
+    fn copies_highest_of_fenced_majority() {
         let mut r: Resync<u8> = Resync::replaced(Quorum::new(5), 2, slots(&[4]));
         for slot in 0..3 {
             r.on_fenced(slot);
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "I7")]
-    fn an_unfenced_drive_is_not_read() {
+    fn unfenced_drive_is_not_read() {
         let mut r: Resync<u8> = Resync::replaced(Quorum::new(3), 2, slots(&[2]));
         r.on_record(0, None);
     }
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_salvage_takes_the_highest_and_says_what_is_uncertain() {
+    fn salvage_takes_highest_and_reports_uncertain() {
         let q = Quorum::new(4);
         let salvage = |trusted: &[Slot], seen: [Option<u64>; 4], unread: Option<Slot>| {
             let mut r: Resync<u64> = Resync::salvage(q, 2, q.all(), slots(trusted)).unwrap();
@@ -378,7 +378,7 @@ mod tests {
     /// 3+2: M = 3, chosen at 4.
     #[test]
     fn one_sync_records_are_judged() {
-        let light = OneSync { k: 3, needed: 4, targets: SlotSet::first(5) };
+        let one_sync = OneSync { k: 3, needed: 4, targets: SlotSet::first(5) };
         let read = |epoch, holders: u8, without: u8, dead: bool| {
             let q = Quorum::new(5);
             let mut r: Resync<u8> = if dead {
@@ -389,7 +389,7 @@ mod tests {
             for slot in 0..holders + without {
                 r.on_fenced(slot);
                 if slot < holders {
-                    r.on_record_one_sync(slot, (b(epoch, 3), 7), light, true);
+                    r.on_record_one_sync(slot, (b(epoch, 3), 7), one_sync, true);
                 } else {
                     r.on_record(slot, None);
                 }

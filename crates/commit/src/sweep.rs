@@ -1,36 +1,37 @@
 //! The collector of staged data that no record names (docs/protocol.md 2.6).
 //!
-//! A coordinator that dies leaves shards. They may be dropped only when no record that names them
-//! can ever become the state of the register. Looking is not enough, and winning PREPARE with a
-//! ballot c at a majority is not enough either: a record of a lower ballot may sit on a slot
-//! outside that majority, and a later proposer would find it there, highest of all, and build on
-//! data that is gone (found by the model, mutant "collector only prepares"). So either
-//! * **all n** slots are voters, promise c, and none of their records names the data: nothing
-//!   below c can be accepted anywhere any more; no write is needed; or
-//! * the base of a majority does not name it and the base is accepted again under c until chosen
-//!   (an identity round; a tombstone where there was no record).
+//! A coordinator that crashes leaves shards behind. They may be dropped only when no record that names them
+//! can ever become the state of the register. Reading the records is not enough. Winning PREPARE with a
+//! ballot c at a majority is not enough either: a record of a lower ballot may be on a slot outside that
+//! majority, and a later proposer would find it there as the highest and build on data that is gone (found by
+//! the model, mutant "collector only prepares"). So either
+//! * **all n** slots are voters, promise c, and none of their records names the data: nothing below c can be
+//!   accepted anywhere any more, and no write is needed; or
+//! * the base of a majority does not name it and the base is accepted again under c until chosen (an identity
+//!   round; a tombstone if there was no record).
 //!
-//! Then each drive drops the shard by [`crate::Acceptor::may_drop`], unless its own record names
-//! it. A writer that comes back with a ballot above c has its stages confirmed again first, which
-//! fails where they are gone.
+//! Then each drive drops the shard by [`crate::Acceptor::may_drop`], unless its own record names it. A writer
+//! that returns with a ballot above c first has its stages confirmed again, which fails if they are gone.
+//!
+//! Must not depend on: files, sockets, clocks, what a record contains.
 
 use crate::proposer::{Proposer, Step};
 use crate::quorum::{Quorum, Slot, SlotSet};
 use ashlar_format::Ballot;
 
-/// What follows for the collector.
+/// The collector's next step.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum SweepStep<V> {
     /// More answers are needed.
     Wait,
-    /// A record names the data (or may): it stays.
+    /// A record names the data, or may name it: the data stays.
     Keep,
-    /// Call [`Sweep::propose`] and send ACCEPT with this base (a tombstone, where there is none).
+    /// Call [`Sweep::propose`] and send ACCEPT with this base (a tombstone if there is none).
     Round(Option<(Ballot, V)>),
-    /// The data may be dropped on every drive, under this sweep's ballot.
+    /// The data may be dropped on every drive, under the ballot of this sweep.
     Drop,
-    /// Try again later: lost to a higher ballot (given), too few slots, or an undecided one-sync
-    /// record that a plain identity round must settle first.
+    /// Try again later: another proposer has a higher ballot (given), too few slots answer, or a plain
+    /// identity round must first settle an undecided one-sync record.
     Later {
         /// A ballot to go above, if known.
         retry_above: Option<Ballot>,
@@ -42,7 +43,7 @@ pub enum SweepStep<V> {
 pub struct Sweep<V> {
     quorum: Quorum,
     inner: Proposer<V>,
-    /// Some promiser's record names the data.
+    /// The record of some promiser names the data.
     named: bool,
     /// The highest accepted ballot seen, and whether its record names the data.
     top: Ballot,
@@ -71,20 +72,20 @@ impl<V> Sweep<V> {
         }
     }
 
-    /// The proposer underneath.
+    /// The underlying proposer.
     #[must_use]
     pub fn proposer(&self) -> &Proposer<V> {
         &self.inner
     }
 
-    /// Everything this machine knows about one slot, as bits: for traces, and for the model
-    /// checker, which treats slots as interchangeable.
+    /// The state that concerns one slot, as bits: for traces, and for the model checker, which treats slots
+    /// as interchangeable.
     #[must_use]
     pub fn slot_bits(&self, slot: Slot) -> u32 {
         u32::from(self.inner.slot_bits(slot)) << 1 | u32::from(self.away.contains(slot))
     }
 
-    /// The rest of the state, which belongs to no slot.
+    /// Hashes the rest of the state, which concerns no single slot.
     pub fn hash_shared<S: std::hash::Hasher>(&self, state: &mut S)
     where
         V: std::hash::Hash,
@@ -94,8 +95,8 @@ impl<V> Sweep<V> {
         (self.named, self.top, self.top_names, &self.base, self.base_open, self.over).hash(state);
     }
 
-    /// A voter promised. `names`: its record names the data. A one-sync record is handed in like
-    /// any other, with `undecided` unless it is hinted to be chosen.
+    /// A voter promised. `names`: its record names the data. A one-sync record is passed like any other, with
+    /// `undecided` unless a hint says that it is chosen.
     pub fn on_promise(
         &mut self,
         slot: Slot,
@@ -110,7 +111,7 @@ impl<V> Sweep<V> {
             return self.end(SweepStep::Later { retry_above: None });
         }
         self.named |= names;
-        // Once a majority has given the base, a higher record on another slot is a dead one.
+        // Once a majority has given the base, a higher record on another slot is dead.
         if let Some((b, _)) = &accepted
             && self.base_open
             && *b > self.top
@@ -122,7 +123,7 @@ impl<V> Sweep<V> {
         self.took(step)
     }
 
-    /// A voter promised and has no record, nor takes one up to `horizon`.
+    /// A voter promised. It has no record and accepts none up to `horizon`.
     pub fn on_absent(&mut self, slot: Slot, horizon: Ballot) -> SweepStep<V> {
         if self.over {
             return SweepStep::Wait;
@@ -170,7 +171,8 @@ impl<V> Sweep<V> {
             return self.end(SweepStep::Drop);
         }
         if self.named || promised.or(self.away) == self.quorum.all() {
-            // Not everybody, or an overtaken record names it: make the base win over that.
+            // Not all slots promised, or an overtaken record names it: choose the base again, above that
+            // record.
             return self.base.take().map_or(SweepStep::Wait, SweepStep::Round);
         }
         SweepStep::Wait
@@ -181,10 +183,10 @@ impl<V> Sweep<V> {
         step
     }
 
-    /// ACCEPT of the base is sent to all slots.
+    /// The caller sends ACCEPT of the base to all slots.
     ///
     /// # Panics
-    /// If no [`SweepStep::Round`] was given, or it ended otherwise since.
+    /// If [`SweepStep::Round`] was not returned, or the sweep has ended since.
     pub fn propose(&mut self) {
         assert!(!self.over, "the sweep is over");
         self.inner.propose(0);
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn all_promised_and_none_names_it() {
+    fn all_promised_and_none_names_data() {
         let mut s = sweep();
         assert_eq!(s.on_promise(0, None, false, false), SweepStep::Wait);
         assert_eq!(s.on_promise(1, Some((b(1), "x")), false, false), SweepStep::Wait);
@@ -240,14 +242,14 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_names_it_keeps_it() {
+    fn record_naming_data_keeps_it() {
         let mut s = sweep();
         assert_eq!(s.on_promise(0, Some((b(1), "x")), false, false), SweepStep::Wait);
         assert_eq!(s.on_promise(1, Some((b(2), "names")), true, false), SweepStep::Keep);
     }
 
     #[test]
-    fn a_slot_away_or_a_dead_record_costs_a_round() {
+    fn missing_slot_or_dead_record_needs_round() {
         let mut s = sweep();
         let _ = s.on_promise(0, Some((b(1), "x")), false, false);
         assert_eq!(s.on_promise(1, None, false, false), SweepStep::Wait);

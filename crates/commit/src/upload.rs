@@ -1,36 +1,37 @@
 //! The states of a multipart upload (docs/protocol.md 2.8): Open -> Completing -> Done, or Aborted.
 //!
-//! An upload is a register of its own, R, in the placement group of its key. A call that completes it makes an
-//! attempt (see [`crate::attempt`]), with R read first:
-//! 1. Read R: it must be Open ([`complete`]). Its generation names the attempt, together with a random number.
+//! An upload is a register of its own, R, in the placement group of its key. A call that completes the upload
+//! makes an attempt (see [`crate::attempt`]); it reads R first:
+//! 1. Read R: it must be Open ([`complete`]). Its generation and a random number are the name of the attempt.
 //! 2. Read the parts and check them.
-//! 3. CAS the key to a record that holds its versions and the name of the attempt; judge the conditions.
+//! 3. CAS the key to a record that contains its versions and the name of the attempt; evaluate the
+//!    conditions.
 //! 4. CAS R from Open **of the same generation** to Completing(attempt, version) ([`decide`]). This is the
-//!    completion. On failure, release the key and begin anew.
+//!    completion. On failure, release the key and start again.
 //! 5. CAS the key, if the attempt still holds it, to the list with the new version, which carries the mark of
-//!    the upload; nobody removes a marked version before the upload is Done.
-//! 6. Make the part registers tombstones: the data is the key's.
-//! 7. R -> Done, kept 24 h for retries. Take the mark off.
+//!    the upload. A marked version is not removed before the upload is Done.
+//! 6. Make the part registers tombstones: the data belongs to the key now.
+//! 7. R -> Done, kept 24 h for retries. Remove the mark.
 //!
-//! Completing is never undone: whoever finds it does steps 5 to 7. What is refused is refused in steps 1 to 3,
-//! when R is still Open, so that the client may try again or abort.
+//! Completing is never undone: a call that finds it does steps 5 to 7. Refusals happen in steps 1 to 3, while
+//! R is still Open, so that the client may try again or abort.
 //!
 //! The generation grows whenever an attempt that has read R must not succeed:
-//! - a writer that meets the held key of an attempt that stands still ([`invalidate`]);
-//! - a part that replaces another ([`replace`]). Its register names the replaced data too until the generation
-//!   has grown: no attempt that read the replaced part can succeed after that, and the data can be dropped
+//! - a writer finds a key held by an attempt that makes no progress ([`invalidate`]);
+//! - a part replaces another ([`replace`]). Its register names the replaced data too until the generation has
+//!   grown: after that, no attempt that read the replaced part can succeed, and the data can be dropped
 //!   (mutants "part dropped first", "generation ignored").
 //!
 //! Must not depend on: what a version or a part is.
 
 use crate::attempt::State;
 
-/// The name of an attempt to complete an upload; unique.
+/// The unique name of an attempt to complete an upload.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Attempt {
     /// Generation of the upload that the attempt has read.
     pub generation: u64,
-    /// Random: tells attempts of one generation apart.
+    /// Random; distinguishes attempts of one generation.
     pub nonce: u64,
 }
 
@@ -53,9 +54,9 @@ impl Attempt {
 /// The state of an upload; `R` is the result of completing it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Upload<R> {
-    /// Parts may come. The number is the generation.
+    /// Parts may be uploaded. The number is the generation.
     Open(u64),
-    /// It is completed with this result, by this attempt; nobody can stop it.
+    /// This attempt has completed it with this result; nothing can stop it.
     Completing(Attempt, R),
     /// The version has been visible.
     Done(R),
@@ -64,7 +65,7 @@ pub enum Upload<R> {
 }
 
 impl<R> Upload<R> {
-    /// What the upload says of one attempt.
+    /// The state of one attempt, according to the upload.
     pub fn attempt(self, attempt: Attempt) -> State<R> {
         match self {
             Upload::Open(generation) if generation == attempt.generation => State::Open,
@@ -75,16 +76,16 @@ impl<R> Upload<R> {
     }
 }
 
-/// What a call that completes an upload has to do.
+/// What a call that completes an upload must do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Complete<R> {
     /// Make an attempt in this generation (steps 2 to 7).
     Attempt(u64),
     /// Finish with this result (steps 5 to 7).
     RollForward(R),
-    /// Answer this result: it was completed before.
+    /// Return this result: the upload was completed before.
     Completed(R),
-    /// It was aborted, or is not known any more.
+    /// The upload was aborted, or does not exist any more.
     NoSuchUpload,
 }
 
@@ -103,12 +104,12 @@ pub fn decide<R>(found: Option<&Upload<R>>, attempt: Attempt) -> bool {
     matches!(found, Some(Upload::Open(generation)) if *generation == attempt.generation)
 }
 
-/// The generation that makes this attempt fail, if it may still succeed.
+/// The generation that makes this attempt fail, if the attempt may still succeed.
 pub fn invalidate<R>(found: Option<&Upload<R>>, attempt: Attempt) -> Option<u64> {
     decide(found, attempt).then(|| attempt.generation + 1)
 }
 
-/// What a call that aborts an upload has to do.
+/// What a call that aborts an upload must do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Abort<R> {
     /// Set R to Aborted, from the state that was read; then drop the parts.
@@ -121,7 +122,7 @@ pub enum Abort<R> {
     NoSuchUpload,
 }
 
-/// The call Abort.
+/// What a call that aborts an upload must do in the state that was read.
 pub fn abort<R>(found: Option<&Upload<R>>) -> Abort<&R> {
     match found {
         Some(Upload::Open(_)) => Abort::Set,
@@ -131,16 +132,16 @@ pub fn abort<R>(found: Option<&Upload<R>>) -> Abort<&R> {
     }
 }
 
-/// What becomes of a part that has just been written over another.
+/// What to do after a part was written over another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Replace {
     /// Set R to Open of this generation, from the state that was read; then drop the replaced data.
     Grow(u64),
-    /// Drop nothing: the replaced data may be the version's. The new part counts if the version has it.
+    /// Drop nothing: the version may use the replaced data. The new part counts if the version has it.
     TooLate,
 }
 
-/// A part has replaced another, whose data the part's register still names.
+/// A part has replaced another, whose data the register of the part still names.
 pub fn replace<R>(found: Option<&Upload<R>>) -> Replace {
     match found {
         Some(Upload::Open(generation)) => Replace::Grow(generation + 1),
@@ -156,7 +157,7 @@ mod tests {
     const OTHER: Attempt = Attempt { generation: 4, nonce: 8 };
 
     #[test]
-    fn what_a_call_does_in_each_state() {
+    fn calls_in_each_state() {
         use Upload::{Aborted, Completing, Done, Open};
         let states = [None, Some(Open(4)), Some(Completing(OTHER, 3)), Some(Done(3)), Some(Aborted)];
         let found = |i: usize| states[i].as_ref();
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_upload_says_of_an_attempt() {
+    fn attempt_state_from_upload() {
         use Upload::{Aborted, Completing, Done, Open};
         assert_eq!(Open::<u8>(4).attempt(MINE), State::Open);
         assert_eq!(Open::<u8>(5).attempt(MINE), State::Aborted);
@@ -191,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_attempts_are_sixteen_bytes() {
+    fn attempt_names_are_sixteen_bytes() {
         let bytes = MINE.to_bytes();
         assert_eq!(bytes, [0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 7]);
         assert_eq!(Attempt::from_bytes(bytes), MINE);

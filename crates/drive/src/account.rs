@@ -1,20 +1,21 @@
 //! Space accounting: how many bytes of every segment are in use.
 //!
-//! A region of an extent segment is in use while the index names it, and a journal record while an index entry
-//! points to it. The counts decide which segments are removed, so they are exact, not estimates.
+//! A region of an extent segment is in use while the index names it, and a journal record while an index
+//! entry points to it. The counts decide which segments are removed, so they are exact, not estimates.
 //!
 //! Invariants:
 //! * `live` of a segment is the sum over the current index entries in it. Each change of an entry is counted
-//!   once: when it is applied, if the overlay knows the entry before it (it is *resolved*), else when the change
-//!   is written into the index files, where the entry before it is found.
-//! * `live <= at` for extents and `live <= bytes` for journal segments, always. A count that would break this, or
-//!   go below zero, is a *miscount*: it is counted ([`crate::Stats::miscounts`], which tests require to be 0) and
-//!   logged, and the segment is *suspect*: nothing in it is given back until the index, and with it every
-//!   count, has been made anew from the journal, which happens at the next open at the latest.
-//! * An extent segment that the index names and the drive does not have is *lost*: its entries are counted, so
-//!   that readers are told of damage instead of "missing", but it counts for no space and never comes back.
+//!   once: when it is applied, if the overlay contains the previous entry (it is *resolved*); otherwise when
+//!   the change is written into the index files, where the previous entry is found.
+//! * `live <= at` for extents and `live <= bytes` for journal segments, always. A count that would break
+//!   this, or go below zero, is a *miscount*: it is counted ([`crate::Stats::miscounts`], which tests require
+//!   to be 0) and logged, and the segment is *suspect*. Nothing in a suspect segment is given back until the
+//!   index, and with it every count, has been rebuilt from the journal, which happens at the next open at the
+//!   latest.
+//! * An extent segment that the index names and that does not exist is *lost*. Its entries are counted, so
+//!   that readers get a damage error instead of "missing", but it counts for no space and never returns.
 //!
-//! Must never know: files.
+//! Must not depend on: files.
 
 use crate::core::{Core, Shared};
 use crate::entry::{Loc, Region, Register, Shard, shard_name};
@@ -26,7 +27,7 @@ use ashlar_environment::HashMap;
 use ashlar_format::RegisterKey;
 
 impl Core {
-    /// A record at `loc` is in use (or no more).
+    /// Counts a record at `loc` as in use, or no longer in use.
     pub fn journal_live(&mut self, loc: Loc, add: bool) {
         let Some(s) = self.journal.get_mut(&loc.segment) else { return };
         let bytes = loc.bytes();
@@ -41,7 +42,7 @@ impl Core {
         s.live = now;
     }
 
-    /// The index names `region`, of `bytes` bytes.
+    /// Counts `region`, of `bytes` bytes, as named by the index.
     pub fn region_live(&mut self, region: Region, bytes: u64) {
         self.next_extent = self.next_extent.max(region.segment.saturating_add(1));
         let lost = || Extent { lost: true, sealed: true, ..Extent::default() };
@@ -56,7 +57,7 @@ impl Core {
         }
     }
 
-    /// The index names `region` no longer, or once less.
+    /// Counts one reference less of the index to `region`.
     fn region_dead(&mut self, region: Region, bytes: u64) {
         let Some(e) = self.extents.get_mut(&region.segment) else {
             tracing::error!(segment = region.segment, bytes, "extent bytes miscounted: the segment is gone");
@@ -77,7 +78,7 @@ impl Core {
         }
     }
 
-    /// A region is free: for the keeper to punch out, or held until its readers are done.
+    /// Frees a region: the keeper punches it out, or it is held until its readers are done.
     pub fn free_region(&mut self, region: Region, bytes: u64) {
         self.region_dead(region, bytes);
         if !self.extents.contains_key(&region.segment) {
@@ -93,11 +94,11 @@ impl Core {
 }
 
 impl Shared {
-    /// Counts everything anew by a walk through the whole index and says where the counts differ. Nothing else may
-    /// be going on. For tests: takes memory for every entry.
+    /// Recounts everything from the whole index and reports where the counts differ. No operation may run at
+    /// the same time. For tests: needs memory for every entry.
     ///
     /// # Errors
-    /// What reading the index ends with.
+    /// The error of reading the index.
     pub fn audit(&self) -> Result<Vec<String>> {
         let runs = self.core.lock().runs.clone();
         let mut walk = runs.walk(b"", Mode::Wait).map_err(must)?;
@@ -118,7 +119,7 @@ impl Shared {
         let mut sums = Sums::default();
         let core = self.core.lock();
         let generations = || core.overlay.frozen.as_deref().into_iter().chain([&core.overlay.active]);
-        // The oldest change of an entry says whether the one in the index files is still counted.
+        // The oldest change of an entry shows whether the entry in the index files is still counted.
         let (mut changed, mut now) = (HashMap::default(), HashMap::default());
         for g in generations() {
             for (k, c) in &g.registers {

@@ -1,8 +1,10 @@
-//! What a durable journal record means for the index: the same code while running and in recovery.
+//! Applies durable journal records to the index: the same code while running and in recovery.
 //!
-//! Invariants: applied in journal order, each record once on top of the state before it; a
-//! register's entry never goes back to a lower ballot; bytes that stop being live are counted where
-//! they lie.
+//! Invariants: records are applied in journal order, each once, on top of the state before it; the entry of a
+//! register never goes back to a lower ballot; bytes that stop being live are counted in the segment that
+//! holds them.
+//!
+//! Must not depend on: how a batch reached the device.
 
 use crate::core::Core;
 use crate::entry::{Loc, Region, Register, Shard, ShardName};
@@ -10,8 +12,8 @@ use ashlar_format::journal::{self, Entry};
 use ashlar_format::{Ballot, Record, RegisterKey};
 
 impl Core {
-    /// A register accepted a record. `fresh`: the index is known to have had nothing for this key.
-    /// False when a higher ballot is there already.
+    /// A register accepted a record. `fresh`: the index is known to have had no entry for this key. Returns
+    /// false if a higher ballot is there already.
     pub fn apply_accept(&mut self, key: RegisterKey, mut now: Register, fresh: bool) -> bool {
         let loc = now.loc;
         if let Some(Some(old)) = self.overlay.register(&key) {
@@ -59,7 +61,7 @@ impl Core {
         }
     }
 
-    /// What `old` occupied is free.
+    /// Frees what `old` occupied.
     pub fn shard_gone(&mut self, old: &Shard) {
         self.journal_live(old.loc, false);
         if let Some(r) = old.extent {
@@ -67,8 +69,8 @@ impl Core {
         }
     }
 
-    /// Before an entry that only the index files know is moved, or compared with a deletion: brings it into the
-    /// overlay, so that what follows is counted against it.
+    /// Copies an entry that only the index files have into the overlay, before it is moved or compared with a
+    /// deletion, so that the change is counted against it.
     pub fn promote_shard(&mut self, name: ShardName, known: Shard) {
         if self.overlay.shard(&name).is_none() {
             self.overlay.set_shard(name, Some(known));
@@ -76,7 +78,7 @@ impl Core {
         }
     }
 
-    /// As [`Core::promote_shard`].
+    /// Like [`Core::promote_shard`].
     pub fn promote_register(&mut self, key: &RegisterKey, known: Register) {
         if self.overlay.register(key).is_none() {
             self.overlay.set_register(key.clone(), Some(known));
@@ -99,8 +101,8 @@ impl Core {
         }
     }
 
-    /// A tombstone of ballot `ballot` is dropped; the record that says so lies at `loc`. `hash`:
-    /// the register's name for the acceptor, which recovery does not need.
+    /// A tombstone of ballot `ballot` is dropped; the purge record is at `loc`. `hash`: the name of the
+    /// register for the acceptor, which recovery does not need.
     pub fn apply_purge(
         &mut self,
         key: RegisterKey,
@@ -113,7 +115,7 @@ impl Core {
         self.journal_deletion(loc.segment, loc.bytes(), oldest, newest);
         self.groups.raise_horizon(key.group(), ballot);
         if hash.is_some_and(|h| self.pending.contains_key(&h)) {
-            // A higher record is on its way and will replace the tombstone.
+            // A higher record is being written and will replace the tombstone.
             return;
         }
         match self.overlay.register(&key) {
@@ -129,8 +131,8 @@ impl Core {
         }
     }
 
-    /// A shard is dropped; the record that says so lies at `loc`, that of the shard in `target`.
-    /// A shard staged again at or after `before` stays.
+    /// A shard is dropped; the discard record is at `loc`, the record of the shard in `target`. A shard that
+    /// was staged again at or after `before` stays.
     pub fn apply_discard(&mut self, name: ShardName, target: u32, before: (u32, u32), loc: Loc) {
         self.journal_deletion(loc.segment, loc.bytes(), target, target);
         let before = if before == (0, 0) { (loc.segment, loc.at) } else { before };
@@ -152,7 +154,7 @@ impl Core {
         }
     }
 
-    /// A record found by recovery.
+    /// Applies a record found by recovery.
     pub fn replay(&mut self, loc: Loc, entry: Entry<'_>) -> Result<(), ashlar_format::Error> {
         let key =
             |k: &[u8]| RegisterKey::from_bytes(k).ok_or(ashlar_format::Error::Malformed("register key"));
@@ -191,7 +193,7 @@ impl Core {
     }
 }
 
-/// What the index says about an accepted record at `loc`.
+/// The index entry of an accepted record at `loc`.
 pub(crate) fn register_of(e: &journal::AcceptEntry<'_>, loc: Loc) -> Register {
     Register {
         ballot: e.ballot,
@@ -204,7 +206,7 @@ pub(crate) fn register_of(e: &journal::AcceptEntry<'_>, loc: Loc) -> Register {
     }
 }
 
-/// What the index says about a shard whose record is at `loc`; `None`: the entry is none of a shard.
+/// The index entry of a shard whose record is at `loc`; `None` if the record is not one of a shard.
 pub(crate) fn shard_of(entry: &Entry<'_>, loc: Loc) -> Option<Shard> {
     Some(match entry {
         Entry::Stage(e) => Shard {

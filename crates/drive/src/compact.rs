@@ -1,10 +1,12 @@
-//! Space back from the journal: the records still in use of a mostly dead segment move to the head,
-//! then the segment goes.
+//! Reclaims space of the journal: the records still in use of a mostly dead segment move to the head, then
+//! the segment is removed.
 //!
-//! Invariants: a move is a copy of a checked record, applied only if the index still points to the
-//! original; the checkpoint of recovery lies behind the victim, and the copies and a list of segments without the victim are durable before the victim is
-//! removed; a purge or discard record moves along while a segment it speaks about exists; a segment
-//! that does not verify is never removed.
+//! Invariants: a move is a copy of a checked record, applied only if the index still points to the original.
+//! Before the victim is removed, the checkpoint of recovery is after it, and the copies and a list of
+//! segments without the victim are durable. A purge or discard record also moves while a segment that it
+//! refers to exists. A segment that does not verify is never removed.
+//!
+//! Must not depend on: what records contain.
 
 use crate::core::{Core, Shared};
 use crate::entry::Loc;
@@ -26,17 +28,17 @@ use std::time::Duration;
 const CHUNK: usize = 512 << 10;
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How much a segment may still hold for its compaction to be worth it.
+/// How much a segment may still hold so that its compaction is worth it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Urge {
-    /// The foreground needs the processor: only what is mostly dead (or padding).
+    /// Clients need the processor: only segments that are mostly dead (or padding).
     Busy,
     Idle,
     ShortOfSpace,
 }
 
 impl Core {
-    /// Bytes of a segment that would have to move.
+    /// Bytes of a segment that must move.
     fn needed_bytes(&self, n: u32) -> u64 {
         let Some(s) = self.journal.get(&n) else { return 0 };
         let deletions = s.need.is_some_and(|(lo, hi)| self.exists_other(n, lo, hi));
@@ -47,11 +49,10 @@ impl Core {
         lo <= hi && self.journal.range(lo..=hi).any(|(n, _)| *n != not)
     }
 
-    /// The segment worth compacting most, if any is worth it.
+    /// The segment whose compaction is most useful, if any is.
     ///
-    /// Moving costs space at the head too. So that it comes to an end, compaction goes in passes: a
-    /// pass looks only at segments from before it began, and the next one begins when another two
-    /// segments' worth of garbage has come.
+    /// Moving needs space at the head too. So that compaction ends, it works in passes: a pass considers only
+    /// segments from before it began, and the next pass begins when there is garbage of two more segments.
     pub fn victim(&self, bad: &[u32], urge: Urge, pass: &mut Pass) -> Option<u32> {
         let sealed = || self.journal.iter().filter(|(n, _)| **n < self.active && !bad.contains(n));
         let total: u64 = self.journal.values().map(|s| s.bytes).sum();
@@ -77,8 +78,8 @@ impl Core {
             }
             pass.before = Some(self.active);
         }
-        // What may have to move of a segment, and the share of garbage that is left alone: a quarter of what is in
-        // use when there is nothing else to do.
+        // How much of a segment may have to move, and the share of garbage that is accepted: a quarter of
+        // what is in use when the drive is idle.
         let (worth, leave) = match urge {
             Urge::Busy => (250, 4),
             Urge::Idle => (800, 5),
@@ -88,7 +89,7 @@ impl Core {
             if permille <= worth && garbage.saturating_mul(leave) > total {
                 return Some(n);
             }
-            // Purges and discards pile up behind old segments: move the oldest out of the way.
+            // Purges and discards accumulate behind old segments: move the oldest segment first.
             let oldest = sealed().map(|(n, _)| *n).next();
             if deletions * 4 > total && oldest.is_some_and(|n| pass.before.is_some_and(|b| n < b)) {
                 return oldest;
@@ -100,7 +101,7 @@ impl Core {
 }
 
 impl Shared {
-    /// Moves what is in use out of `victim` and removes it. False: it does not verify.
+    /// Moves what is in use out of `victim` and removes it. Returns false if it does not verify.
     pub fn compact(self: &Arc<Self>, victim: u32, pace: bool) -> Result<bool> {
         let mut moves: Vec<Op> = Vec::new();
         let mut size = 0;
@@ -150,7 +151,7 @@ impl Shared {
         Ok(true)
     }
 
-    /// What must move because of this record of the victim.
+    /// The operation that moves this record of the victim, if it is still needed.
     fn survivor(&self, victim: u32, loc: Loc, kind: u8, payload: &[u8]) -> Result<Option<Op>> {
         let entry = Entry::decode(kind, payload).map_err(Error::from)?;
         let bytes = || Bytes::copy_from_slice(payload);
@@ -164,7 +165,7 @@ impl Shared {
                     return Ok(None);
                 }
                 e.flags = now.flags;
-                // Earlier segments than the first one there is hold nothing.
+                // Segments before the first existing one hold nothing.
                 let first = self.core.lock().journal.keys().next().copied().unwrap_or(0);
                 e.oldest = now.oldest.max(first);
                 let mut w = codec::Writer::with_capacity(payload.len() + 8);
@@ -233,7 +234,7 @@ impl Shared {
         } else {
             while self.commit() {}
         }
-        // The barrier may be in a later batch than what it stands behind.
+        // The barrier may be in a later batch than the operations before it.
         if self.core.lock().failed_moves != failed_before {
             return Err(Error::Full);
         }

@@ -1,7 +1,9 @@
-//! What all parts of a drive share: its identity, its small state under one lock, its counters.
+//! The state that all parts of a drive share: its identity, its small state under one lock, its counters.
 //!
-//! Invariants: the lock is never held over I/O; what it guards says only what is durable, except
-//! `pending` and `queue`, which say what is about to be.
+//! Invariants: the lock is never held over I/O. The guarded state contains only what is durable, except
+//! `pending` and `queue`, which contain what is being written.
+//!
+//! Must not depend on: what registers and shards contain.
 
 use crate::counters::Counters;
 use crate::entry::ShardName;
@@ -28,18 +30,18 @@ use std::time::Duration;
 /// Bound of what may wait for the journal: operations and bytes.
 pub(crate) const MAX_QUEUE_OPS: usize = 16 << 10;
 pub(crate) const MAX_QUEUE_BYTES: usize = 64 << 20;
-/// The same while a call to the device does not return: short stalls are ridden out, a drive that hangs
-/// keeps little memory from the others.
+/// The same bounds while a call to the device does not return: short stalls are tolerated, and a drive that
+/// hangs takes little memory from the others.
 pub(crate) const MAX_STALLED_OPS: usize = 1024;
 pub(crate) const MAX_STALLED_BYTES: usize = 4 << 20;
 /// A call to the device that takes longer than this is a stall.
 pub(crate) const STALL: Duration = Duration::from_secs(1);
 /// Lazily journalled operations that may wait; further ones wake the journal.
 pub(crate) const MAX_LAZY_OPS: usize = 1024;
-/// Discards and purges waiting for a look into the index files.
+/// Discards and purges that wait for a lookup in the index files.
 pub(crate) const MAX_UNRESOLVED: usize = 64 << 10;
 
-/// An accept on its way to the medium.
+/// An accept that is being written.
 #[derive(Default)]
 pub(crate) struct Pending {
     /// The highest ballot in flight.
@@ -57,13 +59,13 @@ pub(crate) struct SyncQueue {
     pub waiting: Vec<(Op, u32)>,
 }
 
-/// Under the lock.
+/// The state under the lock.
 pub(crate) struct Core {
     /// As in [`Shared`].
     pub watch: Arc<Watch>,
-    /// What the drive is in each placement group.
+    /// The state of the drive in each placement group.
     pub groups: Groups,
-    /// The state of every group is in this segment or a later one; 0: none was written.
+    /// The states of all groups are in this segment or later ones; 0: none was written.
     pub state_segment: u32,
     pub pending: HashMap<u128, Pending>,
     pub queue: Vec<Op>,
@@ -88,14 +90,15 @@ pub(crate) struct Core {
     /// Regions that are free but pinned by readers.
     pub held: HashMap<(u32, u64), u64>,
     pub freed: Vec<Freed>,
-    /// Bytes of them, and how many may wait for the keeper's next round: beyond it the keeper is woken.
+    /// Bytes of freed regions, and the number that may wait for the keeper's next round; above it the keeper
+    /// is woken.
     pub freed_bytes: u64,
     pub freed_most: u64,
-    /// Bytes that the keeper has taken from it and not given back yet.
+    /// Bytes that the keeper has taken and not given back yet.
     pub freed_waiting: u64,
     /// Batches with operations of compaction, or deletions, that could not be written.
     pub failed_moves: u64,
-    /// Counts of bytes in use that turned out wrong: see `account`.
+    /// Number of wrong counts of bytes in use: see `account`.
     pub miscounts: u64,
     /// Discards and purges whose entry must be looked up in the index files first.
     pub unresolved: Vec<(RegisterKey, Ballot)>,
@@ -107,17 +110,17 @@ pub(crate) struct Core {
     /// End of what the journal has applied: segment, offset, sequence, chain.
     pub applied: Position,
     pub fenced: Option<String>,
-    /// Free bytes at the last look, less what was taken since.
+    /// Free bytes at the last check, minus what was taken since.
     pub free: u64,
     pub capacity: u64,
-    /// The mark of a fence ([`Shared::mark_fenced`]) is on the drive.
+    /// The drive has the mark of a fence ([`Shared::mark_fenced`]).
     pub fence_marked: bool,
     pub closing: bool,
     pub checkpoint_on_close: bool,
     pub keeper_kicked: bool,
-    /// Grows whenever the index files change: a lookup made before is to be repeated.
+    /// Grows whenever the index files change: an earlier lookup must then be repeated.
     pub generation: u64,
-    /// The index is being rebuilt: nothing can be looked up.
+    /// The index is being rebuilt: no lookup is possible.
     pub rebuilding: bool,
 }
 
@@ -126,7 +129,7 @@ const OUT: u8 = 1;
 const READ_ONLY: u8 = 2;
 const CLOSED: u8 = 3;
 
-/// Everything of an open drive.
+/// The state of an open drive.
 pub(crate) struct Shared {
     pub label: Label,
     pub key: HashKey,
@@ -141,9 +144,9 @@ pub(crate) struct Shared {
     pub watch: Arc<Watch>,
     /// Bytes of large shards that wait in memory for the device.
     pub frames_waiting: AtomicU64,
-    /// False: no threads; a test turns the crank.
+    /// False: there are no threads; a test calls the drive's functions.
     pub threads: bool,
-    /// Flushing waits for nothing: commits run on the caller's thread.
+    /// Flushes do not wait for a device: commits run on the caller's thread.
     pub here: bool,
     pub core: Mutex<Core>,
     pub journal_work: Condvar,
@@ -164,7 +167,7 @@ pub(crate) struct Shared {
     /// True when the keeper, the last of the two threads, has ended.
     pub ended: tokio::sync::watch::Sender<bool>,
     pub lock: Mutex<Option<Lock>>,
-    /// Held by whoever does upkeep.
+    /// Held during upkeep.
     pub upkeep: Mutex<()>,
     /// Without threads: jobs for the next commit.
     pub later: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
@@ -249,7 +252,7 @@ impl Shared {
         })
     }
 
-    /// Takes the drive out of service at once; the first reason stays.
+    /// Takes the drive out of service at once; only the first reason is kept.
     pub fn fence(&self, why: &str) {
         let waiting = {
             let mut core = self.core.lock();
@@ -273,9 +276,10 @@ impl Shared {
         }
     }
 
-    /// Writes down on the drive that it fenced itself, so that it joins before it votes again, after a restart
-    /// too (I12). Whoever runs the drive must note it elsewhere as well: a drive that failed may fail here. A
-    /// folder that no longer holds this drive is left alone: nothing failed, and nothing there is ours.
+    /// Records on the drive that it fenced itself, so that it joins before it votes again, also after a
+    /// restart (I12). The server must record it elsewhere as well: writing may fail on a drive that failed. A
+    /// folder that no longer holds this drive is not changed: nothing failed, and its content belongs to
+    /// others.
     pub fn mark_fenced(&self) {
         let why = {
             let core = self.core.lock();
@@ -299,20 +303,20 @@ impl Shared {
         }
     }
 
-    /// Only reads from now on.
+    /// From now on the drive only reads.
     pub fn set_read_only(&self) {
         let _ = self.state.compare_exchange(ONLINE, READ_ONLY, Ordering::SeqCst, Ordering::SeqCst);
     }
 
-    /// The threads have ended. A fenced drive stays fenced: who looks at it must not take it for one that was
-    /// closed in order.
+    /// The threads have ended. A fenced drive stays fenced: it must not be mistaken for one that was closed
+    /// normally.
     pub fn set_closed(&self) {
         for open in [ONLINE, READ_ONLY] {
             let _ = self.state.compare_exchange(open, CLOSED, Ordering::SeqCst, Ordering::SeqCst);
         }
     }
 
-    /// What a failed write, flush or allocation means for the drive; the error to report.
+    /// Handles a failed write, flush or allocation; returns the error to report.
     pub fn failed(&self, op: &str, e: &std::io::Error) -> Error {
         let err = Error::io(op, e);
         match &err {
@@ -323,9 +327,9 @@ impl Shared {
         err
     }
 
-    /// After a flush, before anything is answered: a file without a name is not durable, however
-    /// well it was flushed. This is how a folder that was emptied is noticed before anything in it
-    /// is acknowledged (one `fstat`, 0.4 us of CPU); [`Shared::tick`] notices it when nothing is written.
+    /// Checked after a flush, before anything is answered: a file without a name is not durable, even after a
+    /// flush. This detects an emptied folder before anything in it is acknowledged (one `fstat`, 0.4 us of
+    /// CPU); [`Shared::tick`] detects it when nothing is written.
     pub fn still_linked(&self, file: &DiskFile, what: &str) -> Result<()> {
         match file.linked() {
             Ok(true) => Ok(()),
@@ -341,7 +345,7 @@ impl Shared {
         }
     }
 
-    /// Runs `job` on the drive's own threads; inline when there are none.
+    /// Runs `job` on the drive's own threads; inline if there are none.
     pub fn spawn(self: &Arc<Self>, job: impl FnOnce() + Send + 'static) -> Result<()> {
         if !self.threads {
             job();
@@ -350,8 +354,8 @@ impl Shared {
         self.io.run(job).map_err(|_| Error::Offline("too many operations wait for the drive"))
     }
 
-    /// As [`Shared::spawn`], for use under the core's lock: without threads the job is kept for
-    /// the next commit.
+    /// Like [`Shared::spawn`], for use under the core's lock: without threads the job is kept for the next
+    /// commit.
     pub fn spawn_unlocked(self: &Arc<Self>, job: impl FnOnce() + Send + 'static) -> Result<()> {
         if !self.threads {
             self.later.lock().push(Box::new(job));
@@ -367,8 +371,8 @@ impl Shared {
     ) -> Result<T> {
         let (tx, rx) = tokio::sync::oneshot::channel();
         let job = Arc::new(Mutex::new(Some(f)));
-        // Whoever stops waiting takes back what the job holds, buffers above all, although it stays in the
-        // queue: a drive that hangs may never come to it.
+        // A caller that stops waiting releases what the job holds, above all buffers, although the job stays
+        // in the queue: a drive that hangs may never run it.
         let waiting = TakenBack(job.clone());
         let me = self.clone();
         self.spawn(move || {
@@ -382,7 +386,7 @@ impl Shared {
         answer
     }
 
-    /// How long the oldest call to the device has been under way, if that is long.
+    /// How long the oldest call to the device has been running, if that is long.
     pub fn stalled(&self) -> Option<Duration> {
         Some(self.watch.oldest()).filter(|age| *age >= STALL)
     }
@@ -400,9 +404,9 @@ impl Shared {
 
     /// Opens an extent segment.
     ///
-    /// It is kept open only while the table knows the segment, which is asked under the lock under which a
-    /// segment leaves the table: `recycle` forgets the file after that, so that no number that is gone ever leads
-    /// to a file that holds other shards by now.
+    /// The file is kept open only while the table contains the segment. That is checked under the lock under
+    /// which a segment leaves the table. `recycle` drops the file after that, so that an old number never
+    /// leads to a file that now holds other shards.
     pub fn extent_file(&self, number: u32) -> std::io::Result<Arc<DiskFile>> {
         use crate::files::{Kind, segment_name};
         if let Some(f) = self.files.peek(Kind::Extent, number) {
@@ -460,7 +464,7 @@ impl Shared {
     }
 }
 
-/// Empties a job that nobody waits for any more.
+/// Empties a job whose caller no longer waits.
 struct TakenBack<F>(Arc<Mutex<Option<F>>>);
 
 impl<F> Drop for TakenBack<F> {
@@ -474,13 +478,13 @@ impl<F> Drop for TakenBack<F> {
 pub(crate) const JOURNAL: &str = "journal";
 pub(crate) const EXTENTS: &str = "extents";
 pub(crate) const INDEX: &str = "index";
-/// The file that says why a drive fenced itself; there until the drive is durably joining.
+/// The file with the reason why a drive fenced itself; it exists until the drive is durably joining.
 pub(crate) const FENCED: &str = "fenced";
-/// The reason of a fence that is no failure: the folder no longer holds the drive.
+/// The reason of a fence without a failure: the folder no longer holds the drive.
 pub(crate) const EMPTIED: &str = "emptied";
 
 impl Core {
-    /// A core that knows nothing.
+    /// An empty core.
     pub fn blank(watch: &Arc<Watch>) -> Core {
         Core {
             watch: watch.clone(),

@@ -1,8 +1,10 @@
-//! From the overlay into index files, and index files into fewer.
+//! Writes the overlay into index files, and merges index files.
 //!
-//! Invariants: the generation being written stays readable until the manifest that names its run is
-//! durable; what a change replaced is accounted for exactly once, here if not before; a merge never
-//! drops a removal that an older run still needs.
+//! Invariants: the generation being written stays readable until the manifest that names its run is durable;
+//! what a change replaced is counted exactly once, here if not before; a merge never drops a removal that an
+//! older run still needs.
+//!
+//! Must not depend on: journal batches.
 
 use crate::core::{Core, Shared};
 use crate::entry::{Loc, Region, Register, Shard, register_key, shard_key};
@@ -12,11 +14,11 @@ use crate::{Error, Result};
 use ashlar_format::codec;
 use std::sync::Arc;
 
-/// Merge when this many runs of like size are at the front.
+/// Merge when this many runs of similar size are at the front.
 const FAN_IN: usize = 4;
-/// And always above this many runs.
+/// Always merge above this many runs.
 const MAX_RUNS: usize = 8;
-/// A run belongs to a merge when it is at most this many times what is merged already.
+/// A run belongs to a merge if it is at most this many times as large as the runs already selected.
 const LIKE: u64 = 4;
 
 /// What the entries of a generation replaced in the index files.
@@ -32,12 +34,12 @@ pub(crate) struct Merge {
     walk: Walk,
     writer: RunWriter,
     id: u32,
-    /// Nothing older remains: removals can be dropped.
+    /// There are no older runs: removals can be dropped.
     last: bool,
 }
 
 impl Shared {
-    /// Writes the overlay out as a run and moves the checkpoint. Errors leave everything as it was.
+    /// Writes the overlay as a run and moves the checkpoint. On an error nothing changes.
     pub fn drain(self: &Arc<Self>) -> Result<()> {
         let (frozen, runs, mut manifest) = {
             let mut core = self.core.lock();
@@ -121,7 +123,7 @@ impl Shared {
         Ok(Arc::new(Run::open(&self.index_folder, id, bytes, &self.key, &self.counters)?))
     }
 
-    /// Starts a merge if there is one to do.
+    /// Starts a merge if one is due.
     pub fn start_merge(&self) -> Result<Option<Merge>> {
         let runs = self.core.lock().runs.clone();
         let n = runs.runs.len();
@@ -151,7 +153,7 @@ impl Shared {
         }))
     }
 
-    /// Goes on with a merge for about `budget` bytes; gives it back unless it is finished.
+    /// Continues a merge for about `budget` bytes; returns it unless it is finished.
     pub fn step_merge(&self, mut m: Merge, budget: u64) -> Result<Option<Merge>> {
         let stop = m.writer.bytes() + budget;
         let (mut key, mut value) = (Vec::new(), Vec::new());
@@ -172,7 +174,7 @@ impl Shared {
         let bytes = m.writer.finish()?;
         let run = Run::open(&self.index_folder, m.id, bytes, &self.key, &self.counters)?;
         let run = Arc::new(run);
-        // Runs may have come in front meanwhile; the inputs are still side by side.
+        // New runs may have been added in front; the inputs are still adjacent.
         let mut runs = self.core.lock().runs.runs.clone();
         let Some(at) = runs.iter().position(|r| r.id == m.inputs[0]) else {
             return Err(Error::Offline("index files changed during a merge"));
@@ -200,7 +202,7 @@ impl Shared {
         Ok(())
     }
 
-    /// All merges there are, now.
+    /// Does all due merges now.
     pub fn merge_all(&self) -> Result<()> {
         while let Some(mut m) = self.start_merge()? {
             while let Some(rest) = self.step_merge(m, 8 << 20)? {
@@ -230,7 +232,7 @@ fn put_register(
     };
     let mut now = now.clone();
     match old {
-        // Cannot be, since records are applied in order; but never go back.
+        // Impossible, since records are applied in order; but never go back.
         Some(old) if old.ballot > now.ballot => {
             replaced.records.push(now.loc);
             return Ok(());
@@ -264,7 +266,7 @@ impl Replaced {
 }
 
 impl Manifest {
-    /// Takes what was replaced out of the counts.
+    /// Removes what was replaced from the counts.
     fn discount(&mut self, replaced: &Replaced) {
         let journal = &mut self.journal;
         for loc in &replaced.records {
@@ -283,7 +285,7 @@ impl Manifest {
 }
 
 impl Core {
-    /// What a manifest says about this moment, without the runs.
+    /// The manifest of this moment, without the runs.
     fn snapshot(&self) -> Manifest {
         Manifest {
             position: self.applied,

@@ -1,9 +1,11 @@
-//! A drive in service: what the layers above call.
+//! A drive in service: the functions that the layers above call.
 //!
-//! This file is its life: opened, steered, closed. `vote`, `registers` and `shards` are what it does.
+//! This file opens, controls and closes a drive. `vote`, `registers` and `shards` contain its operations.
 //!
-//! Invariants: PREPARE, ACCEPT and READ follow `ashlar_commit::Acceptor`; the `_now` functions never
-//! wait; every completion is answered exactly once. Must never know: other drives.
+//! Invariants: PREPARE, ACCEPT and READ follow `ashlar_commit::Acceptor`; the `_now` functions never wait;
+//! every completion is answered exactly once.
+//!
+//! Must not depend on: other drives.
 
 use crate::core::Shared;
 use crate::groups::GroupVote;
@@ -45,15 +47,15 @@ impl Drop for Last {
 }
 
 impl Drive {
-    /// Opens a formatted folder: recovery, then ready. Blocking: call it off the async runtime.
+    /// Opens a formatted folder: recovers, then is ready. Blocking: call it outside of the async runtime.
     ///
     /// # Errors
-    /// `Unsuitable` when there is no drive or it is in use, `Corrupt` for the label, `Io`.
+    /// `Unsuitable` if there is no drive or it is in use, `Corrupt` for the label, `Io`.
     pub fn open(path: &Path, options: &Options) -> Result<Drive> {
         Drive::open_folder(&Folder::real(path, options.faults.clone()), options, true)
     }
 
-    /// As [`Drive::open`] over any folder. Without threads nothing happens by itself: a test calls
+    /// Like [`Drive::open`], for any folder. Without threads no work is done in the background: a test calls
     /// [`Drive::pump`] and [`Drive::tidy`].
     #[doc(hidden)]
     pub fn open_folder(folder: &Folder, options: &Options, threads: bool) -> Result<Drive> {
@@ -87,19 +89,19 @@ impl Drive {
         self.shared.state()
     }
 
-    /// Whether it may vote in a placement group; `None`: it does not hold it.
+    /// Whether it may vote in a placement group; `None`: it does not hold the group.
     #[must_use]
     pub fn role(&self, group: GroupId) -> Option<Role> {
         self.shared.core.lock().groups.get(group).map(GroupVote::role)
     }
 
-    /// The groups that it holds, in order, and what it is in each.
+    /// The groups that it holds, in ascending order, with its role in each.
     #[must_use]
     pub fn held(&self) -> Vec<(GroupId, Role)> {
         self.shared.core.lock().groups.iter().map(|(id, g)| (id, g.role())).collect()
     }
 
-    /// As [`Drive::held`], with the layout epoch of each.
+    /// Like [`Drive::held`], with the layout epoch of each.
     pub(crate) fn held_since(&self) -> Arc<[(GroupId, Role, u32)]> {
         self.shared.core.lock().groups.iter().map(|(id, g)| (id, g.role(), g.acceptor.epoch())).collect()
     }
@@ -110,49 +112,49 @@ impl Drive {
         self.shared.core.lock().groups.iter().any(|(_, g)| g.role() == Role::Voter)
     }
 
-    /// Whether it still has to join a group, or holds none.
+    /// Whether it still has to join a group, or holds no group.
     #[must_use]
     pub fn joins(&self) -> bool {
         let core = self.shared.core.lock();
         core.groups.len() == 0 || core.groups.iter().any(|(_, g)| g.role() == Role::Joining)
     }
 
-    /// The layout epoch of a group that it was last fenced to; 0 for one that it does not hold.
+    /// The layout epoch to which the drive was last fenced in a group; 0 for a group that it does not hold.
     #[must_use]
     pub fn epoch(&self, group: GroupId) -> u32 {
         self.shared.core.lock().groups.get(group).map_or(0, |g| g.acceptor.epoch())
     }
 
-    /// The ballot floor with the highest counter of those of its groups, which are above every ballot ever
-    /// promised; after a restart proposers need more.
+    /// The ballot floor with the highest counter among its groups. The floors are above every ballot ever
+    /// promised; after a restart, proposers need higher ballots.
     #[must_use]
     pub fn floor(&self) -> Ballot {
         let core = self.shared.core.lock();
         core.groups.iter().map(|(_, g)| g.acceptor.floor()).max_by_key(|b| b.counter).unwrap_or_default()
     }
 
-    /// The number of the last durable batch of the journal; grows by one with each, for the life of
-    /// the drive.
+    /// The number of the last durable batch of the journal. It grows by one with each batch and never
+    /// restarts.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.shared.core.lock().applied.seq
     }
 
-    /// [`Drive::sequence`] as the journal showed it when the drive was opened. Less than others have
-    /// noted of it: it lost what it had acknowledged (an older image, a lost cache) and must join.
+    /// [`Drive::sequence`] when the drive was opened. If it is less than others have noted for it, the drive
+    /// lost what it had acknowledged (an older image, a lost cache) and must join.
     #[must_use]
     pub fn opened_sequence(&self) -> u64 {
         self.shared.counters.opened_sequence.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// The calls to the device under way: whether it still answers.
+    /// The calls to the device that are running; they show whether the device answers.
     #[must_use]
     pub fn watch(&self) -> &Arc<Watch> {
         &self.shared.watch
     }
 
-    /// How long a call to the device has not returned, if that is longer than a second: nobody should wait
-    /// for the drive who can do without it. It ends by itself when the device answers.
+    /// How long a call to the device has not returned, if that is longer than a second. Callers that do not
+    /// need the drive should then not wait for it. The stall ends by itself when the device answers.
     #[must_use]
     pub fn stalled(&self) -> Option<Duration> {
         self.shared.stalled()
@@ -170,7 +172,7 @@ impl Drive {
         self.shared.stats()
     }
 
-    /// Damage found when the drive was opened, in words for people (at most 64 lines).
+    /// Damage found when the drive was opened, as text (at most 64 lines).
     #[must_use]
     pub fn damage(&self) -> Vec<String> {
         self.shared.counters.damage.lock().clone()
@@ -184,12 +186,12 @@ impl Drive {
         self.shared.check_room(bytes)
     }
 
-    /// Takes the drive out of service: for a health monitor that has seen enough.
+    /// Takes the drive out of service, for a health monitor.
     pub fn fence(&self, why: &str) {
         self.shared.fence(why);
     }
 
-    /// Flushes, writes the index out, stops the threads.
+    /// Flushes, writes the index to files, stops the threads.
     pub async fn close(&self) {
         {
             let mut core = self.shared.core.lock();
@@ -229,8 +231,8 @@ impl Drive {
         self.change(group, StateChange::Epoch(epoch)).await
     }
 
-    /// Durably holds these groups, each in a layout epoch, as one that joins them. In a group that it holds
-    /// already only the epoch rises.
+    /// Durably holds these groups, each in a layout epoch, as a joining drive. In a group that it already
+    /// holds, only the epoch rises.
     ///
     /// # Errors
     /// `Fenced`, `ReadOnly`, `Full`.
@@ -238,28 +240,29 @@ impl Drive {
         self.change_all(groups.iter().map(|(id, epoch)| (*id, StateChange::Join(*epoch))).collect()).await
     }
 
-    /// The deployment begins, before anything was written: durably votes in exactly these groups.
+    /// Durably votes in exactly these groups. For the start of a deployment, before anything was written.
     ///
     /// # Errors
-    /// As [`Drive::join`].
+    /// Like [`Drive::join`].
     pub async fn found(&self, groups: &[GroupId], epoch: u32) -> Result<()> {
         let mut changes: Vec<_> = groups.iter().map(|id| (*id, StateChange::Found(epoch))).collect();
-        // Of a start that did not come to its end, with another map.
+        // Left by a start that did not finish, with another map.
         let other = self.held().into_iter().filter(|(id, _)| !groups.contains(id));
         changes.extend(other.map(|(id, _)| (id, StateChange::Voter(false, u32::MAX))));
         self.change_all(changes).await
     }
 
-    /// Durably takes the vote away in these groups, each asked for in a layout epoch.
+    /// Durably removes the vote in these groups, each as of a layout epoch.
     ///
     /// # Errors
-    /// As [`Drive::joined`].
+    /// Like [`Drive::joined`].
     pub async fn set_joining(&self, groups: &[(GroupId, u32)]) -> Result<()> {
         let all = groups.iter().map(|(id, epoch)| (*id, StateChange::Voter(false, *epoch))).collect();
         self.change_votes(groups, all).await
     }
 
-    /// Durably gives the vote in `group` (back): every range of it has been resynced in the layout of `epoch`.
+    /// Durably gives the vote in `group` (again): every range of the group has been resynced in the layout of
+    /// `epoch`.
     ///
     /// # Errors
     /// `Fenced`, `ReadOnly`, `Full`; `NotHeld`; `NewerLayout` for an epoch below the group's.
@@ -274,7 +277,7 @@ impl Drive {
         };
         known()?;
         self.change_all(changes).await?;
-        // A fence that came in between stopped it.
+        // A fence that was set in between prevented it.
         known()
     }
 
@@ -295,7 +298,7 @@ impl Drive {
     /// Waits until everything submitted so far, lazy operations too, is durable.
     ///
     /// # Errors
-    /// As [`Drive::fence_epoch`].
+    /// Like [`Drive::fence_epoch`].
     pub async fn flush(&self) -> Result<()> {
         let tally = Tally::new(1);
         self.submit(Op::Barrier { done: tally.completion(0) }, &tally).await
@@ -316,11 +319,11 @@ impl Drive {
 
     // --- upkeep
 
-    /// Does all upkeep there is to do now (index written out, merges, compaction, space given back)
-    /// instead of when the keeper finds time. Blocking.
+    /// Does all upkeep that is due (index written to files, merges, compaction, space given back) now instead
+    /// of when the keeper has time. Blocking.
     ///
     /// # Errors
-    /// What the upkeep ends with.
+    /// The error of the upkeep.
     #[doc(hidden)]
     pub fn tidy(&self) -> Result<()> {
         let _one = self.shared.upkeep.lock();
@@ -333,10 +336,10 @@ impl Drive {
         Ok(())
     }
 
-    /// Where the counts of bytes in use differ from what the index says; nothing else may be going on.
+    /// Where the counts of bytes in use differ from the index. No operation may run at the same time.
     ///
     /// # Errors
-    /// What reading the index ends with.
+    /// The error of reading the index.
     #[doc(hidden)]
     pub fn audit(&self) -> Result<Vec<String>> {
         let _one = self.shared.upkeep.lock();
@@ -350,7 +353,7 @@ impl Drive {
         self.shared.round(&mut None, false)
     }
 
-    /// Without threads: commits what waits.
+    /// Without threads: commits what is queued.
     #[doc(hidden)]
     pub fn pump(&self) {
         while self.shared.commit() {}

@@ -1,13 +1,15 @@
-//! What the index says about a register or a shard, and how it is written in index files.
+//! The index entries of registers and shards, and their encoding in index files.
 //!
-//! Invariants: one encoding per value; a decoder never panics. Index files are a cache, so their
-//! format may change with any release: a manifest of another format means "rebuild".
+//! Invariants: one encoding per value; a decoder never panics. Index files are a cache, so their format may
+//! change with any release: a manifest of another format means "rebuild".
+//!
+//! Must not depend on: files.
 
 use ashlar_format::codec::{Reader, Writer};
 use ashlar_format::journal::{HINTED, ONE_SYNC};
 use ashlar_format::{Ballot, Error, RegisterKey, WriteId};
 
-/// Where a journal record lies.
+/// The position of a journal record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Loc {
     pub segment: u32,
@@ -30,10 +32,10 @@ pub(crate) struct Register {
     pub ballot: Ballot,
     pub digest: u64,
     pub loc: Loc,
-    /// The record is the tail of the payload.
+    /// The record is at the end of the payload.
     pub record_len: u32,
     pub flags: u8,
-    /// Journal segments below hold no record of this register; 0: not known.
+    /// Journal segments below this one hold no record of this register; 0: not known.
     pub oldest: u32,
     pub summary: Box<[u8]>,
 }
@@ -72,7 +74,7 @@ impl Register {
     }
 }
 
-/// Names a shard on a drive.
+/// The name of a shard on a drive.
 pub(crate) type ShardName = (WriteId, u8);
 
 /// A shard.
@@ -81,7 +83,7 @@ pub(crate) struct Shard {
     pub owner: RegisterKey,
     pub ballot: Ballot,
     pub len: u64,
-    /// The journal record: with the data when `extent` is none, else the record that names it.
+    /// The journal record: with the data if `extent` is none, otherwise the record that names the shard.
     pub loc: Loc,
     pub extent: Option<Region>,
 }

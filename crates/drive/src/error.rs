@@ -1,33 +1,35 @@
-//! What can go wrong with a drive, by what the caller can do about it.
+//! The error type of the crate. Its variants follow what the caller can do.
+//!
+//! Must not depend on: other files of this crate.
 
 use ashlar_commit::bucket_fence::Deletion;
 use ashlar_format::GroupId;
 use std::io;
 
-/// Why a drive did not do what was asked.
+/// Why an operation of a drive failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The shard, or the file behind it, is not on this drive. For shards only: a register without
-    /// a record is an answer, not an error.
+    /// The shard, or its file, is not on this drive. For shards only: "no record" of a register is an answer,
+    /// not an error.
     #[error("not on this drive")]
     Missing,
-    /// The bytes are there and wrong: use other drives, then heal.
+    /// The bytes exist and are wrong: use other drives, then heal.
     #[error("corrupt: {0}")]
     Corrupt(String),
-    /// No room for new data; deletes and heals still have some.
+    /// No space for new data; deletes and heals still have some.
     #[error("the drive is full")]
     Full,
     /// The file system cannot be written; reads go on.
     #[error("the drive is read-only")]
     ReadOnly,
-    /// The drive took itself out of service: it must join again before it is trusted.
+    /// The drive took itself out of service: it must join again before it votes.
     #[error("the drive is fenced: {0}")]
     Fenced(String),
     /// The drive is closed or closing, or too slow to take more work now.
     #[error("the drive is not available: {0}")]
     Offline(&'static str),
-    /// No answer came in time from a drive that another process serves: whether it did what was asked is not
-    /// known.
+    /// A drive that another process serves did not answer in time. It is unknown whether the request was
+    /// executed.
     #[error("no answer came in time")]
     Unanswered,
     /// The drive was fenced for a newer layout of the group than the one the request was made in: fetch the map.
@@ -36,7 +38,7 @@ pub enum Error {
     /// The bucket is fenced by this deletion: nothing is accepted that could add to it. Never "no record".
     #[error("the bucket is fenced by its deletion {}", .0.0)]
     BucketFenced(Deletion),
-    /// The drive has not joined the placement group: nothing it says of it counts.
+    /// The drive has not joined the placement group: none of its answers about the group counts.
     #[error("the drive does not hold placement group {0}")]
     NotHeld(GroupId),
     /// The path does not hold a drive of this deployment, or holds something else.
@@ -45,14 +47,14 @@ pub enum Error {
     /// The operating system failed the operation.
     #[error("{op}: {error}")]
     Io {
-        /// What was tried, with the file's name.
+        /// The operation, with the name of the file.
         op: String,
         /// The error number, if there was one.
         code: Option<i32>,
-        /// What the system said.
+        /// The message of the system.
         error: String,
     },
-    /// The request itself is not acceptable (too large, empty, badly sized frame).
+    /// The request is invalid (too large, empty, wrong frame size).
     #[error("not acceptable: {0}")]
     Malformed(&'static str),
 }
@@ -69,7 +71,7 @@ impl Error {
     }
 }
 
-/// The few error numbers that matter; equal on every Linux architecture we build for.
+/// The error numbers that matter here; equal on every supported Linux architecture.
 mod libc_codes {
     pub const ENOSPC: i32 = 28;
     pub const EROFS: i32 = 30;

@@ -1,11 +1,14 @@
 //! Large shards: regions of preallocated segments, written once, never in place.
 //!
-//! A region is reserved when a shard begins (or, when no segment has room, by the first write) and
-//! written in the background by the drive's own threads: header page, frames and hash table go out in
-//! as few writes as possible. Invariants: a
-//! region is never given out twice; the journal record that names a shard is written only after a
-//! flush that covers its data; at most [`MAX_QUEUED`] bytes of one shard wait in memory, and none of one
-//! that was given up ([`Unfinished`]).
+//! A region is reserved when a shard begins (or, if no segment has space, by the first write) and written in
+//! the background by the drive's own threads: header page, frames and hash table in as few writes as
+//! possible.
+//!
+//! Invariants: a region is never assigned twice; the journal record that names a shard is written only after
+//! a flush that covers its data; at most [`MAX_QUEUED`] bytes of one shard wait in memory, and none of a
+//! shard that was given up ([`Unfinished`]).
+//!
+//! Must not depend on: what a shard contains.
 
 use crate::core::{Core, Shared, SyncQueue};
 use crate::entry::{Loc, Region, Shard, ShardName, layout};
@@ -24,9 +27,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::task::{Poll, Waker};
 
-/// Frames of one shard that wait for the device, in bytes (one frame may be more).
+/// Bytes of frames of one shard that may wait for the device (one frame may be larger).
 const MAX_QUEUED: usize = 2 << 20;
-/// A write is started when this much waits.
+/// A write starts when this many bytes wait.
 const START: usize = 512 << 10;
 
 impl Core {
@@ -49,7 +52,7 @@ impl Core {
         Some(Region { segment, offset, frame: 0 })
     }
 
-    /// No more regions in this segment; what is left of it goes back.
+    /// Accepts no more regions in this segment; its unused rest is given back.
     pub fn seal_extent(&mut self, segment: u32) {
         let Some(e) = self.extents.get_mut(&segment).filter(|e| !e.sealed) else { return };
         e.sealed = true;
@@ -60,7 +63,7 @@ impl Core {
 }
 
 impl Shared {
-    /// Fails when `bytes` of new data would use the reserve.
+    /// Fails if `bytes` of new data would use the reserve.
     pub fn check_room(&self, bytes: u64) -> Result<()> {
         self.writable()?;
         let core = self.core.lock();
@@ -70,7 +73,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits for the device when a segment has to be made.
+    /// Waits for the device if a segment has to be made.
     fn reserve(&self, bytes: u64) -> Result<Region> {
         if let Some(r) = self.core.lock().reserve(bytes) {
             return Ok(r);
@@ -128,7 +131,7 @@ impl Shared {
         {
             let mut syncs = self.syncs.lock();
             if let Some(q) = syncs.get_mut(&segment) {
-                // A flush is under way or about to be: it, or the next one, takes this along.
+                // A running or imminent flush, or the next one, covers this too.
                 q.waiting.push((op, segment));
                 return;
             }
@@ -161,7 +164,7 @@ impl Shared {
                 }
             }
             if self.threads {
-                // This thread may wait for the device as well as the journal's.
+                // This thread may wait for the device like that of the journal.
                 self.commit_here();
             }
             for (op, e) in failed {
@@ -188,7 +191,7 @@ impl Shared {
         self.still_linked(&file, "an extent segment")
     }
 
-    /// A region that no record names is not needed any more.
+    /// Releases a region that no record names.
     fn release_region(&self, region: Region, bytes: u64) {
         let mut core = self.core.lock();
         core.extent_written(region.segment);
@@ -198,16 +201,16 @@ impl Shared {
 
 #[derive(Default)]
 struct JobState {
-    /// Where it goes; none yet when a segment has to be made first, which is done in the background.
+    /// The region of the shard; none yet if a segment has to be made first, which happens in the background.
     region: Option<Region>,
     queue: Vec<Bytes>,
     queued: usize,
-    /// The next frame that goes out.
+    /// The next frame to write.
     next: u64,
     running: bool,
     header_out: bool,
     error: Option<Error>,
-    /// Set by finish: the hash table and who waits.
+    /// Set by finish: the hash table and the completion.
     finish: Option<(Vec<u8>, Completion)>,
     abandoned: bool,
     waker: Option<Waker>,
@@ -222,8 +225,8 @@ pub(crate) struct Job {
     state: Mutex<JobState>,
 }
 
-/// Writes one large shard; dropping it before [`ShardWriter::finish`] abandons the shard and gives
-/// its space back.
+/// Writes one large shard. Dropping it before [`ShardWriter::finish`] abandons the shard and gives its space
+/// back.
 pub struct ShardWriter {
     job: Option<Arc<Job>>,
     next: u64,
@@ -231,12 +234,12 @@ pub struct ShardWriter {
 }
 
 impl ShardWriter {
-    /// The next frame: exactly `frame` bytes, except the last. Hashed here, written in the
-    /// background; waits while too much is queued. Fastest when the bytes start at an address
-    /// aligned to 4 KiB (slices of a `Buf` at multiples of 4 KiB); copied otherwise.
+    /// Writes the next frame: exactly `frame` bytes, except the last. The frame is hashed here and written in
+    /// the background; waits while too much is queued. Fastest if the bytes start at an address aligned to 4
+    /// KiB (slices of a `Buf` at multiples of 4 KiB); copied otherwise.
     ///
     /// # Errors
-    /// `Malformed` for a frame of the wrong length, else what writing earlier frames ended with.
+    /// `Malformed` for a frame of the wrong length, otherwise the error of writing earlier frames.
     pub async fn write(&mut self, frame: Bytes) -> Result<()> {
         let hash = match self.id() {
             Some(id) => id.frame_hash(self.next as u32, &frame),
@@ -245,13 +248,13 @@ impl ShardWriter {
         self.write_hashed(frame, hash).await
     }
 
-    /// For whoever may have to give the shard up.
+    /// A handle for callers that may have to give up the shard.
     #[must_use]
     pub fn handle(&self) -> Unfinished {
         Unfinished(self.job.as_ref().map_or_else(Weak::new, Arc::downgrade))
     }
 
-    /// Whose hashes this shard has, and the number of the next frame; `None` when it is finished.
+    /// The identity for the hashes of this shard, and the number of the next frame; `None` if it is finished.
     #[must_use]
     pub fn next_frame(&self) -> Option<(ShardId, u32)> {
         Some((self.id()?, self.next as u32))
@@ -262,10 +265,10 @@ impl ShardWriter {
         Some(ShardId { deployment: job.shared.label.deployment, write_id: job.name.0, index: job.name.1 })
     }
 
-    /// As [`ShardWriter::write`], with the hash of the frame at hand (see [`ShardId::frame_hash`]).
+    /// Like [`ShardWriter::write`], with the hash of the frame (see [`ShardId::frame_hash`]).
     ///
     /// # Errors
-    /// As [`ShardWriter::write`].
+    /// Like [`ShardWriter::write`].
     pub async fn write_hashed(&mut self, frame: Bytes, hash: [u8; 32]) -> Result<()> {
         let Some(job) = self.job.clone() else { return Err(Error::Malformed("finished")) };
         if frame.is_empty() || frame.len() != job.layout.frame_len(self.next) {
@@ -305,7 +308,7 @@ impl ShardWriter {
         Ok(())
     }
 
-    /// All frames are written: answers when data, hashes and journal record are durable.
+    /// All frames are written: completes when data, hashes and journal record are durable.
     pub fn finish(mut self, done: Completion) -> Unfinished {
         let unfinished = self.handle();
         let Some(job) = self.job.take() else { return unfinished };
@@ -327,13 +330,13 @@ impl ShardWriter {
 pub struct Unfinished(Weak<Job>);
 
 impl Unfinished {
-    /// Of a shard that another process writes.
+    /// For a shard that another process writes.
     pub(crate) fn elsewhere() -> Unfinished {
         Unfinished(Weak::new())
     }
 
-    /// Nobody waits for the shard any more: what of it is not on its way to the device is forgotten, and its
-    /// completion fails. Nothing happens to one that is whole.
+    /// The caller no longer waits for the shard: what is not yet being written to the device is dropped, and
+    /// its completion fails. Has no effect on a complete shard.
     pub fn give_up(&self) {
         if let Some(job) = self.0.upgrade() {
             job.abandon();
@@ -357,7 +360,7 @@ impl std::fmt::Debug for Job {
 
 impl Job {
     fn abandon(self: &Arc<Self>) {
-        // The frames go at once: on a drive that hangs, it may never come to the rest.
+        // The frames are released at once: a drive that hangs may never reach the rest.
         let (frames, finish) = {
             let mut s = self.state.lock();
             s.abandoned = true;
@@ -372,7 +375,7 @@ impl Job {
         self.start();
     }
 
-    /// Makes sure that a thread works on what waits.
+    /// Makes sure that a thread writes what is queued.
     fn start(self: &Arc<Self>) {
         {
             let mut s = self.state.lock();
@@ -387,7 +390,7 @@ impl Job {
         }
     }
 
-    /// These frames wait no longer.
+    /// Removes these frames from the count of waiting bytes.
     fn forgotten(&self, frames: &[Bytes]) {
         let bytes: usize = frames.iter().map(Bytes::len).sum();
         self.shared.frames_waiting.fetch_sub(bytes as u64, Ordering::Relaxed);
@@ -448,7 +451,7 @@ impl Job {
             drop(frames);
             let waker = {
                 let mut s = self.state.lock();
-                // New frames may have come; what was just written is not queued any more.
+                // New frames may have arrived; what was just written is no longer queued.
                 s.queued = s.queue.iter().map(Bytes::len).sum();
                 s.waker.take()
             };
@@ -474,7 +477,7 @@ impl Job {
         }
     }
 
-    /// Where the shard goes, taken now at the latest.
+    /// The region of the shard, reserved now at the latest.
     fn region(&self) -> Result<Region> {
         if let Some(r) = self.state.lock().region {
             return Ok(r);
@@ -509,7 +512,7 @@ impl Job {
             }
         }
         for f in frames {
-            // A whole page goes out from where it lies; the tail is padded in a page of ours.
+            // Whole pages are written from the caller's memory; the tail is padded in a page of this drive.
             let whole = if (f.as_ptr() as usize).is_multiple_of(ALIGN) { f.len() / ALIGN * ALIGN } else { 0 };
             if whole > 0 {
                 plan.push(Piece::Borrowed(&f[..whole]));

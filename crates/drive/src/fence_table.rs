@@ -1,6 +1,6 @@
-//! The table of a drive's fences of buckets: what is durable, and what is on its way there (`fences` says when).
+//! The table of a drive's fences of buckets: the durable ones, and those being written (see `fences`).
 //!
-//! Must never know: the journal.
+//! Must not depend on: the journal.
 
 use crate::entry::Loc;
 use ashlar_commit::bucket_fence::Deletion;
@@ -24,7 +24,7 @@ pub(crate) struct Fence {
 #[derive(Default)]
 pub(crate) struct Fences {
     pub durable: BTreeMap<FenceKey, Fence>,
-    /// Before the journal: the highest, and how many.
+    /// Fences that are queued for the journal: the highest, and how many.
     pub asked: HashMap<FenceKey, (Deletion, u32)>,
 }
 
@@ -43,22 +43,22 @@ impl Fences {
         self.asked.get(key).map_or(durable, |(d, _)| durable.max(*d))
     }
 
-    /// Where the record of a fence lies.
+    /// The position of the record of a fence.
     pub fn place(&self, key: &FenceKey) -> Option<Fence> {
         self.durable.get(key).copied()
     }
 
-    /// What is durable, in order.
+    /// The durable fences, in order.
     pub fn durable(&self) -> impl Iterator<Item = (&FenceKey, &Fence)> {
         self.durable.iter()
     }
 
-    /// As found in the index.
+    /// Restores the fences found in the index.
     pub fn restore(&mut self, fences: impl IntoIterator<Item = (FenceKey, Fence)>) {
         self.durable = fences.into_iter().collect();
     }
 
-    /// A fence that was asked for is durable, or was not written.
+    /// A requested fence is durable, or was not written.
     pub fn answered(&mut self, key: &FenceKey) {
         if let Some((_, count)) = self.asked.get_mut(key) {
             *count -= 1;
@@ -68,7 +68,7 @@ impl Fences {
         }
     }
 
-    /// A fence was put before the journal.
+    /// A fence was queued for the journal.
     pub fn ask(&mut self, key: FenceKey, by: Deletion) {
         let (highest, count) = self.asked.entry(key).or_insert((by, 0));
         *highest = by.max(*highest);

@@ -1,13 +1,13 @@
-//! Fences of buckets on this drive (docs/protocol.md 2.15): set, lifted, asked for by the acceptor.
+//! Fences of buckets on this drive (docs/protocol.md 2.15): set, lifted, queried by the acceptor.
 //!
-//! Invariants: a fence holds from the moment it is put before the journal, so that no ACCEPT is let through
-//! behind it, and is answered when it is durable; of two deletions the later one's fence stays
-//! ([`ashlar_commit::bucket_fence`]); a fence outlives compaction and the loss of the index, because its
-//! record counts as live and a lift is kept as long as a record that it takes back.
+//! Invariants: a fence holds from the moment it is queued for the journal, so that no ACCEPT is let through
+//! after it, and is acknowledged when it is durable. Of two deletions, the fence of the later one stays
+//! ([`ashlar_commit::bucket_fence`]). A fence survives compaction and the loss of the index, because its
+//! record counts as live, and a lift is kept as long as a record that it revokes.
 //!
-//! All of them are in memory: they are few ([`MAX_FENCES`]), and every vote looks here.
+//! All fences are in memory: they are few ([`MAX_FENCES`]), and every vote checks them.
 //!
-//! Must never know: what a bucket is beyond its id.
+//! Must not depend on: what a bucket is beyond its id.
 
 use crate::core::Core;
 use crate::drive::Drive;
@@ -24,11 +24,11 @@ use ashlar_format::{BucketId, GroupId};
 pub(crate) const MAX_FENCES: usize = 64 << 10;
 
 impl Drive {
-    /// Durably fences a bucket in a group that the drive holds, for a deletion. Asked in the layout of `epoch`.
+    /// Durably fences a bucket in a group that the drive holds, for a deletion, as of the layout of `epoch`.
     ///
     /// # Errors
-    /// `NewerLayout` from a drive that follows a newer layout of the group: the deletion must begin its fences
-    /// of the group anew. `NotHeld`; `Fenced`, `ReadOnly`, `Full`, `Offline`.
+    /// `NewerLayout` if the drive follows a newer layout of the group: the deletion must restart its fences
+    /// of the group. `NotHeld`; `Fenced`, `ReadOnly`, `Full`, `Offline`.
     pub async fn fence_bucket(
         &self,
         group: GroupId,
@@ -74,7 +74,7 @@ impl Drive {
     /// Durably lifts the fences of a bucket, in every group, up to those of a deletion.
     ///
     /// # Errors
-    /// `Fenced`, `ReadOnly`, `Full`, `Offline`: some may be there still.
+    /// `Fenced`, `ReadOnly`, `Full`, `Offline`: some fences may still exist.
     pub async fn lift_fence(&self, bucket: BucketId, up_to: Deletion) -> Result<()> {
         self.shared.writable()?;
         let tally = Tally::new(1);
@@ -90,7 +90,7 @@ impl Drive {
                 return Ok(());
             }
             for key in keys {
-                // Of one that is not durable yet the record will lie in the open segment or behind it.
+                // The record of a fence that is not durable yet will be in the open segment or after it.
                 let oldest = core.fences.place(&key).map_or(core.applied.segment, |f| f.oldest);
                 let op = Op::LiftFence { key, up_to, oldest };
                 core.enqueue(op, &self.shared.journal_work).map_err(|(_, e)| e)?;
@@ -106,7 +106,7 @@ impl Drive {
         }
     }
 
-    /// The fences: group, bucket, deletion. From memory; those on their way to the medium are among them.
+    /// The fences: group, bucket, deletion. From memory, including those that are being written.
     #[must_use]
     pub fn fences(&self) -> Vec<(GroupId, BucketId, Deletion)> {
         let core = self.shared.core.lock();
@@ -119,7 +119,7 @@ impl Drive {
 }
 
 impl Core {
-    /// A fence is durable; its record lies at `loc`.
+    /// A fence is durable; its record is at `loc`.
     pub fn apply_fence(&mut self, e: &FenceEntry, loc: Loc) {
         let key = (e.group, e.bucket);
         let deletion = Deletion(e.deletion);
@@ -133,7 +133,7 @@ impl Core {
         }
     }
 
-    /// A fence is taken back; the record that says so lies at `loc`.
+    /// A fence is lifted; the record of the lift is at `loc`.
     pub fn apply_lift(&mut self, e: &LiftEntry, loc: Loc) {
         self.journal_deletion(loc.segment, loc.bytes(), e.oldest, e.newest);
         let key = (e.group, e.bucket);

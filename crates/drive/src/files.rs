@@ -1,7 +1,9 @@
-//! Open files of a drive, a bounded number of them.
+//! The open files of a drive, a bounded number of them.
 //!
-//! Invariants: at most [`MAX_OPEN`] files are kept open here; a reader that holds one keeps it
-//! readable even when it is forgotten or unlinked.
+//! Invariants: at most [`MAX_OPEN`] files are kept open here; a file stays readable for a reader that holds
+//! it, even if it is closed here or unlinked.
+//!
+//! Must not depend on: what files contain.
 
 use ashlar_environment::HashMap;
 use ashlar_machine::{DiskFile, Folder};
@@ -50,7 +52,7 @@ impl FileCache {
         FileCache { table: Mutex::default(), direct }
     }
 
-    /// The file, when it is open already.
+    /// The file, if it is already open.
     pub fn peek(&self, kind: Kind, number: u32) -> Option<Arc<DiskFile>> {
         let mut t = self.table.lock();
         t.tick += 1;
@@ -60,7 +62,7 @@ impl FileCache {
         Some(slot.file.clone())
     }
 
-    /// The file, opened if need be.
+    /// The file, opened if necessary.
     pub fn get(&self, kind: Kind, number: u32, folder: &Folder) -> io::Result<Arc<DiskFile>> {
         if let Some(f) = self.peek(kind, number) {
             return Ok(f);

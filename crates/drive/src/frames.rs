@@ -1,11 +1,10 @@
-//! Reading a shard, frame by frame.
+//! Reads a shard, frame by frame.
 //!
-//! Invariants: a frame is checked against its hash before it is handed out, unless whoever asked said that
-//! it makes sure of the bytes itself ([`Check::Reader`]), and then it can still be checked afterwards
-//! ([`ShardReader::verify`]); what cannot be read or checked is an error; the `_now` functions never wait
-//! for a device.
+//! Invariants: a frame is checked against its hash before it is returned, unless the caller takes over the
+//! check ([`Check::Reader`]); then it can still be checked afterwards ([`ShardReader::verify`]). What cannot
+//! be read or checked is an error. The `_now` functions never wait for a device.
 //!
-//! Must never know: what a reader goes by when it makes sure of bytes itself.
+//! Must not depend on: how a caller checks bytes itself.
 
 use crate::core::Shared;
 use crate::entry::{Region, ShardName, layout};
@@ -21,15 +20,15 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Frames from here on bypass the page cache.
+/// Frames of this size or more bypass the page cache.
 const DIRECT_FRAME: usize = 64 << 10;
 
-/// Who makes sure that bytes are those that were written.
+/// Who checks that the bytes are those that were written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Check {
     /// The drive, by the frame's hash.
     Drive,
-    /// Whoever reads: the bytes come as they lie there. An inline shard is checked by the drive even so.
+    /// The caller: it gets unchecked bytes. An inline shard is checked by the drive in any case.
     Reader,
 }
 
@@ -50,14 +49,14 @@ struct InExtent {
     region: Region,
     layout: Layout,
     id: ShardId,
-    /// The checked hashes, once read.
+    /// The checked hashes, after they were read.
     table: Mutex<Option<Arc<[u8]>>>,
 }
 
 /// Frames that were read together.
 pub type Frames = SmallVec<[Bytes; 2]>;
 
-/// Frames that are read together; `table`: they are the last ones, and the table behind them too.
+/// Frames that are read together; `table`: they are the last ones, and the table after them is read too.
 #[derive(Clone, Copy)]
 struct Run {
     first: u32,
@@ -82,12 +81,12 @@ impl Drop for InExtent {
 }
 
 impl ShardReader {
-    /// Of a shard that lay in the journal.
+    /// For a shard in the journal.
     pub(crate) fn inline(data: Bytes) -> ShardReader {
         ShardReader { len: data.len() as u64, body: Body::Inline(data) }
     }
 
-    /// Of a shard of `len` bytes in a region, which is pinned.
+    /// For a shard of `len` bytes in a region, which is pinned.
     pub(crate) fn in_extent(
         shared: Arc<Shared>,
         file: Arc<DiskFile>,
@@ -107,7 +106,7 @@ impl ShardReader {
         self.len
     }
 
-    /// Bytes of a frame but the last (of an inline shard: the whole shard).
+    /// Bytes of a frame, except the last (of an inline shard: the whole shard).
     #[must_use]
     pub fn frame(&self) -> u32 {
         match &self.body {
@@ -125,7 +124,8 @@ impl ShardReader {
         }
     }
 
-    /// Whether frames come from the device, past the page cache: then several at a time are cheaper.
+    /// Whether frames come from the device, bypassing the page cache: then reading several at a time is
+    /// cheaper.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         match &self.body {
@@ -137,7 +137,7 @@ impl ShardReader {
     /// Frame `n`. Waits for memory from the pool and for the device.
     ///
     /// # Errors
-    /// `Corrupt` when it does not verify, `Io` when it cannot be read, `Malformed` past the end.
+    /// `Corrupt` if it does not verify, `Io` if it cannot be read, `Malformed` past the end.
     pub async fn read(&self, n: u32, check: Check) -> Result<Bytes> {
         match self.read_now(n, check) {
             Some(r) => r,
@@ -148,7 +148,7 @@ impl ShardReader {
     /// The `count` frames from `n` on, with one call to the device; they share one buffer.
     ///
     /// # Errors
-    /// As [`ShardReader::read`]; of the whole run if one frame fails.
+    /// Like [`ShardReader::read`]; for the whole run if one frame fails.
     pub async fn read_run(&self, n: u32, count: u32, check: Check) -> Result<Frames> {
         self.within(n, count)?;
         let e = match &self.body {
@@ -173,11 +173,11 @@ impl ShardReader {
         Ok(frames)
     }
 
-    /// Checks frames, from `n` on, that were read with [`Check::Reader`]. Waits for the device, unless their
-    /// hashes are known already.
+    /// Checks frames, from `n` on, that were read with [`Check::Reader`]. Waits for the device, unless the
+    /// hashes are in memory.
     ///
     /// # Errors
-    /// `Corrupt` when one does not verify, `Io` when the hashes cannot be read, `Malformed` past the end.
+    /// `Corrupt` if one does not verify, `Io` if the hashes cannot be read, `Malformed` past the end.
     pub async fn verify(&self, n: u32, frames: Frames) -> Result<()> {
         self.within(n, frames.len() as u32)?;
         let Body::Extent(e) = &self.body else { return Ok(()) };
@@ -204,7 +204,7 @@ impl ShardReader {
         }
     }
 
-    /// As [`ShardReader::read`] when neither memory nor a device has to be waited for.
+    /// Like [`ShardReader::read`], if that is possible without waiting for memory or a device.
     #[must_use]
     pub fn read_now(&self, n: u32, check: Check) -> Option<Result<Bytes>> {
         if n >= self.frames() {
@@ -226,7 +226,7 @@ impl ShardReader {
 }
 
 impl Run {
-    /// What is read at once: frames with the padding between them, and the table.
+    /// Number of bytes that are read at once: frames with the padding between them, and the table.
     fn bytes(&self, layout: Layout) -> usize {
         let last = u64::from(self.first + self.count - 1);
         let end = layout.frame_at(last) + (layout.frame_len(last) as u64).next_multiple_of(PAGE);
@@ -247,8 +247,8 @@ impl InExtent {
     fn read_now(&self, n: u32, check: Check) -> Look<Bytes> {
         let s = &self.shared;
         if self.is_direct(n) {
-            // Its bytes were written past the page cache and are read past it: looking there would
-            // start a read-ahead of pages that nobody reads.
+            // Its bytes were written bypassing the page cache and are read the same way: a lookup in the
+            // cache would start an unused read-ahead.
             return Err(Halt::WouldBlock);
         }
         let table = match check {
@@ -292,7 +292,7 @@ impl Shared {
         }
     }
 
-    /// Reads a run of frames and checks them, if that is asked for; `table`: the hashes, if they are known.
+    /// Reads a run of frames and checks them, if requested; `table`: the hashes, if they are in memory.
     #[allow(clippy::too_many_arguments)] // the parts of a reader that cross to another thread
     fn read_run(
         &self,

@@ -1,6 +1,9 @@
-//! The decoders of index files for the fuzzer, with hashes put right, so that what lies behind them is reached.
+//! The decoders of index files for the fuzzer. Hashes are corrected first, so that the code after the hash
+//! check is reached.
 //!
-//! Invariant: nothing here is called by the program.
+//! Invariant: the program calls nothing here.
+//!
+//! Must not depend on: a running drive.
 
 use crate::counters::Counters;
 use crate::entry::{Register, Shard, shard_name};
@@ -12,7 +15,7 @@ use std::sync::Arc;
 
 const KEY: [u64; 4] = [1, 2, 3, 4];
 
-/// A manifest without its hash: what decodes encodes to itself.
+/// A manifest without its hash: what decodes must encode to the same bytes.
 pub fn manifest(body: &[u8]) {
     if let Ok(m) = Manifest::decode(&Manifest::seal(body.to_vec(), &KEY), &KEY) {
         let again = Manifest::decode(&m.encode(&KEY), &KEY);
@@ -53,14 +56,14 @@ pub fn manifests() -> Vec<Vec<u8>> {
     vec![body(&full), body(&Manifest::default())]
 }
 
-/// An index file with this block, this block index and this filter (a quarter of the bytes each, the block the rest):
-/// opened, searched and walked.
+/// An index file with this block, this block index and this filter (the block gets half of the bytes, the
+/// others a quarter each): opened, searched and walked.
 pub fn run(bytes: &[u8]) {
     let quarter = bytes.len() / 4;
     let (filter, rest) = bytes.split_at(quarter.min(64));
     let (index, block) = rest.split_at(quarter);
     both(block, index, filter);
-    // The block index that fits, so that the block is read.
+    // A matching block index, so that the block is read.
     let mut fitting = Writer::default();
     fitting.u32(block.len() as u32 + 16);
     fitting.bytes(b"");

@@ -1,10 +1,10 @@
-//! What a drive is in each placement group that it holds: its vote, its promises, its durable state.
+//! The state of a drive in each placement group that it holds: its vote, its promises, its durable state.
 //!
-//! Invariants: a group that is not here gets no answer but an error; a state says only what is durable; the
-//! promises of all groups together are bounded by [`PROMISES`] twice, however many groups there are, and what is
-//! dropped beyond raises the promise of its group (docs/protocol.md 2.2).
+//! Invariants: requests for a group that is not held get an error; a state contains only what is durable; the
+//! promises of all groups together are bounded by twice [`PROMISES`], however many groups there are, and
+//! dropping one raises the base promise of its group (docs/protocol.md 2.2).
 //!
-//! Must never know: how a state reaches the medium, other drives.
+//! Must not depend on: how a state reaches the medium, other drives.
 
 use crate::types::Role;
 use crate::{Error, Result};
@@ -13,17 +13,18 @@ use ashlar_format::journal::GroupState;
 use ashlar_format::{Ballot, GroupId};
 use std::collections::BTreeMap;
 
-/// Registers, over all groups, of which a promise is held in the young generation; the old one has as many.
+/// Number of registers, over all groups, whose promise is held in the young generation; the old one has as
+/// many.
 const PROMISES: usize = 4096;
 
 /// One group.
 pub(crate) struct GroupVote {
     pub acceptor: Acceptor,
-    /// As it is on the medium.
+    /// Its state on the medium.
     pub state: GroupState,
-    /// A floor on its way to the medium.
+    /// A floor that is being written.
     pub floor_asked: Ballot,
-    /// A replay has met its state.
+    /// A replay has found its state.
     met: bool,
 }
 
@@ -48,7 +49,7 @@ impl GroupVote {
     }
 }
 
-/// As after a restart with this state.
+/// An acceptor as after a restart with this state.
 fn acceptor(state: &GroupState, floor: Ballot) -> Acceptor {
     let role = if state.voter { ashlar_commit::Role::Voter } else { ashlar_commit::Role::Joining };
     let table = ashlar_commit::PromiseTable::with_capacity(PROMISES);
@@ -67,7 +68,7 @@ impl Groups {
         self.of.iter().map(|(id, v)| (*id, v))
     }
 
-    /// The groups from `from` to `to`, both included.
+    /// The groups from `from` to `to`, both inclusive.
     pub fn range(&self, from: GroupId, to: GroupId) -> impl Iterator<Item = (GroupId, &GroupVote)> {
         let bounds = (from <= to).then_some(from..=to);
         bounds.into_iter().flat_map(|b| self.of.range(b)).map(|(id, v)| (*id, v))
@@ -77,7 +78,7 @@ impl Groups {
         self.of.len()
     }
 
-    /// The group, for a call of somebody who follows the layout of `epoch`.
+    /// The group, for a caller that follows the layout of `epoch`.
     ///
     /// # Errors
     /// `NotHeld`; `NewerLayout` for an epoch below the one that the group is fenced to.
@@ -89,14 +90,14 @@ impl Groups {
         }
     }
 
-    /// Asks the acceptor of a group; `None`: the group is not held.
+    /// Calls the acceptor of a group; `None`: the group is not held.
     pub fn ask<R>(&mut self, id: GroupId, question: impl FnOnce(&mut Acceptor) -> R) -> Option<R> {
         let vote = self.of.get_mut(&id)?;
         let before = vote.acceptor.young_promises();
         let answer = question(&mut vote.acceptor);
         self.young = self.young + vote.acceptor.young_promises() - before;
         if self.young > PROMISES {
-            // A generation ends for all groups at once: an entry lives for at least as many later ones.
+            // A generation ends for all groups together: an entry stays for at least as many later ones.
             self.of.values_mut().for_each(|v| v.acceptor.age_promises());
             self.young = 0;
         }
@@ -107,14 +108,14 @@ impl Groups {
         self.of.iter().map(|(id, v)| (*id, v.state)).collect()
     }
 
-    /// A replay begins anew: no state is known. The promises stay until it ends.
+    /// A replay starts again: no state is known. The promises stay until it ends.
     pub fn forget_states(&mut self) {
         for vote in self.of.values_mut() {
             (vote.state, vote.met) = (GroupState::default(), false);
         }
     }
 
-    /// States found by recovery. True: they are those of every group.
+    /// Restores states found by recovery. Returns whether they are those of every group.
     pub fn restore(&mut self, found: &[(GroupId, GroupState)]) -> bool {
         for (id, state) in found {
             let vote = self.of.entry(*id).or_insert_with(|| GroupVote::new(*state));
@@ -124,7 +125,7 @@ impl Groups {
         found.len() == self.of.len()
     }
 
-    /// Recovery is over: acceptors as after a restart.
+    /// Recovery has ended: the acceptors are as after a restart.
     pub fn restart(&mut self) {
         self.of.retain(|_, v| v.met);
         for vote in self.of.values_mut() {
@@ -133,7 +134,7 @@ impl Groups {
         self.young = 0;
     }
 
-    /// In memory: it votes in no group.
+    /// Removes the vote in every group, in memory.
     pub fn distrust(&mut self) {
         for vote in self.of.values_mut() {
             vote.state.voter = false;
@@ -142,7 +143,7 @@ impl Groups {
         self.young = 0;
     }
 
-    /// States that are durable now. True: they are those of every group.
+    /// Adopts states that are durable now. Returns whether they are those of every group.
     pub fn adopt(&mut self, written: &[(GroupId, GroupState)]) -> bool {
         for (id, state) in written {
             let vote = self.of.entry(*id).or_insert_with(|| GroupVote::new(*state));
@@ -161,7 +162,7 @@ impl Groups {
         written.len() == self.of.len()
     }
 
-    /// A fresh acceptor from the durable state: as after a restart.
+    /// Replaces the acceptor by one made from the durable state, as after a restart.
     pub fn reset(&mut self, id: GroupId) {
         let Some(vote) = self.of.get_mut(&id) else { return };
         self.young -= vote.acceptor.young_promises();
@@ -176,8 +177,8 @@ impl Groups {
         }
     }
 
-    /// The floors to be raised now because that of `id` is near (of any group: `None`); noted as asked for. Those
-    /// of the same layout epoch rise along, so that one flush does for all of them.
+    /// The floors that must rise now because that of `id` (or of any group: `None`) is near; they are
+    /// recorded as requested. Floors of the same layout epoch rise together, so that one flush is enough.
     pub fn floors_to_raise(&mut self, id: Option<GroupId>) -> Vec<(GroupId, Ballot)> {
         let wants = |v: &GroupVote| v.acceptor.should_raise_floor().filter(|to| *to > v.floor_asked);
         let first = match id {
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn promises_of_all_groups_are_bounded_and_none_is_lost() {
+    fn promises_of_all_groups_are_bounded_without_loss() {
         let mut groups = of(256);
         let mut promised = Vec::new();
         for i in 0..40_000u64 {
@@ -264,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_held_or_older_is_refused() {
+    fn unheld_groups_and_older_epochs_are_refused() {
         let mut groups = of(2);
         assert!(matches!(groups.in_epoch(group(2), 9), Err(Error::NotHeld(g)) if g == group(2)));
         let mut fenced = voter();

@@ -1,10 +1,10 @@
-//! A drive as the layers above hold it: in this process, or served by another one.
+//! A handle of a drive that is in this process or served by another one.
 //!
-//! Invariants: both have the same calls; of a drive in this process a call costs one comparison more than the call
-//! itself, and the `_now` forms are kept; a remote drive has no `_now` answer, so that whoever asks goes on to the
-//! form that waits; what is told without asking (role, state, floor) is what was last heard.
+//! Invariants: both kinds have the same calls. For a drive in this process a call costs one additional
+//! comparison, and the `_now` forms work. A remote drive has no `_now` answer, so callers continue with the
+//! form that waits; its role, state and floor are the last ones received.
 //!
-//! Must never know: transports, other drives.
+//! Must not depend on: transports, other drives.
 
 use crate::remote::{Answer, Remote, Request};
 use crate::shard_handle::{ReaderHandle, WriterHandle, strange};
@@ -19,12 +19,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A drive, wherever it is. Cloning gives another handle.
+/// A drive, local or remote. Cloning gives another handle.
 #[derive(Clone)]
 pub enum DriveHandle {
-    /// Of this process.
+    /// A drive of this process.
     Local(Drive),
-    /// Of another one.
+    /// A drive of another process.
     Remote(Arc<dyn Remote>),
 }
 
@@ -34,7 +34,7 @@ impl From<Drive> for DriveHandle {
     }
 }
 
-/// Asks a remote drive and takes the one kind of answer that fits.
+/// Asks a remote drive and extracts the expected kind of answer.
 macro_rules! asked {
     ($remote:expr, $request:expr, $answer:pat => $out:expr) => {
         match $remote.ask($request).await? {
@@ -46,7 +46,7 @@ macro_rules! asked {
 
 #[allow(clippy::missing_errors_doc)] // as the methods of `Drive` of the same names
 impl DriveHandle {
-    /// The drive itself, if it is of this process.
+    /// The drive itself, if it is in this process.
     #[must_use]
     pub fn local(&self) -> Option<&Drive> {
         match self {
@@ -127,7 +127,7 @@ impl DriveHandle {
         }
     }
 
-    /// How long the oldest call under way has not been answered; zero when there is none.
+    /// How long the oldest running call has not been answered; zero if there is none.
     #[must_use]
     pub fn oldest(&self) -> Duration {
         match self {

@@ -1,6 +1,8 @@
-//! The head of the journal: its open segment, where the next batch goes, the operations of a batch.
+//! The head of the journal: its open segment, the position of the next batch, the operations of a batch.
 //!
-//! Invariant: owned by whoever commits. Must not depend on: how a batch is committed (`journal`).
+//! Invariant: owned by the thread that commits.
+//!
+//! Must not depend on: how a batch is committed (`journal`).
 
 use crate::entry::Loc;
 use crate::op::Op;
@@ -14,7 +16,7 @@ pub(crate) struct Writer {
     pub bytes: u64,
     pub position: Position,
     pub buf: Option<Buf>,
-    /// The next batch is the first of its segment: starts with the list of segments.
+    /// The next batch is the first one of its segment and starts with the list of segments.
     pub prologue: bool,
     /// Operations being committed; kept for its allocation.
     pub ops: Vec<Op>,
@@ -36,7 +38,7 @@ impl Writer {
         }
     }
 
-    /// Where the records of the last batch were laid, one pair per operation.
+    /// The positions of the records of the last batch, one pair per operation.
     pub fn placed(&self) -> &[(Loc, Loc)] {
         &self.placed
     }

@@ -1,8 +1,11 @@
 //! The set of index files and the manifest that names them.
 //!
-//! The manifest is the checkpoint of recovery: the index files together say what the journal said
-//! up to `position`. Invariants: a manifest is replaced as a whole (new file, flush, rename, flush
-//! of the folder); a run is never changed; losing all of it loses nothing.
+//! The manifest is the checkpoint of recovery: the index files together contain the journal up to `position`.
+//!
+//! Invariants: a manifest is replaced as a whole (new file, flush, rename, flush of the folder); a run is
+//! never changed; the index can be lost without losing data.
+//!
+//! Must not depend on: journal batches.
 
 use crate::entry::{Loc, Register, Shard, ShardName, register_key, shard_key};
 use crate::fence_table::{Fence, FenceKey};
@@ -52,7 +55,7 @@ impl RunSet {
         Ok(None)
     }
 
-    /// The register's entry.
+    /// The entry of a register.
     pub fn register(&self, key: &[u8], mode: Mode) -> Look<Option<Register>> {
         SCRATCH.with_borrow_mut(|(k, block)| {
             register_key(key, k);
@@ -60,18 +63,18 @@ impl RunSet {
         })
     }
 
-    /// The shard's entry.
+    /// The entry of a shard.
     pub fn shard(&self, name: ShardName, mode: Mode) -> Look<Option<Shard>> {
         SCRATCH.with_borrow_mut(|(_, block)| self.get(&shard_key(name), mode, block, Shard::decode))
     }
 
-    /// Walks all runs merged, from `from` on.
+    /// A merged scan of all runs, starting at `from`.
     pub fn walk(&self, from: &[u8], mode: Mode) -> Look<Walk> {
         Walk::new(self.runs.iter().cloned(), from, mode)
     }
 }
 
-/// Several runs merged: for each key the newest entry.
+/// A merged scan of several runs: for each key the newest entry.
 pub(crate) struct Walk {
     /// Newest first.
     cursors: Vec<Cursor>,
@@ -83,7 +86,7 @@ impl Walk {
         Ok(Walk { cursors })
     }
 
-    /// Copies the next entry out: false at the end. `removed` says that the value is a removal.
+    /// Copies the next entry; returns `None` at the end. The flag tells whether the value is a removal.
     pub fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Look<Option<bool>> {
         let mut best: Option<usize> = None;
         for i in 0..self.cursors.len() {
@@ -117,10 +120,10 @@ impl Walk {
     }
 }
 
-/// What recovery starts from.
+/// The starting point of recovery.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Manifest {
-    /// What of the journal the runs cover.
+    /// The position in the journal up to which the runs cover it.
     pub position: Position,
     pub states: Vec<(GroupId, GroupState)>,
     pub state_segment: u32,
@@ -137,7 +140,7 @@ const MAGIC: &[u8; 8] = b"ASHINDEX";
 const FORMAT: u16 = 4;
 pub(crate) const MANIFEST: &str = "manifest";
 const MANIFEST_NEW: &str = "manifest.new";
-/// More than a manifest of a million segments takes.
+/// Larger than a manifest of a million segments.
 const MAX_MANIFEST: u64 = 256 << 20;
 
 fn hash(key: &HashKey, bytes: &[u8]) -> [u8; 32] {
@@ -253,14 +256,14 @@ impl Manifest {
         folder.sync()
     }
 
-    /// The manifest on the drive; any reason not to trust it is an error.
+    /// The manifest on the drive; an error if it is not valid for any reason.
     pub fn load(folder: &Folder, key: &HashKey) -> Result<Manifest> {
         let bytes = folder.read(MANIFEST, MAX_MANIFEST).map_err(|e| Error::io("index manifest", &e))?;
         Ok(Manifest::decode(&bytes, key)?)
     }
 }
 
-/// Turns a halt of a blocking read into its error.
+/// Converts a halt of a blocking read into its error.
 pub(crate) fn must(h: Halt) -> Error {
     match h {
         Halt::Failed(e) => e,

@@ -1,11 +1,13 @@
 //! The journal of a running drive: group commit.
 //!
-//! One thread takes everything that waits, lays it into one batch, writes it with one write, makes
-//! it durable with one flush, then applies and answers it all. Invariants: a batch is written only
-//! after the previous one is durable, so that at most the last batch can be torn; nothing is
-//! answered before its flush succeeded (I11); a failed write or flush fences the drive (I12).
+//! One thread takes all queued operations, puts them into one batch, writes it with one write, makes it
+//! durable with one flush, then applies and answers them all.
 //!
-//! Must never know: what a record or a shard contains.
+//! Invariants: a batch is written only after the previous one is durable, so that at most the last batch can
+//! be torn; nothing is answered before its flush succeeded (I11); a failed write or flush fences the drive
+//! (I12).
+//!
+//! Must not depend on: what a record or a shard contains.
 
 use crate::core::Shared;
 use crate::head::Writer;
@@ -52,7 +54,7 @@ impl Shared {
         }
     }
 
-    /// Commits everything that waits. False: nothing did.
+    /// Commits everything that is queued. Returns false if nothing was.
     pub fn commit(self: &Arc<Self>) -> bool {
         if !self.threads {
             let jobs = std::mem::take(&mut *self.later.lock());
@@ -64,10 +66,10 @@ impl Shared {
         self.commit_with(&mut w)
     }
 
-    /// Commits on the caller's thread unless another thread is at it: where a flush does not wait
-    /// for a device, handing over to the journal thread costs several times the commit itself.
+    /// Commits on the caller's thread unless another thread is committing. Where a flush does not wait for a
+    /// device, handing over to the journal thread costs several times the commit itself.
     pub fn commit_here(self: &Arc<Self>) {
-        // Whoever finds the writer taken leaves its operation to the holder, who looks again.
+        // If the writer is taken, its holder checks the queue again and commits the operation.
         for _ in 0..64 {
             let Some(mut w) = self.writer.try_lock() else { return };
             self.commit_with(&mut w);
@@ -134,7 +136,8 @@ impl Shared {
                             && let Some(p) = core.pending.remove(hash)
                         {
                             gone.push(p);
-                            // It let records through that are not written: as after a restart.
+                            // It let records through that are not written: the acceptor becomes as after a
+                            // restart.
                             core.groups.reset(accept.key.group());
                         }
                         if let Op::Fence { key, .. } = op {
@@ -150,7 +153,7 @@ impl Shared {
         }
     }
 
-    /// Lays out, writes and flushes. Returns the states that the batch leaves of the groups that it concerns.
+    /// Lays out, writes and flushes a batch. Returns the new states of the groups that it changes.
     fn write_batch(&self, w: &mut Writer, batch: &[Op], size: usize) -> Result<Vec<(GroupId, GroupState)>> {
         self.writable()?;
         let changes = batch.iter().any(|op| matches!(op, Op::State { .. } | Op::States));
@@ -222,7 +225,7 @@ impl Shared {
         Ok(written.into_iter().collect())
     }
 
-    /// What batches are padded to.
+    /// The alignment to which batches are padded.
     pub(super) fn batch_align(&self) -> usize {
         if self.medium == FileSystem::Memory { SECTOR } else { PAGE }
     }
@@ -238,7 +241,7 @@ impl Shared {
         if let Err(e) = written {
             let err = Error::io("writing the journal", &e);
             if err == Error::Full {
-                // The file system took the space of a sparse segment: leave zeros behind.
+                // The file system took the space of a sparse segment: leave zeros.
                 let undone = file.punch_hole(u64::from(at.at), bytes.len() as u64);
                 if matches!(undone, Ok(true)) {
                     return Err(Error::Full);

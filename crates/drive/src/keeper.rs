@@ -1,9 +1,12 @@
-//! The keeper: one thread per drive that does everything that can wait.
+//! The keeper: one thread per drive for all work that is not urgent.
 //!
-//! It looks after the folder (is it still ours?), free space, lazily journalled operations, the
-//! next segments, the index files, freed regions, compaction. Invariants: everything it does is
-//! bounded and can be interrupted by a crash; it yields between steps so that a long merge never
-//! delays the overlay's drain.
+//! It checks the folder, updates the free space, journals lazy operations, prepares segments, writes and
+//! merges index files, frees regions and compacts.
+//!
+//! Invariants: each piece of work is bounded and can be interrupted by a crash; the keeper yields between
+//! steps, so that a long merge never delays writing the overlay.
+//!
+//! Must not depend on: other drives.
 
 use crate::compact::Urge;
 use crate::core::{EMPTIED, Shared};
@@ -18,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Bytes of a merge between two looks at what else is to do.
+/// Bytes of a merge between two checks for other work.
 const MERGE_STEP: u64 = 2 << 20;
 
 impl Shared {
@@ -54,19 +57,19 @@ impl Shared {
             }
         }
         drop(merge);
-        // Before waiting for a journal that may hang.
+        // Before it waits for a journal that may hang.
         self.mark_fenced();
         self.last_round();
     }
 
-    /// After the journal thread has ended: a checkpoint, unless the drive was just dropped.
+    /// After the journal thread has ended: writes a checkpoint, unless the drive was just dropped.
     fn last_round(self: &Arc<Self>) {
         while self.journal_ended.outcome().ok == 0 {
             self.journal_ended.block(Duration::from_millis(100));
         }
         if self.core.lock().checkpoint_on_close && self.writable().is_ok() {
             let _one = self.upkeep.lock();
-            // What waits to be given back is forgotten with the process.
+            // What waits to be given back is dropped with the process.
             if let Err(e) = self.drain().and_then(|()| self.settle_freed(true)) {
                 tracing::warn!(drive = %self.label.drive, error = %e, "no checkpoint at close");
             }
@@ -76,7 +79,7 @@ impl Shared {
         self.lock.lock().take();
     }
 
-    /// Once per tick: the folder, free space, what waits lazily.
+    /// Runs once per tick: checks the folder and free space, commits lazy operations.
     pub fn tick(self: &Arc<Self>) {
         if self.core.lock().fenced.is_some() {
             return;
@@ -111,7 +114,7 @@ impl Shared {
         core.raise_floors(None, &self.journal_work);
     }
 
-    /// One round of upkeep. `all`: everything there is to do, now.
+    /// One round of upkeep. `all`: do everything that is due, now.
     pub fn round(self: &Arc<Self>, merge: &mut Option<Merge>, all: bool) -> Result<()> {
         self.writable()?;
         if self.counters.index_broken.load(Ordering::SeqCst) {
@@ -127,7 +130,7 @@ impl Shared {
             let bytes = core.overlay.active.bytes;
             (bytes > self.options.cache_bytes / 2 || core.overlay.frozen.is_some(), bytes)
         };
-        // Now and then also a small overlay, so that recovery stays short and space comes back.
+        // From time to time also a small overlay, so that recovery stays short and space is given back.
         let stale = {
             let k = self.keeper.lock();
             k.last_drain.is_none_or(|t| t.elapsed() > Duration::from_secs(60))
@@ -154,7 +157,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Is the head more than half way through its segment?
+    /// Whether the head is more than half way through its segment.
     fn wants_spare(&self) -> bool {
         let core = self.core.lock();
         if core.spare.is_some() || core.active == 0 {
@@ -185,14 +188,14 @@ impl Shared {
                 self.keeper.lock().bad.push(n);
             }
             if !all {
-                // Look at everything else, then come back at once.
+                // Does the other work first, then continues at once.
                 self.core.lock().keeper_kicked = true;
                 return Ok(());
             }
         }
     }
 
-    /// Looks up what discards and purges speak about, then journals them lazily.
+    /// Looks up the entries that waiting discards and purges refer to, then journals these lazily.
     fn resolve_waiting(self: &Arc<Self>) -> Result<()> {
         let (discards, purges) = {
             let core = self.core.lock();
@@ -205,7 +208,7 @@ impl Shared {
         for name in discards {
             let found = self.shard_now(name, Mode::Wait).map_err(must)?;
             let mut core = self.core.lock();
-            // Gone from the set: it was staged again meanwhile and stays.
+            // No longer in the set: it was staged again in the meantime and stays.
             if core.unresolved_discards.remove(&name)
                 && let Some(s) = found
             {
@@ -225,7 +228,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Seals the active extent segment if nothing in it is in use: its space comes back whole.
+    /// Seals the active extent segment if nothing in it is in use, so that all its space is given back.
     pub fn drop_empty_extents(&self) {
         let mut core = self.core.lock();
         let n = core.active_extent;

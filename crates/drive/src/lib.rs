@@ -1,21 +1,21 @@
 #![forbid(unsafe_code)]
 //! One drive: label, journal, extents, index, health.
 //!
-//! A drive is a folder on its own file system. It keeps registers (a ballot-stamped record per key,
-//! docs/protocol.md 2) and shards (bytes named by write id and shard index), and says how healthy it is.
+//! A drive is a folder on its own file system. It keeps registers (per key a record with a ballot,
+//! docs/protocol.md 2) and shards (bytes identified by write id and shard index), and reports its health.
 //!
-//! Invariants: nothing is answered before a successful flush covers it (I11); a failed flush or
-//! write fences the drive (I12); every byte read is checked against a checksum that binds its
-//! identity (I13), unless a reader says that it does so itself; a joining drive never votes (I6); a corrupt or unreadable register is an error,
-//! never "absent"; the index is a cache that can be deleted.
+//! Invariants: nothing is acknowledged before a successful flush covers it (I11); a failed flush or write
+//! fences the drive (I12); every byte read is checked against a checksum that binds its identity (I13),
+//! unless a reader takes over the check; a joining drive never votes (I6); a corrupt or unreadable register
+//! is an error, never "absent"; the index is a cache that can be deleted.
 //!
-//! Layers, each of which uses only those before it: what lies on the medium (`entry`, `run`, `index`, `op`,
-//! `place`), rows and counts (`space`, `counters`), what waits (`overlay`, `queue`, `tally`, `head`, `upkeep`),
-//! the groups it holds (`groups`), the state of a drive (`core`), operations on it (`impl` blocks of `Core` and
-//! `Shared`, in the file of the operation), the drive (`drive`), requests to one elsewhere (`remote`), the handle of
-//! either (`handle`, `shard_handle`). `probe` opens a drive.
+//! Layers, each of which uses only those before it: the content of the medium (`entry`, `run`, `index`, `op`,
+//! `place`); rows and counts (`space`, `counters`); queues and memory (`overlay`, `queue`, `tally`, `head`,
+//! `upkeep`); the groups that the drive holds (`groups`); the state of a drive (`core`); operations on it
+//! (`impl` blocks of `Core` and `Shared`, in the file of the operation); the drive (`drive`); requests to a
+//! remote drive (`remote`); the handle of either (`handle`, `shard_handle`). `probe` opens a drive.
 //!
-//! Must never know: S3, objects, erasure codes, other drives.
+//! Must not depend on: S3, objects, erasure codes, other drives.
 
 #![cfg_attr(
     test,

@@ -1,9 +1,9 @@
-//! What is to be journalled: one operation of a batch, and how much room it takes.
+//! The operations of a journal batch, and the space that each needs.
 //!
-//! Invariants: [`Op::size`] is never below what laying the operation out takes, because the buffer
-//! of a batch is made from it; an operation that fails answers its completion exactly once.
+//! Invariants: [`Op::size`] is never below the space that the records of the operation need, because the
+//! buffer of a batch is allocated from it; an operation that fails answers its completion exactly once.
 //!
-//! Must never know: when or where it is written.
+//! Must not depend on: when or where it is written.
 
 use crate::entry::{Loc, Shard, ShardName};
 use crate::fence_table::FenceKey;
@@ -15,16 +15,16 @@ use ashlar_format::{Ballot, GroupId, RegisterKey};
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// What is to be journalled.
+/// An operation to be journaled.
 pub(crate) enum Op {
-    /// A record (and its shard in one-sync mode), let through by the acceptor.
+    /// A record (and its shard in one-sync mode) that the acceptor let through.
     Accept {
         hash: u128,
         accept: Accept,
         hint: bool,
         oldest: u32,
         counted: bool,
-        /// A copy into a joining drive: nobody counts it.
+        /// A copy into a joining drive: it is not counted.
         copy: bool,
         done: Completion,
     },
@@ -51,12 +51,12 @@ pub(crate) enum Op {
         name: ShardName,
         target: u32,
     },
-    /// Changes of the states of groups; nothing happens to a group that is not held.
+    /// Changes of the states of groups; a group that is not held stays unchanged.
     State {
         changes: Vec<(GroupId, StateChange)>,
         done: Completion,
     },
-    /// A bucket is fenced; `oldest`: that of the fence before.
+    /// A bucket is fenced; `oldest`: that of the previous fence.
     Fence {
         key: FenceKey,
         deletion: Deletion,
@@ -68,15 +68,16 @@ pub(crate) enum Op {
         up_to: Deletion,
         oldest: u32,
     },
-    /// Compaction: as `MoveRegister`.
+    /// Compaction: like `MoveRegister`.
     MoveFence {
         key: FenceKey,
         from: Loc,
         payload: Bytes,
     },
-    /// Compaction: the states of all groups are written again as they are, so that an old segment can go.
+    /// Compaction: the states of all groups are written again unchanged, so that an old segment can be
+    /// removed.
     States,
-    /// Compaction: an entry of the index moves to the head, if it is still where it was.
+    /// Compaction: an index entry moves to the head, if it is unchanged.
     MoveRegister {
         key: RegisterKey,
         from: Loc,
@@ -108,9 +109,11 @@ pub(crate) enum Op {
 pub(crate) enum StateChange {
     Floor(Ballot),
     Epoch(u32),
-    /// The vote is given or taken by somebody who follows the layout of this epoch; nothing in a newer one.
+    /// The vote is given or removed by a caller that follows the layout of this epoch; no effect in a newer
+    /// one.
     Voter(bool, u32),
-    /// The drive holds the group from now on, and joins it; of one that it holds only the epoch rises.
+    /// The drive holds the group from now on, as a joining drive; if it already holds it, only the epoch
+    /// rises.
     Join(u32),
     /// The deployment begins: the drive holds the group and votes in it.
     Found(u32),
@@ -137,7 +140,7 @@ impl Op {
             Op::Hint { key, .. } | Op::Purge { key, .. } => record_len(fixed + key.as_bytes().len()),
             Op::Discard { .. } | Op::Fence { .. } | Op::LiftFence { .. } => record_len(fixed),
             Op::State { changes, .. } => states_len(changes.len()),
-            // Added when the batch is laid out: a group may come before.
+            // Added when the batch is laid out: another operation may add a group first.
             Op::States => 0,
             Op::MoveRegister { payload, .. } => record_len(payload.len() + 8),
             Op::MoveShard { payload, .. }
@@ -147,7 +150,7 @@ impl Op {
         }
     }
 
-    /// How many groups it may make the drive hold.
+    /// How many groups it may add to the drive.
     pub fn groups(&self) -> usize {
         match self {
             Op::State { changes, .. } => changes.iter().filter(|(_, c)| c.creates()).count(),
@@ -155,7 +158,7 @@ impl Op {
         }
     }
 
-    /// Applies a change of states; returns what it leaves of the groups that it concerns.
+    /// Applies a change of states; returns the new states of the groups that it concerns.
     pub fn change_states(&self, states: &mut BTreeMap<GroupId, GroupState>) -> Vec<(GroupId, GroupState)> {
         let mut left = BTreeMap::new();
         match self {
@@ -176,7 +179,7 @@ impl Op {
         left.into_iter().collect()
     }
 
-    /// Nobody waits for it by itself: who removes a segment has to know if it was not written.
+    /// Whether it has no completion: the code that removes a segment must learn if it was not written.
     pub fn is_upkeep(&self) -> bool {
         matches!(
             self,
@@ -191,7 +194,7 @@ impl Op {
         )
     }
 
-    /// Bytes it holds in memory while it waits.
+    /// Bytes of memory that it holds while it is queued.
     pub fn weight(&self) -> usize {
         self.size() + 128
     }
@@ -215,13 +218,13 @@ impl Op {
     }
 }
 
-/// The room that a record with the states of `n` groups takes.
+/// Bytes of a record with the states of `n` groups.
 pub(crate) fn states_len(n: usize) -> usize {
     record_len(16 + n * (GroupId::LEN + GroupState::LEN))
 }
 
 impl StateChange {
-    /// Makes the drive hold the group if it does not.
+    /// Whether it adds the group if the drive does not hold it.
     pub fn creates(self) -> bool {
         matches!(self, StateChange::Join(_) | StateChange::Found(_))
     }
@@ -233,7 +236,8 @@ impl StateChange {
             StateChange::Voter(_, epoch) if epoch < s.epoch => {}
             StateChange::Voter(v, _) => {
                 if v && !s.voter {
-                    // Whatever was chosen below and not deleted was copied (`ashlar_commit::Acceptor::joined`).
+                    // Everything that was chosen below it and not deleted was copied
+                    // (`ashlar_commit::Acceptor::joined`).
                     s.horizon = s.horizon.max(Ballot::fence(s.epoch));
                 }
                 s.voter = v;

@@ -1,9 +1,13 @@
 //! Recent index changes in memory, in front of the index files.
 //!
-//! Two generations: changes go to the active one; the frozen one is being written out and does not
-//! change. Invariants: `None` means "removed"; an entry found here hides everything older; a
-//! *resolved* entry's predecessor has been accounted for, an unresolved one's may still lie in the
-//! index files and is accounted for when the generation is written out.
+//! There are two generations: changes go to the active one; the frozen one is being written to files and does
+//! not change.
+//!
+//! Invariants: `None` means "removed"; an entry here hides all older ones. The predecessor of a *resolved*
+//! entry has been counted; that of an unresolved entry may still be in the index files and is counted when
+//! the generation is written.
+//!
+//! Must not depend on: files.
 
 use crate::entry::{Register, Shard, ShardName};
 use ashlar_environment::HashMap;
@@ -12,7 +16,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-/// A change, and whether what it replaced is known.
+/// A change, and whether the entry that it replaced is known.
 #[derive(Clone, Debug)]
 pub(crate) struct Change<T> {
     pub now: Option<T>,
@@ -41,11 +45,11 @@ pub(crate) struct Overlay {
     pub frozen: Option<Arc<Generation>>,
 }
 
-/// Memory of an entry beside its variable parts: map node, struct, allocations.
+/// Memory of an entry in addition to its variable parts: map node, struct, allocations.
 const COST: usize = 176;
 
 impl Overlay {
-    /// `Some` when the overlay knows: `Some(None)` is "removed".
+    /// `Some` if the overlay has an entry: `Some(None)` means "removed".
     pub fn register(&self, key: &RegisterKey) -> Option<Option<&Register>> {
         self.active
             .registers
@@ -62,7 +66,7 @@ impl Overlay {
             .map(|c| c.now.as_ref())
     }
 
-    /// Puts or removes; returns what was known before: `None` when the index files must be asked.
+    /// Puts or removes an entry; returns the previous one: `None` if only the index files can tell.
     pub fn set_register(&mut self, key: RegisterKey, now: Option<Register>) -> Option<Option<Register>> {
         let size = COST + key.as_bytes().len() + now.as_ref().map_or(0, |r| r.summary.len());
         match self.active.registers.get_mut(&key) {
@@ -90,22 +94,22 @@ impl Overlay {
         }
     }
 
-    /// Says that what the entry replaced has been accounted for, or never existed.
+    /// Marks that the entry's predecessor has been counted, or never existed.
     pub fn resolve_shard(&mut self, name: &ShardName) {
         if let Some(c) = self.active.shards.get_mut(name) {
             c.resolved = true;
         }
     }
 
-    /// As [`Overlay::resolve_shard`].
+    /// Like [`Overlay::resolve_shard`].
     pub fn resolve_register(&mut self, key: &RegisterKey) {
         if let Some(c) = self.active.registers.get_mut(key) {
             c.resolved = true;
         }
     }
 
-    /// Copies at most `limit` register changes at or after `from` and below `to`, both generations
-    /// merged. The flag says that there are no more.
+    /// Copies at most `limit` register changes at or after `from` and below `to`, merged from both
+    /// generations. The flag tells that there are no more.
     pub fn registers_from(
         &self,
         from: &[u8],
@@ -113,8 +117,8 @@ impl Overlay {
         limit: usize,
     ) -> (Vec<(RegisterKey, Option<Register>)>, bool) {
         let range = |g: &Generation| {
-            // Box<[u8]> orders like its bytes, so a borrowed bound would do; RegisterKey does not
-            // lend itself as bytes, hence the owned bound for keys long enough to be one.
+            // A borrowed bound would be possible with Box<[u8]>, which orders like its bytes. RegisterKey
+            // cannot be borrowed as bytes, so the bound is owned if the key is long enough.
             let lower = lower_bound(from);
             g.registers
                 .range((lower, Bound::Unbounded))

@@ -1,9 +1,8 @@
-//! Operations as journal records: which record an operation becomes, byte by byte.
+//! Encodes operations as journal records.
 //!
-//! Invariant: what is laid out here is what `replay` reads; the bytes themselves are
-//! `ashlar_format::journal`'s.
+//! Invariant: `replay` reads what is encoded here; `ashlar_format::journal` defines the bytes.
 //!
-//! Must never know: batches, flushes, files.
+//! Must not depend on: batches, flushes, files.
 
 use crate::entry::{Loc, Region, Shard, ShardName};
 use crate::op::{FRESH, Op};
@@ -14,8 +13,8 @@ use ashlar_format::journal::{self, AcceptEntry, BatchWriter, ExtentEntry, GroupS
 use ashlar_format::journal::{FenceEntry, LiftEntry};
 use ashlar_machine::Buf;
 
-/// Lays the records of one operation; returns where they are (an accept with its shard has two). `states`: what
-/// an operation on states leaves of each group that it concerns.
+/// Encodes the records of one operation; returns their positions (an accept with its shard has two).
+/// `states`: the new state of each group that an operation on states changes.
 pub(crate) fn place(
     out: &mut BatchWriter,
     buf: &mut Buf,
@@ -117,8 +116,8 @@ pub(crate) fn fence_entry(op: &Op, segment: u32) -> Option<FenceEntry> {
     Some(FenceEntry { group: *group, bucket: *bucket, deletion: deletion.0, oldest })
 }
 
-/// The record of [`Op::LiftFence`] in this segment. Fences that are moved by compaction in the same batch lie
-/// in it at most.
+/// The record of [`Op::LiftFence`] in this segment. Fences that compaction moves in the same batch are in
+/// this segment at the latest.
 pub(crate) fn lift_entry(op: &Op, segment: u32) -> Option<LiftEntry> {
     let Op::LiftFence { key: (group, bucket), up_to, oldest } = op else { return None };
     let (group, bucket, oldest) = (*group, *bucket, *oldest);

@@ -1,7 +1,9 @@
-//! What a path holds, making a drive of a blank one, and opening it.
+//! Probes what a path holds, formats a blank folder as a drive, and opens a drive.
 //!
-//! Invariants: nothing is ever formatted that is not blank (docs/protocol.md 1); the label is the last
-//! thing a format writes, so a folder with a label is a whole drive; a drive is open at most once.
+//! Invariants: only blank folders are formatted (docs/protocol.md 1); the label is written last, so a folder
+//! with a label is a complete drive; a drive is opened at most once at a time.
+//!
+//! Must not depend on: other drives.
 
 use crate::core::{EXTENTS, FENCED, INDEX, JOURNAL, Shared};
 use crate::entry::Region;
@@ -31,7 +33,7 @@ const LABEL_NEW: &str = "label.new";
 /// The first journal segment of a new drive.
 const FIRST_BYTES: u64 = 1 << 20;
 
-/// What `path` holds. Never changes anything.
+/// Finds out what `path` holds. Never changes anything.
 #[must_use]
 pub fn probe(path: &Path) -> Probe {
     match std::fs::metadata(path) {
@@ -43,7 +45,7 @@ pub fn probe(path: &Path) -> Probe {
     probe_folder(&Folder::real(path, None))
 }
 
-/// As [`probe`], for any folder that exists.
+/// Like [`probe`], for any existing folder.
 #[must_use]
 pub fn probe_folder(folder: &Folder) -> Probe {
     let names = match folder.list() {
@@ -69,7 +71,7 @@ pub fn probe_folder(folder: &Folder) -> Probe {
         return Probe::Foreign(format!("holds {}", other[0]));
     }
     if has(LABEL_NEW) || !names.iter().any(|n| ours(n)) {
-        // Empty, or a format that did not come to its end.
+        // Empty, or a format that did not finish.
         return Probe::Blank;
     }
     match folder.sub(JOURNAL).list() {
@@ -80,12 +82,12 @@ pub fn probe_folder(folder: &Folder) -> Probe {
     }
 }
 
-/// Makes a blank folder a drive (`lost+found` is tolerated); refuses anything not blank. `groups`: the placement
-/// groups that it holds from the beginning. A drive of a deployment holds none before the map gives it some
-/// ([`crate::Drive::found`], [`crate::Drive::join`]).
+/// Formats a blank folder as a drive (`lost+found` is allowed); refuses anything not blank. `groups`: the
+/// placement groups that it holds from the beginning. A drive of a deployment holds none before the map
+/// assigns some ([`crate::Drive::found`], [`crate::Drive::join`]).
 ///
 /// # Errors
-/// `Unsuitable` when the folder is not blank, else what the file system says.
+/// `Unsuitable` if the folder is not blank, otherwise the error of the file system.
 pub fn format(path: &Path, label: &Label, groups: &[(GroupId, Role)]) -> Result<()> {
     match probe(path) {
         Probe::Blank => {}
@@ -103,7 +105,7 @@ pub fn format(path: &Path, label: &Label, groups: &[(GroupId, Role)]) -> Result<
     Ok(())
 }
 
-/// As [`format`], for any folder; `first` is the size of the first journal segment.
+/// Like [`format`], for any folder; `first` is the size of the first journal segment.
 #[doc(hidden)]
 pub fn format_folder(root: &Folder, label: &Label, groups: &[(GroupId, Role)], first: u64) -> Result<()> {
     if probe_folder(root) != Probe::Blank {
@@ -127,7 +129,7 @@ pub fn format_folder(root: &Folder, label: &Label, groups: &[(GroupId, Role)], f
     root.sync().map_err(io)
 }
 
-/// The first segment, with one batch that states the roles.
+/// The first segment, with one batch that contains the roles.
 fn first_segment(
     folder: &Folder,
     label: &Label,
@@ -166,7 +168,7 @@ fn check_options(o: &Options) -> Result<()> {
     if ok { Ok(()) } else { Err(Error::Malformed("drive options")) }
 }
 
-/// Opens a drive: recovery, then ready (but no threads yet).
+/// Opens a drive: recovers, then is ready (without threads yet).
 pub(crate) fn open_shared(root: &Folder, options: &Options, threads: bool) -> Result<Arc<Shared>> {
     check_options(options)?;
     let label = match probe_folder(root) {
@@ -188,7 +190,7 @@ pub(crate) fn open_shared(root: &Folder, options: &Options, threads: bool) -> Re
     if space.read_only {
         shared.set_read_only();
     } else {
-        // Made by an older release, which left it to the umask.
+        // Made by an older release with permissions from the umask.
         for name in [JOURNAL, EXTENTS, INDEX] {
             match root.sub(name).narrow() {
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
@@ -218,7 +220,7 @@ fn lock(root: &Folder) -> Result<ashlar_machine::Lock> {
 }
 
 impl Shared {
-    /// Recovery. The index is a cache: if a part of it turns out damaged on the way, everything begins again
+    /// Recovers the drive. The index is a cache: if a part of it proves damaged, recovery starts again
     /// without it.
     fn recover(self: &Arc<Self>) -> Result<()> {
         match self.recover_with(self.load_index()) {
@@ -268,18 +270,18 @@ impl Shared {
             }
         }
         if found.damage > 0 {
-            // The checkpoint then lies behind the damage.
+            // The checkpoint is then after the damage.
             self.drain()?;
         }
         if fenced {
-            // The journal says it now.
+            // The journal contains it now.
             let gone = self.root.remove(FENCED).and_then(|()| self.root.sync());
             gone.map_err(|e| Error::io("removing the mark of the fence", &e))?;
         }
         Ok(())
     }
 
-    /// Whether the drive fenced itself and was not made joining since.
+    /// Whether the drive fenced itself and has not been made joining since.
     fn fence_mark(&self) -> Result<bool> {
         let names = self.root.list().map_err(|e| Error::io("the folder", &e))?;
         if !names.iter().any(|n| n == FENCED) {
@@ -335,7 +337,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Starts from nothing: everything comes from the journal.
+    /// Starts with an empty index: everything comes from the journal.
     fn forget_index(&self) -> Result<()> {
         let io = |e: std::io::Error| Error::io("index folder", &e);
         if self.writable().is_ok() {
@@ -364,8 +366,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What extent segments there are. `sealed`: nothing is known about them, so nothing is added
-    /// to them.
+    /// Lists the extent segments. `sealed`: nothing is known about them, so nothing is added to them.
     fn list_extents(&self, sealed: bool) -> Result<()> {
         let io = |e: std::io::Error| Error::io("extent folder", &e);
         let names = match self.extent_folder.list() {
@@ -376,7 +377,7 @@ impl Shared {
         for n in names.iter().filter_map(|n| segment_number(n)) {
             let bytes = self.extent_folder.open_read(&segment_name(n)).and_then(|f| f.len()).map_err(io)?;
             let e = core.extents.entry(n).or_default();
-            // One that the manifest does not know was made after it, and may be added to.
+            // A segment that the manifest does not contain was made after it, and may be added to.
             e.bytes = bytes;
             e.sealed |= sealed;
             core.next_extent = core.next_extent.max(n + 1);
@@ -389,7 +390,7 @@ impl Shared {
         Ok(())
     }
 
-    /// After the replay: removes extent segments that hold nothing; the newest takes regions again.
+    /// After the replay: removes empty extent segments; the newest one takes regions again.
     fn drop_unused_extents(&self) -> Result<()> {
         let mut gone = Vec::new();
         {
@@ -419,8 +420,8 @@ impl Shared {
         Ok(())
     }
 
-    /// While running: an index file did not verify. Commits and lookups stand still meanwhile. If it cannot be
-    /// made again the drive is fenced: half an index must neither answer nor be stored.
+    /// While running: an index file did not verify. Commits and lookups wait until the index is rebuilt. If
+    /// it cannot be rebuilt, the drive is fenced: an incomplete index must neither answer nor be stored.
     pub fn rebuild_index(self: &Arc<Self>) -> Result<()> {
         tracing::warn!(drive = %self.label.drive, "index is rebuilt");
         let mut w = self.writer.lock();
@@ -442,7 +443,7 @@ impl Shared {
         let mut core = self.core.lock();
         core.rebuilding = false;
         core.generation += 1;
-        // What was freed and not given back yet was counted anew: segments that are empty are looked at again.
+        // What was freed and not given back yet has been recounted: empty segments are checked again.
         let empty = core.extents.iter().filter(|(_, e)| e.sealed && e.live == 0).map(|(n, _)| *n);
         let nothing = |segment| Freed { region: Region { segment, offset: 0, frame: 0 }, bytes: 0 };
         let again: Vec<Freed> = empty.map(nothing).collect();

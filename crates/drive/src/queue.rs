@@ -1,11 +1,10 @@
-//! What waits for the journal.
+//! The queue of operations for the journal.
 //!
-//! Invariants: both queues are bounded ([`MAX_QUEUE_OPS`], [`MAX_QUEUE_BYTES`], [`MAX_LAZY_OPS`])
-//! and are shorter while the device does not answer ([`MAX_STALLED_OPS`], [`MAX_STALLED_BYTES`]);
-//! lazy operations go before the others of their batch; a move of compaction that the index has
-//! overtaken is dropped.
+//! Invariants: both queues are bounded ([`MAX_QUEUE_OPS`], [`MAX_QUEUE_BYTES`], [`MAX_LAZY_OPS`]), with lower
+//! bounds while the device does not answer ([`MAX_STALLED_OPS`], [`MAX_STALLED_BYTES`]); lazy operations
+//! precede the others of their batch; a move of compaction whose entry has changed is dropped.
 //!
-//! Must never know: how a batch is written.
+//! Must not depend on: how a batch is written.
 
 use crate::core::{Core, MAX_LAZY_OPS, MAX_QUEUE_BYTES, MAX_QUEUE_OPS};
 use crate::core::{MAX_STALLED_BYTES, MAX_STALLED_OPS, STALL};
@@ -16,7 +15,7 @@ use ashlar_environment::HashSet;
 use ashlar_format::GroupId;
 
 impl Core {
-    /// Moves what waits into `ops`, compaction's moves first and only those still current.
+    /// Takes the queued operations into `ops`: first the moves of compaction that are still current.
     pub fn take(&mut self, ops: &mut Vec<Op>) {
         self.queue_bytes = 0;
         // Lazy operations first: a discard must not hit a shard that was staged after it.
@@ -42,9 +41,10 @@ impl Core {
         }
     }
 
-    /// A deletion says in which segments the records are that it deletes, and is kept as long as one of those
-    /// exists: else a journal that is replayed from its beginning would bring the record back. Compaction may
-    /// have moved the record since the deletion was asked for, or may be about to in the same batch.
+    /// A deletion contains the range of segments in which the deleted records are, and is kept as long as one
+    /// of those segments exists. Otherwise a replay of the journal from its beginning would restore the
+    /// record. Compaction may have moved the record since the deletion was requested, or may move it in the
+    /// same batch.
     fn aim(&self, ops: &mut Vec<Op>) {
         let mut moving = HashSet::default();
         for op in ops.iter() {
@@ -61,7 +61,7 @@ impl Core {
                     }
                     dropped.insert(*name);
                 }
-                // Moves go before it, to the segment it is in itself at most.
+                // Moves precede it, and go at most into the segment of the deletion itself.
                 Op::Purge { key, newest, .. } if moving.contains(key) => *newest = u32::MAX,
                 Op::Purge { key, newest, .. } => {
                     if let Some(Some(now)) = self.overlay.register(key) {
@@ -76,7 +76,7 @@ impl Core {
         }
     }
 
-    /// Is there room for new data or a record of this weight?
+    /// Fails if there is no space for new data or a record of this size.
     pub fn may_enqueue(&self, weight: usize) -> Result<()> {
         let many = self.queue.len() >= MAX_STALLED_OPS || self.queue_bytes + weight > MAX_STALLED_BYTES;
         if many && self.watch.oldest() >= STALL {
@@ -98,7 +98,7 @@ impl Core {
         Ok(())
     }
 
-    /// Raises floors before a prepare needs it: because that of `group` is near, or that of any.
+    /// Raises floors before a PREPARE needs it: because that of `group` is near, or that of any group.
     pub fn raise_floors(&mut self, group: Option<GroupId>, work: &parking_lot::Condvar) {
         let floors = self.groups.floors_to_raise(group);
         if !floors.is_empty() {
@@ -107,13 +107,13 @@ impl Core {
         }
     }
 
-    /// Puts an operation before the journal. Fails when too much waits.
+    /// Queues an operation for the journal. Fails if too much is queued.
     #[allow(clippy::result_large_err)] // the refused operation goes back to its owner, rarely
     pub fn enqueue(&mut self, op: Op, work: &parking_lot::Condvar) -> Result<(), (Op, Error)> {
         self.enqueue_for(op, work, false)
     }
 
-    /// As [`Core::enqueue`]. `quiet`: the caller commits itself ([`Shared::commit_here`]).
+    /// Like [`Core::enqueue`]. `quiet`: the caller commits itself ([`Shared::commit_here`]).
     #[allow(clippy::result_large_err)] // given back only when the drive is in trouble
     pub fn enqueue_for(
         &mut self,
@@ -124,14 +124,14 @@ impl Core {
         let weight = op.weight();
         let room = match &op {
             Op::Stage { .. } | Op::Extent { .. } => self.may_enqueue(weight),
-            // Of an accept this was asked before the acceptor was.
+            // For an accept this was checked before the acceptor was called.
             _ => self.has_room(weight),
         };
         if let Err(e) = room {
             return Err((op, e));
         }
-        // A drop that waits for a look into the index means the shard before this one. Once this one is
-        // in the queue the drop would be journalled behind it, and take it along.
+        // A drop that waits for a lookup in the index concerns the shard before this one. Once this one is
+        // queued, the drop would be journaled after it and remove it too.
         match &op {
             Op::Stage { shard, .. } => {
                 self.unresolved_discards.remove(&(shard.write_id, shard.index));
@@ -153,7 +153,7 @@ impl Core {
         Ok(())
     }
 
-    /// Puts an operation aside until the next batch.
+    /// Keeps an operation for the next batch.
     pub fn enqueue_lazy(&mut self, op: Op, work: &parking_lot::Condvar) {
         if self.fenced.is_some() || self.closing {
             return;

@@ -1,7 +1,9 @@
-//! Looking up, with and without waiting, and reading records.
+//! Lookups, with and without waiting, and reads of records.
 //!
-//! Invariants: every record is checked before it is handed out, against a hash bound to its place; what
+//! Invariants: every record is checked before it is returned, against a hash bound to its position; what
 //! cannot be read or checked is an error, never "absent"; the `_now` functions never wait for a device.
+//!
+//! Must not depend on: what records contain.
 
 use crate::Error;
 use crate::core::{Core, Shared};
@@ -16,9 +18,9 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Records from here on are read into pooled buffers.
+/// Records of this size or more are read into pooled buffers.
 const POOLED: usize = 32 << 10;
-/// How often a lookup is repeated when compaction moves what it found.
+/// How often a lookup is repeated if compaction moves the record that it found.
 const RETRIES: usize = 16;
 
 impl Core {
@@ -31,12 +33,12 @@ impl Core {
 }
 
 impl Shared {
-    /// The register's entry in the index.
+    /// The index entry of a register.
     pub fn register_now(&self, key: &RegisterKey, mode: Mode) -> Look<Option<Register>> {
         Ok(self.look_up(key, mode)?.0)
     }
 
-    /// The register's entry, and the generation of the index it was found in.
+    /// The index entry of a register, and the generation of the index in which it was found.
     pub fn look_up(&self, key: &RegisterKey, mode: Mode) -> Look<(Option<Register>, u64)> {
         let (runs, generation) = {
             let core = self.core.lock();
@@ -49,12 +51,12 @@ impl Shared {
         Ok((runs.register(key.as_bytes(), mode)?, generation))
     }
 
-    /// The shard's entry in the index.
+    /// The index entry of a shard.
     pub fn shard_now(&self, name: ShardName, mode: Mode) -> Look<Option<Shard>> {
         Ok(self.shard_and_generation(name, mode)?.0)
     }
 
-    /// The shard's entry, and the generation of the index it was found in.
+    /// The index entry of a shard, and the generation of the index in which it was found.
     fn shard_and_generation(&self, name: ShardName, mode: Mode) -> Look<(Option<Shard>, u64)> {
         let (runs, generation) = {
             let core = self.core.lock();
@@ -133,7 +135,7 @@ impl Shared {
         }
     }
 
-    /// Repeats a read whose record compaction moved away meanwhile.
+    /// Repeats a read whose record compaction has moved in the meantime.
     fn settled<T>(&self, segment: u32, r: Look<T>) -> Option<Look<T>> {
         let moved = matches!(&r, Err(Halt::Failed(_))) && !self.core.lock().journal.contains_key(&segment);
         (!moved).then_some(r)
@@ -202,7 +204,7 @@ impl Shared {
         unreachable!("the loop returns")
     }
 
-    /// `None`: the entry changed meanwhile.
+    /// `None`: the entry has changed in the meantime.
     fn open_extent(
         self: &Arc<Self>,
         name: ShardName,
@@ -215,7 +217,7 @@ impl Shared {
             None if mode == Mode::Now && self.threads => return Err(Halt::WouldBlock),
             None => match self.extent_file(region.segment) {
                 Ok(f) => f,
-                // Its number is gone because it was empty: the entry is an old one.
+                // The number is gone because its segment was empty: the entry is an old one.
                 Err(_) if !self.core.lock().extents.contains_key(&region.segment) => return Ok(None),
                 Err(e) => return Err(self.read_failed(region.segment, &e)),
             },
@@ -226,7 +228,7 @@ impl Shared {
             match core.overlay.shard(&name) {
                 Some(Some(now)) if now.extent == s.extent => {}
                 Some(_) => return Ok(None),
-                // The index files changed since the look into them: what freed the region may be there.
+                // The index files changed since the lookup: the change that freed the region may be in them.
                 None if core.generation != generation => return Ok(None),
                 None => {}
             }

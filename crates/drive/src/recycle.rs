@@ -1,37 +1,40 @@
-//! Extent segments before and after they hold shards: made ahead of need, used again when empty,
-//! given back when nobody needs them.
+//! Extent segments before and after they hold shards: prepared in advance, reused when empty, removed when
+//! not needed.
 //!
-//! A first-touched page costs more than the copy into it (1.5 us per 4 KiB in memory; on a disk, an
-//! extent that has to be converted), hence a segment that has become empty gets a new number and is
-//! kept for the next shards, instead of being removed. Invariants: a number is never used twice, so
-//! that a region (segment, offset) is never given out twice and whatever still speaks of an old one
-//! finds nothing; a spare segment's name and length are durable before a region of it is given out; a
-//! segment leaves the table under the lock under which readers pin, so none is taken from a reader;
-//! spares are bounded by [`Shared::most_spares`] and by age.
+//! A first-touched page costs more than the copy into it (1.5 us per 4 KiB in memory; on a disk, an extent
+//! that has to be converted). So a segment that has become empty gets a new number and is kept for later
+//! shards instead of being removed.
 //!
-//! **A late drop cannot hit a segment that was used again.** Whatever is decided about a shard or a region may be
-//! carried out arbitrarily late: a discard waits for the journal and for a look into the index files, a region
-//! waits for its readers, for the keeper and for the rest of its segment. It is harmless at any time, because
+//! Invariants: a number is never used twice, so that a region (segment, offset) is never assigned twice, and
+//! a reference to an old region finds nothing. The name and length of a spare segment are durable before a
+//! region of it is assigned. A segment leaves the table under the lock under which readers pin, so none is
+//! removed while a reader uses it. Spares are bounded by [`Shared::most_spares`] and by age.
 //!
-//! 1. a shard is dropped by its name (write id, index), never by its place. What is dropped is the entry that the
-//!    index has when the drop is applied, under the lock and in journal order; a drop means shards staged
-//!    before it (`queue`), so one that was staged again under the same name after it stays.
-//! 2. A region is freed exactly once: by the change that takes its name out of the index (`account`). It is
-//!    freed as (segment number, offset). Offsets only grow while a number lives, and a segment that is used again
-//!    lives under a new number, which no manifest, no journal record and no entry in memory has ever named
-//!    ([`Core::new_extent_number`]; after a restart it is above every number that a file, the manifest
-//!    or a replayed record has). So no later shard ever has the same (number, offset).
-//! 3. A number that left the table never comes back, and leads to no file: the table is asked, under its lock,
+//! **A late drop cannot affect a segment that was reused.** A decision about a shard or a region may be
+//! executed arbitrarily late: a discard waits for the journal and for a lookup in the index files; a region
+//! waits for its readers, for the keeper and for the rest of its segment. This is harmless at any time,
+//! because
+//!
+//! 1. A shard is dropped by its name (write id, index), never by its position. The drop applies to the entry
+//!    that the index has at that time, under the lock and in journal order. It concerns shards staged before
+//!    it (`queue`), so a shard that was staged again under the same name after it stays.
+//! 2. A region is freed exactly once: by the change that removes its name from the index (`account`). It is
+//!    freed as (segment number, offset). Offsets only grow while a number exists, and a reused segment gets a
+//!    new number that no manifest, no journal record and no entry in memory has ever contained
+//!    ([`Core::new_extent_number`]; after a restart it is above every number in a file name, the manifest or
+//!    a replayed record). So no later shard ever has the same (number, offset).
+//! 3. A number that left the table never returns, and leads to no file: the table is checked, under its lock,
 //!    before a region is punched out ([`Verdict::Forget`]) and before a file is kept open under a number
-//!    ([`Shared::extent_file`]). Only the keeper takes numbers out of the table and punches, one after the other.
-//! 4. A segment leaves the table only when it is sealed, no shard in it is being written, none is pinned by a
-//!    reader and its count, which is exact, is 0. A count found wrong makes the segment suspect, and a suspect
+//!    ([`Shared::extent_file`]). Only the keeper removes numbers from the table and punches, one after the
+//!    other.
+//! 4. A segment leaves the table only if it is sealed, no shard in it is being written, none is pinned by a
+//!    reader, and its count, which is exact, is 0. A wrong count makes the segment suspect, and a suspect
 //!    segment never leaves the table while the process runs.
 //!
-//! `tests/all/late.rs` holds that against random operations, drops that are held back across reuse, crashes and
+//! `tests/all/late.rs` tests this with random operations, drops that are delayed across reuse, crashes and
 //! lost index files.
 //!
-//! Must never know: what shards hold.
+//! Must not depend on: what shards hold.
 
 use crate::Result;
 use crate::core::{Core, Shared};
@@ -45,9 +48,9 @@ use std::time::Duration;
 
 /// A freed region waits this long for the rest of its segment before it is punched out.
 const PUNCH_AFTER: Duration = Duration::from_secs(5);
-/// The smallest usual segment: drives with little data have small ones, so that they take little space.
+/// The smallest usual segment: drives with little data have small segments, so that these take little space.
 const SMALLEST: u64 = 8 << 20;
-/// A spare segment but the newest is removed when nobody took it for this long.
+/// A spare segment other than the newest is removed when it was not used for this long.
 const SPARE_FOR: Duration = Duration::from_secs(60);
 
 /// What to do with a segment that has freed regions.
@@ -56,7 +59,7 @@ enum Verdict {
     Punch,
     /// The segment is gone, or its count is wrong: nothing is given back.
     Forget,
-    /// Nothing is in it; its length.
+    /// The segment is empty; its length.
     Empty(u64),
 }
 
@@ -80,7 +83,7 @@ impl Core {
         let unused = e.sealed && e.live == 0 && e.writers == 0;
         if unused && !self.pins.keys().chain(self.held.keys()).any(|(s, _)| *s == n) {
             let bytes = e.bytes;
-            // From here on nobody can pin a region of it.
+            // From here on no reader can pin a region of it.
             self.extents.remove(&n);
             return Verdict::Empty(bytes);
         }
@@ -114,7 +117,7 @@ impl Shared {
         let (number, bytes) = {
             let mut core = self.core.lock();
             let room = core.free.saturating_sub(self.options.reserve_bytes);
-            // Near the end of the drive smaller segments, so that the last bytes can be used.
+            // Near the end of the drive, smaller segments, so that the last bytes can be used.
             let bytes = self.usual_bytes(&core).min((room / 4).next_multiple_of(1 << 20));
             (core.new_extent_number(), bytes.max(need))
         };
@@ -139,7 +142,7 @@ impl Shared {
         Ok((number, bytes))
     }
 
-    /// Has the active segment less than half left and no successor, and the drive room for one?
+    /// Whether the active segment has less than half left and no successor, and the drive has space for one.
     pub fn wants_extent(&self, core: &Core) -> bool {
         let room = self.options.reserve_bytes.saturating_mul(2) + self.options.segment_bytes;
         core.spare_extents.is_empty()
@@ -162,13 +165,13 @@ impl Shared {
         Ok(())
     }
 
-    /// Free bytes below which nothing is kept that could be given back.
+    /// Whether free bytes are so low that nothing is kept that could be given back.
     fn short(&self, core: &Core) -> bool {
         core.free < self.options.reserve_bytes.saturating_mul(4).saturating_add(self.options.segment_bytes)
     }
 
     /// The length of the next segment: a sixteenth of the bytes in use, so that a few segments that are half
-    /// empty or prepared are little beside them.
+    /// empty or prepared take little space in comparison.
     fn usual_bytes(&self, core: &Core) -> u64 {
         let most = self.options.segment_bytes;
         (core.extent_live() / 16).checked_next_power_of_two().unwrap_or(most).clamp(SMALLEST.min(most), most)
@@ -181,8 +184,8 @@ impl Shared {
         if self.short(core) { 0 } else { (core.capacity / 16).min(core.free / 8).min(enough) }
     }
 
-    /// The keeper: sorts freed regions. Segments that are empty are kept or removed, regions of
-    /// others are given back to the file system after a while, or at once if `all` or short of space.
+    /// For the keeper: processes freed regions. Empty segments are kept or removed; regions of others are
+    /// given back to the file system after some time, or at once if `all` or short of space.
     pub fn settle_freed(&self, all: bool) -> Result<()> {
         let mut waiting = std::mem::take(&mut self.keeper.lock().freed);
         let now = Instant::now();
@@ -193,7 +196,7 @@ impl Shared {
                 waiting.entry(f.region.segment).or_insert_with(new).regions.push(f);
             }
             core.freed_bytes = 0;
-            // More garbage than this does not wait: it is a quarter of what is in use.
+            // Garbage above this limit does not wait: it is a quarter of what is in use.
             core.freed_most = (core.extent_live() / 4).max(2 * self.usual_bytes(&core));
             let garbage: u64 = waiting.values().flat_map(|w| &w.regions).map(|f| f.bytes).sum();
             self.short(&core) || garbage > core.freed_most
@@ -232,7 +235,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Nothing is in segment `n`, and the table does not know it any more.
+    /// Segment `n` is empty, and no longer in the table.
     fn emptied(&self, n: u32, bytes: u64, keep: bool) -> Result<()> {
         self.files.forget(Kind::Extent, n);
         if keep && let Some(number) = self.may_recycle(bytes) {
@@ -248,10 +251,10 @@ impl Shared {
         self.extent_folder.remove(&segment_name(n)).map_err(|e| self.failed("removing an extent segment", &e))
     }
 
-    /// The number under which a segment of `bytes` may be used again.
+    /// The number under which a segment of `bytes` may be reused.
     fn may_recycle(&self, bytes: u64) -> Option<u32> {
         let mut core = self.core.lock();
-        // Those of a drive that held less are too small in the long run.
+        // Segments from the time when the drive held less are too small in the long run.
         let usual = (self.usual_bytes(&core) / 4..=self.options.segment_bytes).contains(&bytes);
         let room = core.spare_bytes() + bytes <= self.most_spares(&core);
         (usual && room).then(|| core.new_extent_number())
@@ -259,7 +262,8 @@ impl Shared {
 
     fn recycle(&self, n: u32, number: u32, bytes: u64) -> std::io::Result<()> {
         let file = self.extent_folder.open(&segment_name(n), self.options.direct)?;
-        // What was punched out is allocated again, so that a write into it cannot find the drive full.
+        // What was punched out is allocated again, so that a write to it cannot fail because the drive is
+        // full.
         file.allocate(bytes)?;
         self.extent_folder.rename(&segment_name(n), &segment_name(number))?;
         self.extent_folder.sync()?;
@@ -271,7 +275,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The keeper: removes spare segments that nobody took, and all when space is short or `all`.
+    /// For the keeper: removes spare segments that were not used, and all if space is short or `all`.
     pub fn release_spares(&self, all: bool) -> Result<()> {
         let gone: Vec<u32> = {
             let mut core = self.core.lock();
@@ -318,10 +322,10 @@ mod tests {
         d.shared.shard_now((WriteId([id; 16]), 0), crate::run::Mode::Wait).unwrap().unwrap().extent.unwrap()
     }
 
-    /// A reader that lost a race may have kept the file open under its old number, and a writer may give its
-    /// region back after the keeper looked at the list of those: neither leads to the shards that came later.
+    /// A reader may have kept the file open under its old number, and a writer may give its region back after
+    /// the keeper read the list of freed ones. Neither affects the shards that came later.
     #[test]
-    fn a_late_free_of_a_number_that_is_gone_frees_nothing() {
+    fn late_free_of_old_number_frees_nothing() {
         let disk = SimDisk::new(256 << 20);
         let folder = Folder::simulated(&disk, None);
         let (deployment, drive) = (DeploymentId([7; 16]), DriveId([1; 16]));

@@ -1,9 +1,9 @@
-//! What a drive answers about registers without voting: reads, hints, purges, scans, digests.
+//! Operations on registers other than votes: reads, hints, purges, scans, digests.
 //!
-//! Invariants: the `_now` functions never wait for a device; a register that cannot be read is an
-//! error, never "absent".
+//! Invariants: the `_now` functions never wait for a device; a register that cannot be read is an error,
+//! never "absent".
 //!
-//! Must never know: other drives.
+//! Must not depend on: other drives.
 
 use crate::Result;
 use crate::core::{Core, MAX_UNRESOLVED, Shared};
@@ -19,12 +19,12 @@ use bytes::Bytes;
 use std::sync::Arc;
 
 impl Drive {
-    /// READ by somebody who follows the layout of `epoch` (`u32::MAX`: who wants to see this drive, not
-    /// to read the register).
+    /// READ for a caller that follows the layout of `epoch` (`u32::MAX`: the caller inspects this drive and
+    /// does not read the register).
     ///
     /// # Errors
-    /// `Corrupt` or `Io`: this drive does not know, which is not "no record". `NewerLayout` for an
-    /// epoch below the one it is fenced to: its slot mates may have been replaced.
+    /// `Corrupt` or `Io`: the state on this drive is unknown, which is not "no record". `NewerLayout` for an
+    /// epoch below the one to which the drive is fenced: drives of other slots may have been replaced.
     pub async fn read(&self, key: &RegisterKey, want_record: bool, epoch: u32) -> Result<ReadReply> {
         if let Some(r) = self.read_now(key, want_record, epoch) {
             return r;
@@ -40,8 +40,7 @@ impl Drive {
             .await
     }
 
-    /// READ without waiting: `None` when a device would have to be asked; then call
-    /// [`Drive::read`].
+    /// READ without waiting: `None` if a device would be needed; then call [`Drive::read`].
     #[must_use]
     pub fn read_now(&self, key: &RegisterKey, want_record: bool, epoch: u32) -> Option<Result<ReadReply>> {
         if let Err(e) = self.shared.readable() {
@@ -55,7 +54,7 @@ impl Drive {
         }
     }
 
-    /// HINT: `ballot` is chosen. Kept in memory, journalled lazily. Nothing happens for an older layout `epoch`.
+    /// HINT: `ballot` is chosen. Kept in memory, journaled lazily. No effect for an older layout `epoch`.
     pub fn hint(&self, key: &RegisterKey, ballot: Ballot, epoch: u32) {
         let mut core = self.shared.core.lock();
         if core.groups.in_epoch(key.group(), epoch).is_err() {
@@ -69,8 +68,8 @@ impl Drive {
         }
     }
 
-    /// A tombstone accepted by all voters at `ballot` is dropped; the purge horizon rises to it.
-    /// Nothing happens when the register has moved on, or for an older layout `epoch`. Lazily journalled.
+    /// Drops a tombstone that all voters accepted at `ballot`; the purge horizon rises to it. No effect if
+    /// the register has changed, or for an older layout `epoch`. Journaled lazily.
     pub fn purge(&self, key: &RegisterKey, ballot: Ballot, epoch: u32) {
         let hash = promise_key(key);
         let mut core = self.shared.core.lock();
@@ -90,7 +89,7 @@ impl Drive {
             None if core.unresolved.len() < MAX_UNRESOLVED => {
                 core.unresolved.push((key.clone(), ballot));
             }
-            // Too many wait: the collector above comes again.
+            // Too many are queued: the collector repeats the request.
             None => {}
         }
     }
@@ -98,7 +97,7 @@ impl Drive {
     /// Registers with `from <= key < to` in order, at most `limit`.
     ///
     /// # Errors
-    /// `Corrupt` or `Io` when the index cannot be read, `Fenced`.
+    /// `Corrupt` or `Io` if the index cannot be read, `Fenced`.
     pub async fn scan(&self, from: &[u8], to: &[u8], limit: usize, epoch: u32) -> Result<Vec<Entry>> {
         if let Some(r) = self.scan_now(from, to, limit, epoch) {
             return r;
@@ -111,7 +110,7 @@ impl Drive {
         self.shared.on_io(f).await
     }
 
-    /// As [`Drive::scan`] when no device has to be asked.
+    /// Like [`Drive::scan`], if no device is needed.
     #[must_use]
     pub fn scan_now(&self, from: &[u8], to: &[u8], limit: usize, epoch: u32) -> Option<Result<Vec<Entry>>> {
         if let Err(e) = self.shared.readable() {
@@ -127,7 +126,7 @@ impl Drive {
     /// Number and order-independent digest of (key, ballot, record digest) over `from <= key < to`.
     ///
     /// # Errors
-    /// As [`Drive::scan`].
+    /// Like [`Drive::scan`].
     pub async fn range_digest(&self, from: &[u8], to: &[u8], epoch: u32) -> Result<(u64, u64)> {
         self.shared.readable()?;
         let (from, to) = (from.to_vec(), to.to_vec());
@@ -139,10 +138,10 @@ impl Drive {
     }
 
     /// Registers of several groups in the order of their keys without the group, at most `limit`: a page of a
-    /// list. Where it ends, every range is done up to the last key given, or as a whole.
+    /// list. At its end, every range is covered up to the last returned key, or completely.
     ///
     /// # Errors
-    /// As [`Drive::scan`], for any of the groups.
+    /// Like [`Drive::scan`], for any of the groups.
     pub async fn scan_many(&self, ranges: Vec<Range>, limit: usize) -> Result<Vec<Entry>> {
         self.shared.readable()?;
         match self.shared.scan_many(&ranges, limit, Mode::Now) {
@@ -158,11 +157,11 @@ impl Drive {
         }
     }
 
-    /// [`Drive::range_digest`] of several ranges, in their order. `few`: little is expected in them, so that no
-    /// other thread is needed unless a device has to be asked.
+    /// [`Drive::range_digest`] of several ranges, in their order. `few`: the ranges are expected to be small,
+    /// so that no other thread is used unless a device is needed.
     ///
     /// # Errors
-    /// As [`Drive::scan_many`].
+    /// Like [`Drive::scan_many`].
     pub async fn digests(&self, ranges: Vec<Range>, few: bool) -> Result<Vec<(u64, u64)>> {
         self.shared.readable()?;
         let all = |s: &Arc<Shared>, ranges: &[Range], mode| {
@@ -197,8 +196,8 @@ impl Drive {
     }
 }
 
-/// Refuses readers of an older layout ([`ashlar_commit::Acceptor::may_read`]) of the groups whose registers lie
-/// in `from <= key < to`, and those of a group that is not held. Asked after the looking: what was seen before
+/// Refuses readers of an older layout ([`ashlar_commit::Acceptor::may_read`]) of the groups whose registers
+/// are in `from <= key < to`, and of groups that are not held. Checked after the lookup: what was seen before
 /// the fence is an answer from before it.
 fn in_epoch(core: &Core, from: &[u8], to: &[u8], epoch: u32) -> Result<()> {
     let (first, last) = (group_at(from, 0), group_at(to, 0));
@@ -206,7 +205,7 @@ fn in_epoch(core: &Core, from: &[u8], to: &[u8], epoch: u32) -> Result<()> {
         return core.groups.in_epoch(first, epoch).map(drop);
     }
     for (id, _) in core.groups.range(first, last) {
-        // A range that ends where a group begins has nothing of it.
+        // A range that ends at the beginning of a group contains nothing of it.
         if to > &id.to_bytes()[..] {
             core.groups.in_epoch(id, epoch)?;
         }
@@ -217,13 +216,13 @@ fn in_epoch(core: &Core, from: &[u8], to: &[u8], epoch: u32) -> Result<()> {
     }
 }
 
-/// As [`in_epoch`], for several ranges.
+/// Like [`in_epoch`], for several ranges.
 fn all_in_epoch(s: &Shared, ranges: &[Range]) -> Result<()> {
     let core = s.core.lock();
     ranges.iter().try_for_each(|r| in_epoch(&core, &r.from, &r.to, r.epoch))
 }
 
-/// The group in which a bound of a range lies.
+/// The group to which a bound of a range belongs.
 fn group_at(bound: &[u8], pad: u8) -> GroupId {
     let mut bytes = [pad; GroupId::LEN];
     let n = bound.len().min(GroupId::LEN);
@@ -232,8 +231,8 @@ fn group_at(bound: &[u8], pad: u8) -> GroupId {
 }
 
 impl Shared {
-    /// The purge horizon. Read before a register is looked up: a record that came after the look is above
-    /// it.
+    /// The purge horizon. Read it before a register is looked up: a record that arrives after the lookup is
+    /// above it.
     fn horizon(&self, group: GroupId) -> Ballot {
         self.core.lock().groups.get(group).map_or(Ballot::ZERO, |g| g.acceptor.horizon())
     }

@@ -1,11 +1,11 @@
-//! What is asked of a drive that another process serves: requests, answers, and who carries them.
+//! Requests to a drive that another process serves, and their answers.
 //!
-//! Invariants: a request owns what it names, so that it can cross a network; [`Drive::serve`] is the only place
-//! that says which call a request is; an answer that does not come in time is [`Error::Unanswered`]: whether the
-//! drive did it is not known, so it is neither a refusal nor "absent". Dropping the future of an answer gives up
-//! the answer, not the request.
+//! Invariants: a request owns its parameters, so that it can cross a network; [`Drive::serve`] is the only
+//! place that maps requests to calls; an answer that does not arrive in time is [`Error::Unanswered`]: it is
+//! unknown whether the drive executed the request, so this is neither a refusal nor "absent". Dropping the
+//! future of an answer abandons the answer, not the request.
 //!
-//! Must never know: transports, other drives.
+//! Must not depend on: transports, other drives.
 
 use crate::drive::Drive;
 use crate::frames::{Check, Frames};
@@ -23,10 +23,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The answer to something asked of another process.
+/// The future answer to a request.
 pub type Later<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// A call of a drive; the methods of [`Drive`] of the same names say what they do.
+/// A call of a drive; see the methods of [`Drive`] with the same names.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)] // the parameters of those methods
 pub enum Request {
@@ -57,7 +57,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether a second execution, at any later time, does no harm. What changes who may vote does not qualify.
+    /// Whether a second execution, at any later time, is harmless. This does not hold for changes of votes.
     #[must_use]
     pub fn may_repeat(&self) -> bool {
         !matches!(self, Request::Found { .. } | Request::Joined { .. } | Request::Copy { .. })
@@ -95,14 +95,14 @@ impl Request {
     }
 }
 
-/// What a drive said to a [`Request`].
+/// The answer of a drive to a [`Request`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Done; durable where the call says so.
+    /// Done; durable where the call promises it.
     Done,
     /// Done and durable on a drive that is joining: not to be counted.
     Uncounted,
-    /// Not done: this ballot, or a higher one, came first.
+    /// Not done: this ballot, or a higher one, was promised or accepted before.
     Refused(Ballot),
     /// Of `prepare`.
     Prepared(Prepared),
@@ -125,7 +125,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Gives the answer to whom a completion belongs.
+    /// Passes the answer to a completion.
     pub fn complete(answer: Result<Answer>, done: Completion) {
         match answer {
             Ok(Answer::Done) => done.ok(),
@@ -137,16 +137,16 @@ impl Answer {
     }
 }
 
-/// How a drive was when it was last heard of.
+/// The last status received from a drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
     /// Whether it works.
     pub state: State,
-    /// The groups that it holds, in order; of each whether it may vote and its layout epoch.
+    /// The groups that it holds, in ascending order; for each whether it may vote, and its layout epoch.
     pub held: Arc<[(GroupId, Role, u32)]>,
-    /// As [`Drive::floor`].
+    /// Like [`Drive::floor`].
     pub floor: Ballot,
-    /// As [`Drive::stats`].
+    /// Like [`Drive::stats`].
     pub stats: Stats,
 }
 
@@ -174,28 +174,28 @@ impl Status {
     }
 }
 
-/// A drive that another process serves, as this process reaches it.
+/// The connection of this process to a drive that another process serves.
 pub trait Remote: Send + Sync + 'static {
     /// The label.
     fn label(&self) -> &Label;
     /// Where it is, for messages.
     fn path(&self) -> &Path;
-    /// What was last heard of it. Never waits.
+    /// The last status received. Never waits.
     fn status(&self) -> Status;
-    /// The age of the oldest request without an answer; zero when there is none.
+    /// The age of the oldest unanswered request; zero if there is none.
     fn oldest(&self) -> Duration;
     /// Bytes of large shards that wait to be sent.
     fn frames_waiting(&self) -> u64;
     /// Sends a request now; the future is its answer.
     fn ask(&self, request: Request) -> Later<'static, Answer>;
-    /// Sends a request; `done` gets its answer, whoever waits for it.
+    /// Sends a request; `done` gets its answer.
     fn order(&self, request: Request, done: Completion);
-    /// Sends a request that nobody needs an answer to.
+    /// Sends a request whose answer is not needed.
     fn tell(&self, request: Request);
     /// As [`Drive::begin_shard`]; `shard` names it, `len` and `frame` are its sizes.
     ///
     /// # Errors
-    /// As [`Drive::begin_shard`], as far as it can be told here.
+    /// Like [`Drive::begin_shard`], as far as they can be detected here.
     fn begin_shard(
         &self,
         owner: &RegisterKey,
@@ -209,7 +209,7 @@ pub trait Remote: Send + Sync + 'static {
     fn open_shard(&self, write_id: WriteId, index: u8) -> Later<'static, Box<dyn RemoteReader>>;
 }
 
-/// A large shard on its way to a remote drive; dropping it abandons the shard.
+/// A large shard that is being sent to a remote drive; dropping it abandons the shard.
 pub trait RemoteWriter: Send + Sync {
     /// As [`crate::ShardWriter::next_frame`].
     fn next_frame(&self) -> Option<(ShardId, u32)>;
@@ -219,11 +219,11 @@ pub trait RemoteWriter: Send + Sync {
     fn finish(self: Box<Self>, done: Completion);
 }
 
-/// A shard of a remote drive that stays readable as long as this is held.
+/// A shard of a remote drive; it stays readable while this is held.
 pub trait RemoteReader: Send + Sync {
     /// Bytes of the shard.
     fn size(&self) -> u64;
-    /// Bytes of a frame but the last.
+    /// Bytes of a frame, except the last.
     fn frame(&self) -> u32;
     /// As [`crate::ShardReader::read_run`].
     fn read_run(&self, n: u32, count: u32, check: Check) -> Later<'_, Frames>;
@@ -232,10 +232,10 @@ pub trait RemoteReader: Send + Sync {
 }
 
 impl Drive {
-    /// Does what a request asks.
+    /// Executes a request.
     ///
     /// # Errors
-    /// As the call that the request names.
+    /// Those of the requested call.
     pub async fn serve(&self, request: Request) -> Result<Answer> {
         Ok(match request {
             Request::Prepare { key, ballot } => Answer::Prepared(self.prepare(&key, ballot).await?),
@@ -311,7 +311,7 @@ impl Drive {
         })
     }
 
-    /// The answer that a call gives through a completion.
+    /// The answer of a call that answers through a completion.
     async fn complete(&self, call: impl FnOnce(Completion)) -> Result<Answer> {
         let tally = Tally::new(1);
         call(tally.completion(0));
@@ -329,7 +329,7 @@ impl Drive {
         Err(tally.error().unwrap_or_else(|| self.gone()))
     }
 
-    /// How it is now.
+    /// The present status.
     #[must_use]
     pub fn status(&self) -> Status {
         Status { state: self.state(), held: self.held_since(), floor: self.floor(), stats: self.stats() }

@@ -1,9 +1,11 @@
-//! Recovery: from the manifest's position to the end of the journal, or from its very beginning.
+//! Recovery: replays the journal from the manifest's position, or from its beginning, to its end.
 //!
-//! Invariants: a batch counts as a whole or not at all; a torn tail is cut off silently, anything
-//! else that does not verify is *damage*: the drive then has forgotten something and must join
-//! again (docs/protocol.md 2.7). What another release wrote is neither: the drive is refused and nothing
-//! on it changes. Recovery can be interrupted and repeated at any point.
+//! Invariants: a batch counts as a whole or not at all; a torn tail is cut off silently; anything else that
+//! does not verify is *damage*: the drive has then lost something and must join again (docs/protocol.md 2.7).
+//! What another release wrote is neither: the drive is refused and nothing on it changes. Recovery can be
+//! interrupted and repeated at any point.
+//!
+//! Must not depend on: other drives.
 
 use crate::core::Shared;
 use crate::entry::Loc;
@@ -26,11 +28,11 @@ use std::sync::atomic::Ordering;
 enum End {
     /// By a seal that names the next one.
     Sealed(u32),
-    /// After the last batch there is nothing, or a torn batch.
+    /// After the last batch there is nothing, or only a torn batch.
     Open,
 }
 
-/// What recovery found out beside the index.
+/// The results of recovery other than the index.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     pub position: Position,
@@ -40,7 +42,7 @@ pub(crate) struct Recovered {
     pub damage: u64,
     /// Batches replayed.
     pub batches: u64,
-    /// Segments that are prepared or left over, not part of the journal.
+    /// Segments that are prepared or left over and not part of the journal.
     extra: Vec<(u32, u64)>,
 }
 
@@ -49,12 +51,12 @@ struct Replay<'a> {
     out: Recovered,
     /// The last list of segments seen, and the segment it was in.
     listed: Option<(u32, BTreeSet<u32>)>,
-    /// Is the chain value of the position known?
+    /// Whether the chain value of the position is known.
     chained: bool,
 }
 
 impl Shared {
-    /// Replays the journal from `core.applied`; with a zero segment there, all of it.
+    /// Replays the journal from `core.applied`; if its segment is zero, the whole journal.
     pub fn replay_journal(self: &Arc<Self>) -> Result<Recovered> {
         let names = self.journal_folder.list().map_err(|e| Error::io("journal folder", &e))?;
         let numbers: BTreeSet<u32> = names.iter().filter_map(|n| segment_number(n)).collect();
@@ -111,7 +113,7 @@ impl Replay<'_> {
                 if named || self.has_batches(&mut w, n)? {
                     self.damaged(n, 0, "the segment header does not verify");
                 } else {
-                    // Being made when the power went.
+                    // It was being made when the power failed.
                     self.out.extra.push((n, 0));
                     continue;
                 }
@@ -125,7 +127,8 @@ impl Replay<'_> {
                 self.damaged(n - 1, 0, "the segment before ended without a seal");
             }
             if !named {
-                // Segments before it were compacted away; the list at the end tells if one was lost.
+                // Segments before it were removed by compaction; the list at the end shows whether one was
+                // lost.
                 self.chained = false;
             }
             self.shared.files.put(Kind::Journal, n, file);
@@ -171,7 +174,7 @@ impl Replay<'_> {
         }
     }
 
-    /// Does the first batch of a segment verify? Enough to tell a used segment from a prepared one.
+    /// Whether the first batch of a segment verifies, which distinguishes a used segment from a prepared one.
     fn has_batches(&self, w: &mut Window, n: u32) -> Result<bool> {
         let head = w.get(PAGE as u64, SECTOR).map_err(|e| Error::io(segment_name(n), &e))?;
         if head.len() < SECTOR {
@@ -261,9 +264,10 @@ impl Replay<'_> {
         Ok(seal.map_or(Step::Next, Step::Sealed))
     }
 
-    /// Deletions compare themselves with what they delete, and a shard in an extent with its entry before, which
-    /// has the same region if compaction moved its record: brings those from the index files into the overlay.
-    /// (A copy made by compaction may come long after the entry was made anew.)
+    /// Deletions are compared with the entries that they delete, and a shard in an extent with its previous
+    /// entry, which has the same region if compaction moved its record. This copies those entries from the
+    /// index files into the overlay. (A copy made by compaction may follow long after the entry was
+    /// replaced.)
     fn promote(&self, kind: u8, payload: &[u8]) -> Result<()> {
         let runs = self.shared.core.lock().runs.clone();
         match Entry::decode(kind, payload) {
@@ -298,7 +302,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// No sound batch at `at`: the end of the journal, unless one follows.
+    /// There is no valid batch at `at`: the journal ends here, unless a valid batch follows.
     fn tail(&mut self, w: &mut Window, n: u32, at: u32, damaged: bool) -> Result<End> {
         let mut dirty = 0;
         let mut pos = u64::from(at);
@@ -332,7 +336,7 @@ impl Replay<'_> {
         drop(core);
         let list = listed.unwrap_or_else(|| known.clone());
         for n in list {
-            // A file that is there but was not taken for a segment does not count.
+            // A file that exists but was not recognized as a segment does not count.
             if !numbers.contains(&n) || !known.contains(&n) {
                 self.damaged(n, 0, "a journal segment is missing");
             }
@@ -340,7 +344,8 @@ impl Replay<'_> {
     }
 }
 
-/// Written by another release, newer or older: refused as a whole and left as it is, never repaired as damage.
+/// Written by another release, newer or older: refused as a whole and left unchanged, never repaired as
+/// damage.
 fn newer(e: &ashlar_format::Error) -> Error {
     Error::Unsuitable(e.to_string())
 }
@@ -352,9 +357,9 @@ enum Step {
 }
 
 impl Shared {
-    /// Puts the head in order after a replay, so that the journal can go on. `fenced`: the drive fenced itself,
-    /// so that what was read back of the last segment may be in the page cache only (after a failed flush
-    /// pages count as clean): it is written again before anything relies on it.
+    /// Prepares the head after a replay, so that the journal can continue. `fenced`: the drive fenced itself,
+    /// so what was read of the last segment may be in the page cache only (pages count as clean after a
+    /// failed flush). It is written again before anything relies on it.
     pub fn resume(self: &Arc<Self>, found: &Recovered, fenced: bool) -> Result<()> {
         let at = found.position;
         let mut w = self.writer.lock();
@@ -375,7 +380,7 @@ impl Shared {
             }
         }
         if found.damage > 0 || at.segment == 0 {
-            // What is damaged is left as it is; the journal goes on in a new segment.
+            // Damaged bytes are left unchanged; the journal continues in a new segment.
             let last = self.core.lock().journal.keys().next_back().copied().unwrap_or(0);
             w.position.segment = last;
             return Ok(());
@@ -383,7 +388,7 @@ impl Shared {
         let file = self.journal_file(at.segment).map_err(|e| self.failed("opening the journal", &e))?;
         let bytes = file.len().map_err(|e| self.failed("opening the journal", &e))?;
         if found.dirty > u64::from(at.at) {
-            // The remains of a batch that nobody was told about.
+            // The remains of a batch that was never acknowledged.
             let mut zeros = self.options.pool.get_reserved(64 << 10);
             zeros.fill(0);
             let mut pos = u64::from(at.at);
@@ -403,7 +408,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes the first `bytes` of a journal segment as they read, and flushes them.
+    /// Writes the first `bytes` of a journal segment again with their present content, and flushes them.
     fn write_again(&self, file: &ashlar_machine::DiskFile, bytes: u64) -> Result<()> {
         let failed = |e: std::io::Error| self.failed("writing the journal again", &e);
         let mut buf = self.options.pool.get_reserved(64 << 10);
@@ -419,7 +424,7 @@ impl Shared {
         file.sync_all().map_err(failed)
     }
 
-    /// Is everything after the header of a prepared segment zero?
+    /// Whether everything after the header of a prepared segment is zero.
     fn is_blank(&self, n: u32, bytes: u64) -> Result<bool> {
         let file = self.journal_file(n).map_err(|e| Error::io(segment_name(n), &e))?;
         let mut w = Window::new(file, bytes);
@@ -434,8 +439,8 @@ impl Shared {
         Ok(true)
     }
 
-    /// Walks the sound batches of a sealed segment: (location, kind, payload, whole batch sound).
-    /// False: some batch did not verify.
+    /// Passes the valid records of a sealed segment to `each`: (location, kind, payload). Returns false if
+    /// some batch did not verify.
     pub fn walk_segment(&self, n: u32, mut each: impl FnMut(Loc, u8, &[u8]) -> Result<()>) -> Result<bool> {
         let io = |e: std::io::Error| Error::io(segment_name(n), &e);
         let file = self.journal_file(n).map_err(io)?;

@@ -1,13 +1,17 @@
 //! Index files: sorted, immutable runs of (key, value or removal).
 //!
-//! Why not an embedded B-tree: measured with redb 4.4, random register keys in batches of 20,000
-//! into 200,000 entries cost 6-7 us of CPU per entry and growing, against well below 1 us here; and
-//! a B-tree library neither checks its pages when it reads them nor reads without blocking.
+//! Why not an embedded B-tree: measured with redb 4.4, random register keys in batches of 20,000 into 200,000
+//! entries cost 6-7 us of CPU per entry and growing, against well below 1 us here; and a B-tree library
+//! neither checks its pages when it reads them nor reads without blocking.
 //!
-//! Layout: blocks of entries, each followed by a 16-byte hash; then the block index, the filter and
-//! a footer, hashed too. Invariants: a run is complete and flushed before anything names it; every
-//! byte read is checked against a hash that binds drive, run and offset; a lookup that cannot read
-//! or verify a block is an error, never "absent".
+//! Layout: blocks of entries, each followed by a 16-byte hash; then the block index, the filter and a footer,
+//! also hashed.
+//!
+//! Invariants: a run is complete and flushed before anything names it; every byte read is checked against a
+//! hash that binds drive, run and offset; a lookup that cannot read or verify a block is an error, never
+//! "absent".
+//!
+//! Must not depend on: what keys and values mean.
 
 use crate::counters::Counters;
 use crate::{Error, Result};
@@ -27,7 +31,7 @@ const PROBES: u64 = 6;
 /// The longest key and value an index file takes.
 pub(crate) const MAX_ITEM: usize = 4096;
 
-/// May reading wait for the device?
+/// Whether a read may wait for the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mode {
     Now,
@@ -37,7 +41,7 @@ pub(crate) enum Mode {
 /// Why a read stopped.
 #[derive(Debug)]
 pub(crate) enum Halt {
-    /// In [`Mode::Now`] only: the device would have to be asked.
+    /// In [`Mode::Now`] only: the device would be needed.
     WouldBlock,
     Failed(Error),
 }
@@ -160,7 +164,7 @@ impl Run {
         &self.arena[start..self.blocks[i].key_end as usize]
     }
 
-    /// The block that holds `key` if any does.
+    /// The only block that can hold `key`.
     fn block_of(&self, key: &[u8]) -> usize {
         let (mut lo, mut hi) = (0, self.blocks.len());
         while lo < hi {
@@ -199,14 +203,14 @@ impl Run {
         Ok(())
     }
 
-    /// Notes that the index must be rebuilt.
+    /// Records that the index must be rebuilt.
     fn broken(&self, e: &Error) -> Halt {
         self.counters.index_broken.store(true, Ordering::SeqCst);
         self.counters.read_errors.fetch_add(1, Ordering::Relaxed);
         Halt::Failed(e.clone())
     }
 
-    /// `None`: this run does not know; `Some(None)`: removed; else `decode` of the value.
+    /// `None`: this run has no entry; `Some(None)`: removed; otherwise `decode` of the value.
     pub fn get<T>(
         &self,
         key: &[u8],
@@ -271,7 +275,7 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// Walks a run in order.
+/// Iterates over a run in order.
 pub(crate) struct Cursor {
     run: Arc<Run>,
     block: usize,
@@ -281,7 +285,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// Stands before the first entry at or after `from`.
+    /// A cursor before the first entry at or after `from`.
     pub fn new(run: Arc<Run>, from: &[u8], mode: Mode) -> Look<Cursor> {
         let mut c = Cursor { block: run.block_of(from), run, buf: Vec::new(), pos: 0, mode };
         c.load()?;
@@ -304,7 +308,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// The entry it stands before.
+    /// The entry after the cursor.
     pub fn peek(&self) -> Look<Option<Item<'_>>> {
         match Items::new(&self.buf[self.pos..]).next() {
             None => Ok(None),
@@ -313,7 +317,7 @@ impl Cursor {
         }
     }
 
-    /// Steps over it.
+    /// Moves past that entry.
     pub fn next(&mut self) -> Look<()> {
         let Some((k, v)) = self.peek()? else { return Ok(()) };
         self.pos += 4 + k.len() + v.map_or(0, <[u8]>::len);
@@ -330,7 +334,7 @@ pub(crate) struct RunWriter {
     id: u32,
     file: DiskFile,
     key: HashKey,
-    /// Not yet written bytes, from `written`.
+    /// Bytes that are not written yet, from `written` on.
     out: Vec<u8>,
     written: u64,
     block_start: usize,
@@ -361,7 +365,7 @@ impl RunWriter {
         })
     }
 
-    /// The next entry; keys strictly ascending.
+    /// Adds the next entry; keys are strictly ascending.
     pub fn push(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         assert!(key.len() <= MAX_ITEM && value.is_none_or(|v| v.len() <= MAX_ITEM));
         assert!(self.entries == 0 || key > self.last_key.as_slice(), "index keys out of order");
@@ -429,7 +433,7 @@ impl RunWriter {
     }
 }
 
-/// What stands behind the blocks, which end at `index_at`: block index, filter and footer.
+/// The bytes after the blocks, which end at `index_at`: block index, filter and footer.
 fn tail(id: u32, key: &HashKey, index_at: u64, entries: u64, index: &[u8], filter: &[u8]) -> Vec<u8> {
     let filter_at = index_at + index.len() as u64;
     let footer_at = filter_at + filter.len() as u64;
@@ -448,7 +452,7 @@ fn tail(id: u32, key: &HashKey, index_at: u64, entries: u64, index: &[u8], filte
     [index, filter, &footer].concat()
 }
 
-/// A run of one block, whatever its parts hold, with sound hashes: for the fuzzer.
+/// A run of one block with arbitrary parts and valid hashes: for the fuzzer.
 pub(crate) fn sealed_run(id: u32, key: &HashKey, block: &[u8], index: &[u8], filter: &[u8]) -> Vec<u8> {
     let mut out = block.to_vec();
     out.extend_from_slice(&hash(key, id, 0, block));

@@ -1,7 +1,9 @@
-//! Walking over many entries: listings, digests, the census of shards.
+//! Iterates over many entries: listings, digests, the census of shards.
 //!
-//! Invariants: a page is a consistent view (overlay and index files taken under one lock); memory
-//! is bounded by the page; an index file that cannot be read is an error, never a gap.
+//! Invariants: a page is a consistent view (overlay and index files taken under one lock); memory is bounded
+//! by the page; an index file that cannot be read is an error, never a gap.
+//!
+//! Must not depend on: what records contain.
 
 use crate::Error;
 use crate::core::Shared;
@@ -17,7 +19,7 @@ use std::sync::Arc;
 const CHUNK: usize = 256;
 
 impl Shared {
-    /// Gives registers in `from <= key < to` in order to `each` until it says stop (false).
+    /// Passes the registers in `from <= key < to` in order to `each` until it returns false.
     fn walk_registers(
         &self,
         from: &[u8],
@@ -33,7 +35,7 @@ impl Shared {
                 let (recent, done) = core.overlay.registers_from(&from, to, CHUNK);
                 (recent, core.runs.clone(), done)
             };
-            // Up to here the overlay is known.
+            // The overlay was copied up to here.
             let until = match recent.last() {
                 Some((k, _)) if !done => {
                     let mut next = k.as_bytes().to_vec();
@@ -70,7 +72,7 @@ impl Shared {
 
     /// See [`crate::Drive::scan_many`].
     pub fn scan_many(&self, ranges: &[Range], limit: usize, mode: Mode) -> Look<Vec<Entry>> {
-        // What is in memory beside the answer: a part of each range.
+        // Entries held in memory in addition to the answer: a part of each range.
         let chunk = (limit * 3 / 2 / ranges.len().max(1) + 16).min(limit);
         let mut from: Vec<Option<Vec<u8>>> = ranges.iter().map(|r| Some(r.from.clone())).collect();
         let mut parts: Vec<VecDeque<Entry>> = ranges.iter().map(|_| VecDeque::new()).collect();
@@ -198,7 +200,7 @@ fn next_shard(
     Ok(None)
 }
 
-/// Merges a chunk of the overlay with the index files over `from <= key < until`; false: stopped.
+/// Merges a chunk of the overlay with the index files over `from <= key < until`; returns false if stopped.
 fn merge_chunk(
     recent: Vec<(RegisterKey, Option<Register>)>,
     runs: &Arc<RunSet>,

@@ -1,9 +1,9 @@
-//! Journal segments: made ahead of need, filled with zeros, taken when the head is full.
+//! Journal segments: prepared in advance, filled with zeros, used when the head is full.
 //!
-//! Invariants: a number is never used twice; a segment is durable (its header, its length, its name
-//! in the folder) before a batch names it; the head moves only behind a seal that says where to.
+//! Invariants: a number is never used twice; a segment is durable (its header, its length, its name in the
+//! folder) before a batch names it; the head moves only after a seal that names the next segment.
 //!
-//! Must never know: what batches hold.
+//! Must not depend on: what batches hold.
 
 use crate::core::{Core, Shared};
 use crate::files::{Kind, segment_name};
@@ -62,7 +62,7 @@ impl Shared {
         have.next_power_of_two().clamp(FIRST_SEGMENT.min(most), most).max(need)
     }
 
-    /// Prepares the next segment ahead of need.
+    /// Prepares the next segment in advance.
     pub fn prepare_spare(&self) -> Result<()> {
         let _one = self.spare_making.lock();
         if self.core.lock().spare.is_some() {
@@ -73,14 +73,14 @@ impl Shared {
         Ok(())
     }
 
-    /// The prepared segment if it has `need` bytes, else a new one.
+    /// The prepared segment if it has `need` bytes, otherwise a new one.
     fn take_spare(&self, need: u64) -> Result<Spare> {
         let _one = self.spare_making.lock();
         let spare = self.core.lock().spare.take();
         match spare {
             Some(s) if s.bytes >= need => return Ok(s),
             Some(s) => {
-                // Too small for this record. Nothing names it yet, so it may go.
+                // Too small for this record. Nothing names it yet, so it may be removed.
                 let _ = self.journal_folder.remove(&segment_name(s.number));
             }
             None => {}
@@ -110,7 +110,7 @@ impl Shared {
     pub(super) fn segment_list(&self) -> Vec<u32> {
         self.core.lock().journal.keys().copied().collect()
     }
-    /// Seals the segment and goes on in the next one.
+    /// Seals the segment and continues in the next one.
     pub(super) fn rotate(&self, w: &mut Writer, need: usize) -> Result<()> {
         let need = (need + 4 * PAGE).next_multiple_of(PAGE) as u64;
         if need > u64::from(u32::MAX) {

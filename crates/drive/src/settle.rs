@@ -1,9 +1,9 @@
-//! A durable batch: applied to the index and the acceptor, then answered.
+//! After a batch is durable: applies it to the index and the acceptor, then answers.
 //!
-//! Invariants: nothing here runs before the flush of the batch succeeded (I11); the index and the
-//! acceptor change together, under one lock; answers leave after the lock is given back.
+//! Invariants: nothing here runs before the flush of the batch succeeded (I11); the index and the acceptor
+//! change together, under one lock; answers are sent after the lock is released.
 //!
-//! Must never know: how the batch reached the device.
+//! Must not depend on: how the batch reached the device.
 
 use crate::Completion;
 use crate::apply::{register_of, shard_of};
@@ -158,7 +158,7 @@ impl Core {
             }
             Op::MoveShard { name, from, kind, payload } => {
                 let Ok(entry) = journal::Entry::decode(*kind, payload) else { return };
-                // Still what the index files say, or it would have been left out of the batch.
+                // It is still the entry of the index files, or it would not be in the batch.
                 if self.overlay.shard(name).is_none()
                     && let Some(known) = shard_of(&entry, *from)
                 {
@@ -173,7 +173,7 @@ impl Core {
         }
     }
 
-    /// Takes over states that are durable now.
+    /// Adopts states that are durable now.
     fn adopt_states(&mut self, written: &[(GroupId, GroupState)], segment: u32) {
         if !written.is_empty() {
             let all = self.groups.adopt(written);

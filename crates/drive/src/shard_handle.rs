@@ -1,8 +1,8 @@
-//! Shards of a drive as the layers above write and read them, wherever the drive is (`handle`).
+//! Handles for reading and writing shards of a local or remote drive (`handle`).
 //!
-//! Invariants: as of `handle`; a shard of a remote drive has no `_now` answer.
+//! Invariants: those of `handle`; a shard of a remote drive has no `_now` answer.
 //!
-//! Must never know: transports, other drives.
+//! Must not depend on: transports, other drives.
 
 use crate::extent::{ShardWriter, Unfinished};
 use crate::frames::{Check, Frames, ShardReader};
@@ -11,7 +11,7 @@ use crate::{Completion, Error, Result};
 use ashlar_format::frame::ShardId;
 use bytes::Bytes;
 
-/// Of an answer that does not fit its request.
+/// The error for an answer that does not match its request.
 pub(crate) fn strange() -> Error {
     Error::Malformed("an answer to another question")
 }
@@ -20,7 +20,7 @@ pub(crate) fn strange() -> Error {
 pub enum WriterHandle {
     /// On a drive of this process.
     Local(ShardWriter),
-    /// On a drive of another one.
+    /// On a drive of another process.
     Remote(Box<dyn RemoteWriter>),
 }
 
@@ -46,7 +46,8 @@ impl WriterHandle {
         }
     }
 
-    /// As [`ShardWriter::handle`]. Of a remote shard nothing is held here that could be given up.
+    /// Like [`ShardWriter::handle`]. For a remote shard there is nothing in this process that could be given
+    /// up.
     #[must_use]
     pub fn handle(&self) -> Unfinished {
         match self {
@@ -76,11 +77,11 @@ impl WriterHandle {
     }
 }
 
-/// Reads one shard, which stays readable as long as this is held.
+/// Reads one shard, which stays readable while this is held.
 pub enum ReaderHandle {
-    /// Of a drive of this process.
+    /// From a drive of this process.
     Local(ShardReader),
-    /// Of a drive of another one.
+    /// From a drive of another process.
     Remote(Box<dyn RemoteReader>),
 }
 
@@ -119,7 +120,7 @@ impl ReaderHandle {
     pub fn is_direct(&self) -> bool {
         match self {
             ReaderHandle::Local(r) => r.is_direct(),
-            // A message for several frames costs little more than one for each.
+            // A message for several frames costs little more than a message for one.
             ReaderHandle::Remote(_) => true,
         }
     }

@@ -1,10 +1,10 @@
 //! Shards of a drive: staged, read, dropped, counted, verified.
 //!
-//! Invariants: space is reserved before a byte of a large shard is written; a shard stays readable
-//! for who holds a reader, whatever is discarded meanwhile; an orphan is dropped only when no
-//! writer with a higher ballot can need it.
+//! Invariants: space is reserved before a byte of a large shard is written; a shard stays readable for a
+//! caller that holds a reader, even if it is discarded; an orphan is dropped only if no writer with a higher
+//! ballot can need it.
 //!
-//! Must never know: erasure codes, which object a shard belongs to.
+//! Must not depend on: erasure codes, which object a shard belongs to.
 
 use crate::core::MAX_UNRESOLVED;
 use crate::core::Shared;
@@ -21,7 +21,7 @@ use ashlar_format::{Ballot, GroupId, RegisterKey, WriteId};
 use std::sync::Arc;
 
 impl Drive {
-    /// STAGE of a small shard: answers when durable.
+    /// STAGE of a small shard: completes when durable.
     pub fn stage(&self, shard: InlineShard, done: Completion) {
         if shard.data.is_empty() || shard.data.len() > self.max_record() {
             return done.err(Error::Malformed("inline shard length"));
@@ -45,8 +45,8 @@ impl Drive {
         }
     }
 
-    /// STAGE of a large shard of `len` bytes in frames of `frame` bytes (1..=8 MiB): space is
-    /// reserved now, so `Full` is told before any byte is written. `epoch`: the layout that the writer follows.
+    /// STAGE of a large shard of `len` bytes in frames of `frame` bytes (1..=8 MiB). Space is reserved now,
+    /// so `Full` is reported before any byte is written. `epoch`: the layout that the writer follows.
     ///
     /// # Errors
     /// `Full`, `ReadOnly`, `Fenced`, `Malformed`, `NotHeld`, `NewerLayout`.
@@ -77,7 +77,7 @@ impl Drive {
         self.shared.on_io(f).await
     }
 
-    /// As [`Drive::open_shard`] when no device has to be asked. An inline shard is read whole.
+    /// Like [`Drive::open_shard`], if no device is needed. An inline shard is read completely.
     #[must_use]
     pub fn open_shard_now(&self, write_id: WriteId, index: u8) -> Option<Result<ShardReader>> {
         if let Err(e) = self.shared.readable() {
@@ -90,8 +90,8 @@ impl Drive {
         }
     }
 
-    /// Drops shards of registers of `group`; lazily journalled. Space comes back when no reader holds them.
-    /// Nothing happens for an older layout `epoch` of the group.
+    /// Drops shards of registers of `group`; journaled lazily. Space is given back when no reader holds them.
+    /// No effect for an older layout `epoch` of the group.
     pub fn discard(&self, group: GroupId, epoch: u32, ids: &[(WriteId, u8)]) {
         if self.shared.core.lock().groups.in_epoch(group, epoch).is_ok() {
             self.discard_here(ids);
@@ -112,7 +112,7 @@ impl Drive {
                 None if core.unresolved_discards.len() < MAX_UNRESOLVED => {
                     core.unresolved_discards.insert(*name);
                 }
-                // Too many wait: the orphan collector finds it again.
+                // Too many are queued: the orphan collector finds it again.
                 None => {}
             }
         }
@@ -121,20 +121,20 @@ impl Drive {
         }
     }
 
-    /// The next at most `limit` shards after `after`, in order of (write id, index).
+    /// At most `limit` shards after `after`, in order of (write id, index).
     ///
     /// # Errors
-    /// As [`Drive::scan`].
+    /// Like [`Drive::scan`].
     pub async fn shards(&self, after: Option<(WriteId, u8)>, limit: usize) -> Result<Vec<ShardInfo>> {
         self.shared.readable()?;
         self.shared.on_io(move |s| s.census(after, limit).map_err(must)).await
     }
 
-    /// A writer with a raised ballot asks whether its staged shard is safe from collectors below
-    /// that ballot (docs/protocol.md 2.6). Noted in memory; may have to raise the floor.
+    /// Confirms to a writer with a raised ballot that its staged shard is safe from collectors below that
+    /// ballot (docs/protocol.md 2.6). Recorded in memory; may have to raise the floor.
     ///
     /// # Errors
-    /// `Missing` when the shard is not here; `NewerLayout` for an older layout `epoch` of its group.
+    /// `Missing` if the shard is not on this drive; `NewerLayout` for an older layout `epoch` of its group.
     pub async fn confirm(&self, write_id: WriteId, index: u8, ballot: Ballot, epoch: u32) -> Result<()> {
         let name = (write_id, index);
         loop {
@@ -164,11 +164,11 @@ impl Drive {
         }
     }
 
-    /// The collector with ballot `collector` found that no record names this shard: drops it unless
-    /// a writer with a higher ballot may still need it. True: dropped (or not here).
+    /// Drops a shard that no record names, for the collector with ballot `collector`, unless a writer with a
+    /// higher ballot may still need it. Returns whether the shard is dropped (or not on this drive).
     ///
     /// # Errors
-    /// As [`Drive::confirm`], and as [`Drive::scan`].
+    /// Those of [`Drive::confirm`] and [`Drive::scan`].
     pub async fn drop_orphan(
         &self,
         write_id: WriteId,

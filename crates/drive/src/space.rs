@@ -1,7 +1,9 @@
-//! Rows of the tables that say where the bytes of a drive are: journal segments, extent segments, regions.
+//! Rows of the tables of space: journal segments, extent segments, regions.
 //!
-//! Invariant: these are plain values; what changes them stands in `segment`, `extent`, `recycle` and
-//! `account`. Must not depend on: the state of a drive.
+//! Invariant: these are plain values; the code that changes them is in `segment`, `extent`, `recycle` and
+//! `account`.
+//!
+//! Must not depend on: the state of a drive.
 
 use crate::entry::Region;
 use ashlar_environment::time::Instant;
@@ -17,7 +19,7 @@ pub(crate) struct Segment {
     pub live: u64,
     /// Bytes of purge and discard records.
     pub deletions: u64,
-    /// Segments that make those necessary: while one of this range exists.
+    /// Segments that make those necessary: they are needed while a segment in this range exists.
     pub need: Option<(u32, u32)>,
 }
 
@@ -33,13 +35,13 @@ pub(crate) struct Spare {
 pub(crate) struct Extent {
     /// Length of the file.
     pub bytes: u64,
-    /// Where the next region goes.
+    /// The offset of the next region.
     pub at: u64,
     /// Bytes of regions in use.
     pub live: u64,
     /// Shards being written.
     pub writers: u32,
-    /// Takes no more regions.
+    /// Accepts no more regions.
     pub sealed: bool,
     /// Its count is wrong: nothing is given back (see `account`).
     pub suspect: bool,

@@ -1,9 +1,12 @@
-//! One counter per fan-out: who answered, who failed, who refused.
+//! One counter per fan-out: which slots answered, failed or refused.
 //!
-//! A write goes to all drives of a group and its caller waits for some of them. Invariants: every
-//! [`Completion`] answers exactly once (dropping one counts as a failure); answering costs a few
-//! atomic operations and wakes the waiter only when what it waits for is decided; late answers
-//! still land in the tally after the waiter has gone on.
+//! A write goes to all drives of a group and its caller waits for some of them.
+//!
+//! Invariants: every [`Completion`] answers exactly once (dropping one counts as a failure); an answer costs
+//! a few atomic operations and wakes the waiter only when the result that it waits for is decided; late
+//! answers are still counted after the waiter has continued.
+//!
+//! Must not depend on: what is sent.
 
 use crate::Error;
 use ashlar_format::Ballot;
@@ -34,7 +37,7 @@ struct Slow {
 
 const ALL: u8 = u8::MAX;
 
-/// Who answered what so far: bit s is slot s.
+/// The answers so far: bit s is slot s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Outcome {
     /// Done, durable.
@@ -74,7 +77,7 @@ impl Tally {
         Completion { tally: Some(self.clone()), slot }
     }
 
-    /// Waits until `need` slots succeeded, or cannot any more because too many failed or refused.
+    /// Waits until `need` slots succeeded, or until that is impossible because too many failed or refused.
     pub async fn wait(&self, need: u8) -> Outcome {
         self.until(need.min(self.total)).await
     }
@@ -84,7 +87,7 @@ impl Tally {
         self.until(ALL).await
     }
 
-    /// What is known now.
+    /// The answers so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         Outcome {
@@ -115,7 +118,7 @@ impl Tally {
                     None => s.waker = Some(cx.waker().clone()),
                 }
             }
-            // An answer may have come between the look and the waker.
+            // An answer may have arrived between the check and the registration of the waker.
             if self.decided(need) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
@@ -151,7 +154,7 @@ impl std::fmt::Debug for Tally {
     }
 }
 
-/// The duty to answer for one slot of a [`Tally`]. Dropping it counts as a failure.
+/// The obligation to answer for one slot of a [`Tally`]. Dropping it counts as a failure.
 #[must_use = "dropping a completion counts as a failure"]
 pub struct Completion {
     tally: Option<Arc<Tally>>,
@@ -159,7 +162,7 @@ pub struct Completion {
 }
 
 impl Completion {
-    /// A completion nobody waits for.
+    /// A completion that no caller waits for.
     pub fn ignored() -> Completion {
         Completion { tally: None, slot: 0 }
     }
@@ -189,7 +192,7 @@ impl Completion {
         }
     }
 
-    /// Refused: this ballot stands in the way.
+    /// Refused because of this ballot.
     pub fn refused(mut self, highest: Ballot) {
         if let Some(t) = self.tally.take() {
             {
@@ -201,7 +204,7 @@ impl Completion {
         }
     }
 
-    /// By a result.
+    /// Answers with a result.
     pub fn done(self, r: Result<(), Error>) {
         match r {
             Ok(()) => self.ok(),
@@ -234,7 +237,7 @@ impl std::task::Wake for Unpark {
 }
 
 impl Tally {
-    /// Blocks the thread until everything is answered or the time is over.
+    /// Blocks the thread until every slot has answered or the time is over.
     pub(crate) fn block(&self, timeout: std::time::Duration) {
         self.slow.lock().waker = Some(Waker::from(Arc::new(Unpark(std::thread::current()))));
         if !self.decided(ALL) {

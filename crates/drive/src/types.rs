@@ -1,4 +1,6 @@
-//! What goes into a drive and comes out of it.
+//! The input and output types of a drive.
+//!
+//! Must not depend on: how operations are executed.
 
 use ashlar_commit::bucket_fence::Deletion;
 use ashlar_format::{Ballot, RegisterKey, WriteId};
@@ -7,7 +9,7 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a drive is run. Bounds, not tuning: the defaults are meant to be kept.
+/// The options of a drive. They are bounds; the defaults are meant to be kept.
 #[derive(Clone)]
 pub struct Options {
     /// Bytes of one extent segment; also the longest shard (32 KiB..=64 GiB).
@@ -16,25 +18,25 @@ pub struct Options {
     pub journal_segment_bytes: u64,
     /// Free bytes that new data may not use: kept for deletes, heals and the journal itself.
     pub reserve_bytes: u64,
-    /// Memory for recent index changes, in bytes; drained to the index files beyond it.
+    /// Memory for recent index changes, in bytes; above it they are written to the index files.
     pub cache_bytes: usize,
-    /// Where aligned buffers come from.
+    /// The pool of aligned buffers.
     pub pool: BufferPool,
     /// Failures injected by tests.
     pub faults: Option<Arc<Faults>>,
     /// True: answers wait for the flush to stable storage. False loses acknowledged writes on power
     /// loss and is only for measurements and throw-away data.
     pub strict: bool,
-    /// True: bypass the page cache for writes where the file system can.
+    /// True: writes bypass the page cache where the file system supports it.
     pub direct: bool,
     /// Threads for data of large shards and for reads that would block.
     pub io_threads: usize,
-    /// How often the label, free space and idle work are looked at.
+    /// How often the label, free space and idle work are checked.
     pub tick: Duration,
 }
 
 impl Options {
-    /// Defaults over a buffer pool.
+    /// The default options with a buffer pool.
     #[must_use]
     pub fn new(pool: BufferPool) -> Options {
         Options {
@@ -57,7 +59,7 @@ impl Options {
 pub enum Role {
     /// Counts towards majorities.
     Voter,
-    /// Takes writes, never counts: blank, long absent, or found damaged.
+    /// Accepts writes but never counts: blank, long absent, or damaged.
     Joining,
 }
 
@@ -66,8 +68,8 @@ pub enum Role {
 pub enum State {
     /// Reads and writes.
     Online,
-    /// Out of service until it joins again; the reason is for people, except `"emptied"`: the
-    /// folder no longer holds the drive, probe the path again.
+    /// Out of service until it joins again. The reason is for people, except `"emptied"`: the folder no
+    /// longer holds the drive, so probe the path again.
     Fenced(String),
     /// Reads only.
     ReadOnly,
@@ -78,7 +80,7 @@ pub enum State {
 /// What a path holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Probe {
-    /// An empty folder: may be formatted.
+    /// An empty folder, which may be formatted.
     Blank,
     /// A drive of this program.
     Ours(crate::Label),
@@ -93,18 +95,18 @@ pub enum Probe {
 /// A record to be accepted.
 #[derive(Clone, Debug)]
 pub struct Accept {
-    /// Which register.
+    /// The register.
     pub key: RegisterKey,
-    /// Under which ballot.
+    /// The ballot.
     pub ballot: Ballot,
     /// The layout epoch that the sender follows; a drive of a newer one refuses.
     pub epoch: u32,
     /// The encoded record.
     pub record: Bytes,
-    /// At most 256 bytes kept in the index for listings; opaque here.
+    /// At most 256 bytes that the index keeps for listings; not interpreted here.
     pub summary: Bytes,
-    /// One-sync mode: the shard that rides in the same journal record, so that one flush makes
-    /// both durable. Its owner and ballot are the register's.
+    /// One-sync mode: the shard in the same journal record, so that one flush makes both durable. Its owner
+    /// and ballot are those of the register.
     pub inline: Option<Inline>,
 }
 
@@ -119,10 +121,10 @@ pub struct Inline {
     pub data: Bytes,
 }
 
-/// A small shard: rides in the journal.
+/// A small shard, which is stored in the journal.
 #[derive(Clone, Debug)]
 pub struct InlineShard {
-    /// The register that will name it; for garbage collection.
+    /// The register that will name it; for the collector.
     pub owner: RegisterKey,
     /// The write.
     pub write_id: WriteId,
@@ -130,18 +132,18 @@ pub struct InlineShard {
     pub index: u8,
     /// Stage ballot (docs/protocol.md 2.6).
     pub ballot: Ballot,
-    /// As [`Accept::epoch`].
+    /// Like [`Accept::epoch`].
     pub epoch: u32,
     /// The shard's bytes.
     pub data: Bytes,
 }
 
-/// Registers of one placement group with `from <= key < to`, for somebody who follows the layout of `epoch`.
+/// Registers of one placement group with `from <= key < to`, for a caller that follows the layout of `epoch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The first bytes, those of the group among them.
+    /// The first key, including the bytes of the group.
     pub from: Vec<u8>,
-    /// The first bytes that are not in it.
+    /// The end of the range, exclusive.
     pub to: Vec<u8>,
     /// The layout epoch of the group.
     pub epoch: u32,
@@ -152,16 +154,16 @@ pub struct Range {
 pub enum Prepared {
     /// The drive promises to refuse lower ballots for this key.
     Promised {
-        /// What it accepted last.
+        /// The record that it accepted last.
         accepted: Option<Accepted>,
-        /// Where there is no record: none is taken up to this ballot, its purge horizon.
+        /// If there is no record: none is accepted up to this ballot, the purge horizon.
         horizon: Ballot,
-        /// The fence of the bucket: an ACCEPT that it does not admit would be refused.
+        /// The fence of the bucket: an ACCEPT that the fence does not admit would be refused.
         fence: Deletion,
     },
-    /// A ballot at least this high is promised or accepted already.
+    /// A ballot at least this high was promised or accepted before.
     Refused {
-        /// The ballot to go above.
+        /// The proposer must use a ballot above this one.
         highest: Ballot,
     },
     /// The drive is joining, or does not hold the group.
@@ -171,9 +173,9 @@ pub enum Prepared {
 /// The answer to a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceAnswer {
-    /// It is durable; a joining drive does not count.
+    /// The fence is durable; that of a joining drive does not count.
     Fenced {
-        /// The drive votes.
+        /// Whether the drive votes.
         counted: bool,
     },
     /// A later deletion has fenced the bucket.
@@ -183,7 +185,7 @@ pub enum FenceAnswer {
 /// An accepted record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// Under which ballot.
+    /// The ballot under which it was accepted.
     pub ballot: Ballot,
     /// Known chosen.
     pub hint: bool,
@@ -198,9 +200,9 @@ pub struct Accepted {
 pub struct ReadReply {
     /// The drive counts towards majorities.
     pub voter: bool,
-    /// What it accepted last; `None` is an explicit "no record".
+    /// The record that it accepted last; `None` is an explicit "no record".
     pub accepted: Option<Seen>,
-    /// Where there is no record: none is taken up to this ballot, its purge horizon.
+    /// If there is no record: none is accepted up to this ballot, the purge horizon.
     pub horizon: Ballot,
 }
 
@@ -222,7 +224,7 @@ pub struct Seen {
 /// One register in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Which register.
+    /// The register.
     pub key: RegisterKey,
     /// Accepted ballot.
     pub ballot: Ballot,
@@ -230,7 +232,7 @@ pub struct Entry {
     pub hint: bool,
     /// Digest of the record.
     pub digest: u64,
-    /// As given at the accept.
+    /// The summary given with the accept.
     pub summary: Bytes,
 }
 
@@ -241,7 +243,7 @@ pub struct ShardInfo {
     pub write_id: WriteId,
     /// Shard index.
     pub index: u8,
-    /// The register that names it, or was to.
+    /// The register that names it, or that was meant to.
     pub owner: RegisterKey,
     /// Stage ballot.
     pub ballot: Ballot,
@@ -251,15 +253,15 @@ pub struct ShardInfo {
     pub inline: bool,
 }
 
-/// Counters of a drive since it was opened; sizes as of the last look at the file system.
+/// Counters of a drive since it was opened; sizes as of the last check of the file system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Bytes of the file system.
     pub capacity: u64,
     /// Bytes free for this program.
     pub free: u64,
-    /// Bytes this drive's files take on its file system: the journal, extents with what is in use, prepared or not
-    /// given back yet, the index.
+    /// Bytes that the files of this drive take on its file system: the journal; extents, whether in use,
+    /// prepared or not given back yet; the index.
     pub used: u64,
     /// Live bytes in the journal.
     pub journal_live: u64,
@@ -269,7 +271,7 @@ pub struct Stats {
     pub extent_live: u64,
     /// Bytes of all extent segments not yet freed.
     pub extent_bytes: u64,
-    /// How often a count of bytes in use turned out wrong: always 0, unless there is a defect.
+    /// Number of wrong counts of bytes in use: 0 unless there is a defect.
     pub miscounts: u64,
     /// Bytes of the index files.
     pub index_bytes: u64,
@@ -285,13 +287,13 @@ pub struct Stats {
     pub records: u64,
     /// Group commits.
     pub batches: u64,
-    /// Microseconds from a batch being laid out to being durable: sum over batches.
+    /// Microseconds from laying out a batch until it is durable: sum over batches.
     pub commit_us: u64,
     /// The longest of them.
     pub commit_us_max: u64,
     /// Journal bytes rewritten by compaction.
     pub compacted: u64,
-    /// Extent segments used again for other shards.
+    /// Extent segments that were reused for other shards.
     pub recycled: u64,
     /// Reads that failed or did not verify.
     pub read_errors: u64,

@@ -1,10 +1,10 @@
 //! PREPARE, ACCEPT and copies: how a drive votes.
 //!
-//! Invariants: what `ashlar_commit::Acceptor` says is asked under the lock that also tells that the
-//! looked-up ballot is still the register's; an operation that found stale facts looks again; every
-//! completion is answered exactly once, from here or from the journal.
+//! Invariants: `ashlar_commit::Acceptor` is called under the lock under which the looked-up ballot is checked
+//! to be still that of the register; an operation whose lookup is outdated repeats it; every completion is
+//! answered exactly once, here or by the journal.
 //!
-//! Must never know: what a record holds, other drives.
+//! Must not depend on: what a record holds, other drives.
 
 use crate::core::{Core, Shared};
 use crate::drive::{Drive, MAX_SUMMARY};
@@ -21,16 +21,16 @@ use ashlar_format::{Ballot, RegisterKey, journal};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// How a record comes to the drive.
+/// How a record is written to the drive.
 #[derive(Clone, Copy)]
 enum Way {
-    /// By ACCEPT, with what it may do at a fence.
+    /// By ACCEPT, with the kind of change for the check against a fence.
     Vote(Grant),
     /// As a copy into a joining drive, which no fence refuses: it adds nothing that was not chosen.
     Copy { hint: bool },
 }
 
-/// What to do after a look at the state under the lock.
+/// What to do after checking the state under the lock.
 enum Next {
     Again,
     Answer(Prepared),
@@ -42,7 +42,7 @@ impl Drive {
     /// PREPARE, in the layout epoch of the ballot. Waits for an accept of the same key in flight, and for the floor to be raised.
     ///
     /// # Errors
-    /// When the register cannot be read the drive cannot promise: `Corrupt`, `Io`, `Fenced`.
+    /// A drive that cannot read the register cannot promise: `Corrupt`, `Io`, `Fenced`.
     pub async fn prepare(&self, key: &RegisterKey, ballot: Ballot) -> Result<Prepared> {
         self.shared.writable()?;
         let hash = promise_key(key);
@@ -58,7 +58,7 @@ impl Drive {
                     let (entry, _, record) = self.entry_and_record(key).await?;
                     return Ok(match entry {
                         Some(e) if e.ballot > ballot => Prepared::Refused { highest: e.ballot },
-                        // A horizon read now would say nothing about the record looked up before.
+                        // A horizon read now would not match the record that was looked up before.
                         e => Prepared::Promised {
                             accepted: accepted(e, record),
                             horizon: Ballot::ZERO,
@@ -121,13 +121,13 @@ impl Drive {
         }
     }
 
-    /// ACCEPT: answers when durable. On a joining drive the answer is `uncounted`.
+    /// ACCEPT: completes when durable. On a joining drive the answer is `uncounted`.
     pub fn accept(&self, accept: Accept, done: Completion) {
         self.accept_with(accept, Grant::Plain, done);
     }
 
-    /// As [`Drive::accept`], of a record that a fence of its bucket may admit. Fails with `BucketFenced` if
-    /// it does not.
+    /// Like [`Drive::accept`], for a record that a fence of its bucket may admit. Fails with `BucketFenced`
+    /// if the fence does not admit it.
     pub fn accept_with(&self, accept: Accept, grant: Grant, done: Completion) {
         if let Err(e) = self.check_accept(&accept) {
             return done.err(e);
@@ -136,8 +136,8 @@ impl Drive {
         self.accept_in(Mode::Now, accept, hash, Way::Vote(grant), done);
     }
 
-    /// Copies an accepted record into a joining drive (resync): whatever the promises say, the
-    /// higher of what it has and the copy stays. Answers `ok` when durable.
+    /// Copies an accepted record into a joining drive (resync): regardless of promises, the higher of its own
+    /// record and the copy stays. Answers `ok` when durable.
     pub fn copy(&self, accept: Accept, hint: bool, done: Completion) {
         if let Err(e) = self.check_accept(&accept) {
             return done.err(e);
@@ -191,7 +191,7 @@ impl Drive {
         }
     }
 
-    /// Gives its arguments back when the lookup has to be repeated.
+    /// Returns its arguments if the lookup has to be repeated.
     fn try_accept(
         &self,
         accept: Accept,
@@ -215,7 +215,7 @@ impl Drive {
         let group = accept.key.group();
         let joining = match core.groups.in_epoch(group, accept.epoch) {
             Ok(vote) => vote.role() == Role::Joining,
-            // As any ballot of that epoch.
+            // Refused, as any ballot of that epoch.
             Err(Error::NewerLayout(now)) if matches!(way, Way::Vote(_)) => {
                 done.refused(Ballot::fence(now));
                 return None;
@@ -229,7 +229,7 @@ impl Drive {
         let known = have.max(pending.unwrap_or(Ballot::ZERO));
         let fence = core.fences.of(&accept.key);
         let answer = match way {
-            // What it has accepted already stays accepted.
+            // What it has already accepted stays accepted.
             Way::Vote(grant) if accept.ballot != known && !admits(fence, grant) => {
                 done.err(Error::BucketFenced(fence));
                 return None;
@@ -302,14 +302,14 @@ impl Drive {
         let op = Op::Accept { hash, accept, hint, oldest, counted, copy, done };
         let here = self.shared.here;
         if let Err((op, e)) = core.enqueue_for(op, &self.shared.journal_work, here) {
-            // Room was checked before the acceptor was asked.
+            // Space was checked before the acceptor was called.
             op.fail(&e);
         }
         core.raise_floors(Some(group), &self.shared.journal_work);
     }
 
-    /// An accept of a ballot the register has already: answered again if the record is readable,
-    /// else written again (this is how a damaged record is healed).
+    /// An accept of the ballot that the register already has: answered again if the record is readable,
+    /// otherwise written again (this heals a damaged record).
     fn accept_again(&self, accept: Accept, hash: u128, counted: bool, done: Completion) {
         match self.shared.read_register(&accept.key, true, Mode::Wait) {
             Ok(Some((r, _))) if r.ballot >= accept.ballot => {
@@ -335,7 +335,7 @@ impl Drive {
 }
 
 impl Core {
-    /// Is what a lookup found still what the index says?
+    /// Whether the result of a lookup is still the entry of the index.
     fn still(&self, key: &RegisterKey, have: Ballot, generation: u64) -> bool {
         match self.overlay.register(key) {
             Some(found) => found.map_or(Ballot::ZERO, |r| r.ballot) == have,

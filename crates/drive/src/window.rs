@@ -1,7 +1,8 @@
-//! A file read front to back, much at a time.
+//! Reads a file from front to back in large pieces.
 //!
-//! Invariant: memory is bounded by the longest single piece asked for, or [`WINDOW`]. Must never
-//! know: what the bytes mean.
+//! Invariant: memory is bounded by the longest single piece requested, or [`WINDOW`].
+//!
+//! Must not depend on: what the bytes mean.
 
 use ashlar_machine::DiskFile;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 /// Bytes read at a time.
 pub(crate) const WINDOW: usize = 256 << 10;
 
-/// Reads a file front to back through a window.
+/// Reads a file from front to back through a window.
 pub(crate) struct Window {
     file: Arc<DiskFile>,
     pub bytes: u64,

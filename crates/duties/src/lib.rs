@@ -1,17 +1,18 @@
 #![forbid(unsafe_code)]
 //! Divides background work between the nodes of a deployment.
 //!
-//! Work that one node can do for all (a scrub of a placement group, lifecycle rules of a bucket, ...) is a
-//! [`Duty`] on a [`Unit`]. [`Duties`] answers whether this node is the one that does it. The answer is computed
-//! from the list of running nodes alone, by rendezvous hashing (Thaler and Ravishankar, 1998): every node that
-//! has the same list gives the same answer, all nodes get about the same number of units, and a node that
-//! stops or starts moves only its own units. Nothing is stored for a unit.
+//! A [`Duty`] on a [`Unit`] is work that one node does for all, for instance the scrub of a placement group
+//! or the lifecycle rules of a bucket. [`Duties`] tells whether this node is the one that does it. The answer
+//! is computed from the list of running nodes alone, by rendezvous hashing (Thaler and Ravishankar, 1998):
+//! every node with the same list gives the same answer, all nodes get about the same number of units, and a
+//! node that stops or starts moves only its own units. Nothing is stored for a unit.
 //!
 //! Invariants:
-//! * A division saves work and decides nothing. While nodes have different lists, a unit may have two owners or
-//!   none. Two owners must do no harm, so whatever they change is changed by the commit protocol or compared in
+//! * A division only saves work. While nodes have different lists, a unit may have two owners or none. Two
+//!   owners must do no harm: whatever they change is changed by the commit protocol, or by compare-and-set in
 //!   the control store. A unit without an owner waits until the lists agree.
-//! * A node that is not in the list owns nothing, and there is always a list: a node that is alone owns all.
+//! * A node that is not in the list owns nothing. There is always a list: a node that is alone owns all
+//!   units.
 //!
 //! Must not depend on: where the list comes from, what the work is.
 
@@ -25,18 +26,18 @@ pub type NodeNumber = u16;
 /// A kind of work that is divided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Duty {
-    /// Checks that all shards of a placement group are there, and their hashes.
+    /// Checks that all shards of a placement group exist and match their hashes.
     Scrub,
-    /// Fills a drive that joins.
+    /// Fills a joining drive.
     Rebuild,
-    /// Collects what uploads leave behind in a bucket.
+    /// Removes what uploads leave behind in a bucket.
     Sweep,
-    /// Carries out the lifecycle rules of a bucket.
+    /// Applies the lifecycle rules of a bucket.
     Lifecycle,
 }
 
 impl Duty {
-    /// Part of what is hashed: a number, once given, keeps its meaning, because nodes of two releases must agree.
+    /// Part of the hash input. A number never changes its meaning, because nodes of two releases must agree.
     fn number(self) -> u8 {
         match self {
             Duty::Scrub => 1,
@@ -47,7 +48,7 @@ impl Duty {
     }
 }
 
-/// What a duty is done for.
+/// The object of a duty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// A placement group, by its number, big-endian.
@@ -65,7 +66,8 @@ impl Unit {
         Unit::Group(number.to_be_bytes())
     }
 
-    /// What is hashed: a number for the kind, so that no two units are hashed alike, and the unit.
+    /// The hash input: a number for the kind, so that units of different kinds never have the same input, and
+    /// the unit.
     fn bytes(&self) -> (u8, &[u8]) {
         match self {
             Unit::Group(number) => (1, number),
@@ -75,16 +77,16 @@ impl Unit {
     }
 }
 
-/// Which work this node does. Cheap to clone: all clones have one list of nodes.
+/// Tells which work this node does. Cheap to clone: all clones share one list of nodes.
 #[derive(Clone)]
 pub struct Duties {
     me: NodeNumber,
-    /// Nodes that run, in order, each once.
+    /// The running nodes, in ascending order, without duplicates.
     nodes: watch::Sender<Arc<Vec<NodeNumber>>>,
 }
 
 impl Duties {
-    /// Of node `me`, which is alone until [`Duties::set_nodes`] says otherwise.
+    /// For node `me`, which is alone until [`Duties::set_nodes`] changes that.
     #[must_use]
     pub fn alone(me: NodeNumber) -> Duties {
         Duties { me, nodes: watch::Sender::new(Arc::new(vec![me])) }
@@ -96,7 +98,7 @@ impl Duties {
         self.me
     }
 
-    /// Replaces the list of running nodes. Whoever waits for [`Duties::watch`] is woken if it differs.
+    /// Replaces the list of running nodes. Wakes those that wait on [`Duties::watch`] if the list changed.
     pub fn set_nodes(&self, nodes: impl IntoIterator<Item = NodeNumber>) {
         let mut nodes: Vec<NodeNumber> = nodes.into_iter().collect();
         nodes.sort_unstable();
@@ -110,7 +112,7 @@ impl Duties {
         });
     }
 
-    /// Marks the moments at which [`Duties::mine`] may have changed its answers.
+    /// Notifies when the answers of [`Duties::mine`] may have changed.
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<Arc<Vec<NodeNumber>>> {
         self.nodes.subscribe()
@@ -120,12 +122,12 @@ impl Duties {
     #[must_use]
     pub fn mine(&self, duty: Duty, unit: &Unit) -> bool {
         let nodes = self.nodes.borrow();
-        // The usual case of one machine costs no hash.
+        // The usual case of a single node costs no hash.
         ***nodes == [self.me] || owner(&nodes, duty, unit) == Some(self.me)
     }
 }
 
-/// The node that does `duty` for `unit`, of all nodes that run.
+/// The running node that does `duty` for `unit`.
 fn owner(nodes: &[NodeNumber], duty: Duty, unit: &Unit) -> Option<NodeNumber> {
     nodes.iter().copied().max_by_key(|node| (score(*node, duty, unit), *node))
 }
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn every_unit_has_one_owner_and_all_nodes_get_their_share() {
+    fn every_unit_has_one_owner_and_nodes_share_evenly() {
         let duties = nodes(&[3, 7, 8, 900]);
         let mut count = std::collections::BTreeMap::<NodeNumber, usize>::new();
         for (duty, unit) in units() {
@@ -191,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_stops_moves_only_its_own_units() {
+    fn stopped_node_moves_only_its_own_units() {
         let (before, after) = (nodes(&[1, 2, 3, 4]), nodes(&[1, 2, 4]));
         for (duty, unit) in units() {
             let (was, is) = (owners(&before, duty, &unit)[0], owners(&after, duty, &unit)[0]);
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_alone_does_everything_and_one_without_a_place_nothing() {
+    fn node_alone_owns_all_and_unlisted_node_none() {
         let alone = Duties::alone(4);
         assert!(units().iter().all(|(d, u)| alone.mine(*d, u)));
         alone.set_nodes([1, 2]);
@@ -208,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_is_woken_by_a_change_only() {
+    async fn watchers_are_woken_only_by_changes() {
         let duties = Duties::alone(1);
         let mut watch = duties.watch();
         duties.clone().set_nodes([1, 1]);

@@ -1,4 +1,6 @@
 //! One stripe in one buffer: k data rows, then m parity rows.
+//!
+//! Must not depend on: what the bytes are.
 
 use crate::Error;
 use ashlar_erasure::{Code, MAX_ROWS};

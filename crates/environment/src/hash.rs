@@ -1,7 +1,9 @@
-//! Hash maps whose order repeats in a simulation.
+//! Hash maps whose iteration order is repeatable in a simulation.
 //!
-//! Invariant: outside of a simulation keys are hashed with a random state, as std does. Use these where the order
-//! of an iteration decides what is done first; where entries are only looked up, std's do.
+//! Invariant: outside of a simulation, keys are hashed with a random state, as in std. Use these maps if the
+//! order of an iteration decides what happens first; use those of std if entries are only looked up.
+//!
+//! Must not depend on: what the entries mean.
 
 use std::hash::{BuildHasher, DefaultHasher, RandomState};
 

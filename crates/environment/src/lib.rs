@@ -6,17 +6,18 @@
 //! * [`random`]: random bytes.
 //! * [`task`]: [`spawn`], [`spawn_blocking`], [`task::JoinHandle`]; [`thread`]: threads.
 //! * [`net`]: TCP connections and listeners. [`process`]: environment variables and arguments.
-//! * [`hash`]: [`HashMap`] and [`HashSet`], whose order repeats in a simulation.
+//! * [`hash`]: [`HashMap`] and [`HashSet`], whose iteration order is repeatable in a simulation.
 //! * [`simulation`]: one thread in which all of these come from a seed and a virtual clock.
 //!
-//! Outside of a simulation every function is a call of the system or of tokio, after one look at a flag of the
-//! thread. No other crate calls those directly: clippy.toml lists what is disallowed, and
-//! docs/decisions/0018-environment.md says why.
+//! Outside of a simulation every function calls the system or tokio, after a check of a flag of the thread.
+//! No other crate calls those directly: clippy.toml lists what is disallowed, and
+//! docs/decisions/0018-environment.md gives the reasons.
 //!
-//! Invariants: a simulation concerns its thread only; what happens in it depends on its seed alone. Must never
-//! know: what the time, the bytes and the tasks are for.
+//! Invariants: a simulation affects only its own thread; its behaviour depends only on its seed.
+//!
+//! Must not depend on: what the time, the bytes and the tasks are for.
 
-// The one place that provides what is disallowed elsewhere.
+// This crate alone may use what is disallowed in the others.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod hash;

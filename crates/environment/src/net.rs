@@ -1,7 +1,9 @@
 //! TCP connections and listeners.
 //!
-//! Invariant: in a simulation there is no network, and the calls fail. What is simulated speaks through an
-//! interface above sockets.
+//! Invariant: a simulation has no network, and these calls fail there. Simulated components communicate
+//! through an interface above sockets.
+//!
+//! Must not depend on: what is sent.
 
 use std::io;
 
@@ -10,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 /// Opens a connection.
 ///
 /// # Errors
-/// What the system says; `Unsupported` in a simulation.
+/// The error of the system; `Unsupported` in a simulation.
 pub async fn connect(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
     refuse_in_simulation()?;
     TcpStream::connect(address).await
@@ -19,16 +21,16 @@ pub async fn connect(address: impl ToSocketAddrs) -> io::Result<TcpStream> {
 /// Listens at an address.
 ///
 /// # Errors
-/// What the system says; `Unsupported` in a simulation.
+/// The error of the system; `Unsupported` in a simulation.
 pub async fn bind(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
     refuse_in_simulation()?;
     TcpListener::bind(address).await
 }
 
-/// Listens at an address, for threads that wait for connections without a runtime.
+/// Listens at an address, for threads that accept connections without a runtime.
 ///
 /// # Errors
-/// What the system says; `Unsupported` in a simulation.
+/// The error of the system; `Unsupported` in a simulation.
 pub fn bind_blocking(address: impl std::net::ToSocketAddrs) -> io::Result<std::net::TcpListener> {
     refuse_in_simulation()?;
     std::net::TcpListener::bind(address)

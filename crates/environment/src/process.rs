@@ -1,6 +1,8 @@
-//! What the process was started with: environment variables, arguments, its program.
+//! The environment of the process: environment variables, arguments, the path of the program.
 //!
-//! Invariant: in a simulation there are no variables, so that a seed means the same on every machine.
+//! Invariant: a simulation has no variables, so that a seed gives the same run on every machine.
+//!
+//! Must not depend on: what the variables mean.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -40,7 +42,7 @@ pub fn arguments() -> Vec<OsString> {
 /// The file of the running program.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn executable() -> std::io::Result<PathBuf> {
     std::env::current_exe()
 }

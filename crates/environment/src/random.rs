@@ -1,13 +1,15 @@
 //! Random bytes: from the system, or in a simulation from its seed.
 //!
 //! Invariant: outside of a simulation every byte comes from the system's generator and may be used for keys.
+//!
+//! Must not depend on: what the bytes are for.
 
 pub use getrandom::Error as Unavailable;
 
 /// Fills `bytes`.
 ///
 /// # Errors
-/// When the system gives none.
+/// If the system has no random bytes.
 pub fn fill(bytes: &mut [u8]) -> Result<(), Unavailable> {
     match crate::world::current() {
         None => getrandom::fill(bytes),
@@ -21,7 +23,7 @@ pub fn fill(bytes: &mut [u8]) -> Result<(), Unavailable> {
 /// A random number.
 ///
 /// # Errors
-/// When the system gives none.
+/// If the system has no random bytes.
 pub fn u64() -> Result<u64, Unavailable> {
     let mut bytes = [0; 8];
     fill(&mut bytes)?;

@@ -1,10 +1,12 @@
-//! The tasks of a simulation, and which of them takes the next step.
+//! The scheduler of a simulation: its tasks, and which of them runs next.
 //!
-//! Among the tasks that can go on one is drawn by lot, from the seed. Every step costs a microsecond, so that a task
-//! that waits for time to pass without sleeping comes to an end.
+//! The next task is drawn at random, from the seed, among those that are ready. Every step advances the clock
+//! by a microsecond, so that a task that waits for time to pass without sleeping ends.
 //!
-//! Invariants: one task steps at a time. A task that was aborted takes no step any more, and its destructors run in its
-//! process. No borrow is held while code of a task runs.
+//! Invariants: one task runs at a time. A task that was aborted takes no further step, and its destructors
+//! run in its process. No borrow is held while code of a task runs.
+//!
+//! Must not depend on: what the tasks do.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,21 +25,21 @@ use crate::world::World;
 
 type Work = Pin<Box<dyn Future<Output = ()>>>;
 
-/// What a step costs.
+/// Virtual time of one step.
 const STEP: Duration = Duration::from_micros(1);
 
 struct Task {
     name: &'static str,
     process: Process,
-    /// Absent while it steps.
+    /// Absent during a step.
     work: Option<Work>,
     waker: Arc<Ready>,
 }
 
-/// Puts a task on the list of those that can go on.
+/// The waker of a task: puts it on the list of ready tasks.
 struct Ready {
     id: u64,
-    /// It is on the list.
+    /// Whether the task is on the list.
     listed: AtomicBool,
     list: Arc<Mutex<Vec<u64>>>,
 }
@@ -94,7 +96,7 @@ impl Scheduler {
         self.fingerprint.get()
     }
 
-    /// The names of the tasks that are not over, with their processes.
+    /// The names of the unfinished tasks, with their processes.
     pub(crate) fn names(&self) -> Vec<(Process, &'static str)> {
         self.tasks.borrow().values().map(|task| (task.process, task.name)).collect()
     }
@@ -138,7 +140,7 @@ impl World {
     pub(crate) fn abort(&self, id: u64) {
         let task = self.scheduler.tasks.borrow_mut().remove(&id);
         if let Some(task) = task {
-            // Work that steps right now is dropped after its step.
+            // A task that is in a step is dropped after the step.
             self.scheduler.within(task.process, || drop(task.work));
         }
     }
@@ -154,7 +156,7 @@ impl World {
         }
     }
 
-    /// Ends everything.
+    /// Ends all tasks.
     pub(crate) fn clear(&self) {
         loop {
             let first = self.scheduler.tasks.borrow_mut().pop_first();
@@ -164,7 +166,8 @@ impl World {
         }
     }
 
-    /// One step of one task, after a move of the clock if none can go on; false if none ever will.
+    /// One step of one task. If no task is ready, the clock first moves to the next timer; returns false if
+    /// there is none.
     pub(crate) fn step(&self) -> bool {
         let s = &self.scheduler;
         self.fire();
@@ -181,7 +184,7 @@ impl World {
             let mut tasks = s.tasks.borrow_mut();
             tasks.get_mut(&id).and_then(|task| Some((task.process, task.work.take()?, task.waker.clone())))
         };
-        // Else it was aborted after it was woken.
+        // Otherwise the task was aborted after it was woken.
         let Some((process, mut work, waker)) = taken else { return true };
         waker.listed.store(false, Ordering::Relaxed);
         self.note(id);

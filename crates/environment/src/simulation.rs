@@ -1,16 +1,18 @@
 //! A simulation: one thread in which time, randomness and the order of tasks come from a seed.
 //!
-//! [`Simulation::run`] runs a future and everything it spawns. The virtual clock moves when nothing else can be done, by
-//! a microsecond per step, and in [`crate::thread::sleep`]. Tasks belong to simulated processes: a task that is spawned
-//! belongs to the process of its parent, [`kill`] ends all tasks of a process at once, and each process has a wall clock
-//! of its own.
+//! [`Simulation::run`] runs a future and everything it spawns. The virtual clock advances by a microsecond
+//! per step, in [`crate::thread::sleep`], and to the next timer if no task is ready. Tasks belong to
+//! simulated processes: a spawned task belongs to the process of its parent, [`kill`] ends all tasks of a
+//! process at once, and each process has its own wall clock.
 //!
-//! What killed tasks own is dropped, so that destructors run, which those of a crashed process do not: take the image of
-//! a simulated disk before.
+//! The values of killed tasks are dropped, so their destructors run. A crashed process would not run them:
+//! take the image of a simulated disk before the kill.
 //!
-//! Invariants: the same seed and the same code make the same steps ([`Simulation::fingerprint`]), if the code uses this
-//! crate for everything that its description lists, does not let the order of std's hash maps decide anything, and
-//! writes `biased` in `tokio::select!`. Two simulations in two threads do not disturb each other.
+//! Invariants: the same seed and the same code make the same steps ([`Simulation::fingerprint`]), if the code
+//! uses this crate for everything that its description lists, does not depend on the iteration order of std's
+//! hash maps, and uses `biased` in `tokio::select!`. Two simulations in two threads do not affect each other.
+//!
+//! Must not depend on: what is simulated.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -30,7 +32,7 @@ impl Process {
     pub const FIRST: Process = Process(0);
 }
 
-/// A world with its tasks.
+/// A simulation with its tasks.
 pub struct Simulation {
     world: Rc<World>,
     limit: u64,
@@ -43,26 +45,26 @@ impl fmt::Debug for Simulation {
 }
 
 impl Simulation {
-    /// A world in which everything depends on `seed`.
+    /// A simulation in which everything depends on `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Simulation {
         Simulation { world: Rc::new(World::new(seed)), limit: u64::MAX }
     }
 
-    /// Gives up after `steps` steps of tasks.
+    /// Limits [`Simulation::run`] to `steps` steps of tasks.
     #[must_use]
     pub fn with_limit(mut self, steps: u64) -> Simulation {
         self.limit = steps;
         self
     }
 
-    /// Runs `main` until it is done. Other tasks wait where they are, for the next call.
+    /// Runs `main` until it finishes. Other tasks are suspended until the next call.
     ///
     /// # Errors
-    /// [`Stuck`] when no task can go on, or the limit of steps is reached.
+    /// [`Stuck`] if no task can continue, or the limit of steps is reached.
     ///
     /// # Panics
-    /// When a task panics, with its panic.
+    /// If a task panics, with the same panic.
     pub fn run<T: 'static>(&self, main: impl Future<Output = T> + 'static) -> Result<T, Stuck> {
         let _entered = world::enter(&self.world);
         let result = Rc::new(RefCell::new(None));
@@ -85,13 +87,13 @@ impl Simulation {
         }
     }
 
-    /// A number that is equal for equal runs: of the steps so far and their times.
+    /// A number that is equal for equal runs: a hash of the steps so far and their times.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.world.scheduler.fingerprint()
     }
 
-    /// The steps that tasks have taken.
+    /// Number of steps of all tasks.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.world.scheduler.steps()
@@ -110,18 +112,19 @@ impl Simulation {
 
 impl Drop for Simulation {
     fn drop(&mut self) {
-        // A simulation that is dropped in another one, or in itself, leaves its tasks without a world.
+        // A simulation that is dropped inside another one, or inside itself, drops its tasks without entering
+        // its world.
         let _entered = (!world::active()).then(|| world::enter(&self.world));
         self.world.clear();
     }
 }
 
-/// A simulation cannot be finished.
+/// Why a simulation could not finish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// Why.
+    /// The reason.
     pub why: &'static str,
-    /// The tasks that are not over.
+    /// The unfinished tasks.
     pub tasks: Vec<(Process, &'static str)>,
 }
 
@@ -134,7 +137,7 @@ impl fmt::Display for Stuck {
 
 impl std::error::Error for Stuck {}
 
-/// Whether this thread simulates.
+/// Whether this thread runs a simulation.
 #[must_use]
 pub fn is_running() -> bool {
     world::active()
@@ -164,13 +167,13 @@ where
     world().scheduler.within(process, || crate::spawn(name, work))
 }
 
-/// Ends a process for ever: its tasks are dropped where they wait. A task that kills its own process ends with its
-/// current step.
+/// Ends a process permanently: its tasks are dropped at their current await. A task that kills its own
+/// process ends after its current step.
 pub fn kill(process: Process) {
     world().kill(process);
 }
 
-/// Sets how far the wall clock of `process` is ahead of the others (behind, if negative): it jumps.
+/// Sets how far the wall clock of `process` is ahead of the others (behind, if negative). The clock jumps.
 pub fn set_wall_ahead(process: Process, ms: i64) {
     world().set_wall_ahead(process, ms);
 }

@@ -1,7 +1,9 @@
 //! Waiting for time to pass, in asynchronous code.
 //!
-//! Invariant: whether a wait is virtual is decided when it is made, and it ends on the thread (of a simulation) or in
-//! the runtime (of tokio) where it was made.
+//! Invariant: a wait is created as a virtual one or as a real one. It ends on the thread (of a simulation) or
+//! in the runtime (of tokio) in which it was created.
+//!
+//! Must not depend on: what is waited for.
 
 use std::fmt;
 use std::future::Future;
@@ -15,7 +17,7 @@ use crate::time::Instant;
 use crate::world;
 
 pin_project! {
-    /// Ends at a point of time.
+    /// A future that ends at a point in time.
     #[project = SleepProjected]
     #[must_use = "futures do nothing unless polled"]
     pub enum Sleep {
@@ -29,7 +31,7 @@ pin_project! {
 }
 
 impl Sleep {
-    /// Makes it end at `deadline` instead, also if it has ended.
+    /// Sets a new deadline, even if the wait has ended.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         match self.project() {
             SleepProjected::System { sleep } => sleep.reset(deadline.0.into()),
@@ -75,7 +77,7 @@ fn later(now: std::time::Instant, time: Duration) -> std::time::Instant {
     now.checked_add(time).unwrap_or_else(|| now + Duration::from_secs(30 * 365 * 86_400))
 }
 
-/// The time was up before the work was done.
+/// The error of a timeout: the time passed before the work finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed(());
 
@@ -88,7 +90,7 @@ impl fmt::Display for Elapsed {
 impl std::error::Error for Elapsed {}
 
 pin_project! {
-    /// Work, until the time is up.
+    /// The future of [`timeout`]: work with a time limit.
     #[project = TimeoutProjected]
     #[must_use = "futures do nothing unless polled"]
     pub enum Timeout<F> {
@@ -123,7 +125,7 @@ impl<F> fmt::Debug for Timeout<F> {
     }
 }
 
-/// Runs `work` for at most `time`; then it is dropped.
+/// Runs `work` for at most `time`, then drops it.
 pub fn timeout<F: Future>(time: Duration, work: F) -> Timeout<F> {
     match world::current() {
         None => Timeout::System { inner: tokio::time::timeout(time, work) },
@@ -131,7 +133,7 @@ pub fn timeout<F: Future>(time: Duration, work: F) -> Timeout<F> {
     }
 }
 
-/// Runs `work` until `deadline`; then it is dropped.
+/// Runs `work` until `deadline`, then drops it.
 pub fn timeout_at<F: Future>(deadline: Instant, work: F) -> Timeout<F> {
     if world::active() {
         return Timeout::Virtual { work, timer: world::Timer::until(deadline.0) };
@@ -139,7 +141,7 @@ pub fn timeout_at<F: Future>(deadline: Instant, work: F) -> Timeout<F> {
     Timeout::System { inner: tokio::time::timeout_at(deadline.0.into(), work) }
 }
 
-/// Ticks. A tick that comes late delays the ones behind it; none is made up for.
+/// Periodic ticks. A late tick delays the following ones; missed ticks are not repeated.
 #[derive(Debug)]
 pub struct Interval {
     period: Duration,

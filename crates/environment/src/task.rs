@@ -1,7 +1,10 @@
-//! Tasks: tokio's, or in a simulation those of its scheduler.
+//! Tasks: those of tokio, or in a simulation those of its scheduler.
 //!
-//! Invariants: a task belongs to the simulated process of the task that spawned it; a handle that is dropped leaves
-//! its task alone. A panic in a task is an error for who awaits it; in a simulation it ends the simulation.
+//! Invariants: a task belongs to the simulated process of the task that spawned it; dropping a handle does
+//! not end its task. Awaiting a task that panicked returns an error; in a simulation, a panic ends the
+//! simulation.
+//!
+//! Must not depend on: what the tasks do.
 
 use std::fmt;
 use std::future::Future;
@@ -14,7 +17,7 @@ use tokio::sync::oneshot;
 
 use crate::world;
 
-/// Runs `work` beside the caller. The name appears in reports of simulations.
+/// Runs `work` concurrently with the caller. The name appears in reports of simulations.
 pub fn spawn<F>(name: &'static str, work: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
@@ -31,14 +34,14 @@ where
         world.process(),
         Box::pin(async move {
             let _over = over;
-            // Nobody may wait for the result.
+            // Possibly nothing waits for the result.
             let _ = send.send(work.await);
         }),
     );
     JoinHandle(Inner::Simulated { id, over: seen, result })
 }
 
-/// Runs work that blocks, on a thread of the runtime; in a simulation as one step of a task.
+/// Runs blocking work on a thread of the runtime; in a simulation, as one step of a task.
 pub fn spawn_blocking<T: Send + 'static>(
     name: &'static str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -49,7 +52,7 @@ pub fn spawn_blocking<T: Send + 'static>(
     JoinHandle(Inner::System(tokio::task::spawn_blocking(work)))
 }
 
-/// The result of a task, when it is done.
+/// A handle for the result of a task.
 #[derive(Debug)]
 pub struct JoinHandle<T>(Inner<T>);
 
@@ -60,7 +63,7 @@ enum Inner<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Ends the task where it waits.
+    /// Ends the task at its current await.
     pub fn abort(&self) {
         match &self.0 {
             Inner::System(handle) => handle.abort(),
@@ -72,7 +75,7 @@ impl<T> JoinHandle<T> {
         }
     }
 
-    /// Whether the task is over.
+    /// Whether the task has ended.
     pub fn is_finished(&self) -> bool {
         match &self.0 {
             Inner::System(handle) => handle.is_finished(),
@@ -91,7 +94,7 @@ impl<T> Future for JoinHandle<T> {
     }
 }
 
-/// A task has no result.
+/// Why a task has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JoinError {
     /// It was aborted, or its runtime ended.
@@ -117,7 +120,7 @@ impl fmt::Display for JoinError {
 
 impl std::error::Error for JoinError {}
 
-/// Says that a task is over, also when it is aborted.
+/// Records that a task has ended, also when it is aborted.
 #[derive(Default)]
 struct Over(Arc<AtomicBool>);
 

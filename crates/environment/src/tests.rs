@@ -1,4 +1,4 @@
-//! A simulation repeats, its clock is virtual, and it concerns its thread only.
+//! Tests: a simulation is repeatable, its clock is virtual, and it affects only its own thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use crate::{HashSet, random, spawn, spawn_blocking, task, thread};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Tasks that draw, sleep and race, and what they saw.
+/// Tasks that draw random numbers, sleep and race; returns what they observed.
 async fn history() -> Vec<(usize, u64, Duration)> {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let began = Instant::now();
@@ -36,7 +36,7 @@ async fn history() -> Vec<(usize, u64, Duration)> {
 }
 
 #[test]
-fn a_seed_repeats_and_another_differs() {
+fn same_seed_repeats_and_another_differs() {
     let run = |seed| {
         let simulation = Simulation::new(seed);
         let seen = simulation.run(history()).unwrap();
@@ -48,7 +48,7 @@ fn a_seed_repeats_and_another_differs() {
 }
 
 #[test]
-fn threads_do_not_disturb_each_other() {
+fn simulations_in_threads_are_independent() {
     let alone = Simulation::new(7).run(history()).unwrap();
     let all: Vec<_> =
         (0..4).map(|_| std::thread::spawn(|| Simulation::new(7).run(history()).unwrap())).collect();
@@ -64,7 +64,7 @@ fn threads_do_not_disturb_each_other() {
 }
 
 #[test]
-fn the_clock_is_virtual() {
+fn clock_is_virtual() {
     let real = std::time::Instant::now();
     let simulation = Simulation::new(3);
     simulation
@@ -101,7 +101,7 @@ fn the_clock_is_virtual() {
 }
 
 #[test]
-fn outside_of_a_simulation_time_is_real() {
+fn time_is_real_outside_of_simulation() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async {
         let began = std::time::Instant::now();
@@ -170,7 +170,7 @@ fn wall_clocks_jump_per_process() {
 }
 
 #[test]
-fn what_cannot_go_on_is_named() {
+fn stuck_tasks_are_named() {
     let simulation = Simulation::new(8);
     let stuck = simulation.run(std::future::pending::<()>()).unwrap_err();
     assert_eq!(stuck.to_string(), "no task can go on; not over: main (0)");
@@ -185,7 +185,7 @@ fn what_cannot_go_on_is_named() {
 }
 
 #[test]
-fn a_simulation_has_one_thread_and_no_network() {
+fn simulation_has_one_thread_and_no_network() {
     Simulation::new(9)
         .run(async {
             assert!(thread::start("worker", None, || ()).is_err());
@@ -200,7 +200,7 @@ fn a_simulation_has_one_thread_and_no_network() {
 }
 
 #[test]
-fn maps_keep_their_order_in_a_simulation() {
+fn maps_have_repeatable_order_in_simulation() {
     let order = || {
         let set: HashSet<u32> = (0..100).collect();
         set.into_iter().collect::<Vec<_>>()

@@ -1,19 +1,21 @@
 //! Threads, and waiting in them.
 //!
-//! A simulation has one thread. What needs others has a substitute: a drive is opened without threads
-//! (`Drive::open_folder`) and pumped by its callers; MD5 is computed where it is asked for.
+//! A simulation has one thread. Components that need more threads have a substitute: a drive is opened
+//! without threads (`Drive::open_folder`) and its callers do its work; MD5 is computed by the caller.
 //!
 //! Invariant: in a simulation no thread is started, and none waits for the system's clock.
+//!
+//! Must not depend on: what the threads do.
 
 use std::io;
 use std::time::Duration;
 
 pub use std::thread::{JoinHandle, available_parallelism, panicking};
 
-/// Starts a thread that serves others until they are done with it.
+/// Starts a thread that works for other threads until they no longer need it.
 ///
 /// # Errors
-/// What the system says; `Unsupported` in a simulation.
+/// The error of the system; `Unsupported` in a simulation.
 pub fn start<T: Send + 'static>(
     name: impl Into<String>,
     stack: Option<usize>,
@@ -26,11 +28,11 @@ pub fn start<T: Send + 'static>(
     stack.into_iter().fold(builder, std::thread::Builder::stack_size).spawn(run)
 }
 
-/// Runs work that ends by itself, but may hang, on a thread of its own: the end of the program does not wait for it,
-/// as it does for [`crate::spawn_blocking`]. In a simulation the work is one step of a task.
+/// Runs work that may hang on its own thread. Unlike with [`crate::spawn_blocking`], the exit of the program
+/// does not wait for it. In a simulation the work is one step of a task.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn run_apart(name: &'static str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     if crate::world::active() {
         drop(crate::spawn(name, async move { work() }));
@@ -39,7 +41,7 @@ pub fn run_apart(name: &'static str, work: impl FnOnce() + Send + 'static) -> io
     start(name, None, work).map(drop)
 }
 
-/// Makes the thread wait. In a simulation the virtual clock moves instead, for all tasks.
+/// Makes the thread wait. In a simulation it advances the virtual clock instead, for all tasks.
 pub fn sleep(time: Duration) {
     match crate::world::current() {
         None => std::thread::sleep(time),

@@ -1,9 +1,11 @@
 //! Time: the monotonic clock, the wall clock, and waiting.
 //!
-//! In a simulation all of it follows the virtual clock, which moves when nothing else can be done.
+//! In a simulation all functions use the virtual clock.
 //!
-//! Invariants: the monotonic clock never goes back; the wall clock may. Time decides nothing about order
-//! (docs/protocol.md I14).
+//! Invariants: the monotonic clock never goes back; the wall clock may. The order of events is never decided
+//! by time (docs/protocol.md I14).
+//!
+//! Must not depend on: what the time is for.
 
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +14,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub use crate::sleep::{Elapsed, Interval, Sleep, Timeout};
 pub use crate::sleep::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
 
-/// A point of the monotonic clock: std's, with a clock that can be simulated.
+/// A point of the monotonic clock, like std's, but with a clock that can be simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(pub(crate) std::time::Instant);
 
 impl Instant {
-    /// This moment.
+    /// The present moment.
     #[inline]
     #[must_use]
     pub fn now() -> Instant {
@@ -27,28 +29,28 @@ impl Instant {
         }
     }
 
-    /// How long ago it was.
+    /// The time since this point.
     #[inline]
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         Instant::now().duration_since(*self)
     }
 
-    /// How much later it is than `earlier`; zero if it is not.
+    /// The time from `earlier` to this point; zero if `earlier` is not earlier.
     #[inline]
     #[must_use]
     pub fn duration_since(&self, earlier: Instant) -> Duration {
         self.0.saturating_duration_since(earlier.0)
     }
 
-    /// How much later it is than `earlier`; zero if it is not.
+    /// The time from `earlier` to this point; zero if `earlier` is not earlier.
     #[inline]
     #[must_use]
     pub fn saturating_duration_since(&self, earlier: Instant) -> Duration {
         self.0.saturating_duration_since(earlier.0)
     }
 
-    /// How much later it is than `earlier`; none if it is not.
+    /// The time from `earlier` to this point; none if `earlier` is not earlier.
     #[must_use]
     pub fn checked_duration_since(&self, earlier: Instant) -> Option<Duration> {
         self.0.checked_duration_since(earlier.0)
@@ -118,7 +120,7 @@ pub fn wall_ms() -> i64 {
     }
 }
 
-/// The wall clock as std's type, for what wants nanoseconds or compares times of files.
+/// The wall clock as std's type, for callers that need nanoseconds or compare times of files.
 #[must_use]
 pub fn wall() -> SystemTime {
     match crate::world::current() {
@@ -130,7 +132,7 @@ pub fn wall() -> SystemTime {
     }
 }
 
-/// A source of time that belongs to one store, where several with different clocks share a thread.
+/// A source of time that belongs to one store, for threads in which several stores have different clocks.
 pub trait Clock: Send + Sync + 'static {
     /// Milliseconds since 1970 by the wall clock; may jump.
     fn wall_ms(&self) -> i64;
@@ -138,7 +140,7 @@ pub trait Clock: Send + Sync + 'static {
     fn elapsed(&self) -> Duration;
 }
 
-/// The clock of the thread: the system's, or the virtual one.
+/// The clock of the current thread: the system's, or the virtual one.
 #[derive(Debug)]
 pub struct SystemClock {
     start: Instant,
@@ -159,7 +161,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when told: for tests.
+/// A clock that only tests move.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     ms: AtomicU64,

@@ -1,7 +1,9 @@
-//! The world of a simulation: its clocks, timers and random numbers, and which world a thread is in.
+//! The state of a simulation: its clocks, timers and random numbers; and the simulation that a thread is in.
 //!
-//! Invariants: outside of a simulation everything here costs one look at a flag of the thread. No borrow is held
-//! while code of a task runs (its steps, its destructors, the destructors of its wakers).
+//! Invariants: outside of a simulation every function costs one check of a flag of the thread. No borrow is
+//! held while code of a task runs (its steps, its destructors, the destructors of its wakers).
+//!
+//! Must not depend on: what is simulated.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -22,19 +24,19 @@ thread_local! {
     static TIMERS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Whether this thread simulates.
+/// Whether this thread runs a simulation.
 #[inline]
 pub(crate) fn active() -> bool {
     ACTIVE.get()
 }
 
-/// The world of this thread, if it simulates.
+/// The state of the simulation that this thread runs, if any.
 #[inline]
 pub(crate) fn current() -> Option<Rc<World>> {
     if ACTIVE.get() { WORLD.with_borrow(Clone::clone) } else { None }
 }
 
-/// While it lives, its thread is in a world.
+/// A guard: its thread is in a simulation while it exists.
 pub(crate) struct Entered(());
 
 pub(crate) fn enter(world: &Rc<World>) -> Entered {
@@ -52,13 +54,13 @@ impl Drop for Entered {
 }
 
 pub(crate) struct World {
-    /// What the virtual clock counts from; any real moment will do.
+    /// The origin of the virtual clock; any real moment is suitable.
     base: Instant,
     /// The virtual clock.
     clock: Cell<Duration>,
-    /// How much the wall clocks of the processes are ahead.
+    /// How far the wall clocks of the processes are ahead.
     walls: RefCell<BTreeMap<Process, i64>>,
-    /// What the simulated code draws.
+    /// The random numbers of the simulated code.
     pub(crate) random: RefCell<Seeded>,
     timers: RefCell<BTreeMap<(Duration, u64), Waker>>,
     pub(crate) scheduler: Scheduler,
@@ -81,12 +83,12 @@ impl World {
         self.base + self.clock.get()
     }
 
-    /// Since the simulation began.
+    /// Time since the simulation began.
     pub(crate) fn elapsed(&self) -> Duration {
         self.clock.get()
     }
 
-    /// By the clock of the running process.
+    /// The wall clock of the running process.
     pub(crate) fn wall_ms(&self) -> i64 {
         let ahead = self.walls.borrow().get(&self.process()).copied().unwrap_or(0);
         let passed = i64::try_from(self.clock.get().as_millis()).unwrap_or(i64::MAX);
@@ -101,7 +103,7 @@ impl World {
         self.clock.set(self.clock.get().saturating_add(by));
     }
 
-    /// Wakes who waited until now.
+    /// Wakes the tasks whose timers are due.
     pub(crate) fn fire(&self) {
         loop {
             let due = {
@@ -116,7 +118,7 @@ impl World {
         }
     }
 
-    /// Moves the clock to the first timer; false if there is none.
+    /// Moves the clock to the first timer; returns false if there is none.
     pub(crate) fn skip(&self) -> bool {
         let Some(next) = self.timers.borrow().first_key_value().map(|(at, _)| at.0) else { return false };
         self.clock.set(self.clock.get().max(next));
@@ -128,7 +130,7 @@ impl World {
     }
 }
 
-/// A place in the list of timers.
+/// An entry in the list of timers.
 pub(crate) struct Timer {
     deadline: Instant,
     key: Option<(Duration, u64)>,

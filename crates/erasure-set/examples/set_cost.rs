@@ -1,4 +1,4 @@
-//! What operations cost in processor time on this machine, over drives on a memory file system.
+//! Processor time of operations on this machine, over drives on a memory file system.
 //!
 //! `cargo run --release -p ashlar-erasure-set --example set_cost [k] [m] [clients] [filter]`
 //!

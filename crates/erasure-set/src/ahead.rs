@@ -1,7 +1,9 @@
-//! What a reader has ready or under way, and may lose while nobody asks for it.
+//! What a reader has read ahead: rows that are ready, and fetches under way. It may be reclaimed while the
+//! reader is idle.
 //!
-//! Invariant: while a [`Busy`] exists, nothing is taken back. Must not depend on: the reader (`read`,
-//! `fetch`), who takes back (`memory`).
+//! Invariant: while a [`Busy`] exists, nothing is reclaimed.
+//!
+//! Must not depend on: the reader (`read`, `fetch`), the code that reclaims (`memory`).
 
 use crate::budget::Share;
 use ashlar_drive::{Check, Error as DriveError, Frames, ReaderHandle};
@@ -28,43 +30,43 @@ pub(crate) struct Row {
     pub(crate) took: Duration,
 }
 
-/// One stripe, or a run of them, under way.
+/// A fetch of one stripe, or of a run of stripes.
 pub(crate) struct Fetch {
     pub(crate) stripe: u64,
-    /// Stripes of the run, all of which want the same rows.
+    /// Stripes of the run; all of them want the same rows.
     pub(crate) count: u64,
     /// Data rows wanted of each.
     pub(crate) want: u64,
-    /// Shards asked, those that answered with bytes, those of them that were checked, and those that let
-    /// us wait.
+    /// Shards that were asked, those that answered with bytes, those of them that were checked, and those
+    /// whose answer is late.
     pub(crate) asked: u64,
     pub(crate) have: u64,
     pub(crate) checked: u64,
     pub(crate) rows: SmallVec<[(u8, Frames); 4]>,
-    /// `None` until something has to be waited for.
+    /// `None` until some answer has to be waited for.
     pub(crate) waiting: Option<FuturesUnordered<RowFuture>>,
     pub(crate) late: u64,
     pub(crate) since: Instant,
-    /// Memory of its rows, out of the readers' budget; `None` for a small body.
+    /// Memory of its rows, from the readers' budget; `None` for a small body.
     pub(crate) room: Option<Share>,
 }
 
-/// What a reader has ready or under way.
+/// What a reader has ready or is fetching.
 #[derive(Default)]
 pub(crate) struct Stock {
     /// Rows, in order.
     pub(crate) ready: VecDeque<Bytes>,
-    /// Bytes that a row of `ready` keeps alive, as a multiple of its own.
+    /// Bytes that a row of `ready` keeps allocated, as a multiple of its own.
     pub(crate) weight: usize,
     /// Memory of the rows in `ready`.
     pub(crate) room: Option<Share>,
-    /// Stripes under way.
+    /// Fetches under way.
     pub(crate) fetches: VecDeque<Fetch>,
-    /// All of it was taken back: the reader begins again where it was.
+    /// Everything was reclaimed: the reader starts again at its position.
     pub(crate) lost: bool,
 }
 
-/// The stock of one reader, which may be taken back while nobody asks for it.
+/// The stock of one reader, which may be reclaimed while the reader is idle.
 #[derive(Default)]
 pub(crate) struct Ahead {
     pub(crate) stock: Mutex<Stock>,
@@ -72,7 +74,7 @@ pub(crate) struct Ahead {
     pub(crate) touched: Mutex<Option<Instant>>,
 }
 
-/// While it exists, nothing is taken back.
+/// A guard: while it exists, nothing is reclaimed.
 pub(crate) struct Busy<'a>(&'a Ahead);
 
 impl Ahead {

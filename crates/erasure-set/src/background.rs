@@ -1,7 +1,9 @@
-//! Starts and ends the work that nobody waits for: tails of writes, heal, rebuild, scrub.
+//! Starts and stops the background work: tails of writes, heal, rebuild, scrub.
 //!
-//! Invariant: one task of each kind per [`Sets`]. This is the top of the crate: it may use everything, and
-//! nothing uses it.
+//! Invariant: one task of each kind per [`Sets`]. This is the top layer of the crate: it may use everything,
+//! and nothing uses it.
+//!
+//! Must not depend on: how the work is done.
 
 use crate::sets::Sets;
 use crate::{heal, rebuild, scrub, tail};
@@ -21,7 +23,7 @@ impl Sets {
         tasks.push(ashlar_environment::spawn("scrub", scrub::run(Arc::downgrade(&self.inner))));
     }
 
-    /// Ends the background work and waits for it. Drives are the caller's to close.
+    /// Stops the background work and waits for its end. The caller closes the drives.
     pub fn stop(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let tasks = std::mem::take(&mut *self.inner.tasks.lock());
@@ -29,7 +31,7 @@ impl Sets {
                 t.abort();
             }
             for t in tasks {
-                // Aborted or ended: both are what is wanted.
+                // An error means that the task was aborted, which is the intention.
                 let _ = t.await;
             }
         })

@@ -1,11 +1,13 @@
 //! Ballots and write ids of this process.
 //!
-//! Ballots: one counter for all keys, always above everything it has seen.
+//! Ballots: one counter for all keys, always above everything it has seen. Because the counter is shared, the
+//! first attempt on any key is above everything that this process ever proposed; and once the counter has
+//! passed the floor of a drive that restarted, it has passed it for all keys.
 //!
-//! Because the counter is shared, the first attempt on any key is above all this process ever
-//! proposed, and a floor met on one drive after its restart is passed once for all keys.
-//! Invariant: no ballot is made twice (I1): the counter only grows, and the nonce is drawn at
-//! random for every process.
+//! Invariant: no ballot is made twice (I1): the counter only grows, and the nonce is drawn at random for
+//! every process.
+//!
+//! Must not depend on: drives, what a write contains.
 
 use crate::{Error, Result};
 use ashlar_format::{Ballot, WriteId};
@@ -22,14 +24,14 @@ impl Ballots {
         Ballots { counter: AtomicU64::new(0), node, nonce }
     }
 
-    /// A fresh ballot in `epoch`.
+    /// A new ballot in `epoch`.
     pub(crate) fn next(&self, epoch: u32) -> Ballot {
         let counter = self.counter.fetch_add(1, Ordering::Relaxed) + 1;
         Ballot { epoch, counter, node: self.node, nonce: self.nonce }
     }
 
-    /// The next ballots will be above `seen`. Fails when `seen` is of a later epoch: the layout
-    /// held here is old.
+    /// Makes the next ballots higher than `seen`. Fails if `seen` belongs to a later epoch: the layout of
+    /// this process is outdated.
     pub(crate) fn pass(&self, seen: Ballot, epoch: u32) -> Result<()> {
         if seen.epoch > epoch {
             return Err(Error::Unavailable(format!(
@@ -53,8 +55,8 @@ impl Ballots {
     }
 }
 
-/// Write ids: a keyed hash of a counter under a key drawn at random for this process, so that no two
-/// are alike and nobody guesses one, without a system call each.
+/// Write ids: a keyed hash of a counter, under a random key of this process. They are unique and cannot be
+/// guessed, and need no system call each.
 pub(crate) struct WriteIds {
     key: [u64; 4],
     counter: AtomicU64,

@@ -1,12 +1,13 @@
 //! Fences of buckets over the placement groups (docs/protocol.md 2.15): set on a majority of every group,
-//! looked behind, lifted, copied to drives that join.
+//! inspected, lifted, copied to drives that join.
 //!
-//! Invariants: what is decided is decided by [`ashlar_commit::bucket_fence`]; whether a bucket is empty is
-//! asked of the very drives whose fences were counted, in the layout in which they were; what is not decided
-//! there is settled by a round with the deletion's right. That right is a property of the task
-//! ([`with_fence_right`]), so that everything a deletion calls has it and nothing else of the process does.
+//! Invariants: [`ashlar_commit::bucket_fence`] makes the decisions. Whether a bucket is empty is asked of
+//! exactly the drives whose fences were counted, in the layout in which they were counted. What is undecided
+//! there is settled by a round with the deletion's permission to pass its fences. That permission is a
+//! property of the task ([`with_fence_right`]), so that everything a deletion calls has it and nothing else
+//! in the process does.
 //!
-//! Must never know: the registry of buckets.
+//! Must not depend on: the registry of buckets.
 
 use crate::list::{Shown, above};
 use crate::register::LAYOUTS;
@@ -23,15 +24,16 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use std::collections::BTreeMap;
 
-/// Registers looked at per stretch.
+/// Registers inspected at a time.
 const STRETCH: usize = 64;
 
 tokio::task_local! {
-    /// The bucket and the deletion for which this task works.
+    /// The bucket and the deletion for which the current task works.
     static RIGHT: (BucketId, Deletion);
 }
 
-/// Runs `work` with the right of a deletion: its updates and rounds in this bucket pass its fences.
+/// Runs `work` with the permission of a deletion: its updates and rounds in this bucket pass the fences of
+/// the deletion.
 pub fn with_fence_right<T>(
     bucket: BucketId,
     deletion: Deletion,
@@ -40,13 +42,13 @@ pub fn with_fence_right<T>(
     RIGHT.scope((bucket, deletion), work)
 }
 
-/// The deletion for which this task works, if it is one of this bucket.
+/// The deletion for which the current task works, if it is one of this bucket.
 #[must_use]
 pub fn fence_right(bucket: BucketId) -> Option<Deletion> {
     RIGHT.try_with(|(b, d)| (*b == bucket).then_some(*d)).ok().flatten()
 }
 
-/// What an ACCEPT of this task may do at a fence.
+/// The kind of change that an ACCEPT of the current task makes, for the check against a fence.
 pub(crate) fn grant(key: &RegisterKey, empties: bool) -> Grant {
     match fence_right(key.bucket()) {
         _ if empties => Grant::Empties,
@@ -59,17 +61,17 @@ pub(crate) fn grant(key: &RegisterKey, empties: bool) -> Grant {
 #[derive(Clone, Debug)]
 pub struct FencedBucket {
     bucket: BucketId,
-    /// Per group its layout epoch and the slots counted in it.
+    /// For each group its layout epoch and the slots that were counted.
     groups: Vec<(GroupId, u32, SlotSet)>,
 }
 
 impl Sets {
-    /// Fences a bucket on a majority of every group. After it nothing can be chosen in the bucket that the
-    /// drives counted do not show.
+    /// Fences a bucket on a majority of every group. Afterwards nothing can be chosen in the bucket that the
+    /// counted drives do not show.
     ///
     /// # Errors
-    /// [`Error::BucketFenced`]: a later deletion has taken over. [`Error::Unavailable`]: too few voters; some
-    /// may be fenced.
+    /// [`Error::BucketFenced`]: a later deletion has replaced this one. [`Error::Unavailable`]: too few
+    /// voters answer; some may be fenced.
     pub fn fence_bucket(&self, bucket: BucketId, by: Deletion) -> BoxFuture<'_, Result<FencedBucket>> {
         Box::pin(async move {
             for _ in 0..LAYOUTS {
@@ -86,11 +88,11 @@ impl Sets {
         })
     }
 
-    /// Key and summary of a register that is there, in a space of a fenced bucket; `None`: there is none, nor
-    /// will there be. To be called with the right of the deletion ([`with_fence_right`]).
+    /// Key and summary of an existing register in a space of a fenced bucket; `None`: there is none, and none
+    /// can appear. Must be called with the permission of the deletion ([`with_fence_right`]).
     ///
     /// # Errors
-    /// [`Error::Unavailable`]: the drives counted do not all answer, or the layout has changed since.
+    /// [`Error::Unavailable`]: not all counted drives answer, or the layout has changed since.
     pub fn first_behind<'a>(
         &'a self,
         fenced: &'a FencedBucket,
@@ -114,7 +116,8 @@ impl Sets {
     /// Lifts the fences of a bucket, up to those of a deletion, on all drives.
     ///
     /// # Errors
-    /// [`Error::Unavailable`]: not on all of them; what is left is lifted later ([`Sets::fences`] shows it).
+    /// [`Error::Unavailable`]: some drives were not reached; their fences are lifted later ([`Sets::fences`]
+    /// shows them).
     pub fn lift_fences(&self, bucket: BucketId, up_to: Deletion) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             let table = self.inner.table.load_full();
@@ -124,8 +127,8 @@ impl Sets {
         })
     }
 
-    /// The fenced buckets as the attached drives know them, each with its highest deletion. A drive that does
-    /// not answer is left out.
+    /// The fenced buckets on the attached drives, each with its highest deletion. Drives that do not answer
+    /// are left out.
     pub fn fences(&self) -> BoxFuture<'_, Vec<(BucketId, Deletion)>> {
         Box::pin(async move {
             let table = self.inner.table.load_full();
@@ -139,14 +142,14 @@ impl Sets {
         })
     }
 
-    /// No other process proposes to these drives.
+    /// Whether no other process proposes to these drives.
     #[must_use]
     pub fn is_sole(&self) -> bool {
         self.inner.options.sole
     }
 }
 
-/// Fences one group; its epoch and the slots counted.
+/// Fences one group; returns its epoch and the counted slots.
 async fn fence_group(view: &View, bucket: BucketId, by: Deletion) -> Result<(GroupId, u32, SlotSet)> {
     let mut fencing = Fencing::new(view.quorum);
     let mut step = FenceStep::Wait;
@@ -170,7 +173,7 @@ async fn fence_group(view: &View, bucket: BucketId, by: Deletion) -> Result<(Gro
     }
     match step {
         FenceStep::Fenced(slots) => {
-            // The others have been asked too; they are not waited for.
+            // The other drives were asked too, but the caller does not wait for them.
             let _ = waiting.next().now_or_never();
             Ok((view.group, view.epoch, slots))
         }
@@ -182,7 +185,7 @@ async fn fence_group(view: &View, bucket: BucketId, by: Deletion) -> Result<(Gro
 }
 
 impl Inner {
-    /// The first register of a group that is there, as the drives of `slots` show it.
+    /// The first existing register of a group, as the drives of `slots` show it.
     async fn first_of(
         &self,
         view: &View,
@@ -219,7 +222,7 @@ impl Inner {
         }
     }
 
-    /// A register that a round has decided, with its summary; empty: it is not there.
+    /// A register that a round has decided, with its summary; empty: the register does not exist.
     async fn settled(&self, view: &View, key: RegisterKey) -> Result<(RegisterKey, Bytes)> {
         let hash = ashlar_checksum::key_hash(key.as_bytes());
         let _turn = self.locks.lock(hash).await;
@@ -233,7 +236,7 @@ impl Inner {
         }
     }
 
-    /// Gives a drive that joins the fences that `sources` have of a group.
+    /// Copies the fences of a group from `sources` to a drive that joins.
     pub(crate) async fn copy_fences(&self, view: &View, to: &Member, sources: SlotSet) -> Result<()> {
         let mut fences: BTreeMap<BucketId, Vec<Deletion>> = BTreeMap::new();
         for slot in sources.iter() {

@@ -1,18 +1,19 @@
 //! Memory shared between tenants, with bounded waits.
 //!
-//! A [`Budget`] is a number of bytes. Whoever holds some has a [`Share`] and gives it back by dropping it. While
-//! somebody waits, memory that comes back goes to the waiting tenant that holds the least, so nobody keeps more
-//! than its share while others wait. A tenant is the identity that asks, or the address of a client without one:
-//! [`as_tenant`] sets it for all that a future does.
+//! A [`Budget`] is a number of bytes. A holder has a [`Share`] and gives it back by dropping it. While there
+//! are waiters, memory that is given back goes to the waiting tenant that holds the least, so no tenant keeps
+//! more than its fair part while others wait. A tenant is the identity of a request, or the address of a
+//! client without one: [`as_tenant`] sets it for all that a future does.
 //!
-//! A request may ask that some bytes stay free: that is a reserve for those who ask for none to be kept (small
-//! bodies, and what waits for drives rather than for clients). They go ahead of the others.
+//! A request may ask that some bytes stay free. Those bytes are a reserve for requests that ask for none to
+//! be kept (small bodies, and memory that is held for drives rather than for clients). They are served before
+//! the others.
 //!
-//! Invariants: shares never exceed the budget; without waiters a share costs one uncontended lock; a wait ends
-//! at its deadline; a waiter that is dropped leaves no trace; the memory of holders that do nothing is asked for
-//! again ([`Reclaim`]) before anybody is refused.
+//! Invariants: shares never exceed the budget; without waiters a share costs one uncontended lock; a wait
+//! ends at its deadline; a waiter that is dropped leaves no state; the memory of idle holders is reclaimed
+//! ([`Reclaim`]) before any request is refused.
 //!
-//! Must not depend on what the memory is used for.
+//! Must not depend on: what the memory is used for.
 
 use ashlar_environment::HashMap;
 use ashlar_environment::time::{self, Instant};
@@ -31,23 +32,23 @@ tokio::task_local! {
 /// How often a waiter asks idle holders for their memory.
 const ASK: Duration = Duration::from_millis(40);
 
-/// Runs `work` in the name of a tenant: a number that stands for an identity or an address.
+/// Runs `work` for a tenant: a number that stands for an identity or an address.
 pub fn as_tenant<F: Future>(tenant: u64, work: F) -> impl Future<Output = F::Output> {
     TENANT.scope(tenant, work)
 }
 
-/// The tenant in whose name this runs; 0: the server itself.
+/// The tenant of the current task; 0: the server itself.
 fn tenant() -> u64 {
     TENANT.try_with(|t| *t).unwrap_or(0)
 }
 
-/// Takes memory back from holders that do nothing with it.
+/// Reclaims memory from idle holders.
 pub(crate) trait Reclaim {
-    /// Frees up to `bytes`, as far as there is anything to free.
+    /// Frees up to `bytes`, as far as possible.
     fn reclaim(&self, bytes: usize);
 }
 
-/// Bytes that are shared.
+/// A number of bytes that is shared.
 #[derive(Clone)]
 pub(crate) struct Budget {
     shared: Arc<Shared>,
@@ -63,10 +64,10 @@ struct Shared {
 
 struct State {
     free: usize,
-    /// Bytes held, by tenant; only tenants that hold some.
+    /// Bytes held by each tenant that holds some.
     held: HashMap<u64, usize>,
     waiting: VecDeque<Waiting>,
-    /// Those of them that may use the reserve.
+    /// Number of waiters that may use the reserve.
     urgent: usize,
     next: u64,
 }
@@ -79,7 +80,7 @@ struct Waiting {
     granted: oneshot::Sender<Share>,
 }
 
-/// Bytes held; dropping it gives them back.
+/// Bytes held; dropping the share gives them back.
 pub(crate) struct Share {
     shared: Arc<Shared>,
     tenant: u64,
@@ -96,7 +97,7 @@ impl Share {
         }
     }
 
-    /// How many.
+    /// Number of bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -118,7 +119,7 @@ impl Drop for Share {
     }
 }
 
-/// A place in the queue.
+/// A position in the queue of waiters.
 struct Queued<'a> {
     shared: &'a Arc<Shared>,
     ticket: u64,
@@ -133,12 +134,13 @@ impl Drop for Queued<'_> {
         if let Some(at) = s.waiting.iter().position(|w| w.ticket == self.ticket) {
             s.urgent -= usize::from(s.waiting[at].keep == 0);
             s.waiting.remove(at);
-            // Others may have waited behind it only.
+            // Others may have waited only because of this one.
             let granted = grant(self.shared, &mut s);
             drop(s);
             deliver(granted);
         }
-        // A share that was granted meanwhile comes back with the receiver, after the lock.
+        // A share that was granted in the meantime is given back with the receiver, after the lock is
+        // released.
     }
 }
 
@@ -150,23 +152,23 @@ impl Budget {
         Budget { shared: Arc::new(Shared { total, state: Mutex::new(state), wanted, refused }) }
     }
 
-    /// All bytes.
+    /// Total bytes of the budget.
     pub(crate) fn total(&self) -> usize {
         self.shared.total
     }
 
-    /// Bytes that somebody holds.
+    /// Bytes that are held.
     pub(crate) fn used(&self) -> usize {
         self.shared.total - self.shared.state.lock().free
     }
 
-    /// Waits that ended at their deadline.
+    /// Number of waits that ended at their deadline.
     pub(crate) fn refused(&self) -> u64 {
         self.shared.refused.load(Relaxed)
     }
 
-    /// `bytes` now, if `keep` bytes are still free afterwards and nobody waits who goes first. More than there is counts as
-    /// all there is.
+    /// Takes `bytes` now, if `keep` bytes are still free afterwards and no waiter has precedence. A request
+    /// for more than the total counts as one for the total.
     pub(crate) fn try_take(&self, bytes: usize, keep: usize) -> Option<Share> {
         let bytes = bytes.min(self.shared.total.saturating_sub(keep));
         let mut s = self.shared.state.lock();
@@ -174,7 +176,7 @@ impl Budget {
         (ahead && s.free >= bytes + keep).then(|| take(&self.shared, &mut s, tenant(), bytes))
     }
 
-    /// As [`Budget::try_take`], waiting for at most `patience`; `holders` are asked for what they do not use.
+    /// Like [`Budget::try_take`], waiting for at most `patience`; `holders` are asked to free idle memory.
     pub(crate) async fn take(
         &self,
         bytes: usize,
@@ -208,7 +210,7 @@ impl Budget {
         s.next += 1;
         s.urgent += usize::from(keep == 0);
         s.waiting.push_back(Waiting { ticket, tenant: tenant(), bytes, keep, granted: tx });
-        // What came back since the last look.
+        // Grants what was given back since the last check.
         let done = grant(&self.shared, &mut s);
         drop(s);
         deliver(done);
@@ -224,13 +226,13 @@ fn take(shared: &Arc<Shared>, s: &mut State, tenant: u64, bytes: usize) -> Share
     Share { shared: shared.clone(), tenant, bytes }
 }
 
-/// Serves waiters, those that may use the reserve first, then those of the tenant that holds least, while there
-/// is enough for the next one.
+/// Serves waiters while there is enough for the next one: first those that may use the reserve, then those of
+/// the tenant that holds least.
 fn grant(shared: &Arc<Shared>, s: &mut State) -> Vec<(oneshot::Sender<Share>, Share)> {
     let mut granted = Vec::new();
     while s.free > 0 && !s.waiting.is_empty() {
         let holds = |w: &Waiting| s.held.get(&w.tenant).copied().unwrap_or(0);
-        // The first of those that hold equally little.
+        // The first waiter of those whose tenants hold equally little.
         let Some(at) = (0..s.waiting.len()).min_by_key(|i| (s.waiting[*i].keep, holds(&s.waiting[*i])))
         else {
             break;
@@ -247,7 +249,7 @@ fn grant(shared: &Arc<Shared>, s: &mut State) -> Vec<(oneshot::Sender<Share>, Sh
     granted
 }
 
-/// Outside the lock: a share that nobody waits for any more comes back and takes it again.
+/// Outside of the lock: a share whose waiter is gone is given back, which takes the lock again.
 fn deliver(granted: Vec<(oneshot::Sender<Share>, Share)>) {
     for (to, share) in granted {
         drop(to.send(share));
@@ -266,7 +268,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[tokio::test]
-    async fn the_tenant_that_holds_least_is_served_first() {
+    async fn tenant_with_least_memory_is_served_first() {
         let budget = Budget::new(100);
         let mut greedy: Vec<Share> = Vec::new();
         for _ in 0..10 {
@@ -300,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_wait_ends_at_its_deadline_and_leaves_no_trace() {
+    async fn wait_ends_at_deadline_without_residue() {
         let budget = Budget::new(100);
         let all = budget.try_take(1000, 0).unwrap();
         assert_eq!(budget.used(), 100);
@@ -312,7 +314,7 @@ mod tests {
         drop(all);
         assert_eq!((budget.used(), budget.shared.wanted.load(Relaxed)), (0, 0));
         assert!(budget.shared.state.lock().held.is_empty());
-        // A part may be kept free for others.
+        // Some bytes may have to stay free for others.
         assert!(budget.try_take(60, 50).is_some_and(|s| s.bytes == 50));
         let mut less = budget.try_take(60, 0).unwrap();
         less.shrink(20);
@@ -325,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn idle_holders_are_asked_for_what_waiters_want() {
+    async fn idle_memory_is_reclaimed_for_waiters() {
         struct Idle(Mutex<Option<Share>>, AtomicUsize);
         impl Reclaim for Idle {
             fn reclaim(&self, bytes: usize) {

@@ -1,17 +1,19 @@
 //! Decoded records, by key and ballot.
 //!
-//! Usually a cache that only saves decoding: whether a record is current is asked of the drives, and
-//! an entry is used when its ballot is the one they show.
+//! Usually the cache only saves decoding: the drives are asked which record is current, and an entry is used
+//! if its ballot is the one they show.
 //!
-//! Where this process is the only coordinator of its drives ([`crate::Options::sole`]) an entry may
-//! also be *current*: known to be the chosen state, because every change of a register goes through
-//! here. Then a read needs no drive at all. Invariants of that: an update takes the mark away before
-//! its first ACCEPT and only a decided update gives it back; a read gives the mark only if no update
-//! of the key (or of one with a like hash) was under way or began since before the read asked the
-//! drives ([`Watch`]); every change of the drives takes all marks away.
+//! If this process is the only coordinator of its drives ([`crate::Options::sole`]), an entry may also be
+//! *current*: known to be the chosen state, because every change of a register goes through this process.
+//! Then a read needs no drive. Invariants of this mode: an update removes the mark before its first ACCEPT,
+//! and only a decided update restores it. A read sets the mark only if no update of the key (or of one with
+//! the same counter) was under way or began since before the read asked the drives ([`Watch`]). Every change
+//! of the drives removes all marks.
 //!
-//! Invariant: the weights of all entries stay below the bound given. Eviction: CLOCK (one bit of use
-//! per entry), per shard.
+//! Invariant: the weights of all entries stay below the given bound. Eviction: CLOCK (one bit of use per
+//! entry), per shard.
+//!
+//! Must not depend on: how a register is read or changed.
 
 use crate::keylock::HashKeyed;
 use ashlar_format::{Ballot, Record, RegisterKey};
@@ -19,17 +21,17 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters of updates; keys share one by their hash.
+/// Number of counters of updates; keys share them by their hash.
 const WATCHES: usize = 4096;
-/// Low bits of a counter: updates under way; the others: updates begun.
+/// Low bits of a counter: updates under way; high bits: updates begun.
 const UNDER_WAY: u64 = 0xffff;
 
-/// What a reader saw of the updates before it asked the drives.
+/// The counter of updates as a reader saw it before it asked the drives.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Watch(u64);
 
 const SHARDS: usize = 16;
-/// What an entry costs beside its record, in bytes.
+/// Bytes of an entry in addition to its record.
 const OVERHEAD: usize = 256;
 
 /// A bounded cache of decoded records.
@@ -40,7 +42,7 @@ pub(crate) struct RecordCache {
     watches: Box<[AtomicU64]>,
 }
 
-/// An update of a key is under way until this is dropped.
+/// An update of a key is under way until this guard is dropped.
 pub(crate) struct Updating<'a> {
     counter: &'a AtomicU64,
 }
@@ -68,7 +70,7 @@ struct Entry {
     record: Arc<Record>,
     weight: usize,
     used: bool,
-    /// Known to be the chosen state.
+    /// Whether it is known to be the chosen state.
     current: bool,
 }
 
@@ -86,12 +88,12 @@ impl RecordCache {
         &self.watches[(hash >> 20) as usize % WATCHES]
     }
 
-    /// Before a read asks the drives.
+    /// Called before a read asks the drives.
     pub(crate) fn watch(&self, hash: u64) -> Watch {
         Watch(self.counter(hash).load(Ordering::SeqCst))
     }
 
-    /// Before an update sends its first ACCEPT: what is cached is not current any more.
+    /// Called before an update sends its first ACCEPT: the cached record is no longer current.
     pub(crate) fn updating(&self, hash: u64) -> Updating<'_> {
         let counter = self.counter(hash);
         counter.fetch_add(UNDER_WAY + 2, Ordering::SeqCst);
@@ -104,8 +106,8 @@ impl RecordCache {
         Updating { counter }
     }
 
-    /// Nothing is current any more.
-    pub(crate) fn doubt_all(&self) {
+    /// Removes all marks: no entry is current any more.
+    pub(crate) fn invalidate_all(&self) {
         for c in &self.watches {
             c.fetch_add(UNDER_WAY + 1, Ordering::SeqCst);
         }
@@ -116,8 +118,8 @@ impl RecordCache {
         }
     }
 
-    /// Marks the entry of the key current if it is the one of `ballot` and nothing has happened to
-    /// the key since `watch`.
+    /// Marks the entry of the key current if its ballot is `ballot` and no update of the key has begun since
+    /// `watch`.
     pub(crate) fn confirm(&self, hash: u64, key: &RegisterKey, ballot: Ballot, watch: Watch) {
         if watch.0 & UNDER_WAY != 0 {
             return;
@@ -125,8 +127,8 @@ impl RecordCache {
         self.mark(hash, key, ballot, |counter| counter.load(Ordering::SeqCst) == watch.0);
     }
 
-    /// The update that the caller is just ending was decided: its record is current, if it is the
-    /// only update under way.
+    /// Called at the end of an update that was decided: marks its record current if no other update is under
+    /// way.
     pub(crate) fn decided(&self, hash: u64, key: &RegisterKey, ballot: Ballot) {
         self.mark(hash, key, ballot, |c| c.load(Ordering::SeqCst) & UNDER_WAY == 1);
     }
@@ -137,7 +139,7 @@ impl RecordCache {
             && let Some(e) = shard.entries[at as usize].as_mut()
             && e.key == *key
             && e.ballot == ballot
-            // Asked under the lock under which an update takes the mark away.
+            // Checked under the lock under which an update removes the mark.
             && sure(self.counter(hash))
         {
             e.current = true;
@@ -160,7 +162,7 @@ impl RecordCache {
         &self.shards[(hash >> 48) as usize % SHARDS]
     }
 
-    /// What is cached for the key: ballot, digest of the stored bytes, record.
+    /// The cached entry of the key: ballot, digest of the stored bytes, record.
     pub(crate) fn get(&self, hash: u64, key: &RegisterKey) -> Option<(Ballot, u64, Arc<Record>)> {
         let mut shard = self.shard(hash).lock();
         let at = *shard.by_hash.get(&hash)?;
@@ -172,7 +174,7 @@ impl RecordCache {
         Some((e.ballot, e.digest, e.record.clone()))
     }
 
-    /// Keeps a record of `len` encoded bytes. An older ballot never replaces a newer one.
+    /// Adds a record of `len` encoded bytes. An older ballot never replaces a newer one.
     pub(crate) fn put(
         &self,
         hash: u64,
@@ -224,7 +226,7 @@ impl RecordCache {
         shard.weight += weight;
     }
 
-    /// Forgets a key.
+    /// Removes a key.
     pub(crate) fn forget(&self, hash: u64) {
         let mut shard = self.shard(hash).lock();
         if let Some(&at) = shard.by_hash.get(&hash) {
@@ -242,8 +244,8 @@ impl Shard {
         }
     }
 
-    /// Removes one entry that was not used since the hand last passed. Called only when there is
-    /// weight, so there is an entry.
+    /// Removes one entry that was not used since the clock hand last passed it. Called only if the weight is
+    /// not zero, so there is an entry.
     fn evict(&mut self) {
         loop {
             self.hand = (self.hand + 1) % self.entries.len();
@@ -266,20 +268,20 @@ mod tests {
     use ashlar_format::{Body, BucketId, GroupId, Space};
 
     #[test]
-    fn only_what_nothing_has_happened_to_is_current() {
+    fn entries_are_current_without_updates() {
         let c = RecordCache::new(1 << 20);
         let record = Arc::new(Record { seq: 1, parent: 0, body: Body::Tombstone });
         let key = RegisterKey::new(GroupId::default(), Space::Object, BucketId::ZERO, b"k");
         let b = |c| Ballot { counter: c, ..Ballot::ZERO };
         let put = |n| c.put(9, &key, b(n), n, &record, 10);
         let is = |n: u64| c.current(9, &key).is_some_and(|e| e.0 == b(n));
-        // A quiet read.
+        // A read without a concurrent update.
         let quiet = c.watch(9);
         put(1);
         assert!(!is(1));
         c.confirm(9, &key, b(1), quiet);
         assert!(is(1));
-        // An update takes the mark, and gives it when it is decided.
+        // An update removes the mark, and sets it when it is decided.
         let update = c.updating(9);
         assert!(!is(1));
         c.confirm(9, &key, b(1), quiet);
@@ -301,14 +303,14 @@ mod tests {
         c.confirm(9, &key, b(1), later);
         assert!(is(1));
         let old = c.watch(9);
-        c.doubt_all();
+        c.invalidate_all();
         assert!(!is(1));
         c.confirm(9, &key, b(1), old);
         assert!(!is(1));
     }
 
     #[test]
-    fn stays_within_its_bound_and_keeps_what_is_used() {
+    fn cache_stays_within_bound_and_keeps_used_entries() {
         let c = RecordCache::new(SHARDS * 100 * 1000);
         let record = Arc::new(Record { seq: 1, parent: 0, body: Body::Tombstone });
         let key =

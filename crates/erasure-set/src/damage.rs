@@ -1,7 +1,8 @@
-//! What was found damaged, by name: which drive, which object, whether it is whole again.
+//! The damage that was found, by name: on which drive, of which object, and whether it was repaired.
 //!
-//! Invariants: at most [`KEPT`] are remembered, the latest; each is told in the log once, when it is found.
-//! Must not depend on: who finds it.
+//! Invariants: at most [`KEPT`] findings are kept, the latest; each is logged once, when it is found.
+//!
+//! Must not depend on: the code that finds damage.
 
 use crate::table::View;
 use ashlar_environment::time;
@@ -10,11 +11,11 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Finds that are remembered.
+/// Number of findings that are kept.
 const KEPT: usize = 256;
-/// Behind the object's key in the register key of an upload: a separator and the upload's id.
+/// Bytes after the object's key in the register key of an upload: a separator and the id of the upload.
 pub(crate) const UPLOAD_TAIL: usize = 17;
-/// Behind that in the register key of a part: its number.
+/// Bytes after that in the register key of a part: its number.
 pub(crate) const PART_TAIL: usize = 2;
 
 /// What is damaged.
@@ -24,26 +25,26 @@ pub enum What {
     Record,
     /// A shard that does not verify: its index.
     Shard(u8),
-    /// A shard that is not there although it should be: its index.
+    /// A shard that should exist and does not: its index.
     Missing(u8),
 }
 
-/// One find.
+/// One finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// When: milliseconds since 1970.
+    /// When it was found: milliseconds since 1970.
     pub at_ms: u64,
-    /// On which drive.
+    /// The drive.
     pub drive: DriveId,
-    /// Where that is.
+    /// The path of the drive.
     pub path: String,
-    /// Whose it is.
+    /// The bucket of the object.
     pub bucket: BucketId,
-    /// The object's key (of a part or an upload too).
+    /// The object's key (also for a part or an upload).
     pub key: Vec<u8>,
     /// What is damaged.
     pub what: What,
-    /// It was made again.
+    /// Whether it was made again.
     pub repaired: bool,
 }
 
@@ -76,17 +77,17 @@ fn object_key(key: &RegisterKey) -> &[u8] {
 }
 
 impl Damages {
-    /// What is remembered, the latest last.
+    /// The findings that are kept, the latest last.
     pub(crate) fn list(&self) -> Vec<Damage> {
         self.last.lock().iter().cloned().collect()
     }
 
-    /// Finds of damage since the start.
+    /// Number of findings since the start.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Damage was found on a slot's drive.
+    /// Records that damage was found on the drive of a slot.
     pub(crate) fn found(&self, view: &View, slot: u8, key: &RegisterKey, what: What, repaired: bool) {
         let Some(m) = view.member(slot) else { return };
         let found = Damage {

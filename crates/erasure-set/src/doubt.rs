@@ -1,24 +1,27 @@
-//! Which registers may be undecided: a record may lie on slots outside the majority that would answer.
+//! Tracks which registers may be undecided: a record may be on slots outside of the majority that would
+//! answer.
 //!
-//! Where this process is the only coordinator, that is so from the start, and from every change of the
-//! drives, until a look over all registers of all slots has ended; and for a register whose update failed,
-//! or was given up after its record was sent, until a round has settled it. Where other processes propose
-//! too, it is always so.
+//! If this process is the only coordinator, that holds for all registers from the start, and from every
+//! change of the drives, until a check of all registers on all slots has ended. It also holds for a register
+//! whose update failed, or was abandoned after its record was sent, until a round has settled it. If other
+//! processes propose too, it always holds.
 //!
-//! Invariants: in doubt is the safe side; the keys remembered are bounded, beyond that everything is in
-//! doubt; without doubt it costs a reader two loads.
+//! Invariants: doubt is the safe state; the number of kept keys is bounded, and above the bound everything is
+//! in doubt; without doubt it costs a reader two loads.
+//!
+//! Must not depend on: how a register is read or settled.
 
 use crate::keylock::HashKeyed;
 use ashlar_format::RegisterKey;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Most keys remembered.
+/// Most keys kept.
 const BOUND: usize = 4096;
 
-/// See the module.
+/// The registers in doubt; see the module.
 pub(crate) struct Doubts {
-    /// Reasons for doubt about everything so far, and how many of them a look has ended.
+    /// Number of times that everything came into doubt, and the number up to which a check has ended them.
     raised: AtomicU64,
     ended: AtomicU64,
     /// Registers of failed updates, by their hash.
@@ -42,17 +45,17 @@ impl Doubts {
         self.raised.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A look begins; the number is for [`Doubts::end`].
+    /// A check begins; the returned number is for [`Doubts::end`].
     pub(crate) fn begin(&self) -> u64 {
         self.raised.load(Ordering::SeqCst)
     }
 
-    /// The look that began so saw every register on every slot, and settled what it saw.
+    /// The check with this number has seen every register on every slot, and settled what it saw.
     pub(crate) fn end(&self, begun: u64) {
         self.ended.fetch_max(begun, Ordering::SeqCst);
     }
 
-    /// Is everything in doubt?
+    /// Whether everything is in doubt.
     pub(crate) fn all(&self) -> bool {
         self.ended.load(Ordering::SeqCst) != self.raised.load(Ordering::SeqCst)
     }
@@ -69,17 +72,17 @@ impl Doubts {
         }
     }
 
-    /// Is this register one of a failed update?
+    /// Whether an update of this register failed.
     pub(crate) fn has(&self, hash: u64) -> bool {
         self.count.load(Ordering::SeqCst) > 0 && self.keys.lock().contains_key(&hash)
     }
 
-    /// Is any?
+    /// Whether an update of any register failed.
     pub(crate) fn any(&self) -> bool {
         self.count.load(Ordering::SeqCst) > 0
     }
 
-    /// A round under a new ballot has settled it.
+    /// A round under a new ballot has settled the register.
     pub(crate) fn settled(&self, hash: u64) {
         if self.any() {
             let mut keys = self.keys.lock();
@@ -100,7 +103,7 @@ mod tests {
     use ashlar_format::{BucketId, GroupId, Space};
 
     #[test]
-    fn doubt_ends_only_by_a_look_that_began_after_it() {
+    fn doubt_ends_only_by_later_check() {
         let d = Doubts::new();
         assert!(d.all(), "at the start");
         let look = d.begin();

@@ -1,8 +1,11 @@
-//! One stripe of a reader under way: which shards are asked, what came of it, who is asked instead.
+//! Fetches one stripe for a reader: which shards are asked, how answers are handled, and which others are
+//! asked instead.
 //!
-//! Invariants: no more shards are asked than the stripe needs unless one is gone or late; a shard
-//! that failed once is not asked again by this reader; whoever lets us wait longer than twice its
-//! usual time is late, and others are asked beside it; no row is made from rows that were not checked.
+//! Invariants: no more shards are asked than the stripe needs unless one is missing or late; a shard that
+//! failed once is not asked again by this reader; a drive that takes longer than twice its usual time is
+//! late, and others are asked as well; no row is reconstructed from unchecked rows.
+//!
+//! Must not depend on: what the bytes are.
 
 use crate::ahead::{Fetch, Row, RowFuture};
 use crate::budget::Share;
@@ -17,17 +20,17 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Stripes read together from drives that have to be waited for: one call and one wake-up for all.
+/// Number of stripes read together from drives that have to be waited for: one call and one wake-up for all.
 const RUN: u64 = 4;
-/// Such runs under way at once.
+/// Number of such runs under way at the same time.
 const DEPTH: usize = 2;
 /// Small bodies up to this size are read without a share of memory.
 const INLINE_FREE: u64 = 64 << 10;
-/// How long a stripe is waited for when no other shard is left to ask.
+/// How long to wait for a stripe when no other shard is left to ask.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 impl ObjectReader {
-    /// Bytes that a run may hold in memory: its rows, and a few made from others.
+    /// Bytes that a run may hold in memory: its rows, and a few reconstructed ones.
     pub(crate) fn room(&self) -> usize {
         if self.data.inline {
             return if self.size > INLINE_FREE { self.size as usize } else { 0 };
@@ -42,7 +45,7 @@ impl ObjectReader {
         let want = self.rows(stripe);
         let count = self.run_length(stripe, want);
         if let Some(room) = room.as_mut().filter(|_| !self.data.inline) {
-            // A run was provided for.
+            // The share was taken for a full run.
             room.shrink(self.row(stripe) * (usize::from(self.data.k) + 1) * count as usize);
         }
         self.next += count;
@@ -76,8 +79,8 @@ impl ObjectReader {
         self.ahead.stock.lock().fetches.push_back(fetch);
     }
 
-    /// How many stripes to read together, from `stripe` on: several only where every drive that is
-    /// asked has to be waited for anyway.
+    /// How many stripes to read together, from `stripe` on: several only if every drive that is asked has to
+    /// be waited for anyway.
     fn run_length(&self, stripe: u64, want: u64) -> u64 {
         let direct = |i: u8| matches!(&self.shards[usize::from(i)], Shard::Open(r) if r.is_direct());
         if !(0..self.data.k).all(|i| want >> i & 1 == 0 || direct(i)) {
@@ -101,7 +104,7 @@ impl ObjectReader {
         (from / row..=(to - 1) / row).fold(0u64, |w, r| w | 1 << r)
     }
 
-    /// Where a stripe begins in the body and how many bytes it has.
+    /// The offset of a stripe in the body and its number of bytes.
     pub(crate) fn extent(&self, stripe: u64) -> (u64, u64) {
         let len = u64::from(self.data.stripe);
         let at = stripe * len;
@@ -112,7 +115,7 @@ impl ObjectReader {
         self.view.member(self.data.slot_of(shard))
     }
 
-    /// Asks for one row. Answers at once where no device has to be waited for.
+    /// Asks for one row. Answers at once if no device has to be waited for.
     fn ask(&mut self, fetch: &mut Fetch, shard: u8) {
         fetch.asked |= 1 << shard;
         let Some(member) = self.member(shard).cloned() else {
@@ -176,7 +179,7 @@ impl ObjectReader {
         }
     }
 
-    /// A shard that is not as long as its body says is not that shard.
+    /// Checks that a shard has the length that its body requires.
     fn fits(&self, r: ReaderHandle) -> Result<ReaderHandle, DriveError> {
         let row = self.data.row_len(u64::from(self.data.stripe)) as u32;
         if r.len() != self.data.shard_len(self.size) || (r.frame() != row && r.frames() > 1) {
@@ -222,9 +225,9 @@ impl ObjectReader {
         matches!(self.shards[usize::from(shard)], Shard::Away | Shard::Bad)
     }
 
-    /// Asks so many further shards that `k` rows can be had from those that are neither gone nor
-    /// late: quick drives before late ones, data before parity. Rows will be made from others, so from now on
-    /// the drives check what this reader reads.
+    /// Asks as many further shards as are needed to have `k` rows that are neither missing nor late: quick
+    /// drives before late ones, data before parity. Since rows will be reconstructed, the drives check from
+    /// now on what this reader reads.
     fn ask_more(&mut self, fetch: &mut Fetch) {
         self.check = Check::Drive;
         let n = self.view.n();
@@ -246,7 +249,7 @@ impl ObjectReader {
         }
     }
 
-    /// Waits until the stripe's wanted rows are there or can be made.
+    /// Waits until the wanted rows of the stripe have arrived or can be reconstructed.
     pub(crate) async fn complete(&mut self, fetch: &mut Fetch) -> Result<()> {
         loop {
             if fetch.have & fetch.want == fetch.want {
@@ -259,7 +262,7 @@ impl ObjectReader {
                 }
                 continue;
             }
-            // A wanted row will not come, or not soon: k others must.
+            // A wanted row will not arrive, or not soon: k others are needed.
             if (0..self.data.k).any(|i| fetch.want >> i & 1 == 1 && self.is_doubtful(fetch, i)) {
                 let before = fetch.asked;
                 self.ask_more(fetch);
@@ -272,7 +275,7 @@ impl ObjectReader {
             }
             // While this stripe waits for drives, the next ones may be read too.
             while self.ahead.stock.lock().fetches.len() + 1 < DEPTH && self.next < self.end {
-                // Not the last of it: this is not needed yet.
+                // Leaves the rest of the budget free: this is not needed yet.
                 let readers = &self.inner.memory.readers;
                 let Some(room) = readers.try_take(self.room(), readers.total() / 4) else { break };
                 self.start_stripe(Some(room));
@@ -284,12 +287,13 @@ impl ObjectReader {
         }
     }
 
-    /// A row that is there and was not checked.
+    /// A row that has arrived and was not checked.
     fn unchecked(&self, fetch: &Fetch) -> Option<u8> {
         (0..self.view.n()).find(|s| (fetch.have & !fetch.checked) >> s & 1 == 1)
     }
 
-    /// Checks the rows of a shard before others are made from them; if they do not stand, they are not there.
+    /// Checks the rows of a shard before others are reconstructed from them; rows that do not verify count as
+    /// missing.
     async fn verify(&mut self, fetch: &mut Fetch, shard: u8) {
         let frames = fetch.rows.iter().find(|r| r.0 == shard).map(|r| r.1.clone());
         let done = match (&self.shards[usize::from(shard)], self.member(shard), frames) {
@@ -303,7 +307,7 @@ impl ObjectReader {
             Err(e) => {
                 fetch.have &= !(1 << shard);
                 fetch.rows.retain(|r| r.0 != shard);
-                // One that was given up already stays what it is.
+                // The state of a shard that was given up already does not change.
                 if !self.is_gone(shard) {
                     self.fail(shard, &e);
                 }
@@ -316,7 +320,7 @@ impl ObjectReader {
         !bit(fetch.have) && (!bit(fetch.asked) || bit(fetch.late) || self.is_gone(shard))
     }
 
-    /// Waits for one more row, or until it is time to ask others.
+    /// Waits for one more row, or until others should be asked.
     async fn await_row(&mut self, fetch: &mut Fetch) -> Result<()> {
         let open = |s: u8| fetch.asked >> s & 1 == 1 && fetch.have >> s & 1 == 0;
         let pending = (0..self.view.n()).filter(|s| open(*s) && !self.is_gone(*s));
@@ -363,12 +367,12 @@ impl ObjectReader {
     }
 }
 
-/// Lets the reads of a stripe begin; what they yield is taken later.
+/// Starts the reads of a stripe; their results are processed later.
 fn poll_once(fetch: &mut Fetch) {
     if let Some(w) = &mut fetch.waiting
         && let Some(Some(row)) = w.next().now_or_never()
     {
-        // Already there: back into the queue as a finished future.
+        // The row has arrived: it goes back into the queue as a finished future.
         w.push(Box::pin(std::future::ready(row)));
     }
 }

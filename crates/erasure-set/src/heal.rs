@@ -1,9 +1,10 @@
-//! Making every slot of one register whole: its record, and (in `shards`) the data it names.
+//! Heals one register on every slot: its record, and (in `shards`) the data it names.
 //!
-//! Invariants: a slot is only ever brought to the chosen record; a shard is made from verified
-//! shards of the same write and its place stays in the group that the record says; data that a
-//! register stopped naming while its shards were made is dropped again. Nothing here holds a key's
-//! turn while it moves data.
+//! Invariants: a slot only ever gets the chosen record; a shard is made from verified shards of the same
+//! write and stays in the group that the record names; if a register stops naming data while its shards are
+//! being made, these are dropped again. Nothing here holds a key's turn while it moves data.
+//!
+//! Must not depend on: what a version means beyond the data it names.
 
 use crate::damage::What;
 use crate::heal_queue::{HealStats, Healed, Wanted};
@@ -22,25 +23,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How often a heal that failed is tried again before it is left to the scrub.
+/// How often a failed heal is repeated before it is left to the scrub.
 const TRIES: u8 = 4;
-/// Wait between two tries, longer each time.
+/// Pause between two attempts; it grows.
 const RETRY: Duration = Duration::from_millis(500);
-/// How long drives are waited for to take a record.
+/// How long to wait for drives to accept a record.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Sets {
-    /// Puts a register on the heal queue (bounded, each key once).
+    /// Queues a register for heal (bounded, each key once).
     pub fn damage(&self, key: &RegisterKey) {
         self.inner.heals.push(key, true);
     }
 
-    /// Makes every slot of a register whole now. `deep`: every shard is read and verified, not only
-    /// looked for.
+    /// Heals a register on every slot now. `deep`: every shard is read and verified, not only looked up.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when too few drives answer. Data that is lost is not an error: it is
-    /// counted.
+    /// [`Error::Unavailable`] if too few drives answer. Lost data is not an error: it is counted.
     pub fn heal_register<'a>(&'a self, key: &'a RegisterKey, deep: bool) -> BoxFuture<'a, Result<Healed>> {
         Box::pin(async move {
             loop {
@@ -54,7 +53,7 @@ impl Sets {
         })
     }
 
-    /// Counts of healing since the start.
+    /// Counters of heal since the start.
     #[must_use]
     pub fn heal_stats(&self) -> HealStats {
         let h = &self.inner.heals;
@@ -95,15 +94,15 @@ struct Seen {
 impl Inner {
     pub(crate) async fn heal(self: &Arc<Self>, key: &RegisterKey, deep: bool) -> Result<Healed> {
         let hash = ashlar_checksum::key_hash(key.as_bytes());
-        // An update that has the key's turn is not healed behind its back.
+        // Waits for an update that has the key's turn.
         drop(self.locks.lock(hash).await);
-        // Nor are shards that may still be on their way taken for missing.
+        // Shards that may still be written are not treated as missing.
         let followed = self.is_followed(hash);
         self.heals.looked.fetch_add(1, Ordering::Relaxed);
         for (_, m) in self.view(key.group())?.members().filter(|(_, m)| m.is_hung()) {
             self.missed.note(m.id, key);
         }
-        // That of a failed update is settled by this.
+        // This settles the register of a failed update.
         let register = self.read(key, hash).await?;
         let records = self.heal_records(key, hash, register.as_ref(), deep).await?;
         let mut healed = Healed { records, ..Healed::default() };
@@ -122,8 +121,8 @@ impl Inner {
         Ok(healed)
     }
 
-    /// Brings slots that show another record, or none, to the chosen one; `deep`: those too whose record
-    /// cannot be read.
+    /// Copies the chosen record to slots that show another record, or none; `deep`: also to those whose
+    /// record cannot be read.
     async fn heal_records(
         &self,
         key: &RegisterKey,
@@ -142,15 +141,15 @@ impl Inner {
             return Ok(0);
         }
         let _turn = self.locks.lock(hash).await;
-        // It may have moved on while we waited for the turn.
+        // The register may have changed while this task waited for the turn.
         let now = match self.ask_all_again(key, hash).await? {
             Some(r) => r,
             None => return self.renew(key, hash).await.map(|()| behind.len().into()),
         };
         let Seen { behind, .. } = self.seen(&view, key, now.as_ref().map(|r| r.ballot), deep, true).await;
         let Some(now) = now else {
-            // Nothing is chosen, yet a slot shows something: a tombstone whose purge it lost, or an
-            // update that never came through. A round decides.
+            // Nothing is chosen, but a slot shows something: a tombstone whose purge it lost, or an update
+            // that failed. A round decides.
             if !behind.is_empty() {
                 self.renew(key, hash).await?;
             }
@@ -158,14 +157,15 @@ impl Inner {
         };
         let left = self.copy_record(&view, key, &now, behind, true).await?;
         if !left.is_empty() {
-            // A promise made since stands in the way of the old ballot: a new one carries it.
+            // A later promise refuses the old ballot: a new ballot is needed.
             self.renew(key, hash).await?;
         }
         Ok(behind.len().into())
     }
 
-    /// Which slots show the record of `ballot`, and which show something else. `deep`: the record itself is read, not
-    /// only what the index says of it. `told`: damage is noted.
+    /// Which slots show the record of `ballot`, and which show something else. `deep`: the record itself is
+    /// read, not
+    /// only its index entry. `told`: damage is recorded.
     async fn seen(
         &self,
         view: &View,
@@ -191,7 +191,7 @@ impl Inner {
                     if r.voter {
                         seen.alike.insert(slot);
                     }
-                    // It is chosen: half the drives can be read only if they know.
+                    // It is chosen. Half of the drives can serve it only if they have the hint.
                     if let Some(s) = r.accepted
                         && !s.hint
                     {
@@ -207,8 +207,8 @@ impl Inner {
         seen
     }
 
-    /// Sends a record, under its own ballot, to slots that lack it. `hint`: it is known chosen.
-    /// Returns the slots that refused it.
+    /// Sends a record, under its own ballot, to slots that lack it. `hint`: it is known to be chosen. Returns
+    /// the slots that refused it.
     pub(crate) async fn copy_record(
         &self,
         view: &View,
@@ -240,11 +240,11 @@ impl Inner {
         }
         let o = answers(&tally, view, asked).await;
         let took = SlotSet(o.ok | o.uncounted);
-        // A drive that failed keeps what it has; only a refusal calls for another ballot.
+        // A drive that failed keeps its state; only a refusal requires another ballot.
         Ok(asked.and(SlotSet(o.refused)).without(took))
     }
 
-    /// The shard that belongs into the same ACCEPT as a one-sync record.
+    /// The shard that belongs in the same ACCEPT as a one-sync record.
     async fn inline_for(&self, view: &View, key: &RegisterKey, record: &Bytes, slot: u8) -> Option<Inline> {
         if !Stored::is_light(record) {
             return None;
@@ -275,7 +275,7 @@ impl Inner {
     }
 }
 
-/// Waits until every slot asked has answered, or hangs; not for ever.
+/// Waits until every slot that was asked has answered, or hangs, up to a time limit.
 pub(crate) async fn answers(tally: &Tally, view: &View, asked: SlotSet) -> Outcome {
     let began = Instant::now();
     loop {
@@ -290,7 +290,7 @@ pub(crate) async fn answers(tally: &Tally, view: &View, asked: SlotSet) -> Outco
     }
 }
 
-/// The background task: heals what is queued, paced.
+/// The background task: heals the queued registers, with pacing.
 pub(crate) async fn run(of: Weak<Inner>) {
     loop {
         let Some(inner) = of.upgrade() else { return };
@@ -303,7 +303,7 @@ pub(crate) async fn run(of: Weak<Inner>) {
         match inner.heal(&wanted.key, wanted.deep).await {
             Ok(h) if h.later == 0 && (h.missing == 0 || h.lost > 0) => inner.heals.done(),
             other => {
-                // One that waits for a write to end was not tried.
+                // A register that waits for the end of a write was not tried.
                 let tried = !matches!(&other, Ok(h) if h.later > 0);
                 if let Err(e) = &other {
                     tracing::debug!(key = ?wanted.key, "heal: {e}");

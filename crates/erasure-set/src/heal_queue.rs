@@ -1,7 +1,9 @@
-//! Registers that wait to be healed, and the counts of healing.
+//! The queue of registers to be healed, and the counters of heal.
 //!
-//! Invariants: each register is in the queue once; the queue is bounded ([`BOUND`]): beyond it the scrub
-//! finds what is left. Must not depend on: how a register is healed (`heal`).
+//! Invariants: each register is in the queue once; the queue is bounded ([`BOUND`]), and the scrub finds what
+//! did not fit.
+//!
+//! Must not depend on: how a register is healed (`heal`).
 
 use ashlar_environment::HashSet;
 use ashlar_format::RegisterKey;
@@ -10,14 +12,14 @@ use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
 use tokio::sync::Notify;
 
-/// Most registers in the queue; beyond it the scrub finds what is left.
+/// Most registers in the queue; the scrub finds the others.
 const BOUND: usize = 65_536;
 
 /// Registers to be healed, each once.
 pub(crate) struct HealQueue {
     state: Mutex<QueueState>,
     pub(crate) work: Notify,
-    /// Registers looked at, records and shards made again, bodies found lost.
+    /// Registers inspected, records and shards made again, bodies found lost.
     pub(crate) looked: AtomicU64,
     pub(crate) records: AtomicU64,
     pub(crate) shards: AtomicU64,
@@ -28,7 +30,7 @@ pub(crate) struct HealQueue {
 struct QueueState {
     queue: VecDeque<Wanted>,
     inside: HashSet<RegisterKey>,
-    /// Taken from the queue and not done: being healed, or to be tried again.
+    /// Taken from the queue and not finished: being healed, or waiting for another attempt.
     open: u64,
 }
 
@@ -83,12 +85,12 @@ impl HealQueue {
         next
     }
 
-    /// What was taken is done, or in the queue again.
+    /// The register that was taken is finished, or in the queue again.
     pub(crate) fn done(&self) {
         self.state.lock().open -= 1;
     }
 
-    /// Registers whose heal is not done.
+    /// Number of registers whose heal is not finished.
     pub(crate) fn open(&self) -> u64 {
         let s = self.state.lock();
         s.queue.len() as u64 + s.open
@@ -108,7 +110,7 @@ pub struct Healed {
     pub lost: u32,
     /// Bytes of shards made.
     pub bytes: u64,
-    /// Its shards were not looked at yet, because a write of it is still under way: 1 or more.
+    /// 1 or more: its shards were not inspected yet, because a write of it is still under way.
     pub later: u32,
 }
 
@@ -123,10 +125,10 @@ impl Healed {
     }
 }
 
-/// Counts since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HealStats {
-    /// Registers looked at.
+    /// Registers inspected.
     pub looked: u64,
     /// Records brought up to date.
     pub records: u64,
@@ -134,6 +136,6 @@ pub struct HealStats {
     pub shards: u64,
     /// Pieces of data found with too few shards: lost.
     pub lost: u64,
-    /// Registers whose heal waits, is under way, or is to be tried again.
+    /// Registers whose heal is queued, under way, or waiting for another attempt.
     pub queued: u64,
 }

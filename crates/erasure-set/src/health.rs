@@ -1,6 +1,8 @@
-//! What each group can still do.
+//! The health of each group: what it can still do.
 //!
-//! Invariants: counts are over slots; nothing here asks a device.
+//! Invariants: counts are over slots; no function here uses a device.
+//!
+//! Must not depend on: how operations are executed.
 
 use crate::sets::Sets;
 use crate::table::Member;
@@ -10,17 +12,17 @@ use ashlar_format::GroupId;
 /// What one group can do now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupHealth {
-    /// Which group.
+    /// The group.
     pub group: GroupId,
-    /// Slots in all.
+    /// Total number of slots.
     pub slots: u8,
     /// Slots whose drive answers and votes.
     pub voters: u8,
     /// Slots whose drive is being filled.
     pub joining: u8,
-    /// Records can be read (half the slots vote). Each body needs its shards too.
+    /// Whether records can be read (half of the slots vote). Each body needs its shards too.
     pub readable: bool,
-    /// Writes are taken: a majority votes, and enough drives take shards.
+    /// Whether writes are accepted: a majority votes, and enough drives accept shards.
     pub writable: bool,
     /// Drives that can still be lost before new writes stop.
     pub spare: u8,
@@ -29,9 +31,9 @@ pub struct GroupHealth {
 /// How many drives of a placement group may be missing before something stops, for a code k+m.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tolerance {
-    /// Objects that are complete can still be read: half of the slots vote and k shards are there.
+    /// Complete objects can still be read: half of the slots vote and k shards exist.
     pub reads: u8,
-    /// New writes are still taken: a majority of the slots votes and enough drives take shards.
+    /// New writes are still accepted: a majority of the slots votes and enough drives accept shards.
     pub writes: u8,
 }
 
@@ -71,7 +73,7 @@ impl Sets {
             .collect()
     }
 
-    /// Registers waiting to be healed.
+    /// Number of registers waiting for heal.
     #[must_use]
     pub fn heal_backlog(&self) -> usize {
         self.inner.heals.open() as usize

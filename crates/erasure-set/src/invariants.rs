@@ -1,24 +1,27 @@
-//! Invariants of the commit protocol (docs/protocol.md 2.9) as this crate keeps them, checked in releases too.
+//! Checks of the invariants of the commit protocol (docs/protocol.md 2.9) that this crate is responsible for,
+//! also in release builds.
 //!
-//! `ashlar-commit` decides; what is checked here is that its answers were reached, and are used, as they must
-//! be: a process that would break an invariant ends instead. Each check is cheap: no allocation, no I/O. Must
-//! not depend on: the state of the sets.
+//! `ashlar-commit` makes the decisions. These checks make sure that its results were obtained and are used
+//! correctly: a process that would break an invariant ends instead. Each check is cheap: no allocation, no
+//! I/O.
+//!
+//! Must not depend on: the state of the sets.
 
 use ashlar_commit::SlotSet;
 use ashlar_format::{Ballot, Data, Record};
 use smallvec::SmallVec;
 
-/// I6: a joining drive never votes. `joining`: slots whose drives said so in this round.
+/// I6: a joining drive never votes. `joining`: slots whose drives reported that in this round.
 pub(crate) fn no_joining_votes(votes: SlotSet, joining: SlotSet) {
     let both = votes.and(joining);
     assert!(both.is_empty(), "I6: {both:?} are joining, and their votes were counted");
 }
 
-/// What voters show of a register, counted apart from [`ashlar_commit::Reader`].
+/// What voters show of a register, counted independently of [`ashlar_commit::Reader`].
 #[derive(Default)]
 pub(crate) struct Shown {
-    /// By ballot: voters that show it, and whether one of them says that it is chosen. More than two only in
-    /// a duel.
+    /// For each ballot: the voters that show it, and whether one of them has a hint that it is chosen. More
+    /// than two only in a duel.
     by: SmallVec<[(Ballot, SlotSet, bool); 2]>,
 }
 
@@ -42,13 +45,13 @@ impl Shown {
     }
 }
 
-/// I10: nothing is deleted without a chosen record. `accepted`: the voters that took the record.
+/// I10: nothing is deleted without a chosen record. `accepted`: the voters that accepted the record.
 pub(crate) fn drops_after_choice(drops: &[Data], accepted: SlotSet, majority: u8) {
     let enough = drops.is_empty() || accepted.len() >= majority;
     assert!(enough, "I10: data is dropped, {accepted:?} are less than {majority}");
 }
 
-/// I10: what is deleted is named no more by the record that is to be chosen.
+/// I10: the record that is to be chosen no longer names what is deleted.
 pub(crate) fn named_no_more(drops: &[Data], record: &Record) {
     for d in drops {
         let named = record.data().any(|p| p.data.write_id == d.write_id);

@@ -1,8 +1,10 @@
 //! One mutex per key inside this process, so that its own requests do not duel.
 //!
-//! Only speed: safety is the ballots'. Invariants: served in order of arrival; a waiter that goes
-//! away passes its turn on; memory is held only for keys that are locked now. Keys whose hashes
-//! collide wait for each other.
+//! The locks only improve speed: ballots provide safety. Invariants: waiters are served in order of arrival;
+//! a waiter that is dropped passes the lock on; memory is held only for keys that are locked now. Keys whose
+//! hashes collide wait for each other.
+//!
+//! Must not depend on: what the lock protects.
 
 use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
@@ -10,7 +12,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// A hasher for keys that are hashes already.
+/// A hasher for keys that are already hashes.
 #[derive(Default, Clone)]
 pub(crate) struct Same(u64);
 
@@ -28,7 +30,7 @@ impl Hasher for Same {
     }
 }
 
-/// A map over keys that are hashes already.
+/// A map with keys that are already hashes.
 pub(crate) type HashKeyed<V> = HashMap<u64, V, BuildHasherDefault<Same>>;
 
 const SHARDS: usize = 64;
@@ -38,7 +40,7 @@ pub(crate) struct KeyLocks {
     shards: [Mutex<HashKeyed<VecDeque<oneshot::Sender<KeyGuard>>>>; SHARDS],
 }
 
-/// The key is locked until this is dropped.
+/// The key is locked until this guard is dropped.
 pub(crate) struct KeyGuard {
     /// `None`: nothing to release.
     locks: Option<Arc<KeyLocks>>,
@@ -51,7 +53,7 @@ impl KeyLocks {
     }
 
     fn shard(&self, hash: u64) -> &Mutex<HashKeyed<VecDeque<oneshot::Sender<KeyGuard>>>> {
-        // The low bits choose the bucket inside the map; take others.
+        // The low bits choose the bucket inside the map; use others.
         &self.shards[(hash >> 40) as usize % SHARDS]
     }
 
@@ -80,7 +82,7 @@ impl KeyLocks {
         }
     }
 
-    /// The key of this hash, if nobody has it.
+    /// Locks the key of this hash, if it is free.
     #[cfg(test)]
     pub(crate) fn try_lock(self: &Arc<Self>, hash: u64) -> Option<KeyGuard> {
         let mut map = self.shard(hash).lock();
@@ -106,11 +108,11 @@ impl Drop for KeyGuard {
                 next
             };
             let Some(next) = next else { return };
-            // The guard travels through the channel: should the waiter vanish after this, dropping
-            // the undelivered guard passes the turn on.
+            // The guard is sent through the channel: if the waiter is dropped after this, dropping the
+            // undelivered guard passes the lock on.
             match next.send(KeyGuard { locks: Some(locks.clone()), hash: self.hash }) {
                 Ok(()) => return,
-                // Came back unsent: this loop goes on in its stead.
+                // The guard was returned unsent: this loop continues in its place.
                 Err(mut unsent) => unsent.locks = None,
             }
         }
@@ -123,7 +125,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn one_at_a_time_and_nobody_is_forgotten() {
+    async fn locks_are_exclusive_and_fair() {
         let locks = KeyLocks::new();
         let inside = Arc::new(AtomicU64::new(0));
         let total = Arc::new(AtomicU64::new(0));

@@ -1,8 +1,10 @@
 //! Placement: key -> group -> slots -> drives, and the sizes of stripes and rows.
 //!
-//! Invariants: placement is a pure function of the layout and the key; a row of a full stripe is a
-//! whole number of 4 KiB blocks and one frame on its drive, so that rows go to and from the device
+//! Invariants: placement is a pure function of the layout and the key; a row of a full stripe is a whole
+//! number of 4 KiB blocks and one frame on its drive, so that rows are transferred to and from the device
 //! without a copy.
+//!
+//! Must not depend on: drives.
 
 use crate::{Error, Result};
 use ashlar_format::{BucketId, DriveId, GroupId};
@@ -16,12 +18,13 @@ pub struct Code {
     pub m: u8,
 }
 
-/// One placement group: slot s is held by drive `slots[s]`.
+/// One placement group: drive `slots[s]` is in slot s.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its number, the first bytes of its register keys.
+    /// Its id, the first bytes of its register keys.
     pub id: GroupId,
-    /// Layout epoch of the group. A drive that is in no slot of it in this epoch can never vote again.
+    /// Layout epoch of the group. A drive that is in none of its slots in this epoch can never vote in it
+    /// again.
     pub epoch: u32,
     /// The drives; as many as `k + m`.
     pub slots: Vec<DriveId>,
@@ -63,10 +66,10 @@ pub fn stripe_len(k: u8) -> u32 {
 }
 
 impl Layout {
-    /// Whether this is a layout at all.
+    /// Checks that the layout is valid.
     ///
     /// # Errors
-    /// [`Error::Invalid`] says what is wrong.
+    /// [`Error::Invalid`] with the reason.
     pub fn check(&self) -> Result<()> {
         let Code { k, m } = self.code;
         if k == 0 || u16::from(k) + u16::from(m) > 64 {
@@ -92,8 +95,8 @@ impl Layout {
         Ok(())
     }
 
-    /// The group of a key. All registers of an object (its uploads and parts too) live in the group
-    /// of the object's key.
+    /// The group of a key. All registers of an object (also its uploads and parts) are in the group of the
+    /// object's key.
     #[must_use]
     pub fn group_of(&self, bucket: BucketId, key: &[u8]) -> GroupId {
         if self.groups.len() <= 1 {
@@ -106,10 +109,10 @@ impl Layout {
 }
 
 impl Layout {
-    /// Where in [`Layout::groups`] a group is.
+    /// The index of a group in [`Layout::groups`].
     #[must_use]
     pub fn index(&self, id: GroupId) -> Option<usize> {
-        // The first pool begins at the front: its groups lie where their numbers say.
+        // The first pool is at the front, with its groups at the indexes of their numbers.
         let at = usize::from(id.group);
         if self.groups.get(at).is_some_and(|g| g.id == id) {
             return Some(at);
@@ -165,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_spread_evenly_and_stay_where_they_are() {
+    fn placement_is_even_and_stable() {
         let groups = (0..7)
             .map(|g| Group {
                 id: GroupId::new(0, g),

@@ -1,9 +1,9 @@
 #![forbid(unsafe_code)]
 //! Spreads versions over the drives of a placement group.
 //!
-//! A placement group is `n` slots with one drive each. A key's register (its record) is replicated
-//! on all of them and changed by the commit protocol (docs/protocol.md); the bytes of a version are
-//! erasure coded into `n` shards, one per slot.
+//! A placement group is `n` slots with one drive each. The register of a key (its record) is replicated on
+//! all of them and changed by the commit protocol (docs/protocol.md); the bytes of a version are erasure
+//! coded into `n` shards, one per slot.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -12,18 +12,19 @@
 //! | `sets` | the shared state: table, caches, queues, options |
 //! | `register` | reading a register |
 //! | `update`, `propose`, `settle` | changing a register: prepare, decide, stage, accept |
+//! | `bucket_fence` | fences of deleted buckets |
 //! | `doubt` | which registers may be undecided |
-//! | `stored` | what a drive keeps as the record of a register |
+//! | `stored` | the bytes that a drive stores as the record of a register |
 //! | `write` | bytes -> stripes -> shards |
 //! | `read`, `fetch` | shards -> stripes -> bytes, around damage and slow drives |
 //! | `list` | ordered, linearizable listing |
-//! | `tail` | what is left of a write after its caller was answered |
-//! | `ahead`, `budget`, `memory` | what bodies under way hold in memory |
-//! | `heal`, `shards`, `rebuild`, `scrub` | making every slot whole again |
-//! | `heal_queue`, `progress`, `scrub_state`, `tail_queue` | what heal, rebuild, scrub and tails remember |
-//! | `background` | starts and ends the background work |
-//! | `damage` | what was found damaged, by name |
-//! | `invariants` | what a release asserts of the protocol |
+//! | `tail` | the rest of a write after its caller was answered |
+//! | `ahead`, `budget`, `memory` | the memory of bodies under way |
+//! | `heal`, `shards`, `rebuild`, `scrub`, `salvage` | bringing every slot back to full width |
+//! | `heal_queue`, `progress`, `scrub_state`, `tail_queue` | the state of heal, rebuild, scrub and tails |
+//! | `background` | starts and stops the background work |
+//! | `damage` | the damage that was found, by name |
+//! | `invariants` | the assertions about the protocol in release builds |
 //! | `health` | what a group can still do |
 //!
 //! Layers, each of which uses only those before it: types (`error`, `layout`, `stored`), parts of the shared
@@ -31,11 +32,11 @@
 //! operations on it (`register`, `update`, `read`, `write`, `list`, `tail`, `heal` and what follows),
 //! `background`. Operations are `impl` blocks of `Inner` and `Sets`, in the file of the operation.
 //!
-//! Invariants: fewer than the drives a protocol step needs is [`Error::Unavailable`], never "absent";
-//! a record that names data is sent only after enough shards are durable (I4); bytes that leave a
-//! reader were verified and belong to the write asked for; every queue, cache and wait is bounded.
+//! Invariants: if fewer drives answer than a protocol step needs, the result is [`Error::Unavailable`], never
+//! "absent"; a record that names data is sent only after enough shards are durable (I4); bytes that a reader
+//! returns were verified and belong to the requested write; every queue, cache and wait is bounded.
 //!
-//! Must never know: S3, HTTP, what a version means beyond the data it names.
+//! Must not depend on: S3, HTTP, what a version means beyond the data it names.
 
 #![cfg_attr(
     test,

@@ -1,16 +1,18 @@
 //! Ordered, linearizable listing (docs/protocol.md 2.5).
 //!
-//! Of each group one drive returns the page and the other drives of a majority only a digest of the
-//! same range. Where digests differ, all of them return the page, keys they agree on are taken, and
-//! the others are resolved by reading their registers. Pages of the groups are merged by key.
+//! One drive of each group returns the page, and the other drives of a majority return only a digest of the
+//! same range. Where digests differ, all of them return the page; keys on which they agree are taken, and the
+//! others are resolved by reading their registers. Pages of the groups are merged by key.
 //!
-//! A drive is asked once for all groups that it returns, and once for all whose digest it gives (`list_batch`);
-//! a group for which that did not come to an answer in time is asked for by itself.
+//! A drive gets one request for all groups whose page it returns, and one for all whose digest it returns
+//! (`list_batch`); a group without an answer in time is requested separately.
 //!
-//! Invariants: an entry is listed only if a majority shows its ballot or its register was read; a
-//! key that a majority shows all along is in exactly one page; fewer drives than a read needs is
-//! [`Error::Unavailable`], never a shorter listing; a drive that does not answer soon is waited for only
-//! where no other can be asked.
+//! Invariants: an entry is listed only if a majority shows its ballot or its register was read; a key that a
+//! majority shows all the time is in exactly one page; fewer drives than a read needs give
+//! [`Error::Unavailable`], never a shorter listing; the list waits for a slow drive only if no other can be
+//! asked.
+//!
+//! Must not depend on: what keys and summaries mean.
 
 use crate::list_batch::Part;
 use crate::register::LAYOUTS;
@@ -31,7 +33,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often a key that changes meanwhile is looked at before its changes are made to wait.
+/// How often a key that keeps changing is read before this process delays its own changes of it.
 const LOOKS: u32 = 3;
 
 /// One key of a listing.
@@ -39,7 +41,7 @@ const LOOKS: u32 = 3;
 pub struct Listed {
     /// The key bytes, without the register prefix.
     pub key: Bytes,
-    /// As given at the update.
+    /// The summary given with the update.
     pub summary: Bytes,
 }
 
@@ -48,32 +50,32 @@ pub struct Listed {
 pub struct Page {
     /// In order of the key bytes.
     pub entries: Vec<Listed>,
-    /// There is at least one more key behind the last entry.
+    /// Whether there is at least one more key after the last entry.
     pub truncated: bool,
 }
 
-/// The most entries a page may be asked for.
+/// The largest allowed page.
 pub const MAX_PAGE: usize = 10_000;
 
-/// How long a drive has for its part of a page before another is asked beside it.
+/// How long to wait for a drive's part of a page before another one is asked as well.
 pub(crate) const HEDGE: Duration = Duration::from_millis(200);
-/// Pages up to this long are compared entry by entry.
+/// Pages up to this length are compared entry by entry.
 pub(crate) const SHORT: usize = 64;
 
-/// A stretch of one group's registers as its drives show them.
+/// A section of one group's registers as its drives show them.
 pub(crate) struct Stretch {
     pub(crate) keys: Vec<Shown>,
-    /// Where the next stretch begins; `None`: the range is done.
+    /// The start of the next section; `None`: the range is finished.
     pub(crate) next: Option<Vec<u8>>,
-    /// Less than a majority was asked.
+    /// Whether less than a majority was asked.
     pub(crate) half: bool,
 }
 
-/// One register as the drives asked show it.
+/// One register as the asked drives show it.
 pub(crate) enum Shown {
     /// All show this.
     Same(Entry),
-    /// They differ: who shows what.
+    /// The drives differ: which slot shows what.
     Differ(RegisterKey, Vec<(u8, Entry)>),
 }
 
@@ -86,17 +88,17 @@ impl Shown {
     }
 }
 
-/// One group's part of a listing.
+/// The part of one group in a listing.
 struct Cursor {
     view: Arc<View>,
     from: Option<Vec<u8>>,
     to: Vec<u8>,
     ready: VecDeque<Listed>,
-    /// Some of it comes from half the drives.
+    /// Whether some of it comes from half of the drives.
     half: bool,
 }
 
-/// The smallest bytes above every string that starts with `prefix`; `None` if there are none.
+/// The smallest bytes above every string with the prefix `prefix`; `None` if there are none.
 pub(crate) fn above(prefix: &[u8]) -> Option<Vec<u8>> {
     let keep = prefix.iter().rposition(|b| *b != 0xff)?;
     let mut v = prefix[..=keep].to_vec();
@@ -104,7 +106,7 @@ pub(crate) fn above(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(v)
 }
 
-/// The first bytes of all registers of a group.
+/// The range of all registers of a group.
 pub(crate) fn group_range(group: GroupId) -> (Vec<u8>, Vec<u8>) {
     let from = group.to_bytes().to_vec();
     let to = above(&from).unwrap_or_else(|| vec![0xff; RegisterKey::MAX + 1]);
@@ -117,7 +119,7 @@ impl Sets {
     /// with an empty summary are left out.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when a group lacks drives.
+    /// [`Error::Unavailable`] if a group has too few drives.
     pub fn list<'a>(
         &'a self,
         space: Space,
@@ -137,7 +139,7 @@ impl Sets {
             for _ in 0..LAYOUTS {
                 let table = self.inner.table.load_full();
                 let (page, half) = match self.inner.page(&table, space, bucket, prefix, from, limit).await {
-                    // Drives that follow a newer layout refuse this one's readers.
+                    // Drives that follow a newer layout refuse readers of this one.
                     Err(Error::Unavailable(_))
                         if self.inner.table.load().layout.epoch > table.layout.epoch =>
                     {
@@ -155,7 +157,8 @@ impl Sets {
 }
 
 impl Inner {
-    /// A page as the drives of one layout show it; true: half of a group's drives said so.
+    /// A page as the drives of one layout show it; the flag tells that only half of a group's drives
+    /// answered.
     async fn page(
         &self,
         table: &Table,
@@ -192,7 +195,7 @@ impl Inner {
             } else if !short.is_empty() {
                 self.refill_all(&mut short, chunk, limit + 1 - page.entries.len()).await?;
             }
-            // Take while no cursor that has run dry may have a key before the next one.
+            // Take keys while no exhausted cursor can have a key before the next one.
             loop {
                 let shown = cursors.iter().enumerate();
                 let least =
@@ -217,8 +220,8 @@ impl Inner {
         }
     }
 
-    /// Refills several cursors, as far as that goes with one question to each drive; at least one of them gets
-    /// on.
+    /// Refills several cursors with one request to each drive, as far as possible; at least one cursor makes
+    /// progress.
     async fn refill_all(&self, cursors: &mut [&mut Cursor], chunk: usize, limit: usize) -> Result<()> {
         let all = self.in_doubt() || self.doubts.any();
         let parts: Vec<Part<'_>> = {
@@ -246,13 +249,14 @@ impl Inner {
         self.put(c, stretch).await
     }
 
-    /// Takes a stretch over into its cursor.
+    /// Adds a section to its cursor.
     async fn put(&self, c: &mut Cursor, stretch: Stretch) -> Result<()> {
         c.from = stretch.next;
         c.half |= stretch.half;
         for shown in stretch.keys {
             let entry = match shown {
-                // That half the drives agree proves nothing (2.13): one must know it chosen.
+                // Agreement of half of the drives proves nothing (2.13): one must have a hint that it is
+                // chosen.
                 Shown::Same(e) if stretch.half && !e.hint => self.resolve(&c.view, e.key, &[]).await?,
                 // Its last update failed: it is settled before it is shown.
                 Shown::Same(e) if self.doubts.any() && self.doubts.has(hash_of(&e.key)) => {
@@ -270,7 +274,7 @@ impl Inner {
         Ok(())
     }
 
-    /// A key on which the drives differ: what its register says.
+    /// Resolves a key on which the drives differ, by reading its register.
     async fn resolve(
         &self,
         view: &View,
@@ -287,7 +291,7 @@ impl Inner {
                 return Ok(Some((key, s)));
             }
         }
-        // It changes between the two questions every time: the next change of this process waits.
+        // It changes between the two requests every time: delay the next change by this process.
         let _turn = self.locks.lock(hash).await;
         let Some(now) = self.read_in_turn(&key, hash).await? else { return Ok(None) };
         match self.summary(view, &key, now.ballot).await {
@@ -296,7 +300,8 @@ impl Inner {
         }
     }
 
-    /// [`Inner::stretch`] over whichever drives answer first; `all`: over all that are prompt, not only a majority.
+    /// [`Inner::stretch`] over the drives that answer first; `all`: over all prompt drives, not only a
+    /// majority.
     pub(crate) async fn any_stretch(
         &self,
         view: &View,
@@ -305,7 +310,7 @@ impl Inner {
         limit: usize,
         all: bool,
     ) -> Result<Stretch> {
-        // A drive that fails here is late from then on, so the next attempt prefers others.
+        // A drive that fails here counts as late from then on, so the next attempt prefers others.
         let mut result = self.stretch_of(view, askable(view, all)?, from, to, limit).await;
         for _ in 0..view.n() {
             if result.is_ok() {
@@ -316,7 +321,7 @@ impl Inner {
         result
     }
 
-    /// The registers in `from..to` as the drives of `slots`, all of them, show them, about `limit` of them.
+    /// About `limit` registers in `from..to`, as shown by all drives of `slots`.
     pub(crate) async fn stretch(
         &self,
         view: &View,
@@ -328,7 +333,7 @@ impl Inner {
         self.stretch_of(view, (slots, slots.len()), from, to, limit).await
     }
 
-    /// As [`Inner::stretch`], of `need` of the slots.
+    /// Like [`Inner::stretch`], for `need` of the slots.
     async fn stretch_of(
         &self,
         view: &View,
@@ -382,7 +387,7 @@ impl Inner {
                 if holders < count {
                     self.heals.push(&key, false);
                 }
-                // Enough show it, and nobody anything above.
+                // Enough drives show it, and none shows anything higher.
                 let same = holders >= count.min(usize::from(view.quorum.majority()));
                 match seen.pop() {
                     Some((_, e)) if same => Shown::Same(e),
@@ -397,7 +402,7 @@ impl Inner {
         Ok(Stretch { keys, next, half })
     }
 
-    /// The page as one of `slots` shows it: who is asked first answers, unless that takes long.
+    /// The page as one of `slots` shows it: the first drive asked, unless it takes long.
     async fn first_page(
         &self,
         view: &View,
@@ -427,8 +432,8 @@ impl Inner {
         }
     }
 
-    /// Which `need` drives of `slots`, the leader among them, answered, and whether they all show exactly the
-    /// `entries` of the leader in the range.
+    /// Which `need` drives of `slots`, including the leader, answered, and whether all of them show exactly
+    /// the `entries` of the leader in the range.
     pub(crate) async fn compare(
         &self,
         view: &View,
@@ -455,7 +460,7 @@ impl Inner {
                     answered.insert(slot);
                     same &= s;
                 }
-                // Somebody else has to be asked in its place.
+                // Another drive has to be asked in its place.
                 Ok(Some((slot, Err(e)))) => {
                     tracing::debug!(slot, "listing: {e}");
                     if let Some(m) = view.member(slot) {
@@ -499,7 +504,7 @@ fn hash_of(key: &RegisterKey) -> u64 {
     ashlar_checksum::key_hash(key.as_bytes())
 }
 
-/// The digest of one entry, as [`ashlar_drive::Drive::range_digest`] sums it up.
+/// The digest of one entry, as [`ashlar_drive::Drive::range_digest`] computes it.
 pub(crate) fn digest(e: &Entry) -> u64 {
     let mut bytes = SmallVec::<[u8; 256]>::new();
     bytes.extend_from_slice(&e.ballot.to_bytes());
@@ -518,7 +523,7 @@ async fn shows_same(
     mine: (u64, u64),
 ) -> Result<bool, DriveError> {
     let Some(m) = view.member(slot) else { return Err(DriveError::Offline("it went away")) };
-    // A short page is compared as it is: that needs no other thread.
+    // A short page is compared directly, which needs no other thread.
     m.listed();
     if entries.len() <= SHORT
         && let Some(theirs) = m.drive.scan_now(from, to, entries.len() + 1, view.epoch)
@@ -531,14 +536,14 @@ async fn shows_same(
     m.in_time(m.drive.range_digest(from, to, view.epoch)).await.map(|d| d == mine)
 }
 
-/// The slots, those first whose drive is likely to answer soon.
+/// The slots, ordered so that drives that are likely to answer soon come first.
 pub(crate) fn prompt_first(view: &View, slots: SlotSet) -> SmallVec<[u8; 16]> {
     let prompt = slots.and(view.which(|m| !m.is_late()));
     prompt.iter().chain(slots.without(prompt).iter()).collect()
 }
 
-/// The slots a stretch may ask, and how many of them it needs: as [`voters`], or, where undecided registers
-/// may lie outside a majority, everybody who is prompt as well.
+/// The slots that a section may ask, and how many of them it needs: as [`voters`]; if undecided registers may
+/// be outside of a majority, all prompt drives as well.
 pub(crate) fn askable(view: &View, all: bool) -> Result<(SlotSet, u8)> {
     let (up, need) = voters(view)?;
     if !all || need < view.quorum.majority() {
@@ -547,8 +552,8 @@ pub(crate) fn askable(view: &View, all: bool) -> Result<(SlotSet, u8)> {
     Ok((up, need.max(up.and(view.which(|m| !m.is_late())).len())))
 }
 
-/// The slots a listing may ask, and how many of them it needs: a majority; with fewer voters, at least
-/// half, all of them (docs/protocol.md 2.13).
+/// The slots that a listing may ask, and how many of them it needs: a majority; with fewer voters, all of
+/// them if they are at least half (docs/protocol.md 2.13).
 fn voters(view: &View) -> Result<(SlotSet, u8)> {
     let up = view.which(|m: &Member| m.is_voter(view.group) && m.is_up());
     if up.len() < view.quorum.half() {
@@ -569,7 +574,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_prefix() {
+    fn prefix_upper_bound() {
         assert_eq!(above(b"a/"), Some(b"a0".to_vec()));
         assert_eq!(above(&[1, 0xff, 0xff]), Some(vec![2]));
         assert_eq!(above(&[0xff]), None);

@@ -1,12 +1,14 @@
-//! A page of a list over many placement groups, with one question to each drive (docs/protocol.md 2.5).
+//! A page of a list over many placement groups, with one request to each drive (docs/protocol.md 2.5).
 //!
-//! As few drives as can return the registers of all groups; each of these leaders scans the ranges of its groups
-//! in one call and merges them by key. Every other drive that a group needs gives the digests of its groups in
-//! one call.
+//! The leaders are the fewest drives that can return the registers of all groups; each leader scans the
+//! ranges of its groups in one call and merges them by key. Every other drive that a group needs returns the
+//! digests of its groups in one call.
 //!
-//! Invariants: a group is answered only where as many drives as [`askable`] says show the same, and those are a
-//! majority; whatever else happens to a drive or a group here (late, silent, refused, different) leaves the group
-//! unanswered, for [`Inner::any_stretch`], which knows what to do.
+//! Invariants: a group is answered only if as many drives as [`askable`] requires show the same, and those
+//! are a majority. In every other case (late, silent, refused, different) the group stays unanswered here and
+//! is left to [`Inner::any_stretch`].
+//!
+//! Must not depend on: what keys and summaries mean.
 
 use crate::list::{HEDGE, SHORT, Shown, Stretch, askable, digest, prompt_first};
 use crate::sets::Inner;
@@ -19,14 +21,14 @@ use futures::future::join_all;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The rest of a group's range.
+/// The rest of the range of a group.
 pub(crate) struct Part<'a> {
     pub(crate) view: &'a View,
     pub(crate) from: &'a [u8],
     pub(crate) to: &'a [u8],
 }
 
-/// A part while it is being answered.
+/// A part with the state of its answers.
 struct Asked<'a> {
     part: &'a Part<'a>,
     /// Which slots may be asked, and how many of them must show the same.
@@ -34,19 +36,19 @@ struct Asked<'a> {
     need: u8,
     leader: Option<u8>,
     entries: Vec<Entry>,
-    /// Where the leader's answer ends; `None`: with the range.
+    /// Where the leader's answer ends; `None`: at the end of the range.
     end: Option<Vec<u8>>,
     /// Slots that show the same as the leader.
     same: u8,
     differs: bool,
 }
 
-/// What is asked of one drive: which of the parts.
+/// The requests by drive: for each, the indexes of its parts.
 type ByDrive = BTreeMap<DriveId, (Arc<Member>, Vec<usize>)>;
 
 impl Inner {
-    /// The stretches of these parts of which the drives agree, about `limit` registers together; `None` for a
-    /// part that has to be asked for by itself. `all`: all prompt drives have to agree, not only a majority.
+    /// The sections of these parts on which the drives agree, about `limit` registers together; `None` for a
+    /// part that has to be requested separately. `all`: all prompt drives have to agree, not only a majority.
     pub(crate) async fn batch(&self, parts: &[Part<'_>], limit: usize, all: bool) -> Vec<Option<Stretch>> {
         let mut asked: Vec<Asked<'_>> = parts.iter().map(|part| Asked::new(part, all)).collect();
         self.lead(&mut asked, limit).await;
@@ -54,7 +56,7 @@ impl Inner {
         asked.into_iter().map(Asked::answer).collect()
     }
 
-    /// The registers, from the leaders.
+    /// Gets the registers from the leaders.
     async fn lead(&self, asked: &mut [Asked<'_>], limit: usize) {
         let leaders = choose(asked);
         let scans = leaders.values().map(|(m, of)| {
@@ -67,7 +69,7 @@ impl Inner {
                 m.latency.mark_slow();
                 continue;
             };
-            // Every range is done up to the last key, if the answer is as long as it may be.
+            // If the answer has its full length, every range is covered only up to its last key.
             let last = entries.last().filter(|_| entries.len() >= limit);
             let last = last.map(|e| (e.key.group(), e.key.as_bytes()[GroupId::LEN..].to_vec()));
             for i in of {
@@ -89,13 +91,13 @@ impl Inner {
         }
     }
 
-    /// What the other drives show of the same.
+    /// Gets what the other drives show of the same ranges.
     async fn agree(&self, asked: &mut [Asked<'_>]) {
         let mut others = ByDrive::new();
         for (i, a) in asked.iter().enumerate() {
             let Some(leader) = a.leader else { continue };
             let rest = a.slots.without([leader].into_iter().collect());
-            // Drives that are asked already come first, so that few are.
+            // Drives that are asked anyway come first, so that few drives are asked.
             let mut order = prompt_first(a.part.view, rest);
             order.sort_by_key(|slot| {
                 let m = a.part.view.member(*slot);
@@ -133,7 +135,7 @@ impl Inner {
 
 impl<'a> Asked<'a> {
     fn new(part: &'a Part<'a>, all: bool) -> Asked<'a> {
-        // With half of the drives, or fewer, other rules hold: none may be asked here.
+        // With half of the drives, or fewer, other rules apply: no such group is handled here.
         let (slots, need) = match askable(part.view, all) {
             Ok((slots, need)) if need >= part.view.quorum.majority() => (slots, need),
             _ => (SlotSet::EMPTY, u8::MAX),
@@ -157,7 +159,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The leaders: again and again the drive that can return most of the groups that have none yet.
+/// Chooses the leaders: repeatedly the drive that can return most of the remaining groups.
 fn choose(asked: &[Asked<'_>]) -> ByDrive {
     let mut able = ByDrive::new();
     for (i, a) in asked.iter().enumerate() {
@@ -173,7 +175,7 @@ fn choose(asked: &[Asked<'_>]) -> ByDrive {
         for (_, of) in able.values_mut() {
             of.retain(|i| open[*i]);
         }
-        // Of drives that are alike, the one whose turn it is: the order of slots differs from group to group.
+        // Among equal drives, take turns: the order of slots differs from group to group.
         let turn = |of: &[usize], m: &Member| of.first().and_then(|i| asked[*i].slot_of(m.id));
         let best = able.iter().max_by_key(|(_, (m, of))| (of.len(), std::cmp::Reverse(turn(of, m))));
         let Some((id, (m, of))) = best.filter(|(_, (_, of))| !of.is_empty()) else { return leaders };

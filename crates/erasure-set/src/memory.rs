@@ -1,26 +1,27 @@
-//! Memory of bodies under way: how it is divided, and how it comes back from clients that are slow.
+//! The memory of bodies under way: how it is divided, and how it is reclaimed from slow clients.
 //!
 //! | budget | share of the pool | held by |
 //! |---|---|---|
-//! | `readers` | 4/16 | rows that were read and not handed out yet |
-//! | `lent` | 2/16 | rows handed out that the socket has not taken |
+//! | `readers` | 4/16 | rows that were read and not returned yet |
+//! | `lent` | 2/16 | rows that were returned and that the socket has not taken |
 //! | `writers` | 4/16 | whole stripes: while the client fills them, and while the drives take them |
 //! | `pieces` | 3/16 | what clients sent of stripes that got no whole buffer |
-//! | `decoders` | 2/16, beside the pool | what decoders of compressed bodies keep; it is apart from stripes, so that a body never waits for itself |
+//! | `decoders` | 2/16, outside of the pool | memory of decoders of compressed bodies; separate from stripes, so that a body never waits for itself |
 //!
 //! The rest is for what needs no share: small bodies, stripes that are mended, journals.
 //!
-//! A reader whose client takes nothing for [`STALL`] loses what was read ahead as soon as somebody waits; it is
-//! read again when the client goes on. Once `lent` is used up, rows go out as copies of at most [`PIECE`] bytes,
-//! so a stuck client holds no more than that. A writer gets a whole stripe while a quarter of `writers` is free;
-//! after that it holds what its client has sent, and gets the stripe when it can be filled at once. A stripe whose
-//! client sends less than [`Limits::busy_rate`] after [`Limits::grace`] is given up when somebody waits.
+//! A reader whose client takes nothing for [`STALL`] loses its read-ahead as soon as there are waiters; it
+//! reads again when the client continues. When `lent` is used up, rows are sent as copies of at most
+//! [`PIECE`] bytes, so a client that stalls holds no more than that. A writer gets a whole stripe while a
+//! quarter of `writers` is free. After that it holds only what its client has sent, and gets the stripe when
+//! it can be filled at once. A stripe whose client sends less than [`Limits::busy_rate`] after
+//! [`Limits::grace`] is given up when there are waiters.
 //!
-//! Invariants: no wait is longer than [`Limits::patience`] before the first byte of a body and [`LATER`] after it;
-//! reclaiming never touches a body that is being worked on; what is reclaimed is lost to the writer (it is told
-//! so) and never to the reader.
+//! Invariants: no wait is longer than [`Limits::patience`] before the first byte of a body and [`LATER`]
+//! after it; reclaiming never affects a body that is being processed; what is reclaimed is lost to a writer
+//! (which gets an error) and never to a reader.
 //!
-//! Must not depend on who the clients are.
+//! Must not depend on: who the clients are.
 
 use crate::ahead::{Ahead, Stock};
 use crate::budget::{Budget, Reclaim, Share};
@@ -33,23 +34,24 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A reader that was not asked for so long may lose what it holds.
+/// A reader that was idle for this long may lose what it holds.
 const STALL: Duration = Duration::from_millis(50);
 /// Longest wait in the middle of a body.
 pub(crate) const LATER: Duration = Duration::from_secs(30);
-/// Bytes that go out at once when no more rows are lent, and bytes of a piece of a stripe being collected.
+/// Bytes that are sent at once when no more rows can be lent, and bytes of a piece of a stripe being
+/// collected.
 pub(crate) const PIECE: usize = 32 << 10;
-/// As [`PIECE`], of a stripe that is collected.
+/// Like [`PIECE`], for a stripe that is collected.
 pub(crate) const COLLECT: usize = 16 << 10;
 /// Bodies up to this size may use the reserve.
 pub(crate) const SMALL: u64 = 128 << 10;
-/// Holders are looked at no more often than this.
+/// Minimum interval between two checks of the holders.
 const EVERY: Duration = Duration::from_millis(20);
 
 /// How long clients may keep others waiting.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How long a body waits for its first buffer; then it is refused.
+    /// How long a body waits for its first buffer before it is refused.
     pub patience: Duration,
     /// How long a stripe may take while others wait, whatever its rate.
     pub grace: Duration,
@@ -66,19 +68,19 @@ impl Default for Limits {
 /// What is held and what was refused; see [`crate::Sets::memory`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MemoryStats {
-    /// Bytes of rows read and not handed out.
+    /// Bytes of rows that were read and not returned.
     pub reading: usize,
-    /// Bytes of rows handed out that sockets have not taken.
+    /// Bytes of rows that were returned and that sockets have not taken.
     pub lent: usize,
     /// Bytes of whole stripes of bodies being written.
     pub writing: usize,
     /// Bytes of stripes being collected.
     pub collecting: usize,
-    /// Reads refused because no memory came in time.
+    /// Reads refused because memory was not available in time.
     pub refused_reads: u64,
-    /// Writes refused because no memory came in time.
+    /// Writes refused because memory was not available in time.
     pub refused_writes: u64,
-    /// Readers whose read-ahead was taken back.
+    /// Readers whose read-ahead was reclaimed.
     pub reclaimed_reads: u64,
     /// Writes given up because their clients were too slow while others waited.
     pub evicted_writes: u64,
@@ -118,12 +120,13 @@ impl Memory {
         }
     }
 
-    /// Room for a decoder that keeps `bytes`; more than there is counts as all there is. `None`: none came in time.
+    /// Memory for a decoder that needs `bytes`; a request for more than the total counts as one for the
+    /// total. `None`: not available in time.
     pub(crate) async fn decoder(&self, bytes: usize) -> Option<Share> {
         self.decoders.take(bytes, 0, self.limits.patience, &Nobody).await
     }
 
-    /// Lends `bytes` of rows that the receiver of an answer has in its hands until the loan is dropped.
+    /// Lends `bytes` of rows that the receiver of an answer holds until the loan is dropped.
     pub(crate) fn lend(&self, bytes: usize) -> Option<Loan> {
         if self.lent.fetch_add(bytes, Relaxed) + bytes > self.most_lent {
             self.lent.fetch_sub(bytes, Relaxed);
@@ -132,7 +135,7 @@ impl Memory {
         Some(Loan { lent: self.lent.clone(), bytes })
     }
 
-    /// Few more rows can be lent: answers go out in small pieces.
+    /// Whether few more rows can be lent: answers are then sent in small pieces.
     pub(crate) fn is_crowded(&self) -> bool {
         self.lent.load(Relaxed) + 2 * crate::MAX_ROW as usize > self.most_lent
     }
@@ -158,7 +161,7 @@ impl Reclaim for Nobody {
     fn reclaim(&self, _bytes: usize) {}
 }
 
-/// Bytes of rows in somebody's hands.
+/// Bytes of rows that a receiver holds.
 pub(crate) struct Loan {
     lent: Arc<AtomicUsize>,
     bytes: usize,
@@ -190,7 +193,7 @@ pub(crate) struct Readers {
     reclaimed: AtomicU64,
 }
 
-/// Whether it is time to look at the holders again.
+/// Whether the holders should be checked again.
 fn is_due(last: &Mutex<Option<Instant>>) -> bool {
     let mut last = last.lock();
     let due = last.is_none_or(|at| at.elapsed() >= EVERY);
@@ -225,7 +228,7 @@ impl Reclaim for Readers {
                 return;
             }
             let mut stock = ahead.stock.lock();
-            // Looked at under the lock: whoever works on it takes the lock before it touches anything.
+            // Checked under the lock that the reader takes before it uses its stock.
             if ahead.busy.load(Relaxed) || (stock.room.is_none() && stock.fetches.is_empty()) {
                 continue;
             }
@@ -241,26 +244,26 @@ impl Reclaim for Readers {
 /// A stripe that is being filled.
 #[derive(Default)]
 pub(crate) enum Hold {
-    /// None was begun.
+    /// No stripe was begun.
     #[default]
     Empty,
-    /// All of its memory is there.
+    /// A buffer for the whole stripe.
     Whole(Stripe),
-    /// What came is kept in pieces.
+    /// The received bytes are kept in pieces.
     Pieces(Pieces),
-    /// It was given up.
+    /// The stripe was given up.
     Lost,
 }
 
-/// A stripe with all of its memory: room for its data rows, and parity behind them.
+/// A stripe with all of its memory: space for its data rows, and for parity after them.
 pub(crate) struct Stripe {
     pub(crate) buf: Buf,
     /// Bytes of each row.
     pub(crate) row: usize,
-    /// Object bytes of the stripe, and how many are there.
+    /// Object bytes of the stripe, and how many have arrived.
     pub(crate) bytes: usize,
     pub(crate) filled: usize,
-    /// Its memory, until its rows are handed out.
+    /// Its memory, until its rows are passed on.
     pub(crate) room: Option<Share>,
     pub(crate) since: Instant,
 }
@@ -327,7 +330,7 @@ impl Reclaim for Writers {
                 return;
             }
             let mut hold = parked.lock();
-            // It may have been taken up again since.
+            // The writer may have continued since.
             let Some((held, ..)) = hold.weigh() else { continue };
             let gone = std::mem::replace(&mut *hold, Hold::Lost);
             drop(hold);

@@ -1,7 +1,8 @@
-//! Which rebuilds are under way, how far each is, and which were done.
+//! The rebuilds under way, their progress, and the finished ones.
 //!
-//! Invariants: one job per drive; of those that were done the last [`HISTORY`] are remembered. Must not
-//! depend on: how a drive is filled (`rebuild`).
+//! Invariants: one job per drive; the last [`HISTORY`] finished rebuilds are kept.
+//!
+//! Must not depend on: how a drive is filled (`rebuild`).
 
 use crate::table::{Table, View};
 use ashlar_drive::DriveHandle;
@@ -13,10 +14,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Finished rebuilds that are remembered.
+/// Number of finished rebuilds that are kept.
 const HISTORY: usize = 32;
 
-/// What a rebuild is doing.
+/// The phase of a rebuild.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Waits for enough other drives.
@@ -29,14 +30,14 @@ pub enum Phase {
     Done,
 }
 
-/// How far a rebuild is.
+/// The progress of a rebuild.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
-    /// Which drive.
+    /// The drive.
     pub drive: DriveId,
-    /// What it is doing.
+    /// The phase.
     pub phase: Phase,
-    /// Registers to look at in this phase, as counted at its start, and how many were.
+    /// Registers to inspect in this phase, as counted at its start, and how many were inspected.
     pub registers: u64,
     /// See `registers`.
     pub looked: u64,
@@ -46,19 +47,19 @@ pub struct Progress {
     pub shards: u64,
     /// See `shards`.
     pub bytes: u64,
-    /// Pieces of data that could not be made: lost or not yet.
+    /// Pieces of data that could not be made: lost, or not possible yet.
     pub missing: u64,
     /// Registers per second in this phase.
     pub rate: f64,
-    /// Seconds to the end of the rebuild, at the rate at which bytes came so far.
+    /// Estimated seconds until the end of the rebuild, from the rate of bytes so far.
     pub eta_s: Option<u64>,
     /// Why it waits.
     pub why: Option<String>,
-    /// Live bytes on the drive, and what it will hold as far as its neighbours tell: they hold about as much.
+    /// Live bytes on the drive, and an estimate of its final bytes: about as many as its peers hold.
     pub done_bytes: u64,
     /// See `done_bytes`.
     pub total_bytes: u64,
-    /// When it began, and when it was done: milliseconds since 1970.
+    /// Start and end: milliseconds since 1970.
     pub began_ms: u64,
     /// See `began_ms`.
     pub ended_ms: Option<u64>,
@@ -74,7 +75,7 @@ pub(crate) struct Job {
 
 pub(crate) struct Rebuilds {
     pub(crate) jobs: Mutex<HashMap<DriveId, Job>>,
-    /// Those that were done, the latest last; at most [`HISTORY`].
+    /// The finished rebuilds, the latest last; at most [`HISTORY`].
     pub(crate) history: Mutex<VecDeque<Progress>>,
     pub(crate) work: Notify,
 }
@@ -90,7 +91,7 @@ impl Rebuilds {
         self.jobs.lock().get(&m.id).is_some_and(|j| j.progress.phase != Phase::Done)
     }
 
-    /// The drives changed.
+    /// Updates the list after a change of the drives.
     pub(crate) fn look(&self) {
         self.work.notify_one();
     }
@@ -98,7 +99,7 @@ impl Rebuilds {
     pub(crate) fn begin(&self, drive: &DriveHandle, phase: Phase, registers: u64) {
         let (id, had) = (drive.label().drive, live(drive));
         let mut jobs = self.jobs.lock();
-        // One that is done is another rebuild's.
+        // A finished job belongs to another rebuild.
         let old = jobs.remove(&id).filter(|j| j.progress.phase != Phase::Done);
         let now = Instant::now();
         let mut job = old.unwrap_or_else(|| Job {
@@ -129,7 +130,7 @@ impl Rebuilds {
         jobs.insert(id, job);
     }
 
-    /// It is done: told in the log, and remembered.
+    /// Ends a rebuild: logs it and keeps it in the history.
     pub(crate) fn end(&self, drive: &DriveHandle) {
         let id = drive.label().drive;
         self.note(id, |p| (p.phase, p.ended_ms) = (Phase::Done, Some(time::wall_ms().max(0).unsigned_abs())));
@@ -162,8 +163,8 @@ impl Rebuilds {
     }
 }
 
-/// A rebuild with what its drive holds now. Its neighbours hold about as many bytes as it will: shards of a
-/// piece of data are of one length, and records are everywhere.
+/// The progress with the present bytes of the drive. Its peers hold about as many bytes as it will: all
+/// shards of a piece of data have one length, and records are on every slot.
 pub(crate) fn measured(job: &Job, table: &Table) -> Progress {
     let mut p = job.progress.clone();
     let Some(m) = table.members.get(&p.drive).filter(|_| p.phase != Phase::Done) else { return p };

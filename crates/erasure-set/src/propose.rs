@@ -1,8 +1,10 @@
-//! One attempt on one register: the messages of a [`Proposer`] and the waiting for their answers.
+//! One attempt on one register: sends the messages of a [`Proposer`] and waits for their answers.
 //!
-//! Invariants: the proposer is told every answer that came in time and nothing else; who does not
-//! answer within the deadline is silent. A drive that is merely late is not waited for beyond need
-//! ([`crate::table::Pulse`]).
+//! Invariants: the proposer gets every answer that arrived in time and nothing else; a slot that does not
+//! answer within the deadline is silent. The attempt does not wait longer than necessary for a drive that is
+//! only late ([`crate::table::LatencyTracker`]).
+//!
+//! Must not depend on: what a record means beyond the data it names.
 
 use crate::bucket_fence::grant;
 use crate::cache::Updating;
@@ -45,7 +47,7 @@ pub(crate) struct Based {
     stored_digest: u64,
 }
 
-/// See the module.
+/// One attempt; see the module.
 pub(crate) struct Attempt<'a> {
     inner: &'a Inner,
     view: Arc<View>,
@@ -53,27 +55,27 @@ pub(crate) struct Attempt<'a> {
     hash: u64,
     p: Proposer<Bytes>,
     pub(crate) base: Option<Based>,
-    /// The base comes out of an overtaken one-sync record, with this summary.
+    /// The base was taken out of an overtaken one-sync record, with this summary.
     overtaken: Option<Bytes>,
     completed: bool,
-    /// PREPAREs not yet answered, and their slots. Never locked: others only need to know that they may look
-    /// at the attempt meanwhile.
+    /// PREPAREs not yet answered, and their slots. Never contended: the mutex only makes the attempt
+    /// shareable between threads.
     waiting: Mutex<FuturesUnordered<BoxFuture<'a, Reply>>>,
     open: SlotSet,
     /// Slots whose drives are joining.
     joining: SlotSet,
-    /// Slots that promised and have a fence of the bucket, and the latest deletion of them.
+    /// Slots that promised and have a fence of the bucket, and the latest deletion among them.
     fenced: SlotSet,
     fence: Deletion,
     /// Set from the first ACCEPT on.
     updating: Option<Updating<'a>>,
     /// The record proposed is a tombstone.
-    pub(crate) grave: bool,
-    /// Data whose shards ride in the ACCEPTs.
+    pub(crate) tombstone: bool,
+    /// Data whose shards are in the ACCEPTs.
     carried: Writes,
 }
 
-/// Waits for `need` successes of the slots `asked`, then a short while for the rest.
+/// Waits for `need` successes of the slots `asked`, then a short time for the rest.
 pub(crate) async fn gather(tally: &Tally, view: &View, asked: SlotSet, need: u8, grace: Duration) -> Outcome {
     let prompt = view.which(|m| !m.is_late()).and(asked);
     let all = async {
@@ -83,14 +85,14 @@ pub(crate) async fn gather(tally: &Tally, view: &View, asked: SlotSet, need: u8,
             if hoped.without(SlotSet(o.ok)).is_empty() || hoped.len() <= need {
                 return;
             }
-            // Ends when they are there, or when one more has failed.
+            // Ends when they have answered, or when one more has failed.
             tally.wait(o.ok.count_ones() as u8 + hoped.without(SlotSet(o.ok)).len()).await;
         }
     };
     if time::timeout(grace, all).await.is_err() {
         let o = tally.outcome();
         let answered = SlotSet(o.ok | o.failed | o.refused | o.uncounted);
-        // With too few answers it is the group that is slow, not a drive.
+        // With too few answers the group is slow, not a single drive.
         if answered.len() >= need {
             for slot in prompt.without(answered).iter() {
                 if let Some(m) = view.member(slot) {
@@ -108,7 +110,7 @@ pub(crate) async fn gather(tally: &Tally, view: &View, asked: SlotSet, need: u8,
                 let answered = SlotSet(o.ok | o.failed | o.refused | o.uncounted);
                 let open = asked.without(answered);
                 let hung = view.hung(open);
-                // Too many hang to ever have what is needed: better told soon.
+                // Too many hang to ever have enough: report that soon.
                 let hopeless = !hung.is_empty() && SlotSet(o.ok).or(open.without(hung)).len() < need;
                 if hopeless || began.elapsed() > DEADLINE {
                     break o;
@@ -124,7 +126,7 @@ pub(crate) async fn gather(tally: &Tally, view: &View, asked: SlotSet, need: u8,
     o
 }
 
-/// What the tally's first error means for the caller.
+/// The error that the tally's first error means for the caller.
 pub(crate) fn shortage(tally: &Tally, what: &str, have: u32, need: u8) -> Error {
     match tally.error() {
         Some(DriveError::Full) => Error::Full,
@@ -141,9 +143,9 @@ async fn ask(drive: DriveHandle, slot: u8, key: &RegisterKey, ballot: Ballot) ->
 }
 
 impl<'a> Attempt<'a> {
-    /// PREPARE at all slots, until the base is known. `again`: an earlier attempt of the same update
-    /// sent ACCEPTs, so that no base counts as known to be chosen. `None`: lost to a higher ballot, or something
-    /// undecided was settled on the way: try again.
+    /// Sends PREPARE to all slots and waits until the base is known. `again`: an earlier attempt of the same
+    /// update sent ACCEPTs, so no base counts as known to be chosen. `None`: try again, because a higher
+    /// ballot won or something undecided was settled first.
     pub(crate) async fn prepare(
         inner: &'a Inner,
         view: Arc<View>,
@@ -168,7 +170,7 @@ impl<'a> Attempt<'a> {
             fenced: SlotSet::EMPTY,
             fence: Deletion::NONE,
             updating: None,
-            grave: false,
+            tombstone: false,
             carried: Writes::new(),
         };
         let mut step = Step::Wait;
@@ -177,11 +179,11 @@ impl<'a> Attempt<'a> {
             let new = match view.member(slot) {
                 None => a.p.on_silent(slot),
                 Some(m) => {
-                    // Most drives answer without waiting for anything: no need to queue the future.
+                    // Most drives answer without waiting: no need to queue the future.
                     let mut f = ask(m.drive.clone(), slot, key, ballot).boxed();
                     match f.as_mut().now_or_never() {
                         Some(reply) => a.feed(reply),
-                        // It would only fill its queue.
+                        // A request would only fill its queue.
                         None if m.is_hung() => a.p.on_silent(slot),
                         None => {
                             a.waiting.get_mut().push(f);
@@ -196,20 +198,20 @@ impl<'a> Attempt<'a> {
             }
         }
         if step == Step::Wait {
-            step = a.hear().await;
+            step = a.await_base().await;
         }
         a.based(step).await
     }
 
     /// Waits until the base is known, or cannot be.
-    async fn hear(&mut self) -> Step<Bytes> {
+    async fn await_base(&mut self) -> Step<Bytes> {
         let deadline = time::sleep(DEADLINE);
         tokio::pin!(deadline);
         let mut hurried = false;
         let mut glance = FIRST_GLANCE;
         loop {
             if self.p.could_decide() && !hurried {
-                // The others could only tell that the highest record is dead, or spare mending.
+                // The others could only show that the highest record is dead, or make mending unnecessary.
                 hurried = true;
                 deadline.as_mut().reset(Instant::now() + GRACE);
             }
@@ -246,9 +248,9 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// Waits a short while for the promises of slots that are usually prompt: with all of them, "nothing to
+    /// Waits a short time for the promises of slots that are usually prompt: with all of them, "nothing to
     /// change" needs no round.
-    pub(crate) async fn hear_all(&mut self) {
+    pub(crate) async fn await_all_promises(&mut self) {
         let patient = time::sleep(GRACE);
         tokio::pin!(patient);
         loop {
@@ -259,7 +261,7 @@ impl<'a> Attempt<'a> {
             tokio::select! {
                 biased;
                 next = self.waiting.get_mut().next() => match next {
-                    // The base is given out: what comes can only show something above it.
+                    // The base is returned: later answers can only show something above it.
                     Some(reply) => {
                         let _ = self.feed(reply);
                     }
@@ -334,7 +336,7 @@ impl<'a> Attempt<'a> {
                 Ok(None)
             }
             Step::Unavailable => {
-                // A slot that refused may belong to a newer epoch: say so rather than "too few".
+                // A slot that refused may have a newer epoch: report that rather than "too few".
                 self.inner.ballots.pass(self.p.highest(), self.view.epoch)?;
                 let have = self.p.promised_by().len();
                 let need = self.view.quorum.majority();
@@ -358,7 +360,7 @@ impl<'a> Attempt<'a> {
         Ok(Based { ballot, bytes: parts.record, record, digest, stored_digest })
     }
 
-    /// Deals with a one-sync record that cannot simply be built upon.
+    /// Handles a one-sync record that needs recovery before anything is built on it.
     async fn recover(mut self, r: Recovery<Bytes>) -> Result<Option<Attempt<'a>>> {
         let bad = |e| Error::Corrupt(format!("a one-sync record: {e}"));
         let parts = Stored::parse(&r.value).map_err(bad)?;
@@ -381,7 +383,7 @@ impl<'a> Attempt<'a> {
             Footing::Mend { holders, needed } => {
                 let base = self.base_of(r.ballot, &r.value)?;
                 self.mend(&base, &light, holders, needed).await?;
-                // The data is safe now: the record goes on as a plain one.
+                // The data is safe now: the record continues as a plain one.
                 self.complete(Some(&base)).await?;
                 Ok(None)
             }
@@ -409,10 +411,10 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
-    /// Fails where so many drives are fenced that what is to be proposed cannot be chosen: before it is sent, so
-    /// that nothing is left in doubt. [`Attempt::grave`] says what it is.
+    /// Fails if so many drives are fenced that the proposal cannot be chosen. Checked before it is sent, so
+    /// that no outcome stays unknown.
     pub(crate) fn check_fence(&self) -> Result<()> {
-        let closed = match admits(self.fence, grant(self.key, self.grave)) {
+        let closed = match admits(self.fence, grant(self.key, self.tombstone)) {
             true => SlotSet::EMPTY,
             false => self.fenced,
         };
@@ -440,7 +442,7 @@ impl<'a> Attempt<'a> {
         self.overtaken.is_none() && self.p.idle_known()
     }
 
-    /// The base as a register: as it was, or as it was completed.
+    /// The base as a register: unchanged, or as it was completed.
     pub(crate) fn register(&self, base: Based) -> Register {
         if self.completed {
             Register { ballot: self.ballot(), digest: base.digest, record: base.record }
@@ -449,11 +451,10 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The identity round: the base itself (a tombstone, where there is none) under this ballot.
-    /// `None`: lost.
+    /// The identity round: the base itself (a tombstone if there is none) under this ballot. `None`: lost.
     pub(crate) async fn complete(&mut self, base: Option<&Based>) -> Result<Option<()>> {
         let Some(summary) = self.summary_of(base).await else { return Ok(None) };
-        self.grave = base.is_none_or(|b| matches!(b.record.body, Body::Tombstone));
+        self.tombstone = base.is_none_or(|b| matches!(b.record.body, Body::Tombstone));
         self.check_fence()?;
         let bytes = match base {
             Some(b) => b.bytes.clone(),
@@ -472,8 +473,8 @@ impl<'a> Attempt<'a> {
         Ok(chosen.map(|_| ()))
     }
 
-    /// The summary that stands beside the base on the drives. `None`: no drive shows the base any
-    /// more, so somebody else went on from it.
+    /// The summary stored with the base on the drives. `None`: no drive shows the base any more, so another
+    /// proposer has built on it.
     pub(crate) async fn summary_of(&self, base: Option<&Based>) -> Option<Bytes> {
         let Some(base) = base else { return Some(Bytes::new()) };
         if matches!(base.record.body, Body::Tombstone) {
@@ -485,8 +486,8 @@ impl<'a> Attempt<'a> {
         self.inner.summary(&self.view, self.key, base.ballot).await
     }
 
-    /// Makes the data `named` durable, fills that into `body`, and returns how many durable shards
-    /// the proposal needs.
+    /// Makes the data `named` durable, writes the slots into `body`, and returns how many durable shards the
+    /// proposal needs.
     pub(crate) async fn stage(&mut self, named: &[&Staged], body: &mut Body) -> Result<u8> {
         let mut common = self.view.quorum.all();
         let mut most = 0;
@@ -495,7 +496,7 @@ impl<'a> Attempt<'a> {
                 true => self.stage_one(s).await?,
                 false => self.confirmed(s).await,
             };
-            // I4, for each piece of data by itself.
+            // I4, for each piece of data separately.
             if durable.len() < s.needed {
                 let have = durable.len();
                 return Err(Error::Unavailable(format!("{have} of {} shards durable", s.needed)));
@@ -514,7 +515,7 @@ impl<'a> Attempt<'a> {
     }
 
     /// The slots whose durable shard is safe from collectors with a lower ballot (docs/protocol.md 2.6).
-    /// Collectors of this process leave live writes alone, those of others must be told.
+    /// Collectors of this process do not touch live writes; those of other processes need the confirmation.
     async fn confirmed(&self, s: &Staged) -> SlotSet {
         let durable = s.durable();
         if self.inner.options.sole {
@@ -557,8 +558,8 @@ impl<'a> Attempt<'a> {
         Ok(SlotSet(o.ok))
     }
 
-    /// ACCEPT at all slots. `Some`: chosen; the digest and length of what the drives hold. `None`:
-    /// lost. `drops` go where the record was accepted.
+    /// Sends ACCEPT to all slots. `Some`: chosen; the digest and length of the stored bytes. `None`: lost.
+    /// `drops` are dropped on the slots that accepted the record.
     pub(crate) async fn accept(
         &mut self,
         record: Bytes,
@@ -567,12 +568,12 @@ impl<'a> Attempt<'a> {
         drops: Drops,
     ) -> Result<Option<(u64, usize)>> {
         self.p.propose(needed);
-        let bar = self.view.quorum.majority();
-        self.send(record, summary, None, bar, drops).await
+        let accepts_needed = self.view.quorum.majority();
+        self.send(record, summary, None, accepts_needed, drops).await
     }
 
-    /// ACCEPT of a one-sync record, each with its shard.
-    pub(crate) async fn accept_light(
+    /// Sends ACCEPT of a one-sync record, to each slot with its shard.
+    pub(crate) async fn accept_one_sync(
         &mut self,
         record: Bytes,
         summary: Bytes,
@@ -581,8 +582,8 @@ impl<'a> Attempt<'a> {
         drops: Drops,
     ) -> Result<Option<(u64, usize)>> {
         self.p.one_sync(light.one_sync);
-        let bar = light.one_sync.bar(self.view.quorum);
-        self.send(Stored::wrap(&record, light), summary, Some(staged), bar, drops).await
+        let accepts_needed = light.one_sync.accepts_needed(self.view.quorum);
+        self.send(Stored::wrap(&record, light), summary, Some(staged), accepts_needed, drops).await
     }
 
     async fn send(
@@ -590,12 +591,12 @@ impl<'a> Attempt<'a> {
         record: Bytes,
         summary: Bytes,
         inline: Option<&Staged>,
-        bar: u8,
+        accepts_needed: u8,
         drops: Drops,
     ) -> Result<Option<(u64, usize)>> {
         let view = self.view.clone();
         let asked = view.which(|_| true);
-        let grant = grant(self.key, self.grave);
+        let grant = grant(self.key, self.tombstone);
         let tally = Tally::new(asked.len());
         self.updating = Some(self.inner.cache.updating(self.hash));
         self.carried = inline.iter().map(|s| s.data.write_id).collect();
@@ -613,7 +614,7 @@ impl<'a> Attempt<'a> {
             let accept = Accept { key, ballot, epoch, record, summary, inline };
             m.drive.accept_with(accept, grant, done);
         }
-        let o = gather(&tally, &view, asked, bar, GRACE).await;
+        let o = gather(&tally, &view, asked, accepts_needed, GRACE).await;
         let step = self.count(&o, &view);
         self.inner.ballots.pass(self.p.highest().max(o.highest), view.epoch)?;
         match step {
@@ -622,14 +623,14 @@ impl<'a> Attempt<'a> {
                 Ok(Some((Record::digest(&record), record.len())))
             }
             Step::Lost { .. } => Ok(None),
-            // Somebody's higher ballot is in the way on some, and the others had no time to say: the next
-            // attempt asks all again, and finds out whether too few are there.
+            // Some slots refuse because of a higher ballot, and the others had no time to answer: the next
+            // attempt asks all again, and detects whether too few are available.
             _ if o.refused != 0 => Ok(None),
-            _ => Err(shortage(&tally, "accepting", o.ok.count_ones(), bar)),
+            _ => Err(shortage(&tally, "accepting", o.ok.count_ones(), accepts_needed)),
         }
     }
 
-    /// Tells the proposer what came of the ACCEPTs.
+    /// Passes the answers to the ACCEPTs to the proposer.
     fn count(&mut self, o: &Outcome, view: &View) -> Step<Bytes> {
         let mut step = Step::Wait;
         for slot in view.quorum.all().iter() {
@@ -649,8 +650,7 @@ impl<'a> Attempt<'a> {
         step
     }
 
-    /// What follows from a record that was chosen: old data goes, stragglers are followed, a
-    /// tombstone is buried.
+    /// After a record was chosen: drops old data, follows late answers, schedules the purge of a tombstone.
     fn after(&self, o: &Outcome, tally: Arc<Tally>, asked: SlotSet, drops: Drops) {
         let view = &self.view;
         let has = SlotSet(o.ok | o.uncounted);
@@ -670,15 +670,15 @@ impl<'a> Attempt<'a> {
             let left = (self.carried.clone(), Vec::new());
             self.inner.follow(self.key, self.p.ballot(), view, tally, waiting, drops, left);
         }
-        if self.grave {
+        if self.tombstone {
             self.inner.bury(self.key, self.p.ballot(), view, SlotSet(o.ok));
         }
     }
 }
 
 impl Attempt<'_> {
-    /// Looks after the shards of data that a chosen record names now: those still being made
-    /// durable are followed, those left out are queued for heal.
+    /// Takes care of the shards of data that a chosen record names now: those still being made durable are
+    /// followed, those left out are queued for heal.
     pub(crate) fn look_after(&self, staged: &[&Staged]) {
         for s in staged {
             let Some((tally, asked)) = s.tally() else { continue };

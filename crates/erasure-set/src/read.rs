@@ -1,13 +1,15 @@
 //! Shards -> stripes -> bytes, around damage and slow drives.
 //!
-//! A healthy read fetches exactly the data rows that overlap the range and hands them on as they
-//! came from the drives. A row that is missing, damaged or late is made from `k` others.
+//! A healthy read fetches exactly the data rows that overlap the range and returns them as they came from the
+//! drives. A row that is missing, damaged or late is reconstructed from `k` others.
 //!
-//! Invariants: every byte that leaves was verified by its drive against its identity, or computed
-//! from rows that were, unless whoever reads makes sure of the bytes itself ([`ObjectReader::uncheck`]); a
-//! shortage is an error before wrong bytes; memory is bounded by the readers'
-//! budget, and what a reader whose client is slow has read ahead is taken back when others wait (`memory`); damage is reported and queued,
-//! never waited for.
+//! Invariants: every returned byte was verified by its drive against its identity, or computed from rows that
+//! were, unless the caller takes over the check ([`ObjectReader::uncheck`]); a shortage is an error before
+//! wrong bytes are returned; memory is bounded by the readers' budget, and the read-ahead of a reader with a
+//! slow client is reclaimed when others wait (`memory`); damage is reported and queued for heal, never waited
+//! for.
+//!
+//! Must not depend on: what the bytes are.
 
 use crate::ahead::{Ahead, Fetch};
 use crate::budget::Share;
@@ -34,25 +36,25 @@ pub struct ObjectReader {
     pub(crate) data: Data,
     pub(crate) size: u64,
     pub(crate) range: Range<u64>,
-    /// The next stripe to start, and the one behind the last.
+    /// The next stripe to start, and the end.
     pub(crate) next: u64,
     pub(crate) end: u64,
     pub(crate) shards: SmallVec<[Shard; 16]>,
-    /// What is ready or under way.
+    /// The rows that are ready or being fetched.
     pub(crate) ahead: Arc<Ahead>,
-    /// The next byte to hand out.
+    /// The offset of the next byte to return.
     at: u64,
-    /// Others may take back what is ahead.
+    /// Whether its read-ahead may be reclaimed.
     listed: bool,
-    /// Something was read.
+    /// Whether anything was read.
     begun: bool,
     /// Memory of a small body.
     pinned: Option<Share>,
     /// Bit i: shard i was missing or damaged.
     pub(crate) damage: u64,
-    /// For heal, which knows already.
+    /// For heal, which has recorded the damage already.
     pub(crate) quiet: bool,
-    /// Who makes sure of what is read from now on.
+    /// Who checks the bytes that are read from now on.
     pub(crate) check: Check,
     pub(crate) over: bool,
 }
@@ -61,14 +63,14 @@ pub struct ObjectReader {
 pub(crate) enum Shard {
     Closed,
     Open(Arc<ReaderHandle>),
-    /// Its drive is not there or failed.
+    /// Its drive is missing or failed.
     Away,
-    /// Its drive is there and does not have it, or has it damaged.
+    /// Its drive is available but lacks the shard, or has it damaged.
     Bad,
 }
 
 impl Sets {
-    /// Opens `range` of a body of `size` bytes. `owner`: the register that names it now.
+    /// Opens `range` of a body of `size` bytes. `owner`: the register that names the body now.
     ///
     /// # Errors
     /// [`Error::Invalid`] for a range outside the body.
@@ -137,8 +139,8 @@ impl Inner {
 }
 
 impl ObjectReader {
-    /// Opens the shards a healthy read needs, as far as no device has to be asked: from then on they
-    /// stay readable, whatever happens to the register.
+    /// Opens the shards that a healthy read needs, as far as no device is needed. From then on they stay
+    /// readable, whatever happens to the register.
     async fn pin(&mut self) -> Result<()> {
         let rows = match self.end - self.next {
             0 => 0,
@@ -155,9 +157,9 @@ impl ObjectReader {
         Ok(())
     }
 
-    /// For whoever notices on its own that a byte is another one, whatever the change: from now on what lies
-    /// whole on drives that answer in time comes as it lies there. Rows that are made from others are made
-    /// from checked ones. Damage is not found; whoever finds it reads again without this.
+    /// For a caller that detects any change of a byte itself: from now on, bytes from drives that answer in
+    /// time are returned unchecked. Reconstructed rows are made from checked ones. Damage is not found; a
+    /// caller that detects it reads again without this option.
     pub fn uncheck(&mut self) {
         self.check = Check::Reader;
     }
@@ -165,8 +167,8 @@ impl ObjectReader {
     /// The next bytes, in order; `None` at the end of the range. After an error there is no more.
     ///
     /// # Errors
-    /// [`Error::Superseded`] when the body was replaced meanwhile, [`Error::Unavailable`] or
-    /// [`Error::Corrupt`] when too few shards can be had.
+    /// [`Error::Superseded`] if the body was replaced in the meantime, [`Error::Unavailable`] or
+    /// [`Error::Corrupt`] if too few shards are available.
     pub async fn next(&mut self) -> Option<Result<Bytes>> {
         self.boxed_next().await
     }
@@ -191,11 +193,11 @@ impl ObjectReader {
         })
     }
 
-    /// The next piece of what is ready. Rows go out as they are while enough can be lent.
+    /// The next piece of what is ready. Rows are returned without a copy while enough can be lent.
     fn hand_out(&mut self) -> Option<Bytes> {
         let mut stock = self.ahead.stock.lock();
         if std::mem::take(&mut stock.lost) {
-            // Begins again where it was.
+            // Starts again at its position.
             self.range.start = self.at;
             self.next =
                 if self.at == self.range.end { self.end } else { self.at / u64::from(self.data.stripe) };
@@ -215,7 +217,7 @@ impl ObjectReader {
         stock.ready.pop_front()
     }
 
-    /// Reads for heal: the shards of `slots` are not asked for, and damage is not queued again.
+    /// Prepares a read for heal: the shards of `slots` are not asked for, and damage is not queued again.
     fn avoid(&mut self, slots: SlotSet) {
         self.quiet = true;
         for slot in slots.iter() {
@@ -229,9 +231,9 @@ impl ObjectReader {
         self.damage
     }
 
-    /// Finishes the first stripe under way, and starts others when drives have to be waited for.
+    /// Finishes the first stripe under way, and starts others if drives have to be waited for.
     async fn advance(&mut self) -> Result<()> {
-        // Everything handed out so far has left: whoever waits for room here holds none.
+        // Everything returned so far has been sent: a reader that waits for memory here holds none.
         let idle = {
             let mut stock = self.ahead.stock.lock();
             stock.room = None;
@@ -250,7 +252,7 @@ impl ObjectReader {
         self.emit(head).await
     }
 
-    /// Memory for a run, as soon as there is some.
+    /// Memory for a run, as soon as it is available.
     async fn wait_for(&mut self, bytes: usize) -> Result<Share> {
         let memory = &self.inner.memory;
         if !std::mem::replace(&mut self.listed, true) {
@@ -264,7 +266,7 @@ impl ObjectReader {
         share.ok_or(Error::Busy("no memory for reading came in time"))
     }
 
-    /// Why the stripe cannot be had.
+    /// The error if the stripe cannot be read.
     pub(crate) async fn shortage(&mut self, have: u32, stripe: u64) -> Error {
         let bad = self.shards.iter().filter(|s| matches!(s, Shard::Bad)).count();
         // The usual reason for missing shards: the version was replaced and its data dropped.
@@ -282,7 +284,7 @@ impl ObjectReader {
         if bad > usize::from(self.data.m) { Error::Corrupt(what) } else { Error::Unavailable(what) }
     }
 
-    /// Puts the wanted bytes of a complete run in the queue, reconstructing what is short.
+    /// Queues the wanted bytes of a complete run, reconstructing missing rows.
     async fn emit(&mut self, mut fetch: Fetch) -> Result<()> {
         let missing = fetch.want & !fetch.have;
         if missing != 0 {
@@ -292,7 +294,7 @@ impl ObjectReader {
         let ahead = self.ahead.clone();
         let mut stock = ahead.stock.lock();
         match self.data.inline {
-            // The open shards hold the bytes of a small body as long as the reader lives.
+            // The open shards hold the bytes of a small body while the reader exists.
             true => self.pinned = fetch.room.take(),
             false => stock.room = fetch.room.take(),
         }
@@ -323,7 +325,7 @@ impl ObjectReader {
         let mut all: SmallVec<[Frames; 8]> = wanted.iter().map(|_| Frames::new()).collect();
         for j in 0..fetch.count {
             let row = self.row(fetch.stripe + j);
-            // The run's memory has room for it.
+            // The memory of the run includes them.
             let len = (wanted.len() * row).max(1);
             let pool = &self.inner.options.pool;
             let mut buf = pool.try_get(len).unwrap_or_else(|| pool.get_reserved(len));

@@ -1,10 +1,12 @@
-//! Filling a drive that joins (docs/protocol.md 2.7, 2.13): records first, then its vote, then shards.
+//! Fills a drive that joins (docs/protocol.md 2.7, 2.13): records first, then its vote, then shards.
 //!
-//! Invariants: other voters are fenced in the layout's epoch before they are read (I7): a majority
-//! of them, or, with fewer left, every survivor and at least half; a key is copied by the rules of
-//! [`ashlar_commit::Resync`]; the drive gets its vote in a group only after every register of this group
-//! was seen on it. Interrupted, it starts again from the beginning: keys that are there
-//! already cost one look.
+//! Invariants: other voters are fenced in the layout's epoch before they are read (I7): a majority of them,
+//! or, with fewer left, every survivor and at least half; a key is copied by the rules of
+//! [`ashlar_commit::Resync`]; the drive gets its vote in a group only after every register of this group was
+//! seen on it. An interrupted rebuild starts again from the beginning: keys that are already there cost only
+//! one lookup.
+//!
+//! Must not depend on: what a version means beyond the data it names.
 
 use crate::heal_queue::Healed;
 use crate::list::{Shown, group_range, readers};
@@ -27,36 +29,36 @@ use futures::stream::FuturesUnordered;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Registers looked at per stretch.
+/// Registers read at a time.
 const STRETCH: usize = 512;
-/// Copies, and heals, under way at once.
+/// Number of concurrent copies and heals.
 const WIDTH: usize = 16;
-/// How often a drive that could not be filled is tried again.
+/// Pause before another attempt to fill a drive.
 const AGAIN: Duration = Duration::from_secs(2);
 
 impl Sets {
-    /// How far the rebuilds are; the last finished one of a drive stays until the process ends.
+    /// The progress of the rebuilds; the last finished one of a drive stays until the process ends.
     #[must_use]
     pub fn rebuilds(&self) -> Vec<Progress> {
         let table = self.inner.table.load();
         let jobs = self.inner.rebuilds.jobs.lock();
-        // A drive that waited to join and votes now was brought back otherwise (`salvage`).
+        // A drive that waited to join and votes now was restored by other means (`salvage`).
         let waits = |drive: &DriveId, j: &Job| {
             j.progress.phase == Phase::Waiting && table.members.get(drive).is_some_and(|m| !m.drive.joins())
         };
         jobs.iter().filter(|(drive, j)| !waits(drive, j)).map(|(_, j)| measured(j, &table)).collect()
     }
 
-    /// The rebuilds that were done since the start of the process, the latest last; at most 32.
+    /// The rebuilds that were finished since the start of the process, the latest last; at most 32.
     #[must_use]
     pub fn rebuilt(&self) -> Vec<Progress> {
         self.inner.rebuilds.history.lock().iter().cloned().collect()
     }
 
-    /// Fills a joining drive now, in this task: records, vote, shards. The background does the same.
+    /// Fills a joining drive now, in this task: records, vote, shards. The background task does the same.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when too few other drives can be fenced and read.
+    /// [`Error::Unavailable`] if too few other drives can be fenced and read.
     pub fn rebuild(&self, drive: DriveId) -> BoxFuture<'_, Result<Progress>> {
         Box::pin(async move {
             self.inner.rebuild(drive).await?;
@@ -80,7 +82,7 @@ impl Inner {
             let total = self.count(&joining).await;
             let mut last = None;
             let mut begun = false;
-            // A group that cannot be read yet does not keep the drive from voting in the others.
+            // A group that cannot be read yet does not prevent the drive from voting in the others.
             for view in &joining {
                 let filled = match self.fence(view).await {
                     Ok(from) => {
@@ -129,7 +131,7 @@ impl Inner {
         self.copy_fences(view, member, from).await?;
         self.copy_group(view, member, from).await?;
         self.drop_extras(view, member, from).await?;
-        // What it promises from now on, and from where its absences count.
+        // Its promises from now on, and the ballot from which its absences count.
         let joining = async {
             member.drive.fence_epoch(view.group, view.epoch).await?;
             member.drive.joined(view.group, view.epoch).await
@@ -163,8 +165,8 @@ impl Inner {
         if fenced.len() >= view.quorum.majority() {
             return Ok(fenced);
         }
-        // Less than a majority is left. Every slot that is not being filled must be there: a voter
-        // that is merely away may know a record that those present do not (2.13).
+        // Less than a majority is left. Every slot that is not being filled must answer: a voter that is only
+        // away may have a record that the others do not have (2.13).
         let rest = view.quorum.all().without(joining);
         if fenced == rest && fenced.len() >= view.quorum.half() {
             return Ok(fenced);
@@ -184,10 +186,10 @@ impl Inner {
         to: &Arc<Member>,
         sources: SlotSet,
     ) -> Result<()> {
-        // With more than a majority fenced, a majority is read.
+        // With more than a majority fenced, only a majority is read.
         let most = usize::from(view.quorum.majority());
         let sources: SlotSet = sources.iter().take(most).collect();
-        // What is known of a remote drive is what was last heard; its answer to FENCE was counted.
+        // The known state of a remote drive is the last one received; its answer to FENCE was counted.
         let fenced = view.which(|m| m.drive.local().is_none_or(|d| d.epoch(view.group) >= view.epoch));
         assert!(sources.without(fenced).is_empty(), "I7: {sources:?} are read, {fenced:?} are fenced");
         let (mut from, end) = group_range(view.group);
@@ -219,8 +221,8 @@ impl Inner {
         }
     }
 
-    /// What the joining drive held before, of older epochs, and its sources do not hold was deleted
-    /// meanwhile, or never chosen: it goes before the drive votes.
+    /// Records of older epochs that the joining drive has and its sources do not have were deleted in the
+    /// meantime, or never chosen: they are dropped before the drive votes.
     async fn drop_extras(&self, view: &Arc<View>, to: &Arc<Member>, sources: SlotSet) -> Result<()> {
         let (mut from, end) = group_range(view.group);
         let away = |e| Error::Unavailable(format!("the joining drive: {e}"));
@@ -258,7 +260,7 @@ impl Inner {
         }
     }
 
-    /// Waits until the joining drive shows nothing of `extras`: it forgets lazily.
+    /// Waits until the joining drive shows none of `extras`: it drops them lazily.
     async fn see_gone(&self, to: &Member, extras: &HashMap<RegisterKey, Ballot>) -> Result<()> {
         for (key, ballot) in extras {
             let mut looks = 0;
@@ -278,7 +280,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Brings one register of the joining drive up; true if something was copied.
+    /// Copies one register to the joining drive; returns whether something was copied.
     async fn copy_key(
         self: &Arc<Self>,
         view: &Arc<View>,
@@ -292,20 +294,20 @@ impl Inner {
         }
         let hash = ashlar_checksum::key_hash(key.as_bytes());
         let want = match shown {
-            // A majority shows it: it is chosen.
+            // A majority shows it, so it is chosen.
             Shown::Same(e) if holds(to, key, e.ballot).await? => return Ok(false),
             Shown::Same(e) => self.register_at(view, key, e.ballot).await?,
             // A round settles it, and its ACCEPT reaches the joining drive too.
             Shown::Differ(..) => self.read_slowly(key, hash).await?,
         };
-        // If it moved on, whatever it is now was sent to the joining drive as well.
+        // If the register has changed, its new state was sent to the joining drive as well.
         let Some(want) = want else { return Ok(true) };
         let _turn = self.locks.lock(hash).await;
         if holds(to, key, want.ballot).await? {
             return Ok(true);
         }
         if self.copy_to(view, to, key, &want, true).await.is_err() || !holds(to, key, want.ballot).await? {
-            // The record moved on between the look and the copy, or cannot be copied: a round.
+            // The record changed between the read and the copy, or cannot be copied: a round is needed.
             self.renew(key, hash).await?;
         }
         if holds(to, key, want.ballot).await? {
@@ -327,8 +329,8 @@ impl Inner {
         self.copy_record(view, key, want, only, chosen).await.map(|_| ())
     }
 
-    /// As [`Inner::copy_key`] when less than a majority is left: every survivor is read, and
-    /// [`Resync`] says what their records amount to (2.13).
+    /// Like [`Inner::copy_key`] if less than a majority is left: every survivor is read, and [`Resync`]
+    /// decides what to copy (2.13).
     async fn copy_survivors(
         self: &Arc<Self>,
         view: &Arc<View>,
@@ -337,7 +339,7 @@ impl Inner {
         key: &RegisterKey,
     ) -> Result<bool> {
         let hash = ashlar_checksum::key_hash(key.as_bytes());
-        // No write can be under way: there is no majority. A second rebuild can.
+        // No write can be under way: there is no majority. But a second rebuild can.
         let _turn = self.locks.lock(hash).await;
         let dead = view.quorum.all().without(sources);
         let mut rule: Resync<Bytes> = Resync::dead(view.quorum, view.epoch, dead)
@@ -401,12 +403,12 @@ impl Inner {
         let epoch = view.epoch;
         let accept = Accept { key: key.clone(), ballot, epoch, record, summary, inline: None };
         to.drive.copy(accept, false, tally.completion(0));
-        // Whether it did is asked next.
+        // The next request shows whether it did.
         let _ = time::timeout(Duration::from_secs(20), tally.wait_all()).await;
         self.must_hold(to, &key, ballot).await
     }
 
-    /// The record some slot shows under `ballot`.
+    /// The record that some slot shows under `ballot`.
     pub(crate) async fn register_at(
         &self,
         view: &View,
@@ -428,9 +430,8 @@ impl Inner {
         Ok(None)
     }
 
-    /// Heals every register of a group; `told` hears of each.
-    /// Looks at every register of a group on every slot, heals what is behind; returns how many could not
-    /// be looked at.
+    /// Heals every register of a group that is behind on some slot, and calls `told` for each. Returns how
+    /// many registers could not be inspected.
     pub(crate) async fn heal_group(
         self: &Arc<Self>,
         view: &Arc<View>,
@@ -452,7 +453,7 @@ impl Inner {
                     heals.push(async move {
                         let healed = self.heal(shown.key(), deep).await;
                         if matches!(&healed, Ok(h) if h.later > 0) {
-                            // A write of it is under way: the queue comes back to it.
+                            // A write of it is under way: the heal queue handles it later.
                             self.heals.push(shown.key(), deep);
                         }
                         healed
@@ -482,8 +483,8 @@ impl Inner {
     }
 }
 
-/// Makes every drive hold the groups in which the layout gives it a slot, as one that joins them: from then on it
-/// takes records and shards. One that cannot be told is left as it is.
+/// Makes every drive hold the groups in which the layout gives it a slot, as a joining drive: from then on it
+/// accepts records and shards. A drive that does not answer stays unchanged.
 pub(crate) async fn hold(table: &Table) {
     for member in table.members.values() {
         let lacks = |v: &&Arc<View>| slot_of(v, member.id).is_some() && member.drive.role(v.group).is_none();
@@ -498,7 +499,7 @@ pub(crate) async fn hold(table: &Table) {
 
 /// Whether the drive shows a record of at least `ballot`.
 async fn holds(m: &Member, key: &RegisterKey, ballot: Ballot) -> Result<bool> {
-    // Not a read of the register: only what this drive has.
+    // Not a read of the register: only the state of this drive.
     match m.read(key, false, u32::MAX).await {
         Ok(r) => Ok(r.accepted.is_some_and(|s| s.ballot >= ballot)),
         Err(DriveError::Corrupt(_)) => Ok(false),
@@ -507,7 +508,7 @@ async fn holds(m: &Member, key: &RegisterKey, ballot: Ballot) -> Result<bool> {
 }
 
 impl Inner {
-    /// Drives that do not vote in a group of theirs and can be filled.
+    /// Drives that do not vote in one of their groups and can be filled.
     fn joining(&self) -> Vec<DriveId> {
         let table = self.table.load();
         let in_view = |v: &Arc<View>| {

@@ -1,14 +1,16 @@
 //! Reading a register (docs/protocol.md 2.4 and 2.13).
 //!
-//! The usual read asks a majority in the caller's own task, without waiting for any device, and
-//! decodes nothing when the record is cached. Only a drive that would have to wait, or answers
-//! that differ, lead to the slow way: all slots at once, then, if need be, an identity round.
+//! The usual read asks a majority in the caller's own task, without waiting for any device, and decodes
+//! nothing if the record is cached. If a drive would have to wait, or answers differ, the slow path follows:
+//! all slots at once, then, if necessary, an identity round.
 //!
-//! An answer of half the drives (2.13) is given only if the layout's epoch is still in force after the
-//! last of them answered: the other half may have been declared dead and replaced meanwhile.
+//! An answer of half of the drives (2.13) is given only if the layout's epoch is still in force after the
+//! last of them answered: the other half may have been declared dead and replaced in the meantime.
 //!
-//! Invariants: what is served was shown irrevocable by [`ashlar_commit::Reader`]; too few answers are
+//! Invariants: [`ashlar_commit::Reader`] has shown that what is served is irrevocable; too few answers are
 //! [`Error::Unavailable`], never "absent"; a corrupt register is silence, not absence.
+//!
+//! Must not depend on: what a record means beyond the data it names.
 
 use crate::invariants::{Shown, no_joining_votes};
 use crate::sets::{Inner, Sets};
@@ -30,18 +32,18 @@ use std::time::Duration;
 /// How long a read waits for drives before those that did not answer count as silent.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// How long a read that has its answer waits for what other drives show.
+/// How long a read that has its answer waits for other drives.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// Layouts a read or a listing follows before it gives up.
+/// Number of layouts that a read or a listing follows before it gives up.
 pub(crate) const LAYOUTS: u32 = 8;
 
 /// A register as read.
 #[derive(Clone, Debug)]
 pub struct Register {
-    /// Under which ballot it was chosen.
+    /// The ballot under which it was chosen.
     pub ballot: Ballot,
-    /// [`Record::digest`] of the bytes the drives hold.
+    /// [`Record::digest`] of the bytes that the drives store.
     pub digest: u64,
     /// The state; may be a tombstone.
     pub record: Arc<Record>,
@@ -52,7 +54,7 @@ struct Answers {
     reader: Reader,
     /// Records seen, by ballot, with the digest. More than two only in a duel.
     records: SmallVec<[(Ballot, u64, Bytes); 2]>,
-    /// What voters showed, and which slots have drives that are joining.
+    /// What voters showed, and the slots with joining drives.
     shown: Shown,
     joining: SlotSet,
 }
@@ -78,15 +80,15 @@ impl Answers {
             Some(s) => self.shown.add(slot, s.ballot, s.hint),
             None => {}
         }
-        // One-sync records are written only where a majority is enough to choose them (update.rs),
-        // so they need no other count here.
+        // One-sync records are written only if a majority is enough to choose them (update.rs), so they need
+        // no other count here.
         match seen {
             None => self.reader.on_absent(slot, reply.horizon, reply.voter),
             Some(s) => self.reader.on_answer(slot, Some(s.ballot), s.hint, reply.voter),
         }
     }
 
-    /// The record of this ballot is served without a round.
+    /// Checks that the record of this ballot may be served without a round.
     fn check(&self, ballot: Ballot, majority: u8) {
         no_joining_votes(self.reader.answered_by(), self.joining);
         self.shown.may_serve(ballot, majority);
@@ -101,7 +103,7 @@ impl Sets {
     /// Reads a register. `None`: it has no record (a tombstone is a record).
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when too few drives answer to be certain.
+    /// [`Error::Unavailable`] if too few drives answer to be certain.
     pub fn read_register<'a>(&'a self, key: &'a RegisterKey) -> BoxFuture<'a, Result<Option<Register>>> {
         Box::pin(async move {
             let hash = ashlar_checksum::key_hash(key.as_bytes());
@@ -118,7 +120,7 @@ impl Inner {
         }
     }
 
-    /// The fast path; `None`: go the slow way.
+    /// The fast path; `None`: use the slow path.
     fn read_now(&self, key: &RegisterKey, hash: u64) -> Option<Result<Option<Register>>> {
         if self.doubts.has(hash) {
             return None;
@@ -158,10 +160,10 @@ impl Inner {
             };
             match step {
                 ReadStep::Wait => {}
-                // What a majority does not show, another may.
+                // A slot outside of the majority may show something else.
                 _ if all && i + 1 < n => {}
                 ReadStep::Absent { majority: true } => return Some(Ok(None)),
-                // Of half the drives: the epoch has to be confirmed.
+                // Answers of half of the drives: the epoch has to be confirmed.
                 ReadStep::Absent { majority: false } => return None,
                 ReadStep::Serve { proof: Proof::HintHalf | Proof::Half, .. } => return None,
                 ReadStep::Serve { ballot, .. } => {
@@ -177,7 +179,7 @@ impl Inner {
                     self.cache.confirm(hash, key, ballot, watch);
                     return Some(Ok(Some(register)));
                 }
-                // A write of this process may be under way: the slow way waits for it.
+                // A write of this process may be under way: the slow path waits for it.
                 ReadStep::NeedIdentityRound | ReadStep::Unavailable => return None,
             }
         }
@@ -205,7 +207,7 @@ impl Inner {
         {
             return Ok(r);
         }
-        // Wait for a write of this process, which usually decides it; else decide it here.
+        // Wait for a write of this process, which usually decides it; otherwise decide it here.
         let _turn = self.locks.lock(hash).await;
         self.read_in_turn(key, hash).await
     }
@@ -218,7 +220,7 @@ impl Inner {
         match self.ask_all(key, hash).await? {
             Asked::Known(r) => Ok(r),
             Asked::Undecided(shown) => match (self.settle(key, hash).await, shown) {
-                // It is chosen: what lies above it can be settled only when enough drives can be written.
+                // It is chosen: what is above it can be settled only when enough drives can be written.
                 (Err(e @ (Error::Unavailable(_) | Error::BucketFenced(_))), Some(shown)) => {
                     tracing::debug!(?key, "served although something undecided lies above it: {e}");
                     Ok(Some(shown))
@@ -228,7 +230,7 @@ impl Inner {
         }
     }
 
-    /// What is known without deciding anything; `None`: undecided. The caller holds the turn.
+    /// The state that is known without deciding anything; `None`: undecided. The caller holds the turn.
     pub(crate) async fn ask_all_again(
         &self,
         key: &RegisterKey,
@@ -244,7 +246,7 @@ impl Inner {
         for _ in 0..LAYOUTS {
             let view = self.view(key.group())?;
             let (asked, whole) = match self.ask_view(&view, key, hash).await {
-                // Drives that follow a newer layout refuse this one's readers.
+                // Drives that follow a newer layout refuse readers of this one.
                 Err(Error::Unavailable(_)) if self.table.load().layout.epoch > view.layout => continue,
                 r => r?,
             };
@@ -255,7 +257,7 @@ impl Inner {
         Err(Error::Unavailable("the layout keeps changing".into()))
     }
 
-    /// Whether this epoch of the layout is the newest, now. Asked after answers of half the drives.
+    /// Whether this epoch of the layout is the newest. Asked after answers of half of the drives.
     pub(crate) async fn in_force(&self, epoch: u32) -> Result<bool> {
         let now = match &self.options.epoch {
             Some(source) => source().await.map_err(Error::Unavailable)?,
@@ -263,7 +265,7 @@ impl Inner {
         };
         let here = self.table.load().layout.epoch;
         if now > here {
-            // Whoever changed the map tells us soon; until then this half knows too little.
+            // The process that changed the map announces it soon; until then this half cannot answer.
             return Err(Error::Unavailable(format!(
                 "only half the drives answered, and the layout they are asked in, epoch {here}, is not \
                  the newest, {now}"
@@ -272,7 +274,8 @@ impl Inner {
         Ok(here == epoch)
     }
 
-    /// The answers of one layout's drives; true: they are good whatever the newest layout is.
+    /// The answers of the drives of one layout; the flag tells that they are valid whatever the newest layout
+    /// is.
     async fn ask_view(&self, view: &View, key: &RegisterKey, hash: u64) -> Result<(Asked, bool)> {
         let mut answers = Answers::new(view);
         let mut waiting = FuturesUnordered::new();
@@ -280,7 +283,7 @@ impl Inner {
         for slot in 0..view.n() {
             match view.member(slot) {
                 None => step = answers.silent(slot),
-                // It would only fill its queue; what it knows without its device it may say.
+                // A request would only fill its queue; it may answer what it has in memory.
                 Some(m) if m.is_hung() => {
                     step = match m.drive.read_now(key, true, view.epoch) {
                         Some(Ok(reply)) => answers.take(slot, &reply),
@@ -295,7 +298,7 @@ impl Inner {
         }
         let deadline = time::sleep(DEADLINE);
         tokio::pin!(deadline);
-        // Once soon, so that the others have their say before drives that hang are taken for silent.
+        // The first check is early, so that the others can answer before drives that hang count as silent.
         let mut glance = FIRST_GLANCE;
         loop {
             while step == ReadStep::Wait {
@@ -352,7 +355,7 @@ impl Inner {
         }
     }
 
-    /// There is an answer; what other slots show is heard too, if they are prompt.
+    /// There is an answer; answers of other slots are included if they are prompt.
     async fn ask_more(
         &self,
         view: &View,
@@ -392,6 +395,6 @@ impl Inner {
 
 enum Asked {
     Known(Option<Register>),
-    /// Where a majority shows the same state and another slot one above it: that state.
+    /// A majority shows the same state and another slot shows one above it: that state.
     Undecided(Option<Register>),
 }

@@ -1,11 +1,15 @@
-//! Recovery by an operator's word, when too many drives of a group are distrusted for anybody to fill them
+//! Recovery on an operator's order, if too many drives of a group are distrusted to fill any of them
 //! (docs/protocol.md 2.14, "Recovery from correlated distrust").
 //!
-//! Per key the record with the highest ballot that verifies on any drive of the group is the state;
-//! [`ashlar_commit::Resync::salvage`] is the rule. What is not known to be the newest state is reported by
-//! name. Invariants: never begun by itself; every drive of a group is fenced in the layout's epoch before it is
-//! read (I7); no drive gets its vote back before every register of every group was gone through, so that
-//! nothing is served or written meanwhile, and an interrupted recovery can be begun again.
+//! For each key, the record with the highest ballot that verifies on any drive of the group becomes the
+//! state; [`ashlar_commit::Resync::salvage`] has the rule. States that are not known to be the newest are
+//! reported by name.
+//!
+//! Invariants: a recovery never starts automatically; every drive of a group is fenced in the layout's epoch
+//! before it is read (I7); no drive gets its vote back before every register of every group was processed, so
+//! that nothing is served or written before, and an interrupted recovery can be started again.
+//!
+//! Must not depend on: what a version means beyond the data it names.
 
 use crate::list::group_range;
 use crate::rebuild::hold;
@@ -21,7 +25,7 @@ use futures::future::BoxFuture;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Registers looked at per stretch.
+/// Registers read at a time.
 const STRETCH: usize = 512;
 /// Most registers that are reported by name; the others are counted.
 pub const MAX_NAMED: usize = 100_000;
@@ -37,12 +41,12 @@ pub enum Showing {
     Unreadable,
 }
 
-/// A register of which it is not known that what was kept is the newest state.
+/// A register whose kept state is not known to be the newest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uncertain {
-    /// Which.
+    /// The register.
     pub key: RegisterKey,
-    /// What is kept; `None`: nothing.
+    /// The ballot that is kept; `None`: nothing.
     pub kept: Option<Ballot>,
     /// What each drive shows.
     pub shown: Vec<(DriveId, Showing)>,
@@ -51,9 +55,9 @@ pub struct Uncertain {
 /// What a recovery found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
-    /// Registers gone through.
+    /// Registers processed.
     pub registers: u64,
-    /// Records copied to drives that showed less.
+    /// Records copied to drives that showed an older one or none.
     pub copied: u64,
     /// Registers that are reported; `named` holds at most [`MAX_NAMED`] of them.
     pub uncertain: u64,
@@ -64,17 +68,17 @@ pub struct Salvaged {
 }
 
 impl Sets {
-    /// Gives distrusted drives their vote back, after every register of their groups has the highest record that
-    /// verifies anywhere. With `apply` false nothing is changed: only what would be reported is found out.
+    /// Gives distrusted drives their vote back, after every register of their groups has the highest record
+    /// that verifies on any drive. If `apply` is false, nothing is changed: only the report is made.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when no group needs it; [`Error::Unavailable`] when a drive of a group is not attached
-    /// or cannot be read: put a blank one in its place first, which declares it dead.
+    /// [`Error::Invalid`] if no group needs it; [`Error::Unavailable`] if a drive of a group is not attached
+    /// or cannot be read: replace it by a blank one first, which declares it dead.
     pub fn salvage(&self, apply: bool) -> BoxFuture<'_, Result<Salvaged>> {
         Box::pin(async move { self.inner.salvage(apply).await })
     }
 
-    /// Whether some group has too few voters for its distrusted drives to be filled by themselves.
+    /// Whether some group has too few voters to fill its distrusted drives automatically.
     #[must_use]
     pub fn needs_salvage(&self) -> bool {
         let table = self.inner.table.load();
@@ -90,7 +94,7 @@ fn needs(view: &View) -> bool {
 impl Inner {
     async fn salvage(self: &Arc<Self>, apply: bool) -> Result<Salvaged> {
         let table = self.table.load_full();
-        // A drive whose journal lost what it held knows nothing of its groups any more.
+        // A drive whose journal was damaged may have lost the list of its groups.
         hold(&table).await;
         let mut out = Salvaged::default();
         if !table.views.iter().any(|v| needs(v)) {
@@ -123,7 +127,7 @@ impl Inner {
             for m in &joining {
                 tracing::warn!(drive = %m.id, "the drive votes again, as an operator asked for");
             }
-            self.cache.doubt_all();
+            self.cache.invalidate_all();
             self.rebuilds.look();
             // Shards that were lost with the damage are made again.
             self.scrub.look_soon();
@@ -151,7 +155,7 @@ impl Inner {
                 let fenced = m.in_time(m.drive.fence_epoch(view.group, view.epoch)).await;
                 fenced.map_err(|e| Error::Unavailable(format!("fencing drive {}: {e}", m.id)))?;
             }
-            // A joining drive without a record is as good as blank: it is no witness.
+            // A joining drive without a record is like a blank one: it is no source.
             if m.is_voter(view.group) || !self.entries_of(m, view, &from, &to, 1).await?.is_empty() {
                 sources.insert(slot);
             }
@@ -159,7 +163,7 @@ impl Inner {
         let mut at = from;
         loop {
             let mut keys: BTreeSet<RegisterKey> = BTreeSet::new();
-            // Up to where every drive was asked.
+            // The key up to which every drive was asked.
             let mut end: Option<RegisterKey> = None;
             for (_, m) in view.members().filter(|(s, _)| sources.contains(*s)) {
                 let entries = self.entries_of(m, view, &at, &to, STRETCH).await?;
@@ -274,7 +278,7 @@ impl Inner {
             }
             Copy::Parent { of: (ballot, bytes), .. } => {
                 kept = Stored::parse(bytes).ok().and_then(|s| s.light).map(|l| l.parent_ballot);
-                // The record itself stays where it is; a round finds that it was overtaken.
+                // The record itself stays where it is; a round detects that it was overtaken.
                 let to: Vec<Arc<Member>> = lacking(*ballot);
                 if apply {
                     for m in &to {

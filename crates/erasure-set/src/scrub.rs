@@ -1,16 +1,18 @@
-//! Looking at everything, again and again: is every shard where its record says, does it verify,
-//! and is there data that no record names?
+//! The scrub: a periodic check of everything. Is every shard where its record says, does it verify, and is
+//! there data that no record names?
 //!
-//! Two kinds of pass. A *look* walks all registers and heals what is behind or missing; it runs soon
-//! after the start and after every change of drives, and so also finishes what an interrupted
-//! rebuild left. A *full* pass verifies every shard and record against its hashes and then walks
-//! the shards of every drive for orphans. The census alone also runs soon after the start (a crash leaves
-//! orphans) and once a day; what a write of this process may have left is remembered, and looked at without a
-//! census.
+//! There are two kinds of pass. A *look* reads all registers and heals what is behind or missing; it runs
+//! soon after the start and after every change of drives, and so also finishes what an interrupted rebuild
+//! left. A *full* pass verifies every shard and record against its hashes and then reads the list of shards
+//! of every drive to find orphans (the census). The census alone also runs soon after the start (a crash
+//! leaves orphans) and once a day; what a write of this process may have left is recorded, and handled
+//! without a census.
 //!
-//! Invariants: an orphan is dropped only when [`ashlar_commit::Sweep`] says that no record naming it can
-//! ever be chosen (docs/protocol.md 2.6); writes of this process in flight are left alone; age is only a
-//! politeness; passes are paced.
+//! Invariants: an orphan is dropped only if [`ashlar_commit::Sweep`] has shown that no record naming it can
+//! ever be chosen (docs/protocol.md 2.6); writes of this process in flight are not touched; the age of an
+//! orphan never proves anything, it only avoids useless work; passes are paced.
+//!
+//! Must not depend on: what a version means beyond the data it names.
 
 use crate::damage::{PART_TAIL, UPLOAD_TAIL};
 use crate::heal::answers;
@@ -33,16 +35,17 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// See [`crate::sets::Options::orphan_age`]: long enough for answers of slow drives to come.
+/// See [`crate::sets::Options::orphan_age`]: long enough for the answers of slow drives.
 const SOLE_AGE: Duration = Duration::from_secs(60);
-/// Shards looked at per page.
+/// Shards read per page.
 const PAGE: usize = 1024;
 
 impl Sets {
-    /// One pass over all placement groups, also those of other nodes, now. `deep`: a full pass, else a look.
+    /// One pass over all placement groups, including those of other nodes, now. `deep`: a full pass,
+    /// otherwise a look.
     ///
     /// # Errors
-    /// [`Error::Unavailable`] when a group lacks drives.
+    /// [`Error::Unavailable`] if a group has too few drives.
     pub fn scrub(&self, deep: bool) -> BoxFuture<'_, Result<Scrubbed>> {
         Box::pin(async move { self.inner.scrub(deep, true).await })
     }
@@ -64,7 +67,7 @@ impl Sets {
 pub(crate) enum Named {
     Yes,
     No,
-    /// Cannot be said now.
+    /// Not known at the moment.
     Unknown,
 }
 
@@ -84,7 +87,7 @@ fn heirs(owner: &RegisterKey) -> Option<Vec<RegisterKey>> {
 }
 
 impl Inner {
-    /// One pass. `all`: also over the groups and drives that other nodes scrub.
+    /// One pass. `all`: includes the groups and drives that other nodes scrub.
     async fn scrub(self: &Arc<Self>, deep: bool, all: bool) -> Result<Scrubbed> {
         let began = Instant::now();
         let before = self.damages.count();
@@ -143,17 +146,17 @@ impl Inner {
         Ok(found)
     }
 
-    /// How long data is seen without a name before it is dropped.
+    /// How long data must be without a name before it is dropped.
     fn orphan_age(&self) -> Duration {
         if self.options.sole { self.options.orphan_age.min(SOLE_AGE) } else { self.options.orphan_age }
     }
 
-    /// Whatever is in flight is in flight here, and known: what was seen has no writer.
+    /// Whether every write in flight is one of this process: then a recorded orphan has no writer.
     fn none_in_flight(&self) -> bool {
         self.options.sole && self.scrub.started.elapsed() >= self.orphan_age()
     }
 
-    /// Looks at what writes of this process left, as far as it is old enough. Returns how many were dropped.
+    /// Handles what writes of this process left, if it is old enough. Returns how many were dropped.
     pub(crate) async fn collect_abandoned(self: &Arc<Self>) -> usize {
         let age = self.orphan_age();
         let due: Vec<(WriteId, RegisterKey)> = {
@@ -166,7 +169,7 @@ impl Inner {
             let began = Instant::now();
             let shard = ShardInfo { write_id, index: 0, owner, ballot: Ballot::ZERO, len: 0, inline: false };
             let done = match self.look_at(&shard).await {
-                // In flight again? It is not: ids are used once. It has a name.
+                // It cannot be in flight again, since ids are used once: a record names it.
                 Ok(None) => true,
                 Ok(Some(now)) => {
                     dropped += usize::from(now);
@@ -185,7 +188,7 @@ impl Inner {
         dropped
     }
 
-    /// Whether the background scrubs a unit here.
+    /// Whether the background task of this node scrubs a unit.
     fn scrubs(&self, unit: &Unit) -> bool {
         self.options.duties.mine(Duty::Scrub, unit)
     }
@@ -199,7 +202,7 @@ impl Inner {
         }
     }
 
-    /// Walks the shards of one drive for orphans.
+    /// Searches the shards of one drive for orphans.
     async fn census(self: &Arc<Self>, member: &Member, found: &mut Scrubbed) {
         let drive = &member.drive;
         let mut after = None;
@@ -229,7 +232,7 @@ impl Inner {
         }
     }
 
-    /// `Some(dropped?)` for an orphan.
+    /// Checks one shard: `Some(dropped)` for an orphan.
     async fn look_at(self: &Arc<Self>, shard: &ShardInfo) -> Result<Option<bool>> {
         if self.live.lock().contains_key(&shard.write_id) {
             return Ok(None);
@@ -273,7 +276,7 @@ impl Inner {
         Ok(Named::No)
     }
 
-    /// Drops a write's shards everywhere, if nothing that names it can be chosen any more.
+    /// Drops the shards of a write on all drives, if nothing that names it can be chosen any more.
     async fn collect(self: &Arc<Self>, shard: &ShardInfo) -> Result<bool> {
         let key = &shard.owner;
         let hash = ashlar_checksum::key_hash(key.as_bytes());
@@ -300,7 +303,7 @@ impl Inner {
                 None => return Ok(false),
             }
         };
-        // The owner can name it no more; a part may have moved on before.
+        // The owner can no longer name it; a part may have moved on before.
         if !matches!(self.named(key, shard.write_id).await?, Named::No) {
             return Ok(false);
         }
@@ -365,8 +368,8 @@ impl Inner {
         match step {
             SweepStep::Drop => Ok(Swept::Drop(ballot)),
             SweepStep::Keep => Ok(Swept::Keep),
-            // An undecided one-sync record, a lost race, or a slot away: a round of its own settles
-            // what is there, and the next sweep finds it so.
+            // An undecided one-sync record, a lost race, or a slot away: a separate round settles the present
+            // state, and the next sweep finds it settled.
             SweepStep::Later { .. } => {
                 let hash = ashlar_checksum::key_hash(key.as_bytes());
                 self.renew(key, hash).await?;
@@ -377,7 +380,7 @@ impl Inner {
         }
     }
 
-    /// The base itself, accepted again under the sweep's ballot.
+    /// Proposes the base itself again under the ballot of the sweep.
     async fn sweep_round(
         &self,
         view: &Arc<View>,
@@ -423,7 +426,7 @@ impl Inner {
 }
 
 enum Swept {
-    /// Nothing that names the data can be chosen any more: under this ballot.
+    /// Under this ballot, nothing that names the data can be chosen any more.
     Drop(Ballot),
     Keep,
     Again,
@@ -433,8 +436,8 @@ fn names(record: &Record, id: WriteId) -> bool {
     record.data().any(|p| p.data.write_id == id)
 }
 
-/// Whether the stored bytes, or the parent inside them, name the write. What cannot be decoded may
-/// name anything.
+/// Whether the stored bytes, or the parent inside them, name the write. Bytes that cannot be decoded may name
+/// anything.
 fn stored_names(bytes: &Bytes, id: WriteId) -> bool {
     let Ok(stored) = Stored::parse(bytes) else { return true };
     let says = |b: &[u8]| Record::decode(b).map_or(true, |r| names(&r, id));
@@ -443,7 +446,7 @@ fn stored_names(bytes: &Bytes, id: WriteId) -> bool {
 
 /// The background task.
 pub(crate) async fn run(of: Weak<Inner>) {
-    // A start under load should not begin with a scrub.
+    // A server that starts under load should not begin with a scrub.
     let mut wait = Duration::from_secs(5);
     let mut full = Instant::now();
     let mut census: Option<Instant> = None;
@@ -455,7 +458,7 @@ pub(crate) async fn run(of: Weak<Inner>) {
                 tokio::select! {
                     biased;
                     () = inner.scrub.soon.notified() => {}
-                    // Groups that have another owner now were not looked at here.
+                    // Groups that have another owner now were not checked here.
                     Ok(()) = duties.changed() => {}
                 }
             };

@@ -1,7 +1,8 @@
-//! What scrubs found, and what they look at next: suspected orphans and writes that were given up.
+//! The results of scrubs, and their next candidates: suspected orphans and abandoned writes.
 //!
-//! Invariant: suspects and abandoned writes are bounded ([`SUSPECTS`]). Must not depend on: how a pass is
-//! made (`scrub`).
+//! Invariant: suspects and abandoned writes are bounded ([`SUSPECTS`]).
+//!
+//! Must not depend on: how a pass is made (`scrub`).
 
 use crate::heal_queue::Healed;
 use ashlar_environment::HashMap;
@@ -11,25 +12,25 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
-/// Orphans remembered until they are old enough; further ones wait for the next pass.
+/// Number of orphans kept until they are old enough; further ones wait for the next pass.
 pub(crate) const SUSPECTS: usize = 65_536;
 
-/// What a pass found.
+/// The result of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Scrubbed {
-    /// Every shard was read and verified, not only looked for.
+    /// Whether every shard was read and verified, not only looked up.
     pub deep: bool,
     /// When it began (milliseconds since 1970), and how long it took, in milliseconds.
     pub began_ms: u64,
     /// See `began_ms`.
     pub took_ms: u64,
-    /// Finds of damage, each of which is named in the log and by [`crate::Sets::damages`].
+    /// Findings of damage, each of which is named in the log and by [`crate::Sets::damages`].
     pub damaged: u64,
-    /// Registers looked at.
+    /// Registers checked.
     pub registers: u64,
     /// What was healed.
     pub healed: Healed,
-    /// Shards looked at in the census of the drives.
+    /// Shards checked in the census of the drives.
     pub shards: u64,
     /// Shards that no record names, and how many of them were dropped.
     pub orphans: u64,
@@ -40,9 +41,9 @@ pub struct Scrubbed {
 pub(crate) struct ScrubState {
     pub(crate) started: Instant,
     pub(crate) suspects: Mutex<HashMap<WriteId, Instant>>,
-    /// Writes of this process that ended without being named, as far as it knows; bound: [`SUSPECTS`].
+    /// Writes of this process that ended and, as far as it can tell, no record names; bound: [`SUSPECTS`].
     pub(crate) abandoned: Mutex<HashMap<WriteId, (RegisterKey, Instant)>>,
-    /// More were abandoned than are remembered.
+    /// Whether more were abandoned than are kept.
     pub(crate) overflowed: AtomicBool,
     pub(crate) last: Mutex<Option<Scrubbed>>,
     pub(crate) last_deep: Mutex<Option<Scrubbed>>,

@@ -1,7 +1,9 @@
 //! The shared state: layout, attached drives, caches, background queues.
 //!
-//! Invariants: everything here is bounded (each bound stands beside its field); the table of drives
-//! is replaced whole, never changed in place; dropping the last handle ends the background work.
+//! Invariants: everything here is bounded (the bound is documented at each field); the table of drives is
+//! replaced as a whole, never changed in place; dropping the last handle ends the background work.
+//!
+//! Must not depend on: S3, HTTP.
 
 use crate::ballots::{Ballots, WriteIds};
 use crate::budget::Share;
@@ -32,46 +34,46 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Asks the control store for the epoch of the newest layout; an error is told to who reads.
+/// Reads the epoch of the newest layout from the control store; an error is returned to the reader.
 pub type EpochSource = Arc<dyn Fn() -> BoxFuture<'static, Result<u32, String>> + Send + Sync>;
 
-/// How the sets are run.
+/// The options of the sets.
 #[derive(Clone)]
 pub struct Options {
-    /// Where buffers come from; its ceiling bounds the bodies in flight.
+    /// The pool of buffers; its ceiling bounds the bodies in flight.
     pub pool: BufferPool,
     /// Number of this node in ballots.
     pub node: u16,
-    /// Which scrubs and rebuilds the background does here.
+    /// The scrubs and rebuilds that the background task of this node does.
     pub duties: Duties,
-    /// Shards up to this many bytes ride in the drives' journals.
+    /// Shards up to this many bytes are stored in the journals of the drives.
     pub inline_shard: u32,
     /// Small bodies use fewer data shards, so that a shard has at least this many bytes.
     pub min_shard: u32,
     /// Bound on the cache of decoded records, in bytes.
     pub record_cache: usize,
-    /// No other process or [`Sets`] proposes to these drives: what was read or written here last is
-    /// the chosen state, and reading it again needs no drive. Local drives are locked by the process
-    /// that has them open; must be off as soon as a drive has another coordinator.
+    /// No other process or [`Sets`] proposes to these drives: what was read or written here last is the
+    /// chosen state, and reading it again needs no drive. The process that has a local drive open locks it.
+    /// Must be off as soon as a drive has another coordinator.
     pub sole: bool,
     /// Small bodies of healthy groups are written with one flush instead of two (2.3 a).
     pub one_sync: bool,
-    /// Where the epoch of the newest layout is asked when only half the drives answer; `None`: nobody
-    /// but this process changes the layout, so the one in force here is the newest.
+    /// Where to read the epoch of the newest layout when only half of the drives answer; `None`: only this
+    /// process changes the layout, so the one in force here is the newest.
     pub epoch: Option<EpochSource>,
-    /// One of so many encoded stripes is decoded again; 1: every stripe.
+    /// One of this many encoded stripes is decoded again; 1: every stripe.
     pub recheck: u64,
     /// Limits of heal, rebuild and scrub.
     pub background: Limits,
     /// How long slow clients may keep others waiting.
     pub memory: MemoryLimits,
-    /// How often everything is scrubbed: presence of all shards, and their hashes.
+    /// How often everything is scrubbed: the presence of all shards, and their hashes.
     pub scrub_every: Duration,
-    /// Data that no register names is dropped after it was seen so for this long; with [`Options::sole`] for a
-    /// minute at most, since every write in flight is known here.
+    /// How long data must be seen without a name before it is dropped; with [`Options::sole`] at most a
+    /// minute, since this process knows every write in flight.
     pub orphan_age: Duration,
-    /// How often the drives are searched for such data, the first time soon after the start. What a write of this
-    /// process left behind is known without a search.
+    /// How often the drives are searched for such data, the first time soon after the start. What a write of
+    /// this process left behind is recorded and needs no search.
     pub census_every: Duration,
 }
 
@@ -106,7 +108,7 @@ pub struct Sets {
 }
 
 pub(crate) struct Inner {
-    /// This very value, for work that outlives a call.
+    /// A weak reference to this value, for work that outlives a call.
     pub(crate) me: std::sync::Weak<Inner>,
     pub(crate) options: Options,
     pub(crate) engine: Engine,
@@ -126,14 +128,14 @@ pub(crate) struct Inner {
     pub(crate) heals: HealQueue,
     pub(crate) rebuilds: Rebuilds,
     pub(crate) scrub: ScrubState,
-    /// Writes whose shards no record names yet, with what can be given up of them on drives that hang; one
+    /// Writes whose shards no record names yet, with the handles to give them up on drives that hang; one
     /// entry per body in flight.
     pub(crate) live: Mutex<HashMap<WriteId, Vec<(DriveId, Unfinished)>>>,
     /// What readers and writers hold in memory.
     pub(crate) memory: Memory,
-    /// Turns of those who read one body to write another: they hold memory of both budgets, so that
-    /// enough of them would wait for each other for ever. All turns together fill at most half of the
-    /// writers' budget, and what others hold comes back.
+    /// Permits for requests that read one body to write another: they hold memory of both budgets, so enough
+    /// of them could wait for each other forever. All permits together use at most half of the writers'
+    /// budget, and the other half is given back in time.
     pub(crate) copies: Arc<Semaphore>,
     pub(crate) foreground: Arc<Foreground>,
     pub(crate) pacer: Pacer,
@@ -142,40 +144,39 @@ pub(crate) struct Inner {
     pub(crate) gate: crate::tests::Gate,
 }
 
-/// What a copy may hold of the writers' budget, generously: a stripe with three parity rows for each data
+/// An upper bound of what a copy holds of the writers' budget: a stripe with three parity rows for each data
 /// row, padded.
 const COPY: usize = 4 * crate::layout::MAX_STRIPE as usize + (64 << 10);
 
 impl Sets {
-    /// The buffers that everything here is in.
+    /// The pool of all buffers.
     #[must_use]
     pub fn pool(&self) -> &BufferPool {
         &self.inner.options.pool
     }
 
-    /// What bodies under way hold in memory, and what was refused for want of it.
+    /// The memory of bodies under way, and the requests that were refused because of it.
     #[must_use]
     pub fn memory(&self) -> MemoryStats {
         self.inner.memory.stats()
     }
 
-    /// So much of answers waits in the hands of slow clients that whoever hands out bodies should hand out
-    /// little at a time.
+    /// Whether slow clients hold so many answer bytes that callers should return bodies in small pieces.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.inner.memory.is_crowded()
     }
 
-    /// Damage found since the start, the latest last; at most 256 finds.
+    /// Damage found since the start, the latest last; at most 256 findings.
     #[must_use]
     pub fn damages(&self) -> Vec<Damage> {
         self.inner.damages.list()
     }
 
-    /// The groups of `layout` over `drives`; drives in no slot are kept aside for a later layout.
+    /// The groups of `layout` over `drives`; drives that are in no slot are kept for a later layout.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a layout that is no layout; [`Error::Unavailable`] without randomness.
+    /// [`Error::Invalid`] for an invalid layout; [`Error::Unavailable`] without randomness.
     pub fn new(layout: Layout, drives: Vec<Drive>, options: Options) -> Result<Sets> {
         layout.check()?;
         let mut random = [0; 36];
@@ -232,7 +233,7 @@ impl Sets {
         let (mut layout, mut members) = (old.layout.clone(), old.members.clone());
         f(&mut layout, &mut members);
         for m in members.values() {
-            // Of whichever group and epoch: the counter is one for all.
+            // Of any group and epoch: there is one counter for all.
             let floor = m.drive.floor();
             let _ = self.inner.ballots.pass(floor, floor.epoch);
         }
@@ -240,12 +241,12 @@ impl Sets {
         self.inner.attached.set(&members, &layout, n - Quorum::new(n).majority());
         self.inner.table.store(Arc::new(Table::new(layout, members)));
         self.inner.doubts.raise();
-        self.inner.cache.doubt_all();
+        self.inner.cache.invalidate_all();
         self.inner.rebuilds.look();
     }
 
-    /// Puts a drive in service (or another handle in place of one with the same id). A drive that
-    /// is joining is rebuilt in the background.
+    /// Puts a drive in service (or replaces the handle with the same id). A joining drive is rebuilt in the
+    /// background.
     pub fn attach(&self, drive: impl Into<DriveHandle>) {
         let member = Arc::new(Member::new(drive.into(), self.inner.attached.clone()));
         self.change(|_, m| {
@@ -254,8 +255,8 @@ impl Sets {
         self.inner.scrub.look_soon();
     }
 
-    /// Takes a drive out of service. Its slot counts as silent from now on. Answers the drive if it is of this
-    /// process.
+    /// Takes a drive out of service. Its slot counts as silent from now on. Returns the drive if it is in
+    /// this process.
     pub fn detach(&self, drive: DriveId) -> Option<Drive> {
         let mut gone = None;
         self.change(|_, m| gone = m.remove(&drive));
@@ -265,8 +266,8 @@ impl Sets {
     /// Follows the map: a new epoch, other drives in slots.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for a layout that is no layout, has another code or fewer groups, or is
-    /// older than the one in force.
+    /// [`Error::Invalid`] for a layout that is invalid, has another code or number of groups, or is older
+    /// than the one in force.
     pub fn set_layout(&self, layout: Layout) -> Result<()> {
         layout.check()?;
         let now = self.layout();
@@ -307,27 +308,28 @@ impl Sets {
             .unwrap_or_default()
     }
 
-    /// The drives attached that are of this process.
+    /// The attached drives that are in this process.
     #[must_use]
     pub fn drives(&self) -> Vec<Drive> {
         self.inner.table.load().members.values().filter_map(|m| m.drive.local().cloned()).collect()
     }
 
-    /// What clients feel; the doors note their requests here, background work yields to it.
+    /// The tracker of clients' requests: API layers record their requests in it, and background work yields
+    /// to it.
     #[must_use]
     pub fn foreground(&self) -> Arc<Foreground> {
         self.inner.foreground.clone()
     }
 
-    /// A turn to read one body while writing another; to be held as long as both are open.
+    /// A permit to read one body while writing another; hold it as long as both are open.
     pub fn copy_turn(&self) -> BoxFuture<'_, CopyTurn> {
         Box::pin(async move { self.inner.copy_turn().await })
     }
 
-    /// Room for `bytes` that a decoder of a body keeps in memory of its own; dropping it gives the room back.
+    /// Memory for `bytes` that a decoder of a body allocates itself; dropping the result gives it back.
     ///
     /// # Errors
-    /// [`Error::Busy`]: none came in time.
+    /// [`Error::Busy`]: not available in time.
     pub fn decoder_room(&self, bytes: usize) -> BoxFuture<'_, Result<DecoderRoom>> {
         Box::pin(async move {
             let room = self.inner.memory.decoder(bytes).await;
@@ -336,7 +338,7 @@ impl Sets {
         })
     }
 
-    /// Limits of background work, changed while it runs.
+    /// Sets the limits of background work.
     pub fn set_background(&self, limits: Limits) {
         self.inner.pacer.set(limits);
     }
@@ -358,13 +360,13 @@ impl Inner {
         CopyTurn { _turn: self.copies.clone().acquire_owned().await.ok() }
     }
 
-    /// Whether undecided registers may lie outside the majority that would answer: then every slot is
+    /// Whether undecided registers may be outside of the majority that would answer: then every slot is
     /// asked.
     pub(crate) fn in_doubt(&self) -> bool {
         !self.options.sole || self.doubts.all()
     }
 
-    /// The epoch of a view's group now, for what is left of work that began in the view.
+    /// The present epoch of a view's group, for the rest of work that began in the view.
     pub(crate) fn epoch_now(&self, view: &View) -> u32 {
         self.view(view.group).map_or(view.epoch, |now| now.epoch.max(view.epoch))
     }

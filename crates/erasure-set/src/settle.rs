@@ -1,6 +1,8 @@
-//! Rounds that change nothing: deciding what is undecided, and what they need to know.
+//! Rounds that change nothing: they decide what is undecided.
 //!
 //! Invariant: the caller of a round holds its key's turn.
+//!
+//! Must not depend on: what a record means.
 
 use crate::propose::Attempt;
 use crate::register::Register;
@@ -11,14 +13,14 @@ use ashlar_format::{Ballot, RegisterKey};
 use bytes::Bytes;
 
 impl Inner {
-    /// Decides an undecided register, so that nothing older can come up any more; the caller holds its
-    /// key's turn.
+    /// Decides an undecided register, so that no older record can appear any more. The caller holds the key's
+    /// turn.
     pub(crate) async fn settle(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
         for _ in 0..8 {
             let view = self.view(key.group())?;
             let Some(mut a) = Attempt::prepare(self, view, key, hash, false).await? else { continue };
             let base = a.base.take();
-            a.hear_all().await;
+            a.await_all_promises().await;
             if a.idle_known() || a.complete(base.as_ref()).await?.is_some() {
                 self.doubts.settled(hash);
                 return Ok(base.map(|b| a.register(b)));
@@ -27,13 +29,13 @@ impl Inner {
         Err(Error::Contended)
     }
 
-    /// As [`Inner::settle`], and the record is accepted anew at all slots, decided or not.
+    /// Like [`Inner::settle`], and all slots accept the record again, whether it was decided or not.
     pub(crate) async fn renew(&self, key: &RegisterKey, hash: u64) -> Result<()> {
         for _ in 0..8 {
             let view = self.view(key.group())?;
             let Some(mut a) = Attempt::prepare(self, view, key, hash, false).await? else { continue };
             let base = a.base.take();
-            a.hear_all().await;
+            a.await_all_promises().await;
             if base.is_none() && a.idle_known() || a.complete(base.as_ref()).await?.is_some() {
                 self.doubts.settled(hash);
                 return Ok(());
@@ -53,7 +55,7 @@ impl Inner {
         left
     }
 
-    /// The summary some slot keeps beside the record of `ballot`.
+    /// The summary that some slot stores with the record of `ballot`.
     pub(crate) async fn summary(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Option<Bytes> {
         let from = key.as_bytes();
         let mut to = from.to_vec();
@@ -69,7 +71,7 @@ impl Inner {
         None
     }
 
-    /// Whether a message may be sent: always, except where a test stops an update half-way.
+    /// Whether a message may be sent: always, except if a test stops an update half-way.
     #[cfg(not(test))]
     #[allow(clippy::unused_self)]
     pub(crate) fn allowed(&self, _stage: bool, _slot: u8) -> bool {

@@ -1,7 +1,9 @@
-//! Making shards again: of one piece of data, on the slots that lack them.
+//! Makes missing shards of one piece of data again.
 //!
-//! Invariants: a shard is made from verified shards of the same write; data that its register
-//! stopped naming while shards were made is dropped again; one stripe is in memory at a time.
+//! Invariants: a shard is made from verified shards of the same write; if its register stops naming the data
+//! while shards are being made, these are dropped again; one stripe is in memory at a time.
+//!
+//! Must not depend on: what the bytes are.
 
 use crate::damage::What;
 use crate::heal::answers;
@@ -39,7 +41,7 @@ impl Inner {
         let view = self.view(key.group())?;
         let data = part.data;
         let later = Healed { later: 1, ..Healed::default() };
-        // Its shards may be on their way: what is not there yet is not missing.
+        // Its shards may still be written: then they are not missing.
         if self.is_under_way(data.write_id) {
             return Ok(later);
         }
@@ -64,7 +66,7 @@ impl Inner {
             }
         }
         let mut healed = Healed::default();
-        // Shards go when their register names them no longer, and then they are not missing either.
+        // Shards are dropped when their register no longer names them; then they are not missing either.
         if !missing.is_empty() && !self.is_named(key, &data).await? {
             return Ok(healed);
         }
@@ -113,7 +115,7 @@ impl Inner {
         Ok(healed)
     }
 
-    /// Drops shards made for data that its register stopped naming meanwhile.
+    /// Drops new shards of data that its register stopped naming in the meantime.
     async fn recheck_named(&self, view: &View, key: &RegisterKey, data: &Data, made: SlotSet) -> Result<()> {
         if !self.is_named(key, data).await? {
             self.drop_on(view, made, std::slice::from_ref(data));
@@ -126,7 +128,7 @@ impl Inner {
         Ok(!matches!(self.named(key, data.write_id).await?, Named::No))
     }
 
-    /// Writes into the record which slots are durable now.
+    /// Writes the slots that are durable now into the record.
     async fn note_durable(self: &Arc<Self>, key: &RegisterKey, data: &Data, slots: SlotSet) -> Result<()> {
         let note = |body: &mut Body| {
             set_durable(body, data, slots);
@@ -150,7 +152,7 @@ impl Inner {
         let sets = Sets { inner: self.clone() };
         let done = sets
             .update_register::<(), Infallible>(key, staged, |base| match base {
-                // Only the very state whose summary was read.
+                // Only the exact state whose summary was read.
                 Some(r) if *r == *now.record && r.data().any(|p| p.data.write_id == data.write_id) => {
                     let mut body = r.body.clone();
                     if !change(&mut body) {
@@ -169,8 +171,8 @@ impl Inner {
         }
     }
 
-    /// Writes data anew with as many data shards as its size and code call for: it was written
-    /// while drives were away.
+    /// Writes data again with as many data shards as its size and code require: it was written while drives
+    /// were missing.
     async fn widen(self: &Arc<Self>, key: &RegisterKey, part: &Part) -> Result<()> {
         let old = part.data;
         let _turn = self.copy_turn().await;
@@ -198,8 +200,8 @@ impl Inner {
         .await
     }
 
-    /// Makes the shards of the slots `wanted` from the others and writes them there. Returns the
-    /// slots where they are durable now.
+    /// Makes the shards of the slots `wanted` from the others and writes them there. Returns the slots on
+    /// which they are durable now.
     pub(crate) async fn make_shards(
         self: &Arc<Self>,
         view: &View,
@@ -315,7 +317,7 @@ impl Inner {
     }
 }
 
-/// Reads a body back stripe by stripe, with parity.
+/// Reads a body stripe by stripe, with parity.
 struct Stripes {
     inner: Arc<Inner>,
     data: Data,

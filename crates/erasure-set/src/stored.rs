@@ -1,11 +1,12 @@
-//! The bytes a drive keeps as "the record" of a register.
+//! The bytes that a drive stores as the record of a register.
 //!
-//! Usually they are the encoded record itself. A one-sync write (docs/protocol.md 2.3 a) wraps it: beside
-//! the record stand what a recoverer needs to judge it and, whole, the record it was built on (one
-//! level deep). Layout of the wrapper: docs/formats.md, "One-sync record".
+//! Usually they are the encoded record itself. A one-sync write (docs/protocol.md 2.3 a) stores a wrapper
+//! with the record, the data that a recovering proposer needs to judge it, and a full copy of the record it
+//! was built on (one level deep). Layout of the wrapper: docs/formats.md, "One-sync record".
 //!
-//! Invariants: one encoding per value; the first byte tells which form it is; a decoder never
-//! panics. Must never know: drives, ballots.
+//! Invariants: one encoding per value; the first byte distinguishes the two forms; a decoder never panics.
+//!
+//! Must not depend on: drives, ballots.
 
 use ashlar_commit::{OneSync, SlotSet};
 use ashlar_format::codec::{Reader, Writer};
@@ -15,22 +16,22 @@ use bytes::Bytes;
 /// First byte of the wrapped form; encoded records begin with a small format number.
 const ONE_SYNC: u8 = 0xE1;
 
-/// What stands beside a one-sync record.
+/// The additional fields of a one-sync record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Light {
-    /// What decides whether it is chosen.
+    /// The parameters that decide whether it is chosen.
     pub(crate) one_sync: OneSync,
-    /// The write whose shards ride in the same ACCEPT.
+    /// The write whose shards are in the same ACCEPT.
     pub(crate) write_id: WriteId,
-    /// The record it was built on, without a wrapper; empty when there was none.
+    /// The record it was built on, without a wrapper; empty if there was none.
     pub(crate) parent: Bytes,
-    /// The ballot of that record; zero when there was none.
+    /// The ballot of that record; zero if there was none.
     pub(crate) parent_ballot: Ballot,
     /// Its summary.
     pub(crate) parent_summary: Bytes,
 }
 
-/// The two forms, taken apart without copying.
+/// The parts of either form, without a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     /// The encoded record.
@@ -45,7 +46,7 @@ impl Stored {
         bytes.first() == Some(&ONE_SYNC)
     }
 
-    /// Takes the bytes of a drive apart.
+    /// Parses the bytes of a drive.
     pub(crate) fn parse(bytes: &Bytes) -> Result<Stored, Error> {
         if !Stored::is_light(bytes) {
             return Ok(Stored { record: bytes.clone(), light: None });
@@ -88,7 +89,7 @@ impl Stored {
     }
 }
 
-/// For the fuzzer: the bytes of a one-sync record have one reading, which has one encoding.
+/// For the fuzzer: the bytes of a one-sync record decode to one value, which has one encoding.
 #[doc(hidden)]
 pub fn fuzzed_stored(bytes: &[u8]) {
     if let Ok(stored) = Stored::parse(&Bytes::copy_from_slice(bytes)) {
@@ -121,7 +122,7 @@ mod tests {
     use ashlar_format::Body;
 
     #[test]
-    fn both_forms_come_back() {
+    fn both_forms_round_trip() {
         let plain = Bytes::from(Record { seq: 3, parent: 9, body: Body::Tombstone }.encode());
         let s = Stored::parse(&plain).unwrap();
         assert_eq!((s.record.clone(), s.light.is_none()), (plain.clone(), true));

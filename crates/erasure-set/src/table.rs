@@ -1,10 +1,12 @@
-//! Which drive is in which slot now, and how it has been behaving.
+//! The table of drives: which drive is in which slot now, and how quickly it answers.
 //!
-//! Invariants: a table is immutable; a change makes a new one, and whoever holds the old one
-//! finishes with it. A slot without a drive is `None` and counts as silent. Being late never takes
-//! a drive's vote or its shards away: it only means that nobody waits for it beyond need. A drive
-//! *hangs* while a call to its device has not returned for [`STALLED`]: it is late, is not given new
-//! large shards, and an answer that is still out counts as silence, never as absence.
+//! Invariants: a table is immutable; a change makes a new one, and operations that hold the old one finish
+//! with it. A slot without a drive is `None` and counts as silent. A late drive keeps its vote and its
+//! shards: operations only do not wait for it longer than necessary. A drive *hangs* while a call to its
+//! device has not returned for [`STALLED`]: it counts as late, gets no new large shards, and a missing answer
+//! counts as silence, never as absence.
+//!
+//! Must not depend on: what registers and shards contain.
 
 use crate::layout::Layout;
 use crate::{Error, Result};
@@ -25,28 +27,28 @@ pub(crate) struct Member {
     pub(crate) drive: DriveHandle,
     pub(crate) latency: LatencyTracker,
     attached: Arc<Attached>,
-    /// It was said that it hangs.
-    pub(crate) told: AtomicBool,
-    /// Calls for lists.
+    /// Whether it was logged that the drive hangs.
+    pub(crate) hang_reported: AtomicBool,
+    /// Number of calls for lists.
     #[cfg(test)]
     pub(crate) list_calls: AtomicU64,
 }
 
-/// A call to a device that has been out for so long will not come back soon.
+/// A call to a device that takes this long will not return soon.
 pub(crate) const STALLED: Duration = Duration::from_secs(1);
-/// How often somebody who waits for drives looks whether one of them hangs.
+/// How often an operation that waits for drives checks whether one of them hangs.
 pub(crate) const GLANCE: Duration = Duration::from_millis(50);
 
-/// The first such look.
+/// The time until the first such check.
 pub(crate) const FIRST_GLANCE: Duration = Duration::from_millis(5);
 
-/// All attached drives, to tell a drive that hangs from a machine that stands still: when more of them stall
-/// at once than others could stand in for, waiting is all there is to do.
+/// All attached drives, to distinguish a drive that hangs from a machine that is stopped: if more drives
+/// stall at once than the others can replace, waiting is the only option.
 pub(crate) struct Attached {
     drives: ArcSwap<Vec<DriveHandle>>,
     /// Drives of the layout that are not attached.
     missing: AtomicUsize,
-    /// Drives of which it is believed at once that they hang, or that may be out of service.
+    /// The most drives that may hang or be out of service before a stall counts as one of the machine.
     most: AtomicUsize,
 }
 
@@ -56,7 +58,7 @@ impl Attached {
         Arc::new(Attached { drives: ArcSwap::default(), missing: zero(), most: zero() })
     }
 
-    /// `spare`: drives a group can be without and still change its registers.
+    /// `spare`: the number of drives that a group can lose and still change its registers.
     pub(crate) fn set(&self, members: &HashMap<DriveId, Arc<Member>>, layout: &Layout, spare: u8) {
         let all: HashSet<&DriveId> = layout.groups.iter().flat_map(|g| &g.slots).collect();
         let missing = all.iter().filter(|id| !members.contains_key(**id)).count();
@@ -65,7 +67,7 @@ impl Attached {
         self.most.store(usize::from(spare).max(all.len() / 4), Ordering::Relaxed);
     }
 
-    /// Drives that are missing or join cannot stand in for one that hangs.
+    /// Drives that are missing or joining cannot replace one that hangs.
     fn can_do_without(&self) -> bool {
         let drives = self.drives.load();
         let out = |d: &&DriveHandle| d.oldest() >= STALLED || d.joins();
@@ -74,25 +76,25 @@ impl Attached {
     }
 }
 
-/// How quickly a drive answers lately.
+/// How quickly a drive has answered recently.
 pub(crate) struct LatencyTracker {
     start: Instant,
-    /// Milliseconds after `start` until which nobody waits for the drive beyond need.
+    /// Milliseconds after `start` until which the drive counts as late.
     late_until: AtomicU64,
-    /// How often in a row it was late: each time doubles the span, up to 64 s.
-    strikes: AtomicU32,
+    /// How often in a row it was late. Each time doubles the span, up to 64 s.
+    late_count: AtomicU32,
     /// Moving average and mean deviation of the time to read a frame, microseconds.
     read_us: AtomicU32,
     read_dev: AtomicU32,
 }
 
-/// How long one answer is waited for where nobody else can give it.
+/// How long to wait for an answer that no other drive can give.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The shortest span of being late, milliseconds.
 const LATE_MS: u64 = 1000;
-/// Bounds on how long a read waits before another shard is asked too. The lower one is above what a
-/// thread may wait for a busy processor: with 4 ms, one read in five on two busy cores was of
-/// parity that nobody needed.
+/// Bounds of the time that a read waits before another shard is asked too. The lower bound is above the time
+/// that a thread may wait for a busy processor: with 4 ms, one read in five on two busy cores fetched
+/// unneeded parity.
 const HEDGE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
 impl LatencyTracker {
@@ -100,7 +102,7 @@ impl LatencyTracker {
         LatencyTracker {
             start: Instant::now(),
             late_until: AtomicU64::new(0),
-            strikes: AtomicU32::new(0),
+            late_count: AtomicU32::new(0),
             read_us: AtomicU32::new(0),
             read_dev: AtomicU32::new(0),
         }
@@ -110,29 +112,29 @@ impl LatencyTracker {
         u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The drive let somebody wait too long.
+    /// Records that an operation waited too long for the drive.
     pub(crate) fn mark_slow(&self) {
-        // Whoever waited already when it became late says nothing new.
+        // An operation that was already waiting when the drive became late gives no new information.
         if self.is_late() {
             return;
         }
-        let strikes = self.strikes.fetch_add(1, Ordering::Relaxed).min(6);
-        let until = self.now_ms().saturating_add(LATE_MS << strikes);
+        let late_count = self.late_count.fetch_add(1, Ordering::Relaxed).min(6);
+        let until = self.now_ms().saturating_add(LATE_MS << late_count);
         self.late_until.store(until, Ordering::Relaxed);
     }
 
-    /// It was late again and again, with no prompt answer in between.
+    /// Whether it was late repeatedly, with no prompt answer in between.
     pub(crate) fn is_slow(&self) -> bool {
-        self.is_late() && self.strikes.load(Ordering::Relaxed) > 2
+        self.is_late() && self.late_count.load(Ordering::Relaxed) > 2
     }
 
-    /// It hung and answers again: as new.
+    /// Resets the tracker after the drive hung and answers again.
     pub(crate) fn reset(&self) {
-        self.strikes.store(0, Ordering::Relaxed);
+        self.late_count.store(0, Ordering::Relaxed);
         self.late_until.store(0, Ordering::Relaxed);
     }
 
-    /// Nobody should wait for it beyond need.
+    /// Whether operations should not wait for it longer than necessary.
     pub(crate) fn is_late(&self) -> bool {
         let until = self.late_until.load(Ordering::Relaxed);
         until != 0 && self.now_ms() < until
@@ -140,13 +142,13 @@ impl LatencyTracker {
 
     /// The drive answered in time.
     pub(crate) fn in_time(&self) {
-        if self.strikes.load(Ordering::Relaxed) != 0 && !self.is_late() {
-            self.strikes.store(0, Ordering::Relaxed);
+        if self.late_count.load(Ordering::Relaxed) != 0 && !self.is_late() {
+            self.late_count.store(0, Ordering::Relaxed);
             self.late_until.store(0, Ordering::Relaxed);
         }
     }
 
-    /// A frame was read in this time.
+    /// Records the time in which a frame was read.
     pub(crate) fn note_read(&self, took: Duration) {
         let us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX).min(60_000_000);
         let mean = self.read_us.load(Ordering::Relaxed);
@@ -161,8 +163,8 @@ impl LatencyTracker {
         self.in_time();
     }
 
-    /// How long to wait for a frame before another shard is asked too: twice the estimated 95th
-    /// percentile (mean + 2 mean deviations), within bounds.
+    /// How long to wait for a frame before another shard is asked too: twice the estimated 95th percentile
+    /// (mean + 2 mean deviations), within bounds.
     pub(crate) fn hedge_after(&self) -> Duration {
         let us = self
             .read_us
@@ -179,28 +181,28 @@ impl Member {
             drive,
             latency: LatencyTracker::new(),
             attached,
-            told: AtomicBool::new(false),
+            hang_reported: AtomicBool::new(false),
             #[cfg(test)]
             list_calls: AtomicU64::new(0),
         }
     }
 
-    /// A call to its device does not return, and others can stand in for it.
+    /// Whether a call to its device does not return, and others can replace it.
     pub(crate) fn is_hung(&self) -> bool {
         self.drive.oldest() >= STALLED && self.attached.can_do_without()
     }
 
-    /// Nobody should wait for it beyond need.
+    /// Whether operations should not wait for it longer than necessary.
     pub(crate) fn is_late(&self) -> bool {
         self.latency.is_late() || self.is_hung()
     }
 
-    /// It votes in a group; a drive that has not joined it does not.
+    /// Whether it votes in a group; a drive that has not joined the group does not.
     pub(crate) fn is_voter(&self, group: GroupId) -> bool {
         self.drive.role(group) == Some(Role::Voter)
     }
 
-    /// READ in a layout, without waiting where possible, with an end in any case.
+    /// READ in a layout, without waiting if possible, and with a time limit.
     pub(crate) async fn read(
         &self,
         key: &RegisterKey,
@@ -213,7 +215,7 @@ impl Member {
         }
     }
 
-    /// Opens a shard, as [`Member::read`].
+    /// Opens a shard, with the waits of [`Member::read`].
     pub(crate) async fn open(&self, id: WriteId, shard: u8) -> Result<ReaderHandle, DriveError> {
         match self.drive.open_shard_now(id, shard) {
             Some(r) => r,
@@ -221,7 +223,7 @@ impl Member {
         }
     }
 
-    /// Registers of a range, as [`Member::read`].
+    /// Registers of a range, with the waits of [`Member::read`].
     pub(crate) async fn scan(
         &self,
         from: &[u8],
@@ -236,25 +238,25 @@ impl Member {
         }
     }
 
-    /// Registers of ranges of several groups, as [`Member::read`].
+    /// Registers of ranges of several groups, with the waits of [`Member::read`].
     pub(crate) async fn scan_many(&self, ranges: Vec<Range>, limit: usize) -> Result<Vec<Entry>, DriveError> {
         self.listed();
         self.in_time(self.drive.scan_many(ranges, limit)).await
     }
 
-    /// Digests of ranges of several groups, as [`Member::read`].
+    /// Digests of ranges of several groups, with the waits of [`Member::read`].
     pub(crate) async fn digests(&self, ranges: Vec<Range>, few: bool) -> Result<Vec<(u64, u64)>, DriveError> {
         self.listed();
         self.in_time(self.drive.digests(ranges, few)).await
     }
 
-    /// A call for a list.
+    /// Counts a call for a list.
     pub(crate) fn listed(&self) {
         #[cfg(test)]
         self.list_calls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Waits for a drive, but not for ever.
+    /// Waits for a drive, up to a time limit.
     pub(crate) async fn in_time<T>(
         &self,
         answer: impl Future<Output = Result<T, DriveError>>,
@@ -273,7 +275,7 @@ impl Member {
         }
     }
 
-    /// Waits for long work of a drive, as long as its device answers.
+    /// Waits for long work of a drive while its device answers.
     pub(crate) async fn patiently<T>(
         &self,
         answer: impl Future<Output = Result<T, DriveError>>,
@@ -288,7 +290,7 @@ impl Member {
         }
     }
 
-    /// It answers reads.
+    /// Whether it answers reads.
     pub(crate) fn is_up(&self) -> bool {
         matches!(self.drive.state(), State::Online | State::ReadOnly)
     }
@@ -297,9 +299,9 @@ impl Member {
 /// One group with the drives in its slots.
 pub(crate) struct View {
     pub(crate) group: GroupId,
-    /// Of the group.
+    /// The epoch of the group.
     pub(crate) epoch: u32,
-    /// Of the layout that the view is of.
+    /// The epoch of the layout that the view belongs to.
     pub(crate) layout: u32,
     pub(crate) quorum: Quorum,
     pub(crate) k: u8,
@@ -316,7 +318,7 @@ impl View {
         self.slots.get(usize::from(slot)).and_then(Option::as_ref)
     }
 
-    /// The slots with a drive, and the drive.
+    /// The slots with a drive, and the drives.
     pub(crate) fn members(&self) -> impl Iterator<Item = (u8, &Arc<Member>)> {
         self.slots.iter().enumerate().filter_map(|(s, m)| Some((s as u8, m.as_ref()?)))
     }
@@ -326,7 +328,7 @@ impl View {
         self.members().filter(|(s, m)| slots.contains(*s) && m.is_hung()).map(|(s, _)| s).collect()
     }
 
-    /// The members, those first that are likely to answer soon.
+    /// The members, ordered so that those that are likely to answer soon come first.
     pub(crate) fn prompt_first(&self) -> SmallVec<[(u8, &Arc<Member>); 16]> {
         let mut all: SmallVec<[_; 16]> = self.members().collect();
         all.sort_by_cached_key(|(_, m)| m.is_late());
@@ -338,13 +340,13 @@ impl View {
         self.which(|m| m.is_voter(self.group))
     }
 
-    /// The slots whose drive fits.
+    /// The slots whose drive matches.
     pub(crate) fn which(&self, fits: impl Fn(&Member) -> bool) -> SlotSet {
         self.members().filter(|(_, m)| fits(m)).map(|(s, _)| s).collect()
     }
 }
 
-/// Everything about where things are, at one moment.
+/// The placement of all groups at one moment.
 pub(crate) struct Table {
     pub(crate) layout: Arc<Layout>,
     pub(crate) members: HashMap<DriveId, Arc<Member>>,

@@ -1,9 +1,11 @@
-//! What is left of a write after its caller was answered: drives that had not answered yet.
+//! The rest of a write after its caller was answered: drives that have not answered yet.
 //!
-//! Invariants: nothing here is needed for correctness; an entry that is dropped (queue full, too
-//! old) becomes a heal of its key. Old data is dropped on a drive only after that drive accepted
-//! the record that no longer names it (docs/protocol.md 2.6). What a drive missed while it hung is noted and
-//! healed when it answers again; beyond [`crate::tail_queue::MISSED`] registers all of them are looked at.
+//! Invariants: nothing here is needed for correctness; an entry that is dropped (queue full, too old) becomes
+//! a heal of its key. Old data is dropped on a drive only after that drive accepted the record that no longer
+//! names it (docs/protocol.md 2.6). Registers that a drive missed while it hung are recorded and healed when
+//! it answers again; above [`crate::tail_queue::MISSED`] all registers are checked.
+//!
+//! Must not depend on: what a version means beyond the data it names.
 
 use crate::sets::{Inner, Sets};
 use crate::table::{Member, View};
@@ -17,19 +19,19 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How long an answer is waited for.
+/// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Shards for a drive that has hung for so long are given up, and made again later; at once when memory is
+/// Shards for a drive that has hung for this long are given up and made again later; at once if memory is
 /// short.
 const GIVE_UP: Duration = Duration::from_secs(5);
-/// How often the entries are looked at.
+/// How often the entries are processed.
 const TICK: Duration = Duration::from_millis(50);
-/// How long a tombstone waits before it is purged: longer than any ballot older than it can still
-/// be under way, because a purge makes drives refuse older ballots for keys without a record.
+/// How long a tombstone waits before it is purged: longer than any older ballot can still be under way,
+/// because a purge makes drives refuse older ballots for keys without a record.
 const PURGE_AFTER: Duration = Duration::from_secs(2);
 
 impl Sets {
-    /// Drops data that no register names any more: parts of an aborted upload, for instance.
+    /// Drops data that no register names any more, for instance parts of an aborted upload.
     pub fn discard(&self, group: GroupId, data: &[Data]) {
         if let Ok(view) = self.inner.view(group) {
             self.inner.drop_on(&view, view.which(|_| true), data);
@@ -38,7 +40,7 @@ impl Sets {
 }
 
 impl Inner {
-    /// Answers of `waiting` are out; when they come, `drops` go on those slots too.
+    /// Follows the missing answers of `waiting`; when they arrive, `drops` are dropped on those slots too.
     #[allow(clippy::too_many_arguments)] // what is left of a write
     pub(crate) fn follow(
         &self,
@@ -66,18 +68,18 @@ impl Inner {
         }
     }
 
-    /// Whether answers to a change of this register are still out.
+    /// Whether answers to a change of this register are missing.
     pub(crate) fn is_followed(&self, hash: u64) -> bool {
         self.tails.tails.lock().keys.contains_key(&hash)
     }
 
-    /// Whether shards of a write may still be on their way.
+    /// Whether shards of a write may still be being written.
     pub(crate) fn is_under_way(&self, write: WriteId) -> bool {
         self.live.lock().contains_key(&write) || self.tails.tails.lock().writes.contains_key(&write)
     }
 
-    /// Slots missed something. A drive that is out of service cannot be healed now: everything is
-    /// looked at when it comes back. Nor can one that hangs: what it missed is noted.
+    /// Slots missed a change. A drive that is out of service cannot be healed now: everything is checked when
+    /// it returns. Neither can a drive that hangs: what it missed is recorded.
     pub(crate) fn heal_if_up(&self, key: &RegisterKey, view: &View, slots: SlotSet) {
         let hung = view.hung(slots);
         for m in hung.iter().filter_map(|s| view.member(s)) {
@@ -88,16 +90,16 @@ impl Inner {
         }
     }
 
-    /// Looks which drives hang, and queues what those missed that answer again.
+    /// Checks which drives hang, and queues what drives that answer again have missed.
     pub(crate) fn sweep_hung(&self) {
         let table = self.table.load();
         for m in table.members.values() {
             match m.drive.stalled() {
-                Some(since) if m.is_hung() && !m.told.swap(true, Ordering::Relaxed) => {
+                Some(since) if m.is_hung() && !m.hang_reported.swap(true, Ordering::Relaxed) => {
                     tracing::warn!(drive = %m.drive.path().display(), ?since,
-                        "the drive does not answer: nobody waits for it");
+                        "the drive does not answer: requests no longer wait for it");
                 }
-                None if m.told.swap(false, Ordering::Relaxed) => {
+                None if m.hang_reported.swap(false, Ordering::Relaxed) => {
                     tracing::info!(drive = %m.drive.path().display(), "the drive answers again");
                     m.latency.reset();
                 }
@@ -139,12 +141,12 @@ impl Inner {
         if accepted != view.quorum.all() {
             return;
         }
-        let mut graves = self.tails.graves.lock();
-        // Beyond the bound the tombstone stays until the scrub comes by.
-        if graves.len() < BOUND {
+        let mut pending_purges = self.tails.pending_purges.lock();
+        // Beyond the bound the tombstone stays until the scrub finds it.
+        if pending_purges.len() < BOUND {
             let (key, view, since) = (key.clone(), view.clone(), Instant::now());
-            graves.push(PendingPurge { key, ballot, view, accepted, since });
-            if graves.len() == 1 {
+            pending_purges.push(PendingPurge { key, ballot, view, accepted, since });
+            if pending_purges.len() == 1 {
                 self.tails.work.notify_one();
             }
         }
@@ -165,7 +167,7 @@ impl Inner {
         }
     }
 
-    /// Looks at all tails once; returns how many are left.
+    /// Processes all tails once; returns how many are left.
     pub(crate) fn sweep_tails(&self) -> usize {
         self.sweep_hung();
         let mut tails = std::mem::take(&mut self.tails.tails.lock().tails);
@@ -178,14 +180,14 @@ impl Inner {
         now.tails.len()
     }
 
-    /// It hangs so long, or memory is so short, that what waits for it in memory goes.
+    /// Whether the drive has hung so long, or memory is so short, that its queued shards are given up.
     fn is_given_up(&self, m: &Member) -> bool {
         let pool = &self.options.pool;
         let short = pool.used() > pool.ceiling() / 2;
         m.is_hung() && (short || m.drive.stalled().is_some_and(|s| s >= GIVE_UP))
     }
 
-    /// Looks at one tail; true: nothing is left to wait for.
+    /// Processes one tail; returns true if nothing is left to wait for.
     fn sweep_tail(&self, t: &mut Tail) -> bool {
         let o = t.tally.outcome();
         let done = t.waiting.and(SlotSet(o.ok | o.uncounted));
@@ -197,7 +199,7 @@ impl Inner {
         let lost = t.waiting.and(SlotSet(o.failed | o.refused));
         let hung = t.waiting.and(t.view.which(|m| self.is_given_up(m)));
         if !hung.is_empty() {
-            // What of its shards is still in memory is needed elsewhere.
+            // Their memory is needed elsewhere.
             for (_, s) in t.shards.iter().filter(|(s, _)| hung.contains(*s)) {
                 s.give_up();
             }
@@ -209,20 +211,20 @@ impl Inner {
         false
     }
 
-    /// Purges tombstones that have waited `after`; returns how many are left.
-    pub(crate) fn purge_graves(&self, after: Duration) -> usize {
+    /// Purges tombstones that have waited for `after`; returns how many are left.
+    pub(crate) fn purge_tombstones(&self, after: Duration) -> usize {
         let ripe: Vec<PendingPurge> = {
-            let mut graves = self.tails.graves.lock();
-            let n = graves.iter().take_while(|g| g.since.elapsed() >= after).count();
-            graves.drain(..n).collect()
+            let mut pending_purges = self.tails.pending_purges.lock();
+            let n = pending_purges.iter().take_while(|g| g.since.elapsed() >= after).count();
+            pending_purges.drain(..n).collect()
         };
         for g in &ripe {
             self.purge(g);
         }
-        self.tails.graves.lock().len()
+        self.tails.pending_purges.lock().len()
     }
 
-    /// Purges a tombstone if all slots of the group are voters now too.
+    /// Purges a tombstone if all slots of the group are still voters.
     fn purge(&self, of: &PendingPurge) {
         let PendingPurge { key, ballot, view, accepted, .. } = of;
         let now = match self.view(view.group) {
@@ -245,12 +247,12 @@ impl Inner {
 pub(crate) async fn run(of: Weak<Inner>) {
     loop {
         let Some(inner) = of.upgrade() else { return };
-        let left = inner.sweep_tails() + inner.purge_graves(PURGE_AFTER);
+        let left = inner.sweep_tails() + inner.purge_tombstones(PURGE_AFTER);
         if left > 0 {
             drop(inner);
             time::sleep(TICK).await;
         } else {
-            // Wakes up now and then to see whether the sets are gone.
+            // Wakes up regularly to check whether the sets still exist.
             let wait = time::timeout(Duration::from_secs(1), inner.tails.work.notified());
             let _ = wait.await;
         }

@@ -1,7 +1,9 @@
-//! Writes whose last answers are out, tombstones that wait to be purged, and what hanging drives missed.
+//! Writes with missing answers, tombstones that wait for their purge, and registers that hanging drives
+//! missed.
 //!
-//! Invariants: each of the three is bounded ([`BOUND`], [`MISSED`]). Must not depend on: what is done with
-//! them (`tail`).
+//! Invariants: each of the three is bounded ([`BOUND`], [`MISSED`]).
+//!
+//! Must not depend on: how they are processed (`tail`).
 
 use crate::keylock::HashKeyed;
 use crate::table::View;
@@ -16,28 +18,28 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// Most entries kept; beyond it they become heals.
+/// Most entries kept; further ones become heals.
 pub(crate) const BOUND: usize = 16_384;
 
-/// Most registers noted per drive that hangs.
+/// Most registers recorded per drive that hangs.
 pub(crate) const MISSED: usize = 16_384;
 
-/// Data that a record names no longer.
+/// Data that a record no longer names.
 pub(crate) type Drops = SmallVec<[Data; 1]>;
 
-/// Writes whose shards may still be on their way.
+/// Writes whose shards may still be being written.
 pub(crate) type Writes = SmallVec<[WriteId; 1]>;
 
 pub(crate) struct Tail {
     pub(crate) key: RegisterKey,
-    /// The data whose shards the answers are about.
+    /// The data whose shards the answers concern.
     pub(crate) writes: Writes,
     /// Large shards that can be given up.
     pub(crate) shards: Vec<(u8, Unfinished)>,
     pub(crate) ballot: Ballot,
     pub(crate) view: Arc<View>,
     pub(crate) tally: Arc<Tally>,
-    /// Slots whose answer is still out.
+    /// Slots whose answer is missing.
     pub(crate) waiting: SlotSet,
     pub(crate) drops: Drops,
     pub(crate) since: Instant,
@@ -55,7 +57,7 @@ pub(crate) struct PendingPurge {
 #[derive(Default)]
 pub(crate) struct Waiting {
     pub(crate) tails: Vec<Tail>,
-    /// How many tails there are of each key (by hash) and of each write.
+    /// Number of tails of each key (by hash) and of each write.
     pub(crate) keys: HashKeyed<u32>,
     pub(crate) writes: HashMap<WriteId, u32>,
 }
@@ -90,13 +92,13 @@ impl Waiting {
 
 pub(crate) struct Tails {
     pub(crate) tails: Mutex<Waiting>,
-    pub(crate) graves: Mutex<Vec<PendingPurge>>,
+    pub(crate) pending_purges: Mutex<Vec<PendingPurge>>,
     pub(crate) work: Notify,
 }
 
 impl Tails {
     pub(crate) fn new() -> Tails {
-        Tails { tails: Mutex::default(), graves: Mutex::default(), work: Notify::new() }
+        Tails { tails: Mutex::default(), pending_purges: Mutex::default(), work: Notify::new() }
     }
 }
 
@@ -109,7 +111,7 @@ pub(crate) struct Missed {
 #[derive(Default)]
 pub(crate) struct Lacking {
     pub(crate) keys: HashSet<RegisterKey>,
-    /// There were more than are noted.
+    /// Whether there were more than are recorded.
     pub(crate) more: bool,
 }
 

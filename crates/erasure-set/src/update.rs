@@ -1,12 +1,14 @@
 //! Changing a register (docs/protocol.md 2.3): prepare, decide, stage, accept.
 //!
-//! [`ashlar_commit::Proposer`] says what may be done; this file sends the messages and waits. One
-//! update of a key runs at a time inside this process (`keylock`), so its own requests never duel.
+//! [`ashlar_commit::Proposer`] decides what may be done; this file sends the messages and waits. One update
+//! of a key runs at a time inside this process (`keylock`), so its own requests never duel.
 //!
-//! Invariants: a decision that does not write is answered only from a state known chosen; a record
-//! that names data is sent only after k' + f of its shards are durable (I4), except in one-sync mode,
-//! where shard and record become durable together; after an ACCEPT was sent, staged data is never
-//! dropped here, because somebody may complete the record.
+//! Invariants: a decision that does not write is answered only from a state known to be chosen; a record that
+//! names data is sent only after k' + f of its shards are durable (I4), except in one-sync mode, where shard
+//! and record become durable together; after an ACCEPT was sent, staged data is never dropped here, because
+//! another proposer may complete the record.
+//!
+//! Must not depend on: what a version means beyond the data it names.
 
 use crate::invariants::named_no_more;
 use crate::propose::{Attempt, Based};
@@ -24,53 +26,53 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Attempts before an update gives up. One is usual, one more after a drive came back.
+/// Attempts before an update gives up. Usually one is enough, two after a drive returned.
 const ATTEMPTS: u32 = 8;
 
-/// What to do with a register.
+/// The decision about a register.
 #[derive(Debug)]
 pub enum Decision<R, E> {
     /// Make `body` the new state.
     Write {
-        /// The new state. Where it names staged data, `durable` is filled in.
+        /// The new state. `durable` is filled in where it names staged data.
         body: Body,
         /// What listings return for the key, at most 256 bytes; empty: the key is not listed
         /// (always so for a tombstone).
         summary: Bytes,
-        /// Data that the old state names and the new one does not: false: it is dropped; true:
-        /// another register names it now.
+        /// What happens to data that the old state names and the new one does not: false: it is dropped;
+        /// true: another register names it now.
         moved: bool,
         /// The answer.
         out: R,
     },
-    /// Leave it, and answer.
+    /// Keep the state, and return this answer.
     Keep(R),
-    /// Leave it, and fail.
+    /// Keep the state, and return this error.
     Refuse(E),
 }
 
-/// An update that went through.
+/// A successful update.
 #[derive(Debug)]
 pub struct Updated<R> {
-    /// What the decision gave.
+    /// The answer of the decision.
     pub out: R,
     /// The register after the update; `None`: it has no record.
     pub register: Option<Register>,
 }
 
-/// Why an update did not go through.
+/// Why an update failed.
 #[derive(Debug, thiserror::Error)]
 pub enum UpdateError<E> {
-    /// The decision refused.
+    /// The decision returned an error.
     #[error("refused")]
     Refused(E),
-    /// The drives could not do it.
+    /// The drives could not execute it.
     #[error(transparent)]
     Set(#[from] Error),
 }
 
 /// A [`Decision`] whose answer stays with the caller, so that an update is compiled once and not for every
-/// kind of answer. `answer` says which answer it is.
+/// type of answer. `answer` is the index of the answer.
 pub(crate) enum Choice {
     Write { body: Body, summary: Bytes, moved: bool, answer: usize },
     Keep { answer: usize },
@@ -80,13 +82,13 @@ pub(crate) enum Choice {
 /// Decides; may be called several times.
 type Decide<'a> = dyn FnMut(Option<&Record>) -> Choice + Send + 'a;
 
-/// An update that went through, and which answer it has.
+/// A successful update, with the index of its answer.
 pub(crate) struct Done {
     pub(crate) answer: usize,
     pub(crate) register: Option<Register>,
 }
 
-/// The decision refused, or the drives could not do it.
+/// The decision returned an error, or the drives could not execute the update.
 type Stopped = UpdateError<()>;
 
 /// A record that was sent to drives by an earlier attempt of the same update.
@@ -98,14 +100,14 @@ struct Sent {
     answer: usize,
 }
 
-/// What became of a record sent earlier, seen from a later base.
+/// The fate of a record sent earlier, seen from a later base.
 #[derive(PartialEq, Eq)]
 enum Fate {
     /// It is the base, or the base was made from it.
     There,
-    /// The base was not made from it.
+    /// The base was not built on it.
     Elsewhere,
-    /// Too far back to tell.
+    /// Too old to tell.
     Untold,
 }
 
@@ -123,13 +125,12 @@ impl Sent {
     }
 }
 
-/// Every record an update has sent so far, oldest first; at most one per attempt.
+/// Every record that an update has sent so far, oldest first; at most one per attempt.
 ///
-/// A record that was accepted anywhere may come back as long as nothing newer of this update, or of
-/// anybody else, is chosen: a majority that misses its slots shows nothing of it, a later one that
-/// meets them builds on it. So none is forgotten before the update ends, and nothing is answered from
-/// a base that was not chosen under a ballot later than all of them ([`ashlar_commit::Proposer`],
-/// "Unknown outcome").
+/// A record that was accepted anywhere may reappear as long as nothing newer of this update, or of another
+/// one, is chosen: a majority without its slots does not show it, and a later majority with them builds on
+/// it. So no sent record is dropped before the update ends, and no answer is given from a base that was not
+/// chosen under a ballot above all of them ([`ashlar_commit::Proposer`], "Unknown outcome").
 struct Trail(SmallVec<[Sent; 1]>);
 
 impl Trail {
@@ -142,7 +143,7 @@ impl Trail {
         self.0.last().map_or(Ballot::ZERO, |s| s.ballot)
     }
 
-    /// The record that is part of the base, by number, or why that cannot be told.
+    /// The index of the sent record that is part of the base, or an error if that cannot be determined.
     fn find(&self, base: Option<&Based>) -> Result<Option<usize>> {
         let mut untold = None;
         for (i, s) in self.0.iter().enumerate() {
@@ -156,7 +157,7 @@ impl Trail {
     }
 }
 
-/// Notes, however an update ends, that its record was sent and nobody knows what became of it.
+/// Records, however an update ends, that its record was sent with an unknown outcome.
 struct Unsure<'a> {
     inner: &'a Inner,
     key: &'a RegisterKey,
@@ -174,13 +175,13 @@ impl Drop for Unsure<'_> {
 }
 
 impl Sets {
-    /// Changes a register by a function of its state. `decide` may be called several times; of a
-    /// call that keeps or refuses, the state it saw is known chosen before its answer is given.
-    /// `staged`: data that the new state may name.
+    /// Changes a register by a function of its state. `decide` may be called several times; if it keeps or
+    /// refuses, its answer is returned only after the state it saw is known to be chosen. `staged`: data that
+    /// the new state may name.
     ///
     /// # Errors
-    /// [`UpdateError::Refused`] from `decide`; [`Error::Unavailable`], [`Error::Contended`],
-    /// [`Error::Full`]; [`Error::Unknown`] when the change may or may not have happened.
+    /// [`UpdateError::Refused`] from `decide`; [`Error::Unavailable`], [`Error::Contended`], [`Error::Full`];
+    /// [`Error::Unknown`] if the change may or may not have happened.
     pub async fn update_register<R: Send, E: Send>(
         &self,
         key: &RegisterKey,
@@ -219,7 +220,7 @@ impl Sets {
         }
     }
 
-    /// The update itself.
+    /// The update without its generic types.
     fn decide_and_write<'a>(
         &'a self,
         key: &'a RegisterKey,
@@ -245,7 +246,7 @@ impl Sets {
                         unsure.sent = false;
                         return Err(UpdateError::Refused(()));
                     }
-                    // A deletion of the bucket came between: it may be over soon.
+                    // A deletion of the bucket began in between: it may end soon.
                     Err(UpdateError::Set(Error::BucketFenced(_)))
                         if !sent.is_empty() && round + 1 < ATTEMPTS => {}
                     Err(UpdateError::Set(e)) if !sent.is_empty() => {
@@ -262,7 +263,7 @@ impl Sets {
 
 impl Inner {
     async fn back_off(&self, round: u32) {
-        // The first loss is usually a floor to be passed: again at once.
+        // The first loss is usually because of a floor: retry at once.
         if round == 1 {
             return;
         }
@@ -286,7 +287,7 @@ impl Inner {
         };
         let base = attempt.base.take();
         if let Some(mine) = sent.find(base.as_ref())? {
-            // Seen is not chosen: it is answered for only once the base is.
+            // The base may not be chosen yet: answer only once it is.
             if !attempt.chosen_known() && attempt.complete(base.as_ref()).await?.is_none() {
                 return Ok(None);
             }
@@ -298,8 +299,8 @@ impl Inner {
         let (mut body, summary, moved, answer) = match choice {
             Choice::Write { body, summary, moved, answer } => (body, summary, moved, answer),
             Choice::Keep { answer } => {
-                // Nothing of what failed before may come up after this answer.
-                attempt.hear_all().await;
+                // No record of an earlier failed operation may appear after this answer.
+                attempt.await_all_promises().await;
                 if !attempt.idle_known() && attempt.complete(base.as_ref()).await?.is_none() {
                     return Ok(None);
                 }
@@ -316,9 +317,9 @@ impl Inner {
         if summary.len() > 256 {
             return Err(Error::Invalid("a summary has at most 256 bytes").into());
         }
-        attempt.grave = matches!(body, Body::Tombstone);
+        attempt.tombstone = matches!(body, Body::Tombstone);
         attempt.check_fence()?;
-        let summary = if attempt.grave { Bytes::new() } else { summary };
+        let summary = if attempt.tombstone { Bytes::new() } else { summary };
         let named: SmallVec<[&Staged; 2]> =
             staged.iter().copied().filter(|s| names(&body, &s.data)).collect();
         let seq = base.as_ref().map_or(1, |b| b.record.seq + 1);
@@ -363,7 +364,7 @@ impl Inner {
                     parent_ballot: base.as_ref().map_or(Ballot::ZERO, |b| b.ballot),
                     parent_summary,
                 };
-                attempt.accept_light(bytes, summary, &light, staged, drops).await?
+                attempt.accept_one_sync(bytes, summary, &light, staged, drops).await?
             }
         };
         let Some((stored_digest, len)) = chosen else { return Ok(None) };
@@ -378,8 +379,8 @@ impl Inner {
         Ok(Some(Done { answer, register }))
     }
 
-    /// Whether the write can be made with one flush: one small body, every slot a voter that
-    /// promised, and a majority is enough to choose it (so that reads need no other count).
+    /// Whether the write can be made with one flush: one small body, every slot a voter that promised, and a
+    /// majority is enough to choose it (so that reads need no other count).
     fn one_sync(&self, attempt: &Attempt<'_>, named: &[&Staged]) -> Option<OneSync> {
         let [staged] = named else { return None };
         let view = attempt.view();
@@ -415,7 +416,7 @@ pub(crate) fn each_data(body: &mut Body, mut f: impl FnMut(&mut Data)) {
     }
 }
 
-/// Notes which slots hold the data.
+/// Records which slots hold the data.
 pub(crate) fn set_durable(body: &mut Body, data: &Data, slots: SlotSet) {
     each_data(body, |d| {
         if d.write_id == data.write_id {

@@ -1,12 +1,14 @@
 //! Bytes -> stripes -> shards.
 //!
-//! A body is collected into a stripe buffer (its only copy), which has room for the parity rows
-//! behind the data rows; the encoded buffer is frozen and its rows are handed to the drives as
-//! slices. Small bodies stay in memory until the update that names them stages them.
+//! A body is collected into a stripe buffer (its only copy), which has space for the parity rows after the
+//! data rows. The encoded buffer is frozen and its rows are passed to the drives as slices. Small bodies stay
+//! in memory until the update that names them stages them.
 //!
-//! Invariants: enough drives have reserved space before the first byte is taken; a drive that fails
-//! or lags in the middle is left out as long as k' + f remain; memory is one stripe per body, or what its client
-//! has sent of it while memory is short (`memory`); a body is as long as was announced.
+//! Invariants: enough drives have reserved space before the first byte is accepted; a drive that fails or
+//! lags during the body is left out as long as k' + f remain; memory is one stripe per body, or what its
+//! client has sent of it while memory is short (`memory`); a body has exactly the announced length.
+//!
+//! Must not depend on: what the bytes are.
 
 use crate::budget::{Budget, Share};
 use crate::layout::{rotation, stripe_len, width};
@@ -32,16 +34,17 @@ use std::time::Duration;
 
 /// The longest inline stripe: a small body is one stripe.
 const INLINE_MAX: u64 = 2 << 20;
-/// Once enough drives took a stripe: how long the others are waited for, at least, and as a
-/// multiple of what the quick ones took. With 30 ms, drives on a machine with busy processors were left
-/// out for nothing: heal made their shards later, and reads went around them meanwhile. The first span is
-/// for drives that were late before, the second for the others; one that hangs is not waited for.
+/// Once enough drives took a stripe: how long to wait for the others, at least, and as a multiple of the time
+/// that the quick ones took. With 30 ms, drives on a machine with busy processors were left out without need:
+/// heal made their shards later, and reads avoided them until then. The first span is for drives that were
+/// late before, the second for the others; a drive that hangs is not waited for.
 const STALL: (Duration, Duration, u32) = (Duration::from_millis(100), Duration::from_millis(500), 8);
-/// A drive that was late is left out of new large bodies while more of others than this waits for it in memory.
+/// A drive that was late is left out of new large bodies if more than this many bytes of others wait for it
+/// in memory.
 const BEHIND: u64 = 8 << 20;
 /// How long a stripe may take in all.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// How long, after enough shards are durable, the others are waited for.
+/// How long to wait for the others after enough shards are durable.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Writes one body.
@@ -53,11 +56,11 @@ pub struct DataWriter {
     size: u64,
     needed: u8,
     code: Code,
-    /// Bytes taken so far.
+    /// Bytes accepted so far.
     taken: u64,
-    /// The stripe that is worked on.
+    /// The stripe that is being filled.
     hold: Hold,
-    /// The stripe while the client is waited for; its memory may be taken back there.
+    /// The stripe while the writer waits for the client; its memory may then be reclaimed.
     parked: Arc<Parked>,
     listed: bool,
     sink: Sink,
@@ -65,13 +68,13 @@ pub struct DataWriter {
 }
 
 enum Sink {
-    /// The encoded stripe, once it is there, and its row length.
+    /// The encoded stripe, once it exists, and its row length.
     Inline(Option<(Bytes, usize)>),
     /// One writer per slot; `None`: left out.
     Extents(Vec<Option<WriterHandle>>),
 }
 
-/// While it exists, the collector leaves the write alone.
+/// A guard: while it exists, the collector does not touch the write.
 struct Live {
     inner: Arc<Inner>,
     id: WriteId,
@@ -90,8 +93,8 @@ impl Drop for Live {
     }
 }
 
-/// Bytes written and waiting for a record that names them. Dropping it without such a record drops
-/// the bytes.
+/// Bytes that were written and wait for a record that names them. Dropping it without such a record drops the
+/// bytes.
 pub struct Staged {
     inner: Arc<Inner>,
     owner: RegisterKey,
@@ -101,9 +104,9 @@ pub struct Staged {
     view: Arc<View>,
     /// The rows of a small body, and their length.
     rows: Option<(Bytes, usize)>,
-    /// Who holds a shard; `None`: nobody was asked yet.
+    /// The answers of the drives that hold a shard; `None`: none was asked yet.
     tally: Mutex<Option<(Arc<Tally>, SlotSet)>>,
-    /// Of a large body: what is still being made durable.
+    /// For a large body: shards that are still being made durable.
     unfinished: Mutex<Vec<(u8, Unfinished)>>,
     kept: AtomicBool,
     /// A record that names it was chosen.
@@ -118,7 +121,7 @@ impl std::fmt::Debug for Staged {
 }
 
 impl Staged {
-    /// What the record must say; `durable` is filled in by the update.
+    /// The data for the record; the update fills in `durable`.
     #[must_use]
     pub fn data(&self) -> Data {
         self.data
@@ -128,7 +131,7 @@ impl Staged {
     pub fn size(&self) -> u64 {
         self.size
     }
-    /// Not sent to any drive yet.
+    /// Whether it was not sent to any drive yet.
     pub(crate) fn is_pending(&self) -> bool {
         self.rows.is_some() && self.tally.lock().is_none()
     }
@@ -142,18 +145,18 @@ impl Staged {
     pub(crate) fn staged_as(&self, tally: Arc<Tally>, asked: SlotSet) {
         *self.tally.lock() = Some((tally, asked));
     }
-    /// Who was asked to hold a shard, and their answers.
+    /// The slots that were asked to hold a shard, and their answers.
     pub(crate) fn tally(&self) -> Option<(Arc<Tally>, SlotSet)> {
         self.tally.lock().clone()
     }
-    /// Shards that may still be being made durable, for who follows them.
+    /// Shards that may still be being made durable, for the code that follows them.
     pub(crate) fn unfinished(&self) -> Vec<(u8, Unfinished)> {
         std::mem::take(&mut *self.unfinished.lock())
     }
     /// Slots whose shard is durable now.
     pub(crate) fn durable(&self) -> SlotSet {
         self.tally.lock().as_ref().map_or(SlotSet::EMPTY, |(t, _)| {
-            // A shard on a joining drive is as durable as any.
+            // A shard on a joining drive is as durable as any other.
             let o = t.outcome();
             SlotSet(o.ok | o.uncounted)
         })
@@ -178,7 +181,8 @@ impl Drop for Staged {
         let o = tally.outcome();
         let answered = SlotSet(o.ok | o.uncounted | o.failed | o.refused);
         if kept || !asked.without(answered).is_empty() {
-            // It may have been named after all; or a drive is still at it, and takes it after the drop.
+            // A record may name it after all, or a drive may still be writing it and accept it after the
+            // drop.
             self.inner.scrub.abandoned(&self.owner, self.data.write_id);
         }
         if kept {
@@ -195,16 +199,16 @@ impl Drop for Staged {
 }
 
 impl Sets {
-    /// Begins a body of exactly `size` bytes, at least 1 (an empty object has no data). `owner`:
-    /// the register that will name it first.
+    /// Begins a body of exactly `size` bytes, at least 1 (an empty object has no data). `owner`: the register
+    /// that will name it first.
     ///
     /// # Errors
-    /// [`Error::Full`] or [`Error::Unavailable`] before any byte is taken.
+    /// [`Error::Full`] or [`Error::Unavailable`] before any byte is accepted.
     pub fn write<'a>(&'a self, owner: &'a RegisterKey, size: u64) -> BoxFuture<'a, Result<DataWriter>> {
         Box::pin(async move { self.inner.begin(owner, size, u8::MAX).await })
     }
 
-    /// Whether a body of `size` bytes could be begun now. No I/O.
+    /// Checks whether a body of `size` bytes could be begun now. No I/O.
     ///
     /// # Errors
     /// [`Error::Full`] or [`Error::Unavailable`].
@@ -214,24 +218,24 @@ impl Sets {
     }
 }
 
-/// The slots that take a shard, k' and k' + f.
+/// The slots that get a shard, k' and k' + f.
 struct Plan {
     slots: SlotSet,
     k: u8,
     needed: u8,
 }
 
-/// Lowers k' until enough drives have room.
+/// Lowers k' until enough drives have space.
 fn plan(view: &View, size: u64, min_shard: u32, most: u8) -> Result<Plan> {
     let k = width(view.k, size, min_shard).min(most).max(1);
     let mut full = false;
     let mut slots = SlotSet::EMPTY;
     let mut voters = 0;
-    // The length of a shard depends on k', which depends on who has room: an estimate with the
-    // usual k' is close enough, since begin_shard reserves the real length.
+    // The length of a shard depends on k', which depends on the drives with space. An estimate with the usual
+    // k' is close enough, since begin_shard reserves the exact length.
     let share = size.div_ceil(u64::from(k));
     for (slot, m) in view.members() {
-        // Like one that is away.
+        // It counts as missing.
         if m.is_hung() {
             continue;
         }
@@ -242,7 +246,7 @@ fn plan(view: &View, size: u64, min_shard: u32, most: u8) -> Result<Plan> {
             }
             Err(DriveError::Full) => {
                 full = true;
-                // Records still have room there, so it votes.
+                // It still has space for records, so it votes.
                 voters += u8::from(m.is_voter(view.group));
             }
             Err(_) => {}
@@ -253,7 +257,7 @@ fn plan(view: &View, size: u64, min_shard: u32, most: u8) -> Result<Plan> {
         return Err(Error::Unavailable(format!("{voters} of {need} voters can be written to")));
     }
     match lower_k(view.k, view.m, slots.len()) {
-        // f stays that of the configured code.
+        // f remains that of the configured code.
         Some((lowered, needed)) => {
             let f = needed - lowered;
             let k = lowered.min(k);
@@ -325,9 +329,9 @@ impl DataWriter {
         let len = self.data.shard_len(self.size);
         let frame = self.data.row_len(u64::from(self.data.stripe)) as u32;
         let ballot: Ballot = self.inner.ballots.next(self.view.epoch);
-        // A drive that hangs, or is late again and again, or has too much waiting, is left out while the
-        // others are enough: heal makes its shard. Having been late once is no reason: that happens to every
-        // drive of a busy machine.
+        // A drive that hangs, is late repeatedly, or has too much waiting is left out while the others are
+        // enough: heal makes its shard. Having been late once is no reason: that happens to every drive of a
+        // busy machine.
         let behind = |m: &Member| m.is_late() && m.drive.frames_waiting() > BEHIND;
         let prompt = slots.without(self.view.which(|m| m.is_hung() || m.latency.is_slow() || behind(m)));
         let slots = if prompt.len() >= self.needed { prompt } else { slots };
@@ -358,12 +362,12 @@ impl DataWriter {
         }
     }
 
-    /// The next bytes. Waits while memory is short or the drives are behind.
+    /// Writes the next bytes. Waits while memory is short or the drives are slow.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for more bytes than announced; [`Error::Unavailable`] or [`Error::Full`]
-    /// when too few drives are left; [`Error::Busy`] when memory does not come in time, or was taken back
-    /// because the bytes came too slowly while others waited.
+    /// [`Error::Invalid`] for more bytes than announced; [`Error::Unavailable`] or [`Error::Full`] if too few
+    /// drives are left; [`Error::Busy`] if memory is not available in time, or was reclaimed because the
+    /// bytes came too slowly while others waited.
     pub async fn write(&mut self, bytes: impl AsRef<[u8]>) -> Result<()> {
         self.take(bytes.as_ref()).await
     }
@@ -399,7 +403,7 @@ impl DataWriter {
         })
     }
 
-    /// Says that the client is waited for now: until more comes, the memory may be taken back.
+    /// Tells that the writer waits for its client: until more bytes come, the memory may be reclaimed.
     pub fn park(&mut self) {
         if matches!(self.hold, Hold::Empty) {
             return;
@@ -410,7 +414,7 @@ impl DataWriter {
         }
     }
 
-    /// Takes the stripe up again.
+    /// Takes the stripe back after waiting.
     fn unpark(&mut self) -> Result<()> {
         if !self.listed || !matches!(self.hold, Hold::Empty) {
             return Ok(());
@@ -423,9 +427,9 @@ impl DataWriter {
         Ok(())
     }
 
-    /// The next `len` bytes of the stripe, to be filled in place, so that a body that is transformed on
-    /// its way needs no buffer of its own; the same bytes until [`DataWriter::filled`] is called. `None`:
-    /// they would cross the end of the stripe, or it is collected in pieces.
+    /// The next `len` bytes of the stripe, to be filled in place, so that a body that is transformed while it
+    /// is received needs no separate buffer; the same bytes until [`DataWriter::filled`] is called. `None`:
+    /// they would cross the end of the stripe, or the stripe is collected in pieces.
     ///
     /// # Errors
     /// As [`DataWriter::write`].
@@ -445,7 +449,7 @@ impl DataWriter {
         })
     }
 
-    /// The first `len` bytes of [`DataWriter::space`] are there.
+    /// The first `len` bytes of [`DataWriter::space`] are filled.
     ///
     /// # Errors
     /// As [`DataWriter::write`].
@@ -463,14 +467,14 @@ impl DataWriter {
         })
     }
 
-    /// Bytes of the stripe that begins or began at the `taken` bytes before it, of its rows, and of all rows.
+    /// The length of the stripe after `taken` bytes, of its rows, and of all rows.
     fn stripe_at(&self, taken: u64) -> (usize, usize, usize) {
         let bytes = u64::from(self.data.stripe).min(self.size - taken);
         let row = self.data.row_len(bytes) as usize;
         (bytes as usize, row, row * usize::from(self.data.k + self.data.m))
     }
 
-    /// Bytes that must stay free for those who need little, and for what waits for drives only.
+    /// Bytes that must stay free for requests that need little, and for memory that is held only for drives.
     fn keep(&self, budget: &Budget) -> usize {
         if self.size <= SMALL { 0 } else { budget.total() / 16 }
     }
@@ -480,7 +484,7 @@ impl DataWriter {
         let (bytes, row, len) = self.stripe_at(self.taken);
         let since = Instant::now();
         let memory = &self.inner.memory;
-        // While a quarter is free, whoever begins may as well have all of it: that saves a copy.
+        // While a quarter is free, the writer takes all of it at once, which saves a copy.
         let room = if here >= bytes {
             Some(self.wait_for(len).await?)
         } else {
@@ -495,7 +499,7 @@ impl DataWriter {
 
     fn stripe(&self, bytes: usize, row: usize, len: usize, room: Share, since: Instant) -> Stripe {
         let pool = &self.inner.options.pool;
-        // The share is what bounds it.
+        // The share bounds it.
         let buf = pool.try_get(len).unwrap_or_else(|| pool.get_reserved(len));
         Stripe { buf, row, bytes, filled: 0, room: Some(room), since }
     }
@@ -508,8 +512,8 @@ impl DataWriter {
         share.ok_or(Error::Busy("no memory for writing came in time"))
     }
 
-    /// Takes of `bytes` what fits into the pieces of the stripe; makes them a whole one when it is complete, or
-    /// there is no memory for another piece.
+    /// Adds as many of `bytes` as fit to the pieces of the stripe; unites the pieces when the stripe is
+    /// complete, or if there is no memory for another piece.
     async fn collect(&mut self, bytes: &[u8]) -> Result<usize> {
         let Hold::Pieces(p) = &mut self.hold else { return Ok(0) };
         let missing = p.bytes - p.filled;
@@ -537,7 +541,7 @@ impl DataWriter {
         Ok(0)
     }
 
-    /// Makes one stripe of the pieces.
+    /// Copies the pieces into one stripe.
     async fn unite(&mut self) -> Result<()> {
         let Hold::Pieces(p) = &self.hold else { return Ok(()) };
         let (since, filled) = (p.since, p.filled);
@@ -554,13 +558,13 @@ impl DataWriter {
         Ok(())
     }
 
-    /// Encodes the stripe and hands its rows out.
+    /// Encodes the stripe and passes its rows to the drives.
     async fn close_stripe(&mut self) -> Result<()> {
         let Hold::Whole(Stripe { mut buf, row, bytes, room: _room, .. }) = std::mem::take(&mut self.hold)
         else {
             return Ok(());
         };
-        // The last data row is padded with zeros; the buffer held something else before.
+        // The last data row is padded with zeros; the buffer had other content before.
         buf[bytes..row * usize::from(self.data.k)].fill(0);
         self.inner.engine.encode(&self.code, &mut buf, row).map_err(|e| match e {
             EngineError::Miscalculated { .. } => {
@@ -579,7 +583,8 @@ impl DataWriter {
         }
     }
 
-    /// One row to each drive, side by side. Who stalls while enough others went on is left out.
+    /// Passes one row to each drive, concurrently. A drive that stalls while enough others continued is left
+    /// out.
     async fn hand_out(&mut self, rows: &Bytes, row: usize) -> Result<()> {
         let Sink::Extents(writers) = &mut self.sink else { return Ok(()) };
         let began = Instant::now();
@@ -605,7 +610,7 @@ impl DataWriter {
                 asked.insert(slot);
             }
             while taken.len() + gone.len() < asked.len() {
-                // A fixed span while there is no choice; then as long as the quick ones took.
+                // A fixed span while all are needed; then a multiple of the time that the quick ones took.
                 let patience = if taken.len() >= self.needed {
                     let open = asked.without(taken).without(gone);
                     if open == self.view.hung(open) {
@@ -653,7 +658,7 @@ impl DataWriter {
     /// Ends the body: waits until enough shards of a large one are durable.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when bytes are missing; [`Error::Unavailable`] or [`Error::Full`].
+    /// [`Error::Invalid`] if bytes are missing; [`Error::Unavailable`] or [`Error::Full`].
     pub fn finish(mut self) -> BoxFuture<'static, Result<Staged>> {
         Box::pin(async move {
             if self.taken != self.size {
@@ -698,7 +703,7 @@ impl DataWriter {
         })
     }
 
-    /// The rows a stripe buffer of this body has, for tests and figures.
+    /// The code of this body, for tests and figures.
     #[must_use]
     pub fn code(&self) -> (u8, u8) {
         (self.data.k, self.data.m)
@@ -713,8 +718,8 @@ impl Drop for DataWriter {
     }
 }
 
-/// The hashes of the rows that go to `writers`, in their order, made side by side. `None` for a writer
-/// that is finished, which says so itself.
+/// The hashes of the rows for `writers`, in their order, computed together. `None` for a writer that is
+/// finished, which reports that itself.
 fn row_hashes(
     writers: &[Option<WriterHandle>],
     data: &Data,

@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         print!("\n{kernel:<12}");
         ["encode", "reconstruct", "one lost", "verify", "update"]
             .iter()
-            .for_each(|verb| print!("{verb:>half$}"));
+            .for_each(|operation| print!("{operation:>half$}"));
         println!();
         print!("{:<12}", "row bytes");
         (0..5).for_each(|_| choice.rows.iter().for_each(|row| print!("{row:>10}")));
@@ -53,8 +53,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for &(k, m) in &choice.codes {
             let code = Code::new(k, m)?.with_kernel(kernel)?;
             print!("{:<12}", format!("{k}+{m}"));
-            for verb in [encode, reconstruct, one_lost, verify, update] {
-                choice.rows.iter().for_each(|&row| print!("{:>10.1}", verb(&code, row)));
+            for operation in [encode, reconstruct, one_lost, verify, update] {
+                choice.rows.iter().for_each(|&row| print!("{:>10.1}", operation(&code, row)));
             }
             println!();
         }

@@ -1,7 +1,7 @@
 //! Kernel for x86-64 with AVX2: a product is the sum of two 16-entry table look-ups, one per nibble,
 //! and `VPSHUFB` does 32 of them at once (Plank, Greenan and Miller, FAST 2013).
 //!
-//! Must never run on a CPU without AVX2; `kernel` checks that.
+//! Must not run on a CPU without AVX2; `kernel` checks that.
 
 use std::arch::x86_64::*;
 

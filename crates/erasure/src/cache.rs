@@ -3,6 +3,8 @@
 //! Invariant: never more than its bound of entries. A degraded array asks for the same few patterns
 //! over and over, so the front of a short list is where the answer nearly always is, and a linear
 //! search of 16-byte keys costs less than hashing.
+//!
+//! Must not depend on: what the rows contain.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +17,7 @@ pub(crate) struct Pattern {
     pub wanted: u64,
 }
 
-/// See the module's head.
+/// A bounded list of plans; see the module.
 pub(crate) struct Cache {
     bound: usize,
     entries: Mutex<Vec<(Pattern, Arc<Plan>)>>,
@@ -27,8 +29,8 @@ impl Cache {
         Cache { bound, entries: Mutex::new(Vec::new()) }
     }
 
-    /// The plan for `pattern`, made by `make` if it is not there. `make` runs outside the lock; two
-    /// threads that miss together both make it and one copy stays.
+    /// The plan for `pattern`, created by `make` if it is absent. `make` runs outside of the lock; if two
+    /// threads miss at the same time, both create it and one copy is kept.
     pub fn get(&self, pattern: Pattern, make: impl FnOnce() -> Plan) -> Arc<Plan> {
         if let Some(plan) = self.find(pattern) {
             return plan;
@@ -62,7 +64,7 @@ mod tests {
     use crate::Kernel;
 
     #[test]
-    fn keeps_the_most_recent_and_never_more_than_its_bound() {
+    fn cache_keeps_most_recent_within_bound() {
         let cache = Cache::new(3);
         let pattern = |used| Pattern { used, wanted: 1 };
         let made = std::cell::Cell::new(0);

@@ -3,6 +3,8 @@
 //! Invariant: all arguments are checked before the first output byte is written. Invariant: an operation
 //! allocates nothing that grows with the rows; `reconstruct` allocates only for a pattern of losses that is
 //! not in the cache.
+//!
+//! Must not depend on: instruction sets.
 
 use std::fmt;
 use std::sync::Arc;
@@ -207,8 +209,8 @@ impl Code {
         Ok(())
     }
 
-    /// Whether the parity rows fit the data rows: `rows` are all `n`, in order. `false` says that at
-    /// least one row is damaged, not which.
+    /// Whether the parity rows match the data rows: `rows` are all `n`, in order. `false` means that at least
+    /// one row is damaged, without telling which.
     ///
     /// # Errors
     /// [`Error::Shape`] if there are not `n` rows or lengths differ.
@@ -271,7 +273,7 @@ impl fmt::Debug for Code {
 /// The rows handed to `reconstruct`, by index.
 struct Present<'a> {
     rows: &'a [(usize, &'a [u8])],
-    /// Where in `rows` each row that is present first stands.
+    /// For each present row, the index of its first occurrence in `rows`.
     place: [u32; MAX_ROWS],
     /// Bit set of the rows present.
     have: u64,

@@ -1,9 +1,11 @@
 //! The error type of the crate. Its variants differ in what the caller can do.
+//!
+//! Must not depend on: other files of this crate, except the list of kernels.
 
 use crate::Kernel;
 
-/// Why a code could not be made or a verb refused its arguments. Output rows are untouched
-/// whenever an error is returned.
+/// Why a code could not be made or an operation refused its arguments. Output rows are unchanged whenever an
+/// error is returned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The code itself is impossible: choose other numbers.

@@ -3,6 +3,8 @@
 //!
 //! Invariant: all tables here follow from `EXP`, which follows from the polynomial alone; the tests
 //! check each of them against multiplication done bit by bit.
+//!
+//! Must not depend on: kernels, instruction sets.
 
 /// The reduction polynomial, that of RAID 6 and of most storage Reed-Solomon codes.
 pub(crate) const POLYNOMIAL: u16 = 0x11D;

@@ -1,7 +1,7 @@
 //! Kernels for x86-64 with GFNI: `GF2P8AFFINEQB` multiplies a vector by a constant in one
 //! instruction, once with 256-bit vectors (AVX2) and once with 512-bit ones (AVX-512 F and BW).
 //!
-//! Must never run on a CPU without those features; `kernel` checks that.
+//! Must not run on a CPU without those features; `kernel` checks that.
 
 use std::arch::x86_64::*;
 

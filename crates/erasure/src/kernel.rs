@@ -5,6 +5,8 @@
 //! instead.
 //!
 //! Invariant: no [`crate::plan::Plan`] is made for a kernel that [`Kernel::check`] has not accepted.
+//!
+//! Must not depend on: what the rows contain.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +26,7 @@ pub const KERNEL_VARIABLE: &str = "ASHLAR_ERASURE_KERNEL";
 /// One implementation of "coefficient matrix times rows". All give the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kernel {
-    /// The naive twin, on any CPU.
+    /// The portable reference implementation, on any CPU.
     Scalar,
     /// x86-64: table look-ups by shuffle, 128 bits.
     Ssse3,
@@ -40,7 +42,7 @@ pub enum Kernel {
 
 /// What a kernel keeps per coefficient.
 pub(crate) enum Tables {
-    /// Nothing: it uses the coefficients themselves.
+    /// Nothing: the kernel uses the coefficients themselves.
     None,
     /// An 8x8 bit matrix.
     Affine,
@@ -96,7 +98,7 @@ impl Kernel {
         Err(Error::KernelUnavailable { kernel: self, usable: names(&kernels()) })
     }
 
-    /// The kernel's entry; none for the naive twin, which is safe code.
+    /// The entry point of the kernel; none for the reference kernel, which is safe code.
     pub(crate) fn entry(self) -> Option<unsafe fn(&Pass)> {
         match self {
             #[cfg(target_arch = "x86_64")]
@@ -113,7 +115,7 @@ impl Kernel {
         }
     }
 
-    /// Most output rows it makes in one pass, as its `by_rows` list says.
+    /// Most output rows that it computes in one pass, as in its `by_rows` list.
     pub(crate) fn group_rows(self) -> usize {
         match self {
             Kernel::GfniAvx512 => 6,
@@ -121,7 +123,7 @@ impl Kernel {
         }
     }
 
-    /// What it keeps per coefficient.
+    /// What it stores per coefficient.
     pub(crate) fn tables(self) -> Tables {
         match self {
             Kernel::Scalar => Tables::None,
@@ -146,16 +148,16 @@ impl FromStr for Kernel {
     }
 }
 
-/// The kernels this CPU can run, the naive twin first.
+/// The kernels that this CPU can run, the reference kernel first.
 pub fn kernels() -> Vec<Kernel> {
     Kernel::ALL.into_iter().filter(|kernel| kernel.is_usable()).collect()
 }
 
-/// The kernel that codes use unless told otherwise: the one forced by the environment, else the
-/// winner of the race.
+/// The default kernel of codes: the one that the environment names, otherwise the one that was fastest in the
+/// measurement.
 pub(crate) fn default_kernel() -> Result<Kernel, Error> {
     static CHOICE: OnceLock<Result<Kernel, Error>> = OnceLock::new();
-    // Which kernel it is changes no byte: it is not part of what is simulated.
+    // The choice of the kernel changes no byte, so it is not part of a simulation.
     #[expect(clippy::disallowed_methods, reason = "chosen once per process, whatever is simulated in it")]
     let choose = || match std::env::var_os(KERNEL_VARIABLE) {
         Some(name) => forced(&name.to_string_lossy()),
@@ -174,9 +176,9 @@ fn names(kernels: &[Kernel]) -> String {
     kernels.iter().map(|kernel| kernel.name()).collect::<Vec<_>>().join(", ")
 }
 
-/// Encodes 8+4 rows of 4 KiB with each kernel in turn, several rounds, and returns the one with the
-/// shortest single time: the minimum is what interference disturbs least. The first rounds also warm
-/// caches up and let the CPU power its wide units. The naive twin runs only if it is alone.
+/// Encodes 8+4 rows of 4 KiB with each kernel in turn, several rounds, and returns the one with the shortest
+/// single time: interference disturbs the minimum least. The first rounds also warm up caches and let the CPU
+/// power its wide units. The reference kernel runs only if it is the only one.
 #[expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -11,8 +11,8 @@
 //! no iterator adapters, because these would be compiled separately, without those features.
 #![allow(clippy::needless_range_loop)] // iterator adapters: see above
 
-/// What a pass may take for granted; a constant to the compiler, so that each mode is a loop of its
-/// own ([`Pass::mode`]).
+/// What a pass may assume; a constant to the compiler, so that each mode is compiled as a separate loop
+/// ([`Pass::mode`]).
 pub(crate) type Mode = u8;
 /// Any coefficients.
 pub(crate) const GENERAL: Mode = 0;
@@ -75,7 +75,7 @@ pub(crate) trait Lane {
 /// Invariants, upheld by `plan` and relied upon by every kernel: `inputs` points to `columns`
 /// pointers and `outputs` to `rows` pointers, each valid for `to` bytes, for writing in the case of
 /// outputs, and no output overlaps any other row; `from <= to`; `tables` holds `columns * rows`
-/// entries of the kernel's width, column by column; `columns >= 1`; `mode` tells the truth, and
+/// entries of the kernel's width, column by column; `columns >= 1`; `mode` describes the coefficients, and
 /// where it is [`UNIT`], `1 <= unit_columns <= columns`.
 pub(crate) struct Pass {
     pub tables: *const u64,
@@ -120,7 +120,7 @@ pub(crate) use by_rows;
 #[inline(always)]
 pub(crate) unsafe fn sweep<L: Lane, const R: usize, const C: usize, const MODE: Mode>(pass: &Pass) {
     let mut at = pass.from;
-    // Kept in registers: reading the pointers anew for each tile costs 3 % where the cache is the limit.
+    // Kept in registers: reading the pointers again for each tile costs 3 % where the cache is the limit.
     let mut outputs = [std::ptr::null_mut(); R];
     // SAFETY: the pass holds `R` outputs and at least one input.
     let first = unsafe {

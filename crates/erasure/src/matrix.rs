@@ -18,6 +18,8 @@
 //! scaled by non-zero factors. Every square submatrix of a Cauchy matrix is invertible (Blömer et
 //! al.), scaling does not change that, and it is exactly the MDS condition. The scaling is the one
 //! that makes the first row and column ones. A test checks this construction entry by entry.
+//!
+//! Must not depend on: kernels, instruction sets.
 
 use crate::MAX_ROWS;
 use crate::field::{inverse, mul, power_of_two};
@@ -125,10 +127,10 @@ fn invert(mut a: Vec<u8>, size: usize) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// The proof in the module's head, entry by entry, for every data and parity row that any code
-    /// may have together.
+    /// The proof in the module comment, entry by entry, for every pair of data and parity rows that any code
+    /// may have.
     #[test]
-    fn the_matrix_is_a_scaled_cauchy_matrix() {
+    fn matrix_is_scaled_cauchy() {
         let w = power_of_two(100);
         let finite = |point: Option<u8>| point.map_or(0, |p| inverse(p ^ w));
         let x = |i: usize| match i {

@@ -1,7 +1,7 @@
 //! Kernel for AArch64 with NEON: a product is the sum of two 16-entry table look-ups, one per nibble,
 //! and `TBL` does 16 of them at once (Plank, Greenan and Miller, FAST 2013).
 //!
-//! Must never run on a CPU without NEON; `kernel` checks that.
+//! Must not run on a CPU without NEON; `kernel` checks that.
 
 use std::arch::aarch64::*;
 

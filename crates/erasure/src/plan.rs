@@ -1,21 +1,23 @@
 //! A coefficient matrix prepared for one kernel, and the safe interface to the kernels.
 //!
-//! Preparing means: splitting the output rows into groups that fit the kernel's registers, spotting
-//! rows and columns that need no multiplication, and laying out the kernel's tables in the order in
-//! which it reads them.
+//! Preparing a matrix: the output rows are split into groups that fit the kernel's registers, rows and
+//! columns that need no multiplication are found, and the kernel's tables are laid out in the order in which
+//! it reads them.
 //!
-//! Multiplications saved, which is where the time goes:
-//! - **unit row**: a row of ones and zeros is only added up. The first parity row is one, and so is
-//!   every single lost data row rebuilt from it.
-//! - **fold**: if not row 0 but the *sum* of a group's rows is made of ones and zeros, that sum takes
-//!   the place of row 0 and the other rows are added to it at the end, in registers. So it is
-//!   whenever several lost data rows are rebuilt with the help of the XOR parity: together with the
-//!   surviving data they add up to that parity.
+//! Multiplications take most of the time. They are avoided in these cases:
+//! - **unit row**: a row of ones and zeros is only added up. The first parity row is one, and so is every
+//!   single lost data row that is rebuilt from it.
+//! - **fold**: if not row 0 but the *sum* of a group's rows consists of ones and zeros, that sum replaces row
+//!   0, and the other rows are added to it at the end, in registers. This is the case whenever several lost
+//!   data rows are rebuilt with the help of the XOR parity: together with the surviving data they add up to
+//!   that parity.
 //! - **first column of ones**: the first input row is copied into all sums. The first data row has
 //!   coefficient 1 in all parity rows.
 //!
 //! Invariant: [`Plan::apply`] is the only caller of the kernels and checks every length first, so the
 //! rest of the crate stays safe.
+//!
+//! Must not depend on: what the rows contain.
 
 use std::mem::MaybeUninit;
 
@@ -28,14 +30,14 @@ use crate::{MAX_ROWS, lane, scalar};
 /// finds them in a first-level cache of 32 KiB.
 const BLOCK_BUDGET: usize = 24 * 1024;
 
-/// See the module's head.
+/// A prepared matrix; see the module.
 pub(crate) struct Plan {
     kernel: Kernel,
     rows: usize,
     columns: usize,
     /// Row by row, as given.
     matrix: Vec<u8>,
-    /// Which input row each column of the groups' tables belongs to.
+    /// The input row of each column of the groups' tables.
     order: Vec<u8>,
     groups: Vec<Group>,
     /// Add to the outputs instead of overwriting them.
@@ -147,7 +149,7 @@ impl Plan {
         }
     }
 
-    /// Bytes of each row to treat at a time: all of them if one group makes all outputs.
+    /// Number of bytes of each row that are processed at a time: all of them if one group makes all outputs.
     fn block(&self, len: usize) -> usize {
         if self.groups.len() == 1 {
             len
@@ -168,8 +170,8 @@ impl Plan {
 }
 
 impl Group {
-    /// Prepares the rows of `matrix`, whose first is row `first` of the plan. If `order` is given the
-    /// columns may be permuted, and are permuted in it alike.
+    /// Prepares the rows of `matrix`, whose first is row `first` of the plan. If `order` is given, the
+    /// columns may be permuted, and `order` is permuted in the same way.
     fn new(
         kernel: Kernel,
         first: usize,
@@ -183,7 +185,7 @@ impl Group {
         let sum: Vec<u8> = (0..columns).map(|c| column(&matrix, columns, c).fold(0, |s, x| s ^ x)).collect();
         let permute = order.is_some();
         let own = ones_first(&matrix[..columns], permute);
-        // Folding adds finished rows to row 0, which is wrong when they held something before.
+        // Folding adds finished rows to row 0, which is wrong if the outputs had other content before.
         let fold = own.is_none() && !accumulate && ones_first(&sum, permute).is_some();
         if fold {
             matrix[..columns].copy_from_slice(&sum);

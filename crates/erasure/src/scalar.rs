@@ -1,6 +1,8 @@
 //! The reference kernel: one output row, one input row, one byte at a time, without `unsafe`, so that it can
 //! be verified by reading. All other kernels are tested against it; it also serves CPUs without a kernel of
 //! their own.
+//!
+//! Must not depend on: instruction sets.
 
 use crate::field::PRODUCT;
 

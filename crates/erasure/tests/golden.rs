@@ -27,7 +27,7 @@ fn digest(rows: &[Vec<u8>]) -> u64 {
 }
 
 #[test]
-fn corner_of_the_matrix() {
+fn fault_matrix_sample() {
     let want: [&str; 8] = [
         "01010101010101010101010101010101",
         "01020408102040801d3a74e8cd871326",
@@ -43,7 +43,7 @@ fn corner_of_the_matrix() {
 }
 
 #[test]
-fn the_whole_matrix() {
+fn full_fault_matrix() {
     let shapes = [
         (32, 32, 0xa980_74fe_42d7_13dc),
         (63, 1, 0x0ece_284e_fcc2_2986),

@@ -14,7 +14,7 @@ const LENGTHS: [usize; 26] = [
     517, 1100,
 ];
 
-/// Encodes the first `len` bytes with `code` and compares with the naive twin's `rows`. A prefix of
+/// Encodes the first `len` bytes with `code` and compares with the reference kernel's `rows`. A prefix of
 /// the rows has the prefix of the parity, so one naive encoding serves all lengths.
 fn check_encode(code: &Code, rows: &[Vec<u8>], from: usize, len: usize) {
     let data: Vec<&[u8]> = rows[..code.k()].iter().map(|row| &row[from..from + len]).collect();
@@ -55,7 +55,7 @@ fn check_update(code: &Code, rows: &[Vec<u8>], noise: &mut Noise, len: usize) {
     assert!(parity.checked() == slices(&want[code.k()..]), "{code:?}: update of {index}, length {len}");
 }
 
-fn check_verbs(k: usize, m: usize, lengths: impl Iterator<Item = usize> + Clone, seed: u64) {
+fn check_operations(k: usize, m: usize, lengths: impl Iterator<Item = usize> + Clone, seed: u64) {
     let mut noise = Noise(seed);
     let twin = naive(&Code::new(k, m).unwrap());
     let longest = lengths.clone().max().unwrap();
@@ -80,7 +80,7 @@ fn check_verbs(k: usize, m: usize, lengths: impl Iterator<Item = usize> + Clone,
 fn every_shape_up_to_24_rows() {
     for n in 1..=24 {
         for k in 1..=n {
-            check_verbs(k, n - k, LENGTHS.into_iter(), (n * 100 + k) as u64);
+            check_operations(k, n - k, LENGTHS.into_iter(), (n * 100 + k) as u64);
         }
     }
 }
@@ -102,7 +102,7 @@ fn shapes_up_to_64_rows() {
         (17, 47),
     ];
     for (k, m) in shapes {
-        check_verbs(k, m, [0, 1, 63, 257, 1100].into_iter(), (k * 100 + m) as u64);
+        check_operations(k, m, [0, 1, 63, 257, 1100].into_iter(), (k * 100 + m) as u64);
     }
 }
 
@@ -110,7 +110,7 @@ fn shapes_up_to_64_rows() {
 fn every_length_up_to_300_and_around_a_page() {
     // Every number of rows that a pass can have, with odd and even numbers of columns.
     for (k, m) in [(1, 2), (2, 1), (2, 2), (3, 2), (4, 3), (5, 4), (6, 4), (5, 5), (8, 6), (3, 7), (4, 12)] {
-        check_verbs(k, m, (0..=300).chain(4090..=4100), (k * 100 + m) as u64);
+        check_operations(k, m, (0..=300).chain(4090..=4100), (k * 100 + m) as u64);
     }
 }
 
@@ -131,7 +131,7 @@ fn every_offset_of_a_row() {
 #[test]
 fn rows_longer_than_any_block() {
     for (k, m) in [(3, 9), (12, 4), (20, 20)] {
-        check_verbs(k, m, [70_000, 70_001].into_iter(), (k * 100 + m) as u64);
+        check_operations(k, m, [70_000, 70_001].into_iter(), (k * 100 + m) as u64);
     }
 }
 

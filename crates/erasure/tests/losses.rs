@@ -75,7 +75,7 @@ fn samples_of_the_widest_codes() {
 }
 
 #[test]
-fn one_row_too_many_is_an_error_and_leaves_the_output_alone() {
+fn excess_loss_is_an_error_and_leaves_output_unchanged() {
     let (code, rows) = code(12, 4, 5, 40);
     let mut noise = Noise(6);
     for _ in 0..200 {

@@ -1,8 +1,9 @@
 //! The byte codec of records: little-endian fixed integers, LEB128 lengths, no padding.
 //!
-//! Invariants: one encoding per value (varints are minimal, booleans are 0 or 1), so that a digest
-//! of the bytes is a digest of the value; a reader never allocates more than the bytes it was
-//! given could hold. It must never know what the fields mean.
+//! Invariants: every value has one encoding (varints are minimal, booleans are 0 or 1), so that a digest of
+//! the bytes is a digest of the value. A reader never allocates more than its input could hold.
+//!
+//! Must not depend on: what the fields mean.
 
 use crate::Error;
 
@@ -64,7 +65,7 @@ impl Writer {
         self.var(b.len() as u64);
         self.out.extend_from_slice(b);
     }
-    /// A presence byte, then the value when there is one.
+    /// A presence byte, then the value if there is one.
     pub fn option<T>(&mut self, v: Option<&T>, f: impl FnOnce(&mut Writer, &T)) {
         self.bool(v.is_some());
         if let Some(v) = v {
@@ -80,7 +81,7 @@ impl Writer {
     }
 }
 
-/// Takes fields off the front of a byte slice; every error is [`Error::Malformed`].
+/// Reads fields from the front of a byte slice; every error is [`Error::Malformed`].
 pub struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -91,16 +92,16 @@ impl<'a> Reader<'a> {
     pub fn new(b: &'a [u8]) -> Reader<'a> {
         Reader { rest: b }
     }
-    /// What has not been read yet.
+    /// The bytes that have not been read yet.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
-    /// Fails unless everything was read.
+    /// Fails unless all bytes were read.
     pub fn end(&self) -> Result<(), Error> {
         if self.rest.is_empty() { Ok(()) } else { Err(Error::Malformed("trailing bytes")) }
     }
-    /// `n` bytes as they are.
+    /// The next `n` bytes.
     pub fn raw(&mut self, n: usize) -> Result<&'a [u8], Error> {
         if self.rest.len() < n {
             return Err(Error::Malformed("short"));
@@ -177,8 +178,8 @@ impl<'a> Reader<'a> {
     ) -> Result<Option<T>, Error> {
         if self.bool()? { Ok(Some(f(self)?)) } else { Ok(None) }
     }
-    /// A varint count, then each item. Every item takes at least one byte, which bounds what a
-    /// lying count can make us allocate.
+    /// A varint count, then each item. Every item takes at least one byte, so a wrong count cannot cause a
+    /// large allocation.
     pub fn list<T>(
         &mut self,
         mut f: impl FnMut(&mut Reader<'a>) -> Result<T, Error>,

@@ -1,13 +1,14 @@
-//! The bytes of a large shard in an extent segment: a header page, frames, a table of hashes.
+//! The byte layout of a large shard in an extent segment: a header page, frames, a table of hashes.
 //!
-//! A region starts at a multiple of 4096: one header page that says whose shard this is, then
-//! frames back to back, each starting at a multiple of 4096, then the table: 32 bytes of
-//! HighwayHash-256 per frame and one more over the table, padded with zeros to 4096. Layout:
-//! docs/formats.md, "Extents".
+//! A region starts at a multiple of 4096 with one header page that identifies the shard. The frames follow,
+//! each starting at a multiple of 4096. The table is last: 32 bytes of HighwayHash-256 per frame and one more
+//! over the table, padded with zeros to 4096. Layout: docs/formats.md, "Extents".
 //!
-//! Invariants: every hash is keyed with the deployment and the write, and covers shard index and
-//! frame number, so that a frame of another shard, or another frame of this one, never verifies.
-//! The hash does not depend on the drive: a reader across the network can check it again.
+//! Invariants: every hash is keyed with the deployment and the write, and covers shard index and frame
+//! number, so that a frame of another shard, or another frame of this one, never verifies. The hash does not
+//! depend on the drive: a reader across the network can check it again.
+//!
+//! Must not depend on: files, drives.
 
 use crate::codec::{Reader, Writer};
 use crate::journal::{ExtentEntry, HashKey, is_zero};
@@ -21,12 +22,13 @@ pub const MAX_FRAME: u32 = 8 << 20;
 const MAGIC: &[u8; 8] = b"ASHSHARD";
 const FORMAT: u16 = 1;
 
-/// Where the pieces of a shard lie in its region, all in bytes. A place that no number holds is `u64::MAX` or near it.
+/// The positions of the pieces of a shard in its region, in bytes. A position that overflows is `u64::MAX` or
+/// near it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layout {
     /// Bytes of the shard.
     pub len: u64,
-    /// Bytes of a frame but the last.
+    /// Bytes of a frame, except the last.
     pub frame: u32,
 }
 
@@ -90,13 +92,13 @@ impl ShardId {
         key
     }
 
-    /// The hash of frame `n`: HighwayHash-256 under [`ShardId::key`] of its place and its bytes.
+    /// The hash of frame `n`: HighwayHash-256 under [`ShardId::key`] of its position and its bytes.
     #[must_use]
     pub fn frame_hash(&self, n: u32, bytes: &[u8]) -> [u8; 32] {
         self.hash(&self.frame_place(n, bytes.len()), bytes)
     }
 
-    /// What is hashed before the `len` bytes of frame `n`.
+    /// What is hashed before the `len` bytes of frame `n`: its position.
     #[must_use]
     pub fn frame_place(&self, n: u32, len: usize) -> [u8; 32] {
         let mut place = [0; 32];
@@ -115,7 +117,8 @@ impl ShardId {
         self.hash(&place, table)
     }
 
-    /// 32 bytes of place first: HighwayHash takes packets of 32, so the content stays unshifted.
+    /// The 32 bytes of the position come first: HighwayHash takes packets of 32 bytes, so the content stays
+    /// aligned.
     fn hash(&self, place: &[u8; 32], bytes: &[u8]) -> [u8; 32] {
         let mut h = HighwayHasher::new(Key(self.key()));
         h.append(place);
@@ -127,7 +130,7 @@ impl ShardId {
         out
     }
 
-    /// The table of `hashes` as it lies on the drive.
+    /// The bytes of the table of `hashes` on the drive.
     #[must_use]
     pub fn table(&self, hashes: &[[u8; 32]]) -> Vec<u8> {
         let mut t: Vec<u8> = hashes.concat();
@@ -157,8 +160,8 @@ impl ShardId {
 
 /// The header page of a region.
 ///
-/// `key` is the drive's ([`crate::label::Label::hash_key`]); segment and offset are covered, so a
-/// region that was written to the wrong place or drive is noticed.
+/// `key` is the drive's ([`crate::label::Label::hash_key`]). The hash covers segment and offset, so a region
+/// that was written to the wrong position or drive does not verify.
 #[must_use]
 pub fn header(e: &ExtentEntry<'_>, key: &HashKey) -> Vec<u8> {
     let mut w = Writer::with_capacity(PAGE as usize);
@@ -225,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_at_the_end_of_their_range_do_not_wrap() {
+    fn largest_lengths_do_not_overflow() {
         for frame in [1, 65_536, MAX_FRAME] {
             let small = Layout { len: 1, frame };
             assert_eq!((small.table_at(), small.region()), (2 * PAGE, 3 * PAGE));

@@ -1,7 +1,9 @@
-//! Identities that are written on drives: ballots, write ids, bucket ids, placement groups, register keys.
+//! Identifiers that are written on drives: ballots, write ids, bucket ids, placement groups, register keys.
 //!
-//! Invariants: every type here has exactly one byte encoding, fixed width, big-endian where the
-//! byte order is also the sort order. Nothing here knows what an S3 request is.
+//! Invariant: every type here has exactly one byte encoding, of fixed width, big-endian where the byte order
+//! is also the sort order.
+//!
+//! Must not depend on: S3 requests, files.
 
 use std::fmt;
 
@@ -24,7 +26,7 @@ pub struct Ballot {
 impl Ballot {
     /// Encoded length in bytes.
     pub const LEN: usize = 18;
-    /// Below every ballot a proposer can make: "nothing was ever accepted".
+    /// Below every ballot that a proposer can make. It means that nothing was ever accepted.
     pub const ZERO: Ballot = Ballot { epoch: 0, counter: 0, node: 0, nonce: 0 };
 
     /// The lowest ballot of `epoch`: used as a fence (docs/protocol.md 2.7).
@@ -123,8 +125,8 @@ macro_rules! id16 {
 }
 
 id16!(
-    /// One write of one part or object body: drawn at random for every upload, never reused, so
-    /// that shards of different writes can never be mixed.
+    /// One write of one part or object body. Drawn at random for every upload and never reused, so that
+    /// shards of different writes can never be mixed.
     WriteId
 );
 id16!(
@@ -132,22 +134,22 @@ id16!(
     VersionId
 );
 id16!(
-    /// A bucket, for its whole life: a bucket that is deleted and made again has another id.
+    /// A bucket. A bucket that is deleted and created again has another id.
     BucketId
 );
 id16!(
-    /// A drive, drawn when it is formatted.
+    /// A drive. Drawn when the drive is formatted.
     DriveId
 );
 id16!(
-    /// A deployment (cluster), drawn when the first drives are formatted.
+    /// A deployment (cluster). Drawn when the first drives are formatted.
     DeploymentId
 );
 
 /// A placement group: a pool and the number of the group in it. Ordered by pool, then by group.
 ///
-/// Shown as the bare number of the group in pool 0, the only pool of most deployments, and as `pool.group` in
-/// others.
+/// Shown as the number of the group alone in pool 0, the only pool of most deployments, and as `pool.group`
+/// in others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GroupId {
     /// The pool; 0 is the first.
@@ -186,7 +188,7 @@ impl GroupId {
         u32::from_be_bytes(self.to_bytes())
     }
 
-    /// The next one in order, over all pools; `None` after the last.
+    /// The next group in order, over all pools; `None` after the last possible one.
     #[must_use]
     pub fn next(self) -> Option<GroupId> {
         let next = self.number().checked_add(1)?;
@@ -222,8 +224,8 @@ pub enum Space {
     Part = 3,
 }
 
-/// The ordered name of a register on a drive: pool and placement group (2 bytes each,
-/// big-endian), space (1 byte), bucket (16 bytes), then the key bytes as they are.
+/// The ordered name of a register on a drive: pool and placement group (2 bytes each, big-endian), space (1
+/// byte), bucket (16 bytes), then the unchanged key bytes.
 ///
 /// Drives treat it as opaque ordered bytes. At most [`RegisterKey::MAX`] bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -232,14 +234,14 @@ pub struct RegisterKey(Box<[u8]>);
 impl RegisterKey {
     /// Bytes before the key: pool, placement group, space, bucket.
     pub const PREFIX: usize = GroupId::LEN + 1 + 16;
-    /// The longest register key: an S3 key of 1,024 bytes and, for uploads, an upload id and a
-    /// separator beside it.
+    /// The longest register key: an S3 key of 1,024 bytes and, for uploads, also an upload id and a
+    /// separator.
     pub const MAX: usize = Self::PREFIX + 1024 + 64;
 
-    /// Joins the fields. Keys longer than the limit are refused by the caller beforehand.
+    /// Joins the fields. The caller has refused keys that are too long.
     ///
     /// # Panics
-    /// If the whole is longer than [`RegisterKey::MAX`].
+    /// If the result is longer than [`RegisterKey::MAX`].
     #[must_use]
     pub fn new(group: GroupId, space: Space, bucket: BucketId, key: &[u8]) -> RegisterKey {
         let mut v = Vec::with_capacity(Self::PREFIX + key.len());
@@ -257,7 +259,7 @@ impl RegisterKey {
         &self.0
     }
 
-    /// Takes bytes read from a drive. `None` when too short or too long to be a register key.
+    /// From bytes read from a drive. `None` if they are too short or too long to be a register key.
     #[must_use]
     pub fn from_bytes(b: &[u8]) -> Option<RegisterKey> {
         (b.len() >= Self::PREFIX && b.len() <= Self::MAX).then(|| RegisterKey(b.into()))

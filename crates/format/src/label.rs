@@ -1,9 +1,11 @@
-//! The label: which drive of which deployment a folder is.
+//! The label: the file that says which drive of which deployment a folder is.
 //!
-//! 8192 bytes, little-endian: the same 4096-byte page in the head and in the tail, so that one torn
-//! or rotten page does not lose the identity of a drive. Layout of a page: docs/formats.md,
-//! "Label". Invariants: a page with any flipped bit is refused; two sound pages that differ are
-//! refused.
+//! 8192 bytes, little-endian: the same 4096-byte page twice, so that one torn or damaged page does not lose
+//! the identity of a drive. Layout of a page: docs/formats.md, "Label".
+//!
+//! Invariants: a page with any flipped bit is refused; two valid pages that differ are refused.
+//!
+//! Must not depend on: files.
 
 use crate::codec::{Reader, Writer};
 use crate::{DeploymentId, DriveId, Error};
@@ -68,13 +70,13 @@ impl Label {
         }
     }
 
-    /// True when both pages are sound and equal.
+    /// Whether both pages are valid and equal.
     #[must_use]
     pub fn is_whole(bytes: &[u8]) -> bool {
         bytes.len() == Self::LEN && bytes[..PAGE] == bytes[PAGE..] && page(&bytes[..PAGE]).is_ok()
     }
 
-    /// The hash key of everything on this drive: what is copied to another drive does not verify.
+    /// The key of all hashes on this drive. Bytes that are copied to another drive do not verify there.
     #[must_use]
     pub fn hash_key(&self) -> [u64; 4] {
         let mut key = [0; 4];

@@ -1,9 +1,12 @@
 //! The record: what a register holds, replicated on every slot of its placement group.
 //!
-//! A record is the whole state of one key (its versions) or of one multipart upload. Invariants:
-//! `seq` grows by one and `parent` is the digest of the record it was made from (I5); one record
-//! has one encoding. The record knows where data is (write ids, shard maps) but never how a drive
-//! stores it. Byte layout: docs/formats.md, "Record".
+//! A record is the whole state of one key (its versions) or of one multipart upload. It says which shards
+//! hold the data (write ids, shard maps). Byte layout: docs/formats.md, "Record".
+//!
+//! Invariants: `seq` grows by one and `parent` is the digest of the record it was made from (I5); one record
+//! has one encoding.
+//!
+//! Must not depend on: how a drive stores shards.
 
 use crate::codec::{Reader, Writer};
 use crate::{Error, VersionId, WriteId};
@@ -11,15 +14,15 @@ use crate::{Error, VersionId, WriteId};
 /// The state of one register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// 1 for the first record of a register, then one more for each change.
+    /// 1 for the first record of a register; one more with each change.
     pub seq: u64,
     /// [`Record::digest`] of the record this one was made from; 0 for the first.
     pub parent: u64,
-    /// What the register says.
+    /// The content of the register.
     pub body: Body,
 }
 
-/// What a register says.
+/// The content of a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// Nothing: the key was deleted for good. Kept until every voter has it (docs/protocol.md 2.6).
@@ -28,25 +31,26 @@ pub enum Body {
     Versions(Vec<Version>),
     /// A multipart upload.
     Upload(Box<Upload>),
-    /// One part of a multipart upload, in a register of its own so that the cost of a part does not
-    /// grow with the number of parts. Behind it are the parts that it replaced whose data may still be
-    /// needed (`ashlar_commit::upload`); never empty.
+    /// One part of a multipart upload. It has its own register, so that the cost of a part does not grow with
+    /// the number of parts. After it come the parts that it replaced and whose data may still be needed
+    /// (`ashlar_commit::upload`); never empty.
     Part(Vec<Part>),
-    /// A key that an attempt to rename or to complete holds.
+    /// A key that is held by an attempt to rename or to complete an upload.
     Held(Box<Held>),
 }
 
-/// A key that a rename takes its object from or puts it to, or that a multipart upload is put on
-/// (`ashlar_commit::attempt`).
+/// A key that is the source or destination of a rename, or the destination of a multipart upload, while the
+/// attempt is under way (`ashlar_commit::attempt`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The versions of the key, newest first; empty if it has none.
     pub versions: Vec<Version>,
     /// The attempt that holds it.
     pub attempt: [u8; 16],
-    /// The id of the upload that decides, beside the destination key.
+    /// The id of the upload whose register decides, next to the destination key.
     pub upload: [u8; 16],
-    /// `None`: this key is the destination, or the upload's; otherwise it is the source, of a rename to this key.
+    /// `None`: this key is the destination of the rename or upload. Otherwise this key is the source of a
+    /// rename to the key given here.
     pub to: Option<Vec<u8>>,
 }
 
@@ -59,7 +63,7 @@ pub struct Version {
     pub delete_marker: bool,
     /// Milliseconds since 1970, for display only; never older than the version below it.
     pub modified_ms: i64,
-    /// Bytes of the object as the client sees it.
+    /// Bytes of the object as clients see it.
     pub size: u64,
     /// MD5 of the body, or MD5 over the parts' MD5s when `parts_count > 0`.
     pub md5: [u8; 16],
@@ -74,9 +78,9 @@ pub struct Version {
     pub meta: Vec<(String, String)>,
     /// Object tags, in the order given.
     pub tags: Vec<(String, String)>,
-    /// Retention mode and date: reserved for object lock, `None` until that door opens.
+    /// Retention mode and date of object lock, if set.
     pub retention: Option<Retention>,
-    /// Legal hold: reserved for object lock.
+    /// Legal hold of object lock.
     pub legal_hold: bool,
     /// Access control list as given, canned name or grants; empty means private.
     pub acl: String,
@@ -114,7 +118,7 @@ pub struct Checksum {
     pub value: Vec<u8>,
 }
 
-/// One contiguous piece of an object: a whole simple PUT, or one part of a multipart upload.
+/// One contiguous piece of an object: the body of a simple PUT, or one part of a multipart upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Part number 1..=10,000; 1 for a simple PUT.
@@ -131,18 +135,18 @@ pub struct Part {
     pub data: Data,
 }
 
-/// Where the bytes of one write are: the slot -> shard map.
+/// The location of the bytes of one write: the map from slots to shards.
 ///
-/// The bytes are cut into stripes of `stripe` bytes (the last one shorter); each stripe into `k`
-/// data rows of equal length (the last row padded with zeros) and `m` parity rows. Shard `i` is
-/// row `i` of every stripe, one after another, and lives on slot `(i + rotate) % (k + m)`.
+/// The bytes are cut into stripes of `stripe` bytes (the last one is shorter), and each stripe into `k` data
+/// rows of equal length (the last row padded with zeros) and `m` parity rows. Shard `i` is row `i` of every
+/// stripe, one after another, on slot `(i + rotate) % (k + m)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data {
-    /// Names the shards on every drive.
+    /// Identifies the shards on every drive.
     pub write_id: WriteId,
-    /// Data shards (k', possibly lowered).
+    /// Number of data shards (k', possibly lowered).
     pub k: u8,
-    /// Parity shards; `k + m` is the number of slots of the placement group.
+    /// Number of parity shards; `k + m` is the number of slots of the placement group.
     pub m: u8,
     /// Rotation of the slot -> shard map.
     pub rotate: u8,
@@ -150,7 +154,7 @@ pub struct Data {
     pub stripe: u32,
     /// Bit s set: slot s was known durable when this record was proposed.
     pub durable: u64,
-    /// True: shards ride in the drives' journals; false: in extents.
+    /// True: the shards are in the journals of the drives; false: in extents.
     pub inline: bool,
 }
 
@@ -188,9 +192,9 @@ impl Data {
 pub struct Upload {
     /// Milliseconds since 1970.
     pub created_ms: i64,
-    /// Where it stands.
+    /// Its state.
     pub state: UploadState,
-    /// The version to be, without id, parts, size and checksums.
+    /// The future version, without id, parts, size and checksums.
     pub template: Version,
     /// Checksum algorithm asked for at creation (0 none, else as [`Checksum::algorithm`]).
     pub checksum_algorithm: u8,
@@ -198,14 +202,15 @@ pub struct Upload {
     pub checksum_composite: bool,
 }
 
-/// Where a multipart upload stands.
+/// The state of a multipart upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UploadState {
-    /// Takes parts. The generation grows with whatever makes the attempts to complete it fail that have read it.
+    /// Parts can be uploaded. The generation grows to make attempts to complete it fail that have read an
+    /// older one.
     Open(u64),
-    /// It is completed with this version (id and parts chosen), which is being put on the key.
+    /// It is completed with this version (id and parts chosen), which is being added to the key.
     Completing(Box<Version>),
-    /// The key carries the version; kept so that a retry gets the same answer.
+    /// The key has the version. Kept so that a retry gets the same answer.
     Done(Box<Version>),
     /// Aborted; the parts are being dropped.
     Aborted,
@@ -260,7 +265,7 @@ impl Record {
     /// The inverse of [`Record::encode`].
     ///
     /// # Errors
-    /// [`Error::Version`] for another format, [`Error::Newer`] for what this release cannot read in it,
+    /// [`Error::Version`] for another format, [`Error::Newer`] for a feature that this release cannot read,
     /// [`Error::Malformed`] for anything else.
     pub fn decode(bytes: &[u8]) -> Result<Record, Error> {
         let mut r = Reader::new(bytes);
@@ -297,8 +302,8 @@ impl Record {
         Ok(Record { seq, parent, body })
     }
 
-    /// Every piece of data this record names. An upload that is being completed names the parts of
-    /// the version it has chosen; one that is done names none, since the key does.
+    /// Every part whose data this record names. An upload that is being completed names the parts of the
+    /// version it has chosen; a completed one names none, since the key does.
     pub fn data(&self) -> impl Iterator<Item = &Part> {
         let (versions, parts): (&[Version], &[Part]) = match &self.body {
             Body::Tombstone => (&[], &[]),
@@ -351,7 +356,7 @@ fn put_part(w: &mut Writer, p: &Part) {
     w.u32(p.data.stripe);
     w.u64(p.data.durable);
     w.bool(p.data.inline);
-    // Where the bytes are instead of on the drives: this release puts none anywhere else.
+    // The location of the bytes if they are not on the drives: this release always writes `None`.
     w.option(None::<&()>, |_, ()| {});
 }
 
@@ -373,7 +378,7 @@ fn get_part(r: &mut Reader<'_>) -> Result<Part, Error> {
         },
     };
     if r.option(|r| r.bytes())?.is_some() {
-        return Err(Error::Newer("a part whose data lies elsewhere"));
+        return Err(Error::Newer("a part whose data is stored elsewhere"));
     }
     let d = &p.data;
     let n = u16::from(d.k) + u16::from(d.m);

@@ -1,4 +1,4 @@
-//! Records and identities: golden bytes, round trips, and decoders that are fed anything.
+//! Records and identifiers: golden bytes, round trips, and decoders with arbitrary input.
 
 use ashlar_format::{
     Ballot, Body, BucketId, Checksum, Data, GroupId, Held, Part, Record, RegisterKey, Retention, Space,
@@ -99,9 +99,10 @@ fn golden_record() {
     assert_eq!(Record::digest(&sample().encode()), 0xf9bac79b4155ca32);
 }
 
-/// Where the data of a part lies elsewhere, a release that knows of no such place says so.
+/// If the data of a part is in a location that only a newer release knows, decoding fails with an error that
+/// says so.
 #[test]
-fn data_elsewhere_is_refused_by_name() {
+fn data_stored_elsewhere_is_refused() {
     let bytes = sample().encode();
     let data = [&[3; 16][..], &[2, 2, 1], &(1u32 << 20).to_le_bytes(), &15u64.to_le_bytes(), &[1]].concat();
     let at = bytes.windows(data.len()).position(|w| w == data).unwrap() + data.len();
@@ -288,7 +289,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_decode_or_fail_cleanly(b in proptest::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_decode_or_return_error(b in proptest::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(r) = Record::decode(&b) {
             prop_assert_eq!(r.encode(), b);
         }
@@ -305,7 +306,7 @@ proptest! {
     }
 
     #[test]
-    fn ballot_bytes_keep_the_order(a in any::<(u32, u64, u16, u32)>(), b in any::<(u32, u64, u16, u32)>()) {
+    fn ballot_bytes_keep_order(a in any::<(u32, u64, u16, u32)>(), b in any::<(u32, u64, u16, u32)>()) {
         let make = |(epoch, counter, node, nonce)| Ballot { epoch, counter, node, nonce };
         let (a, b) = (make(a), make(b));
         prop_assert_eq!(a.cmp(&b), a.to_bytes().cmp(&b.to_bytes()));

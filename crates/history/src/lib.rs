@@ -1,15 +1,15 @@
 #![forbid(unsafe_code)]
-//! Judges histories of concurrent calls: were they linearizable?
+//! Checks whether histories of concurrent calls are linearizable.
 //!
-//! Wing and Gong's search ("Testing and Verifying Concurrent Objects", 1993) with the memory of visited states
-//! added by Lowe (2017). What the calls do is a [`Model`]; [`Register`] is that of one key. Histories of things that
-//! do not touch each other are judged one by one, which keeps the search short.
+//! The algorithm is Wing and Gong's search ("Testing and Verifying Concurrent Objects", 1993) with the cache
+//! of visited states added by Lowe (2017). A [`Model`] defines what the calls do; [`Register`] is the model
+//! of one key. Histories of independent objects are checked separately, which keeps the search short.
 //!
-//! A call whose outcome is unknown may take effect at any time after it began, or never. With [`Rules::settled`]
-//! that time ends: a call that its caller saw end, whatever it was told, takes no effect after a change that was
-//! begun later and acknowledged.
+//! A call with an unknown outcome may take effect at any time after it began, or never. [`Rules::settled`]
+//! limits that time: once its caller has received any result, including an unknown outcome, the call takes no
+//! effect after a change that began later and was acknowledged.
 //!
-//! Must not depend on: anything that makes histories.
+//! Must not depend on: the code that records histories.
 
 mod register;
 
@@ -20,47 +20,47 @@ use std::collections::HashSet;
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// What calls do, one after another.
+/// The sequential behaviour of calls.
 pub trait Model {
-    /// What calls change.
+    /// The state that calls change.
     type State: Clone + Eq + Hash;
-    /// What is asked.
+    /// A call.
     type Call: Clone + Debug;
-    /// What is answered.
+    /// An answer.
     type Answer: Clone + Debug;
-    /// The state after a call that was answered so; `answer` is `None`: it took effect, and nobody knows the answer.
-    /// `None`: in this state it cannot have been answered so.
+    /// The state after a call with this answer. If `answer` is `None`, the call took effect and its answer is
+    /// unknown. Returns `None` if the answer is impossible in this state.
     fn apply(
         &self,
         state: &Self::State,
         call: &Self::Call,
         answer: Option<&Self::Answer>,
     ) -> Option<Self::State>;
-    /// Whether a call that was answered so may have changed the state.
+    /// Whether a call with this answer may have changed the state.
     fn changes(&self, call: &Self::Call, answer: &Self::Answer) -> bool;
 }
 
-/// One call with its place in time.
+/// One call with the times of its beginning and end.
 #[derive(Clone, Debug)]
 pub struct Op<C, A> {
-    /// What was asked.
+    /// The call.
     pub call: C,
     /// When it began.
     pub from: u64,
-    /// When its caller was told something; `u64::MAX`: never.
+    /// When its caller received a result; `u64::MAX`: never.
     pub to: u64,
-    /// What the caller was told; `None`: nothing, or that the outcome is not known.
+    /// The answer; `None`: there was none, or the outcome is unknown.
     pub answer: Option<A>,
 }
 
-/// What is asked of a history beyond linearizability.
+/// Requirements beyond linearizability.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
-    /// What ended without a known outcome takes no effect after a later change that was acknowledged.
+    /// A call that ended with an unknown outcome takes no effect after a later acknowledged change.
     pub settled: bool,
 }
 
-/// The calls of many callers, by what they touch. Time is counted in calls and answers.
+/// The calls of many callers, grouped by the object they concern. Time is counted in calls and answers.
 pub struct History<C, A> {
     state: Mutex<(u64, Grouped<C, A>)>,
 }
@@ -75,7 +75,7 @@ impl<C, A> Default for History<C, A> {
 }
 
 impl<C: Clone, A: Clone> History<C, A> {
-    /// A call that touches `group` begins.
+    /// Records the beginning of a call that concerns `group`.
     pub fn call(&self, group: usize, call: C) -> usize {
         let mut s = self.state.lock();
         s.0 += 1;
@@ -84,7 +84,7 @@ impl<C: Clone, A: Clone> History<C, A> {
         s.1.len() - 1
     }
 
-    /// A call ended; an error: its outcome is not known.
+    /// Records the end of a call; an error means that its outcome is unknown.
     pub fn end<E>(&self, id: usize, answer: Result<A, E>) {
         let mut s = self.state.lock();
         s.0 += 1;
@@ -93,39 +93,40 @@ impl<C: Clone, A: Clone> History<C, A> {
         (op.to, op.answer) = (now, answer.ok());
     }
 
-    /// A call turned out not to have happened.
+    /// Records that a call had no effect.
     pub fn never(&self, id: usize) {
-        // It touches what nobody judges.
+        // Moved to a group that is not checked.
         self.state.lock().1[id].0 = usize::MAX;
     }
 
-    /// A call that began and ended at the same times as another.
+    /// Records a call with the times of another one.
     pub fn same_time(&self, id: usize, group: usize, call: C, answer: A) {
         let mut s = self.state.lock();
         let (from, to) = (s.1[id].1.from, s.1[id].1.to);
         s.1.push((group, Op { call, from, to, answer: Some(answer) }));
     }
 
-    /// How many calls there were.
+    /// Number of calls.
     pub fn len(&self) -> usize {
         self.state.lock().1.len()
     }
 
-    /// Whether there were none.
+    /// Whether there are no calls.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The calls that touch `group`.
+    /// The calls that concern `group`.
     pub fn of(&self, group: usize) -> Vec<Op<C, A>> {
         self.state.lock().1.iter().filter(|(g, _)| *g == group).map(|(_, op)| op.clone()).collect()
     }
 }
 
-/// Whether the calls can have happened one after another from `begin` on, each between its beginning and its end.
+/// Whether some sequential order of the calls, starting from `begin`, explains all answers, with each call
+/// between its beginning and its end.
 ///
 /// # Panics
-/// If there are more than 128.
+/// If there are more than 128 calls.
 #[must_use]
 pub fn linearizable<M: Model>(
     model: &M,
@@ -155,7 +156,7 @@ struct Search<'a, M: Model> {
     model: &'a M,
     ops: &'a [Op<M::Call, M::Answer>],
     barred: Vec<u128>,
-    /// The calls that were answered.
+    /// The answered calls.
     known: u128,
     seen: HashSet<(u128, M::State)>,
 }
@@ -168,7 +169,7 @@ impl<M: Model> Search<'_, M> {
         if !self.seen.insert((done, state.clone())) {
             return false;
         }
-        // Next may be any call that began before the first open one ended.
+        // The next call may be any that began before the first unfinished one ended.
         let open = |i: &usize| done >> i & 1 == 0;
         let ends = |i: usize| if self.ops[i].answer.is_some() { self.ops[i].to } else { u64::MAX };
         let end = (0..self.ops.len()).filter(open).map(ends).min().unwrap_or(u64::MAX);

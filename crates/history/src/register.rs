@@ -1,11 +1,13 @@
-//! One register with put, create-if-absent, delete and get.
+//! The model of one register with put, create-if-absent, delete and get.
+//!
+//! Must not depend on: the code that records histories.
 
 use crate::Model;
 
-/// What is asked of a register.
+/// A call to a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Puts a value, whatever is there.
+    /// Puts a value unconditionally.
     Put(u64),
     /// Puts a value if none is there.
     Create(u64),
@@ -15,18 +17,18 @@ pub enum Call {
     Get,
 }
 
-/// What it answers.
+/// The answer of a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Of put and delete.
+    /// Answer to put and delete.
     Done,
-    /// Of create: whether it did.
+    /// Answer to create: whether the value was put.
     Created(bool),
-    /// Of get.
+    /// Answer to get.
     Read(Option<u64>),
 }
 
-/// The model of one register, at first without a value.
+/// The model of one register that starts without a value.
 pub struct Register;
 
 impl Model for Register {
@@ -71,7 +73,7 @@ mod tests {
     const READS: fn(Option<u64>) -> Option<Event> = |v| Some(Event::Read(v));
 
     #[test]
-    fn the_checker_can_say_no() {
+    fn checker_rejects_invalid_histories() {
         let plain = |ops: &[_]| judge(Rules::default(), ops);
         let put = (Call::Put(1), 1, 4, Some(Event::Done));
         let early = (Call::Get, 2, 3, READS(None));
@@ -91,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_does_not_come_back_after_an_acknowledged_change() {
+    fn ended_call_takes_no_effect_after_acknowledged_change() {
         let failed = (Call::Put(1), 1, 2, None);
         let deleted = (Call::Delete, 3, 4, Some(Event::Done));
         let back = (Call::Get, 5, 6, READS(Some(1)));
@@ -99,7 +101,7 @@ mod tests {
         assert!(judge(Rules::default(), &[failed, deleted, back]));
         assert!(!judge(settled, &[failed, deleted, back]));
         assert!(judge(settled, &[failed, deleted, (Call::Get, 5, 6, READS(None))]));
-        // One that was still under way when the change began may come after it.
+        // A call that had not ended when the change began may take effect after it.
         assert!(judge(settled, &[(Call::Put(1), 1, u64::MAX, None), deleted, back]));
         assert!(judge(settled, &[(Call::Put(1), 1, 4, None), (Call::Delete, 3, 5, Some(Event::Done)), back]));
     }

@@ -5,6 +5,8 @@
 //! waiter that is not polled does not block the others; idle buffers are returned to the system after a while
 //! ([`BufferPool::trim`]); a buffer's bytes are always initialized (zero or the data of an earlier user), so
 //! that handing them out as a slice is sound.
+//!
+//! Must not depend on: what the buffers are used for.
 
 use ashlar_environment::HashSet;
 use ashlar_environment::time::Instant;
@@ -199,7 +201,7 @@ impl BufferPool {
         self.trim_older(std::time::Duration::from_secs(IDLE_SECONDS));
     }
 
-    /// As [`BufferPool::trim`] with another age.
+    /// Like [`BufferPool::trim`] with another age.
     pub fn trim_older(&self, age: std::time::Duration) {
         let mut gone = Vec::new();
         let mut inner = self.shared.inner.lock();

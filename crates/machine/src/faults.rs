@@ -2,6 +2,8 @@
 //!
 //! Invariants: with no fault set, the cost is one relaxed atomic load; a fault never makes an
 //! operation succeed that would have failed.
+//!
+//! Must not depend on: the content of files.
 
 use parking_lot::{Condvar, Mutex};
 use std::io;
@@ -32,7 +34,7 @@ pub enum Fault {
     Corrupt,
     /// Write: reported as done, not done.
     Lost,
-    /// Does not return before [`Faults::clear`]; then it goes on as if nothing had been.
+    /// Does not return before [`Faults::clear`]; then it continues normally.
     Hang,
 }
 
@@ -51,7 +53,7 @@ struct Rule {
 pub struct Faults {
     armed: AtomicBool,
     rules: Mutex<Vec<Rule>>,
-    struck: AtomicU64,
+    affected: AtomicU64,
     /// Calls that hang now, and how often all hanging calls were released.
     hanging: Mutex<(usize, u64)>,
     released: Condvar,
@@ -101,8 +103,8 @@ impl Faults {
         self.armed.load(Ordering::Relaxed)
     }
     /// How many operations a fault affected.
-    pub fn struck(&self) -> u64 {
-        self.struck.load(Ordering::SeqCst)
+    pub fn affected(&self) -> u64 {
+        self.affected.load(Ordering::SeqCst)
     }
 
     pub(crate) fn check(&self, on: Operation) -> io::Result<Verdict> {
@@ -122,7 +124,7 @@ impl Faults {
                 continue;
             }
             r.times = if r.times == u64::MAX { u64::MAX } else { r.times - 1 };
-            self.struck.fetch_add(1, Ordering::SeqCst);
+            self.affected.fetch_add(1, Ordering::SeqCst);
             match r.fault {
                 Fault::Error(n) => error = Some(n),
                 Fault::Delay(d) => wait += d,

@@ -42,7 +42,7 @@ impl Space {
     /// Asks the file system.
     ///
     /// # Errors
-    /// Whatever `statvfs` says.
+    /// Errors of `statvfs`.
     pub fn of(folder: impl AsFd) -> io::Result<Space> {
         let s = rustix::fs::fstatvfs(folder)?;
         Ok(Space {
@@ -58,7 +58,7 @@ impl Space {
 /// The kind of file system a folder is on.
 ///
 /// # Errors
-/// Whatever `statfs` says.
+/// Errors of `statfs`.
 pub(crate) fn file_system(folder: impl AsFd) -> io::Result<FileSystem> {
     let s = rustix::fs::fstatfs(folder)?;
     Ok(if is_memory(s.f_type) { FileSystem::Memory } else { FileSystem::Disk })
@@ -97,7 +97,7 @@ impl DiskFile {
     /// Opens (or makes) a file of a folder. Direct I/O is used when asked for and the file system has it.
     ///
     /// # Errors
-    /// Whatever `open` says; `InvalidInput` for what is no regular file.
+    /// Errors of `open`; `InvalidInput` if it is not a regular file.
     pub(crate) fn open(
         folder: &RealDir,
         name: &str,
@@ -142,7 +142,7 @@ impl DiskFile {
     /// Length in bytes.
     ///
     /// # Errors
-    /// Whatever `fstat` says.
+    /// Errors of `fstat`.
     pub fn len(&self) -> io::Result<u64> {
         match &self.medium {
             Medium::Real { buffered, .. } => Ok(buffered.metadata()?.len()),
@@ -153,7 +153,7 @@ impl DiskFile {
     /// True when the file has no bytes.
     ///
     /// # Errors
-    /// Whatever `fstat` says.
+    /// Errors of `fstat`.
     pub fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
@@ -168,7 +168,7 @@ impl DiskFile {
     /// Reads exactly `buf.len()` bytes at `at`, through the page cache.
     ///
     /// # Errors
-    /// `UnexpectedEof` when the file is shorter, else whatever `pread` says.
+    /// `UnexpectedEof` when the file is shorter, otherwise the error of `pread`.
     pub fn read_at(&self, buf: &mut [u8], at: u64) -> io::Result<()> {
         let _call = self.call();
         let v = self.check(Operation::Read)?;
@@ -180,11 +180,11 @@ impl DiskFile {
         Ok(())
     }
 
-    /// As [`DiskFile::read_at`], bypassing the page cache when the file is direct and address,
+    /// Like [`DiskFile::read_at`], bypassing the page cache when the file is direct and address,
     /// length and offset are aligned to 4 KiB.
     ///
     /// # Errors
-    /// As [`DiskFile::read_at`].
+    /// Like [`DiskFile::read_at`].
     pub fn read_at_direct(&self, buf: &mut [u8], at: u64) -> io::Result<()> {
         let bits = buf.as_ptr() as usize | buf.len() | at as usize;
         match &self.medium {
@@ -203,7 +203,7 @@ impl DiskFile {
     /// wait for the device (the contents of `buf` are then unspecified).
     ///
     /// # Errors
-    /// As [`DiskFile::read_at`].
+    /// Like [`DiskFile::read_at`].
     pub fn read_at_now(&self, buf: &mut [u8], at: u64) -> io::Result<bool> {
         if self.faults.as_ref().is_some_and(|f| f.is_armed()) {
             // Injected delays belong on the drive's own threads.
@@ -236,7 +236,7 @@ impl DiskFile {
     /// Writes all of `buf` at `at`; direct when possible and aligned.
     ///
     /// # Errors
-    /// Whatever `pwrite` says.
+    /// Errors of `pwrite`.
     pub fn write_at(&self, buf: &[u8], at: u64) -> io::Result<()> {
         self.write_slices_at(&mut [IoSlice::new(buf)], at)
     }
@@ -244,7 +244,7 @@ impl DiskFile {
     /// Writes all slices one after another at `at`; direct when possible and all are aligned.
     ///
     /// # Errors
-    /// Whatever `pwritev` says.
+    /// Errors of `pwritev`.
     pub fn write_slices_at(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
         let _call = self.call();
         if self.check(Operation::Write)?.lost {
@@ -276,7 +276,7 @@ impl DiskFile {
     /// Makes written bytes durable (`fdatasync`). Never retried.
     ///
     /// # Errors
-    /// Whatever `fdatasync` says: the caller fences the drive.
+    /// Errors of `fdatasync`: the caller fences the drive.
     pub fn sync_data(&self) -> io::Result<()> {
         let _call = self.call();
         if self.check(Operation::Sync)?.lost {
@@ -291,7 +291,7 @@ impl DiskFile {
     /// Makes content and length durable (`fsync`).
     ///
     /// # Errors
-    /// As [`DiskFile::sync_data`].
+    /// Like [`DiskFile::sync_data`].
     pub fn sync_all(&self) -> io::Result<()> {
         let _call = self.call();
         if self.check(Operation::Sync)?.lost {
@@ -307,7 +307,7 @@ impl DiskFile {
     /// preallocation, or one in memory, only gets the length.
     ///
     /// # Errors
-    /// `StorageFull` and whatever else the file system says.
+    /// `StorageFull` and other errors of the file system.
     pub fn allocate(&self, len: u64) -> io::Result<()> {
         let _call = self.call();
         let Medium::Real { buffered, memory: false, .. } = &self.medium else {
@@ -324,7 +324,7 @@ impl DiskFile {
     /// Changes the length without allocating.
     ///
     /// # Errors
-    /// Whatever `ftruncate` says.
+    /// Errors of `ftruncate`.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
         let _call = self.call();
         self.check(Operation::Allocate)?;
@@ -338,7 +338,7 @@ impl DiskFile {
     /// cannot.
     ///
     /// # Errors
-    /// Whatever `fallocate` says.
+    /// Errors of `fallocate`.
     pub fn punch_hole(&self, at: u64, len: u64) -> io::Result<bool> {
         let _call = self.call();
         self.check(Operation::Allocate)?;
@@ -363,10 +363,10 @@ impl DiskFile {
     }
 
     /// Whether any name still refers to this file. An unlinked file still accepts writes and flushes, but
-    /// nobody can read them later.
+    /// they cannot be read later.
     ///
     /// # Errors
-    /// Whatever `fstat` says.
+    /// Errors of `fstat`.
     pub fn linked(&self) -> io::Result<bool> {
         let _call = self.call();
         match &self.medium {
@@ -378,7 +378,7 @@ impl DiskFile {
     /// Device and inode numbers: tells whether a path still names this file.
     ///
     /// # Errors
-    /// Whatever `fstat` says.
+    /// Errors of `fstat`.
     pub fn identity(&self) -> io::Result<(u64, u64)> {
         match &self.medium {
             Medium::Real { buffered, .. } => {

@@ -2,6 +2,8 @@
 //!
 //! Invariants: nothing is durable before [`Folder::sync`]; names never come from outside the program; `dir`
 //! defines what may be opened in real folders. Real and simulated folders behave the same.
+//!
+//! Must not depend on: the content of files.
 
 use crate::dir::{Purpose, RealDir};
 use crate::file::{DiskFile, FileSystem, Space, file_system};
@@ -78,10 +80,10 @@ impl Folder {
         }
     }
 
-    /// Makes this folder unless it is there, for its owner alone (0700).
+    /// Creates this folder unless it exists, accessible only to its owner (0700).
     ///
     /// # Errors
-    /// Whatever `mkdir` says.
+    /// Errors of `mkdir`.
     pub fn make(&self) -> io::Result<()> {
         let _call = self.call();
         self.check(Operation::Allocate)?;
@@ -91,10 +93,10 @@ impl Folder {
         }
     }
 
-    /// Makes a new file, for its owner alone (0600); fails when it exists.
+    /// Creates a new file, accessible only to its owner (0600); fails if it exists.
     ///
     /// # Errors
-    /// Whatever `open` says.
+    /// Errors of `open`.
     pub fn create(&self, name: &str, direct: bool) -> io::Result<DiskFile> {
         let _call = self.call();
         self.check(Operation::Allocate)?;
@@ -111,8 +113,7 @@ impl Folder {
     /// Opens a file for reading and writing.
     ///
     /// # Errors
-    /// `NotFound`, `InvalidInput` for what is no regular file (a symbolic link is none), or whatever else `open`
-    /// says.
+    /// `NotFound`, `InvalidInput` if it is not a regular file (a symbolic link is not), or other errors of `open`.
     pub fn open(&self, name: &str, direct: bool) -> io::Result<DiskFile> {
         let _call = self.call();
         match &self.location {
@@ -128,7 +129,7 @@ impl Folder {
     /// Opens a file for reading, buffered.
     ///
     /// # Errors
-    /// As [`Folder::open`].
+    /// Like [`Folder::open`].
     pub fn open_read(&self, name: &str) -> io::Result<DiskFile> {
         let _call = self.call();
         match &self.location {
@@ -156,7 +157,7 @@ impl Folder {
     /// Writes a new file and flushes its content; its name is durable after [`Folder::sync`].
     ///
     /// # Errors
-    /// As [`Folder::create`], and whatever writing says.
+    /// Like [`Folder::create`], and errors of writing.
     pub fn write_new(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let f = self.create(name, false)?;
         f.write_at(bytes, 0)?;
@@ -166,7 +167,7 @@ impl Folder {
     /// Removes a file; a missing file is not an error.
     ///
     /// # Errors
-    /// Whatever `unlink` says.
+    /// Errors of `unlink`.
     pub fn remove(&self, name: &str) -> io::Result<()> {
         let _call = self.call();
         self.check(Operation::Allocate)?;
@@ -183,7 +184,7 @@ impl Folder {
     /// Renames a file over another.
     ///
     /// # Errors
-    /// Whatever `rename` says.
+    /// Errors of `rename`.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let _call = self.call();
         self.check(Operation::Allocate)?;
@@ -196,7 +197,7 @@ impl Folder {
     /// Names of everything in the folder, sorted.
     ///
     /// # Errors
-    /// `NotFound` or whatever else reading the folder says.
+    /// `NotFound` or other errors of reading the folder.
     pub fn list(&self) -> io::Result<Vec<String>> {
         let _call = self.call();
         let mut names = match &self.location {
@@ -210,7 +211,7 @@ impl Folder {
     /// Makes the names in the folder durable.
     ///
     /// # Errors
-    /// Whatever `fsync` says.
+    /// Errors of `fsync`.
     pub fn sync(&self) -> io::Result<()> {
         let _call = self.call();
         self.check(Operation::Sync)?;
@@ -227,7 +228,7 @@ impl Folder {
     /// never followed.
     ///
     /// # Errors
-    /// Whatever `unlink` or `rmdir` say.
+    /// Errors of `unlink` or `rmdir`.
     pub fn remove_folder(&self, name: &str) -> io::Result<()> {
         self.check(Operation::Allocate)?;
         match &self.location {
@@ -239,10 +240,10 @@ impl Folder {
         }
     }
 
-    /// What its owner, its group and others may do with the folder (`0o700` is what it should be).
+    /// The permission bits of the folder (`0o700` is the expected value).
     ///
     /// # Errors
-    /// Whatever `open` or `fstat` say.
+    /// Errors of `open` or `fstat`.
     pub fn mode(&self) -> io::Result<u32> {
         match &self.location {
             Location::Real(p) => p.mode(),
@@ -264,7 +265,7 @@ impl Folder {
     /// Space of the file system the folder is on.
     ///
     /// # Errors
-    /// Whatever `statvfs` says.
+    /// Errors of `statvfs`.
     pub fn space(&self) -> io::Result<Space> {
         let _call = self.call();
         match &self.location {
@@ -276,7 +277,7 @@ impl Folder {
     /// The kind of file system.
     ///
     /// # Errors
-    /// Whatever `statfs` says.
+    /// Errors of `statfs`.
     pub fn file_system(&self) -> io::Result<FileSystem> {
         match &self.location {
             Location::Real(p) => file_system(p.open()?),
@@ -288,7 +289,7 @@ impl Folder {
     /// A simulated folder has no locks.
     ///
     /// # Errors
-    /// Whatever `open` or `flock` say.
+    /// Errors of `open` or `flock`.
     pub fn lock(&self, name: &str) -> io::Result<Option<Lock>> {
         let Location::Real(p) = &self.location else { return Ok(Some(Lock(None))) };
         let f = p.file(name, Purpose::Read, OFlags::empty())?;
@@ -302,7 +303,7 @@ impl Folder {
     /// Device and inode of a file, without opening it.
     ///
     /// # Errors
-    /// `NotFound` or whatever else `stat` says.
+    /// `NotFound` or other errors of `stat`.
     pub fn identity(&self, name: &str) -> io::Result<(u64, u64)> {
         let _call = self.call();
         match &self.location {

@@ -3,6 +3,8 @@
 //! Invariants: a pool has its own threads, so that a hung drive never blocks another; threads start only when
 //! there is work and exit after an idle time; the queue is bounded and a full queue is reported to the caller
 //! immediately. In a simulation, which has one thread, every job is one step of a task.
+//!
+//! Must not depend on: what the jobs do.
 
 use ashlar_environment::{simulation, thread};
 use parking_lot::{Condvar, Mutex};

@@ -1,4 +1,6 @@
 //! Limits of the system for this process.
+//!
+//! Must not depend on: what the files are.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 

@@ -5,6 +5,8 @@
 //! stay. This is harsher than any real file system.
 //!
 //! Invariant: an image depends only on the log and the given random numbers.
+//!
+//! Must not depend on: the content of files.
 
 use ashlar_environment::HashMap;
 use parking_lot::Mutex;

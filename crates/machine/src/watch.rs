@@ -6,6 +6,8 @@
 //!
 //! Invariants: recording takes no lock and never makes a call fail; calls beyond [`MAX_CALLS`] at once are
 //! not recorded (a drive has fewer threads).
+//!
+//! Must not depend on: what the calls do.
 
 use ashlar_environment::time::Instant;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -143,7 +143,7 @@ fn injected_faults_affect_selected_operations() {
     faults.clear();
     f.read_at(&mut b, 0).unwrap();
     assert_eq!(b, [8; 100]);
-    assert_eq!(faults.struck(), 3);
+    assert_eq!(faults.affected(), 3);
 }
 
 #[test]

@@ -1,21 +1,21 @@
-//! What can go wrong in a world, as clients see it.
+//! The violations that clients of a world can observe.
 //!
-//! Depends on no other file of this crate.
+//! Must not depend on: other files of this crate.
 
-/// What went wrong in a world.
+/// A violation in a world.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Bad {
     /// Two observed states contradict each other: an acknowledged write is lost.
     Fork,
-    /// An operation saw less than what was observed before it began.
+    /// An operation returned an older state than was observed before it began.
     Stale,
-    /// A record is decided or served whose data is not (or not sufficiently) there.
+    /// A record is decided or served although its data is missing, or on too few drives.
     Thin,
     /// Nothing can be read although enough drives answer: a spurious 404.
     Vanished,
-    /// A write shows after a delete that was acknowledged after it had ended.
+    /// A write appears after a delete that was acknowledged after the write had ended.
     Risen,
-    /// Two answers differ although nobody wrote.
+    /// Two answers differ although nothing was written.
     Unstable,
     /// Both of two exclusive answers were given.
     BothWon,

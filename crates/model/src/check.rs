@@ -1,11 +1,13 @@
-//! Runs the checker on one world and says what it found.
+//! Runs the checker on one world and reports the result.
+//!
+//! Must not depend on: the worlds.
 
 use stateright::{Checker, HasDiscoveries, Model};
 use std::fmt;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
 
-/// How far a run may go.
+/// Limits of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Threads of the checker.
@@ -25,22 +27,22 @@ pub struct Report {
     pub states: usize,
     /// Wall time.
     pub time: Duration,
-    /// All states of the scope were visited, or the run ended at a violation.
+    /// Whether all states of the scope were visited, or the run ended at a violation.
     pub complete: bool,
-    /// Name of the violated property and the actions that lead there, shortest first.
+    /// Name of the violated property and the actions that lead to it; the shortest such sequence.
     pub violation: Option<(String, Vec<String>)>,
     /// Properties named "reached ..." that were not reached.
     pub unreached: Vec<String>,
 }
 
 impl Report {
-    /// Exhaustive, nothing violated, everything reached.
+    /// Whether the run was exhaustive, nothing was violated and every target was reached.
     #[must_use]
     pub fn clean(&self) -> bool {
         self.complete && self.violation.is_none() && self.unreached.is_empty()
     }
 
-    /// The verdict in a few words.
+    /// The verdict as a short text.
     #[must_use]
     pub fn verdict(&self) -> String {
         match &self.violation {

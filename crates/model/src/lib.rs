@@ -1,6 +1,6 @@
 //! The executable specification of the commit protocol: small worlds in which the *very code* of
-//! `ashlar-commit` runs under every order of messages, crashes and replaced drives that a scope
-//! allows, checked with `stateright`.
+//! `ashlar-commit` runs under every order of messages, crashes and replaced drives that a scope allows,
+//! checked with `stateright`.
 //!
 //! | Module | World |
 //! |---|---|
@@ -10,22 +10,22 @@
 //! | [`multipart`] | upload, key and one part as compare-and-set registers; orphans |
 //! | [`rename`] | source, destination and the register of a rename |
 //! | [`bucket`] | the deletion of a bucket: fences on drives, registry, late messages, a replaced drive |
-//! | [`renames`] | no decision record: n renames and counting (what not to do) |
+//! | [`renames`] | no decision record: n renames and counting (a design that fails) |
 //!
 //! Layers: what all worlds share (`bad`, `log`, `mix`, `mutants`, `check`), the worlds, [`scopes`]. Only
 //! [`staging`] uses another world: the drives of [`register`].
 //!
-//! What is checked is what clients can see: an acknowledged, served or answered state is never
-//! lost, contradicted or hidden later, and its data is there. Every rule has a [`Mutant`] that
-//! takes it away and must be found. [`scopes`] lists the settings; `cargo run --release -p
-//! ashlar-model` prints the table of the README.
+//! The properties concern what clients can observe: an acknowledged, served or answered state is never lost,
+//! contradicted or hidden later, and its data exists. Every rule has a [`Mutant`] that removes it and that
+//! the checker must find. [`scopes`] lists the settings; `cargo run --release -p ashlar-model` prints the
+//! table of the README.
 //!
-//! Abstractions, all on the safe side: a message is delivered whole, at any later time or never; a
-//! drive's answer is processed when it is given (an answer that arrives too late is one that was
-//! never delivered); refusals, which change no drive, are not delivered; proposers may start a new
-//! attempt at any time.
+//! Abstractions, all conservative: a message is delivered as a whole, at any later time or never; a drive's
+//! answer is processed at once (an answer that arrives too late is equivalent to one that is never
+//! delivered); refusals, which change no drive, are not delivered; proposers may start a new attempt at any
+//! time.
 //!
-//! It must never be shipped, and never be changed after the protocol: before.
+//! This crate is never shipped. A change of the protocol is made here first.
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it never runs in a simulation")]
 

@@ -1,7 +1,9 @@
 //! The value of the model's register: the list of changes made to it, in order.
 //!
-//! A list shows more than a last value: every state a client sees must be a prefix of every later
-//! one, so a lost write, a fork and a stale read are all visible.
+//! A list shows more than the last value would: every state that a client observes must be a prefix of every
+//! later one, so a lost write, a fork and a stale read are all visible.
+//!
+//! Must not depend on: the worlds.
 
 use std::fmt;
 
@@ -13,16 +15,16 @@ const MAX: usize = 6;
 pub struct Log([u8; MAX]);
 
 impl Log {
-    /// Marks with this bit are deletes: the client sees nothing of what is before.
+    /// Marks with this bit are deletes: clients see nothing of the earlier changes.
     pub const DELETE: u8 = 0x80;
 
-    /// How many changes.
+    /// Number of changes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.iter().take_while(|m| **m != 0).count()
     }
 
-    /// Never changed?
+    /// Whether there is no change.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0[0] == 0
@@ -34,7 +36,7 @@ impl Log {
         &self.0[..self.len()]
     }
 
-    /// With one more change at the end.
+    /// The list with one more change at the end.
     ///
     /// # Panics
     /// If the list is full: the scope is too large for it.
@@ -46,19 +48,19 @@ impl Log {
         self
     }
 
-    /// Was this change made?
+    /// Whether it contains this change.
     #[must_use]
     pub fn contains(&self, mark: u8) -> bool {
         self.0.contains(&mark)
     }
 
-    /// Is the last change a delete?
+    /// Whether the last change is a delete.
     #[must_use]
     pub fn deleted(&self) -> bool {
         self.marks().last().is_some_and(|m| m & Log::DELETE != 0)
     }
 
-    /// Is this list the beginning of `other`?
+    /// Whether this list is a prefix of `other`.
     #[must_use]
     pub fn begins(&self, other: &Log) -> bool {
         other.marks().starts_with(self.marks())
@@ -77,12 +79,12 @@ impl fmt::Debug for Log {
     }
 }
 
-/// What clients have seen of a register so far.
+/// What clients have observed of a register so far.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Seen {
     /// The longest state observed.
     pub log: Log,
-    /// The first thing that went wrong.
+    /// The first violation.
     pub bad: Option<crate::Bad>,
 }
 
@@ -97,7 +99,7 @@ impl Seen {
         self.log = self.log.longer(log);
     }
 
-    /// Notes a failure; the first one stays.
+    /// Records a violation; only the first one is kept.
     pub fn fail(&mut self, bad: crate::Bad) {
         self.bad = self.bad.or(Some(bad));
     }

@@ -1,5 +1,5 @@
 //! Prints the table of the README: `cargo run --release -p ashlar-model -- [small|large|mutants]
-//! [transitions] [part of a name]`. A violation that should not be there ends it with its steps and status 1.
+//! [transitions] [part of a name]`. At an unexpected violation it prints the steps and exits with status 1.
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it never runs in a simulation")]
 

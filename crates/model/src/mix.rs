@@ -1,9 +1,11 @@
-//! Hashing of states in which slots are interchangeable.
+//! Hashes of states in which slots are interchangeable.
 //!
-//! The checker tells states apart by their hash alone. Where the protocol never looks at *which*
-//! slot answers, states that differ by a permutation of slots behave alike, so they get the same
-//! hash: every slot is hashed with all bits that belong to it, and the slot hashes are sorted.
-//! That divides the states to visit by up to n!.
+//! The checker distinguishes states by their hash alone. Where the protocol does not depend on *which* slot
+//! answers, states that differ by a permutation of slots behave the same, so they get the same hash: every
+//! slot is hashed with all its bits, and the hashes of the slots are sorted. That divides the number of
+//! states by up to n!.
+//!
+//! Must not depend on: the worlds.
 
 use std::hash::{Hash, Hasher};
 
@@ -50,7 +52,7 @@ fn fold(a: u64, b: u64) -> u64 {
     p as u64 ^ (p >> 64) as u64
 }
 
-/// Hashes N slots as a multiset. `one` hashes everything that belongs to one slot.
+/// Hashes N slots as a multiset. `one` hashes everything that concerns one slot.
 pub fn hash_slots<const N: usize, H: Hasher>(state: &mut H, one: impl Fn(usize, &mut Mix)) {
     let mut slots = [0u64; N];
     for (i, slot) in slots.iter_mut().enumerate() {

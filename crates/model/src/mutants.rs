@@ -1,19 +1,20 @@
-//! The rules of the protocol, each as the fault that appears without it.
+//! The rules of the protocol, each described by the fault that appears without it.
+//!
+//! Must not depend on: the worlds.
 
-/// One rule taken away. Every one is found by a scope of
-/// [`crate::scopes::mutants`].
+/// A removed rule. For every one, a scope of [`crate::scopes::mutants`] finds the fault.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mutant {
-    /// A restarted drive starts without promises and without its floor.
+    /// A restarted drive starts without its promises and without its floor.
     PromiseForgotten,
-    /// Promises are forgotten at a restart, but a drive accepts only from proposers to whom it
-    /// promised since (the first design).
+    /// Promises are lost at a restart, but a drive accepts only from proposers to which it has promised since
+    /// (the first design).
     SameIncarnationOnly,
     /// A blank drive votes at once.
     BlankVotes,
     /// A blank drive is filled without fencing the drives it is filled from.
     NoFence,
-    /// A read trusts the newest answer of a majority.
+    /// A read serves the newest answer of a majority.
     NewestOfMajority,
     /// A failed condition is answered from a base that is not known to be chosen.
     AnswerUndecided,
@@ -23,7 +24,7 @@ pub enum Mutant {
     OldEpochReads,
     /// With half the drives, the newest answer is served, hinted or not.
     HalfNewest,
-    /// With half the drives, what all of them show is served, hinted or not.
+    /// With half of the drives, a record that all of them show is served, hinted or not.
     HalfOfOneMind,
     /// With half the drives, the epoch is not confirmed after the answers.
     HalfOldEpoch,
@@ -41,27 +42,27 @@ pub enum Mutant {
     ReadPassesBy,
     /// A read that saw something undecided answers from a majority that shows nothing of it.
     ReadSettlesHalf,
-    /// "No record" is said without the purge horizon.
+    /// A drive answers "no record" without the purge horizon.
     AbsenceWithoutHorizon,
     /// A drive that went back in time votes.
     BackVotes,
     /// A drive whose flush failed votes again without joining.
     FencedVotes,
-    /// After distrust of too many, the record that most drives show is taken.
+    /// After too many drives are distrusted, the record that most drives show is taken.
     SalvageMost,
     /// The record is sent before k' + f shards are durable.
     RecordBeforeData,
-    /// The collector looks at a majority, without a ballot.
+    /// The collector reads a majority, without a ballot.
     SweepWithoutBallot,
     /// The collector wins PREPARE at a majority and drops.
     SweepOnlyPrepares,
-    /// A writer with a raised ballot counts its old stages without having them confirmed.
+    /// A writer with a raised ballot counts its old stages without confirmation.
     NoReconfirm,
-    /// A confirmed stage is forgotten at a restart.
+    /// A confirmed stage is lost at a restart.
     ConfirmForgotten,
-    /// One-sync: a record with fewer than k' copies is ignored without counting who is silent.
+    /// One-sync: a record with fewer than k' copies is ignored without counting the silent slots.
     IgnoreWithoutCount,
-    /// One-sync: the record does not carry its parent.
+    /// One-sync: the record does not contain its parent.
     HiddenParent,
     /// One-sync: a joining drive copies nothing where the newest record is overtaken.
     CopyNothing,
@@ -71,25 +72,25 @@ pub enum Mutant {
     AckAtMajority,
     /// One-sync: a read serves what M voters show.
     ReadAtMajority,
-    /// Abort sets Aborted without looking for Completing.
+    /// Abort sets Aborted without checking for Completing.
     BlindAbort,
-    /// The version is put on the key without a mark, so that it may be removed before the upload is done.
+    /// The version is added to the key without a mark, so that it may be removed before the upload is done.
     NoMark,
     /// A completion is decided from an upload of any generation.
     GenerationIgnored,
-    /// Attempts of one generation have one name.
+    /// All attempts of one generation have the same name.
     AttemptsAlike,
     /// The data of a replaced part is dropped before the generation of its upload grows.
     PartDroppedFirst,
-    /// A writer takes a key back from an attempt without making sure that it fails.
+    /// A writer releases a key from an attempt without making sure that the attempt fails.
     UploadReleaseOpen,
     /// An upload is done before its version is on the key.
     UploadDoneEarly,
-    /// A reader who finds no upload, or one that is done, does not look at the key again.
+    /// A reader that finds no upload, or one that is done, does not read the key again.
     UploadNoSecondLook,
-    /// A reader who finds no register of the rename does not look at the key again.
+    /// A reader that finds no register of the rename does not read the key again.
     RenameNoSecondLook,
-    /// A writer takes a key back from a rename without aborting it.
+    /// A writer releases a key from a rename without aborting it.
     RenameReleaseOpen,
     /// A rename is done before its source is gone.
     RenameDoneEarly,
@@ -97,11 +98,11 @@ pub enum Mutant {
     RenameSourceFree,
     /// A bucket is deleted although one group is fenced on a minority.
     FenceMinority,
-    /// Whether a bucket is empty is looked at before it is fenced.
+    /// The drives are inspected for records before the bucket is fenced.
     LookFirst,
-    /// Whether a bucket is empty is asked of any majority, not of the drives that were fenced.
+    /// Any majority is inspected for records, not the drives that were fenced.
     LookElsewhere,
-    /// A record of which it is not decided whether it is chosen counts as absent.
+    /// An undecided record counts as absent.
     UndecidedIsAbsent,
     /// A drive votes without the fences of its group.
     FenceNotCopied,
@@ -111,9 +112,9 @@ pub enum Mutant {
     OldFenceWins,
     /// A deletion lifts the fence of a later one.
     LiftForeign,
-    /// A deletion that was aborted or taken over still removes the bucket.
+    /// A deletion that was aborted or replaced still removes the bucket.
     RemoveUnasked,
-    /// The commit is n renames; versions are counted.
+    /// The commit is n renames, and readers count versions.
     CountRenames,
 }
 

@@ -1,27 +1,29 @@
 //! A rename: source, destination and the register of the rename as three compare-and-set registers
-//! (`ashlar_commit::attempt`). The registers are taken as linearizable, which the other worlds check; a
-//! call may stop for ever after any step (a crash) while others go on.
+//! (`ashlar_commit::attempt`). The registers are assumed to be linearizable, which the other worlds check; a
+//! call may stop forever after any step (a crash) while others continue.
 //!
-//! Calls: two renames (against each other, or of one key to two), writers that replace either key, a
-//! reader, and a collector that aborts, drops and forgets as early as it may.
+//! Calls: two renames (in opposite directions, or of one key to two), writers that replace either key, a
+//! reader, and a collector that aborts, drops and removes as early as it may.
+//!
+//! Must not depend on: other worlds.
 
 use crate::{Bad, Mutant};
 use ashlar_commit::attempt::{Holds, Settle, State, read, settle};
 use stateright::{Model, Property};
 
-/// Renames at the same time.
+/// Number of concurrent renames.
 const RENAMES: usize = 2;
-/// Keys.
+/// Number of keys.
 const KEYS: usize = 3;
 
-/// What may happen.
+/// The bounds of the world.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
-    /// From which key to which, in the order in which the keys are held.
+    /// For each rename, source and destination, in the order in which the keys are held.
     pub renames: [(u8, u8); RENAMES],
     /// Renames that are made, 1..=2.
     pub count: u8,
-    /// Bit k: somebody replaces key k.
+    /// Bit k: a writer replaces key k.
     pub writers: u8,
     /// The key that is read.
     pub reader: Option<u8>,
@@ -29,7 +31,7 @@ pub struct Scope {
     pub mutant: Option<Mutant>,
 }
 
-/// What a key's register says.
+/// The register of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Key {
     /// 0: nothing.
@@ -60,7 +62,7 @@ impl Reg {
     }
 }
 
-/// Getting a key out of the hands of a rename.
+/// The steps that release a key from a rename.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Clear {
     Look,
@@ -69,7 +71,7 @@ enum Clear {
     Roll(Roll),
 }
 
-/// What follows a rename that happened.
+/// The steps after a rename that happened.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Roll {
     Destination,
@@ -77,56 +79,56 @@ enum Roll {
     Done,
 }
 
-/// Where a call is.
+/// The state of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum At {
     Begin,
-    /// A rename has read this value and holds so many keys.
+    /// A rename has read this value and holds this number of keys.
     Hold(u8, u8),
-    /// A key is to be cleared first: of this rename; then as above.
+    /// A key must be cleared of this rename first; then as above.
     Clear(u8, u8, u8, u8, Clear),
-    /// All is held.
+    /// It holds all keys.
     Commit(u8),
     Roll(Roll),
-    /// A reader met a key that this rename holds; next it reads the rename.
+    /// A reader found a key that this rename holds; next it reads the rename.
     Met(u8),
-    /// ... which says: look again.
+    /// The rename's register does not know the rename: the reader reads the key again.
     Again(u8),
     End,
 }
 
-/// Everything.
+/// The state of the world.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct World {
     keys: [Key; KEYS],
     regs: [Reg; RENAMES],
-    /// Staged data of a rename is there.
+    /// Whether the staged data of a rename exists.
     data: [bool; RENAMES],
     renames: [At; RENAMES],
     writers: [At; KEYS],
     reader: At,
-    /// What the keys are for whoever looks at all at once.
+    /// The contents of the keys as an atomic observer sees them.
     spec: [u8; KEYS],
     /// What the reader found in the record of the held key.
     met: u8,
-    /// Bit v: the key that is read was v since the reader began.
+    /// Bit v: the key that is read has had the value v since the reader began.
     since: u16,
     happened: u8,
     bad: Option<Bad>,
 }
 
-/// One register is read or changed by one call.
+/// One call reads or changes one register.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)] // what they do is in `step`
+#[allow(missing_docs)] // see `step`
 pub enum Act {
     Rename(u8),
     Write(u8),
     Read,
     /// The collector: Open -> Aborted.
     Abort(u8),
-    /// The collector drops the data of an aborted rename and forgets it.
+    /// The collector drops the data of an aborted rename and removes its register.
     Drop(u8),
-    /// A finished rename is forgotten.
+    /// The register of a finished rename is removed.
     Forget(u8),
 }
 
@@ -204,7 +206,7 @@ impl Scope {
         let order = if from < to { [from, to] } else { [to, from] };
         w.renames[i] = match w.renames[i] {
             At::Begin => match w.keys[from] {
-                // Whoever finds the source held clears it first; that is as if he came later.
+                // A rename that finds its source held clears it first; that is equivalent to arriving later.
                 Key { value: v @ 1.., held: None } => {
                     w.regs[i] = Reg::Open;
                     w.data[i] = true;
@@ -369,7 +371,7 @@ impl Model for Scope {
         if let (Some(key), At::Met(_) | At::Again(_)) = (self.reader, w.reader) {
             w.since |= 1 << w.spec[usize::from(key)];
         }
-        // What whoever looks at everything at once sees.
+        // What an atomic observer sees.
         for key in 0..KEYS {
             let held = w.keys[key].held.map(|r| (r, w.regs[r as usize]));
             let now = match held {
@@ -389,7 +391,7 @@ impl Model for Scope {
             Property::always("no key is lost, doubled or brought back", |_, w: &World| {
                 w.bad != Some(Bad::Fork)
             }),
-            Property::always("a reader sees what the key was meanwhile", |_, w: &World| {
+            Property::always("a reader sees a value that the key had during the read", |_, w: &World| {
                 w.bad != Some(Bad::Stale)
             }),
             Property::always("the data is there", |_, w: &World| w.bad != Some(Bad::Thin)),

@@ -1,6 +1,8 @@
-//! What not to do: a commit by n independent renames, and readers that count versions (MinIO,
-//! docs/protocol.md 4, F2). Kept as a mutant of the whole idea: the checker must find the state in
-//! which neither version of an acknowledged object is on k drives, and the reader says 404.
+//! A design that fails: a commit by n independent renames, and readers that count versions (MinIO,
+//! docs/protocol.md 4, F2). Kept as a mutant of the whole design: the checker must find the state in which
+//! neither version of an acknowledged object is on k drives, and the reader answers 404.
+//!
+//! Must not depend on: other worlds.
 
 use crate::{Bad, Mutant, Seen};
 use stateright::{Model, Property};
@@ -12,12 +14,12 @@ pub struct Scope {
     pub n: u8,
     /// Data shards.
     pub k: u8,
-    /// The rule that is broken: [`Mutant::CountRenames`], or nothing: then a decision record tells
-    /// which version counts, as the register does.
+    /// The removed rule: [`Mutant::CountRenames`]. Without it, a decision record determines which version
+    /// counts, as the register does.
     pub mutant: Option<Mutant>,
 }
 
-/// How many drives have the old and the new version; drives are alike.
+/// How many drives have the old and the new version; drives are interchangeable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct World {
     renamed: u8,
@@ -27,16 +29,16 @@ pub struct World {
     seen: Seen,
 }
 
-/// One thing that happens.
+/// One action.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Act {
     /// One drive renames.
     Rename,
     /// The decision is recorded.
     Decide,
-    /// The coordinator dies.
+    /// The coordinator crashes.
     Die,
-    /// Somebody reads.
+    /// A client reads.
     Read,
 }
 
@@ -71,7 +73,7 @@ impl Model for Scope {
             Act::Decide => w.decided = true,
             Act::Die => w.coordinator = false,
             Act::Read => {
-                // Staged shards are there in either case; what differs is what counts.
+                // Staged shards exist in either case; the difference is what counts.
                 let counted = self.mutant == Some(Mutant::CountRenames);
                 let (old, new) = (self.n - w.renamed, w.renamed);
                 if counted && !w.coordinator && old < self.k && new < self.k {

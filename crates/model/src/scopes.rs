@@ -1,5 +1,5 @@
-//! The settings that are checked: small ones on every change, large ones by hand, and one for
-//! every mutant. Sizes are those of the README's table.
+//! The settings that are checked: small ones on every change, large ones by hand, and one for every mutant.
+//! The README's table has their sizes.
 
 use crate::register::Kind;
 use crate::{Limits, Mutant, Report, bucket, check, multipart, onesync, register, rename, renames, staging};
@@ -65,10 +65,10 @@ const QUIET: register::Scope<3> = register::Scope {
     quiet: true,
     ..R3
 };
-/// A drive goes back behind a purge, unnoticed.
+/// A drive goes back behind a purge without being detected.
 const BACK: register::Scope<4> =
     register::Scope { writers: DELETING, attempts: 1, rounds: 3, purge: true, images: 1, reads: 1, ..R4 };
-/// A drive goes back, is noticed, and joins.
+/// A drive goes back, is detected, and joins.
 const NOTICED: register::Scope<3> =
     register::Scope { images: 1, detected: true, attempts: 1, reads: 1, ..R3 };
 const FAILING: register::Scope<3> = register::Scope { fails: 1, crashes: 1, reads: 1, attempts: 1, ..R3 };
@@ -226,11 +226,11 @@ const BUCKETS: [(&str, bucket::Scope); 4] = {
         ("1 deletion, 1 writer, a drive replaced", bucket::Scope { replaced: true, others: false, ..one }),
     ]
 };
-/// Two deletions, one of which may take over from the other.
+/// Two deletions, one of which may replace the other.
 const TAKEN_OVER: bucket::Scope =
     bucket::Scope { writers: [2, 0], deleters: 2, others: false, ..BUCKETS[1].1 };
 
-/// Larger ones, up to the limit of the run; by hand or at night.
+/// Larger settings, up to the limit of the run; by hand or at night.
 #[must_use]
 pub fn large() -> Vec<Setting> {
     let mut all = Vec::new();

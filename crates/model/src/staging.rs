@@ -1,11 +1,13 @@
 //! Data staged before the record, and the collector of orphans (docs/protocol.md 2.3 step 4, 2.6).
 //!
-//! A slow writer stages its shards, loses, comes back with a higher ballot and the same data. A
-//! second writer changes the register without data. The collector takes the staged data for an
-//! orphan: it may be right, or the writer may be about to send its record.
+//! A slow writer stages its shards, loses, and returns with a higher ballot and the same data. A second
+//! writer changes the register without data. The collector treats the staged data as an orphan: it may be
+//! one, or the writer may be about to send its record.
 //!
-//! What is checked, in every state: whatever majority of slots a proposer would meet, the data of
-//! the record it would build on is on `NEEDED` drives.
+//! Property, in every state: for any majority of slots that a proposer may reach, the data of the record that
+//! it would build on is on `NEEDED` drives.
+//!
+//! Must not depend on: other worlds, except the drives of [`crate::register`].
 
 use crate::mix::hash_slots;
 use crate::register::state::{Drive, KEY};
@@ -23,14 +25,14 @@ const DATA: u8 = 0;
 /// The mark of the change that names the data.
 const NAMES: u8 = DATA + 1;
 
-/// What may happen.
+/// The bounds of the world.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<const N: usize> {
     /// k' + f.
     pub needed: u8,
     /// Attempts of the writer with data, of the one without, and of the collector.
     pub attempts: [u8; 3],
-    /// STAGE travels inside PREPARE (small objects): far fewer orders of events.
+    /// STAGE is sent together with PREPARE (small objects), which gives far fewer orders of events.
     pub together: bool,
     /// Restarts of drives.
     pub crashes: u8,
@@ -42,13 +44,13 @@ pub struct Scope<const N: usize> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Stage {
     held: bool,
-    /// The ballot written beside it.
+    /// The ballot stored with it.
     written: Ballot,
     /// The highest ballot it was confirmed for since the start; in memory.
     confirmed: Ballot,
 }
 
-/// The machine of one attempt.
+/// The state machine of one attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Machine {
     Write(Proposer<Log>),
@@ -63,9 +65,9 @@ pub struct Round {
     base_known: bool,
     log: Log,
     proposed: bool,
-    /// The collector may drop.
+    /// Whether the collector may drop.
     drops: bool,
-    /// Drops done.
+    /// The drives that have dropped it.
     dropped: SlotSet,
 }
 
@@ -89,7 +91,7 @@ impl Round {
     }
 }
 
-/// Everything.
+/// The state of the world.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct World<const N: usize> {
     drives: [Drive; N],
@@ -123,7 +125,7 @@ impl<const N: usize> Hash for World<N> {
     }
 }
 
-/// One thing that happens. `who`: operation; `r`: index of a round, in order of their ballots; `i`, `j`: slots.
+/// One action. `who`: operation; `r`: index of a round, in order of their ballots; `i`, `j`: slots.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)] // the fields are named above
 pub enum Act {
@@ -131,7 +133,7 @@ pub enum Act {
     Start { who: u8, i: u8 },
     /// PREPARE arrives and is answered.
     Prepare { r: u8, i: u8 },
-    /// The collector waits no longer for the slots that have not promised.
+    /// The collector stops waiting for the slots that have not promised.
     GiveUp { r: u8 },
     /// STAGE arrives and is flushed, or the drive confirms the shard it has.
     Stage { r: u8, i: u8 },
@@ -232,7 +234,7 @@ impl<const N: usize> Scope<N> {
         }
     }
 
-    /// A writer sends its record as soon as it may.
+    /// A writer sends its record as soon as allowed.
     fn send(&self, round: &mut Round) {
         let Machine::Write(p) = &mut round.machine else { return };
         let skip = self.broken(Mutant::RecordBeforeData);
@@ -248,7 +250,7 @@ impl<const N: usize> Scope<N> {
         let stage = &mut w.stages[i];
         let acc = &mut w.drives[i].acc;
         if stage.held && self.broken(Mutant::NoReconfirm) {
-            // Counted as it was.
+            // Counted with its old ballot.
         } else if stage.held {
             if let ConfirmAnswer::RaiseFloorFirst { to } = acc.confirm(ballot) {
                 acc.floor_raised(to);
@@ -308,7 +310,7 @@ impl<const N: usize> Scope<N> {
         }
     }
 
-    /// A proposer that meets these slots would build on this record.
+    /// Whether a proposer that reaches these slots would build on this record.
     fn backed(&self, w: &World<N>, slots: SlotSet) -> bool {
         let top = slots.iter().map(|i| &w.drives[i as usize]).max_by_key(|d| d.accepted);
         let names = top.is_some_and(|d| d.log.contains(NAMES));
@@ -340,7 +342,7 @@ impl<const N: usize> Model for Scope<N> {
             return;
         }
         for who in 0..3u8 {
-            // The collector looks only where something was staged.
+            // The collector acts only if something was staged.
             let idle = who == 2 && !w.stages.iter().any(|s| s.held);
             let done = w.answered >> who & 1 == 1;
             if w.attempts[who as usize] < self.attempts[who as usize] && !done && !idle {
@@ -361,7 +363,7 @@ impl<const N: usize> Model for Scope<N> {
                     acts.push(Act::Prepare { r, i });
                 }
                 let staged = round.prop().staged_by().contains(i);
-                // A slot that refuses PREPARE takes the shard all the same.
+                // A slot that refuses PREPARE nevertheless accepts the shard.
                 let comes = !self.together || promised >= ballot;
                 if round.who == DATA && !staged && !round.proposed && comes {
                     acts.push(Act::Stage { r, i });

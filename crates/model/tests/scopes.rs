@@ -3,10 +3,10 @@
 
 use ashlar_model::{Limits, scopes};
 
-/// One thread per test: the tests run side by side.
+/// One thread per test: the tests run in parallel.
 const LIMITS: Limits = Limits { threads: 1, transitions: 20_000_000 };
 
-/// The settings are dealt out to a few tests that run in parallel.
+/// Runs one part of the settings, so that a few tests share them in parallel.
 fn clean(part: usize) {
     for setting in scopes::small().into_iter().skip(part).step_by(2) {
         let report = setting.run(LIMITS);

@@ -1,4 +1,4 @@
-//! What an operation costs in processor time, over 4 drives (2+2) in memory file systems.
+//! Processor time of operations over 4 drives (2+2) in memory file systems.
 //!
 //! `cargo run --release -p ashlar-object --example object_speed [folder] [objects]` prints CPU microseconds
 //! per 4 KiB PUT and GET, CPU seconds per GiB of 10 MiB PUTs and GETs at concurrency 8, and the cost
@@ -82,7 +82,7 @@ async fn get(store: &Store, key: &str) -> Result<u64> {
     Ok(n)
 }
 
-/// Runs `n` operations, `AT_ONCE` at a time; answers wall seconds and CPU microseconds.
+/// Runs `n` operations, `AT_ONCE` concurrently; returns wall seconds and CPU microseconds.
 async fn measure<F>(n: u64, operation: impl Fn(u64) -> F) -> Fallible<(f64, f64)>
 where
     F: Future<Output = Result<()>> + Send + 'static,

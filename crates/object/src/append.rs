@@ -1,17 +1,17 @@
-//! Appending: what is put becomes one more part behind those that the key's version has.
+//! Append: a PUT whose body becomes one more part after those that the version of the key has.
 //!
-//! Only the record changes beside the new part's own data, in one compare-and-set: two that append at the
-//! same offset never both succeed, and a reader sees the version before or after, nothing between.
-//! Semantics: Amazon S3 Express One Zone, "Appending data to objects in directory buckets".
+//! Only the record and the data of the new part change, in one compare-and-set: two appends at the same
+//! offset never both succeed, and a reader sees the version before or after, never a mixture. Semantics:
+//! Amazon S3 Express One Zone, "Appending data to objects in directory buckets".
 //!
-//! An encrypted version is continued under its own content key: the new part has a nonce of its own, so
-//! its packages have a key of their own, which its number goes into; the checksums are hidden anew
+//! An encrypted version is continued under its own content key. The new part has its own nonce, so its
+//! packages have their own key, which also depends on the part number. The checksums are hidden again
 //! ([`crate::seal::Hiding::Parts`]).
 //!
-//! Invariants: the parts that were there stay as they are; a part becomes one only of the version, and at
-//! the place, that it was sealed for.
+//! Invariants: existing parts stay unchanged; a part can only become part of the version, and at the
+//! position, for which it was sealed.
 //!
-//! Must never know: HTTP.
+//! Must not depend on: HTTP.
 
 use ashlar_checksum::{Algorithm, combine_crc, composite};
 use ashlar_format::{Checksum, Part, Version};
@@ -27,14 +27,14 @@ use crate::store::ChangeContext;
 use crate::types::{digest_of, number_algorithm, stored};
 use crate::{Error, MAX_OBJECT, MAX_PARTS, Result, Store, versions};
 
-/// What has to be known of a key before something is appended to it.
+/// The state of a key that is needed before something is appended to it.
 #[derive(Clone, Debug)]
 pub struct Tail {
-    /// Bytes of the current version; 0 when there is none.
+    /// Bytes of the current version; 0 if there is none.
     pub size: u64,
-    /// There is a current version.
+    /// Whether there is a current version.
     pub exists: bool,
-    /// The checksum that what is appended has to have.
+    /// The checksum algorithm required for the appended bytes.
     pub checksum: Option<Algorithm>,
     /// How the current version is encrypted.
     pub sealed: Option<Sealed>,
@@ -43,7 +43,7 @@ pub struct Tail {
 }
 
 impl Store {
-    /// The end of a key, as it is now.
+    /// The present end of a key.
     ///
     /// # Errors
     /// As [`Store::get`]; `InvalidRequest` in a bucket with versions.
@@ -69,8 +69,8 @@ impl Store {
         })
     }
 
-    /// Begins a PUT that will be appended behind `tail`. `seal`: with the content key, cipher and envelope
-    /// of the version that is there; of a key without version a fresh one, or none.
+    /// Begins a PUT that will be appended after `tail`. `seal`: with the content key, cipher and envelope of
+    /// the existing version; for a key without a version, a new one, or none.
     ///
     /// # Errors
     /// As [`Store::put_sealed`].
@@ -89,19 +89,19 @@ impl Store {
     }
 }
 
-/// The number of the part that comes next.
+/// The number of the next part.
 fn next(v: &Version) -> u16 {
     v.parts.last().map_or(1, |last| last.number.saturating_add(1))
 }
 
 impl Put {
-    /// Appends what was put to the current version, which must have `offset` bytes; of a key without
-    /// version (`offset` 0) it makes one with what `spec` says. The ETag is that of an object of parts.
+    /// Appends the body to the current version, which must have `offset` bytes. For a key without a version
+    /// (`offset` 0), it makes one with the fields of `spec`. The ETag is that of an object of parts.
     ///
     /// # Errors
-    /// `WrongOffset`, `TooManyParts`, `EntityTooLarge`, `PreconditionFailed`, `Conflict` (the version is
-    /// no longer the one for which was sealed, or no longer encrypted as it was), `InvalidRequest` (a
-    /// bucket with versions, another checksum than the version has), and as [`Put::commit`].
+    /// `WrongOffset`, `TooManyParts`, `EntityTooLarge`, `PreconditionFailed`, `Conflict` (the version is not
+    /// the one for which the body was sealed, or is no longer encrypted in the same way), `InvalidRequest` (a
+    /// bucket with versions, another checksum than that of the version), and those of [`Put::commit`].
     pub fn append(
         mut self,
         offset: u64,
@@ -115,7 +115,7 @@ impl Put {
             let data = staged.as_ref().ok_or(Error::InvalidRequest("nothing to append"))?.data();
             let first = self.version(&sums, staged.as_ref(), now_ms, spec)?;
             let checksum = sums.checksum.map(|d| stored(&d, false));
-            // As clients see it.
+            // The sizes that clients see.
             let number = self.behind.unwrap_or(1);
             let part = Part {
                 number,
@@ -134,7 +134,7 @@ impl Put {
                 versions::check(conditions, list, false)?;
                 let (next, checksum) = match versions::current(list) {
                     None if offset != 0 => return Err(Error::WrongOffset { size: 0 }),
-                    // A content key is one version's.
+                    // A content key belongs to one version.
                     None if self.seal.is_some() && self.behind.is_some() => return Err(Error::Conflict),
                     None => (first.clone(), checksum.clone()),
                     Some(v) if v.size != offset => return Err(Error::WrongOffset { size: v.size }),
@@ -149,7 +149,7 @@ impl Put {
         })
     }
 
-    /// The version with one more part, as it is kept, and its checksum as it is shown.
+    /// The version with one more part, as stored, and its checksum as shown to clients.
     fn longer(&self, v: &Version, part: &Part, sums: &Sums) -> Result<(Version, Option<Checksum>)> {
         match (self.seal.as_deref(), Sealed::of(&v.meta)?) {
             (None, None) => {
@@ -163,7 +163,7 @@ impl Put {
                     && seal.envelope == sealed.envelope
                     && seal.cipher == sealed.cipher =>
             {
-                // Of an encrypted object of one part the tag has 32 digits, an MD5 or not.
+                // The tag of an encrypted object of one part has 32 digits, whether it is an MD5 or not.
                 let shown = longer(&seal::shown(v, &sealed, Some(&seal.key)), part, sums, true)?;
                 let checksum = shown.checksum.clone();
                 let nonce = self.body_writer.nonce();
@@ -176,7 +176,7 @@ impl Put {
     }
 }
 
-/// The version with one more part, as clients see both. `md5`: the ETag of one part is its MD5.
+/// The version with one more part, both as clients see them. `md5`: the ETag of a single part is its MD5.
 fn longer(v: &Version, part: &Part, sums: &Sums, md5: bool) -> Result<Version> {
     if part.number > MAX_PARTS {
         return Err(Error::TooManyParts);
@@ -192,7 +192,7 @@ fn longer(v: &Version, part: &Part, sums: &Sums, md5: bool) -> Result<Version> {
     Ok(Version {
         modified_ms: part.modified_ms,
         size,
-        // An empty object has no part: what is appended is all of it.
+        // An empty object has no part: the appended part is the whole object.
         md5: if parts.len() == 1 { part.md5 } else { ashlar_checksum::md5_once(&md5s) },
         parts_count: if parts.len() == 1 && md5 { 0 } else { parts.len() as u16 },
         parts,
@@ -201,7 +201,8 @@ fn longer(v: &Version, part: &Part, sums: &Sums, md5: bool) -> Result<Version> {
     })
 }
 
-/// The checksum of the longer version: CRCs are continued, of others the parts' are put together.
+/// The checksum of the longer version: CRCs are continued; for other algorithms, the checksums of the parts
+/// are combined.
 fn whole(v: &Version, part: &Part, parts: &[Part]) -> Result<Option<Checksum>> {
     let Some(old) = &v.checksum else { return Ok(None) };
     let added = part.checksum.as_ref().and_then(digest_of);

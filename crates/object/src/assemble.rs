@@ -1,4 +1,4 @@
-//! The version that the parts of an upload become: pure functions.
+//! Assembles the version that results from the parts of an upload: pure functions.
 //!
 //! Must not depend on: registers, the store.
 
@@ -14,13 +14,13 @@ use crate::{Error, MAX_OBJECT, MAX_PARTS, Result, seal};
 pub struct CompletedPart {
     /// Part number.
     pub number: u16,
-    /// ETag as the upload of the part answered it.
+    /// ETag that the upload of the part returned.
     pub etag: ETag,
     /// Checksum stated for the part.
     pub checksum: Option<Digest>,
 }
 
-/// Part numbers as they have to be.
+/// Checks that part numbers are in ascending order.
 pub(crate) fn check_order(asked: &[CompletedPart]) -> Result<()> {
     if asked.is_empty() {
         return Err(Error::InvalidRequest("an upload is completed with at least one part"));
@@ -34,7 +34,7 @@ pub(crate) fn check_order(asked: &[CompletedPart]) -> Result<()> {
     }
 }
 
-/// Compares what is asked for with what is there.
+/// Compares the requested parts with the stored ones.
 pub(crate) fn check_parts(asked: &[CompletedPart], found: &[Option<Kept>], min_part: u64) -> Result<()> {
     let mut total = 0u64;
     for (i, (a, f)) in asked.iter().zip(found).enumerate() {
@@ -51,7 +51,7 @@ pub(crate) fn check_parts(asked: &[CompletedPart], found: &[Option<Kept>], min_p
     if total > MAX_OBJECT { Err(Error::EntityTooLarge) } else { Ok(()) }
 }
 
-/// The version made of the parts, without id and time.
+/// The version assembled from the parts, without id and time.
 pub(crate) fn assemble(template: &Version, asked: &[CompletedPart], found: &[Option<Kept>]) -> Version {
     let mut md5s = Vec::with_capacity(16 * found.len());
     let mut parts = Vec::with_capacity(found.len());

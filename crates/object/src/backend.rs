@@ -1,7 +1,9 @@
 //! Registers and data over placement groups, or the same in memory.
 //!
-//! The one place that knows `erasure-set`, and where its errors become this crate's. An enum and not
-//! a trait: there are exactly two, and the doors above should not be generic over them.
+//! This is the only file that uses `erasure-set`; its errors are translated here. An enum and not a trait,
+//! because there are exactly two implementations, and the layers above should not be generic over them.
+//!
+//! Must not depend on: what records mean.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,48 +22,47 @@ use crate::memory::{Memory, MemoryReader, MemoryStaged, MemoryWriter};
 use crate::timing::drives;
 use crate::{Error, Result};
 
-/// A turn to read one body while writing another, to be held as long as both are open: both take
-/// memory, and too many at once would wait for each other.
+/// A permit to read one body while writing another, to be held as long as both are open: both take memory,
+/// and too many at once would wait for each other.
 pub struct CopyTurn {
     _turn: Option<ashlar_erasure_set::CopyTurn>,
 }
 
-/// Room for what a decoder of a body keeps in memory; dropping it gives the room back.
+/// Memory for a decoder of a body; dropping it gives the memory back.
 pub struct DecoderRoom {
     _room: Option<ashlar_erasure_set::DecoderRoom>,
 }
 
-/// Where registers and data live.
+/// Where registers and data are stored.
 #[derive(Clone)]
 pub(crate) enum Backend {
     Sets(Sets),
     Memory(Arc<Memory>),
 }
 
-/// What to do with a register.
+/// The decision about a register.
 pub(crate) enum Decision<R> {
-    /// Make `body` the new state; `summary` is what lists show. Data that the old state names and
-    /// the new one does not is dropped, unless `moved`: then another register names it, or the caller
-    /// drops it.
+    /// Make `body` the new state; lists show `summary`. Data that the old state names and the new one does
+    /// not is dropped, unless `moved`: then another register names it, or the caller drops it.
     Write { body: Body, summary: Bytes, moved: bool, out: R },
-    /// Leave it, and answer.
+    /// Keep the state, and return this answer.
     Keep(R),
-    /// Leave it, and fail.
+    /// Keep the state, and return this error.
     Refuse(Error),
 }
 
-/// Decides, and says with which of its answers; may be called several times.
+/// Decides, and returns the number of its answer; may be called several times.
 pub(crate) type Decide<'a> = dyn FnMut(Option<&Record>) -> Decision<usize> + Send + 'a;
 
 /// Why an update failed.
 pub(crate) enum Failed {
-    /// The decision refused.
+    /// The decision returned an error.
     Refused(Error),
-    /// The drives could not do it.
+    /// The drives could not execute it.
     Set(Error),
 }
 
-/// Why an update did not go through.
+/// Why an update failed.
 pub(crate) enum Stopped {
     Failed(Failed),
     /// The bucket is fenced by this deletion; nothing was changed.
@@ -122,7 +123,7 @@ impl Staged {
     }
 }
 
-/// Reads a range of a body. The large variant is the one in use; boxing it would cost every read.
+/// Reads a range of a body. The large variant is the usual one; boxing it would cost every read.
 #[allow(clippy::large_enum_variant)]
 pub(crate) enum Reader {
     Sets(ObjectReader),
@@ -150,7 +151,7 @@ impl Backend {
         staged: Option<&Staged>,
         mut decide: impl FnMut(Option<&Record>) -> Decision<R> + Send,
     ) -> std::result::Result<R, Stopped> {
-        // The answers stay here, so that what is below is compiled once and not for every kind of answer.
+        // The answers stay here, so that the code below is compiled once and not for every type of answer.
         let mut answers: SmallVec<[Option<R>; 1]> = SmallVec::new();
         let answer = {
             let mut note = |out| {
@@ -170,7 +171,7 @@ impl Backend {
         Ok(out)
     }
 
-    /// [`Backend::update`], answering with the number of the answer.
+    /// [`Backend::update`] that returns the number of the answer.
     async fn update_by(
         &self,
         key: &RegisterKey,
@@ -212,7 +213,7 @@ impl Backend {
         match self {
             Backend::Sets(s) => match drives(s.fence_bucket(bucket, by)).await {
                 Ok(fenced) => Ok(Fenced::Sets(fenced)),
-                // A later deletion has taken over.
+                // A later deletion has replaced this one.
                 Err(SetsError::BucketFenced(_)) => Err(Error::Conflict),
                 Err(e) => Err(translate(e)),
             },
@@ -220,7 +221,7 @@ impl Backend {
         }
     }
 
-    /// Key and summary of a register that is there behind the fences.
+    /// Key and summary of an existing register behind the fences.
     pub(crate) async fn first_behind(
         &self,
         fenced: &Fenced,
@@ -251,7 +252,7 @@ impl Backend {
         }
     }
 
-    /// No other process has these registers.
+    /// Whether no other process uses these registers.
     pub(crate) fn is_sole(&self) -> bool {
         match self {
             Backend::Sets(s) => s.is_sole(),
@@ -266,7 +267,7 @@ impl Backend {
         }
     }
 
-    /// Room for what a decoder keeps.
+    /// Memory for a decoder.
     pub(crate) async fn decoder_room(&self, bytes: usize) -> Result<DecoderRoom> {
         match self {
             Backend::Sets(s) => {
@@ -276,7 +277,7 @@ impl Backend {
         }
     }
 
-    /// A turn to read one body while writing another.
+    /// A permit to read one body while writing another.
     pub(crate) async fn copy_turn(&self) -> CopyTurn {
         match self {
             Backend::Sets(s) => CopyTurn { _turn: Some(s.copy_turn().await) },
@@ -317,7 +318,7 @@ impl Backend {
         }
     }
 
-    /// As [`Sets::is_crowded`]; never in memory.
+    /// Like [`Sets::is_crowded`]; always false in memory.
     pub(crate) fn is_crowded(&self) -> bool {
         match self {
             Backend::Sets(s) => s.is_crowded(),
@@ -325,7 +326,7 @@ impl Backend {
         }
     }
 
-    /// Where buffers come from; `None` in memory.
+    /// The pool of buffers; `None` in memory.
     pub(crate) fn pool(&self) -> Option<&BufferPool> {
         match self {
             Backend::Sets(s) => Some(s.pool()),
@@ -342,7 +343,7 @@ impl Backend {
 }
 
 impl Writer {
-    /// As [`DataWriter::space`]; `None` in memory.
+    /// Like [`DataWriter::space`]; `None` in memory.
     pub(crate) async fn space(&mut self, len: usize) -> Result<Option<&mut [u8]>> {
         match self {
             Writer::Sets(w) => drives(w.space(len)).await.map_err(translate),
@@ -350,14 +351,14 @@ impl Writer {
         }
     }
 
-    /// As [`DataWriter::park`].
+    /// Like [`DataWriter::park`].
     pub(crate) fn park(&mut self) {
         if let Writer::Sets(w) = self {
             w.park();
         }
     }
 
-    /// As [`DataWriter::filled`].
+    /// Like [`DataWriter::filled`].
     pub(crate) async fn filled(&mut self, len: usize) -> Result<()> {
         match self {
             Writer::Sets(w) => drives(w.filled(len)).await.map_err(translate),
@@ -365,7 +366,7 @@ impl Writer {
         }
     }
 
-    /// Takes a copy of bytes.
+    /// Writes a copy of the bytes.
     pub(crate) async fn copy(&mut self, bytes: &[u8]) -> Result<()> {
         match self {
             Writer::Sets(w) => drives(w.write(bytes)).await.map_err(translate),
@@ -395,7 +396,7 @@ impl Writer {
 }
 
 impl Reader {
-    /// As [`ObjectReader::uncheck`]: for what is authenticated before it leaves.
+    /// Like [`ObjectReader::uncheck`]: for bytes that are authenticated before they are sent.
     pub(crate) fn uncheck(&mut self) {
         if let Reader::Sets(r) = self {
             r.uncheck();
@@ -410,7 +411,7 @@ impl Reader {
     }
 }
 
-/// What an error of the placement groups means here.
+/// Translates an error of the placement groups.
 fn translate(e: SetsError) -> Error {
     match e {
         SetsError::Unavailable(why) => Error::Unavailable(why),

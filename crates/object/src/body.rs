@@ -1,7 +1,9 @@
-//! A body on its way in: counted, hashed and handed to the drives piece by piece.
+//! Receives a body: counts and hashes it, and passes it to the drives piece by piece.
 //!
-//! Invariants: never more bytes go on than were announced; every byte is hashed once per hash that
-//! was asked for; memory behind MD5 is bounded by [`MAX_QUEUED`].
+//! Invariants: never more bytes are passed on than were announced; every byte is hashed once per requested
+//! hash; memory that waits for MD5 is bounded by [`MAX_QUEUED`].
+//!
+//! Must not depend on: HTTP, what the body becomes.
 
 use ashlar_checksum::{Hasher, INLINE_BELOW, Md5Stream, md5_once};
 use ashlar_format::RegisterKey;
@@ -15,21 +17,21 @@ use crate::store::Inner;
 use crate::usage::Room;
 use crate::{Error, MAX_PUT, Result};
 
-/// Bytes of one body that may wait for MD5; then the body waits.
+/// Bytes of one body that may wait for MD5; above it, the body waits.
 const MAX_QUEUED: usize = 4 << 20;
 
-/// How the MD5 of this body is made.
+/// How the MD5 of this body is computed.
 enum Md5 {
     /// Not wanted.
     No,
-    /// A small body that has come in at most one piece: hashed here at the end, which is cheaper
-    /// than a lane (below [`INLINE_BELOW`] bytes, 64 KiB).
+    /// A small body that arrived in at most one piece: hashed here at the end, which is cheaper than a lane
+    /// (below [`INLINE_BELOW`] bytes, 64 KiB).
     Once(Bytes),
-    /// Everything else: in a lane beside other uploads.
+    /// Every other body: in a lane, in parallel with other uploads.
     Lane(Md5Stream),
 }
 
-/// A body on its way in.
+/// A body that is being received.
 pub(crate) struct BodyWriter {
     size: u64,
     got: u64,
@@ -39,17 +41,17 @@ pub(crate) struct BodyWriter {
     writer: Option<Writer>,
     /// Encrypts; boxed, since most bodies are not encrypted.
     sealing: Option<Box<Sealing>>,
-    /// Of an encrypted body: goes into the key of its packages.
+    /// For an encrypted body: part of the key of its packages.
     nonce: Option<[u8; 16]>,
-    /// What the writer left, once it has ended.
+    /// The result of the writer, once it has ended.
     staged: Option<Staged>,
     sums: Option<Sums>,
-    /// Room under the bucket's limit, kept until the change is committed.
+    /// Space reserved under the bucket's limit, kept until the change is committed.
     _room: Room,
 }
 
 impl BodyWriter {
-    /// Reserves room before the first byte.
+    /// Reserves space before the first byte.
     pub(crate) async fn begin(
         inner: &Inner,
         owner: &RegisterKey,
@@ -135,18 +137,18 @@ impl BodyWriter {
         }
     }
 
-    /// Of an encrypted body: what its record has to keep.
+    /// For an encrypted body: the nonce that its record must contain.
     pub(crate) fn nonce(&self) -> Option<[u8; 16]> {
         self.nonce
     }
 
-    /// Bytes as stored.
+    /// Number of stored bytes.
     pub(crate) fn stored_size(&self) -> u64 {
         if self.nonce.is_some() { seal::sealed_len(self.size) } else { self.size }
     }
 
-    /// What was computed; the first call makes the data durable and hashes what is left. The drives
-    /// come first: meanwhile MD5 goes on beside other bodies, and nobody hurries it.
+    /// The computed sums. The first call makes the data durable and hashes the rest. The drives come first:
+    /// in the meantime MD5 continues in parallel with other bodies.
     pub(crate) async fn end(&mut self) -> Result<Sums> {
         if let Some(sums) = self.sums {
             return Ok(sums);
@@ -166,7 +168,7 @@ impl BodyWriter {
         Ok(sums)
     }
 
-    /// Waits until the data may be named by a record; `None` for an empty body.
+    /// Waits until a record may name the data; `None` for an empty body.
     pub(crate) async fn finish(&mut self) -> Result<Option<Staged>> {
         match self.writer.take() {
             None => Ok(self.staged.take()),

@@ -1,7 +1,8 @@
-//! What a bucket is: its settings, its name, its form in the control store.
+//! A bucket: its settings, its name, its form in the control store.
 //!
-//! Invariant: a bucket is a value, a snapshot of one revision of the registry. Must not depend on: the
-//! registry, the store.
+//! Invariant: a bucket is a value, a snapshot of one revision of the registry.
+//!
+//! Must not depend on: the registry, the store.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,23 +28,23 @@ pub enum Versioning {
     Suspended,
 }
 
-/// What a bucket is made with.
+/// The parameters of a new bucket.
 #[derive(Clone, Debug, Default)]
 pub struct CreateBucket {
-    /// Enables versioning for good and allows object lock (the lock itself is a later door).
+    /// Enables versioning permanently and allows object lock.
     pub object_lock: bool,
-    /// Where the bucket says it is; empty for the default region.
+    /// The region that the bucket reports; empty for the default region.
     pub region: String,
-    /// Documents that it has from the first moment, by kind.
+    /// Documents that it has from the beginning, by kind.
     pub documents: BTreeMap<String, Arc<str>>,
-    /// Tags that it has from the first moment.
+    /// Tags that it has from the beginning.
     pub tags: Pairs,
 }
 
 /// A bucket as of one revision of the registry; a cheap, shared snapshot.
 #[derive(Clone, Debug)]
 pub struct Bucket {
-    /// For life; a bucket that is deleted and made again has another.
+    /// Never changes; a bucket that is deleted and created again has another id.
     pub id: BucketId,
     /// The name.
     pub name: String,
@@ -51,7 +52,7 @@ pub struct Bucket {
     pub created_ms: i64,
     /// Whether it keeps versions.
     pub versioning: Versioning,
-    /// Made with object lock.
+    /// Created with object lock.
     pub object_lock: bool,
     /// As given at creation.
     pub region: String,
@@ -59,7 +60,7 @@ pub struct Bucket {
     pub tags: Pairs,
     /// Other configuration by name (policy, cors, ...), opaque to this crate.
     pub documents: BTreeMap<String, Arc<str>>,
-    /// Its deletions so far.
+    /// The state of its deletions.
     pub(crate) deletion: Registered,
 }
 

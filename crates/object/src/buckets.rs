@@ -1,14 +1,15 @@
-//! Operations on buckets: making, finding, configuring them, and deletion that loses no write.
+//! Operations on buckets: creating, finding, configuring them, and deletion that loses no write.
 //!
-//! **Deletion.** A deletion is numbered in the registry, fences the bucket on a majority of the drives of every
-//! group, looks behind the fences whether the bucket is empty, and removes it from the registry if its number is
-//! still the one there (`fence`, docs/protocol.md 2.15). So no write is acknowledged into a bucket that is gone,
-//! whichever process takes it, and a crash at any point leaves a deletion that the next who meets it settles.
-//! In this process the changes of a bucket wait at its gate meanwhile, which saves them the way to the drives.
-//! When the removal has no known outcome the gate stays shut, with "unavailable", until the bucket, written anew
-//! without its deletion, decides it: either the bucket is gone, or the removal no longer fits what is stored.
-//! A bucket made again under the same name has another id, so that nothing of the old one can show in it; uploads
-//! that were in progress are listed under `gone/` in the same update and collected by `sweep`.
+//! **Deletion.** A deletion gets a number in the registry, fences the bucket on a majority of the drives of
+//! every group, checks behind the fences whether the bucket is empty, and removes it from the registry if its
+//! number is still the one there (`fence`, docs/protocol.md 2.15). So no process acknowledges a write into a
+//! deleted bucket. A crash at any point leaves a deletion that the next process to find it settles. In this
+//! process, changes of the bucket wait at its gate during the deletion, which saves them the requests to the
+//! drives. If the outcome of the removal is unknown, the gate stays closed, with "unavailable", until the
+//! bucket is written again without its deletion. That decides the outcome: either the bucket is gone, or the
+//! removal no longer matches what is stored. A bucket created again under the same name has another id, so
+//! nothing of the old one can appear in it. Uploads that were in progress are listed under `gone/` in the
+//! same update and collected by `sweep`.
 //!
 //! Must not depend on: operations on keys.
 
@@ -30,7 +31,7 @@ use crate::{Error, Result, Store};
 const MAX_DOCUMENT: usize = 256 << 10;
 
 impl Store {
-    /// Makes a bucket.
+    /// Creates a bucket.
     ///
     /// # Errors
     /// `BucketExists`, `InvalidBucketName`, `Unavailable`.
@@ -66,25 +67,25 @@ impl Store {
                 update.set(&entry, json.clone());
                 Ok(())
             };
-            // Before anybody can find it: it is empty.
+            // Before any request can find it: it is empty.
             self.inner.usage.made(bucket.id, self.inner.now_ms());
             let made = registry.control.change(make).await;
             if made.is_err() {
                 self.inner.usage.forget(bucket.id);
             }
-            // Also when it is there already: another process may have made it.
+            // Also if it exists already: another process may have created it.
             let there = registry.refresh(name)?;
             made?;
-            // Unless somebody has deleted it meanwhile.
+            // Unless it was deleted in the meantime.
             there.filter(|live| live.bucket().id == bucket.id).map(|l| l.open()).ok_or(Error::NoSuchBucket)
         })
     }
 
-    /// The bucket as it is now, from memory: no I/O. To be called once per request, which then is about one
-    /// revision of the bucket throughout.
+    /// The present bucket, from memory, without I/O. Call it once per request, so that the whole request uses
+    /// one revision of the bucket.
     ///
     /// # Errors
-    /// `NoSuchBucket`; `Internal` when another server stored what cannot be understood.
+    /// `NoSuchBucket`; `Internal` if another server stored something that cannot be decoded.
     pub fn bucket(&self, name: &str) -> Result<OpenBucket> {
         Ok(self.inner.registry.live(name)?.open())
     }
@@ -95,11 +96,11 @@ impl Store {
         self.inner.registry.all().iter().map(BucketHandle::open).collect()
     }
 
-    /// Follows buckets that other processes make, change and delete over the same control store. Runs until
-    /// it is dropped, or the store is gone and something changes.
+    /// Follows buckets that other processes create, change and delete over the same control store. Runs until
+    /// it is dropped, or until a change arrives after the store was dropped.
     pub fn follow_buckets(&self) -> BoxFuture<'static, ()> {
         let mut followed = self.inner.registry.follow();
-        // Not the store itself: it would never go away.
+        // Not the store itself, which would then never be dropped.
         let inner = Arc::downgrade(&self.inner);
         Box::pin(async move {
             loop {
@@ -112,7 +113,7 @@ impl Store {
         })
     }
 
-    /// Deletes an empty bucket; uploads in progress in it are given up.
+    /// Deletes an empty bucket; aborts its uploads in progress.
     ///
     /// # Errors
     /// `NoSuchBucket`, `BucketNotEmpty`, `Conflict` (it is being deleted), `Unavailable`.
@@ -130,7 +131,7 @@ impl Store {
                 // Another server removed it.
                 Ok(Removal::Gone) | Err(Error::NoSuchBucket) => Err(Error::NoSuchBucket),
                 Ok(Removal::Overtaken) => return Err(Error::Conflict),
-                // Only the removal itself leaves it open: what was stored decides.
+                // Only the removal itself leaves the outcome open: the stored state decides.
                 Err(Error::Unavailable(why)) if live.gate.is_removing() => {
                     match registry.decide(&live).await {
                         Ok(false) => Ok(()),
@@ -149,7 +150,7 @@ impl Store {
         })
     }
 
-    /// Enables or suspends versioning. `Off` is refused: it cannot be had back.
+    /// Enables or suspends versioning. `Off` is refused, since a bucket never returns to it.
     ///
     /// # Errors
     /// `NoSuchBucket`, `InvalidBucketState` (suspending with object lock), `InvalidArgument`.

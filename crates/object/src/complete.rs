@@ -1,18 +1,20 @@
-//! How an upload becomes a version: the steps of `ashlar_commit::upload` (docs/protocol.md 2.8).
+//! Completes an upload: the steps of `ashlar_commit::upload` (docs/protocol.md 2.8).
 //!
-//! 1. Read the upload: it must be open. Its generation names the attempt.
-//! 2. Read the parts; check what the client says about them.
-//! 3. CAS the key to a record that the attempt holds; the conditions and locks are judged here.
+//! 1. Read the upload: it must be open. Its generation is part of the name of the attempt.
+//! 2. Read the parts; compare them with the client's list.
+//! 3. CAS the key to a record that the attempt holds; conditions and locks are evaluated here.
 //! 4. CAS the upload, from open of the same generation, to `Completing(version)`. **This is the completion.**
 //! 5. CAS the key to the list with the version, which carries the mark of the upload.
-//! 6. Make the part registers tombstones: the data is the key's now.
+//! 6. Make the part registers tombstones: the data belongs to the key now.
 //! 7. CAS the upload to `Done(result)`, kept 24 hours for retries.
-//! 8. Take the mark off the key.
+//! 8. Remove the mark from the key.
 //!
-//! Invariants: nothing undoes step 4; what is refused is refused before, and leaves the upload open. After step
-//! 4 readers of the key find the version ([`held::read`]), and 5 to 8 are done by whoever comes by: the caller,
-//! a retry, an abort, a writer of the key, the collector. A marked version is not removed before its upload is
-//! done ([`Inner::settle`]). Locks of this process only save work.
+//! Invariants: nothing undoes step 4; refusals happen before it and leave the upload open. After step 4,
+//! readers of the key find the version ([`held::read`]), and any of the caller, a retry, an abort, a writer
+//! of the key or the collector does steps 5 to 8. A marked version is not removed before its upload is done
+//! ([`Inner::settle`]). Locks of this process only save work.
+//!
+//! Must not depend on: HTTP.
 
 use ashlar_checksum::Digest;
 use ashlar_commit::upload::{Attempt, Complete, complete, decide};
@@ -38,12 +40,12 @@ use crate::store::Inner;
 use crate::types::{UploadId, digest_of, fresh_id};
 use crate::{Error, Result, Store, summary, versions};
 
-/// Part registers that the caller of a complete waits for; more are cleared after the answer.
+/// Part registers that the caller of a complete waits for; the others are cleared after the answer.
 const CLEAR_NOW: usize = 32;
-/// Attempts of one call; each but the last met a change of the upload or of the key.
+/// Attempts of one call; each but the last found that the upload or the key had changed.
 const TRIES: usize = 16;
 
-/// What a complete call made.
+/// The result of a complete call.
 #[derive(Clone, Debug)]
 pub struct Completed {
     /// The new version; the same for every retry.
@@ -52,29 +54,29 @@ pub struct Completed {
     pub sealed: Option<Sealed>,
 }
 
-/// What a complete call asks for.
+/// The parameters of a complete call.
 pub(crate) struct Request<'a> {
     pub parts: &'a [CompletedPart],
-    /// What the client states for the whole object.
+    /// The checksum that the client states for the whole object.
     pub checksum: Option<Digest>,
     pub conditions: &'a Conditions,
-    /// What the change feed is told of it.
+    /// The cause for the change feed.
     pub cause: Option<&'a Arc<Cause>>,
 }
 
-/// How a complete call ended.
+/// The outcome of a complete call.
 enum Outcome {
-    /// It has happened; steps 5 to 8 are to be done.
+    /// It has happened; steps 5 to 8 follow.
     Decided(Version),
-    /// Steps 6 to 8 are to be done.
+    /// Steps 6 to 8 follow.
     Filled(Version),
-    /// Nothing is to be done.
+    /// Nothing more to do.
     Done(Version),
 }
 
 impl Store {
-    /// Puts the parts together as a new version of the key. Idempotent: a retry within 24 hours
-    /// answers the same. `checksum` is what the client states for the whole object.
+    /// Assembles the parts as a new version of the key. Idempotent: a retry within 24 hours returns the same.
+    /// `checksum`: the one that the client states for the whole object.
     ///
     /// # Errors
     /// `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder`, `EntityTooSmall`, `EntityTooLarge`,
@@ -106,7 +108,7 @@ impl Store {
             let inner = self.inner.clone();
             let finish = async move {
                 let _turn = turn;
-                // It has happened: what fails now is finished by whoever comes by.
+                // It has happened: if a step fails now, the next operation that finds it finishes it.
                 let done = match filled {
                     true => inner.finish(&names, &version).await,
                     false => inner.roll_forward(&names, &version).await,
@@ -126,13 +128,13 @@ impl Store {
 }
 
 fn completed(v: &Version, live: &BucketHandle) -> Completed {
-    // How it is encrypted was understood when the upload was made.
+    // The encryption was checked when the upload was created.
     let sealed = Sealed::of(&v.meta).ok().flatten();
     Completed { committed: Committed::of(v, live.bucket().versioning), sealed }
 }
 
 impl Inner {
-    /// Steps 1 to 4, again while others come in between.
+    /// Steps 1 to 4, repeated if other operations interfere.
     async fn complete(&self, bucket: &Arc<Bucket>, names: &Names, request: &Request<'_>) -> Result<Outcome> {
         for _ in 0..TRIES {
             let record = self.read_upload(names).await?;
@@ -151,7 +153,7 @@ impl Inner {
         Err(Error::Conflict)
     }
 
-    /// Step 2: the version to be.
+    /// Step 2: the future version.
     pub(crate) async fn assembled(
         &self,
         bucket: &Bucket,
@@ -185,7 +187,7 @@ impl Inner {
         Ok(version)
     }
 
-    /// Steps 3 to 5. `None`: something came in between; nothing is changed.
+    /// Steps 3 to 5. `None`: another operation interfered; nothing is changed.
     async fn attempt(
         &self,
         bucket: &Arc<Bucket>,
@@ -202,7 +204,7 @@ impl Inner {
         let (version, before) = match held {
             Ok(held) => held,
             Err(e) => {
-                // Nobody decides in the name of this attempt.
+                // No other call decides in the name of this attempt.
                 ticket.take().into_iter().for_each(|t| t.ended(None));
                 return Err(e);
             }
@@ -211,7 +213,7 @@ impl Inner {
             Some(ticket) => ticket.turn().await,
             None => None,
         };
-        // Of an answer that is lost, the outcome is found out by whoever comes by; so of its count.
+        // If the answer is lost, the next operation on the key finds out the outcome, also for the count.
         let mut counting = self.usage.begin(names.object.bucket(), names.object.key());
         counting.proposes(&before, std::slice::from_ref(&version));
         let decided = self.decide(names, attempt, &version).await?;
@@ -235,7 +237,7 @@ impl Inner {
         Ok(None)
     }
 
-    /// Tells the change feed what is about to be done to the key.
+    /// Records the intended change of the key in the change feed.
     async fn intend(
         &self,
         bucket: &Arc<Bucket>,
@@ -250,8 +252,8 @@ impl Inner {
         self.feed.intend(bucket, names.object.key(), None, Some(&cause)).await
     }
 
-    /// Step 3. The version answered carries the time under which it is shown, and the name of the attempt;
-    /// behind it are the versions that the key holds.
+    /// Step 3. The returned version has the time that is shown to clients and the name of the attempt; after
+    /// it come the versions that the key has.
     pub(crate) async fn hold_for_upload(
         &self,
         names: &Names,
@@ -269,7 +271,7 @@ impl Inner {
             let done = self.update(key, None, |old| {
                 if let Some(Body::Held(by)) = old.map(|r| &r.body) {
                     return Decision::Keep(match versions::with(&by.versions, version.clone()) {
-                        // An answer that was lost.
+                        // The answer of an earlier call was lost.
                         Ok(list) if by.attempt == attempt.to_bytes() => {
                             Met::Mine(list[0].modified_ms, by.versions.clone())
                         }
@@ -287,7 +289,7 @@ impl Inner {
                     Ok(next) => next,
                     Err(e) => return Decision::Refuse(e),
                 };
-                // A null version made by another upload may be what this one replaces.
+                // The version may replace a null version made by another upload.
                 let stays = |m: &UploadId| next.iter().any(|v| marks::upload(v) == Some(*m));
                 if let Some(mark) = list.iter().filter_map(marks::upload).find(|m| !stays(m)) {
                     return Decision::Keep(Met::Marked(mark));
@@ -322,7 +324,7 @@ impl Inner {
         Err(Error::Conflict)
     }
 
-    /// Step 4. False: something came in between.
+    /// Step 4. Returns false if another operation interfered.
     pub(crate) async fn decide(&self, names: &Names, attempt: Attempt, version: &Version) -> Result<bool> {
         let done = self.update(&names.upload, None, |old| {
             let Some(upload) = upload_of(old) else { return Decision::Keep(false) };
@@ -353,13 +355,13 @@ impl Inner {
             .await
     }
 
-    /// Steps 5 to 8 of what has happened, a rename or a completion.
+    /// Steps 5 to 8 of a rename or a completion that has happened.
     pub(crate) async fn roll_forward(&self, names: &Names, v: &Version) -> Result<()> {
         self.fill(names, v).await?;
         self.finish(names, v).await
     }
 
-    /// Steps 6 to 8 for a version that is on the key (or was).
+    /// Steps 6 to 8 for a version that is (or was) on the key.
     pub(crate) async fn finish(&self, names: &Names, v: &Version) -> Result<()> {
         self.finish_upload(names, v).await?;
         self.unmark(&names.object, names.id()).await
@@ -369,13 +371,13 @@ impl Inner {
     async fn finish_upload(&self, names: &Names, v: &Version) -> Result<()> {
         let record = self.read_upload(names).await?;
         if let Some(UploadState::Completing(fixed)) = upload_of(record.as_deref()).map(|u| &u.state) {
-            // Of a rename: only then may it be forgotten.
+            // For a rename: only then may it be removed.
             self.take(names, fixed).await?;
             self.clear_parts(names, Some(fixed)).await?;
             let mut result = marks::clean(v);
             result.parts.clear();
             if marks::rename(fixed).is_some() {
-                // What is renamed keeps its time, but what is answered is kept from now on.
+                // A renamed object keeps its time, but the result is kept for retries from now on.
                 result.modified_ms = self.now_ms();
             }
             let done = |u: &Upload| {
@@ -387,7 +389,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Step 8: takes a mark off the key, when the upload is done.
+    /// Step 8: removes a mark from the key once the upload is done.
     pub(crate) async fn unmark(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
         let done = self.update(key, None, |old| {
             let list = versions::of(old.map(|r| &r.body));
@@ -402,15 +404,15 @@ impl Inner {
         Ok(done.await?)
     }
 
-    /// Makes sure that an upload whose mark the key carries is done, so that the version may be
-    /// removed. Waits for whoever is completing it.
+    /// Makes sure that an upload whose mark the key carries is done, so that the version may be removed.
+    /// Waits for a completion of it in this process.
     pub(crate) async fn settle(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
         let lock = self.upload_lock(upload);
         let _turn = lock.lock().await;
         self.settle_other(key, upload).await
     }
 
-    /// As [`Inner::settle`] without its lock: every step is a compare-and-set that only goes forward.
+    /// Like [`Inner::settle`] without its lock: every step is a compare-and-set that only moves forward.
     async fn settle_other(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
         let names = Names::of(&self.backend, key.bucket(), key.key(), upload);
         let record = self.backend.read_register(key).await?;

@@ -1,7 +1,9 @@
-//! Conditions of requests (`If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`)
-//! as a pure function of the current version: RFC 9110, section 13.
+//! Conditions of requests (`If-Match`, `If-None-Match`, `If-Modified-Since`, `If-Unmodified-Since`) as a pure
+//! function of the current version: RFC 9110, section 13.
 //!
-//! Dates have a resolution of one second on the wire, so times are compared in whole seconds.
+//! Dates have a resolution of one second in HTTP, so times are compared in whole seconds.
+//!
+//! Must not depend on: the store.
 
 use std::fmt::Write as _;
 
@@ -26,8 +28,8 @@ pub enum Match {
 }
 
 impl Match {
-    /// Reads a header value: `*`, or a list of tags. Tags without quotes are taken as S3 does. `None`
-    /// when there is no tag in it at all.
+    /// Parses a header value: `*`, or a list of tags. Tags without quotes are accepted like in S3. `None` if
+    /// it contains no tag.
     #[must_use]
     pub fn parse(text: &str) -> Option<Match> {
         let text = text.trim();
@@ -61,7 +63,7 @@ impl Match {
         (!tags.is_empty()).then_some(Match::Tags(tags))
     }
 
-    /// True if `etag` is meant; `strong`: weak tags never match.
+    /// Whether `etag` matches; `strong`: weak tags never match.
     #[must_use]
     pub fn holds(&self, etag: &ETag, strong: bool) -> bool {
         match self {
@@ -89,7 +91,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// None at all: always hold.
+    /// No condition: always holds.
     pub const NONE: Conditions = Conditions {
         if_match: None,
         if_none_match: None,
@@ -97,17 +99,17 @@ impl Conditions {
         if_unmodified_since: None,
     };
 
-    /// True if nothing is asked.
+    /// Whether there is no condition.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Conditions::NONE
     }
 }
 
-/// What the conditions say.
+/// The result of the evaluation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Do it.
+    /// Execute the request.
     Proceed,
     /// Reads only: 304.
     NotModified,
@@ -117,11 +119,10 @@ pub enum Verdict {
     Absent,
 }
 
-/// Judges `conditions` against the current version (`None`: no key, or a delete marker is current),
-/// in the order of RFC 9110, 13.2.2, with what S3 documents beside it: a true `If-Match` makes
-/// `If-Unmodified-Since` irrelevant, a false `If-None-Match` beats a true `If-Modified-Since`.
-/// `for_read`: GET, HEAD and the source of a COPY; dates do not count for writes without a current
-/// version.
+/// Evaluates `conditions` against the current version (`None`: no key, or a delete marker is current), in the
+/// order of RFC 9110, 13.2.2, with the additional rules of S3: a true `If-Match` makes `If-Unmodified-Since`
+/// irrelevant, a false `If-None-Match` takes precedence over a true `If-Modified-Since`. `for_read`: GET,
+/// HEAD and the source of a COPY; dates are ignored for writes without a current version.
 #[must_use]
 pub fn evaluate(conditions: &Conditions, current: Option<(&ETag, i64)>, for_read: bool) -> Verdict {
     let seconds = current.map(|(_, ms)| ms.div_euclid(1000));

@@ -1,7 +1,9 @@
-//! COPY: on one key only the record changes; otherwise the data is read and written anew.
+//! COPY: within one key only the record changes; otherwise the data is read and written again.
 //!
-//! Data is never shared between keys: a register names its own data alone, so that dropping needs no
-//! counting. Within one key, versions may share data; it goes with the last of them.
+//! Invariant: keys never share data. A register names only its own data, so that dropping needs no reference
+//! counts. Within one key, versions may share data, which is dropped with the last of them.
+//!
+//! Must not depend on: HTTP.
 
 use ashlar_checksum::Algorithm;
 use ashlar_format::{Retention, Version, VersionId};
@@ -19,10 +21,10 @@ use crate::types::{Class, Pairs, STORAGE_CLASS, digest_of, number_algorithm, sto
 use crate::versions;
 use crate::{Error, MAX_PUT, Result, Store};
 
-/// How often a copy begins again because its source was replaced meanwhile.
+/// How often a copy starts again because its source was replaced in the meantime.
 const ATTEMPTS: usize = 4;
 
-/// What is copied.
+/// The source of a copy.
 #[derive(Clone, Debug)]
 pub struct CopySource {
     /// Bucket.
@@ -35,7 +37,7 @@ pub struct CopySource {
     pub conditions: Conditions,
 }
 
-/// How it is copied.
+/// The parameters of a copy.
 #[derive(Clone, Debug, Default)]
 pub struct CopySpec {
     /// `Some`: metadata directive REPLACE; `None`: metadata of the source.
@@ -48,14 +50,14 @@ pub struct CopySpec {
     pub retention: Option<Retention>,
     /// Legal hold of the copy; it is never copied.
     pub legal_hold: bool,
-    /// Checksum to have; `None`: as the source has.
+    /// Checksum algorithm of the copy; `None`: that of the source.
     pub checksum: Option<Algorithm>,
-    /// How redundantly to keep the copy.
+    /// The redundancy of the copy.
     pub class: Class,
     /// Conditions on the destination.
     pub conditions: Conditions,
-    /// True: something else that the door stores changes (storage class, ...), so that a copy of a
-    /// key onto itself is legal without a new `meta`.
+    /// True: the API layer changes something else (storage class, ...), so that a copy of a key onto itself
+    /// is valid without a new `meta`.
     pub changes: bool,
     /// How the copy is encrypted.
     pub seal: CopySeal,
@@ -64,28 +66,28 @@ pub struct CopySpec {
 /// How a copy is encrypted.
 #[derive(Clone, Debug, Default)]
 pub enum CopySeal {
-    /// Not at all.
+    /// Not encrypted.
     #[default]
     Plain,
-    /// Anew, under a fresh key.
+    /// Encrypted with a new key.
     Fresh(Seal),
-    /// As the source, whose data it shares: on the same key only.
+    /// Encrypted as the source, whose data it shares: within one key only.
     Kept,
-    /// As [`CopySeal::Kept`], with another envelope for the same content key.
+    /// Like [`CopySeal::Kept`], with another envelope for the same content key.
     Envelope(String),
 }
 
-/// What a copy made.
+/// The result of a copy.
 #[derive(Clone, Debug)]
 pub struct Copied {
     /// The new version.
     pub committed: Committed,
-    /// The version that was read, to show; `None` when the source bucket never had versioning.
+    /// The version that was read, as shown to clients; `None` if the source bucket never had versioning.
     pub source_version_id: Option<VersionId>,
 }
 
 impl Store {
-    /// Finds the source of a copy and judges its conditions.
+    /// Finds the source of a copy and evaluates its conditions.
     ///
     /// # Errors
     /// As [`Store::get`]; `PreconditionFailed`; `InvalidRequest` for a delete marker named by version.
@@ -105,8 +107,7 @@ impl Store {
         })
     }
 
-    /// Copies a version. On one and the same key only the record changes; otherwise the data is read
-    /// and written.
+    /// Copies a version. Within one key only the record changes; otherwise the data is read and written.
     ///
     /// # Errors
     /// As [`Store::get`] for the source and [`Store::put`] and commit for the destination;
@@ -130,10 +131,11 @@ impl Store {
         })
     }
 
-    /// As [`Store::copy`], of a version that was found, with its key if it is encrypted.
+    /// Like [`Store::copy`], for a version that was found, with its key if it is encrypted.
     ///
     /// # Errors
-    /// As [`Store::copy`]; `Changed`: it was replaced meanwhile, find it again; `KeyNeeded`.
+    /// Those of [`Store::copy`]; `Changed`: the source was replaced in the meantime, find it again;
+    /// `KeyNeeded`.
     pub fn copy_from<'a>(
         &'a self,
         source: &'a Object,
@@ -184,7 +186,7 @@ impl Store {
         let v = source.stored();
         let _room = self.inner.usage.reserve(key.bucket(), v.size)?;
         let decide = |list: &[Version], bucket: &Bucket| {
-            // The data is only there as long as a version of this list names it.
+            // The data exists only as long as a version of this list names it.
             if !list.iter().any(|l| l.id == v.id && l.parts == v.parts) {
                 return Err(Error::Changed);
             }
@@ -209,7 +211,7 @@ impl Store {
                 ..v.clone()
             };
             let next = versions::with(list, new)?;
-            // A hidden checksum is answered as far as it was shown.
+            // A hidden checksum is returned only if it was shown.
             let checksum = source.version().checksum.clone();
             let committed = Committed { checksum, ..Committed::of(&next[0], bucket.versioning) };
             Ok((Some(next), committed))
@@ -218,7 +220,7 @@ impl Store {
         self.inner.change(live, &key, None, !spec.conditions.is_empty(), by, decide).await
     }
 
-    /// To be taken before one body is read to write another ([`CopyTurn`]).
+    /// A permit to take before one body is read to write another ([`CopyTurn`]).
     pub fn copy_turn(&self) -> BoxFuture<'_, CopyTurn> {
         Box::pin(async move { self.inner.backend.copy_turn().await })
     }
@@ -246,7 +248,7 @@ impl Store {
         let want_md5 = seal.as_ref().is_none_or(|s| s.md5);
         let put = PutSpec { size: v.size, checksum, want_md5, class: spec.class };
         let _turn = self.copy_turn().await;
-        // Opened first: the source may be replaced by this very copy.
+        // Opened first: this copy itself may replace the source.
         let mut body = source.read_with(0..v.size, content).await?;
         let mut put = self.put_sealed(bucket, key, put, seal).await?;
         while let Some(piece) = body.next().await {
@@ -256,7 +258,7 @@ impl Store {
         let whole = v.checksum.as_ref().filter(|c| !c.composite).and_then(digest_of);
         let differs =
             whole.is_some_and(|d| sums.checksum.is_some_and(|s| s.algorithm() == d.algorithm() && s != d));
-        // The tag of an encrypted version may be none; its packages prove its bytes.
+        // An encrypted version may have a random tag; its packages authenticate its bytes.
         let tagged = v.parts_count == 0 && source.sealed().is_none();
         if differs || (tagged && sums.md5.is_some_and(|md5| md5 != v.md5)) {
             return Err(Error::Corrupt("the data read is not what was written".to_owned()));
@@ -265,10 +267,10 @@ impl Store {
     }
 }
 
-/// What the copy carries, by the directives.
+/// The metadata and tags of the copy, according to the directives.
 fn carried(spec: &CopySpec, source: &Version) -> VersionSpec {
     let mut meta = spec.meta.clone().unwrap_or_else(|| source.meta.clone());
-    // The class is the copy's own, by whatever directive.
+    // The class always comes from the request of the copy.
     meta.retain(|(name, _)| name != STORAGE_CLASS);
     if spec.class != Class::Standard {
         meta.push((STORAGE_CLASS.to_owned(), spec.class.name().to_owned()));

@@ -1,8 +1,8 @@
-//! Counting what buckets hold: scans of the index, keys that are read again, quotas.
+//! Counts the content of buckets: scans of the index, keys that are read again, quotas.
 //!
-//! Invariants: one scan of a bucket at a time; a count is exact while changes go on (`tally`).
+//! Invariants: one scan of a bucket at a time; a count is exact while changes continue (`tally`).
 //!
-//! Must never know: who sets limits.
+//! Must not depend on: who sets limits.
 
 use ashlar_environment::time;
 use futures::future::BoxFuture;
@@ -17,12 +17,12 @@ use crate::tally::{Share, Usage};
 use crate::usage::{Counted, Ledger, QUOTA, limit_of};
 use crate::{Error, MAX_PAGE, Result, Store, seal, summary, versions};
 
-/// Keys read at once by a count.
+/// Keys that a count reads at a time.
 const PAGE: usize = 1000;
-/// Records read at the same time by a count.
+/// Records that a count reads concurrently.
 const AT_ONCE: usize = 16;
 
-/// Gives a scan up that was left half done.
+/// Gives up a scan that did not finish.
 struct Scanning<'a>(&'a Ledger);
 
 impl Drop for Scanning<'_> {
@@ -32,7 +32,7 @@ impl Drop for Scanning<'_> {
 }
 
 impl Inner {
-    /// Counts the parts of a bucket, if they matter.
+    /// Counts the parts of a bucket, if it has a limit.
     pub(crate) async fn count_parts(&self, bucket: BucketId) -> Result<()> {
         let Some(count) = self.usage.parts.of(bucket) else { return Ok(()) };
         count.lock().running = Some((0, Vec::new()));
@@ -93,7 +93,7 @@ impl Inner {
                 None => break,
             }
             if pause {
-                // Half of the time is for others.
+                // Half of the time is left for other work.
                 time::sleep(began.elapsed()).await;
             }
         }
@@ -101,7 +101,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What a key adds; `None`: a rename holds it.
+    /// The share of a key; `None`: a rename holds it.
     async fn read_share(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Share>> {
         let register = RegisterKey::new(self.backend.group_of(bucket, key), Space::Object, bucket, key);
         let record = self.backend.read_register(&register).await?;
@@ -111,14 +111,14 @@ impl Inner {
         })
     }
 
-    /// Reads keys again of which the count is not certain.
+    /// Reads the keys again whose count is uncertain.
     async fn settle_counts(&self, bucket: BucketId) {
         let ledger = self.usage.of(bucket);
         let due = ledger.tally.lock().due(self.now_ms(), PAGE);
         let read = futures::stream::iter(due).map(|key| async move {
             let mut share = self.read_share(bucket, &key).await.ok();
             if share == Some(None) {
-                // Freed by who makes the rename, or else here.
+                // The process that makes the rename frees it, or this one.
                 let register =
                     RegisterKey::new(self.backend.group_of(bucket, &key), Space::Object, bucket, &key);
                 if let Ok(Some(record)) = self.backend.read_register(&register).await
@@ -150,8 +150,8 @@ impl Inner {
 }
 
 impl Store {
-    /// Limits what a bucket may hold, in bytes of all versions; `None`: without limit. What is there
-    /// already stays. The bucket is counted before this returns.
+    /// Limits the content of a bucket, in bytes of all versions; `None`: no limit. Existing data stays. The
+    /// bucket is counted before this returns.
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
@@ -174,7 +174,7 @@ impl Store {
         limit_of(bucket)
     }
 
-    /// What a bucket holds, from memory: no I/O. Every change is in it when it is answered.
+    /// The usage of a bucket, from memory, without I/O. It includes every acknowledged change.
     #[must_use]
     pub fn usage(&self, bucket: &Bucket) -> Counted {
         self.inner.counted(bucket.id)
@@ -186,7 +186,7 @@ impl Store {
         self.buckets().iter().map(|b| (b.name.clone(), self.inner.counted(b.id))).collect()
     }
 
-    /// Counts a bucket anew from the index, whatever is known, and answers what it holds.
+    /// Counts a bucket again from the index, regardless of the present count, and returns the result.
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
@@ -199,12 +199,12 @@ impl Store {
         })
     }
 
-    /// Counts every bucket that has not been counted since the start, or whose count cannot be trusted,
-    /// those with a limit first and without pauses; `all`: the others too. Reads keys again whose change
-    /// had no known outcome. To be called every few seconds.
+    /// Counts every bucket that has not been counted since the start, or whose count is not reliable; buckets
+    /// with a limit first and without pauses; `all`: the others too. Reads keys again whose change had an
+    /// unknown outcome. To be called every few seconds.
     ///
     /// # Errors
-    /// `Unavailable`; the other buckets are counted all the same.
+    /// `Unavailable`; the other buckets are counted nevertheless.
     pub fn count_uncounted(&self, all: bool) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             let mut buckets = self.buckets();

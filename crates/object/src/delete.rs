@@ -1,4 +1,6 @@
 //! DELETE of keys and versions.
+//!
+//! Must not depend on: HTTP.
 
 use ashlar_format::{Version, VersionId};
 use futures::StreamExt;
@@ -12,7 +14,7 @@ use crate::store::ChangeContext;
 use crate::versions::{self, Deleted};
 use crate::{Result, Store};
 
-/// Deletes of one multi-object call that run at the same time.
+/// Concurrent deletes of one multi-object call.
 const AT_ONCE: usize = 16;
 
 /// One key of a multi-object delete.
@@ -22,15 +24,15 @@ pub struct ToDelete {
     pub key: String,
     /// A version, or the current one.
     pub version: Option<VersionId>,
-    /// Conditions for this key; they are judged on the current version.
+    /// Conditions for this key, evaluated on the current version.
     pub conditions: Conditions,
-    /// A lock in GOVERNANCE mode gives way.
+    /// Bypasses a lock in GOVERNANCE mode.
     pub bypass: bool,
 }
 
 impl Store {
-    /// Deletes a key (versioned buckets: makes a delete marker) or one version of it. Deleting what
-    /// is not there succeeds.
+    /// Deletes a key (in a versioned bucket: adds a delete marker) or one version of it. Deleting something
+    /// that does not exist succeeds.
     ///
     /// # Errors
     /// `NoSuchBucket`, `PreconditionFailed`, `Conflict`, `KeyTooLong`, `Locked`, `Unavailable`.
@@ -44,7 +46,7 @@ impl Store {
         Box::pin(async move { self.delete_bypassing(bucket, key, version, conditions, false).await })
     }
 
-    /// As [`Store::delete`]; `bypass`: a lock in GOVERNANCE mode gives way.
+    /// Like [`Store::delete`]; `bypass`: bypasses a lock in GOVERNANCE mode.
     ///
     /// # Errors
     /// As [`Store::delete`].
@@ -76,7 +78,7 @@ impl Store {
         })
     }
 
-    /// Deletes several, a bounded number at a time; answers in the order of `what`.
+    /// Deletes several keys, a bounded number concurrently; returns the results in the order of `what`.
     pub fn delete_many<'a>(
         &'a self,
         bucket: &'a OpenBucket,

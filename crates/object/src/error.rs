@@ -1,12 +1,14 @@
-//! What can go wrong, by what the caller can do about it. The door maps each variant to one S3
-//! error code, named in its text below where that is not obvious.
+//! The error type of the crate. Its variants follow what the caller can do. The API layer maps each variant
+//! to one S3 error code, which the text of the variant names if it is not obvious.
+//!
+//! Must not depend on: HTTP.
 
 use ashlar_format::VersionId;
 
 /// Short for results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why an operation was not done.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No such bucket (404 NoSuchBucket).
@@ -15,20 +17,20 @@ pub enum Error {
     /// The bucket name is taken (409 BucketAlreadyOwnedByYou).
     #[error("the bucket exists")]
     BucketExists,
-    /// Keys, versions or delete markers are left (409 BucketNotEmpty).
+    /// Keys, versions or delete markers exist (409 BucketNotEmpty).
     #[error("the bucket is not empty")]
     BucketNotEmpty,
-    /// Not a legal bucket name (400 InvalidBucketName): why.
+    /// An invalid bucket name (400 InvalidBucketName): the reason.
     #[error("bucket name: {0}")]
     InvalidBucketName(&'static str),
-    /// The bucket is not in a state that allows this (409 InvalidBucketState): why.
+    /// The state of the bucket does not allow this (409 InvalidBucketState): the reason.
     #[error("{0}")]
     InvalidBucketState(&'static str),
-    /// No current version (404 NoSuchKey). When the current version is a delete marker, its id, for
-    /// the header `x-amz-delete-marker: true`.
+    /// No current version (404 NoSuchKey). If the current version is a delete marker, its id, for the header
+    /// `x-amz-delete-marker: true`.
     #[error("no such key")]
     NoSuchKey {
-        /// The delete marker in the way.
+        /// The delete marker that is current.
         delete_marker: Option<VersionId>,
     },
     /// The key has no such version (404 NoSuchVersion).
@@ -51,25 +53,25 @@ pub enum Error {
         /// Bytes that it may hold.
         limit: u64,
     },
-    /// Something is to be appended elsewhere than at the end (400 InvalidWriteOffset).
+    /// An append at another offset than the end (400 InvalidWriteOffset).
     #[error("the object has {size} bytes")]
     WrongOffset {
         /// Its bytes.
         size: u64,
     },
-    /// The version has as many parts as it may have (400 TooManyParts).
+    /// The version has the largest allowed number of parts (400 TooManyParts).
     #[error("the object has 10,000 parts already")]
     TooManyParts,
     /// The version is locked (403 AccessDenied).
     #[error("the version is protected by object lock")]
     Locked,
-    /// A rename with the same token was made of another key (400 IdempotencyParameterMismatch).
+    /// Another key was renamed with the same token (400 IdempotencyParameterMismatch).
     #[error("the token was used for another rename")]
     TokenReused,
     /// No such upload, or it was aborted or completed (404 NoSuchUpload).
     #[error("no such upload")]
     NoSuchUpload,
-    /// A part named by a complete call is missing or has another ETag or checksum (400 InvalidPart).
+    /// A part in a complete call is missing or has another ETag or checksum (400 InvalidPart).
     #[error("part {0} is missing or not the one named")]
     InvalidPart(u16),
     /// The list of parts is not in ascending order (400 InvalidPartOrder).
@@ -86,21 +88,21 @@ pub enum Error {
     /// More bytes than a PUT, part or object may have (400 EntityTooLarge).
     #[error("too large")]
     EntityTooLarge,
-    /// Fewer or more bytes came than were announced (400 IncompleteBody).
+    /// Fewer or more bytes arrived than were announced (400 IncompleteBody).
     #[error("{got} bytes came, {expected} were announced")]
     IncompleteBody {
         /// Announced.
         expected: u64,
-        /// Came.
+        /// Received.
         got: u64,
     },
-    /// A checksum stated for parts or the whole object is not that of the data (400 BadDigest).
+    /// A stated checksum of a part or of the whole object is not that of the data (400 BadDigest).
     #[error("the checksum does not match the data")]
     BadDigest,
-    /// An argument makes no sense (400 InvalidArgument): which and why.
+    /// An invalid argument (400 InvalidArgument): which and why.
     #[error("{0}")]
     InvalidArgument(&'static str),
-    /// The request makes no sense here (400 InvalidRequest): why.
+    /// A request that is invalid here (400 InvalidRequest): the reason.
     #[error("{0}")]
     InvalidRequest(&'static str),
     /// The key is longer than 1,024 bytes (400 KeyTooLongError).
@@ -109,35 +111,35 @@ pub enum Error {
     /// A condition does not hold (412 PreconditionFailed).
     #[error("a condition of the request does not hold")]
     PreconditionFailed,
-    /// The version was replaced or deleted between finding it and reading it: find it again (the door
+    /// The version was replaced or deleted between finding and reading it: find it again (the API layer
     /// repeats the GET; nothing was sent yet).
     #[error("the version was replaced meanwhile")]
     Changed,
-    /// Lost against concurrent changes too often; a conditional request should be read again and
-    /// retried (409 ConditionalRequestConflict).
+    /// Concurrent changes won too often; read again and retry a conditional request (409
+    /// ConditionalRequestConflict).
     #[error("lost against concurrent changes")]
     Conflict,
-    /// Too busy, or a duel of writers went on for too long; try again (503 SlowDown).
+    /// Too busy, or a duel of writers took too long; try again (503 SlowDown).
     #[error("busy, try again")]
     Busy,
-    /// Too few drives answer to do this safely (503 ServiceUnavailable): which part is short. Whether
-    /// a change happened is unknown.
+    /// Too few drives answer to do this safely (503 ServiceUnavailable): what is missing. It is unknown
+    /// whether a change happened.
     #[error("too few drives answer: {0}")]
     Unavailable(String),
-    /// No room for the data (507 InsufficientStorage).
+    /// No space for the data (507 InsufficientStorage).
     #[error("no room left on the drives")]
     Full,
-    /// More shards of this version are damaged or gone than its parity covers (503 ServiceUnavailable, which
-    /// says so; never "not found").
+    /// More shards of this version are damaged or lost than its parity covers (503 ServiceUnavailable with a
+    /// message; never "not found").
     #[error("data is damaged beyond its parity: {0}")]
     Corrupt(String),
     /// The version list of the key has reached its limit (400 InvalidRequest, as MaxVersionsExceeded).
     #[error("the key has too many versions")]
     TooManyVersions,
-    /// The version is encrypted, and its key was not given (400 InvalidRequest).
+    /// The version is encrypted, and no key was given (400 InvalidRequest).
     #[error("the object is encrypted, and its key was not given")]
     KeyNeeded,
-    /// The store is closing, or something that must never happen was caught (500 InternalError).
+    /// The store is closing, or an internal inconsistency was detected (500 InternalError).
     #[error("internal error: {0}")]
     Internal(String),
 }

@@ -1,9 +1,9 @@
-//! What lifecycle rules need: a fast look through a bucket, and removal of what is due.
+//! Operations for lifecycle rules: a fast scan of a bucket, and removal of versions that are due.
 //!
-//! Invariants: what is removed was decided on exactly the list that is replaced; what a lock keeps stays,
-//! and is left out rather than failing the rest; a look through a bucket reads no record.
+//! Invariants: a removal was decided on exactly the list that is replaced; locked versions stay and are
+//! skipped instead of failing the rest; a scan of a bucket reads no record.
 //!
-//! Must never know: rules.
+//! Must not depend on: rules.
 
 use ashlar_format::{RegisterKey, Space, Version, VersionId};
 use bytes::Bytes;
@@ -18,10 +18,10 @@ use crate::summary;
 use crate::versions;
 use crate::{Bucket, Error, Result, Store};
 
-/// Most keys of one page of a look.
+/// Most keys of one page of a scan.
 pub const MAX_LOOK: usize = 5000;
 
-/// What is known of a key without its record.
+/// What the index has about a key, without its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glanced {
     /// The key.
@@ -32,7 +32,7 @@ pub struct Glanced {
     pub modified_ms: i64,
     /// The current version is a delete marker.
     pub delete_marker: bool,
-    /// It is the only version; false also where that is not known.
+    /// Whether it is the only version; false also if that is unknown.
     pub alone: bool,
 }
 
@@ -40,22 +40,22 @@ pub struct Glanced {
 pub struct Found<'a> {
     /// As they are in the record.
     pub versions: &'a [Version],
-    /// Of each, whether a lock keeps it.
+    /// For each version, whether a lock keeps it.
     pub locked: &'a [bool],
-    /// Expiring the current version leaves all data where it is, below a delete marker.
+    /// Expiring the current version keeps all data, below a delete marker.
     pub keeps: bool,
 }
 
-/// What is to go.
+/// The versions to remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chosen {
-    /// The current version expires, as by a delete that names no version.
+    /// The current version expires, like by a delete without a version id.
     pub current: bool,
-    /// These versions are removed, by their places.
+    /// These versions are removed, by index.
     pub versions: Vec<usize>,
 }
 
-/// What went.
+/// What was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expired {
     /// Current versions that expired.
@@ -64,13 +64,13 @@ pub struct Expired {
     pub versions: u64,
     /// Delete markers removed.
     pub markers: u64,
-    /// Versions left because they are locked.
+    /// Versions that stayed because they are locked.
     pub locked: u64,
 }
 
 impl Store {
     /// The keys with `prefix` after `after` (empty: from the first), in order, at most `limit`
-    /// (1..=[`MAX_LOOK`]), and the last key looked at if there are more behind it. Reads no record.
+    /// (1..=[`MAX_LOOK`]), and the last key scanned if there are more after it. Reads no record.
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
@@ -102,7 +102,7 @@ impl Store {
         })
     }
 
-    /// Shows the versions of a key. An absent key has none.
+    /// Passes the versions of a key to a function. An absent key has none.
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
@@ -131,8 +131,8 @@ impl Store {
         f(&Found { versions: list, locked: &locked, keeps })
     }
 
-    /// Removes from a key what `decide` chooses. It is asked once for a list that was just read, and if
-    /// it chooses anything again for the list that is replaced. What is locked stays.
+    /// Removes the versions of a key that `decide` chooses. `decide` is called once for a list that was just
+    /// read, and, if it chooses any, again for the list that is replaced. Locked versions stay.
     ///
     /// # Errors
     /// `NoSuchBucket`, `Conflict`, `Busy`, `Unavailable`.
@@ -145,7 +145,7 @@ impl Store {
         let live = bucket.handle();
         let register = self.inner.object_key(bucket, key)?;
         let mut total = Expired::default();
-        // Bounded: each turn but the last removes a version or covers the current one.
+        // Bounded: each iteration but the last removes a version or covers the current one.
         loop {
             let bucket = live.bucket();
             let record = held::read(&self.inner.backend, &register).await?;
@@ -157,7 +157,7 @@ impl Store {
             if chosen == Chosen::default() {
                 return Ok(total);
             }
-            // Who follows the changes of the bucket is told of one version at a time.
+            // Followers of the bucket's changes get one version per change.
             let followed = self.inner.feed.wants(&bucket);
             let oldest = chosen.versions.iter().max().and_then(|i| list.get(*i)).map(|v| v.id);
             let only = followed.then_some(oldest);
@@ -199,7 +199,7 @@ impl Store {
             ChangeContext { permit: Permit::default(), cause: self.cause.as_ref(), version: only.flatten() };
         let done = self.inner.change(live, register, None, false, by, choose).await;
         match done {
-            // Only where a marker would replace a locked null version.
+            // Happens only if a marker would replace a locked null version.
             Err(Error::Locked) => Ok(Expired { locked: 1, ..Expired::default() }),
             done => done,
         }
@@ -207,7 +207,7 @@ impl Store {
 }
 
 fn locked_of(found: &Found<'_>) -> Vec<bool> {
-    // The current version's data stays below a marker.
+    // The data of the current version stays below a marker.
     let mut locked = found.locked.to_vec();
     if let (Some(first), true) = (locked.first_mut(), found.keeps) {
         *first = false;
@@ -215,7 +215,7 @@ fn locked_of(found: &Found<'_>) -> Vec<bool> {
     locked
 }
 
-/// The list without what was chosen, unless it is locked; `None`: as it is.
+/// The list without the chosen versions that are not locked; `None`: unchanged.
 fn without(
     list: &[Version],
     versioning: Versioning,
@@ -227,7 +227,7 @@ fn without(
     let mut rest = Vec::with_capacity(list.len() + 1);
     for (i, v) in list.iter().enumerate() {
         let current = i == 0 && !v.delete_marker && chosen.current;
-        // A current version with data goes only as a delete would take it.
+        // A current version with data is removed only in the way a delete would remove it.
         let removed = chosen.versions.contains(&i) && (i > 0 || v.delete_marker);
         if (current || removed) && locked[i] {
             expired.locked += 1;

@@ -1,11 +1,11 @@
-//! Deletion of a bucket by its durable fence (docs/protocol.md 2.15): the steps in the registry, what whoever
-//! meets a fence does, and the settling of deletions that nobody finishes.
+//! Deletion of a bucket by its durable fence (docs/protocol.md 2.15): the steps in the registry, the handling
+//! of a refusal by a fence, and the settling of abandoned deletions.
 //!
-//! Invariants: what is decided is decided by `ashlar_commit::bucket_fence`; a deletion is numbered by the
-//! registry before the first drive is fenced, and only the number that the registry names removes the bucket;
-//! a fence is lifted only after the registry, read past every cache, said that it is left over. Waiting is
-//! bounded: a deletion that takes longer than [`PATIENCE`] is aborted by whoever waits for it, which costs
-//! its client a 409 and nothing else.
+//! Invariants: `ashlar_commit::bucket_fence` makes the decisions. The registry numbers a deletion before the
+//! first drive is fenced, and only the number that the registry names removes the bucket. A fence is lifted
+//! only after the registry, read without a cache, has shown that the fence is left over. Waiting is bounded:
+//! an operation that waits for a deletion longer than [`PATIENCE`] aborts it; the client of the deletion gets
+//! a 409.
 //!
 //! Must not depend on: what the updates of registers mean.
 
@@ -25,16 +25,16 @@ use crate::registry::{BucketHandle, GONE, PREFIX, Registry, same};
 use crate::store::Inner;
 use crate::{Error, Result, summary};
 
-/// How long a deletion of another process may hold up a change.
+/// How long a deletion of another process may delay a change.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a change waits at fences altogether.
+/// How long a change waits at fences in total.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Pause before the registry is asked again.
+/// Pause before the registry is read again.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Keys held by others that a deletion frees before it gives up.
+/// Keys held by attempts that a deletion frees before it gives up.
 const TRIES: u32 = 16;
 
-/// How a removal from the registry ended.
+/// The result of a removal from the registry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Removal {
     Done,
@@ -44,16 +44,16 @@ pub(crate) enum Removal {
     Gone,
 }
 
-/// A deleted bucket of which something may be left: what the registry keeps under [`GONE`].
+/// A deleted bucket that may have left traces: the value that the registry stores under [`GONE`].
 #[derive(Serialize, Deserialize)]
 struct Left {
     format: u32,
-    /// Whose fences are still there.
+    /// The deletion whose fences still exist.
     #[serde(default)]
     deletion: u64,
 }
 
-/// Whose fences are left of a deleted bucket.
+/// The deletion whose fences are left of a deleted bucket.
 pub(crate) fn left_by(value: &[u8]) -> Deletion {
     Deletion(serde_json::from_slice::<Left>(value).map_or(0, |l| l.deletion))
 }
@@ -61,12 +61,12 @@ pub(crate) fn left_by(value: &[u8]) -> Deletion {
 /// A change that waits at a fence.
 struct Waiting {
     since: Instant,
-    /// The deletion waited for, and since when.
+    /// The deletion that it waits for, and since when.
     of: (Deletion, Instant),
 }
 
 impl Registry {
-    /// Numbers a deletion of the bucket; one that is under way is taken over.
+    /// Numbers a deletion of the bucket; it replaces one that is under way.
     pub(crate) async fn begin_deletion(&self, was: &Bucket) -> Result<Deletion> {
         let begin = |update: &mut Update| {
             let entry = self.control.read(&format!("{PREFIX}{}", was.name));
@@ -78,7 +78,7 @@ impl Registry {
         self.control.change(begin).await
     }
 
-    /// The bucket stays; nothing happens if this deletion is not under way any more.
+    /// The bucket stays; no effect if this deletion is not under way any more.
     pub(crate) async fn abort_deletion(&self, was: &Bucket, deletion: Deletion) -> Result<()> {
         let abort = |update: &mut Update| {
             let entry = self.control.read(&format!("{PREFIX}{}", was.name));
@@ -93,7 +93,7 @@ impl Registry {
         self.control.change(abort).await
     }
 
-    /// The bucket goes, if this deletion is the one under way.
+    /// Removes the bucket, if this deletion is the one under way.
     pub(crate) async fn remove(&self, was: &Bucket, deletion: Deletion) -> Result<Removal> {
         let left = Left { format: 1, deletion: deletion.0 };
         let left = serde_json::to_vec(&left).map_err(|e| Error::Internal(e.to_string()))?;
@@ -113,7 +113,7 @@ impl Registry {
         self.control.change(remove).await
     }
 
-    /// What the control store says of a bucket; `None`: it is not there.
+    /// The bucket in the control store; `None` if it does not exist.
     fn stored(&self, id: BucketId) -> Result<Option<Bucket>> {
         if let Some(known) = self.of_id(id).map(|l| l.bucket()) {
             return same(&known, &self.control.read(&format!("{PREFIX}{}", known.name)));
@@ -148,10 +148,10 @@ impl Inner {
         }
     }
 
-    /// A change was refused by a fence. Answers when it may be tried again.
+    /// Handles a change that a fence refused. Returns when the change may be tried again.
     async fn met_fence(&self, id: BucketId, fence: Deletion, waiting: &mut Option<Waiting>) -> Result<()> {
         if ashlar_erasure_set::fence_right(id).is_some() {
-            // A later deletion has taken over from the one that this task works for.
+            // A later deletion has replaced the one that this task works for.
             return Err(Error::Conflict);
         }
         let now = Instant::now();
@@ -185,25 +185,25 @@ impl Inner {
         Ok(())
     }
 
-    /// A bucket that another process has removed.
+    /// Drops a bucket that another process has removed.
     fn forget_bucket(&self, id: BucketId) {
         if let Some(live) = self.registry.of_id(id) {
             self.usage.forget(self.registry.forget(&live));
         }
     }
 
-    /// Ends a deletion as not done: first in the registry, then on the drives.
+    /// Aborts a deletion: first in the registry, then on the drives.
     pub(crate) async fn abort_deletion(&self, bucket: &Bucket, deletion: Deletion) -> Result<()> {
         self.registry.abort_deletion(bucket, deletion).await?;
         if let Err(error) = self.backend.lift_fences(bucket.id, deletion).await {
-            // Whoever meets what is left lifts it.
+            // The next operation that is refused by a remaining fence lifts it.
             tracing::debug!(%error, bucket = %bucket.id, "a fence of an aborted deletion stays for now");
         }
         Ok(())
     }
 
-    /// Fences the bucket and refuses one with keys in it; keys that others hold are freed first. To be called
-    /// with the right of the deletion.
+    /// Fences the bucket and refuses one with keys in it; keys that attempts hold are freed first. Must be
+    /// called with the permission of the deletion.
     pub(crate) async fn fence_empty(&self, bucket: BucketId, deletion: Deletion) -> Result<()> {
         let fenced = self.backend.fence_bucket(bucket, deletion).await?;
         for _ in 0..TRIES {
@@ -222,7 +222,7 @@ impl Inner {
         Err(Error::Conflict)
     }
 
-    /// Settles deletions that nobody finishes, and lifts fences that are left over. Part of the collector.
+    /// Settles abandoned deletions, and lifts fences that are left over. Part of the collector.
     pub(crate) async fn settle_deletions(&self) -> Result<()> {
         // The drives before the registry: a deletion is in the registry before its fences are on drives.
         let fences = self.backend.fences().await;
@@ -244,7 +244,7 @@ impl Inner {
         for (id, bucket) in &open {
             let by = bucket.deletion.last;
             let mine = self.registry.of_id(*id).is_some_and(|l| l.gate.is_closed());
-            // Of this process it is under way; another's has until the next pass.
+            // A deletion of this process is under way; one of another process has time until the next pass.
             if !mine && (sole || before.get(id) == Some(&by)) {
                 self.abort_deletion(bucket, by).await?;
             } else {
@@ -266,7 +266,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Lifts what a deletion that was just aborted may have left on drives; what stays is lifted later.
+    /// Lifts the fences that an aborted deletion may have left on drives; the rest is lifted later.
     pub(crate) async fn lift_left(&self, id: BucketId) {
         let last = self.registry.stored(id).ok().flatten().filter(|b| !b.deletion.open);
         if let Some(bucket) = last
@@ -276,7 +276,7 @@ impl Inner {
         }
     }
 
-    /// A later deletion has taken over from one of this process: what became of the bucket.
+    /// A later deletion has replaced one of this process: returns the state of the bucket.
     async fn overtaken(&self, id: BucketId) -> Result<Removal> {
         let began = Instant::now();
         loop {
@@ -289,10 +289,11 @@ impl Inner {
         }
     }
 
-    /// The deletion of an empty bucket, behind its gate. `BucketNotEmpty` and others: it stays as it was.
+    /// The deletion of an empty bucket, behind its gate. On `BucketNotEmpty` and other errors the bucket
+    /// stays as it was.
     pub(crate) async fn delete_behind_gate(&self, live: &BucketHandle) -> Result<Removal> {
         let was = live.bucket();
-        // Usually a bucket that is not empty is found so without a fence.
+        // Usually a non-empty bucket is detected without a fence.
         let page = self.backend.list(Space::Object, was.id, b"", b"", 1).await?;
         if page.entries.first().is_some_and(|(_, shown)| !summary::is_held(shown)) {
             return Err(Error::BucketNotEmpty);

@@ -1,6 +1,8 @@
-//! Decoders of what drives keep, for the fuzzer.
+//! Decoders of stored values, for the fuzzer.
 //!
-//! Invariant: nothing here is called by the program.
+//! Invariant: the program calls nothing here.
+//!
+//! Must not depend on: a running store.
 
 use std::sync::Arc;
 
@@ -11,7 +13,7 @@ use crate::feed::{Cause, Change, Kind, entry};
 use crate::types::ETag;
 use crate::{feed, seal, summary};
 
-/// A segment of the change feed: what decodes is itself after another round.
+/// A segment of the change feed: what decodes must encode to the same segment.
 pub fn feed_segment(bytes: &[u8]) {
     if let Ok(s) = entry::decode(bytes) {
         let again = entry::decode(&entry::encode(s.open_from, &s.entries));
@@ -59,17 +61,17 @@ pub fn feed_segments() -> Vec<Vec<u8>> {
     vec![entry::encode(3, &all), entry::encode(0, &[])]
 }
 
-/// The summary of a record in the index of a drive, as each of the kinds.
+/// The summary of a record in the index of a drive, decoded as each of the kinds.
 pub fn summary(bytes: &[u8]) {
     let _ = (summary::version(bytes), summary::glance(bytes), summary::upload(bytes), summary::part(bytes));
     let _ = summary::is_held(bytes);
 }
 
-/// Texts that stand beside objects: how a version is encrypted, names of segments of the change feed, a bucket in the
-/// registry.
+/// Texts that are stored with objects: how a version is encrypted, names of segments of the change feed, a
+/// bucket in the registry.
 ///
 /// # Panics
-/// What is read is not itself after another round.
+/// If a decoded value does not encode to the same text.
 pub fn kept(bytes: &[u8]) {
     feed::fuzzed_name(bytes);
     if let Ok(text) = std::str::from_utf8(bytes) {

@@ -1,8 +1,10 @@
-//! The gate of a bucket: every change of its registers goes through; deleting the bucket closes it
-//! (see `buckets`).
+//! The gate of a bucket: a lock that every change of its registers passes; deleting the bucket closes it (see
+//! `buckets`).
 //!
-//! Invariants: whoever closed it is alone when `close` returns; nobody goes in while it is closed; a
-//! removal whose outcome is not known keeps it shut. It costs two atomic additions per change.
+//! Invariants: the closer is alone when `close` returns; nothing enters while the gate is closed; a removal
+//! with an unknown outcome keeps it closed. A change costs two atomic additions.
+//!
+//! Must not depend on: what changes do.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,25 +12,25 @@ use tokio::sync::Notify;
 
 use crate::{Error, Result};
 
-/// Somebody has closed it.
+/// The gate is closed.
 const CLOSED: u64 = 1;
 /// The bucket is gone.
 pub(crate) const DEAD: u64 = 2;
-/// Whether the bucket is gone is not known.
+/// It is unknown whether the bucket is gone.
 const UNDECIDED: u64 = 4;
-/// The removal has begun: if its outcome does not become known, the gate is undecided.
+/// The removal has begun: if its outcome stays unknown, the gate becomes undecided.
 pub(crate) const REMOVING: u64 = 8;
 const ONE: u64 = 16;
 
-/// Counts who is changing the bucket, and lets one closer wait until nobody is.
+/// Counts the changes of the bucket that are under way, and lets one closer wait until there are none.
 #[derive(Default)]
 pub(crate) struct Gate {
-    /// Multiples of [`ONE`]: how many are inside; low bits: flags.
+    /// Multiples of [`ONE`]: the number of changes inside; low bits: flags.
     state: AtomicU64,
     moved: Notify,
 }
 
-/// Being inside; dropping it leaves.
+/// A guard for being inside; dropping it leaves.
 pub(crate) struct Pass<'a>(&'a Gate);
 
 impl Drop for Pass<'_> {
@@ -39,8 +41,8 @@ impl Drop for Pass<'_> {
     }
 }
 
-/// Having closed the gate; dropping it opens the gate unless the bucket is dead, or its removal has
-/// begun and the outcome is not known (also when the caller went away).
+/// A guard for the closed gate. Dropping it opens the gate, unless the bucket is dead, or its removal has
+/// begun and the outcome is unknown (also if the caller was dropped).
 pub(crate) struct Closed<'a>(&'a Gate);
 
 impl Drop for Closed<'_> {
@@ -54,7 +56,7 @@ impl Drop for Closed<'_> {
 }
 
 impl Gate {
-    /// Goes inside; waits while the gate is closed.
+    /// Enters; waits while the gate is closed.
     pub(crate) async fn enter(&self) -> Result<Pass<'_>> {
         loop {
             let before = self.state.fetch_add(ONE, Ordering::AcqRel);
@@ -79,12 +81,12 @@ impl Gate {
         }
     }
 
-    /// Somebody of this process is deleting the bucket.
+    /// Whether this process is deleting the bucket.
     pub(crate) fn is_closed(&self) -> bool {
         self.state.load(Ordering::Acquire) & (CLOSED | UNDECIDED) != 0
     }
 
-    /// The removal has begun.
+    /// Whether the removal has begun.
     pub(crate) fn is_removing(&self) -> bool {
         self.state.load(Ordering::Acquire) & REMOVING != 0
     }
@@ -93,7 +95,7 @@ impl Gate {
         self.state.load(Ordering::Acquire) & UNDECIDED != 0
     }
 
-    /// Closes it and waits until nobody is inside; `None`: somebody else has closed it.
+    /// Closes it and waits until nothing is inside; `None`: it is closed already.
     pub(crate) async fn close(&self) -> Option<Closed<'_>> {
         if self.state.fetch_or(CLOSED, Ordering::AcqRel) & (CLOSED | DEAD | UNDECIDED) != 0 {
             return None;

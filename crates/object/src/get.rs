@@ -1,4 +1,6 @@
-//! Reading a version.
+//! Reads a version.
+//!
+//! Must not depend on: HTTP.
 
 use futures::future::BoxFuture;
 use std::ops::Range;
@@ -19,13 +21,13 @@ use crate::types::ETag;
 use crate::versions;
 use crate::{Error, Result, Store};
 
-/// One version of a key, found; its data not read yet.
+/// A version of a key that was found; its data is not read yet.
 pub struct Object {
     inner: Arc<Inner>,
     pub(crate) key: RegisterKey,
     record: Arc<Record>,
     index: usize,
-    /// Only when the record holds something that clients never see.
+    /// Only if the record contains something that clients never see.
     cleaned: Option<Box<Version>>,
     /// How it is encrypted.
     sealed: Option<Box<Sealed>>,
@@ -39,20 +41,20 @@ pub struct ObjectBody {
     key: RegisterKey,
     record: Arc<Record>,
     index: usize,
-    /// The part that is open or opened next.
+    /// The part that is open, or that is opened next.
     part: usize,
     reader: Option<Reader>,
     remaining: u64,
-    /// Of an encrypted version.
+    /// For an encrypted version.
     unseal: Option<Box<Unseal>>,
 }
 
-/// What opens the parts of an encrypted version, and the part that is open.
+/// Opens the parts of an encrypted version; the part that is open.
 struct Unseal {
     key: ContentKey,
     sealed: Sealed,
     part: Option<Unsealing>,
-    /// The drives have checked what the open part's packages are opened from.
+    /// Whether the drives have checked the bytes of the open part.
     checked: bool,
 }
 
@@ -88,7 +90,7 @@ impl Store {
     }
 }
 
-/// The place of a version that has data, by the rules of S3.
+/// The index of a version that has data, by the rules of S3.
 pub(crate) fn find(list: &[Version], version: Option<VersionId>) -> Result<usize> {
     match version {
         None => match list.first() {
@@ -111,7 +113,7 @@ fn stored_version(record: &Record, index: usize) -> &Version {
 }
 
 impl Object {
-    /// The version found, metadata, tags and parts included. Its `meta` may be shown as it is.
+    /// The version, including metadata, tags and parts. Its `meta` may be shown to clients.
     #[must_use]
     pub fn version(&self) -> &Version {
         match &self.cleaned {
@@ -120,32 +122,32 @@ impl Object {
         }
     }
 
-    /// The bucket that it was found in.
+    /// The bucket in which it was found.
     #[must_use]
     pub fn bucket(&self) -> &OpenBucket {
         &self.bucket
     }
 
-    /// As it is stored.
+    /// The version as it is stored.
     pub(crate) fn stored(&self) -> &Version {
         stored_version(&self.record, self.index)
     }
 
-    /// How it is encrypted; `None`: it is not.
+    /// How it is encrypted; `None` if it is not.
     #[must_use]
     pub fn sealed(&self) -> Option<&Sealed> {
         self.sealed.as_deref()
     }
 
-    /// Shows what only the key shows: the checksum of an encrypted version. The key itself is tried when
-    /// bytes are read.
+    /// Shows the checksum of an encrypted version, which needs the key. The key itself is verified when bytes
+    /// are read.
     pub fn unlock(&mut self, key: &ContentKey) {
         if let Some(sealed) = &self.sealed {
             self.cleaned = Some(Box::new(seal::shown(self.stored(), sealed, Some(key))));
         }
     }
 
-    /// True: it is the current version.
+    /// Whether it is the current version.
     #[must_use]
     pub fn is_latest(&self) -> bool {
         self.index == 0
@@ -182,24 +184,24 @@ impl Object {
         v.parts.get(at).map(|p| start..start + p.size)
     }
 
-    /// Opens `range` (within the size) for reading. From then on the bytes stay readable even if the
-    /// version is replaced (each part of a multipart object from when it is reached).
+    /// Opens `range` (within the size) for reading. From then on the bytes stay readable even if the version
+    /// is replaced (each part of a multipart object from the time when it is reached).
     ///
     /// # Errors
     /// `Changed`: the version was replaced or deleted since it was found; find it again. `Corrupt`,
     /// `Unavailable`.
     ///
     /// # Panics
-    /// If the range does not lie within the object.
+    /// If the range is not within the object.
     pub fn read(&self, range: Range<u64>) -> BoxFuture<'_, Result<ObjectBody>> {
         Box::pin(async move { self.read_with(range, None).await })
     }
 
-    /// As [`Object::read`], with the key of an encrypted version.
+    /// Like [`Object::read`], with the key of an encrypted version.
     ///
     /// # Errors
-    /// As [`Object::read`], and `KeyNeeded`. Another key than the version's is `Corrupt` when bytes are
-    /// read: whoever keeps keys finds that out before.
+    /// Those of [`Object::read`], and `KeyNeeded`. With another key than that of the version, reading bytes
+    /// gives `Corrupt`: the caller must check keys before.
     ///
     /// # Panics
     /// As [`Object::read`].
@@ -245,13 +247,13 @@ impl Object {
 }
 
 impl ObjectBody {
-    /// Bytes that are still to come.
+    /// Number of bytes not returned yet.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// Slow clients hold so much of answers that little should be handed out at a time.
+    /// Whether slow clients hold so many answer bytes that bodies should be returned in small pieces.
     #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.inner.backend.is_crowded()
@@ -282,8 +284,8 @@ impl ObjectBody {
         Ok(())
     }
 
-    /// Reads what is left of the open part once more, checked by the drives, since a package did not open:
-    /// damage comes to light there, and is made good. `None`: that was so already.
+    /// Reads the rest of the open part again, checked by the drives, because a package did not open: that
+    /// finds damage and repairs it. `None`: the bytes were already checked.
     async fn again(&mut self) -> Option<Result<Reader>> {
         let unseal = self.unseal.as_deref_mut().filter(|u| !u.checked)?;
         unseal.checked = true;
@@ -310,7 +312,7 @@ impl ObjectBody {
                     };
                     match next {
                         Some(Ok(piece)) => {
-                            // More than was asked for would be another object's bytes.
+                            // More bytes than requested would belong to another object.
                             self.remaining = match self.remaining.checked_sub(piece.len() as u64) {
                                 Some(rest) => rest,
                                 None => return Some(self.fail(Error::Internal("too many bytes".to_owned()))),

@@ -1,8 +1,10 @@
-//! Keys that an attempt holds, to rename or to complete an upload: what they are for readers, and how
-//! writers get them free (`ashlar_commit::attempt`; `rename` and `complete` for how they come to be held).
+//! Keys that an attempt holds, to rename or to complete an upload: how readers interpret them, and how
+//! writers free them (`ashlar_commit::attempt`; `rename` and `complete` hold keys).
 //!
-//! Invariants: whoever reads the register of a key reads it here, or knows what to do when it is held; a
-//! held key is never changed before its attempt is known to be over.
+//! Invariants: every reader of the register of a key reads it here, or handles held keys itself; a held key
+//! is never changed before its attempt is known to be over.
+//!
+//! Must not depend on: HTTP.
 
 use ashlar_environment::time;
 use std::sync::Arc;
@@ -20,27 +22,27 @@ use crate::store::Inner;
 use crate::types::UploadId;
 use crate::{Error, Result, summary, versions};
 
-/// Looks at a held key, at most: each but the last met another attempt.
+/// Most reads of a held key; each but the last found another attempt.
 const LOOKS: usize = 64;
 /// How long a writer waits for an attempt of this process before it makes the attempt fail. It only saves
-/// work: what is right does not depend on it.
+/// work: correctness does not depend on it.
 const COURTESY: Duration = Duration::from_secs(2);
 
-/// The upload in a register is a rename's.
+/// Whether the upload in a register belongs to a rename.
 pub(crate) fn noted_upload(record: Option<&Record>) -> bool {
     upload_of(record).is_some_and(|u| marks::rename(&u.template).is_some())
 }
 
-/// An upload that is not a rename's.
+/// An upload that does not belong to a rename.
 pub(crate) fn clients(upload: Option<&Upload>) -> Option<&Upload> {
     upload.filter(|u| marks::rename(&u.template).is_none())
 }
 
-/// An upload as the protocol sees it.
+/// An upload as the protocol models it.
 pub(crate) fn modelled(u: &Upload) -> upload::Upload<&Version> {
     match &u.state {
         UploadState::Open(generation) => upload::Upload::Open(*generation),
-        // A version without its attempt is no completion's; no key is held for it.
+        // A version without its attempt belongs to no completion; no key is held for it.
         UploadState::Completing(v) => {
             upload::Upload::Completing(Attempt::from_bytes(marks::attempt(v).unwrap_or_default()), v)
         }
@@ -49,7 +51,7 @@ pub(crate) fn modelled(u: &Upload) -> upload::Upload<&Version> {
     }
 }
 
-/// The destination of the rename that a record is about, or the key of the upload.
+/// The destination of the rename that the record belongs to, or the key of the upload.
 fn destination<'a>(key: &'a RegisterKey, held: &'a Held) -> &'a [u8] {
     held.to.as_deref().unwrap_or(key.key())
 }
@@ -59,7 +61,7 @@ fn names_of(backend: &Backend, key: &RegisterKey, held: &Held) -> Names {
     Names::of(backend, key.bucket(), destination(key, held), UploadId(held.upload))
 }
 
-/// Where this attempt stands; `None`: it is not known any more.
+/// The state of this attempt; `None`: the register does not contain it any more.
 fn state(record: Option<&Record>, attempt: [u8; 16]) -> Option<State<&Version>> {
     let upload = upload_of(record)?;
     let Some((_, rename)) = marks::rename(&upload.template) else {
@@ -74,20 +76,20 @@ fn state(record: Option<&Record>, attempt: [u8; 16]) -> Option<State<&Version>> 
     (rename == attempt).then_some(state)
 }
 
-/// The versions of the upload's or the rename's key once it has happened.
+/// The versions of the key of the upload or rename after it has happened.
 fn filled(before: &[Version], v: &Version, new: Version) -> Result<Vec<Version>> {
-    // What is renamed replaces everything, and keeps its time.
+    // A renamed object replaces everything, and keeps its time.
     if marks::rename(v).is_some() { Ok(vec![new]) } else { versions::with(before, new) }
 }
 
-/// A record that says what a held key is.
+/// A record with the content of a held key.
 fn record_of(held: &Record, list: Vec<Version>) -> Option<Arc<Record>> {
     let body = Body::Versions(list);
     let some = matches!(&body, Body::Versions(l) if !l.is_empty());
     some.then(|| Arc::new(Record { seq: held.seq, parent: held.parent, body }))
 }
 
-/// Reads the register of a key, as it is for clients: never held.
+/// Reads the register of a key as clients see it: never held.
 pub(crate) async fn read(backend: &Backend, key: &RegisterKey) -> Result<Option<Arc<Record>>> {
     let record = backend.read_register(key).await?;
     match record {
@@ -98,7 +100,7 @@ pub(crate) async fn read(backend: &Backend, key: &RegisterKey) -> Result<Option<
 
 async fn resolve(backend: &Backend, key: &RegisterKey, first: Arc<Record>) -> Result<Option<Arc<Record>>> {
     let mut record = first;
-    // The attempt that is not known any more, once one was met.
+    // The attempt that the register does not contain any more, once one was found.
     let mut unknown = None;
     for _ in 0..LOOKS {
         let Body::Held(held) = &record.body else { return Ok(Some(record)) };
@@ -128,7 +130,7 @@ async fn resolve(backend: &Backend, key: &RegisterKey, first: Arc<Record>) -> Re
     Err(Error::Busy)
 }
 
-/// Lists registers; of keys, what clients may see of them: none is held.
+/// Lists registers; for keys, what clients may see of them: never held.
 pub(crate) async fn list(
     backend: &Backend,
     space: Space,
@@ -152,7 +154,7 @@ pub(crate) async fn list(
 }
 
 impl Inner {
-    /// Frees a key from the attempt that holds it. Waits a little for whoever is making it.
+    /// Frees a key from the attempt that holds it. Waits briefly for an attempt of this process.
     pub(crate) async fn settle_held(&self, key: &RegisterKey, held: &Held) -> Result<()> {
         let attempt = self.upload_lock(UploadId(held.attempt));
         let upload = self.upload_lock(UploadId(held.upload));
@@ -161,7 +163,7 @@ impl Inner {
         self.free(key, held).await
     }
 
-    /// As [`Inner::settle_held`], without waiting: an attempt that has not happened yet will not.
+    /// Like [`Inner::settle_held`], without waiting: an attempt that has not happened yet is made to fail.
     pub(crate) async fn free(&self, key: &RegisterKey, held: &Held) -> Result<()> {
         let names = names_of(&self.backend, key, held);
         loop {
@@ -185,7 +187,7 @@ impl Inner {
         }
     }
 
-    /// Frees the key of an upload that is over, if an attempt still holds it that did not succeed.
+    /// Frees the key of an upload that is over, if an unsuccessful attempt still holds it.
     pub(crate) async fn free_key(&self, names: &Names) -> Result<()> {
         let record = self.backend.read_register(&names.object).await?;
         match record.as_ref().map(|r| &r.body) {
@@ -194,7 +196,7 @@ impl Inner {
         }
     }
 
-    /// Ends this attempt of a rename, if it is open. True: it was.
+    /// Ends this attempt of a rename, if it is open. Returns whether it was.
     pub(crate) async fn end_attempt(
         &self,
         names: &Names,
@@ -206,7 +208,7 @@ impl Inner {
         self.set_upload(names, false, open).await
     }
 
-    /// What a key held before, if this attempt still holds it.
+    /// Restores the content of a key from before the attempt, if this attempt still holds it.
     pub(crate) async fn release(&self, key: &RegisterKey, attempt: [u8; 16]) -> Result<()> {
         self.unhold(key, attempt, |before| Ok(before.to_vec())).await
     }
@@ -221,7 +223,7 @@ impl Inner {
         self.unhold(&names.object, attempt, |before| filled(before, v, new.clone())).await
     }
 
-    /// Removes what a rename that happened took, from its source.
+    /// Removes the renamed version from its source, after the rename happened.
     pub(crate) async fn take(&self, names: &Names, v: &Version) -> Result<()> {
         let Some((source, attempt)) = marks::rename(v) else { return Ok(()) };
         let group = self.backend.group_of(names.object.bucket(), source.as_bytes());

@@ -1,4 +1,4 @@
-//! What a part register keeps, and the record that it is kept in.
+//! The content of a part register, and its record.
 //!
 //! Must not depend on: the store, operations.
 
@@ -7,24 +7,24 @@ use bytes::Bytes;
 
 use crate::{seal, summary};
 
-/// Part registers read or changed at the same time.
+/// Part registers that are read or changed concurrently.
 pub(crate) const AT_ONCE: usize = 16;
 
-/// What a part register keeps.
+/// The content of a part register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub size: u64,
     pub md5: [u8; 16],
     pub checksum: Option<Checksum>,
-    /// Of an encrypted part; `size` is as stored then.
+    /// For an encrypted part; `size` is then the stored size.
     pub nonce: Option<[u8; 16]>,
     pub modified_ms: i64,
     /// `None` for an empty part, which has no data.
     pub data: Option<Data>,
 }
 
-/// Reads a part register. An empty part is kept as a version of no bytes, since a part record always
-/// names data; the parts that it replaced are that version's.
+/// Decodes a part register. An empty part is stored as a version of no bytes, since a part record always
+/// names data; the parts that it replaced are the parts of that version.
 pub(crate) fn kept(body: &Body, number: u16) -> Option<Kept> {
     match body {
         Body::Part(parts) => parts.first().filter(|p| p.number == number).map(|p| {
@@ -44,7 +44,7 @@ pub(crate) fn kept(body: &Body, number: u16) -> Option<Kept> {
 }
 
 impl Kept {
-    /// Both are of the same write.
+    /// Whether both belong to the same write.
     pub(crate) fn same_data(&self, other: &Kept) -> bool {
         self.data.map(|d| d.write_id) == other.data.map(|d| d.write_id)
     }
@@ -69,11 +69,11 @@ pub(crate) fn named(body: &Body) -> &[Part] {
     }
 }
 
-/// The record of a part, and what lists show of it. `replaced`: parts whose data is kept.
+/// The record of a part, and its summary for lists. `replaced`: parts whose data is kept.
 pub(crate) fn part_body(number: u16, k: &Kept, replaced: &[Part]) -> (Body, Bytes) {
     let (size, md5, modified_ms) = (k.size, k.md5, k.modified_ms);
     let checksum = seal::join(k.nonce, k.checksum.clone());
-    // Only for the summary when there is no data.
+    // Used only for the summary if there is no data.
     let nothing = Data {
         write_id: ashlar_format::WriteId::ZERO,
         k: 1,

@@ -1,36 +1,35 @@
 #![forbid(unsafe_code)]
-//! Buckets, keys, versions, parts and listings: what an S3 door needs, without HTTP.
+//! Buckets, keys, versions, parts and listings: everything that an S3 API layer needs, without HTTP.
 //!
-//! A [`Store`] keeps every key as one register (docs/protocol.md 2) in the placement group of the key,
-//! every multipart upload as one more register and every part as another, all in the same group.
-//! A change of any of them is a compare-and-set: the decision (conditions, versioning, multipart
-//! state) is taken in a pure function of the state before, so that it holds for exactly the state
-//! it replaces.
+//! A [`Store`] keeps every key as one register (docs/protocol.md 2) in the placement group of the key, and
+//! every multipart upload and every part as further registers in the same group. Every change of a register
+//! is a compare-and-set: a pure function of the previous state makes the decision (conditions, versioning,
+//! multipart state), so that it holds for exactly the state that is replaced.
 //!
 //! Files in layers; each uses its own layer and those above it in this table:
 //!
 //! | layer | file | what it holds |
 //! |---|---|---|
-//! | types | `types`, `error`, `conditions`, `bucket` | values of the interface; errors; RFC 9110 conditions; what a bucket is |
-//! | | `marks`, `seal`, `summary`, `versions`, `lock` | pure: what stands in metadata; packages and keys of encrypted bodies; what the index keeps of a record, so that lists need none; the version list of a key; what locks keep, and their time |
-//! | | `spec`, `tally`, `gate`, `timing` | what is said of a version; counts as a state machine; safe deletion; how long a call waits for the drives |
-//! | drives | `backend`, `memory`, `sealing` | registers and data over placement groups; the same in memory, for tests; encryption in and out |
-//! | | `names`, `kept` | the registers of an upload, by name; what part registers keep |
-//! | parts of the store | `registry`, `usage`, `part_usage`, `feed` | buckets in memory; what they hold, and their limits; the record of changes that others follow (but `feed::work`, which reads keys, is an operation) |
-//! | store | `store` | what all operations share; the one way in which a key changes |
-//! | shared by operations | `body`, `listing`, `held`, `assemble` | a body on its way in; how keys become pages; keys in the hands of a rename; the version that parts become |
+//! | types | `types`, `error`, `conditions`, `bucket` | values of the interface; errors; RFC 9110 conditions; a bucket |
+//! | | `marks`, `seal`, `summary`, `versions`, `lock` | pure: internal metadata; packages and keys of encrypted bodies; the part of a record that the index keeps, so that lists read no records; the version list of a key; object lock and its time |
+//! | | `spec`, `tally`, `gate`, `timing` | parameters and results of changes; counts as a state machine; safe deletion; how long a call waits for the drives |
+//! | drives | `backend`, `memory`, `sealing` | registers and data over placement groups; the same in memory, for tests; encryption of bodies |
+//! | | `names`, `kept` | the registers of an upload, by name; the content of part registers |
+//! | parts of the store | `registry`, `usage`, `part_usage`, `feed` | buckets in memory; their usage and limits; the change feed (except `feed::work`, which reads keys and is an operation) |
+//! | store | `store` | what all operations share; the only way to change a key |
+//! | shared by operations | `body`, `listing`, `held`, `assemble` | receiving a body; grouping keys into pages; keys held by an attempt; assembling a version from parts |
 //! | operations | `buckets`, `put`, `get`, `copy`, `delete`, `tags`, `retention`, `list` | one family each |
-//! | | `append`, `rename`, `reseal` | parts that are put behind what is there; a key under another name; keys sealed anew |
+//! | | `append`, `rename`, `reseal` | appending parts; renaming a key; replacing envelopes |
 //! | | `upload`, `complete`, `parts`, `sweep` | multipart uploads, their state machine, their collector |
-//! | | `expire`, `count` | what lifecycle rules need: a look without records, removal of what is due; counting buckets |
+//! | | `expire`, `count`, `fence` | lifecycle: scans without records and removal; counting buckets; deletion of buckets by fences |
 //!
-//! The definitions of `Store` and `Inner` stand in `store`, their methods in the files of the operations.
+//! The definitions of `Store` and `Inner` are in `store`, their methods in the files of the operations.
 //!
-//! Invariants: a condition is judged on the state that is replaced, never on an older one; data is
-//! dropped only after a chosen record stopped naming it; the hot path does no I/O for the bucket;
-//! `Last-Modified` of a key never goes back; a key that existed during a whole list is in it once.
+//! Invariants: a condition is evaluated on the state that is replaced, never on an older one; data is dropped
+//! only after a chosen record stopped naming it; the hot path does no I/O for the bucket; `Last-Modified` of
+//! a key never goes back; a key that existed during a whole list is in it once.
 //!
-//! It must never know: HTTP, XML, signatures, users; files, sockets, drives.
+//! Must not depend on: HTTP, XML, signatures, users; files, sockets, drives.
 
 #![cfg_attr(
     test,

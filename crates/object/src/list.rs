@@ -1,4 +1,6 @@
 //! Lists of keys, versions and uploads.
+//!
+//! Must not depend on: HTTP.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use crate::store::Inner;
 use crate::types::{ETag, UploadId, number_algorithm, storage_class};
 use crate::{MAX_PAGE, Result, Store, summary, versions};
 
-/// Records read at the same time by a list of versions.
+/// Records that a list of versions reads concurrently.
 const AT_ONCE: usize = 16;
 
 /// Which keys to list. Limits above 1,000 count as 1,000; 0 gives an empty page that is not
@@ -25,10 +27,10 @@ const AT_ONCE: usize = 16;
 pub struct ListSpec<'a> {
     /// Only keys that begin with this.
     pub prefix: &'a str,
-    /// Keys that have this after the prefix are rolled up to one common prefix; empty for none.
+    /// Keys that contain this after the prefix are grouped under a common prefix; empty for none.
     pub delimiter: &'a str,
-    /// Only what sorts after this: v1 marker, v2 start-after, or [`Listing::next`] of the page
-    /// before.
+    /// Only entries that sort after this: v1 marker, v2 start-after, or [`Listing::next`] of the previous
+    /// page.
     pub start_after: &'a str,
     /// Most keys and common prefixes together.
     pub max_keys: usize,
@@ -41,7 +43,7 @@ pub struct Listing {
     pub entries: Vec<Entry>,
     /// Common prefixes, in order.
     pub common_prefixes: Vec<String>,
-    /// There is more.
+    /// Whether there are more entries.
     pub truncated: bool,
     /// When truncated: the `start_after` of the next page (the last key or common prefix shown).
     pub next: Option<String>,
@@ -75,8 +77,8 @@ pub struct VersionListSpec<'a> {
     pub delimiter: &'a str,
     /// Begin after this key, or within it when `version_marker` is given.
     pub key_marker: &'a str,
-    /// Begin after this version of `key_marker`. If it is gone meanwhile, versions of the key may
-    /// come again rather than be left out.
+    /// Begin after this version of `key_marker`. If it was removed in the meantime, versions of the key may
+    /// be repeated rather than left out.
     pub version_marker: Option<VersionId>,
     /// Most versions and common prefixes together.
     pub max_keys: usize,
@@ -89,7 +91,7 @@ pub struct VersionListing {
     pub entries: Vec<VersionEntry>,
     /// Common prefixes, in order.
     pub common_prefixes: Vec<String>,
-    /// There is more.
+    /// Whether there are more entries.
     pub truncated: bool,
     /// When truncated: the `key_marker` of the next page.
     pub next_key: Option<String>,
@@ -104,9 +106,9 @@ pub struct VersionEntry {
     pub entry: Entry,
     /// Its id; all zero is `null`.
     pub version_id: VersionId,
-    /// It is the current one.
+    /// Whether it is the current one.
     pub latest: bool,
-    /// It is a delete marker.
+    /// Whether it is a delete marker.
     pub delete_marker: bool,
 }
 
@@ -132,7 +134,7 @@ pub struct UploadListing {
     pub uploads: Vec<UploadEntry>,
     /// Common prefixes, in order.
     pub common_prefixes: Vec<String>,
-    /// There is more.
+    /// Whether there are more entries.
     pub truncated: bool,
     /// When truncated: the `key_marker` of the next page.
     pub next_key: Option<String>,
@@ -239,7 +241,7 @@ impl Store {
                     Some(Item::Prefix(p)) => start(spec.prefix, spec.delimiter, p),
                     None => break,
                 };
-                // Reads run ahead of the page by no more than `AT_ONCE`.
+                // Reads are at most `AT_ONCE` ahead of the page.
                 let read = items.into_iter().map(|item| async {
                     match item {
                         Item::Prefix(p) => crate::Result::Ok((p, None)),
@@ -284,8 +286,8 @@ impl Store {
         }
         let record = self.inner.read_object(bucket, key.as_bytes()).await?;
         let list = versions::of(record.as_ref().map(|r| &r.body));
-        // Gone meanwhile: nothing tells where it stood (times order nothing: a clock may have been
-        // behind), so all are shown again rather than an older one left out.
+        // Removed in the meantime: its position is unknown (times are not used for order, since a clock may
+        // have been behind), so all versions are shown again rather than an older one left out.
         let skip = list.iter().position(|v| v.id == marker).map_or(0, |at| at + 1);
         page.push_versions(key, record.as_deref(), skip);
         Ok(())
@@ -350,7 +352,7 @@ impl Store {
     }
 }
 
-/// Where a list of uploads begins, in the bytes of upload registers.
+/// The start of a list of uploads, in the bytes of upload registers.
 fn upload_start(spec: &UploadListSpec<'_>) -> Vec<u8> {
     let key = spec.key_marker;
     let from = start(spec.prefix, spec.delimiter, key);
@@ -364,13 +366,13 @@ fn upload_start(spec: &UploadListSpec<'_>) -> Vec<u8> {
             after.extend_from_slice(&id.0);
             after.push(0);
         }
-        // Behind every upload of the key itself.
+        // After every upload of the key itself.
         None => after.extend_from_slice(&[0xff; 17]),
     }
     after.max(spec.prefix.as_bytes().to_vec())
 }
 
-/// Keys are only ever written as UTF-8.
+/// Keys are always written as UTF-8.
 fn text(key: &[u8]) -> String {
     String::from_utf8_lossy(key).into_owned()
 }
@@ -394,7 +396,7 @@ impl VersionPage {
         VersionPage { max, shown: 0, listing: VersionListing::default() }
     }
 
-    /// True: the page was full before; it is marked as truncated.
+    /// Whether the page was full already; then it is marked as truncated.
     fn full(&mut self) -> bool {
         if self.shown < self.max {
             self.shown += 1;
@@ -404,7 +406,7 @@ impl VersionPage {
         true
     }
 
-    /// Notes what was shown last, unless the page is full.
+    /// Records the last shown item, unless the page is full.
     fn push_prefix(&mut self, prefix: String) -> bool {
         if self.full() {
             return true;

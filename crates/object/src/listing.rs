@@ -1,12 +1,14 @@
-//! How keys become pages: prefix, delimiter, markers, and skipping over what a common prefix hides.
+//! Groups keys into pages: prefix, delimiter, markers, and skipping the keys under a common prefix.
 //!
-//! Keys are walked in order of their bytes. When a key rolls up to a common prefix, the walk goes on
-//! behind everything that begins with it (a byte 0xff, which no UTF-8 contains, sorts behind), so a
-//! page costs what it shows and not what it hides. Invariants: items come in order, each once; a
-//! common prefix is shown only if something visible is under it.
+//! Keys are read in order of their bytes. If a key belongs to a common prefix, reading continues after
+//! everything that begins with it (a byte 0xff, which no UTF-8 contains, sorts after it), so a page costs
+//! what it shows and not what it groups. A start that is itself a common prefix (as the previous page
+//! returned it) means after all of it; a start inside of one shows the prefix again if there is more under
+//! it.
 //!
-//! A start that is itself a common prefix (as the last page gave it) means behind all of it; a start
-//! in the middle of one shows the prefix again if there is more under it.
+//! Invariants: items are in order, each once; a common prefix is shown only if something visible is under it.
+//!
+//! Must not depend on: what registers contain.
 
 use ashlar_format::{BucketId, Space};
 use bytes::Bytes;
@@ -15,18 +17,18 @@ use crate::Result;
 use crate::backend::Backend;
 use crate::held;
 
-/// Registers asked for at once when keys may be rolled up: most pages of folders need no more.
+/// Registers requested at a time when keys may be grouped: enough for most pages of folders.
 const SMALL: usize = 64;
-/// Most registers asked for at once.
+/// Most registers requested at a time.
 const LARGE: usize = 1001;
 
-/// Which stretch of which keys.
+/// The range of keys for a page.
 pub(crate) struct Walk<'a> {
     pub space: Space,
     pub bucket: BucketId,
     pub prefix: &'a str,
     pub delimiter: &'a str,
-    /// First key bytes to look at; see [`start`].
+    /// The first key bytes to read; see [`start`].
     pub from: Vec<u8>,
     /// Most items.
     pub max: usize,
@@ -40,7 +42,7 @@ pub(crate) enum Item<T> {
     Prefix(String),
 }
 
-/// Where a walk begins that shows what sorts after `after` (empty: everything).
+/// The start of a scan that shows everything that sorts after `after` (empty: everything).
 pub(crate) fn start(prefix: &str, delimiter: &str, after: &str) -> Vec<u8> {
     let mut from = after.as_bytes().to_vec();
     if group(after.as_bytes(), prefix.len(), delimiter).is_some_and(|end| end == after.len())
@@ -53,7 +55,7 @@ pub(crate) fn start(prefix: &str, delimiter: &str, after: &str) -> Vec<u8> {
     from.max(prefix.as_bytes().to_vec())
 }
 
-/// The length of the common prefix that `name` rolls up to.
+/// The length of the common prefix to which `name` belongs.
 pub(crate) fn group(name: &[u8], prefix: usize, delimiter: &str) -> Option<usize> {
     let (rest, d) = (name.get(prefix..)?, delimiter.as_bytes());
     if d.is_empty() || rest.len() < d.len() {
@@ -67,8 +69,8 @@ pub(crate) fn group(name: &[u8], prefix: usize, delimiter: &str) -> Option<usize
     at.map(|at| prefix + at + d.len())
 }
 
-/// Walks; answers the items and whether there is at least one more. `parse` gives the length of the
-/// name within the key bytes and whatever else is wanted, or `None` for what is not to be seen.
+/// Scans; returns the items and whether there is at least one more. `parse` returns the length of the name
+/// within the key bytes and further data, or `None` for registers that are not visible.
 pub(crate) async fn walk<T>(
     backend: &Backend,
     walk: Walk<'_>,

@@ -1,14 +1,16 @@
-//! Object lock: what keeps a version, and until when.
+//! Object lock: what protects a version, and until when.
 //!
-//! One guard stands where version lists are replaced ([`guard`]), so that no operation, known now or
-//! written later, removes or weakens what is locked. Invariants: a version under legal hold, or under
-//! retention that has not ended, stays with its data and its lock, except that GOVERNANCE gives way to
-//! those who may bypass it; a retention is extended freely and never shortened otherwise; time for locks
-//! is [`LockTime`], which a wall clock set forward does not hurry.
+//! One check runs wherever version lists are replaced ([`guard`]), so that no present or future operation
+//! removes or weakens a lock.
+//!
+//! Invariants: a version under legal hold, or under retention that has not ended, stays with its data and its
+//! lock, except that callers with the bypass permission override GOVERNANCE; a retention may always be
+//! extended and otherwise never shortened; the time for locks is [`LockTime`], which does not run ahead if a
+//! wall clock is set forward.
 //!
 //! Rules: Amazon S3 User Guide, "Locking objects with Object Lock".
 //!
-//! Must never know: who may bypass, what a bucket's default is.
+//! Must not depend on: who may bypass, what a bucket's default is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,23 +24,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Result};
 
-/// Where the time of locks is kept.
+/// The key of the stored lock time.
 const KEY: &str = "lock-time";
-/// When it lags behind the wall clock it goes faster by one part in so many: a week in a year.
+/// When the lock time is behind the wall clock, it gains one part in this many: a week in a year.
 const CATCH_UP: i64 = 52;
 
-/// The time that locks go by: it advances with the machine's uptime, not with its wall clock.
+/// The lock time: it advances with the machine's uptime, not with its wall clock.
 ///
-/// At the first use it is the wall clock. From then on it is never ahead of the wall clock, and gains at
+/// At the first use it equals the wall clock. From then on it is never ahead of the wall clock, and gains at
 /// most one part in [`CATCH_UP`] on uptime while it is behind. So a clock that is set forward releases
-/// nothing early (a week in a year at most), and the price is that locks last longer by the time the
-/// machine was off, until that is made up for. After NetApp's ComplianceClock.
+/// nothing early (a week in a year at most). In return, locks last longer by the time in which the machine
+/// was off, until that is made up for. After NetApp's ComplianceClock.
 pub(crate) struct LockTime {
     clock: Arc<dyn Clock>,
     at: Mutex<At>,
 }
 
-/// The lock time at a moment of uptime.
+/// The lock time at a point of uptime.
 struct At {
     ms: i64,
     uptime: Duration,
@@ -51,14 +53,14 @@ struct Stored {
 }
 
 impl LockTime {
-    /// Goes on from what is stored.
+    /// Continues from the stored time.
     pub fn open(control: &Control, clock: Arc<dyn Clock>) -> Result<LockTime> {
         let ms = stored(control.read(KEY).bytes())?.unwrap_or_else(|| clock.wall_ms());
         let at = Mutex::new(At { ms, uptime: clock.elapsed() });
         Ok(LockTime { clock, at })
     }
 
-    /// Milliseconds since 1970, never later than the wall clock says.
+    /// Milliseconds since 1970, never later than the wall clock.
     pub fn now_ms(&self) -> i64 {
         let mut at = self.at.lock();
         let (wall, uptime) = (self.clock.wall_ms(), self.clock.elapsed());
@@ -66,7 +68,7 @@ impl LockTime {
         if passed > 0 {
             at.uptime = uptime;
             let on = at.ms.saturating_add(passed);
-            // The whole step is looked at, so that short steps lose at most one part in CATCH_UP.
+            // The whole step counts, so that short steps lose at most one part in CATCH_UP.
             at.ms = if on < wall { wall.min(on.saturating_add(passed / CATCH_UP)) } else { on };
         }
         at.ms.min(wall)
@@ -78,7 +80,7 @@ impl LockTime {
         let json =
             serde_json::to_vec(&Stored { format: 1, ms }).map_err(|e| Error::Internal(e.to_string()))?;
         let json = Bytes::from(json);
-        // It never goes back: a server that is behind does not undo what another stored.
+        // It never goes back: a server that is behind does not overwrite a later stored time.
         let advance = |update: &mut Update| {
             let entry = control.read(KEY);
             if stored(entry.bytes())?.is_none_or(|before| before < ms) {
@@ -99,12 +101,12 @@ fn stored(bytes: Option<&Bytes>) -> Result<Option<i64>> {
     }
 }
 
-/// What an operation may do to locks.
+/// The permissions of an operation on locks.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Permit {
-    /// Retention in GOVERNANCE mode gives way.
+    /// Bypasses retention in GOVERNANCE mode.
     pub bypass: bool,
-    /// It is about legal hold.
+    /// The operation changes the legal hold.
     pub hold: bool,
 }
 
@@ -113,12 +115,12 @@ fn active(v: &Version, now_ms: i64) -> Option<&Retention> {
     v.retention.as_ref().filter(|r| now_ms < r.until_ms)
 }
 
-/// Whether a lock keeps a version at `now_ms`, of whatever kind.
+/// Whether a lock of any kind protects a version at `now_ms`.
 pub(crate) fn keeps(v: &Version, now_ms: i64) -> bool {
     v.legal_hold || active(v, now_ms).is_some()
 }
 
-/// Refuses a next list that lacks a locked version of the old one, or has it with a weaker lock.
+/// Refuses a next list that lacks a locked version of the old one, or contains it with a weaker lock.
 pub(crate) fn guard(
     old: &[Version],
     new: &[Version],
@@ -130,7 +132,7 @@ pub(crate) fn guard(
     }
     let now_ms = now_ms();
     for v in old.iter().filter(|v| v.legal_hold || v.retention.is_some()) {
-        // A null version that replaces another has its id, and other data.
+        // A null version that replaces another has the same id and other data.
         let same = |n: &&Version| {
             n.id == v.id && n.modified_ms == v.modified_ms && n.md5 == v.md5 && n.parts == v.parts
         };

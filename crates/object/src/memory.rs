@@ -1,10 +1,12 @@
-//! Registers and data in memory: for tests of doors, and for tests of this crate that must control
-//! every interleaving.
+//! Registers and data in memory: for tests of API layers, and for tests of this crate that must control every
+//! interleaving.
 //!
-//! It keeps the promises that `erasure-set` makes, checks those that callers make, and panics when
-//! one is broken: data that a record names exists, and is never dropped while a record names it. Each
-//! operation yields once, so that a test can choose who goes next; a budget of operations makes all
-//! later ones fail, which looks like a crash to the callers.
+//! It provides the guarantees of `erasure-set`, checks those of its callers, and panics if one is broken:
+//! data that a record names exists, and is never dropped while a record names it. Each operation yields once,
+//! so that a test can choose what runs next; a budget of operations makes all later ones fail, which looks
+//! like a crash to the callers.
+//!
+//! Must not depend on: what records mean.
 
 use ashlar_environment::HashMap;
 use std::collections::BTreeMap;
@@ -45,11 +47,11 @@ pub(crate) struct Memory {
     state: Mutex<State>,
     /// Operations that still succeed; negative: no limit.
     budget: AtomicI64,
-    /// Changes until one takes effect whose answer is lost; negative: none.
+    /// Changes until the answer of one that takes effect is lost; negative: none.
     losing: AtomicI64,
     /// Operations done.
     pub(crate) steps: AtomicU64,
-    /// Check on every change that what is named exists (costs time in proportion to everything).
+    /// Whether every change checks that all named data exists (costs time in proportion to everything).
     pub(crate) strict: bool,
 }
 
@@ -65,20 +67,20 @@ impl Memory {
         self.budget.store(operations, Ordering::SeqCst);
     }
 
-    /// After `changes` more, the answer of one is lost.
+    /// After `changes` more changes, the answer of one is lost.
     #[cfg(test)]
     pub(crate) fn lose(&self, changes: i64) {
         self.losing.store(changes, Ordering::SeqCst);
     }
 
-    /// What is left after a crash: what is here now, out of reach of whoever still runs on this one.
+    /// The state after a crash: a copy that tasks still running on this one cannot change.
     #[cfg(test)]
     pub(crate) fn survivor(&self) -> Memory {
         let state = self.state.lock().clone();
         Memory { state: Mutex::new(state), ..Memory::new(self.strict) }
     }
 
-    /// Registers that are not tombstones, and bodies kept.
+    /// Number of registers that are not tombstones, and of stored bodies.
     #[cfg(test)]
     pub(crate) fn census(&self) -> (usize, usize) {
         let s = self.state.lock();
@@ -155,8 +157,8 @@ impl Memory {
         if let Some(staged) = staged.filter(|s| named.contains(&s.data.write_id)) {
             staged.named.store(true, Ordering::SeqCst);
         }
-        // An upload may for a moment fix a part that is just being replaced; it looks again before
-        // the key names it (see `complete`).
+        // An upload may briefly fix a part that is just being replaced; it checks again before the key names
+        // it (see `complete`).
         if self.strict && key.space() != Space::Upload as u8 {
             for id in &named {
                 assert!(s.data.contains_key(id), "{key:?} names {id:?}, which is gone");
@@ -242,7 +244,7 @@ impl Memory {
         self.state.lock().data[&id].clone()
     }
 
-    /// Changes stored bytes, as somebody with a drive in their hands could.
+    /// Changes stored bytes, like an attacker with access to a drive.
     #[cfg(test)]
     pub(crate) fn tamper(&self, id: WriteId, change: &dyn Fn(&mut Vec<u8>)) {
         let mut s = self.state.lock();
@@ -308,7 +310,7 @@ impl MemoryWriter {
     }
 }
 
-/// A body that no record names yet; dropped with it unless one does.
+/// A body that no record names yet; dropped with this value unless one does.
 pub(crate) struct MemoryStaged {
     memory: Arc<Memory>,
     pub(crate) data: Data,

@@ -26,7 +26,7 @@ impl Names {
         RegisterKey::new(self.object.group(), Space::Part, self.object.bucket(), &key)
     }
 
-    /// Of the upload `id` to a key.
+    /// The names for the upload `id` to a key.
     pub(crate) fn of(backend: &Backend, bucket: BucketId, key: &[u8], id: UploadId) -> Names {
         let group = backend.group_of(bucket, key);
         let stem = [key, &[0], &id.0[..]].concat();
@@ -34,7 +34,7 @@ impl Names {
         Names { object, upload: RegisterKey::new(group, Space::Upload, bucket, &stem), stem }
     }
 
-    /// From the key bytes of an upload register as a list shows them.
+    /// The names from the key bytes of an upload register, as a list returns them.
     pub(crate) fn from_stem(backend: &Backend, bucket: BucketId, stem: &[u8]) -> Option<Names> {
         let (key, id) = split(stem)?;
         Some(Names::of(backend, bucket, key, id))

@@ -1,13 +1,13 @@
-//! Bytes of parts of open uploads, in buckets with a limit: they take room like versions do.
+//! Bytes of parts of open uploads, in buckets with a limit: they count against the limit like versions.
 //!
-//! A count goes through the part registers of a bucket once, and from then on every part that is stored,
-//! replaced or dropped adds its difference. Where no bucket has a limit, a change pays one atomic load.
+//! A count reads the part registers of a bucket once; from then on every part that is stored, replaced or
+//! dropped adds its difference. If no bucket has a limit, a change costs one atomic load.
 //!
-//! Invariant: a part is counted from its commit until its register is cleared; at a completion that is after
-//! the version counts, so that the sum is never too small. What changes in a key that a count reads at that
-//! very moment may be missed until the next count.
+//! Invariant: a part is counted from its commit until its register is cleared; at a completion this is after
+//! the version is counted, so that the sum is never too small. A change of a key that a count reads at the
+//! same moment may be missed until the next count.
 //!
-//! Must never know: limits.
+//! Must not depend on: limits.
 
 use ashlar_environment::HashMap;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use parking_lot::{Mutex, RwLock};
 /// The count of one bucket.
 #[derive(Default)]
 pub(crate) struct Count {
-    /// The last count with what happened since; `None`: never counted.
+    /// The last count plus the changes since; `None`: never counted.
     pub known: Option<i64>,
-    /// A count on its way, and the last register that it has seen.
+    /// A count under way, and the last register that it has read.
     pub running: Option<(i64, Vec<u8>)>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct PartUsage {
 }
 
 impl PartUsage {
-    /// The count of a bucket, if it is counted.
+    /// The count of a bucket, if its parts are counted.
     pub fn of(&self, bucket: BucketId) -> Option<Arc<Mutex<Count>>> {
         if self.number.load(Relaxed) == 0 {
             return None;
@@ -41,7 +41,7 @@ impl PartUsage {
         self.buckets.read().get(&bucket).cloned()
     }
 
-    /// Counts a bucket's parts from now on, or no longer.
+    /// Starts or stops counting the parts of a bucket.
     pub fn follow(&self, bucket: BucketId, counts: bool) {
         let mut buckets = self.buckets.write();
         match counts {
@@ -51,13 +51,13 @@ impl PartUsage {
         self.number.store(buckets.len(), Relaxed);
     }
 
-    /// Bytes of the parts of a bucket; `None`: it was never counted.
+    /// Bytes of the parts of a bucket; `None` if it was never counted.
     pub fn bytes(&self, bucket: BucketId) -> Option<u64> {
         let known = self.of(bucket)?.lock().known?;
         Some(u64::try_from(known).unwrap_or(0))
     }
 
-    /// A part register changed its size.
+    /// Records that a part register changed its size.
     pub fn note(&self, bucket: BucketId, key: &[u8], difference: i64) {
         let Some(count) = self.of(bucket) else { return };
         let mut c = count.lock();

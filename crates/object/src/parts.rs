@@ -1,9 +1,11 @@
 //! Parts of multipart uploads.
 //!
-//! Each part is a register of its own, so that the cost of a part does not grow with their number. A part
-//! that replaces another must not drop data with which the upload is being completed: so its register names
-//! the replaced data too until the generation of the upload has grown (`ashlar_commit::upload`), which makes
-//! every attempt fail that has read the part before.
+//! Each part has its own register, so that the cost of a part does not grow with their number. A part that
+//! replaces another must not drop data with which the upload is being completed. So its register names the
+//! replaced data too until the generation of the upload has grown (`ashlar_commit::upload`), which makes
+//! every attempt fail that has read the replaced part.
+//!
+//! Must not depend on: HTTP.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -26,7 +28,7 @@ use crate::types::{Class, ETag, UploadId, digest_of, fresh_id, number_algorithm,
 use crate::upload::OpenUpload;
 use crate::{Error, MAX_PAGE, MAX_PARTS, Result, Store, summary};
 
-/// What is known of a part before its body.
+/// The parameters of a part that are given before its body.
 #[derive(Clone, Copy, Debug)]
 pub struct PartSpec {
     /// 1..=10,000.
@@ -35,7 +37,7 @@ pub struct PartSpec {
     pub size: u64,
     /// Checksum to compute; `None`: the algorithm of the upload, if it has one.
     pub checksum: Option<Algorithm>,
-    /// As in [`crate::PutSpec`].
+    /// Like in [`crate::PutSpec`].
     pub want_md5: bool,
 }
 
@@ -46,7 +48,7 @@ pub struct PartPut {
     names: Names,
     number: u16,
     body_writer: BodyWriter,
-    /// The ETag is the MD5.
+    /// Whether the ETag is the MD5.
     shown_md5: bool,
 }
 
@@ -70,7 +72,7 @@ pub struct PartEntry {
 pub struct PartListing {
     /// Parts.
     pub parts: Vec<PartEntry>,
-    /// There is more.
+    /// Whether there are more parts.
     pub truncated: bool,
     /// When truncated: the `marker` of the next page.
     pub next: Option<u16>,
@@ -98,7 +100,7 @@ impl Store {
 }
 
 impl OpenUpload {
-    /// Begins the upload of a part; `key`: of an encrypted upload.
+    /// Begins the upload of a part; `key`: for an encrypted upload.
     ///
     /// # Errors
     /// As [`Store::upload_part`], and `KeyNeeded`.
@@ -207,7 +209,7 @@ impl PartPut {
         Box::pin(async move { self.body_writer.end().await })
     }
 
-    /// Makes the part count, durably; it replaces an earlier one of the same number.
+    /// Commits the part durably; it replaces an earlier one of the same number.
     ///
     /// # Errors
     /// `NoSuchUpload` (completed or aborted meanwhile), `IncompleteBody`, `Unavailable`.
@@ -245,8 +247,8 @@ impl PartPut {
         })
     }
 
-    /// Makes the part its register's, in front of the one that it replaces. Answers whether it replaced one,
-    /// and the bytes of that one.
+    /// Writes the part to its register, in front of the one that it replaces. Returns whether it replaced
+    /// one, and the bytes of that one.
     async fn put(&self, mine: &Kept, staged: Option<&Staged>) -> Result<(bool, u64)> {
         let number = self.number;
         let key = self.names.part(number);
@@ -263,7 +265,7 @@ impl PartPut {
 
     /// Whether the upload has the part or may still be completed with it.
     async fn counts(&self, mine: &Kept, replaced: bool) -> Result<bool> {
-        // Of an empty part a version keeps nothing but that there is one more.
+        // Of an empty part, a version only records that there is one more.
         let has = |v: &Version| match mine.data {
             Some(d) => v.parts.iter().any(|p| p.data.write_id == d.write_id),
             None => {
@@ -291,7 +293,7 @@ impl PartPut {
         }
     }
 
-    /// Drops the data of the parts that this one replaced; nobody can complete the upload with it any more.
+    /// Drops the data of the parts that this one replaced; the upload cannot be completed with it any more.
     async fn drop_replaced(&self, mine: &Kept) -> Result<()> {
         let (key, number) = (self.names.part(self.number), self.number);
         let done = self.inner.update(&key, None, |old| {
@@ -307,8 +309,8 @@ impl PartPut {
         Ok(done.await?)
     }
 
-    /// Takes the part away again: the upload no longer takes parts. False: its register is gone
-    /// already, so the completion or abort had seen it. What it replaced may be the version's and stays.
+    /// Withdraws the part: the upload no longer accepts parts. Returns false if its register is gone already,
+    /// so the completion or abort had seen it. The replaced part may belong to the version and stays.
     async fn withdraw(&self, mine: &Kept) -> Result<bool> {
         let key = self.names.part(self.number);
         let done = self.inner.update(&key, None, |old| match old.and_then(|r| kept(&r.body, self.number)) {
@@ -325,7 +327,7 @@ impl PartPut {
     }
 }
 
-/// The data of a part is that of `kept`.
+/// Whether the data of a part is that of `kept`.
 fn is(part: &Part, kept: &Kept) -> bool {
     kept.data.is_some_and(|d| d.write_id == part.data.write_id)
 }

@@ -1,7 +1,9 @@
 //! PUT of an object.
 //!
-//! The body goes to the drives while it comes; what makes it an object is one change of the key's
-//! register at the end, where the conditions are judged.
+//! The body is passed to the drives while it is received. One change of the key's register at the end makes
+//! it an object; the conditions are evaluated there.
+//!
+//! Must not depend on: HTTP.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -29,13 +31,13 @@ pub struct Put {
     pub(crate) key: RegisterKey,
     pub(crate) body_writer: BodyWriter,
     pub(crate) seal: Option<Box<Seal>>,
-    /// It is sealed as this part of a version that is there.
+    /// It is sealed as this part of an existing version.
     pub(crate) behind: Option<u16>,
 }
 
 impl Store {
-    /// Begins a PUT: checks bucket, key and size, and that drives and memory have room, before any
-    /// byte of the body is read.
+    /// Begins a PUT: checks bucket, key and size, and that drives and memory have space, before any byte of
+    /// the body is read.
     ///
     /// # Errors
     /// `NoSuchBucket`, `KeyTooLong`, `EntityTooLarge`, `Full`, `Unavailable`, `Busy`.
@@ -48,7 +50,7 @@ impl Store {
         Box::pin(async move { self.put_sealed(bucket, key, spec, None).await })
     }
 
-    /// As [`Store::put`]; with a seal, the body is encrypted.
+    /// Like [`Store::put`]; with a seal, the body is encrypted.
     ///
     /// # Errors
     /// As [`Store::put`], and `InvalidArgument` (the envelope is too long).
@@ -62,15 +64,15 @@ impl Store {
         Box::pin(async move { self.begin_put(bucket, key, spec, seal, None).await })
     }
 
-    /// Room for `bytes` that a decoder of bodies keeps, out of the memory that all bodies share.
+    /// Memory for `bytes` of a decoder of bodies, from the memory that all bodies share.
     ///
     /// # Errors
-    /// `Busy`: none came in time.
+    /// `Busy`: not available in time.
     pub fn decoder_room(&self, bytes: usize) -> BoxFuture<'_, Result<DecoderRoom>> {
         Box::pin(async move { self.inner.backend.decoder_room(bytes).await })
     }
 
-    /// `behind`: as which part of a version that is there.
+    /// `behind`: the part number in an existing version.
     pub(crate) async fn begin_put(
         &self,
         bucket: &OpenBucket,
@@ -92,7 +94,7 @@ impl Store {
 }
 
 impl Put {
-    /// Takes the next piece of the body, in order; waits while drives or memory are behind.
+    /// Writes the next piece of the body, in order; waits while drives or memory are short.
     ///
     /// # Errors
     /// `IncompleteBody` at the first byte too many, `Unavailable`, `Full`.
@@ -100,8 +102,8 @@ impl Put {
         Box::pin(async move { self.body_writer.write(&self.inner, data).await })
     }
 
-    /// After the last piece: what was computed, to be compared with what the client stated. May be
-    /// left out; `commit` does it then.
+    /// After the last piece: the computed sums, to be compared with those that the client stated. Optional;
+    /// otherwise `commit` does it.
     ///
     /// # Errors
     /// `IncompleteBody` when bytes are missing.
@@ -135,7 +137,7 @@ impl Put {
         })
     }
 
-    /// A version that consists of what was put, without its id.
+    /// A version that consists of the received body, without its id.
     pub(crate) fn version(
         &self,
         sums: &Sums,
@@ -145,7 +147,8 @@ impl Put {
     ) -> Result<Version> {
         let (md5, parts_count) = match sums.md5.filter(|_| self.seal.as_ref().is_none_or(|s| s.md5)) {
             Some(md5) => (md5, 0),
-            // An encrypted object has 32 digits like any of one piece; that they are no MD5, its encryption says.
+            // The ETag of an encrypted object has 32 digits, like that of any object of one piece; its
+            // encryption tells that they are no MD5.
             None => (fresh_id(now_ms)?, u16::from(self.seal.is_none())),
         };
         let mut checksum = sums.checksum.map(|d| stored(&d, false));
@@ -173,7 +176,7 @@ impl Put {
         if let Some(staged) = staged {
             let data = staged.data();
             let size = self.body_writer.stored_size();
-            // A hidden checksum stands once, with the version.
+            // A hidden checksum is stored once, with the version.
             let nonce = self.body_writer.nonce();
             let checksum = if nonce.is_some() { seal::join(nonce, None) } else { checksum };
             version.parts = vec![Part { number: 1, size, md5, checksum, modified_ms: now_ms, data }];

@@ -1,12 +1,12 @@
 //! The registry of buckets in the control store, and its projection in memory.
 //!
-//! What the control store holds counts: every change compares with it, and what is in memory is replaced by
-//! it, by [`Registry::refresh`] alone: after a change by this process, when another process made one
-//! ([`Registry::follow`]), and when a name is asked for that is not in memory. So the hot path does no I/O
-//! for the bucket, and what another process did shows here as soon as the control store's memory has it.
+//! The control store is authoritative: every change compares with it, and only [`Registry::refresh`] replaces
+//! what is in memory: after a change by this process, after one by another process ([`Registry::follow`]),
+//! and when a name is requested that is not in memory. So the hot path does no I/O for the bucket, and
+//! changes of other processes are visible here as soon as the control store's memory has them.
 //!
-//! Invariants: a bucket has one handle, and so one gate, for as long as it is there; a bucket that was
-//! deleted and made again under its name has another, and the gate of the old one stays shut.
+//! Invariants: a bucket has one handle, and so one gate, while it exists; a bucket that was deleted and
+//! created again under its name has another handle, and the gate of the old one stays closed.
 //!
 //! Must not depend on: the store; what operations do with buckets.
 
@@ -34,20 +34,20 @@ pub(crate) struct BucketHandle {
     pub gate: Gate,
 }
 
-/// A bucket, and the revision of the control store at which it became what it is.
+/// A bucket, and the revision of the control store at which it reached this state.
 struct Present {
     bucket: Arc<Bucket>,
     revision: u64,
 }
 
-/// A bucket as of one revision, found by its name once: what operations take. Cheap to clone.
+/// A bucket as of one revision, found by its name once. Operations take it. Cheap to clone.
 ///
-/// It stays what it is when the bucket is changed. It is the bucket that was found: when that is deleted
-/// and another made under its name, changes through this one are refused with `NoSuchBucket`.
+/// It does not change when the bucket is changed. It belongs to the bucket that was found: if that is deleted
+/// and another one created under its name, changes through this one are refused with `NoSuchBucket`.
 ///
-/// How a bucket keeps versions is the one thing that a change of a key does not take from here: it is judged
-/// inside the gate, as the list of versions is replaced. Otherwise a body that was long on its way could
-/// replace what versioning, enabled meanwhile, protects.
+/// The versioning state is the only setting that a change of a key does not take from here: it is read inside
+/// the gate, when the list of versions is replaced. Otherwise a body that took long to arrive could replace
+/// what versioning, enabled in the meantime, protects.
 #[derive(Clone)]
 pub struct OpenBucket {
     bucket: Arc<Bucket>,
@@ -69,13 +69,13 @@ impl std::fmt::Debug for OpenBucket {
 }
 
 impl OpenBucket {
-    /// What is known of the bucket.
+    /// The snapshot of the bucket.
     #[must_use]
     pub fn snapshot(&self) -> &Arc<Bucket> {
         &self.bucket
     }
 
-    /// Where its gate is.
+    /// The handle, which contains the gate.
     pub(crate) fn handle(&self) -> &Arc<BucketHandle> {
         &self.handle
     }
@@ -91,7 +91,7 @@ impl BucketHandle {
         self.present.read().bucket.clone()
     }
 
-    /// The bucket as it is now.
+    /// The present bucket.
     pub(crate) fn open(self: &Arc<BucketHandle>) -> OpenBucket {
         OpenBucket { bucket: self.bucket(), handle: self.clone() }
     }
@@ -101,11 +101,11 @@ impl BucketHandle {
 pub(crate) struct Registry {
     pub control: Control,
     live: RwLock<BTreeMap<String, Arc<BucketHandle>>>,
-    /// Changes of the registry by this process go one after another.
+    /// Serializes the changes of the registry by this process.
     pub turn: tokio::sync::Mutex<()>,
-    /// Limits of buckets are taken up from here.
+    /// Limits of buckets are applied here.
     usage: Arc<Usages>,
-    /// The revision of the control store that all buckets were read after.
+    /// The revision of the control store after which all buckets were read.
     since: u64,
 }
 
@@ -121,13 +121,13 @@ impl Registry {
         Ok(registry)
     }
 
-    /// The bucket of this name. One that is not in memory is looked for in the control store, which answers
-    /// from memory too: asking for names that are not there costs nobody any I/O.
+    /// The bucket of this name. One that is not in memory is looked up in the control store, which also
+    /// answers from memory: requests for absent names cost no I/O.
     pub(crate) fn live(&self, name: &str) -> Result<Arc<BucketHandle>> {
         if let Some(live) = self.live.read().get(name) {
             return Ok(live.clone());
         }
-        // Without the lock for writing: who asks for what is not there delays nobody.
+        // Without the write lock: a request for an absent name delays no other.
         self.control.get(&key(name)).ok_or(Error::NoSuchBucket)?;
         self.refresh(name)?.ok_or(Error::NoSuchBucket)
     }
@@ -141,10 +141,10 @@ impl Registry {
         self.live.read().values().cloned().collect()
     }
 
-    /// Makes of a name in memory what the control store says; answers the bucket that has it.
+    /// Sets a name in memory to the state of the control store; returns the bucket that has the name.
     pub(crate) fn refresh(&self, name: &str) -> Result<Option<Arc<BucketHandle>>> {
         let mut live = self.live.write();
-        // Read inside the lock: of several that refresh a name, the last one shows the latest.
+        // Read inside the lock: if several refresh a name, the last one has the latest state.
         let stored = self.control.get(&key(name));
         let known = live.get(name).cloned();
         if let (Some(known), Some(stored)) = (&known, &stored)
@@ -183,12 +183,12 @@ impl Registry {
         names.iter().try_for_each(|name| self.refresh(name).map(drop))
     }
 
-    /// What [`Registry::take`] wants to be told.
+    /// The changes that [`Registry::take`] processes.
     pub(crate) fn follow(&self) -> Projection {
         Projection::new(&self.control, PREFIX, self.since)
     }
 
-    /// Takes up what others changed.
+    /// Applies changes of other processes.
     pub(crate) fn take(&self, news: &News) -> Result<()> {
         match news {
             News::Changes(changes) => {
@@ -198,8 +198,8 @@ impl Registry {
         }
     }
 
-    /// Changes one bucket, if it is still the one that was found, from what the control store holds;
-    /// `change` is asked anew when others were faster.
+    /// Changes one bucket, if it is still the one that was found, starting from the control store; `change`
+    /// is called again if others changed it in between.
     pub(crate) async fn modify(
         &self,
         open: &OpenBucket,
@@ -214,12 +214,12 @@ impl Registry {
             Ok::<_, Error>(())
         };
         let done = self.control.change(write).await;
-        // Also when it was refused: perhaps because of what is not in memory yet.
+        // Also after a refusal: its reason may be something that is not in memory yet.
         self.refresh(&open.name)?;
         done
     }
 
-    /// Decides removals without a known outcome, so that gates that are shut for them open. Answers the
+    /// Decides removals with an unknown outcome, so that gates that are closed for them open. Returns the
     /// buckets that are gone.
     pub(crate) async fn resolve(&self) -> Vec<BucketId> {
         let shut: Vec<Arc<BucketHandle>> =
@@ -239,8 +239,8 @@ impl Registry {
         gone
     }
 
-    /// Whether a bucket is there after a removal without a known outcome. It is written anew
-    /// without its deletion: a removal that is still under way then no longer fits.
+    /// Whether a bucket exists after a removal with an unknown outcome. It is written again without its
+    /// deletion: a removal that is still under way then no longer matches.
     pub(crate) async fn decide(&self, live: &BucketHandle) -> Result<bool> {
         let was = live.bucket();
         let write = |update: &mut Update| {
@@ -259,7 +259,7 @@ impl Registry {
     pub(crate) fn forget(&self, live: &BucketHandle) -> BucketId {
         let bucket = live.bucket();
         let mut all = self.live.write();
-        // Another may have been made under the name.
+        // Another one may have been created under the name.
         if all.get(&bucket.name).is_some_and(|now| std::ptr::eq(&raw const **now, live)) {
             all.remove(&bucket.name);
         }
@@ -268,7 +268,7 @@ impl Registry {
     }
 }
 
-/// The bucket as it is stored; `None`: it is gone, and perhaps another has its name.
+/// The stored bucket; `None`: it is gone, and another one may have its name.
 pub(crate) fn same(was: &Bucket, entry: &Entry) -> Result<Option<Bucket>> {
     let stored = entry.bytes().map(|b| Bucket::decode(&was.name, b)).transpose()?;
     Ok(stored.filter(|b| b.id == was.id))

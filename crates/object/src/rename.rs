@@ -1,14 +1,14 @@
-//! RenameObject: an object under another key, at once for everybody (`ashlar_commit::attempt`).
+//! RenameObject: gives an object another key, atomically for all readers (`ashlar_commit::attempt`).
 //!
-//! Semantics: Amazon S3 Express One Zone, "Renaming objects in directory buckets": everything but the
-//! name stays, the destination is replaced unless a condition forbids it, and a token makes a retry
-//! answer the same. The bytes are copied as they are stored, since data lies in the placement group of
-//! its key; that happens before the keys are held.
+//! Semantics: Amazon S3 Express One Zone, "Renaming objects in directory buckets": everything but the name
+//! stays, the destination is replaced unless a condition forbids it, and a token makes a retry return the
+//! same. The stored bytes are copied, since data is in the placement group of its key; that happens before
+//! the keys are held.
 //!
-//! Invariants: the conditions of both keys hold at the moment of the rename; what fails before it leaves
-//! both keys as they were; what has happened is finished by whoever comes by.
+//! Invariants: the conditions of both keys hold at the moment of the rename; a failure before it leaves both
+//! keys as they were; after it, any operation that finds an unfinished rename finishes it.
 //!
-//! Must never know: HTTP.
+//! Must not depend on: HTTP.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -33,12 +33,12 @@ use crate::store::Inner;
 use crate::types::{UploadId, fresh_id};
 use crate::{Error, Result, Store, summary, versions};
 
-/// Times that a key is taken from others before a rename gives up.
+/// How often a rename frees a key from other attempts before it gives up.
 const TRIES: usize = 16;
 
 const VERSIONS: &str = "objects of a bucket with versioning cannot be renamed";
 
-/// What a rename is asked to do.
+/// The parameters of a rename.
 #[derive(Clone, Debug, Default)]
 pub struct RenameSpec {
     /// Conditions on the source.
@@ -56,9 +56,9 @@ struct Attempt<'a> {
     id: [u8; 16],
     from: &'a RegisterKey,
     names: &'a Names,
-    /// As it was found.
+    /// The version as it was found.
     source: &'a Version,
-    /// As it will be.
+    /// The future version.
     version: Version,
     spec: &'a RenameSpec,
 }
@@ -94,7 +94,7 @@ impl Store {
         })
     }
 
-    /// Gives the current version of a key, as it was found, another key of its bucket.
+    /// Gives the current version of a key, as it was found, another key in its bucket.
     ///
     /// # Errors
     /// `Changed`: the source was replaced or deleted since it was found, find it again;
@@ -128,7 +128,7 @@ impl Store {
                 if self.renamed(bucket, &from, key, id).await? {
                     return Ok(());
                 }
-                // What an attempt left that did not come to its end.
+                // The remains of an attempt that did not finish.
                 self.inner.discard(&names).await?;
             }
             let attempt = Attempt {
@@ -166,7 +166,7 @@ impl Store {
                 let mut version = a.version.clone();
                 marks::set_rename(&mut version, &String::from_utf8_lossy(a.from.key()), a.id);
                 let to = UploadState::Completing(Box::new(version.clone()));
-                // Of an answer that is lost, the outcome is found out by whoever comes by.
+                // If the answer is lost, the next operation that finds the attempt determines the outcome.
                 inner.end_attempt(a.names, a.id, to).await?.then_some(version).ok_or(Error::Conflict)
             }
             Err(e) => Err(e),
@@ -181,7 +181,7 @@ impl Store {
                 return Err(e);
             }
         };
-        // It has happened: what fails now is finished by whoever comes by.
+        // It has happened: if a step fails now, the next operation that finds it finishes it.
         let finish = async {
             inner.fill(a.names, &version).await?;
             inner.take(a.names, &version).await?;
@@ -200,7 +200,7 @@ impl Store {
         Ok(())
     }
 
-    /// What the change feed is told of destination and source.
+    /// The entries of the change feed for destination and source.
     async fn tickets(&self, bucket: &Bucket, a: &Attempt<'_>) -> Result<(Option<Ticket>, Option<Ticket>)> {
         let feed = &self.inner.feed;
         let cause = |kind| {
@@ -212,7 +212,7 @@ impl Store {
         Ok((to, from))
     }
 
-    /// Holds both keys, the lesser first: so of several renames one always goes on.
+    /// Holds both keys, the lesser first, so that of several renames one always makes progress.
     async fn hold_both(&self, a: &Attempt<'_>) -> Result<()> {
         let inner = &self.inner;
         let unlocked =
@@ -236,7 +236,7 @@ impl Store {
     }
 }
 
-/// Conditions on the source are those of a read; 304 makes no sense here.
+/// Conditions on the source are those of a read; 304 is not used here.
 fn judge_source(conditions: &Conditions, v: &Version) -> Result<()> {
     match evaluate(conditions, Some((&versions::etag(v), v.modified_ms)), true) {
         Verdict::Proceed => Ok(()),
@@ -261,7 +261,7 @@ fn named_anew(source: &Object, spec: &RenameSpec) -> Result<Version> {
 }
 
 impl Inner {
-    /// The register that will decide.
+    /// Creates the register that will decide.
     async fn open_rename(&self, a: &Attempt<'_>) -> Result<()> {
         let mut template = a.version.clone();
         marks::set_rename(&mut template, &String::from_utf8_lossy(a.from.key()), a.id);
@@ -276,7 +276,7 @@ impl Inner {
         self.make(&a.names.upload, None, &Body::Upload(Box::new(upload)), &summary).await
     }
 
-    /// Makes a register that is not there. If it is, another server is at the same rename.
+    /// Creates a register. If it exists, another server is executing the same rename.
     async fn make(
         &self,
         key: &RegisterKey,
@@ -293,7 +293,7 @@ impl Inner {
         Ok(done.await?)
     }
 
-    /// Copies the parts as they are stored, beside the destination.
+    /// Copies the stored parts into the placement group of the destination.
     async fn copy_parts(&self, a: &Attempt<'_>) -> Result<Vec<Part>> {
         let mut parts = Vec::with_capacity(a.source.parts.len());
         let _turn = self.backend.copy_turn().await;
@@ -316,7 +316,7 @@ impl Inner {
         Ok(parts)
     }
 
-    /// Takes a key for this attempt, if its versions are as they should be.
+    /// Holds a key for this attempt, if its versions are as expected.
     async fn hold(
         &self,
         a: &Attempt<'_>,
@@ -378,7 +378,7 @@ impl Inner {
         self.release(&a.names.object, a.id).await
     }
 
-    /// Drops what is left of a rename that did not happen; one that happened is left as it is.
+    /// Drops the remains of a rename that did not happen; one that happened is not changed.
     pub(crate) async fn discard(&self, names: &Names) -> Result<()> {
         let record = self.read_upload(names).await?;
         let aborted = match upload_of(record.as_deref()).map(|u| &u.state) {

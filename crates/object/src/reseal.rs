@@ -1,4 +1,6 @@
-//! Envelopes sealed anew: a change of the record alone, that moves no data.
+//! Replaces envelopes: a change of the record alone that moves no data.
+//!
+//! Must not depend on: who seals content keys.
 
 use ashlar_format::{Version, VersionId};
 use futures::future::BoxFuture;
@@ -10,9 +12,9 @@ use crate::store::ChangeContext;
 use crate::{Error, Result, Store};
 
 impl Store {
-    /// Replaces the envelope of a version, if it still is `from`: parts, ETag and time stay, so a locked
-    /// version may be sealed anew. Every version of the key that has the same envelope, since it shares
-    /// the data, gets the new one. False: it is another one now.
+    /// Replaces the envelope of a version, if it still is `from`. Parts, ETag and time stay, so the envelope
+    /// of a locked version may be replaced too. Every version of the key with the same envelope, since it
+    /// shares the data, gets the new one. Returns false if the envelope is another one now.
     ///
     /// # Errors
     /// As [`Store::get`], and `InvalidArgument` (the envelope is too long), `Conflict`.

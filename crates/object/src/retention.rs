@@ -1,7 +1,7 @@
-//! Operations on object lock: retention, legal hold, the time of locks. What they allow is judged by
-//! `lock` where version lists are replaced.
+//! Operations on object lock: retention, legal hold, the lock time. `lock` checks what they may do, where
+//! version lists are replaced.
 //!
-//! Must never know: who may bypass, what a bucket's default is.
+//! Must not depend on: who may bypass, what a bucket's default is.
 
 use futures::future::BoxFuture;
 
@@ -13,14 +13,14 @@ use crate::registry::OpenBucket;
 use crate::{Error, Result, Store};
 
 impl Store {
-    /// The time that locks go by, in milliseconds since 1970; never later than the wall clock.
+    /// The lock time in milliseconds since 1970; never later than the wall clock.
     #[must_use]
     pub fn lock_now(&self) -> i64 {
         self.inner.lock_time.now_ms()
     }
 
-    /// Stores the time of locks: now and then, and before the end. What is not stored makes locks last
-    /// longer.
+    /// Stores the lock time: to be called regularly, and before the process ends. If it is not stored, locks
+    /// last longer.
     ///
     /// # Errors
     /// `Unavailable`.
@@ -28,7 +28,7 @@ impl Store {
         Box::pin(async move { self.inner.lock_time.keep(&self.inner.registry.control).await })
     }
 
-    /// Allows locks in a bucket that keeps versions, for good.
+    /// Permanently allows locks in a bucket with versioning.
     ///
     /// # Errors
     /// `NoSuchBucket`, `InvalidBucketState` without versioning, `Unavailable`.
@@ -45,11 +45,11 @@ impl Store {
         })
     }
 
-    /// Sets (or with `None` removes) the retention of a version; `bypass`: GOVERNANCE gives way. Answers
-    /// the version id to show.
+    /// Sets (or with `None` removes) the retention of a version; `bypass`: overrides GOVERNANCE. Returns the
+    /// version id to show.
     ///
     /// # Errors
-    /// As [`Store::set_tags`]; `Locked` when that would shorten a retention; `InvalidRequest` in a bucket
+    /// Those of [`Store::set_tags`]; `Locked` if that would shorten a retention; `InvalidRequest` in a bucket
     /// without object lock, and for a delete marker.
     pub fn set_retention<'a>(
         &'a self,
@@ -66,7 +66,7 @@ impl Store {
         })
     }
 
-    /// Sets or lifts the legal hold of a version. Answers the version id to show.
+    /// Sets or lifts the legal hold of a version. Returns the version id to show.
     ///
     /// # Errors
     /// As [`Store::set_tags`]; `InvalidRequest` in a bucket without object lock.

@@ -1,17 +1,17 @@
-//! Encrypted bodies: packages, sizes, keys, and what a version keeps about them.
+//! Encrypted bodies: packages, sizes, keys, and the related fields of a version.
 //!
-//! A body is cut into packages of 64 KiB of plaintext (the last one shorter); each is sealed on its own
-//! with a tag of 16 bytes behind it, so that a range is read by opening the packages that it touches. The
-//! key of a part is HKDF-SHA-256 of the version's content key and the part's random nonce, with the part's
-//! number; the nonce of a package is its index and a mark on the last one. So a package that is changed,
-//! cut off, moved, repeated, or taken from another part or version does not open. Byte layout:
-//! docs/formats.md, "Encrypted bodies".
+//! A body is cut into packages of 64 KiB of plaintext (the last one shorter). Each is sealed separately,
+//! followed by a tag of 16 bytes, so that a range is read by opening the packages that it touches. The key of
+//! a part is HKDF-SHA-256 of the version's content key, the part's random nonce and the part's number; the
+//! nonce of a package is its index and a mark on the last one. So a package that is changed, cut off, moved,
+//! repeated, or taken from another part or version does not open. Byte layout: docs/formats.md, "Encrypted
+//! bodies".
 //!
-//! What a version keeps: the name [`SEAL`] in `meta` with the cipher and an envelope, a text that is the
-//! door's own (in it is the content key, sealed); in each part the part's nonce, before its checksum. The
-//! part's size is what the drives store, the version's is what clients see.
+//! A version stores the name [`SEAL`] in `meta` with the cipher and an envelope, a text that the API layer
+//! defines (it contains the sealed content key); each part stores its nonce, before its checksum. The size of
+//! a part is the stored size, that of the version is what clients see.
 //!
-//! Must never know: who seals content keys, and how; who may read.
+//! Must not depend on: who seals content keys, and how; who may read.
 
 use std::sync::OnceLock;
 
@@ -27,14 +27,14 @@ use crate::{Error, Result};
 pub(crate) const PACKAGE: usize = 64 * 1024;
 /// Bytes of its tag.
 pub(crate) const TAG: usize = 16;
-/// A whole package as stored.
+/// A full package as stored.
 pub(crate) const WHOLE: usize = PACKAGE + TAG;
 /// Added to the algorithm of a part's checksum: 16 bytes of nonce come before the value.
 const SEALED_PART: u8 = 64;
 /// Longest envelope, in bytes: it is in every record of the key.
 pub const MAX_ENVELOPE: usize = 8 * 1024;
 
-/// How bytes are sealed.
+/// The cipher of a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cipher {
     /// AES-256-GCM.
@@ -44,7 +44,7 @@ pub enum Cipher {
 }
 
 impl Cipher {
-    /// The quicker one on this machine.
+    /// The faster one on this machine.
     #[must_use]
     pub fn best() -> Cipher {
         static BEST: OnceLock<Cipher> = OnceLock::new();
@@ -71,33 +71,33 @@ impl Cipher {
     }
 }
 
-/// The key of one version's bytes, in clear: wiped when it is dropped; it has neither `Debug` nor
+/// The key of one version's bytes, in clear: wiped when it is dropped; it implements neither `Debug` nor
 /// `Display`.
 #[derive(Clone)]
 pub struct ContentKey(Zeroizing<[u8; 32]>);
 
 impl ContentKey {
-    /// Takes 32 bytes, random ones.
+    /// From 32 random bytes.
     #[must_use]
     pub fn new(bytes: [u8; 32]) -> ContentKey {
         ContentKey(Zeroizing::new(bytes))
     }
 
-    /// The bytes, to be sealed anew.
+    /// The bytes, to be sealed again.
     #[must_use]
     pub fn expose(&self) -> &[u8; 32] {
         &self.0
     }
 }
 
-/// How a new body is to be encrypted.
+/// How to encrypt a new body.
 #[derive(Clone)]
 pub struct Seal {
-    /// A fresh key, used for this version alone.
+    /// A new key, used for this version alone.
     pub key: ContentKey,
     /// The cipher.
     pub cipher: Cipher,
-    /// What is kept to find the key again; at most [`MAX_ENVELOPE`] bytes without control characters.
+    /// A text that is stored to recover the key; at most [`MAX_ENVELOPE`] bytes without control characters.
     pub envelope: String,
     /// The ETag is the MD5 of the plaintext; otherwise it is random.
     pub md5: bool,
@@ -109,7 +109,7 @@ impl std::fmt::Debug for Seal {
     }
 }
 
-/// What a version, or an upload, says about its encryption.
+/// How a version, or an upload, is encrypted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sealed {
     /// The cipher.
@@ -120,16 +120,16 @@ pub struct Sealed {
     pub(crate) hiding: Hiding,
 }
 
-/// What hides the checksums of an encrypted version: a sum over the plaintext tells what it was to whoever
-/// can guess. No mask is used for two values.
+/// What hides the checksums of an encrypted version: a checksum of the plaintext would confirm a guess of the
+/// plaintext. No mask is used for two values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Hiding {
-    /// Nothing: those of an upload are put together without the key.
+    /// Nothing: the checksums of an upload are combined without the key.
     Nothing,
-    /// The content key: the version's, which stands once and never changes.
+    /// The content key: the checksum of the version, which is set once and never changes.
     Whole,
-    /// The content key and a part's nonce: each part's, and the version's under the last part's nonce. Of
-    /// a version that was appended to: each append brings a nonce of its own.
+    /// The content key and a part's nonce: each part's checksum, and the version's under the nonce of the
+    /// last part. For a version that was appended to: each append has its own nonce.
     Parts,
 }
 
@@ -157,7 +157,8 @@ impl Sealed {
         one.then_some(Sealed { cipher, envelope, hiding })
     }
 
-    /// Of a version or template. What cannot be understood is an error: never taken for plaintext.
+    /// From the metadata of a version or template. What cannot be decoded is an error: never treated as
+    /// plaintext.
     pub(crate) fn of(meta: &[(String, String)]) -> Result<Option<Sealed>> {
         let Some((_, text)) = meta.iter().find(|(name, _)| name == SEAL) else { return Ok(None) };
         match Sealed::parse(text) {
@@ -167,14 +168,14 @@ impl Sealed {
     }
 }
 
-/// For the fuzzer: the words of a version have one spelling.
+/// For the fuzzer: the words of a version have one encoding.
 pub(crate) fn fuzzed_words(text: &str) {
     if let Some(sealed) = Sealed::parse(text) {
         assert_eq!(sealed.pair().1, text);
     }
 }
 
-/// Refuses envelopes that a record should not hold.
+/// Refuses envelopes that a record should not contain.
 pub(crate) fn check_envelope(text: &str) -> Result<()> {
     if text.len() <= MAX_ENVELOPE && !text.chars().any(char::is_control) {
         return Ok(());
@@ -182,23 +183,24 @@ pub(crate) fn check_envelope(text: &str) -> Result<()> {
     Err(Error::InvalidArgument("the encryption context is too long"))
 }
 
-/// Puts `sealed` among the metadata, in place of what was there.
+/// Sets `sealed` in the metadata, replacing an existing one.
 pub(crate) fn set(meta: &mut Vec<(String, String)>, sealed: &Sealed) {
     meta.retain(|(name, _)| name != SEAL);
     meta.insert(0, sealed.pair());
 }
 
-/// Stored bytes of `plain` bytes.
+/// Number of stored bytes for `plain` plaintext bytes.
 pub(crate) fn sealed_len(plain: u64) -> u64 {
     plain + plain.div_ceil(PACKAGE as u64) * TAG as u64
 }
 
-/// The inverse of [`sealed_len`]; what it never gives is damage, and as short as can be.
+/// The inverse of [`sealed_len`]. A size that it never returns is damage; the result is then the smallest
+/// possible.
 pub(crate) fn plain_len(sealed: u64) -> u64 {
     sealed.saturating_sub(sealed.div_ceil(WHOLE as u64) * TAG as u64)
 }
 
-/// A part's checksum as it is kept: behind the part's nonce.
+/// A part's checksum as stored: after the part's nonce.
 pub(crate) fn join(nonce: Option<[u8; 16]>, checksum: Option<Checksum>) -> Option<Checksum> {
     let Some(nonce) = nonce else { return checksum };
     let (algorithm, composite, tail) =
@@ -235,11 +237,11 @@ fn expand(key: &ContentKey, salt: &[u8], purpose: &str, tail: &[u8], out: &mut [
     prk.expand(&info, length).and_then(|okm| okm.fill(out)).expect("at most 255 blocks are asked for");
 }
 
-/// What the mask of a checksum is for.
+/// The purpose of a checksum's mask.
 const WHOLE_SUM: &str = "ashlar sum 1";
 const PART_SUM: &str = "ashlar part sum 1";
 
-/// Hides the checksum of a version that stands once, or shows it.
+/// Hides or shows the checksum of a version that is set once.
 pub(crate) fn mask(key: &ContentKey, checksum: &mut Checksum) {
     mask_with(key, b"", WHOLE_SUM, checksum);
 }
@@ -252,7 +254,7 @@ fn mask_with(key: &ContentKey, salt: &[u8], purpose: &str, checksum: &mut Checks
     }
 }
 
-/// The version as clients may see it: plain sizes, no nonces, nothing internal. `key`: shows hidden
+/// The version as clients may see it: plaintext sizes, no nonces, no internal metadata. `key`: shows hidden
 /// checksums; without it there are none.
 pub(crate) fn shown(v: &Version, sealed: &Sealed, key: Option<&ContentKey>) -> Version {
     let mut v = marks::clean(v);
@@ -282,8 +284,9 @@ pub(crate) fn shown(v: &Version, sealed: &Sealed, key: Option<&ContentKey>) -> V
     v
 }
 
-/// The inverse of [`shown`] for a version to which a part was appended: `next` as clients see it, `v` as
-/// it is kept until now; `nonce` and `stored`: of the new part, and how many bytes of it are stored.
+/// The inverse of [`shown`] for a version to which a part was appended. `next`: the new version as clients
+/// see it; `v`: the stored one so far; `nonce` and `stored`: of the new part, and the number of its stored
+/// bytes.
 pub(crate) fn behind(
     v: &Version,
     sealed: &Sealed,
@@ -322,7 +325,7 @@ pub(crate) struct Packages {
 }
 
 impl Packages {
-    /// Of part `number` with `plain` bytes.
+    /// For part `number` with `plain` bytes.
     pub(crate) fn new(
         key: &ContentKey,
         cipher: Cipher,
@@ -357,7 +360,7 @@ impl Packages {
         Nonce::assume_unique_for_key(nonce)
     }
 
-    /// Seals `package` (plaintext, then room for the tag) in place.
+    /// Seals `package` (plaintext, then space for the tag) in place.
     pub(crate) fn seal(&self, index: u64, package: &mut [u8]) {
         let (plain, room) = package.split_at_mut(package.len() - TAG);
         assert_eq!(plain.len(), self.len(index), "a package of another length");
@@ -368,14 +371,14 @@ impl Packages {
         room.copy_from_slice(tag.as_ref());
     }
 
-    /// Opens `package` (with its tag) into `out`, which is as long as the plaintext.
+    /// Opens `package` (with its tag) into `out`, which has the length of the plaintext.
     pub(crate) fn open(&self, index: u64, package: &[u8], out: &mut [u8]) -> Result<()> {
         let (body, tag) = package.split_at(package.len() - TAG);
         let opened = self.key.open_separate_gather(self.nonce(index), Aad::empty(), body, tag, out);
         opened.map_err(|_| damaged(index))
     }
 
-    /// Opens a package where it lies: `package` without its tag.
+    /// Opens a package in place: `package` without its tag.
     pub(crate) fn open_in_place(&self, index: u64, package: &mut [u8], tag: &[u8; TAG]) -> Result<()> {
         let opened = self.key.open_in_place_separate_tag(self.nonce(index), Aad::empty(), tag, package);
         opened.map(|_| ()).map_err(|_| damaged(index))

@@ -1,16 +1,18 @@
-//! An encrypted body on its way in and out.
+//! Encrypts a body that is received, and decrypts a body that is sent.
 //!
-//! In: plaintext is copied into the stripe buffer, as it is without encryption, and sealed there in place
-//! when its package is full; only a package that crosses the end of a stripe goes through a buffer of its
-//! own. Out: packages are opened from the rows that the drives gave into an outgoing buffer; only one that
-//! crosses the end of a row is put together there first. So either way costs one pass of the cipher, and a
-//! copy of those packages.
+//! Receiving: plaintext is copied into the stripe buffer, as without encryption, and sealed there in place
+//! when its package is full; only a package that crosses the end of a stripe uses a separate buffer. Sending:
+//! packages are opened from the rows of the drives into an outgoing buffer; only a package that crosses the
+//! end of a row is assembled there first. So either way costs one pass of the cipher, and a copy of those
+//! packages.
 //!
-//! The drives need not check what is opened here, so its rows are read unchecked first. Where a package does
-//! not open, the body's owner reads them again, checked and so mended, from [`Unsealing::left`] on.
+//! The drives need not check what is opened here, so rows are read unchecked first. If a package does not
+//! open, the owner of the body reads them again from [`Unsealing::left`] on, checked and so repaired.
 //!
-//! Invariants: nothing leaves that was not authenticated; memory is one package per body in, and
-//! [`BATCH`] bytes per body out, one package while the pool has no more.
+//! Invariants: only authenticated bytes are returned; memory is one package per body received, and [`BATCH`]
+//! bytes per body sent, or one package while the pool has no more.
+//!
+//! Must not depend on: who seals content keys.
 
 use std::ops::Range;
 
@@ -21,18 +23,18 @@ use crate::backend::{Reader, Writer};
 use crate::seal::{ContentKey, PACKAGE, Packages, Seal, Sealed, TAG, WHOLE};
 use crate::{Error, Result};
 
-/// Plaintext bytes that are opened at once, and leave in one write: whole packages. With half as many a GET
-/// of 10 MiB cost more, with twice as many now less and now more (docs/benchmarks): each write may wake a
-/// client that has caught up meanwhile.
+/// Plaintext bytes that are opened and sent with one write: whole packages. With half as many, a GET of 10
+/// MiB cost more; with twice as many, sometimes less and sometimes more (docs/benchmarks): each write may
+/// wake a client that has caught up.
 const BATCH: usize = 8 * PACKAGE;
 
 /// Seals one body.
 pub(crate) struct Sealing {
     packages: Packages,
-    /// The package being filled, and the bytes of it that are there.
+    /// The package being filled, and the number of its bytes so far.
     index: u64,
     filled: usize,
-    /// The package, while it lies across two stripes.
+    /// The package, while it crosses two stripes.
     apart: Vec<u8>,
 }
 
@@ -42,7 +44,7 @@ impl Sealing {
         Sealing { packages, index: 0, filled: 0, apart: Vec::new() }
     }
 
-    /// Takes plaintext; never more in all than was announced.
+    /// Writes plaintext; never more in total than was announced.
     pub(crate) async fn write(&mut self, writer: &mut Writer, mut data: &[u8]) -> Result<()> {
         while !data.is_empty() {
             let plain = self.packages.len(self.index);
@@ -81,7 +83,7 @@ impl Sealing {
     }
 }
 
-/// Stored bytes that have to be read for the plain bytes `range` of a part of `plain` bytes.
+/// The stored bytes to read for the plaintext `range` of a part of `plain` bytes.
 pub(crate) fn stored_range(range: &Range<u64>, plain: u64) -> Range<u64> {
     let (package, whole) = (PACKAGE as u64, WHOLE as u64);
     if range.is_empty() {
@@ -97,15 +99,15 @@ pub(crate) struct Unsealing {
     packages: Packages,
     /// The next package.
     index: u64,
-    /// Plain bytes to leave out at the beginning, and to give in all.
+    /// Plaintext bytes to skip at the beginning, and to return in total.
     skip: usize,
     remaining: u64,
-    /// What came from the drives and was not opened yet.
+    /// Bytes from the drives that were not opened yet.
     piece: Bytes,
 }
 
 impl Unsealing {
-    /// `range`: plain bytes of part `number` that has `plain` bytes.
+    /// `range`: plaintext bytes of part `number`, which has `plain` bytes.
     pub(crate) fn new(
         key: &ContentKey,
         sealed: &Sealed,
@@ -123,15 +125,15 @@ impl Unsealing {
         }
     }
 
-    /// Stored bytes of the part from the next package on to the range's last. After an error the next
-    /// package is the first whose bytes have not left.
+    /// Stored bytes of the part from the next package to the last of the range. After an error the next
+    /// package is the first one whose bytes were not returned.
     pub(crate) fn left(&self) -> Range<u64> {
         let from = self.index * PACKAGE as u64;
         stored_range(&(from..from + self.skip as u64 + self.remaining), self.packages.plain)
     }
 
-    /// The next plain bytes, one package at a time if it is `crowded`; `None` after the last of the range. An error is not the end: another reader may
-    /// go on from [`Unsealing::left`].
+    /// The next plaintext bytes, one package at a time if it is `crowded`; `None` after the last of the
+    /// range. After an error, another reader may continue from [`Unsealing::left`].
     pub(crate) async fn next(
         &mut self,
         reader: &mut Reader,
@@ -151,7 +153,7 @@ impl Unsealing {
     }
 
     async fn batch(&mut self, reader: &mut Reader, pool: Option<&BufferPool>, most: usize) -> Result<Bytes> {
-        // Whole packages that hold the next bytes of the range, as far as one batch goes.
+        // Whole packages that contain the next bytes of the range, up to one batch.
         let from = self.index * PACKAGE as u64;
         let end = from + self.skip as u64 + self.remaining;
         let len = (end.div_ceil(PACKAGE as u64) * PACKAGE as u64).min(self.packages.plain) - from;
@@ -179,7 +181,7 @@ impl Unsealing {
             self.packages.open(self.index, &self.piece[..whole], out)?;
             bytes::Buf::advance(&mut self.piece, whole);
         } else {
-            // It lies across two rows: put together where its plaintext goes, and opened there.
+            // It crosses two rows: assembled at the position of its plaintext, and opened there.
             self.gather(reader, out).await?;
             let mut tag = [0; TAG];
             self.gather(reader, &mut tag).await?;
@@ -189,7 +191,7 @@ impl Unsealing {
         Ok(())
     }
 
-    /// The next stored bytes, as many as `to` holds.
+    /// Reads the next stored bytes, as many as `to` holds.
     async fn gather(&mut self, reader: &mut Reader, to: &mut [u8]) -> Result<()> {
         let mut at = 0;
         while at < to.len() {
@@ -212,17 +214,17 @@ async fn piece(reader: &mut Reader) -> Result<Bytes> {
     }
 }
 
-/// A buffer of the pool, or of the allocator where there is no pool (stores in memory).
+/// A buffer of the pool, or of the allocator if there is no pool (stores in memory).
 enum Out {
     Pool(Buf),
     Heap(Vec<u8>),
 }
 
 impl Out {
-    /// Room for `len` bytes, or for the first package of them where the pool has no more.
+    /// A buffer of `len` bytes, or for the first package of them if the pool has no more.
     fn new(pool: Option<&BufferPool>, len: usize) -> Out {
         match pool {
-            // A reader holds rows already: it never waits for more. What goes beyond the ceiling is one
+            // A reader holds rows already, so it never waits for more memory. Above the ceiling, it is one
             // package per open read.
             Some(pool) => Out::Pool(pool.try_get(len).unwrap_or_else(|| pool.get_reserved(len.min(PACKAGE)))),
             None => Out::Heap(vec![0; len]),

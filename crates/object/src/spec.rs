@@ -1,4 +1,4 @@
-//! What is said of a body and of a new version before it is made, and what is answered after.
+//! The parameters of a body and of a new version, and the results of a change.
 //!
 //! Must not depend on: how bodies are written; the store.
 
@@ -10,17 +10,17 @@ use crate::marks;
 use crate::types::{Class, ETag, Pairs};
 use crate::versions;
 
-/// What is known before the body.
+/// The parameters that are given before the body.
 #[derive(Clone, Copy, Debug)]
 pub struct PutSpec {
     /// Bytes of the body, exactly.
     pub size: u64,
     /// Additional checksum to compute and store.
     pub checksum: Option<Algorithm>,
-    /// False: no MD5 is computed and the ETag is a random tag: of the form `hex-1`, which clients do not take
-    /// for an MD5, or of an encrypted object `hex`.
+    /// False: no MD5 is computed and the ETag is a random tag: of the form `hex-1`, which clients do not
+    /// treat as an MD5, or for an encrypted object `hex`.
     pub want_md5: bool,
-    /// How redundantly to keep it.
+    /// The redundancy.
     pub class: Class,
 }
 
@@ -32,18 +32,18 @@ impl PutSpec {
     }
 }
 
-/// What was computed over a body.
+/// The sums computed over a body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sums {
-    /// Bytes that came.
+    /// Bytes received.
     pub size: u64,
-    /// MD5, when it was wanted.
+    /// MD5, if requested.
     pub md5: Option<[u8; 16]>,
-    /// The additional checksum that was asked for.
+    /// The requested additional checksum.
     pub checksum: Option<Digest>,
 }
 
-/// What a new version carries besides its data.
+/// The fields of a new version besides its data.
 #[derive(Clone, Debug, Default)]
 pub struct VersionSpec {
     /// System and user metadata; sorted by name when stored. Names that begin with a colon are
@@ -53,14 +53,14 @@ pub struct VersionSpec {
     pub tags: Pairs,
     /// Access control list as given; empty means private.
     pub acl: String,
-    /// Until when it is kept, and how strictly.
+    /// Retention mode and date.
     pub retention: Option<Retention>,
-    /// Kept until that is lifted.
+    /// Legal hold.
     pub legal_hold: bool,
 }
 
 impl VersionSpec {
-    /// Metadata as stored.
+    /// Metadata in stored form.
     pub(crate) fn stored_meta(mut meta: Pairs) -> Pairs {
         meta.retain(|(k, _)| !marks::is_internal(k));
         meta.sort();
@@ -68,12 +68,12 @@ impl VersionSpec {
     }
 }
 
-/// A change that is durable.
+/// A durable change.
 #[derive(Clone, Debug)]
 pub struct Committed {
     /// The version id to show: `None` in a bucket that never had versioning.
     pub version_id: Option<VersionId>,
-    /// Of the new version.
+    /// ETag of the new version.
     pub etag: ETag,
     /// Milliseconds since 1970.
     pub modified_ms: i64,

@@ -1,4 +1,6 @@
-//! The store: what all operations share, and the one way in which a key changes.
+//! The store: what all operations share, and the only way to change a key.
+//!
+//! Must not depend on: HTTP.
 
 use ashlar_environment::HashMap;
 use futures::future::BoxFuture;
@@ -27,15 +29,15 @@ use crate::{Error, MAX_KEY, MIN_PART, Result, versions};
 /// Settings of a store.
 #[derive(Clone)]
 pub struct Options {
-    /// Where display times come from.
+    /// Source of display times.
     pub clock: Arc<dyn Clock>,
     /// Smallest part of a multipart upload except the last, in bytes; only tests change it.
     pub min_part: u64,
     /// MD5 scheduler of the process; `None`: the store starts its own.
     pub md5: Option<Md5Lanes>,
-    /// What the change feed may keep.
+    /// Limits of the change feed.
     pub feed: feed::Limits,
-    /// Which buckets [`Store::sweep`] is for here.
+    /// The buckets that [`Store::sweep`] of this node handles.
     pub duties: Duties,
 }
 
@@ -55,12 +57,12 @@ impl Default for Options {
 #[derive(Clone)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
-    /// What changes through this handle tell of themselves.
+    /// The cause that changes through this handle record in the change feed.
     pub(crate) cause: Option<Arc<Cause>>,
 }
 
-/// One lock per upload that is being completed or aborted now, and the size at which entries without
-/// a holder are removed: twice what was in use the last time.
+/// One lock per upload that is being completed or aborted, and the size at which unused entries are removed:
+/// twice the number in use the last time.
 struct UploadLocks {
     locks: HashMap<UploadId, Weak<tokio::sync::Mutex<()>>>,
     limit: usize,
@@ -85,13 +87,13 @@ impl Store {
     /// Opens the store: reads the registry of buckets.
     ///
     /// # Errors
-    /// `Internal` when the registry cannot be understood.
+    /// `Internal` if the registry cannot be decoded.
     pub fn open(sets: Sets, control: Control, options: Options) -> Result<Store> {
         Store::over(Backend::Sets(sets), control, options)
     }
 
-    /// A store that lives in memory and forgets everything: for tests of doors. It has the same code
-    /// above the registers.
+    /// A store in memory that stores nothing durably: for tests of API layers. Above the registers it has the
+    /// same code.
     ///
     /// # Errors
     /// None in practice.
@@ -125,7 +127,7 @@ impl Store {
         Ok(Store { inner: Arc::new(inner), cause: None })
     }
 
-    /// The same store; changes made through this handle tell the change feed of this cause.
+    /// The same store; changes made through this handle record this cause in the change feed.
     #[must_use]
     pub fn by(&self, cause: Arc<Cause>) -> Store {
         Store { inner: self.inner.clone(), cause: Some(cause) }
@@ -147,19 +149,19 @@ impl Store {
     }
 }
 
-/// On whose behalf a key is changed.
+/// The context of a change of a key.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ChangeContext<'a> {
-    /// What it may do to locks.
+    /// Its permissions on locks.
     pub permit: Permit,
-    /// What the change feed tells of it.
+    /// The cause for the change feed.
     pub cause: Option<&'a Arc<Cause>>,
-    /// The version that is meant, where one was named.
+    /// The version that the request names, if any.
     pub version: Option<VersionId>,
 }
 
 impl<'a> ChangeContext<'a> {
-    /// Nothing special.
+    /// A context with a cause only.
     pub fn cause(cause: Option<&'a Arc<Cause>>) -> ChangeContext<'a> {
         ChangeContext { cause, ..ChangeContext::default() }
     }
@@ -197,13 +199,12 @@ impl Inner {
         lock
     }
 
-    /// Changes the version list of a key: `decide` says what the next list is (`None`: as it is) and
-    /// what to answer, for exactly the list that is replaced. Waits while the bucket is being
-    /// deleted.
+    /// Changes the version list of a key. `decide` returns the next list (`None`: unchanged) and the answer,
+    /// for exactly the list that is replaced. Waits while the bucket is being deleted.
     ///
-    /// A version that a multipart upload made and that was not seen done yet may only be removed
-    /// after the upload is done, or else the roll-forward after a crash would bring it back; that is
-    /// seen to here.
+    /// A version that a multipart upload made, and whose upload is not known to be done, may only be removed
+    /// after the upload is done; otherwise the roll-forward after a crash would restore it. This function
+    /// ensures that.
     pub(crate) async fn change<R: Send>(
         &self,
         live: &BucketHandle,
@@ -278,7 +279,7 @@ impl Inner {
                     }
                     return Err(e);
                 }
-                // Whether it happened is found out later, for those who follow.
+                // Whether it happened is determined later, for followers of the change feed.
                 (Err(Failed::Set(Error::Busy)), _) if conditional => return Err(Error::Conflict),
                 (Err(Failed::Set(e)), _) => return Err(e),
             }
@@ -286,7 +287,7 @@ impl Inner {
     }
 }
 
-/// A mark of `old` that `new` no longer has and that is not known settled.
+/// A mark of `old` that `new` no longer has and that is not known to be settled.
 fn removed_mark(old: &[Version], new: &[Version], settled: &[UploadId]) -> Option<UploadId> {
     old.iter()
         .filter_map(marks::upload)

@@ -1,4 +1,4 @@
-//! What the index of a drive keeps of a record (at most 256 bytes), so that lists read no records.
+//! The part of a record that the index of a drive keeps (at most 256 bytes), so that lists read no records.
 //!
 //! | byte | object | upload | part |
 //! |---|---|---|---|
@@ -10,11 +10,14 @@
 //! | | modified i64 | | checksum u8, value bytes |
 //! | | checksum u8, class bytes, owner bytes if it has one | | |
 //!
-//! Kind 4: a key that a rename holds; then its summary as an object, if it has versions.
+//! Kind 4: a key that an attempt holds; then its summary as an object, if it has versions.
 //!
-//! Checksum u8: algorithm as in the record, 0 none, plus 128 for composite. Class: the storage class,
-//! empty for STANDARD. A tombstone has no summary at all. Invariant: the summary is a function of the
-//! record.
+//! Checksum u8: algorithm as in the record, 0 none, plus 128 for composite. Class: the storage class, empty
+//! for STANDARD. A tombstone has no summary.
+//!
+//! Invariant: the summary is a function of the record.
+//!
+//! Must not depend on: registers, the store.
 
 use ashlar_checksum::Algorithm;
 use ashlar_format::codec::{Reader, Writer};
@@ -29,9 +32,9 @@ const FORMAT: u8 = 1;
 const HELD: u8 = 4;
 /// State of a rename that is not done.
 pub(crate) const RENAME: u8 = 4;
-/// Longest storage class kept; longer ones are shown as STANDARD by lists.
+/// Longest storage class that is kept; lists show longer ones as STANDARD.
 const MAX_CLASS: usize = 64;
-/// Longest owner kept; those of longer names are shown as the bucket's.
+/// Longest owner that is kept; lists show longer ones as the bucket's owner.
 const MAX_OWNER: usize = 96;
 
 /// What lists show of the current version of a key.
@@ -79,7 +82,7 @@ fn put_class(w: &mut Writer, meta: &[(String, String)]) {
     w.bytes(if class.len() <= MAX_CLASS { class.as_bytes() } else { b"" });
 }
 
-/// The summary of a key whose current version is `v`; `alone`: it has no other.
+/// The summary of a key whose current version is `v`; `alone`: it is the only version.
 pub(crate) fn of_version(v: &Version, alone: bool) -> Bytes {
     let mut w = Writer::with_capacity(48);
     w.u8(FORMAT);
@@ -121,13 +124,13 @@ pub(crate) fn of_upload(u: &Upload) -> Bytes {
     Bytes::from(w.into_vec())
 }
 
-/// The summary of a key that a rename holds, which has these versions.
+/// The summary of a key with these versions that a rename holds.
 pub(crate) fn of_held(versions: &[Version]) -> Bytes {
     let before = versions.first().map_or(Bytes::new(), |v| of_version(v, versions.len() == 1));
     Bytes::from([&[FORMAT, HELD], &before[..]].concat())
 }
 
-/// The summary is of a key that a rename holds.
+/// Whether the summary is that of a key that a rename holds.
 pub(crate) fn is_held(bytes: &[u8]) -> bool {
     bytes.starts_with(&[FORMAT, HELD])
 }
@@ -156,7 +159,7 @@ fn begin(bytes: &[u8], kind: u8) -> Option<Reader<'_>> {
     (r.u8().ok()? == FORMAT && r.u8().ok()? == kind).then_some(r)
 }
 
-/// As [`version`], and whether it is known to be the only version.
+/// Like [`version`], and whether it is known to be the only version.
 pub(crate) fn glance(bytes: &[u8]) -> Option<(ObjectSummary, bool)> {
     Some((version(bytes)?, bytes.get(2)? & 2 != 0))
 }

@@ -1,8 +1,10 @@
-//! Collector of what uploads leave behind: interrupted completions, old answers, parts of uploads
-//! that are gone, uploads of buckets that are gone.
+//! The collector of what uploads leave behind: interrupted completions, old results, parts of uploads that
+//! are gone, uploads of buckets that are gone.
 //!
-//! Everything it does is what a retry of the client's call would do, under the same locks. Data that
-//! no register names at all is `erasure-set`'s to collect.
+//! Invariant: it only does what a retry of the client's call would do, under the same locks. `erasure-set`
+//! collects data that no register names at all.
+//!
+//! Must not depend on: HTTP.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -22,29 +24,29 @@ use crate::registry::{BucketHandle, GONE};
 use crate::store::Inner;
 use crate::{Result, Store, summary};
 
-/// How long the answer of a completed upload is kept for retries.
+/// How long the result of a completed upload is kept for retries.
 const KEEP_MS: i64 = 24 * 3600 * 1000;
-/// Registers listed at once.
+/// Registers listed at a time.
 const WINDOW: usize = 500;
 
-/// What a pass of the collector did.
+/// The result of a pass of the collector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Swept {
-    /// Uploads and renames that had happened, now finished.
+    /// Uploads and renames that had happened and are now finished.
     pub finished: u64,
-    /// Uploads whose answer was kept long enough, or that were aborted, now forgotten.
+    /// Uploads that were removed: completed ones after their time for retries, and aborted ones.
     pub forgotten: u64,
     /// Parts dropped.
     pub parts: u64,
 }
 
 impl Store {
-    /// One pass over the buckets that this node sweeps: settles completions that a crash interrupted, forgets
-    /// answers older than 24 hours, drops parts of aborted uploads and uploads of deleted buckets. `now_ms`:
-    /// milliseconds since 1970. The program calls it once at start and then every few minutes.
+    /// One pass over the buckets that this node sweeps: settles completions that a crash interrupted, removes
+    /// results older than 24 hours, drops parts of aborted uploads and uploads of deleted buckets. `now_ms`:
+    /// milliseconds since 1970. The program calls it once at the start and then every few minutes.
     ///
     /// # Errors
-    /// `Unavailable`; what was done until then is done.
+    /// `Unavailable`; what was done before stays done.
     pub fn sweep(&self, now_ms: i64) -> BoxFuture<'_, Result<Swept>> {
         Box::pin(async move {
             let inner = &self.inner;
@@ -73,8 +75,8 @@ impl Store {
                         inner.sweep_parts(id, &mut swept).await
                     };
                     with_fence_right(id, left, work).await?;
-                    // Another process may not know that the bucket is gone: only the fence stops its writes. In
-                    // this one nobody is left who began before the gate was shut.
+                    // Another process may not have seen the deletion: only the fence stops its writes. In
+                    // this process, no change is left that began before the gate was closed.
                     if left != Deletion::NONE && !inner.backend.is_sole() {
                         continue;
                     }
@@ -122,7 +124,7 @@ impl Inner {
         }
     }
 
-    /// An upload of a living bucket that is not open.
+    /// An upload of an existing bucket that is not open.
     async fn sweep_upload(
         &self,
         live: &Arc<BucketHandle>,
@@ -151,8 +153,8 @@ impl Inner {
                 swept.parts += self.drop_aborted(names).await?;
                 swept.forgotten += 1;
             }
-            // Nobody is at work on it: it has no other trace than the keys that it holds, and these are
-            // freed by whoever meets them.
+            // No process works on it. It has no other trace than the keys that it holds, and the next
+            // operation on these frees them.
             Some(UploadState::Open(_)) if held::noted_upload(record.as_deref()) => {
                 self.discard(names).await?;
                 swept.forgotten += 1;
@@ -162,7 +164,7 @@ impl Inner {
         Ok(())
     }
 
-    /// An upload of a bucket that is gone: nothing can be put on a key any more.
+    /// An upload of a deleted bucket: no key can get a version any more.
     async fn drop_upload(&self, names: &Names, swept: &mut Swept) -> Result<()> {
         let lock = self.upload_lock(names.id());
         let _turn = lock.lock().await;
@@ -172,7 +174,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Parts whose upload takes none any more: their upload ended while they were being written.
+    /// Parts whose upload accepts none any more: the upload ended while they were being written.
     async fn sweep_parts(&self, bucket: BucketId, swept: &mut Swept) -> Result<()> {
         let mut from = Vec::new();
         loop {
@@ -200,7 +202,7 @@ impl Inner {
     }
 }
 
-/// Where the page after this one begins.
+/// The start of the page after this one.
 fn next(page: &Page) -> Option<Vec<u8>> {
     let (last, _) = page.entries.last().filter(|_| page.truncated)?;
     let mut from = last.to_vec();

@@ -1,5 +1,7 @@
-//! Tags and access control lists of a version: changes of the record alone. Neither makes a new
-//! version nor touches `Last-Modified`.
+//! Tags and access control lists of a version: changes of the record alone. They neither make a new version
+//! nor change `Last-Modified`.
+//!
+//! Must not depend on: HTTP.
 
 use ashlar_format::{Version, VersionId};
 use futures::future::BoxFuture;
@@ -29,7 +31,7 @@ impl Store {
         })
     }
 
-    /// Replaces the tags of a version; answers the version id to show.
+    /// Replaces the tags of a version; returns the version id to show.
     ///
     /// # Errors
     /// As [`Store::get`], and `Conflict`.
@@ -45,7 +47,7 @@ impl Store {
         })
     }
 
-    /// Replaces the access control list of a version; answers the version id to show.
+    /// Replaces the access control list of a version; returns the version id to show.
     ///
     /// # Errors
     /// As [`Store::set_tags`].

@@ -1,38 +1,38 @@
-//! Counts of what a bucket holds, as a state machine without I/O.
+//! Counts of the content of a bucket, as a state machine without I/O.
 //!
 //! [`Bucket`] keeps two counts of one bucket: the one that is shown, and the one that a scan builds. Every
-//! change of a key is announced before it can take effect and ends as committed, as nothing, or as lost
-//! (its outcome is not known). A committed change adds its difference to each count that covers its key.
+//! change of a key is announced before it can take effect and ends as committed, as nothing, or as lost (its
+//! outcome is unknown). A committed change adds its difference to each count that covers its key.
 //!
-//! Where a difference is not enough, the key is *open*: it is outside the sum, and stands in it with
-//! what was last known of it until somebody has read it while no change of it was on its way. Open are:
+//! If a difference is not enough, the key is *open*: it is outside of the sum, and counted with its last
+//! known share until it has been read while no change of it was under way. Open keys are:
 //!
-//! - keys whose change was on its way while a scan read their page: the page may show them before or after;
-//! - keys whose change was lost. They stay open until a later change of the key is known or until they
-//!   have been read [`LOOKS`] times over about a quarter of an hour, because a change without an answer may
-//!   still be completed by whoever meets it.
+//! - keys whose change was under way while a scan read their page: the page may show them before or after;
+//! - keys whose change was lost. They stay open until a later change of the key is known or until they have
+//!   been read [`LOOKS`] times over about a quarter of an hour, because another operation may still complete
+//!   a change without an answer.
 //!
-//! Invariants: the sum and the open keys together hold every key that a count covers exactly once; a count
-//! that cannot keep that says so (`suspect`) and is made again.
+//! Invariants: the sum and the open keys together contain every key that a count covers exactly once; a count
+//! that cannot guarantee that is marked `suspect` and made again.
 //!
-//! Must never know: registers, time other than as a number.
+//! Must not depend on: registers, time other than as a number.
 
 use ashlar_checksum::key_hash;
 use ashlar_environment::HashMap;
 use ashlar_format::Version;
 
-/// Upper bounds of [`Usage::sizes`] in bytes, exclusive; what is larger is in the last class.
+/// Upper bounds of [`Usage::sizes`] in bytes, exclusive; larger ones are in the last class.
 pub const SIZE_BOUNDS: [u64; 9] =
     [1 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20, 10 << 20, 64 << 20, 128 << 20, 512 << 20];
-/// Upper bounds of [`Usage::counts`] in versions, exclusive; what has more is in the last class.
+/// Upper bounds of [`Usage::counts`] in versions, exclusive; larger ones are in the last class.
 pub const COUNT_BOUNDS: [u64; 6] = [1, 2, 10, 100, 1000, 10_000];
 
-/// Times an open key of a lost change is read.
+/// How often an open key of a lost change is read.
 const LOOKS: u32 = 10;
 /// Most open keys; with more, the bucket is counted again.
 const MOST_OPEN: usize = 10_000;
 
-/// What a bucket holds.
+/// The content of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes of all versions.
@@ -41,7 +41,7 @@ pub struct Usage {
     pub versions: u64,
     /// Delete markers.
     pub delete_markers: u64,
-    /// Keys whose current version is no delete marker: what a list shows.
+    /// Keys whose current version is no delete marker: the keys that a list shows.
     pub objects: u64,
     /// Bytes of the current versions.
     pub current_bytes: u64,
@@ -64,7 +64,7 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// What one key adds to a bucket.
+/// What one key adds to the counts of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
     bytes: u64,
@@ -75,7 +75,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Of a list of versions, newest first.
+    /// The share of a list of versions, newest first.
     pub fn of(list: &[Version]) -> Share {
         let mut share =
             Share { current: list.first().filter(|v| !v.delete_marker).map(|v| v.size), ..Share::default() };
@@ -90,7 +90,7 @@ impl Share {
         share
     }
 
-    /// Of a key with one version.
+    /// The share of a key with one version.
     pub fn one(size: u64, delete_marker: bool) -> Share {
         if delete_marker {
             Share { markers: 1, ..Share::default() }
@@ -100,7 +100,7 @@ impl Share {
     }
 }
 
-/// A sum of shares. Signed: differences may come before what they differ from.
+/// A sum of shares. Signed: a difference may be added before the share that it refers to.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     bytes: i128,
@@ -136,14 +136,14 @@ fn class(bounds: &[u64], n: u64) -> usize {
 /// A key outside the sum.
 #[derive(Clone, Debug)]
 struct Open {
-    /// What was last known of it.
+    /// Its last known share.
     share: Share,
-    /// One quiet read is enough.
+    /// Whether one read without a concurrent change is enough.
     sure: bool,
-    /// A change of it has ended or begun since it was last looked at.
+    /// Whether a change of it has ended or begun since it was last read.
     touched: bool,
     looks: u32,
-    /// Milliseconds, on the caller's clock: not read before.
+    /// Milliseconds on the caller's clock: it is not read earlier.
     due_ms: i64,
 }
 
@@ -169,7 +169,8 @@ impl Count {
         self.open.insert(key.into(), Open::new(share, sure));
     }
 
-    /// `overlapped`: whether the sum has the key is not known. `covers`: the sum has what it was.
+    /// `overlapped`: it is unknown whether the sum includes the key. `covers`: the sum includes its old
+    /// share.
     fn committed(&mut self, key: &[u8], overlapped: bool, covers: bool, old: &Share, new: &Share) {
         if !self.open.is_empty()
             && let Some(open) = self.open.get_mut(key)
@@ -189,7 +190,7 @@ impl Count {
         } else if overlapped || !covers {
             self.open(key, *old, false);
         } else if shared {
-            // Which of several changes the sum has seen is not known.
+            // It is unknown which of several changes the sum includes.
             self.suspect = true;
         } else {
             self.sum.add(old, -1);
@@ -214,15 +215,15 @@ impl Count {
     }
 }
 
-/// Changes on their way, of keys with one hash.
+/// Changes under way, of keys with one hash.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flight {
     number: u32,
-    /// More than one at some time.
+    /// Whether there was more than one at some time.
     shared: bool,
-    /// The count that is shown may have read the key before or after.
+    /// Whether the shown count may have read the key before or after.
     overlaps_known: bool,
-    /// The same of the scan.
+    /// The same for the scan.
     overlaps_scan: bool,
     /// The number of the scan that had read the key before the first of them began.
     covered_by: u64,
@@ -233,9 +234,9 @@ struct Scan {
     count: Count,
     /// Keys up to this one have been read; `None`: none.
     seen: Option<Box<[u8]>>,
-    /// A page is being read.
+    /// Whether a page is being read.
     reading: bool,
-    /// From 1.
+    /// The number of the scan, from 1.
     number: u64,
 }
 
@@ -253,39 +254,39 @@ pub(crate) struct Bucket {
     /// Keys of lost changes from before the first count.
     limbo: Count,
     flights: HashMap<u64, Flight>,
-    /// Scans begun.
+    /// Number of scans begun.
     scans: u64,
-    /// Milliseconds, on the caller's clock: when the shown count was made.
+    /// Milliseconds on the caller's clock when the shown count was made.
     counted_ms: i64,
-    /// Bytes that bodies on their way will add.
+    /// Bytes that bodies under way will add.
     pub reserved: u64,
 }
 
 impl Bucket {
-    /// Of a new bucket: nothing, and that is known.
+    /// Starts the count of a new bucket, which is known to be empty.
     pub fn start_empty(&mut self, now_ms: i64) {
         self.known = Some(Count::default());
         self.counted_ms = now_ms;
     }
 
-    /// What it holds; `None` before the first count.
+    /// The usage; `None` before the first count.
     pub fn usage(&self) -> Option<Usage> {
         self.known.as_ref().map(Count::usage)
     }
 
-    /// What a scan on its way has found so far.
+    /// What a scan under way has found so far.
     pub fn scanned(&self) -> Option<Usage> {
         self.scan.as_ref().map(|s| s.count.usage())
     }
 
-    /// Bytes of all versions, as [`Bucket::usage`].
+    /// Bytes of all versions, like [`Bucket::usage`].
     pub fn bytes(&self) -> Option<u64> {
         let known = self.known.as_ref()?;
         let open: i128 = known.open.values().map(|o| i128::from(o.share.bytes)).sum();
         Some(u64::try_from((known.sum.bytes + open).max(0)).unwrap_or(u64::MAX))
     }
 
-    /// Keys of which it is not certain that the shown count has their present state.
+    /// Number of keys whose present state the shown count may not include.
     pub fn unsettled(&self) -> usize {
         self.known.as_ref().map_or(0, |k| k.open.len())
     }
@@ -295,12 +296,12 @@ impl Bucket {
         self.counted_ms
     }
 
-    /// It was never counted, or the count cannot be trusted.
+    /// Whether it was never counted, or the count is not reliable.
     pub fn wants_scan(&self) -> bool {
         self.known.as_ref().is_none_or(|k| k.suspect)
     }
 
-    /// A change of a key may take effect from now on. Answers what to end it with.
+    /// A change of a key may take effect from now on. Returns the value with which the change is ended.
     pub fn begin(&mut self, key: &[u8]) -> u64 {
         let hash = key_hash(key);
         let flight = self.flights.entry(hash).or_default();
@@ -352,7 +353,7 @@ impl Bucket {
         }
     }
 
-    /// Whether a change took effect, or will, is not known.
+    /// It is unknown whether a change took effect, or will.
     pub fn lost(&mut self, hash: u64, key: &[u8], old: &Share) {
         let flight = self.land(hash);
         match &mut self.known {
@@ -365,11 +366,11 @@ impl Bucket {
         }
     }
 
-    /// Begins a scan, in place of one that was given up.
+    /// Begins a scan, replacing one that was given up.
     pub fn scan(&mut self) {
         self.scans += 1;
         let mut scan = Scan { number: self.scans, ..Scan::default() };
-        // What was lost before may still take effect behind the scan.
+        // A lost change from before may still take effect after the scan has read its key.
         let before = self.known.as_ref().unwrap_or(&self.limbo);
         let unsure = before.open.iter().filter(|(_, open)| !open.sure);
         scan.count.open = unsure.map(|(key, open)| (key.clone(), open.clone())).collect();
@@ -383,7 +384,7 @@ impl Bucket {
         self.scan = None;
     }
 
-    /// The scan begins to read a page behind the keys that it has seen.
+    /// The scan begins to read a page after the keys that it has read.
     pub fn read_page(&mut self) {
         if let Some(scan) = &mut self.scan {
             scan.reading = true;
@@ -392,7 +393,8 @@ impl Bucket {
         }
     }
 
-    /// What was read: all keys behind those seen, in order. `None` for what must be read by itself.
+    /// The page that was read: all keys after those read before, in order. `None` for keys that must be read
+    /// separately.
     pub fn page<'a>(&mut self, keys: impl Iterator<Item = (&'a [u8], Option<Share>)>) {
         let Some(scan) = &mut self.scan else { return };
         scan.reading = false;
@@ -413,7 +415,7 @@ impl Bucket {
         }
     }
 
-    /// The scan has read the last page: it is what is shown from now on.
+    /// The scan has read the last page: its count is shown from now on.
     pub fn finish(&mut self, now_ms: i64) {
         let Some(scan) = self.scan.take() else { return };
         self.known = Some(scan.count);
@@ -424,7 +426,7 @@ impl Bucket {
         }
     }
 
-    /// Up to `most` open keys that are to be read now.
+    /// Up to `most` open keys that should be read now.
     pub fn due(&mut self, now_ms: i64, most: usize) -> Vec<Box<[u8]>> {
         let Some(known) = &mut self.known else { return Vec::new() };
         let due = known.open.iter_mut().filter(|(_, o)| o.due_ms <= now_ms).take(most);
@@ -435,7 +437,7 @@ impl Bucket {
         .collect()
     }
 
-    /// An open key was read after [`Bucket::due`] named it; `None`: that failed.
+    /// An open key was read after [`Bucket::due`] returned it; `None`: the read failed.
     pub fn read(&mut self, key: &[u8], share: Option<Share>, now_ms: i64) {
         let flies = self.flights.contains_key(&key_hash(key));
         let Some(known) = &mut self.known else { return };

@@ -1,8 +1,10 @@
-//! How long a call waits for the drives, for whoever traces it.
+//! Measures how long a call waits for the drives, for traces.
 //!
 //! [`measured`] runs a future and adds up the time that it spends in registers and data below this crate.
-//! Work that the future hands to other tasks is not in it. Cost while nobody measures: one relaxed load per
-//! call of the backend.
+//! Work that the future passes to other tasks is not included. Cost without a measurement: one relaxed load
+//! per call of the backend.
+//!
+//! Must not depend on: who measures.
 
 use ashlar_environment::time::Instant;
 use std::cell::Cell;
@@ -10,7 +12,7 @@ use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Futures that are measured now, in the whole process.
+/// Number of futures that are being measured in the whole process.
 static MEASURED: AtomicUsize = AtomicUsize::new(0);
 
 tokio::task_local! {
@@ -25,8 +27,7 @@ impl Drop for Counted {
     }
 }
 
-/// Runs a future; answers what it answered, and how long it waited for the drives. Several waits at the same
-/// time count each.
+/// Runs a future; returns its result, and how long it waited for the drives. Concurrent waits are added up.
 pub async fn measured<T>(future: impl Future<Output = T>) -> (T, Duration) {
     MEASURED.fetch_add(1, Relaxed);
     let _counted = Counted;
@@ -44,7 +45,7 @@ pub(crate) async fn drives<T>(future: impl Future<Output = T>) -> T {
     }
     let began = Instant::now();
     let out = future.await;
-    // Not within a measured future: nothing to add to.
+    // Outside of a measured future there is nothing to add to.
     let _ = SPENT.try_with(|spent| spent.set(spent.get() + began.elapsed()));
     out
 }

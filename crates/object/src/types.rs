@@ -1,6 +1,8 @@
 //! Small types of the interface: entity tags, upload ids, version ids as text.
 //!
-//! Each is parsed once at the door and carried as a value from there on.
+//! The API layer parses each once; from there on it is a value.
+//!
+//! Must not depend on: the store.
 
 use std::fmt;
 
@@ -51,13 +53,13 @@ impl fmt::Display for ETag {
     }
 }
 
-/// Names a multipart upload; 32 hexadecimal digits as text. Later uploads sort after earlier ones
-/// (the first six bytes are milliseconds since 1970).
+/// The id of a multipart upload; 32 hexadecimal digits as text. Later uploads sort after earlier ones (the
+/// first six bytes are milliseconds since 1970).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct UploadId(pub [u8; 16]);
 
 impl UploadId {
-    /// `None` for anything that was never an upload id (404 NoSuchUpload).
+    /// `None` for anything that cannot be an upload id (404 NoSuchUpload).
     #[must_use]
     pub fn parse(text: &str) -> Option<UploadId> {
         VersionId::from_hex(text).map(|v| UploadId(v.0))
@@ -76,8 +78,7 @@ pub fn version_text(id: VersionId) -> String {
     if id == VersionId::ZERO { "null".to_owned() } else { id.to_hex() }
 }
 
-/// The inverse of [`version_text`]; `None` for anything that was never a version id
-/// (400 InvalidArgument).
+/// The inverse of [`version_text`]; `None` for anything that cannot be a version id (400 InvalidArgument).
 #[must_use]
 pub fn parse_version(text: &str) -> Option<VersionId> {
     if text == "null" {
@@ -86,8 +87,8 @@ pub fn parse_version(text: &str) -> Option<VersionId> {
     VersionId::from_hex(text).filter(|id| *id != VersionId::ZERO)
 }
 
-/// How redundantly to keep the data. Pools have one code today, so that both classes are kept alike;
-/// the choice is carried so that doors need not change.
+/// The redundancy of the data. Pools have one code today, so both classes are stored in the same way; the
+/// choice is passed on so that API layers need not change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Class {
     /// The code of the pool.
@@ -129,18 +130,18 @@ pub(crate) fn number_algorithm(number: u8) -> Option<Algorithm> {
     Algorithm::ALL.into_iter().find(|a| algorithm_number(*a) == number)
 }
 
-/// A digest as records keep it.
+/// A digest in the form of a record.
 pub(crate) fn stored(digest: &Digest, composite: bool) -> Checksum {
     Checksum { algorithm: algorithm_number(digest.algorithm()), composite, value: digest.as_bytes().to_vec() }
 }
 
-/// The digest in a record; `None` when the record is of a later release.
+/// The digest in a record; `None` if the record is from a later release.
 #[must_use]
 pub fn digest_of(checksum: &Checksum) -> Option<Digest> {
     Digest::from_bytes(number_algorithm(checksum.algorithm)?, &checksum.value)
 }
 
-/// Where the storage class stands among the metadata.
+/// The name of the storage class in the metadata.
 pub(crate) const STORAGE_CLASS: &str = "x-amz-storage-class";
 
 /// The storage class among `meta`, empty for STANDARD.
@@ -149,8 +150,8 @@ pub(crate) fn storage_class(meta: &[(String, String)]) -> &str {
     found.map_or("", |(_, v)| if v == "STANDARD" { "" } else { v })
 }
 
-/// A fresh id for a version or upload: six bytes of milliseconds since 1970, so that ids of later
-/// ones mostly sort later, and ten random bytes, so that no two are alike.
+/// A new id for a version or upload: six bytes of milliseconds since 1970, so that later ids mostly sort
+/// later, and ten random bytes, so that ids are unique.
 pub(crate) fn fresh_id(now_ms: i64) -> crate::Result<[u8; 16]> {
     let mut id = [0; 16];
     ashlar_environment::random::fill(&mut id)

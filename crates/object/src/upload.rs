@@ -1,6 +1,8 @@
-//! Multipart uploads: their registers, creation, and giving up.
+//! Multipart uploads: their registers, creation, and abort.
 //!
-//! How their registers are named is in `names`, how an upload becomes a version in `complete`.
+//! `names` defines the names of their registers, `complete` makes a version of an upload.
+//!
+//! Must not depend on: HTTP.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
@@ -23,21 +25,21 @@ use crate::summary;
 use crate::types::{Class, UploadId, algorithm_number, fresh_id, number_algorithm};
 use crate::{Error, MAX_KEY, Result, Store};
 
-/// What an upload is made with.
+/// The parameters of a new upload.
 #[derive(Clone, Debug, Default)]
 pub struct UploadSpec {
-    /// What the object will carry.
+    /// The fields of the future object.
     pub version: VersionSpec,
     /// Checksum algorithm of the parts and whether the object's is composite (true) or of the full
     /// object (false; CRCs only).
     pub checksum: Option<(Algorithm, bool)>,
-    /// How redundantly to keep the parts.
+    /// The redundancy of the parts.
     pub class: Class,
-    /// The parts are encrypted: how, and the envelope of their content key.
+    /// How the parts are encrypted, with the envelope of their content key.
     pub seal: Option<(Cipher, String)>,
 }
 
-/// An upload that takes parts.
+/// An upload that accepts parts.
 pub struct OpenUpload {
     pub(crate) inner: Arc<Inner>,
     pub(crate) live: Arc<BucketHandle>,
@@ -48,13 +50,13 @@ pub struct OpenUpload {
 }
 
 impl OpenUpload {
-    /// How its parts are encrypted; `None`: they are not.
+    /// How its parts are encrypted; `None` if they are not.
     #[must_use]
     pub fn sealed(&self) -> Option<&Sealed> {
         self.sealed.as_ref()
     }
 
-    /// The part's ETag is random, although an MD5 may be wanted to compare it with what was stated.
+    /// Makes the part's ETag random, although an MD5 may be computed to compare it with the stated one.
     #[must_use]
     pub fn hiding_md5(mut self) -> OpenUpload {
         self.hide_md5 = true;
@@ -73,8 +75,8 @@ impl Inner {
         self.backend.read_register(&names.upload).await
     }
 
-    /// Sets the state of an upload if `from` says so; answers whether it did. `moved`: the data that
-    /// it names no more is named elsewhere.
+    /// Sets the state of an upload if `from` accepts the present one; returns whether it did. `moved`:
+    /// another register names the data that this one no longer names.
     pub(crate) async fn set_upload(
         &self,
         names: &Names,
@@ -91,7 +93,7 @@ impl Inner {
         Ok(done.await?)
     }
 
-    /// Makes the upload register a tombstone, unless `keep` says that it may not be forgotten.
+    /// Makes the upload register a tombstone, unless `keep` forbids that.
     pub(crate) async fn forget_upload(
         &self,
         names: &Names,
@@ -109,7 +111,7 @@ impl Inner {
         Ok(done.await?)
     }
 
-    /// Drops the parts of an aborted upload and forgets it; answers how many parts there were.
+    /// Drops the parts of an aborted upload and removes its register; returns how many parts there were.
     pub(crate) async fn drop_aborted(&self, names: &Names) -> Result<u64> {
         let parts = self.clear_parts(names, None).await?;
         self.free_key(names).await?;
@@ -117,8 +119,8 @@ impl Inner {
         Ok(parts)
     }
 
-    /// Makes all part registers of an upload tombstones. Data that `version` names is handed over to
-    /// it, all other data is dropped. Answers how many there were.
+    /// Makes all part registers of an upload tombstones. Data that `version` names now belongs to it; all
+    /// other data is dropped. Returns how many there were.
     pub(crate) async fn clear_parts(&self, names: &Names, version: Option<&Version>) -> Result<u64> {
         let bucket = names.object.bucket();
         let kept: ashlar_environment::HashSet<ashlar_format::WriteId> =
@@ -154,7 +156,7 @@ impl Inner {
         key: RegisterKey,
         kept: &ashlar_environment::HashSet<ashlar_format::WriteId>,
     ) -> Result<bool> {
-        // The number of a part is the end of its key.
+        // The number of a part is at the end of its key.
         let number = key.key().last_chunk::<2>().map_or(0, |n| u16::from_be_bytes(*n));
         let done = self.update(&key, None, |old| match old {
             Some(r) if r.body != Body::Tombstone => {
@@ -181,7 +183,7 @@ impl Inner {
 }
 
 impl Store {
-    /// Begins an upload.
+    /// Creates an upload.
     ///
     /// # Errors
     /// `NoSuchBucket`, `KeyTooLong`, `InvalidRequest` (a checksum type that the algorithm cannot
@@ -194,7 +196,7 @@ impl Store {
     ) -> BoxFuture<'a, Result<UploadId>> {
         Box::pin(async move {
             let _pass = bucket.handle().gate.enter().await?;
-            // Registers of uploads are told apart by the zero byte.
+            // The zero byte separates the parts of the names of upload registers.
             if key.len() <= MAX_KEY && key.contains('\0') {
                 return Err(Error::InvalidArgument("keys of multipart uploads may not contain a zero byte"));
             }
@@ -246,7 +248,7 @@ impl Store {
         })
     }
 
-    /// Finds an upload that takes parts.
+    /// Finds an upload that accepts parts.
     ///
     /// # Errors
     /// `NoSuchBucket`, `NoSuchUpload`, `Unavailable`.
@@ -270,7 +272,7 @@ impl Store {
         })
     }
 
-    /// Gives an upload up and drops its parts.
+    /// Aborts an upload and drops its parts.
     ///
     /// # Errors
     /// `NoSuchUpload` (also when it was completed), `Unavailable`.
@@ -293,7 +295,7 @@ impl Store {
 }
 
 impl Inner {
-    /// Gives an upload up.
+    /// Aborts an upload.
     pub(crate) async fn abort(&self, names: &Names) -> Result<()> {
         loop {
             let record = self.read_upload(names).await?;

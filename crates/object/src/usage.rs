@@ -1,18 +1,18 @@
-//! How much a bucket holds, and a limit to it.
+//! The usage of buckets, and their limits.
 //!
-//! Every bucket is counted: once from the index after the start (`count`), and from then on
-//! every change adds its difference (`tally`). Nothing about counts is stored: after a crash they come
-//! from the records. Cost: a change enters and leaves one small table of its bucket, without I/O.
-//! Parts of open uploads count against a limit too (`part_usage`) and are not in [`Usage`], which is of versions.
+//! Every bucket is counted: once from the index after the start (`count`); from then on every change adds its
+//! difference (`tally`). Counts are not stored: after a crash they come from the records. Cost: a change is
+//! added to and removed from one small table of its bucket, without I/O. Parts of open uploads count against
+//! a limit too (`part_usage`) and are not in [`Usage`], which counts versions.
 //!
-//! Invariants: what a body may add is reserved before its first byte, so that bodies in flight together
-//! never exceed the limit; until a bucket has been counted once, nothing is added to one with a limit. A
-//! count is exact while changes go on: what a scan cannot be sure of is read again by itself. A rename counts
-//! when its keys are freed, which whoever meets them does.
+//! Invariants: the bytes that a body may add are reserved before its first byte, so that concurrent bodies
+//! together never exceed the limit; until a bucket with a limit has been counted once, nothing is added to
+//! it. A count is exact while changes continue: keys of which a scan cannot be sure are read again
+//! separately. A rename is counted when its keys are freed, by whichever operation frees them.
 //!
-//! On many machines each counts its own changes between two counts.
+//! On several machines each counts its own changes between two counts.
 //!
-//! Must never know: who sets limits.
+//! Must not depend on: who sets limits.
 
 use ashlar_environment::HashMap;
 use std::sync::Arc;
@@ -27,22 +27,22 @@ use crate::tally::{self, Share};
 pub use crate::tally::{COUNT_BOUNDS, SIZE_BOUNDS, Usage};
 use crate::{Error, Result};
 
-/// The bucket's document that holds its limit, in bytes as decimal digits.
+/// The document of a bucket that contains its limit, in bytes as decimal digits.
 pub const QUOTA: &str = "quota";
 
 /// No limit.
 const NONE: u64 = u64::MAX;
 
-/// What is known of the count of a bucket.
+/// The state of the count of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// What it holds. Before the first count is done: what that has found so far.
+    /// The usage. Before the first count ends: what it has found so far.
     pub usage: Usage,
-    /// A first count is done. False after a start until the bucket has been scanned.
+    /// Whether a first count has ended. False after a start until the bucket has been scanned.
     pub complete: bool,
-    /// Keys with a change whose outcome is not known yet, or that have to be read again.
+    /// Keys with a change of unknown outcome, or that have to be read again.
     pub unsettled: u64,
-    /// Milliseconds since 1970 of the last count; 0: none. Changes since are added.
+    /// Time of the last count, in milliseconds since 1970; 0: none. Later changes are added.
     pub counted_ms: i64,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Ledger {
     pub tally: Mutex<tally::Bucket>,
     /// Bytes; [`NONE`]: no limit.
     limit: AtomicU64,
-    /// One scan at a time.
+    /// Allows one scan at a time.
     pub turn: tokio::sync::Mutex<()>,
 }
 
@@ -64,14 +64,14 @@ impl Default for Ledger {
 /// All buckets.
 #[derive(Default)]
 pub(crate) struct Usages {
-    /// How many have a limit, so that most bodies look no further.
+    /// Number of buckets with a limit; most bodies check only this.
     limited: AtomicUsize,
     buckets: RwLock<HashMap<BucketId, Arc<Ledger>>>,
-    /// Parts of open uploads count against limits too.
+    /// Parts of open uploads, which also count against limits.
     pub parts: PartUsage,
 }
 
-/// Room in a bucket for bytes on their way; given back when dropped.
+/// Bytes reserved in a bucket for a body under way; given back when dropped.
 #[derive(Default)]
 pub(crate) struct Room(Option<(Arc<Ledger>, u64)>);
 
@@ -84,8 +84,8 @@ impl Drop for Room {
     }
 }
 
-/// A change of a key on its way. Dropped without having been ended, its outcome is not known if it
-/// proposed anything.
+/// A change of a key under way. If it is dropped before its end, its outcome is unknown if it proposed
+/// anything.
 pub(crate) struct Changing<'a> {
     ledger: Arc<Ledger>,
     key: &'a [u8],
@@ -95,7 +95,7 @@ pub(crate) struct Changing<'a> {
 }
 
 impl Changing<'_> {
-    /// It looks at the key, once more: what was proposed before did not take effect.
+    /// It reads the key again: its earlier proposal did not take effect.
     pub fn looks(&mut self) {
         self.proposed = None;
     }
@@ -105,7 +105,7 @@ impl Changing<'_> {
         self.proposed = Some((Share::of(old), Share::of(new)));
     }
 
-    /// What it proposed last took effect; if nothing, it changed nothing.
+    /// Its last proposal took effect; without a proposal, it changed nothing.
     pub fn took_effect(mut self) {
         self.ended = true;
         let mut tally = self.ledger.tally.lock();
@@ -138,7 +138,7 @@ impl Usages {
         self.buckets.write().entry(bucket).or_default().clone()
     }
 
-    /// Limits a bucket, or no longer.
+    /// Sets or removes the limit of a bucket.
     pub fn limit(&self, bucket: BucketId, limit: Option<u64>) {
         self.parts.follow(bucket, limit.is_some());
         let ledger = self.of(bucket);
@@ -150,7 +150,7 @@ impl Usages {
         };
     }
 
-    /// A bucket was made: it is empty.
+    /// A bucket was created: it is empty.
     pub fn made(&self, bucket: BucketId, now_ms: i64) {
         self.of(bucket).tally.lock().start_empty(now_ms);
     }
@@ -161,7 +161,7 @@ impl Usages {
         self.buckets.write().remove(&bucket);
     }
 
-    /// Reserves room for a body.
+    /// Reserves bytes for a body.
     pub fn reserve(&self, bucket: BucketId, bytes: u64) -> Result<Room> {
         if self.limited.load(Relaxed) == 0 {
             return Ok(Room::default());
@@ -184,7 +184,7 @@ impl Usages {
         Ok(Room(Some((ledger, bytes))))
     }
 
-    /// A change of a key begins: to be called before the register is read for it.
+    /// Begins a change of a key; call it before the register is read for the change.
     pub fn begin<'a>(&self, bucket: BucketId, key: &'a [u8]) -> Changing<'a> {
         let ledger = self.of(bucket);
         let hash = ledger.tally.lock().begin(key);
@@ -192,7 +192,7 @@ impl Usages {
     }
 }
 
-/// The limit of a bucket; one that cannot be read lets nothing in.
+/// The limit of a bucket; if it cannot be decoded, nothing may be added.
 pub(crate) fn limit_of(bucket: &Bucket) -> Option<u64> {
     bucket.documents.get(QUOTA).map(|text| text.parse().unwrap_or(0))
 }

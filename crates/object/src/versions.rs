@@ -1,9 +1,9 @@
 //! The version list of a key: pure functions from one list to the next.
 //!
-//! A list is newest first. Invariants: at most one null version; ids are unique; `modified_ms` never
-//! grows towards older versions; an empty list is a tombstone.
+//! A list is in order, newest first. Invariants: at most one null version; ids are unique; `modified_ms`
+//! never grows towards older versions; an empty list is a tombstone.
 //!
-//! Must not depend on: registers, the store. What `meta` holds that clients never see is in `marks`.
+//! Must not depend on: registers, the store. `marks` defines the internal metadata.
 
 use ashlar_format::{Body, Version, VersionId};
 use bytes::Bytes;
@@ -16,13 +16,13 @@ use crate::{Result, Verdict, summary};
 
 /// Most versions of one key: bounds the record that every change of the key rewrites.
 pub(crate) const MAX_VERSIONS: usize = 10_000;
-/// What a delete did.
+/// The result of a delete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Deleted {
-    /// The version to show: the delete marker that was made, or the version that was named. `None`
-    /// in a bucket that never had versioning, when no version was named.
+    /// The version to show: the new delete marker, or the version that was named. `None` in a bucket that
+    /// never had versioning, if no version was named.
     pub version_id: Option<VersionId>,
-    /// A delete marker was made, or the version named was one.
+    /// Whether a delete marker was made, or the named version was one.
     pub delete_marker: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn current(list: &[Version]) -> Option<&Version> {
     list.first().filter(|v| !v.delete_marker)
 }
 
-/// Judges the conditions of a write against the list.
+/// Evaluates the conditions of a write against the list.
 pub(crate) fn check(conditions: &Conditions, list: &[Version], delete: bool) -> Result<()> {
     if conditions.is_empty() {
         return Ok(());
@@ -44,7 +44,7 @@ pub(crate) fn check(conditions: &Conditions, list: &[Version], delete: bool) -> 
     let tag = current(list).map(|v| (etag(v), v.modified_ms));
     match crate::conditions::evaluate(conditions, tag.as_ref().map(|(t, ms)| (t, *ms)), false) {
         Verdict::Proceed => Ok(()),
-        // S3 answers a conditional delete of nothing with 412, a conditional PUT with 404.
+        // S3 answers a conditional delete of an absent key with 412, a conditional PUT with 404.
         Verdict::Absent if !delete => {
             Err(Error::NoSuchKey { delete_marker: list.first().filter(|v| v.delete_marker).map(|v| v.id) })
         }
@@ -52,8 +52,8 @@ pub(crate) fn check(conditions: &Conditions, list: &[Version], delete: bool) -> 
     }
 }
 
-/// The list with `new` as its newest version: a null version replaces the null version that is
-/// there. Also sets its time, which never goes back.
+/// The list with `new` as its newest version: a null version replaces an existing null version. Also sets its
+/// time, which never goes back.
 pub(crate) fn with(list: &[Version], mut new: Version) -> Result<Vec<Version>> {
     new.modified_ms = list.first().map_or(new.modified_ms, |v| v.modified_ms.max(new.modified_ms));
     let null = new.id == VersionId::ZERO;
@@ -96,7 +96,7 @@ pub(crate) fn delete_current(
     Ok((Some(with(list, marker)?), deleted))
 }
 
-/// A delete of one version. `None`: it is not there.
+/// A delete of one version. `None`: it does not exist.
 pub(crate) fn delete_version(list: &[Version], id: VersionId) -> (Option<Vec<Version>>, Deleted) {
     let found = list.iter().find(|v| v.id == id);
     let deleted = Deleted { version_id: Some(id), delete_marker: found.is_some_and(|v| v.delete_marker) };

@@ -8,7 +8,7 @@
 //! That a bucket is not there is told only to who was permitted: whoever asks here has decided that before,
 //! or decides by it.
 //!
-//! Must never know: what buckets are looked at for.
+//! Must not depend on: what buckets are looked at for.
 
 use std::sync::Arc;
 

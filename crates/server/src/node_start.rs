@@ -357,7 +357,7 @@ fn assemble(
             // Its inspection has not ended.
             _ => None,
         };
-        monitor.begun(i, folder.opening);
+        monitor.started(i, folder.opening);
         if let Some(event) = event {
             first.extend(monitor.step(event));
         } else {

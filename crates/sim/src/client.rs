@@ -1,8 +1,9 @@
-//! One call of a client: made at a coordinator, noted in the history with what the client is told.
+//! One call of a client: it is made at a coordinator, and its outcome is recorded in the history.
 //!
-//! Invariants: a call belongs to the coordinator's process, so that a crash ends it, and its client is told nothing; a
-//! body says which value it is, and every byte of it is looked at; an error that says that nothing happened takes the
-//! call out of the history, one that leaves it open leaves it unknown, and every other error is a finding.
+//! Invariants: a call belongs to the process of the coordinator, so a crash ends it without an answer to its
+//! client. A body identifies its value, and every byte of it is checked. An error that means that nothing
+//! happened removes the call from the history; an error that leaves the outcome open records it as unknown;
+//! every other error is a finding.
 //!
 //! Must not depend on: which calls are made.
 
@@ -31,24 +32,24 @@ pub const VERSIONED: &str = "versions";
 /// How long a client waits for an answer.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Everything that clients share.
+/// The state that all clients share.
 pub struct Clients {
-    /// Where they work.
+    /// The cluster that they use.
     pub cluster: Arc<Cluster>,
-    /// What they asked and were told; groups are those of [`group`].
+    /// Their calls and answers; groups are those of [`group`].
     pub history: History<Call, Answer>,
-    /// What cannot be.
+    /// Observations that contradict the guarantees.
     pub findings: Mutex<Vec<String>>,
 }
 
-/// What a client was told.
+/// The outcome of a call, as the client sees it.
 #[derive(Clone, Debug)]
-pub enum Told<T> {
+pub enum Outcome<T> {
     /// An answer.
-    Is(T),
-    /// Nothing happened.
-    Never(String),
-    /// Whether it happened is not known.
+    Answer(T),
+    /// The call had no effect; the reason.
+    NoEffect(String),
+    /// It is unknown whether the call took effect; the reason.
     Unknown(String),
 }
 
@@ -64,7 +65,7 @@ pub fn bucket(key: u8) -> &'static str {
     if key >= 100 { VERSIONED } else { PLAIN }
 }
 
-/// Keys of one group are judged together: 0 and 1, between which there are renames.
+/// The group of a key. Keys of one group are checked together: 0 and 1, because of renames between them.
 #[must_use]
 pub fn group(key: u8) -> usize {
     usize::from(key.max(1))
@@ -83,22 +84,22 @@ pub fn body(value: Value) -> Bytes {
     Bytes::from(bytes)
 }
 
-/// The value of a body, if it is one.
+/// The value of a body, if the body is valid.
 fn value_of(bytes: &[u8]) -> Option<Value> {
     let value = Value::from_le_bytes(bytes.get(..8)?.try_into().ok()?);
     (body(value)[..] == *bytes).then_some(value)
 }
 
-/// Of a put that came through.
+/// The result of a successful put.
 #[derive(Clone, Debug)]
 pub struct Put {
-    /// What was put.
+    /// The value.
     pub value: Value,
-    /// Its version, where there are versions.
+    /// The version, in a bucket with versions.
     pub version: Option<VersionId>,
 }
 
-/// What was read.
+/// The result of a read.
 #[derive(Clone, Debug)]
 pub struct Got {
     /// The value.
@@ -122,62 +123,62 @@ async fn get(store: Store, key: u8, version: Option<VersionId>) -> Result<Got> {
     while let Some(piece) = body.next().await {
         bytes.extend_from_slice(&piece?);
     }
-    let value = value_of(&bytes).ok_or_else(|| Error::Corrupt("a body that nobody put".to_owned()))?;
+    let value = value_of(&bytes).ok_or_else(|| Error::Corrupt("a body that was never put".to_owned()))?;
     Ok(Got { value, etag: object.etag() })
 }
 
 impl Clients {
-    /// Nobody asked anything yet.
+    /// Clients that have made no call yet.
     #[must_use]
     pub fn new(cluster: Arc<Cluster>) -> Arc<Clients> {
         Arc::new(Clients { cluster, history: History::default(), findings: Mutex::default() })
     }
 
-    /// Notes what cannot be.
-    pub fn find(&self, what: impl Into<String>) {
+    /// Records a finding.
+    pub fn report(&self, what: impl Into<String>) {
         let what = what.into();
         self.cluster.note(|| format!("FOUND {what}"));
         self.findings.lock().push(what);
     }
 
-    /// Makes a call at a coordinator. `what` is for the trace.
-    pub async fn at<T, F>(&self, coordinator: usize, what: &str, work: impl FnOnce(Store) -> F) -> Told<T>
+    /// Makes a call at a coordinator. `what` is the text for the trace.
+    pub async fn at<T, F>(&self, coordinator: usize, what: &str, work: impl FnOnce(Store) -> F) -> Outcome<T>
     where
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let Some(c) = self.cluster.coordinator(coordinator) else {
-            return Told::Never("it is down".to_owned());
+            return Outcome::NoEffect("it is down".to_owned());
         };
         let work = work(c.store.clone());
         drop(c.store);
         let task = spawn_in(c.process, "call", work);
         let done = timeout(PATIENCE, task).await;
-        self.cluster.network.going(coordinator).await;
-        let told = match done {
+        self.cluster.network.while_paused(coordinator).await;
+        let outcome = match done {
             Err(_) => {
-                self.find(format!("{what} at coordinator {coordinator} was not answered in {PATIENCE:?}"));
-                Told::Unknown("no answer".to_owned())
+                self.report(format!("{what} at coordinator {coordinator} was not answered in {PATIENCE:?}"));
+                Outcome::Unknown("no answer".to_owned())
             }
-            Ok(Err(_)) => Told::Unknown("the coordinator crashed".to_owned()),
-            Ok(Ok(Ok(answer))) => Told::Is(answer),
+            Ok(Err(_)) => Outcome::Unknown("the coordinator crashed".to_owned()),
+            Ok(Ok(Ok(answer))) => Outcome::Answer(answer),
             Ok(Ok(Err(e))) => self.judge(what, &e),
         };
         self.cluster.note(|| {
-            let told = match &told {
-                Told::Is(_) => "done".to_owned(),
-                Told::Never(why) => format!("no: {why}"),
-                Told::Unknown(why) => format!("unknown: {why}"),
+            let outcome = match &outcome {
+                Outcome::Answer(_) => "done".to_owned(),
+                Outcome::NoEffect(why) => format!("no: {why}"),
+                Outcome::Unknown(why) => format!("unknown: {why}"),
             };
-            format!("{what} at coordinator {coordinator}: {told}")
+            format!("{what} at coordinator {coordinator}: {outcome}")
         });
-        told
+        outcome
     }
 
-    fn judge<T>(&self, what: &str, e: &Error) -> Told<T> {
+    fn judge<T>(&self, what: &str, e: &Error) -> Outcome<T> {
         match e {
-            Error::Unavailable(_) | Error::Full => Told::Unknown(e.to_string()),
-            Error::Busy | Error::Conflict | Error::Changed => Told::Never(e.to_string()),
+            Error::Unavailable(_) | Error::Full => Outcome::Unknown(e.to_string()),
+            Error::Busy | Error::Conflict | Error::Changed => Outcome::NoEffect(e.to_string()),
             Error::PreconditionFailed
             | Error::NoSuchKey { .. }
             | Error::NoSuchVersion
@@ -186,74 +187,76 @@ impl Clients {
             | Error::InvalidPart(_)
             | Error::NoSuchBucket
             | Error::BucketNotEmpty
-            | Error::BucketExists => Told::Never(format!("{e:?}")),
+            | Error::BucketExists => Outcome::NoEffect(format!("{e:?}")),
             e => {
-                self.find(format!("{what} answered: {e:?}"));
-                Told::Unknown(e.to_string())
+                self.report(format!("{what} answered: {e:?}"));
+                Outcome::Unknown(e.to_string())
             }
         }
     }
 
-    /// Ends a call in the history; `failed`: an error of this kind says that what was asked for did not hold.
-    fn told<T>(&self, id: usize, told: &Told<T>, failed: &[&str], answer: impl FnOnce(&T) -> Answer) {
-        match told {
-            Told::Is(t) => self.history.end(id, Ok::<_, ()>(answer(t))),
-            Told::Never(why) if failed.iter().any(|f| why.starts_with(f)) => {
+    /// Records the outcome of a call in the history. `failed`: errors of these kinds mean that the condition
+    /// of the call did not hold.
+    fn record<T>(&self, id: usize, outcome: &Outcome<T>, failed: &[&str], answer: impl FnOnce(&T) -> Answer) {
+        match outcome {
+            Outcome::Answer(t) => self.history.end(id, Ok::<_, ()>(answer(t))),
+            Outcome::NoEffect(why) if failed.iter().any(|f| why.starts_with(f)) => {
                 self.history.end(id, Ok::<_, ()>(Answer::Failed));
             }
-            Told::Never(_) => self.history.never(id),
-            Told::Unknown(_) => self.history.end(id, Err::<Answer, _>(())),
+            Outcome::NoEffect(_) => self.history.never(id),
+            Outcome::Unknown(_) => self.history.end(id, Err::<Answer, _>(())),
         }
     }
 
     /// Puts a value.
-    pub async fn put(&self, at: usize, key: u8, value: Value) -> Told<Put> {
+    pub async fn put(&self, at: usize, key: u8, value: Value) -> Outcome<Put> {
         let id = self.history.call(group(key), Call::Put(key, value));
-        let told = self.at(at, &format!("put {key} {value}"), |s| put(s, key, value, Conditions::NONE)).await;
-        self.told(id, &told, &[], |_| Answer::Done);
-        told.map(|version| Put { value, version })
+        let outcome =
+            self.at(at, &format!("put {key} {value}"), |s| put(s, key, value, Conditions::NONE)).await;
+        self.record(id, &outcome, &[], |_| Answer::Done);
+        outcome.map(|version| Put { value, version })
     }
 
     /// Puts a value if there is none.
     pub async fn create(&self, at: usize, key: u8, value: Value) {
         let id = self.history.call(group(key), Call::Create(key, value));
         let none = Conditions { if_none_match: Some(Match::Any), ..Conditions::NONE };
-        let told = self.at(at, &format!("create {key} {value}"), |s| put(s, key, value, none)).await;
-        self.told(id, &told, &["PreconditionFailed"], |_| Answer::Done);
+        let outcome = self.at(at, &format!("create {key} {value}"), |s| put(s, key, value, none)).await;
+        self.record(id, &outcome, &["PreconditionFailed"], |_| Answer::Done);
     }
 
-    /// Puts a value in place of one that was read.
+    /// Puts a value if the key still has the one that was read.
     pub async fn replace(&self, at: usize, key: u8, old: &Got, value: Value) {
         let id = self.history.call(group(key), Call::Replace(key, old.value, value));
         let tag = EntityTag { weak: false, tag: old.etag.to_string() };
         let same = Conditions { if_match: Some(Match::Tags(vec![tag])), ..Conditions::NONE };
         let what = format!("replace {key} {} {value}", old.value);
-        let told = self.at(at, &what, |s| put(s, key, value, same)).await;
-        self.told(id, &told, &["PreconditionFailed", "NoSuchKey"], |_| Answer::Done);
+        let outcome = self.at(at, &what, |s| put(s, key, value, same)).await;
+        self.record(id, &outcome, &["PreconditionFailed", "NoSuchKey"], |_| Answer::Done);
     }
 
     /// Deletes a key.
-    pub async fn delete(&self, at: usize, key: u8) -> Told<()> {
+    pub async fn delete(&self, at: usize, key: u8) -> Outcome<()> {
         let id = self.history.call(group(key), Call::Delete(key));
         let work = |s: Store| async move {
             s.delete(&s.bucket(bucket(key))?, &name(key), None, &Conditions::NONE).await.map(|_| ())
         };
-        let told = self.at(at, &format!("delete {key}"), work).await;
-        self.told(id, &told, &[], |()| Answer::Done);
-        told
+        let outcome = self.at(at, &format!("delete {key}"), work).await;
+        self.record(id, &outcome, &[], |()| Answer::Done);
+        outcome
     }
 
     /// Reads a key.
-    pub async fn get(&self, at: usize, key: u8) -> Told<Option<Got>> {
+    pub async fn get(&self, at: usize, key: u8) -> Outcome<Option<Got>> {
         let id = self.history.call(group(key), Call::Get(key));
         let what = format!("get {key}");
-        let told = self.at(at, &what, |s| absent(get(s, key, None))).await;
-        self.told(id, &told, &[], |got| Answer::Read(got.as_ref().map(|g| g.value)));
-        self.cluster.note(|| match &told {
-            Told::Is(got) => format!("  {key} is {:?}", got.as_ref().map(|g| g.value)),
+        let outcome = self.at(at, &what, |s| absent(get(s, key, None))).await;
+        self.record(id, &outcome, &[], |got| Answer::Read(got.as_ref().map(|g| g.value)));
+        self.cluster.note(|| match &outcome {
+            Outcome::Answer(got) => format!("  {key} is {:?}", got.as_ref().map(|g| g.value)),
             _ => String::new(),
         });
-        told
+        outcome
     }
 
     /// Reads one version of a key.
@@ -261,8 +264,8 @@ impl Clients {
         let id = self.history.call(group(key), Call::GetVersion(key, of.value));
         let version = of.version;
         let what = format!("get {key} version {}", of.value);
-        let told = self.at(at, &what, |s| absent(get(s, key, version))).await;
-        self.told(id, &told, &[], |got| Answer::Read(got.as_ref().map(|g| g.value)));
+        let outcome = self.at(at, &what, |s| absent(get(s, key, version))).await;
+        self.record(id, &outcome, &[], |got| Answer::Read(got.as_ref().map(|g| g.value)));
     }
 
     /// Removes one version of a key.
@@ -272,11 +275,11 @@ impl Clients {
         let work = |s: Store| async move {
             s.delete(&s.bucket(bucket(key))?, &name(key), version, &Conditions::NONE).await.map(|_| ())
         };
-        let told = self.at(at, &format!("delete {key} version {}", of.value), work).await;
-        self.told(id, &told, &[], |()| Answer::Done);
+        let outcome = self.at(at, &format!("delete {key} version {}", of.value), work).await;
+        self.record(id, &outcome, &[], |()| Answer::Done);
     }
 
-    /// Lists all versions of a key; `known` says which value a version is.
+    /// Lists all versions of a key; `known` maps a version to its value.
     pub async fn versions(&self, at: usize, key: u8) {
         let id = self.history.call(group(key), Call::Versions(key));
         let work = |s: Store| async move {
@@ -293,13 +296,14 @@ impl Clients {
             }
             Ok(values)
         };
-        let told = self.at(at, &format!("versions of {key}"), work).await;
-        self.told(id, &told, &[], |values| Answer::Versions(values.clone()));
+        let outcome = self.at(at, &format!("versions of {key}"), work).await;
+        self.record(id, &outcome, &[], |values| Answer::Versions(values.clone()));
     }
 
-    /// Lists the bucket without versions, in pages: what it says of each of `keys`, and of each once.
+    /// Lists the bucket without versions, in pages. Records for each of `keys` whether it is shown, and
+    /// checks that it is shown once.
     pub async fn list(&self, at: usize, keys: &[u8], page: usize) {
-        // A place in time for all that it says.
+        // All answers of the list have these times.
         let id = self.history.call(usize::MAX, Call::Shown(0));
         let work = move |s: Store| async move {
             let (mut names, mut after) = (Vec::new(), String::new());
@@ -313,12 +317,12 @@ impl Clients {
                 }
             }
         };
-        let told = self.at(at, "list", work).await;
-        let Told::Is(names) = told else { return self.history.never(id) };
+        let outcome = self.at(at, "list", work).await;
+        let Outcome::Answer(names) = outcome else { return self.history.never(id) };
         self.history.end(id, Ok::<_, ()>(Answer::Shown(true)));
         self.cluster.note(|| format!("  shown: {names:?}"));
         if names.windows(2).any(|w| w[0] >= w[1]) {
-            self.find(format!("a list is out of order, or shows a key twice: {names:?}"));
+            self.report(format!("a list is out of order, or shows a key twice: {names:?}"));
         }
         for key in keys {
             let shown = names.contains(&name(*key));
@@ -326,25 +330,25 @@ impl Clients {
         }
     }
 
-    /// Gives what was read another key.
+    /// Renames the object that was read.
     pub async fn rename(&self, at: usize, from: u8, to: u8, what: &Got) {
         let id = self.history.call(group(from), Call::Rename(from, to, what.value));
         let seen = what.etag;
         let work = |s: Store| async move {
-            // Found again, so that the store that renames is the one that found it.
+            // Read again, so that the store that renames has read the object itself.
             let now = s.get(&s.bucket(bucket(from))?, &name(from), None).await?;
             if now.etag() != seen {
                 return Err(Error::Changed);
             }
             s.rename(&now, &name(to), &RenameSpec::default()).await.map(|_| ())
         };
-        let told = self.at(at, &format!("rename {from} to {to}, {}", what.value), work).await;
-        // That it was not there says nothing: it may have gone and come back.
-        self.told(id, &told, &[], |()| Answer::Done);
+        let outcome = self.at(at, &format!("rename {from} to {to}, {}", what.value), work).await;
+        // An error "not found" is no evidence: the key may have been deleted and created again.
+        self.record(id, &outcome, &[], |()| Answer::Done);
     }
 
     /// Begins an upload with one part.
-    pub async fn begin(&self, at: usize, key: u8, value: Value) -> Told<(UploadId, ETag)> {
+    pub async fn begin(&self, at: usize, key: u8, value: Value) -> Outcome<(UploadId, ETag)> {
         let work = |s: Store| async move {
             let (b, k) = (bucket(key), name(key));
             let id = s.create_upload(&s.bucket(b)?, &k, UploadSpec::default()).await?;
@@ -358,7 +362,7 @@ impl Clients {
     }
 
     /// Completes an upload.
-    pub async fn complete(&self, at: usize, key: u8, value: Value, upload: (UploadId, ETag)) -> Told<()> {
+    pub async fn complete(&self, at: usize, key: u8, value: Value, upload: (UploadId, ETag)) -> Outcome<()> {
         let id = self.history.call(group(key), Call::Complete(value, key, value));
         let work = |s: Store| async move {
             let list = [CompletedPart { number: 1, etag: upload.1, checksum: None }];
@@ -374,42 +378,42 @@ impl Clients {
                 .await;
             done.map(|_| ())
         };
-        let told = self.at(at, &format!("complete the upload of {value} to {key}"), work).await;
-        self.told(id, &told, &["NoSuchUpload"], |()| Answer::Done);
-        told
+        let outcome = self.at(at, &format!("complete the upload of {value} to {key}"), work).await;
+        self.record(id, &outcome, &["NoSuchUpload"], |()| Answer::Done);
+        outcome
     }
 
-    /// Gives an upload up.
-    pub async fn abort(&self, at: usize, key: u8, value: Value, upload: UploadId) -> Told<()> {
+    /// Aborts an upload.
+    pub async fn abort(&self, at: usize, key: u8, value: Value, upload: UploadId) -> Outcome<()> {
         let id = self.history.call(group(key), Call::Abort(value));
         let work =
             |s: Store| async move { s.abort_upload(&s.bucket(bucket(key))?, &name(key), upload).await };
-        let told = self.at(at, &format!("abort the upload of {value} to {key}"), work).await;
-        self.told(id, &told, &["NoSuchUpload"], |()| Answer::Done);
-        told
+        let outcome = self.at(at, &format!("abort the upload of {value} to {key}"), work).await;
+        self.record(id, &outcome, &["NoSuchUpload"], |()| Answer::Done);
+        outcome
     }
 }
 
-impl<T> Told<T> {
-    /// With another answer.
-    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Told<U> {
+impl<T> Outcome<T> {
+    /// The same outcome with another answer.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Outcome<U> {
         match self {
-            Told::Is(t) => Told::Is(f(t)),
-            Told::Never(why) => Told::Never(why),
-            Told::Unknown(why) => Told::Unknown(why),
+            Outcome::Answer(t) => Outcome::Answer(f(t)),
+            Outcome::NoEffect(why) => Outcome::NoEffect(why),
+            Outcome::Unknown(why) => Outcome::Unknown(why),
         }
     }
 
     /// The answer, if there is one.
     pub fn ok(self) -> Option<T> {
         match self {
-            Told::Is(t) => Some(t),
-            Told::Never(_) | Told::Unknown(_) => None,
+            Outcome::Answer(t) => Some(t),
+            Outcome::NoEffect(_) | Outcome::Unknown(_) => None,
         }
     }
 }
 
-/// What is not there is an answer.
+/// Turns "not found" into an answer.
 async fn absent(found: impl Future<Output = Result<Got>>) -> Result<Option<Got>> {
     match found.await {
         Ok(got) => Ok(Some(got)),

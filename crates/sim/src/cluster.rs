@@ -1,7 +1,9 @@
-//! The whole cluster: coordinators with real stores, hosts with real drives, the network and the control store.
+//! The simulated cluster: coordinators with real stores, hosts with real drives, the network and the control
+//! store.
 //!
-//! Invariants: a coordinator is a process of the simulation, and a crash ends all of its tasks at once and silences
-//! what they still say; the map is in the control store, and each coordinator follows it by itself.
+//! Invariants: a coordinator is a process of the simulation; a crash ends all of its tasks at once, and none
+//! of its messages is sent afterwards. The map is in the control store, and each coordinator follows it on
+//! its own.
 //!
 //! Must not depend on: what clients do.
 
@@ -28,9 +30,9 @@ use crate::trace::Trace;
 
 /// A cluster.
 pub struct Cluster {
-    /// What it is made of.
+    /// The plan that the cluster was made from.
     pub plan: Plan,
-    /// Between coordinators and drives.
+    /// The network between coordinators and drives.
     pub network: Arc<Network>,
     /// The control store.
     pub control: Arc<ControlStore>,
@@ -38,16 +40,16 @@ pub struct Cluster {
     coordinators: Vec<Mutex<Option<Coordinator>>>,
 }
 
-/// A coordinator that runs.
+/// A running coordinator.
 #[derive(Clone)]
 pub struct Coordinator {
     /// Its tasks.
     pub process: Process,
     /// Its store.
     pub store: Store,
-    /// Below the store.
+    /// The placement groups that the store uses.
     pub sets: Sets,
-    /// Its way to the control store.
+    /// Its connection to the control store.
     pub control: Control,
     alive: Arc<AtomicBool>,
 }
@@ -68,16 +70,16 @@ fn layout(map: &Map) -> Layout {
     Layout { epoch: map.epoch, code, groups: map.groups.iter().map(group).collect() }
 }
 
-/// The map that a coordinator knows.
+/// The map in a coordinator's copy of the control store.
 fn map_of(control: &Control) -> Option<Map> {
     Map::read(control).ok()
 }
 
 impl Cluster {
-    /// Makes the drives and the control store; no coordinator runs yet.
+    /// Creates the drives and the control store; no coordinator runs yet.
     ///
     /// # Panics
-    /// When the plan makes no cluster.
+    /// If the plan describes no valid cluster.
     #[must_use]
     pub fn new(plan: Plan) -> Arc<Cluster> {
         let flushes = plan.mutant != Some(Mutant::NoFlush);
@@ -97,7 +99,7 @@ impl Cluster {
         Arc::new(Cluster {
             network: Arc::new(Network::new(
                 plan.seed ^ 1,
-                plan.weather,
+                plan.network_faults,
                 plan.coordinators,
                 plan.mutant,
                 trace,
@@ -109,7 +111,7 @@ impl Cluster {
         })
     }
 
-    /// Notes a line in the trace.
+    /// Adds a line to the trace.
     pub fn note<T: std::fmt::Display>(&self, line: impl FnOnce() -> T) {
         self.network.trace.note(line);
     }
@@ -126,7 +128,7 @@ impl Cluster {
         self.hosts.lock().get(&id).cloned()
     }
 
-    /// A host with a blank drive that is to join.
+    /// Adds a host with a blank drive for a replacement.
     pub fn add_host(&self, number: u8) -> Arc<Host> {
         let flushes = self.plan.mutant != Some(Mutant::NoFlush);
         let host = Host::new(drive_id(number), &[], self.plan.seed ^ u64::from(number) << 40, flushes);
@@ -135,7 +137,7 @@ impl Cluster {
         host
     }
 
-    /// A coordinator, if it runs.
+    /// A coordinator, if it is running.
     #[must_use]
     pub fn coordinator(&self, number: usize) -> Option<Coordinator> {
         self.coordinators[number].lock().clone()
@@ -144,10 +146,10 @@ impl Cluster {
     /// The newest map.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there is none.
     #[must_use]
     pub fn map(&self) -> Map {
-        let entries = self.control.look(Map::KEY);
+        let entries = self.control.read_all(Map::KEY);
         let map = Map::from_entries(entries.iter().map(|(key, value)| (key.as_str(), &value[..])));
         map.expect("a map that was written as one")
     }
@@ -155,7 +157,7 @@ impl Cluster {
     /// Starts a coordinator.
     ///
     /// # Panics
-    /// When it cannot start.
+    /// If it cannot start.
     pub async fn start(self: &Arc<Self>, number: usize) {
         let process = simulation::new_process();
         let me = self.clone();
@@ -186,7 +188,7 @@ impl Cluster {
         coordinator
     }
 
-    /// Gives the sets a way to every drive of the map that they have none to.
+    /// Attaches every drive of the map that the sets do not have yet.
     fn attach(&self, number: usize, alive: &Arc<AtomicBool>, sets: &Sets, map: &Map) {
         let layout = layout(map);
         let hosts = self.hosts();
@@ -204,7 +206,7 @@ impl Cluster {
         let mut epoch = me.sets.layout().epoch;
         loop {
             sleep(Duration::from_millis(100)).await;
-            self.network.going(number).await;
+            self.network.while_paused(number).await;
             let Some(map) = map_of(&me.control) else { continue };
             if map.epoch <= epoch {
                 continue;
@@ -217,7 +219,7 @@ impl Cluster {
         }
     }
 
-    /// A coordinator is gone at once, with everything that it was doing.
+    /// A coordinator crashes: it ends at once, with all its work.
     pub fn crash(&self, number: usize) {
         let Some(gone) = self.coordinators[number].lock().take() else { return };
         self.note(|| format!("coordinator {number} crashes"));
@@ -225,12 +227,12 @@ impl Cluster {
         simulation::kill(gone.process);
     }
 
-    /// Does what drives do by themselves, for ever.
-    pub async fn chores(self: Arc<Self>) -> String {
+    /// Runs the maintenance of all drives until it fails.
+    pub async fn maintain(self: Arc<Self>) -> String {
         loop {
             sleep(Duration::from_millis(700)).await;
             for host in self.hosts() {
-                if let Err(e) = host.chores() {
+                if let Err(e) = host.maintain() {
                     return format!("drive {}: {e}", host.label.drive);
                 }
             }
@@ -238,7 +240,7 @@ impl Cluster {
     }
 }
 
-/// Asks the control store for the newest epoch.
+/// Reads the newest epoch from the control store.
 fn newest(control: &Control) -> EpochSource {
     let control = control.clone();
     Arc::new(move || {

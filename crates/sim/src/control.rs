@@ -1,11 +1,15 @@
-//! The control store that all coordinators share, and each one's way to it.
+//! The control store that all coordinators share, and each coordinator's connection to it.
 //!
-//! A coordinator has its own copy in memory, which follows the store; while it cannot reach the store it reads the
-//! copy, and its updates have an unknown outcome or never arrive. Invariants: the store makes one update after
-//! another, each on the state that it names; a copy never goes back, and is up to what its own update did before that
-//! is answered.
+//! A coordinator has its own copy in memory, which follows the store. While it cannot reach the store, it
+//! reads the copy, and its updates are lost or have an unknown outcome.
 //!
-//! The embedded driver of the product takes threads for its media, which a simulation has not; it is tested by itself.
+//! Invariants: the store makes one update after another, each on the state that the update names. A copy
+//! never goes back, and contains a coordinator's own update before that update is answered.
+//!
+//! The embedded driver of the product needs threads for its media, which a simulation does not have; it has
+//! its own tests.
+//!
+//! Must not depend on: what the values mean.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -37,12 +41,12 @@ pub struct ControlStore {
 struct State {
     revision: u64,
     entries: BTreeMap<String, Value>,
-    /// Ways, by coordinator.
-    ways: Vec<Way>,
-    dice: Seeded,
+    /// The connections, by coordinator.
+    connections: Vec<Connection>,
+    rng: Seeded,
 }
 
-struct Way {
+struct Connection {
     reachable: bool,
     copy: Arc<Mutex<Copy>>,
 }
@@ -56,36 +60,36 @@ struct Copy {
 }
 
 impl ControlStore {
-    /// A store with these entries, for so many coordinators.
+    /// A store with these entries, for this number of coordinators.
     #[must_use]
     pub fn new(seed: u64, coordinators: usize, entries: Vec<(String, Bytes)>) -> Arc<ControlStore> {
         let entries = entries.into_iter().map(|(k, bytes)| (k, Value { revision: 1, bytes })).collect();
-        let way = |_| Way { reachable: true, copy: Arc::default() };
+        let connection = |_| Connection { reachable: true, copy: Arc::default() };
         let state = State {
             revision: 1,
             entries,
-            ways: (0..coordinators).map(way).collect(),
-            dice: Seeded::new(seed),
+            connections: (0..coordinators).map(connection).collect(),
+            rng: Seeded::new(seed),
         };
         Arc::new(ControlStore { state: Mutex::new(state), announced: Announced::default() })
     }
 
-    /// Whether a coordinator reaches the store.
+    /// Sets whether a coordinator can reach the store.
     pub fn set_reachable(&self, coordinator: usize, reachable: bool) {
-        self.state.lock().ways[coordinator].reachable = reachable;
+        self.state.lock().connections[coordinator].reachable = reachable;
     }
 
-    /// All coordinators reach the store.
-    pub fn mend_all(&self) {
-        self.state.lock().ways.iter_mut().for_each(|w| w.reachable = true);
+    /// Lets all coordinators reach the store.
+    pub fn restore_all(&self) {
+        self.state.lock().connections.iter_mut().for_each(|w| w.reachable = true);
     }
 
-    /// A coordinator that starts: it reads the store, and follows it from then on.
+    /// Connects a coordinator that starts: it reads the store and follows it from then on.
     pub fn open(self: &Arc<Self>, coordinator: usize) -> Control {
         let copy = Arc::new(Mutex::new(Copy { moved: Some(watch::Sender::new(0)), ..Copy::default() }));
         {
             let s = &mut *self.state.lock();
-            s.ways[coordinator].copy = copy.clone();
+            s.connections[coordinator].copy = copy.clone();
             s.follow(&copy);
         }
         let driver = Arc::new(Driver { store: self.clone(), coordinator, copy });
@@ -95,7 +99,7 @@ impl ControlStore {
                 sleep(Duration::from_millis(50)).await;
                 let (Some(store), Some(copy)) = (store.upgrade(), copy.upgrade()) else { return };
                 let s = store.state.lock();
-                if s.ways[coordinator].reachable {
+                if s.connections[coordinator].reachable {
                     s.follow(&copy);
                 }
             }
@@ -103,9 +107,9 @@ impl ControlStore {
         Control::new(driver)
     }
 
-    /// The keys that begin with `prefix`, with their values, in the store itself, for checks.
+    /// The keys that begin with `prefix`, with their values, from the store itself, for checks.
     #[must_use]
-    pub fn look(&self, prefix: &str) -> Vec<(String, Bytes)> {
+    pub fn read_all(&self, prefix: &str) -> Vec<(String, Bytes)> {
         let state = self.state.lock();
         let found = state.entries.iter().filter(|(key, _)| key.starts_with(prefix));
         found.map(|(key, value)| (key.clone(), value.bytes.clone())).collect()
@@ -113,7 +117,7 @@ impl ControlStore {
 }
 
 impl State {
-    /// Brings a copy up to the store.
+    /// Updates a copy to the state of the store.
     fn follow(&self, copy: &Arc<Mutex<Copy>>) {
         let c = &mut *copy.lock();
         if c.revision == self.revision {
@@ -170,11 +174,11 @@ impl Driver {
         Error::Unavailable("the control store does not answer".to_owned())
     }
 
-    /// One way of a message; false: it does not arrive.
-    async fn way(&self) -> bool {
-        let micros = 200 + self.store.state.lock().dice.below(2_000);
+    /// Delays one message; returns false if it does not arrive.
+    async fn transmit(&self) -> bool {
+        let micros = 200 + self.store.state.lock().rng.below(2_000);
         sleep(Duration::from_micros(micros)).await;
-        self.store.state.lock().ways[self.coordinator].reachable
+        self.store.state.lock().connections[self.coordinator].reachable
     }
 }
 
@@ -199,7 +203,7 @@ impl ControlDriver for Driver {
 
     fn barrier(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
-            if !self.way().await || !self.way().await {
+            if !self.transmit().await || !self.transmit().await {
                 sleep(PATIENCE).await;
                 return Err(Driver::unavailable());
             }
@@ -210,13 +214,13 @@ impl ControlDriver for Driver {
 
     fn update(&self, update: Update) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async move {
-            if !self.way().await {
+            if !self.transmit().await {
                 sleep(PATIENCE).await;
                 return Err(Driver::unavailable());
             }
             let made = self.store.state.lock().make(&update);
-            // Whether it was made is not known to who hears nothing.
-            if !self.way().await {
+            // If the answer is lost, the caller does not learn the outcome.
+            if !self.transmit().await {
                 sleep(PATIENCE).await;
                 return Err(Driver::unavailable());
             }

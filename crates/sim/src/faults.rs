@@ -1,9 +1,9 @@
-//! What strikes a cluster while clients work: crashes, power cuts, pauses, cuts of the network and of the control store,
-//! clocks that jump, a drive that is replaced.
+//! Injects faults into a cluster while clients work: crashes, power cuts, pauses, interruptions of the
+//! network and of the control store, clock jumps, a drive replacement.
 //!
-//! Invariants: every fault ends by itself within seconds; at most one drive of a run is replaced, since each one is a
-//! copy less; [`calm`] ends all of them. A finding of a fault itself (a drive that does not open after a power cut) is
-//! noted with the others.
+//! Invariants: every fault ends by itself within seconds; at most one drive of a run is replaced, since each
+//! replacement loses a copy; [`stop_faults`] ends all faults. If a fault itself shows a defect (a drive that does
+//! not open after a power cut), it is recorded as a finding.
 //!
 //! Must not depend on: what clients do.
 
@@ -20,47 +20,47 @@ use crate::cluster::{Cluster, drive_id};
 use crate::host::Host;
 use crate::network::Node;
 
-/// The strikes of a run.
+/// The fault injector of a run.
 pub struct Faults {
     clients: Arc<Clients>,
     cluster: Arc<Cluster>,
-    dice: Seeded,
+    rng: Seeded,
     replaced: bool,
 }
 
 impl Faults {
-    /// Nothing has struck yet.
+    /// An injector that has injected nothing yet.
     #[must_use]
     pub fn new(clients: &Arc<Clients>) -> Faults {
         let cluster = clients.cluster.clone();
-        let dice = Seeded::new(cluster.plan.seed ^ 0x0066_6175_6c74);
-        Faults { clients: clients.clone(), cluster, dice, replaced: false }
+        let rng = Seeded::new(cluster.plan.seed ^ 0x0066_6175_6c74);
+        Faults { clients: clients.clone(), cluster, rng, replaced: false }
     }
 
     fn millis(&mut self, most: u64) -> Duration {
-        Duration::from_millis(1 + self.dice.below(most))
+        Duration::from_millis(1 + self.rng.below(most))
     }
 
     fn coordinator(&mut self) -> usize {
-        self.dice.below(self.cluster.plan.coordinators as u64) as usize
+        self.rng.below(self.cluster.plan.coordinators as u64) as usize
     }
 
     fn host(&mut self) -> Arc<Host> {
         let hosts = self.cluster.hosts();
-        hosts[self.dice.below(hosts.len() as u64) as usize].clone()
+        hosts[self.rng.below(hosts.len() as u64) as usize].clone()
     }
 
-    /// Strikes so many times.
-    pub async fn strike(mut self, times: u64) {
+    /// Injects this number of faults.
+    pub async fn inject(mut self, times: u64) {
         let mut ends = Vec::new();
         for _ in 0..times {
             sleep(self.millis(150)).await;
-            let end = match self.dice.below(10) {
+            let end = match self.rng.below(10) {
                 0 => self.crash(),
                 1 | 2 => self.power(),
-                3 => self.stand(),
+                3 => self.pause(),
                 4 => self.drive_stands(),
-                5..8 => self.cut(),
+                5..8 => self.block(),
                 8 => self.unreachable(),
                 _ => {
                     self.rare().await;
@@ -70,7 +70,7 @@ impl Faults {
             ends.push(ashlar_environment::spawn("fault ends", end));
         }
         for end in ends {
-            // It panics with the simulation, or not at all.
+            // The task panics only together with the simulation.
             let _ = end.await;
         }
     }
@@ -87,13 +87,13 @@ impl Faults {
     }
 
     fn power(&mut self) -> End {
-        // Now and then everything goes at once.
-        let all = self.dice.below(5) == 0;
+        // Sometimes all hosts lose power together.
+        let all = self.rng.below(5) == 0;
         let hosts = if all { self.cluster.hosts() } else { vec![self.host()] };
         let (down, clients) = (self.millis(2500), self.clients.clone());
         for h in &hosts {
             self.cluster.note(|| format!("power cut of {}", h.label.drive));
-            h.cut();
+            h.cut_power();
         }
         Box::pin(async move {
             sleep(down).await;
@@ -101,37 +101,37 @@ impl Faults {
         })
     }
 
-    fn stand(&mut self) -> End {
+    fn pause(&mut self) -> End {
         let (number, time) = (self.coordinator(), self.millis(6000));
-        self.cluster.note(|| format!("coordinator {number} stands still for {time:?}"));
-        self.cluster.network.stand(number, time);
+        self.cluster.note(|| format!("coordinator {number} pauses for {time:?}"));
+        self.cluster.network.pause(number, time);
         Box::pin(sleep(time))
     }
 
     fn drive_stands(&mut self) -> End {
         let (host, time) = (self.host(), self.millis(6000));
-        self.cluster.note(|| format!("drive {} stands still for {time:?}", host.label.drive));
-        host.stand(time);
+        self.cluster.note(|| format!("drive {} pauses for {time:?}", host.label.drive));
+        host.pause(time);
         Box::pin(sleep(time))
     }
 
-    fn cut(&mut self) -> End {
+    fn block(&mut self) -> End {
         let (c, time, network) =
             (Node::Coordinator(self.coordinator()), self.millis(4000), self.cluster.network.clone());
-        let mut ways = Vec::new();
-        for _ in 0..1 + self.dice.below(4) {
+        let mut directions = Vec::new();
+        for _ in 0..1 + self.rng.below(4) {
             let d = Node::Drive(self.host().label.drive.0[0]);
-            match self.dice.below(3) {
-                0 => ways.push((c, d)),
-                1 => ways.push((d, c)),
-                _ => ways.extend([(c, d), (d, c)]),
+            match self.rng.below(3) {
+                0 => directions.push((c, d)),
+                1 => directions.push((d, c)),
+                _ => directions.extend([(c, d), (d, c)]),
             }
         }
-        self.cluster.note(|| format!("cut: {ways:?}"));
-        ways.iter().for_each(|(a, b)| network.cut(*a, *b));
+        self.cluster.note(|| format!("cut: {directions:?}"));
+        directions.iter().for_each(|(a, b)| network.block(*a, *b));
         Box::pin(async move {
             sleep(time).await;
-            ways.iter().for_each(|(a, b)| network.mend(*a, *b));
+            directions.iter().for_each(|(a, b)| network.unblock(*a, *b));
         })
     }
 
@@ -146,7 +146,7 @@ impl Faults {
     }
 
     async fn rare(&mut self) {
-        if self.dice.below(2) == 0 && !self.replaced && self.cluster.plan.drives > 4 {
+        if self.rng.below(2) == 0 && !self.replaced && self.cluster.plan.drives > 4 {
             self.replaced = true;
             let old = self.host();
             replace(&self.cluster, old.label.drive.0[0], 50).await;
@@ -154,7 +154,7 @@ impl Faults {
         }
         let number = self.coordinator();
         let Some(c) = self.cluster.coordinator(number) else { return };
-        let ahead = self.dice.below(240_000) as i64 - 120_000;
+        let ahead = self.rng.below(240_000) as i64 - 120_000;
         self.cluster.note(|| format!("the clock of coordinator {number} is {ahead} ms ahead"));
         set_wall_ahead(c.process, ahead);
     }
@@ -162,7 +162,7 @@ impl Faults {
 
 type End = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Puts a drive back into service, and notes what it finds.
+/// Starts a host again after a power cut, and records what it reports as a finding.
 fn restart(clients: &Clients, host: &Host) {
     let mapped = !clients.cluster.map().groups_of(host.label.drive).is_empty();
     if !mapped {
@@ -170,19 +170,19 @@ fn restart(clients: &Clients, host: &Host) {
     }
     match host.start() {
         Ok(()) => clients.cluster.note(|| format!("drive {} is back", host.label.drive)),
-        Err(e) => clients.find(e),
+        Err(e) => clients.report(e),
     }
 }
 
-/// The drive `old` is lost and a blank one, `new`, is put in its place. The map is changed as a monitor does it: from
-/// what is stored.
+/// The drive `old` is lost and replaced by the blank drive `new`. The map is changed as a drive monitor does
+/// it: from the stored map.
 ///
 /// # Panics
-/// When the map does not take it.
+/// If the map refuses the change.
 pub async fn replace(cluster: &Arc<Cluster>, old: u8, new: u8) {
     cluster.note(|| format!("drive {old} is lost, {new} is put in its place"));
     if let Some(host) = cluster.host(drive_id(old)) {
-        host.lose();
+        host.destroy();
     }
     cluster.add_host(new);
     let control = cluster.control.open(0);
@@ -196,14 +196,14 @@ pub async fn replace(cluster: &Arc<Cluster>, old: u8, new: u8) {
     control.change(change).await.expect("a map that takes a new drive");
 }
 
-/// All faults are over, and everything runs.
-pub async fn calm(clients: &Arc<Clients>) {
+/// Ends all faults and starts everything again.
+pub async fn stop_faults(clients: &Arc<Clients>) {
     let cluster = &clients.cluster;
     cluster.note(|| "all faults are over");
-    cluster.network.mend_all();
-    cluster.control.mend_all();
+    cluster.network.restore_all();
+    cluster.control.restore_all();
     for host in cluster.hosts() {
-        host.stand(Duration::ZERO);
+        host.pause(Duration::ZERO);
         restart(clients, &host);
     }
     for number in 0..cluster.plan.coordinators {

@@ -1,8 +1,8 @@
-//! A drive with the machine that serves it: it answers, it stands still, it loses power.
+//! A host: a drive and the machine that serves it. It answers requests, pauses and loses power.
 //!
-//! Invariants: what was answered is on the medium after a power cut; of what was written after the last answer any
-//! part may be lost. A host that is down answers nothing. What a drive said before a power cut never leaves it
-//! afterwards.
+//! Invariants: everything that was acknowledged is on the medium after a power cut; any part of what was
+//! written after the last answer may be lost. A host without power answers nothing. An answer that was not
+//! sent before a power cut is never sent.
 //!
 //! Must not depend on: the network.
 
@@ -32,12 +32,12 @@ pub struct Host {
 struct State {
     disk: SimDisk,
     drive: Option<Drive>,
-    /// How often it was opened.
-    life: u32,
-    /// Everything up to this place of the disk's log was answered.
+    /// How many times the drive was opened.
+    incarnation: u32,
+    /// The position in the log of the disk up to which everything was acknowledged.
     answered: usize,
     stands_until: Instant,
-    dice: Seeded,
+    rng: Seeded,
 }
 
 fn options() -> Options {
@@ -51,10 +51,10 @@ fn options() -> Options {
 }
 
 impl Host {
-    /// A blank drive, formatted; `groups`: those that it holds from the beginning.
+    /// A newly formatted drive; `groups`: the groups that it has from the beginning.
     ///
     /// # Panics
-    /// When a simulated disk cannot be formatted.
+    /// If the simulated disk cannot be formatted.
     #[must_use]
     pub fn new(id: DriveId, groups: &[(GroupId, Role)], seed: u64, flushes: bool) -> Host {
         let label = Label { deployment: DEPLOYMENT, drive: id, created_ms: 1 };
@@ -69,9 +69,9 @@ impl Host {
             answered: disk.position(),
             disk,
             drive: Some(drive),
-            life: 1,
+            incarnation: 1,
             stands_until: Instant::now(),
-            dice: Seeded::new(seed),
+            rng: Seeded::new(seed),
         };
         Host { label, state: Mutex::new(state), options, flushes }
     }
@@ -82,31 +82,32 @@ impl Host {
         self.state.lock().drive.clone()
     }
 
-    /// How often it was opened.
+    /// How many times the drive was opened.
     #[must_use]
-    pub fn life(&self) -> u32 {
-        self.state.lock().life
+    pub fn incarnation(&self) -> u32 {
+        self.state.lock().incarnation
     }
 
-    /// Does `work` with the drive and answers when the answer leaves the machine; `None`: it never does.
+    /// Runs `work` with the drive, and returns its answer when the machine sends it; `None`: it is never
+    /// sent.
     pub async fn serve<T, F: Future<Output = Result<T>>>(
         &self,
         work: impl FnOnce(Drive, u32) -> F,
     ) -> Option<(Result<T>, Status)> {
         let until = self.state.lock().stands_until;
         sleep_until(until).await;
-        let (drive, life, pause) = {
+        let (drive, incarnation, pause) = {
             let mut s = self.state.lock();
-            let pause = 20 + s.dice.below(800);
-            (s.drive.clone()?, s.life, pause)
+            let pause = 20 + s.rng.below(800);
+            (s.drive.clone()?, s.incarnation, pause)
         };
-        let answer = work(drive.clone(), life).await;
+        let answer = work(drive.clone(), incarnation).await;
         drive.pump();
         let (at, status) = (self.state.lock().disk.position(), status(&drive));
         drop(drive);
         sleep(Duration::from_micros(pause)).await;
         let mut s = self.state.lock();
-        if s.life != life || s.drive.is_none() {
+        if s.incarnation != incarnation || s.drive.is_none() {
             return None;
         }
         if self.flushes {
@@ -115,36 +116,36 @@ impl Host {
         Some((answer, status))
     }
 
-    /// How it is, if it is in service.
+    /// The status of the drive, if it is in service.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         self.drive().map(|d| status(&d))
     }
 
-    /// It stands still.
-    pub fn stand(&self, time: Duration) {
+    /// Pauses the machine.
+    pub fn pause(&self, time: Duration) {
         self.state.lock().stands_until = Instant::now() + time;
     }
 
-    /// It loses power. Of what was not answered yet any part may be on the medium.
-    pub fn cut(&self) {
+    /// Cuts the power. Any part of what was not yet acknowledged may be on the medium.
+    pub fn cut_power(&self) {
         let s = &mut *self.state.lock();
         let Some(drive) = s.drive.take() else { return };
         let unanswered = (s.disk.position() - s.answered) as u64;
         let from = if self.flushes { s.answered } else { 0 };
         let span = if self.flushes { unanswered } else { s.disk.position() as u64 };
-        let at = from + s.dice.below(span + 1) as usize;
+        let at = from + s.rng.below(span + 1) as usize;
         s.image(at);
         drop(drive);
     }
 
-    /// The place of the log at which it is now.
+    /// The present position in the log of the disk.
     #[must_use]
     pub fn position(&self) -> usize {
         self.state.lock().disk.position()
     }
 
-    /// It loses power and comes back as it was at an earlier place of its log.
+    /// Cuts the power and restores the disk to an earlier position of its log.
     pub fn go_back(&self, at: usize) {
         let s = &mut *self.state.lock();
         let drive = s.drive.take();
@@ -152,16 +153,16 @@ impl Host {
         drop(drive);
     }
 
-    /// It is gone for good: its medium with it.
-    pub fn lose(&self) {
+    /// Destroys the drive with its medium.
+    pub fn destroy(&self) {
         let drive = self.state.lock().drive.take();
         drop(drive);
     }
 
-    /// Its power is back.
+    /// Restores the power.
     ///
     /// # Errors
-    /// What opening the drive ends with, and damage that it finds: a power cut makes none.
+    /// The error of opening the drive, or damage that it reports: a power cut must not cause damage.
     pub fn start(&self) -> std::result::Result<(), String> {
         let mut s = self.state.lock();
         if s.drive.is_some() {
@@ -175,17 +176,17 @@ impl Host {
             return Err(format!("drive {} is damaged after a power cut: {damage:?}", self.label.drive));
         }
         drive.pump();
-        s.life += 1;
+        s.incarnation += 1;
         s.answered = s.disk.position();
         s.drive = Some(drive);
         Ok(())
     }
 
-    /// What a drive does by itself.
+    /// Runs the maintenance of the drive.
     ///
     /// # Errors
-    /// What its upkeep ends with.
-    pub fn chores(&self) -> Result<()> {
+    /// The error of the maintenance.
+    pub fn maintain(&self) -> Result<()> {
         let Some(drive) = self.drive() else { return Ok(()) };
         drive.pump();
         drive.tick();
@@ -199,10 +200,10 @@ impl State {
     fn image(&mut self, at: usize) {
         let mut crash = Crash::new(&self.disk);
         crash.advance(at);
-        let dice = &mut self.dice;
-        self.disk = crash.image(|| dice.next());
+        let rng = &mut self.rng;
+        self.disk = crash.image(|| rng.next());
         self.disk.resume();
-        self.life += 1;
+        self.incarnation += 1;
     }
 }
 
@@ -211,7 +212,7 @@ fn status(drive: &Drive) -> Status {
     Status { stats, ..drive.status() }
 }
 
-/// Of a session that a power cut ended.
+/// The error of a session that a power cut ended.
 #[must_use]
 pub fn ended() -> Error {
     Error::Offline("the session ended")

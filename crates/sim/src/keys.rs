@@ -1,6 +1,6 @@
-//! What calls do to keys, versions and uploads, as S3 promises it: the model that histories are judged by.
+//! The model of keys, versions and uploads as S3 defines them, against which histories are checked.
 //!
-//! Must not depend on: how histories are made.
+//! Must not depend on: the code that records histories.
 
 use ashlar_history::Model;
 
@@ -10,55 +10,55 @@ pub type Value = u64;
 /// A call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// A new value.
+    /// Puts a value.
     Put(u8, Value),
-    /// A value for a key that has none.
+    /// Puts a value if the key has none.
     Create(u8, Value),
-    /// A value in place of another one.
+    /// Replaces one value by another.
     Replace(u8, Value, Value),
-    /// Deletes what is there; makes a delete marker where there are versions.
+    /// Deletes the value, or adds a delete marker if the bucket has versions.
     Delete(u8),
     /// Reads.
     Get(u8),
     /// Whether a list shows the key.
     Shown(u8),
-    /// The value of one key goes to another.
+    /// Renames the value of one key to another key.
     Rename(u8, u8, Value),
-    /// An upload becomes a value.
+    /// Completes an upload.
     Complete(u64, u8, Value),
-    /// An upload is given up.
+    /// Aborts an upload.
     Abort(u64),
     /// Reads the version with this value.
     GetVersion(u8, Value),
     /// Removes the version with this value.
     DeleteVersion(u8, Value),
-    /// All versions, the newest first.
+    /// Reads all versions, newest first.
     Versions(u8),
 }
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was done.
+    /// Done.
     Done,
-    /// It was not, because of what is there.
+    /// Refused, because of the present state.
     Failed,
-    /// What was read.
+    /// The value that was read.
     Read(Option<Value>),
-    /// Whether it is there.
+    /// Whether the list shows the key.
     Shown(bool),
     /// The versions.
     Versions(Vec<Option<Value>>),
 }
 
-/// Keys that are judged together.
+/// The model of keys that are checked together.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys {
     /// The bucket has versions.
     pub versioned: bool,
 }
 
-/// What is there: the versions of each key, the newest first; uploads that are done (`true`) or given up.
+/// The state: the versions of each key, newest first; uploads that are completed (`true`) or aborted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     keys: Vec<(u8, Vec<Option<Value>>)>,
@@ -113,7 +113,7 @@ impl Model for Keys {
 
     fn apply(&self, state: &State, call: &Call, answer: Option<&Answer>) -> Option<State> {
         let same = || Some(state.clone());
-        // What is asked for holds: it is done. It does not: it failed. An unknown answer fits both.
+        // If the condition holds, the call is done; otherwise it failed. An unknown answer fits both.
         let either = |holds: bool, next: State| match answer {
             Some(Answer::Done) => holds.then_some(next),
             Some(Answer::Failed) => (!holds).then(|| state.clone()),
@@ -154,7 +154,7 @@ impl Model for Keys {
                     Some(next)
                 }
                 (Some(_), None | Some(Answer::Failed)) => same(),
-                // Asked again by who did not hear the first answer.
+                // A repetition by a client that did not get the first answer.
                 (Some(false), Some(Answer::Done)) => same(),
                 _ => None,
             },

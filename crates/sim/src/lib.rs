@@ -1,24 +1,24 @@
 #![forbid(unsafe_code)]
-//! A whole cluster in one thread, from one seed.
+//! Simulates a whole cluster in one thread, from one seed.
 //!
-//! Real stores (`object`, `erasure-set`, `commit`) coordinate over real drives (`drive`) on simulated disks; between
-//! them is a network that loses, delays, reorders and repeats messages; time is virtual. Clients work, faults strike,
-//! and when they have stopped everything must answer, nothing may be lost, and the history of all calls must be one
-//! that S3 allows.
+//! Real stores (`object`, `erasure-set`, `commit`) coordinate over real drives (`drive`) on simulated disks.
+//! Between them is a network that loses, delays, reorders and repeats messages; time is virtual. Clients make
+//! calls while faults are injected. After the faults have stopped, everything must answer, nothing may be
+//! lost, and S3 must allow the history of all calls.
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `plan`, `trace` | what a run is made of; what happened in it, in words |
+//! | `plan`, `trace` | the parameters of a run; its events as text |
 //! | `host`, `network`, `control` | a drive and its machine; messages; the control store |
 //! | `cluster` | all of them together, with the coordinators |
-//! | `keys` | what calls do, as S3 promises it |
-//! | `client`, `work` | one call and what it is told; which calls are made |
-//! | `faults` | what strikes |
+//! | `keys` | the model of S3 calls |
+//! | `client`, `work` | one call and its outcome; which calls are made |
+//! | `faults` | the injected faults |
 //! | `run` | a run from its seed to its verdict |
-//! | `scenario` | runs with names: defects that were found by reading |
+//! | `scenario` | named runs for defects that were found by reading code |
 //!
-//! Invariants: a seed decides everything, also across machines; a run ends after a bounded virtual time.
-//! Not shipped. docs/decisions/0021-simulator.md says why it is made so.
+//! Invariants: a seed determines everything, also across machines; a run ends after a bounded virtual time.
+//! Not shipped. docs/decisions/0021-simulator.md gives the reasons for its design.
 
 pub mod client;
 pub mod cluster;

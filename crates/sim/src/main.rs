@@ -1,6 +1,6 @@
 //! `sim SEED` replays a run; `sim --seeds N` and `sim --minutes M` make many, on all cores.
 //!
-//! Invariant: a run that finds something prints the command that repeats it, and the program fails.
+//! Invariant: a run with a finding prints the command that repeats it, and the program fails.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -11,21 +11,21 @@ use ashlar_environment::time::Instant;
 use ashlar_sim::{Mutant, Plan, run};
 use clap::Parser;
 
-/// A whole cluster in one thread, from one seed.
+/// Simulates a whole cluster in one thread, from one seed.
 #[derive(Parser)]
 struct Args {
-    /// Replays this run and prints what happened.
+    /// Replays this run and prints its trace.
     seed: Option<u64>,
-    /// So many runs.
+    /// Number of runs.
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
-    /// As many runs as fit.
+    /// Duration, in minutes, in which as many runs as possible are made.
     #[arg(long, value_name = "M")]
     minutes: Option<u64>,
-    /// The first of them.
+    /// The first seed.
     #[arg(long, value_name = "SEED", default_value = "1")]
     first: u64,
-    /// With this defect switched on.
+    /// A defect that is switched on.
     #[arg(long, value_name = "DEFECT")]
     mutant: Option<String>,
 }

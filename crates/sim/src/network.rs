@@ -1,11 +1,12 @@
-//! Messages between coordinators and drives: late, lost, twice, in any order, or held back on one way.
+//! Messages between coordinators and drives: delayed, lost, duplicated, reordered, or blocked in one
+//! direction.
 //!
-//! Invariants: what happens to a message is drawn when it is sent; a message crosses a cut that is there when it
-//! would arrive, or not at all; an answer that does not come in [`DEADLINE`] is unknown to who waits, while the request
-//! may still be done later; only what may be repeated comes twice. A coordinator that stands still neither sends nor
-//! hears.
+//! Invariants: the delivery of a message is drawn when it is sent. A message that would arrive while its
+//! direction is blocked is lost. An answer that does not arrive within [`DEADLINE`] is unknown to the caller,
+//! while the request may still be executed later. Only requests that may be repeated are duplicated. A paused
+//! coordinator neither sends nor receives.
 //!
-//! Must not depend on: what is said.
+//! Must not depend on: the content of messages.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -29,13 +30,13 @@ use tokio::sync::oneshot;
 
 use crate::describe;
 use crate::host::{Host, ended};
-use crate::plan::{Mutant, Weather};
+use crate::plan::{Mutant, NetworkFaults};
 use crate::trace::Trace;
 
-/// How long an answer is waited for.
+/// How long a caller waits for an answer.
 pub const DEADLINE: Duration = Duration::from_secs(3);
 
-/// Who speaks.
+/// A sender or receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Node {
     /// A coordinator.
@@ -47,135 +48,135 @@ pub enum Node {
 /// The state of the network.
 pub struct Network {
     state: Mutex<State>,
-    /// For those who want to know what happened.
+    /// The trace of the run.
     pub trace: Trace,
     mutant: Option<Mutant>,
 }
 
 struct State {
-    dice: Seeded,
-    weather: Weather,
-    /// Ways on which nothing comes through.
-    cut: BTreeSet<(Node, Node)>,
-    /// Until when each coordinator stands still.
-    stands: Vec<Instant>,
+    rng: Seeded,
+    network_faults: NetworkFaults,
+    /// Blocked directions.
+    blocked: BTreeSet<(Node, Node)>,
+    /// Until when each coordinator is paused.
+    paused_until: Vec<Instant>,
 }
 
-/// What becomes of a message.
-struct Fate {
+/// The delivery of a message.
+struct Delivery {
     there: Option<Duration>,
     again: Option<Duration>,
     back: Option<Duration>,
 }
 
 impl Network {
-    /// A network of `coordinators` and any drives.
+    /// A network of `coordinators` coordinators and any number of drives.
     #[must_use]
     pub fn new(
         seed: u64,
-        weather: Weather,
+        network_faults: NetworkFaults,
         coordinators: usize,
         mutant: Option<Mutant>,
         trace: Trace,
     ) -> Network {
         let state = State {
-            dice: Seeded::new(seed),
-            weather,
-            cut: BTreeSet::new(),
-            stands: vec![Instant::now(); coordinators],
+            rng: Seeded::new(seed),
+            network_faults,
+            blocked: BTreeSet::new(),
+            paused_until: vec![Instant::now(); coordinators],
         };
         Network { state: Mutex::new(state), trace, mutant }
     }
 
-    /// Other weather.
-    pub fn set_weather(&self, weather: Weather) {
-        self.state.lock().weather = weather;
+    /// Sets the rates of network faults.
+    pub fn set_faults(&self, network_faults: NetworkFaults) {
+        self.state.lock().network_faults = network_faults;
     }
 
-    /// Nothing comes through from `a` to `b` any more.
-    pub fn cut(&self, a: Node, b: Node) {
-        self.state.lock().cut.insert((a, b));
+    /// Blocks the direction from `a` to `b`.
+    pub fn block(&self, a: Node, b: Node) {
+        self.state.lock().blocked.insert((a, b));
     }
 
-    /// Whether something is cut.
+    /// Whether the direction is blocked.
     #[must_use]
-    pub fn is_cut(&self, a: Node, b: Node) -> bool {
-        self.state.lock().cut.contains(&(a, b))
+    pub fn is_blocked(&self, a: Node, b: Node) -> bool {
+        self.state.lock().blocked.contains(&(a, b))
     }
 
-    /// The way is open again.
-    pub fn mend(&self, a: Node, b: Node) {
-        self.state.lock().cut.remove(&(a, b));
+    /// Unblocks the direction from `a` to `b`.
+    pub fn unblock(&self, a: Node, b: Node) {
+        self.state.lock().blocked.remove(&(a, b));
     }
 
-    /// All is well.
-    pub fn mend_all(&self) {
+    /// Ends all faults of the network.
+    pub fn restore_all(&self) {
         let mut s = self.state.lock();
-        s.cut.clear();
-        s.weather = Weather::CALM;
+        s.blocked.clear();
+        s.network_faults = NetworkFaults::NONE;
         let now = Instant::now();
-        s.stands.iter_mut().for_each(|until| *until = (*until).min(now));
+        s.paused_until.iter_mut().for_each(|until| *until = (*until).min(now));
     }
 
-    /// A coordinator stands still.
-    pub fn stand(&self, coordinator: usize, time: Duration) {
-        self.state.lock().stands[coordinator] = Instant::now() + time;
+    /// Pauses a coordinator.
+    pub fn pause(&self, coordinator: usize, time: Duration) {
+        self.state.lock().paused_until[coordinator] = Instant::now() + time;
     }
 
-    /// Waits until a coordinator goes on.
-    pub async fn going(&self, coordinator: usize) {
+    /// Waits while a coordinator is paused.
+    pub async fn while_paused(&self, coordinator: usize) {
         loop {
-            let until = self.state.lock().stands[coordinator];
+            let until = self.state.lock().paused_until[coordinator];
             if until <= Instant::now() {
                 return;
             }
-            // Looked at now and then, since the end may be moved.
+            // Checked again periodically, since the end may be moved.
             sleep_until(until.min(Instant::now() + Duration::from_millis(100))).await;
         }
     }
 
-    fn fate(&self) -> Fate {
+    fn delivery(&self) -> Delivery {
         let s = &mut *self.state.lock();
-        let (weather, dice) = (s.weather, &mut s.dice);
-        let mut way = || {
-            let drawn = dice.below(1000);
-            let micros = if drawn < weather.late {
-                dice.below(3_000_000)
-            } else if drawn < weather.late + weather.slow {
-                dice.below(50_000)
+        let (network_faults, rng) = (s.network_faults, &mut s.rng);
+        let mut one_way = || {
+            let drawn = rng.below(1000);
+            let micros = if drawn < network_faults.late {
+                rng.below(3_000_000)
+            } else if drawn < network_faults.late + network_faults.slow {
+                rng.below(50_000)
             } else {
-                100 + dice.below(400)
+                100 + rng.below(400)
             };
-            (dice.below(1000) >= weather.lost).then(|| Duration::from_micros(micros))
+            (rng.below(1000) >= network_faults.lost).then(|| Duration::from_micros(micros))
         };
-        let (there, again, back) = (way(), way(), way());
-        let again = again.filter(|_| dice.below(1000) < weather.twice);
-        Fate { there, again, back }
+        let (there, again, back) = (one_way(), one_way(), one_way());
+        let again = again.filter(|_| rng.below(1000) < network_faults.twice);
+        Delivery { there, again, back }
     }
 }
 
-/// One coordinator's way to one drive.
+/// The connection of one coordinator to one drive.
 #[derive(Clone)]
 pub struct Link(Arc<Inner>);
 
 struct Inner {
     network: Arc<Network>,
     coordinator: usize,
-    /// False: the coordinator crashed, and what its destructors say is not sent.
+    /// False: the coordinator crashed, and messages of its destructors are not sent.
     alive: Arc<AtomicBool>,
     host: Arc<Host>,
-    /// The drive that is asked to read (for a mutant, another one).
+    /// The drive that reads are sent to (for a mutant, another one).
     reads: Arc<Host>,
     path: PathBuf,
     heard: Mutex<Status>,
-    /// When the requests without an answer were sent, by number.
+    /// The times at which the unanswered requests were sent, by number.
     open: Mutex<std::collections::BTreeMap<u64, Instant>>,
     next: Mutex<u64>,
 }
 
 impl Link {
-    /// From a coordinator to a drive, which must be in service now or have been before. `groups`: where the drive
-    /// is taken for a voter until it is heard; `first`: the first drive.
+    /// From a coordinator to a drive, which must be in service now or have been before. `groups`: the groups
+    /// in which the drive counts as a voter until its first answer; `first`: the first drive.
     #[must_use]
     pub fn new(
         network: &Arc<Network>,
@@ -204,7 +205,7 @@ impl Link {
         }))
     }
 
-    /// Sends `work` to the drive now; the answer comes, or does not.
+    /// Sends `work` to the drive now; the answer may be lost.
     fn send<T, F>(
         &self,
         name: &'static str,
@@ -230,13 +231,13 @@ impl Link {
         let carry = async move {
             let said = me.carry(name, repeats, &host, work).await;
             if said.is_none() {
-                // Nobody tells who waits that nothing will come.
+                // The caller is not notified that no answer will come.
                 sleep(DEADLINE).await;
             }
             me.0.open.lock().remove(&number);
             if let Some((result, status)) = said {
                 *me.0.heard.lock() = status;
-                // The caller may have gone.
+                // The caller may no longer exist.
                 let _ = answered.send(result);
             }
         };
@@ -253,11 +254,11 @@ impl Link {
     ) -> Option<(Result<T>, Status)> {
         let i = &self.0;
         let (me, drive) = (Node::Coordinator(i.coordinator), Node::Drive(host.label.drive.0[0]));
-        let Fate { there, again, back } = i.network.fate();
-        i.network.going(i.coordinator).await;
+        let Delivery { there, again, back } = i.network.delivery();
+        i.network.while_paused(i.coordinator).await;
         let first = async {
             sleep(there?).await;
-            if i.network.is_cut(me, drive) {
+            if i.network.is_blocked(me, drive) {
                 return None;
             }
             host.serve(&work).await
@@ -268,7 +269,7 @@ impl Link {
             }
             let Some(again) = again else { return };
             sleep(again).await;
-            if !i.network.is_cut(me, drive) {
+            if !i.network.is_blocked(me, drive) {
                 host.serve(&work).await;
             }
         };
@@ -282,10 +283,10 @@ impl Link {
             )
         });
         sleep(back?).await;
-        if i.network.is_cut(drive, me) {
+        if i.network.is_blocked(drive, me) {
             return None;
         }
-        i.network.going(i.coordinator).await;
+        i.network.while_paused(i.coordinator).await;
         Some(said)
     }
 }
@@ -361,19 +362,19 @@ impl Remote for Link {
     }
 
     fn open_shard(&self, write_id: WriteId, index: u8) -> Later<'static, Box<dyn RemoteReader>> {
-        let work = move |drive: Drive, life| async move {
-            Ok((Arc::new(drive.open_shard(write_id, index).await?), life))
+        let work = move |drive: Drive, incarnation| async move {
+            Ok((Arc::new(drive.open_shard(write_id, index).await?), incarnation))
         };
         let answer = self.send("open shard", true, &self.0.host, work);
         let link = self.clone();
         Box::pin(async move {
-            let (reader, life) = heard(answer).await?;
-            Ok(Box::new(Reader { link, reader, life }) as Box<dyn RemoteReader>)
+            let (reader, incarnation) = heard(answer).await?;
+            Ok(Box::new(Reader { link, reader, incarnation }) as Box<dyn RemoteReader>)
         })
     }
 }
 
-/// A shard that is sent when it is whole.
+/// A shard that is sent when it is complete.
 struct Writer {
     link: Link,
     owner: RegisterKey,
@@ -419,11 +420,11 @@ impl RemoteWriter for Writer {
     }
 }
 
-/// A shard that is open on a drive's machine.
+/// A shard that is open on the machine of a drive.
 struct Reader {
     link: Link,
     reader: Arc<ShardReader>,
-    life: u32,
+    incarnation: u32,
 }
 
 impl RemoteReader for Reader {
@@ -435,19 +436,21 @@ impl RemoteReader for Reader {
     }
 
     fn read_run(&self, n: u32, count: u32, check: Check) -> Later<'_, Frames> {
-        let (reader, opened) = (self.reader.clone(), self.life);
-        let work = move |_, life| {
+        let (reader, opened) = (self.reader.clone(), self.incarnation);
+        let work = move |_, incarnation| {
             let reader = reader.clone();
-            async move { if life == opened { reader.read_run(n, count, check).await } else { Err(ended()) } }
+            async move {
+                if incarnation == opened { reader.read_run(n, count, check).await } else { Err(ended()) }
+            }
         };
         Box::pin(heard(self.link.send("read shard", true, &self.link.0.host, work)))
     }
 
     fn verify(&self, n: u32, frames: Frames) -> Later<'_, ()> {
-        let (reader, opened) = (self.reader.clone(), self.life);
-        let work = move |_, life| {
+        let (reader, opened) = (self.reader.clone(), self.incarnation);
+        let work = move |_, incarnation| {
             let (reader, frames) = (reader.clone(), frames.clone());
-            async move { if life == opened { reader.verify(n, frames).await } else { Err(ended()) } }
+            async move { if incarnation == opened { reader.verify(n, frames).await } else { Err(ended()) } }
         };
         Box::pin(heard(self.link.send("verify", true, &self.link.0.host, work)))
     }

@@ -1,15 +1,15 @@
-//! What a run is made of: drawn from its seed, or set by a scenario.
+//! The parameters of a run: drawn from its seed, or set by a scenario.
 //!
-//! Must not depend on: how a plan is carried out.
+//! Must not depend on: how a plan is executed.
 
 use ashlar_environment::random::Seeded;
 
-/// A defect that is switched on, to show that the checks see it.
+/// A defect that is switched on, to show that the checks find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
-    /// Every coordinator takes itself for the only one.
+    /// Every coordinator assumes that it is the only one.
     Sole,
-    /// A coordinator that reads takes what one drive says for the answer of all.
+    /// A coordinator that reads treats the answer of one drive as the answer of all.
     OneSlot,
     /// A drive answers before it has flushed.
     NoFlush,
@@ -18,16 +18,16 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// All of them.
+    /// All mutants.
     pub const ALL: [Mutant; 4] = [Mutant::Sole, Mutant::OneSlot, Mutant::NoFlush, Mutant::RefusedCounts];
 }
 
-/// How messages fare, in parts of a thousand.
+/// Rates of network faults, in parts of a thousand.
 #[derive(Clone, Copy, Debug)]
-pub struct Weather {
-    /// Messages that are lost, each way.
+pub struct NetworkFaults {
+    /// Messages that are lost, in each direction.
     pub lost: u64,
-    /// Requests that come twice.
+    /// Requests that are duplicated.
     pub twice: u64,
     /// Messages that take up to 50 ms.
     pub slow: u64,
@@ -35,33 +35,33 @@ pub struct Weather {
     pub late: u64,
 }
 
-impl Weather {
-    /// Messages come, in any order.
-    pub const CALM: Weather = Weather { lost: 0, twice: 0, slow: 20, late: 0 };
+impl NetworkFaults {
+    /// All messages arrive, in any order.
+    pub const NONE: NetworkFaults = NetworkFaults { lost: 0, twice: 0, slow: 20, late: 0 };
 }
 
-/// What a run is made of.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Decides everything that is not said here.
+    /// Determines everything that is not a parameter.
     pub seed: u64,
-    /// Coordinators.
+    /// Number of coordinators.
     pub coordinators: usize,
-    /// Drives, which is also the number of slots of a placement group.
+    /// Number of drives, and of slots of a placement group.
     pub drives: usize,
-    /// Placement groups.
+    /// Number of placement groups.
     pub groups: u16,
-    /// Clients.
+    /// Number of clients.
     pub clients: usize,
-    /// Calls of each client.
+    /// Number of calls of each client.
     pub calls: u64,
-    /// Faults that strike, one after another.
-    pub strikes: u64,
-    /// Of messages.
-    pub weather: Weather,
+    /// Number of faults that are injected, one after another.
+    pub fault_count: u64,
+    /// Rates of network faults.
+    pub network_faults: NetworkFaults,
     /// A defect that is switched on.
     pub mutant: Option<Mutant>,
-    /// Lines of the trace are kept.
+    /// Whether the trace is kept.
     pub traced: bool,
 }
 
@@ -69,23 +69,23 @@ impl Plan {
     /// The plan of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Plan {
-        let mut dice = Seeded::new(seed ^ 0x706c_616e);
-        let rough = dice.below(4);
-        let weather = match rough {
-            0 => Weather::CALM,
-            1 => Weather { lost: 10, twice: 10, slow: 50, late: 5 },
-            2 => Weather { lost: 50, twice: 50, slow: 100, late: 20 },
-            _ => Weather { lost: 5, twice: 200, slow: 300, late: 10 },
+        let mut rng = Seeded::new(seed ^ 0x706c_616e);
+        let rough = rng.below(4);
+        let network_faults = match rough {
+            0 => NetworkFaults::NONE,
+            1 => NetworkFaults { lost: 10, twice: 10, slow: 50, late: 5 },
+            2 => NetworkFaults { lost: 50, twice: 50, slow: 100, late: 20 },
+            _ => NetworkFaults { lost: 5, twice: 200, slow: 300, late: 10 },
         };
         Plan {
             seed,
-            coordinators: 2 + dice.below(2) as usize,
-            drives: 4 + dice.below(3) as usize,
-            groups: 1 + dice.below(2) as u16,
-            clients: 2 + dice.below(3) as usize,
-            calls: 4 + dice.below(9),
-            strikes: dice.below(6),
-            weather,
+            coordinators: 2 + rng.below(2) as usize,
+            drives: 4 + rng.below(3) as usize,
+            groups: 1 + rng.below(2) as u16,
+            clients: 2 + rng.below(3) as usize,
+            calls: 4 + rng.below(9),
+            fault_count: rng.below(6),
+            network_faults,
             mutant: None,
             traced: false,
         }

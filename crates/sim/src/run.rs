@@ -1,7 +1,8 @@
 //! A run from its seed to its verdict.
 //!
-//! Invariants: after the faults have stopped every call is answered within [`MENDED`] of virtual time, every key can be
-//! read at every coordinator, and every shard is there again; the history of every group of keys is judged whole.
+//! Invariants: after the faults have stopped, every call is answered within [`RECOVERY_TIME`] of virtual time, every
+//! key can be read at every coordinator, and every shard exists again. The whole history of every group of
+//! keys is checked.
 //!
 //! Must not depend on: which faults there are.
 
@@ -15,42 +16,42 @@ use ashlar_environment::time::{Instant, sleep};
 use ashlar_history::{Rules, linearizable};
 use ashlar_object::{CreateBucket, Versioning};
 
-use crate::client::{Clients, PLAIN, Told, VERSIONED, group};
+use crate::client::{Clients, Outcome, PLAIN, VERSIONED, group};
 use crate::cluster::Cluster;
-use crate::faults::{Faults, calm};
+use crate::faults::{Faults, stop_faults};
 use crate::keys::{Keys, State};
 use crate::plan::Plan;
 use crate::work::{Client, WITH_VERSIONS, plain};
 
-/// How long the cluster may take to be whole again.
-pub const MENDED: Duration = Duration::from_secs(180);
-/// Steps of tasks after which a run is given up: some ten times what the longest runs take.
+/// How long the cluster may take to recover after the last fault.
+pub const RECOVERY_TIME: Duration = Duration::from_secs(180);
+/// Steps of tasks after which a run is stopped: about ten times those of the longest runs.
 const STEPS: u64 = 1_000_000;
 
-/// What a run showed.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    /// What cannot be; empty: nothing.
+    /// Observations that contradict the guarantees; empty if there are none.
     pub findings: Vec<String>,
-    /// What happened, if it was asked for.
+    /// The trace, if it was requested.
     pub trace: Vec<String>,
     /// Equal for equal runs.
     pub fingerprint: u64,
-    /// Steps of tasks.
+    /// Number of steps of tasks.
     pub steps: u64,
     /// Virtual time.
     pub took: Duration,
-    /// Calls of clients.
+    /// Number of calls of clients.
     pub calls: usize,
 }
 
 /// Runs a plan.
 #[must_use]
 pub fn run(plan: Plan) -> Verdict {
-    simulate(plan, |clients| async move { usual(&clients).await })
+    simulate(plan, |clients| async move { default_run(&clients).await })
 }
 
-/// Runs a story over the cluster of a plan.
+/// Runs `main` over the cluster of a plan.
 pub fn simulate<F: Future<Output = ()> + 'static>(
     plan: Plan,
     story: impl FnOnce(Arc<Clients>) -> F + 'static,
@@ -61,11 +62,11 @@ pub fn simulate<F: Future<Output = ()> + 'static>(
     let ended = simulation.run(async move {
         let clients = Clients::new(Cluster::new(plan));
         *place.borrow_mut() = Some(clients.clone());
-        let chores = ashlar_environment::spawn("chores", clients.cluster.clone().chores());
+        let maintain = ashlar_environment::spawn("maintain", clients.cluster.clone().maintain());
         begin(&clients).await;
         story(clients.clone()).await;
-        if chores.is_finished() {
-            clients.find(format!("upkeep of drives ended: {:?}", chores.await));
+        if maintain.is_finished() {
+            clients.report(format!("upkeep of drives ended: {:?}", maintain.await));
         }
     });
     let clients = kept.borrow_mut().take();
@@ -82,7 +83,7 @@ pub fn simulate<F: Future<Output = ()> + 'static>(
     Verdict { findings, trace, fingerprint, steps, took, calls }
 }
 
-/// Starts the coordinators, the first of which makes the buckets.
+/// Starts the coordinators; the first one creates the buckets.
 async fn begin(clients: &Arc<Clients>) {
     let cluster = &clients.cluster;
     cluster.start(0).await;
@@ -91,56 +92,56 @@ async fn begin(clients: &Arc<Clients>) {
         s.create_bucket(VERSIONED, &CreateBucket::default()).await?;
         s.set_versioning(&s.bucket(VERSIONED)?, Versioning::Enabled).await
     });
-    if !matches!(made.await, Told::Is(())) {
-        clients.find("a bucket cannot be made");
+    if !matches!(made.await, Outcome::Answer(())) {
+        clients.report("a bucket cannot be made");
     }
     for number in 1..cluster.plan.coordinators {
         cluster.start(number).await;
     }
 }
 
-/// Clients work, faults strike, and then everything is looked at.
-async fn usual(clients: &Arc<Clients>) {
+/// The default run: clients make calls while faults are injected; then everything is checked.
+async fn default_run(clients: &Arc<Clients>) {
     let plan = &clients.cluster.plan;
-    let faults = ashlar_environment::spawn("faults", Faults::new(clients).strike(plan.strikes));
+    let faults = ashlar_environment::spawn("faults", Faults::new(clients).inject(plan.fault_count));
     let work: Vec<_> = (0..plan.clients as u64)
         .map(|n| ashlar_environment::spawn("client", Client::new(clients, n).work(plan.calls)))
         .collect();
     for client in work {
         if client.await.is_err() {
-            clients.find("a client ended early");
+            clients.report("a client ended early");
         }
     }
     if faults.await.is_err() {
-        clients.find("the faults ended early");
+        clients.report("the faults ended early");
     }
-    calm(clients).await;
-    whole(clients).await;
+    stop_faults(clients).await;
+    check_recovered(clients).await;
     judge(clients);
 }
 
-/// Every key can be read everywhere, and every shard is there again.
-pub async fn whole(clients: &Arc<Clients>) {
+/// Checks that every key can be read everywhere, and that every shard exists again.
+pub async fn check_recovered(clients: &Arc<Clients>) {
     let cluster = &clients.cluster;
-    let end = Instant::now() + MENDED;
+    let end = Instant::now() + RECOVERY_TIME;
     for at in 0..cluster.plan.coordinators {
         for key in plain().into_iter().chain([WITH_VERSIONS]) {
             while clients.get(at, key).await.ok().is_none() {
                 if Instant::now() > end {
                     return clients
-                        .find(format!("key {key} cannot be read at coordinator {at} after the faults"));
+                        .report(format!("key {key} cannot be read at coordinator {at} after the faults"));
                 }
                 sleep(Duration::from_millis(200)).await;
             }
         }
         clients.list(at, &plain(), 3).await;
     }
-    // Twice in a row, so that what the first look set in motion has ended.
+    // Twice in a row, so that repairs which the first check started have ended.
     let mut clean = 0;
     let mut last = String::new();
     while clean < 2 {
         if Instant::now() > end {
-            return clients.find(format!("redundancy is not restored after the faults: {last}"));
+            return clients.report(format!("redundancy is not restored after the faults: {last}"));
         }
         sleep(Duration::from_millis(500)).await;
         let lacks = |g: &Group| {
@@ -149,7 +150,7 @@ pub async fn whole(clients: &Arc<Clients>) {
             !g.slots.iter().all(|slot| status(slot.drive).is_some_and(votes))
         };
         let joining = cluster.map().groups.iter().any(lacks);
-        let Some(c) = cluster.coordinator(0) else { return clients.find("coordinator 0 is down") };
+        let Some(c) = cluster.coordinator(0) else { return clients.report("coordinator 0 is down") };
         let found = c.sets.scrub(true).await;
         last = format!("{found:?}, joining: {joining}");
         let same = found.is_ok_and(|f| f.damaged == 0 && f.healed == ashlar_erasure_set::Healed::default());
@@ -157,26 +158,26 @@ pub async fn whole(clients: &Arc<Clients>) {
     }
 }
 
-/// Judges the history.
+/// Checks the history.
 pub fn judge(clients: &Clients) {
     let mut groups: Vec<usize> = plain().into_iter().chain([WITH_VERSIONS]).map(group).collect();
     groups.dedup();
     for g in groups {
         let ops = clients.history.of(g);
         if ops.len() > 128 {
-            clients.find(format!("the history of group {g} is too long to judge: {}", ops.len()));
+            clients.report(format!("the history of group {g} is too long to judge: {}", ops.len()));
             continue;
         }
         let model = Keys { versioned: g == group(WITH_VERSIONS) };
         if !linearizable(&model, &State::default(), Rules { settled: true }, &ops) {
-            let told: Vec<String> = ops
+            let outcome: Vec<String> = ops
                 .iter()
                 .map(|o| {
                     let to = if o.to == u64::MAX { "never".to_owned() } else { o.to.to_string() };
                     format!("\n      {}..{to} {:?}: {:?}", o.from, o.call, o.answer)
                 })
                 .collect();
-            clients.find(format!("the history of group {g} is not linearizable:{}", told.concat()));
+            clients.report(format!("the history of group {g} is not linearizable:{}", outcome.concat()));
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Runs with names: defects that were found by reading, each with what would have caught it.
+//! Named runs for defects that were found by reading code, each of which would have found its defect.
 //!
-//! A scenario that shows a defect of today says so: it asserts that the defect is found, and is turned around when the
-//! defect is mended.
+//! A scenario for a known defect that still exists asserts that the defect is found; the assertion is
+//! inverted when the defect is fixed.
 //!
-//! Must not depend on: the usual work of clients.
+//! Must not depend on: the default calls of clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,29 +15,29 @@ use ashlar_kms::{Builtin, Kms, Secret};
 use ashlar_object::{Error, ListSpec, PutSpec, Store, UploadId, UploadSpec, VersionSpec};
 use bytes::Bytes;
 
-use crate::client::{Clients, PLAIN, Told, name};
-use crate::faults::{calm, replace};
+use crate::client::{Clients, Outcome, PLAIN, name};
+use crate::faults::{replace, stop_faults};
 use crate::host::Host;
 use crate::network::Node;
-use crate::plan::{Plan, Weather};
-use crate::run::{judge, simulate, whole};
+use crate::plan::{NetworkFaults, Plan};
+use crate::run::{check_recovered, judge, simulate};
 
-/// Two coordinators over four drives, and nothing that strikes by itself.
-fn quiet(seed: u64) -> Plan {
-    let weather = Weather::CALM;
+/// Two coordinators over four drives, without injected faults.
+fn without_faults(seed: u64) -> Plan {
+    let network_faults = NetworkFaults::NONE;
     Plan {
         coordinators: 2,
         drives: 4,
         groups: 1,
         clients: 0,
         calls: 0,
-        strikes: 0,
-        weather,
+        fault_count: 0,
+        network_faults,
         ..Plan::of(seed)
     }
 }
 
-/// What the seeds in `seeds` find.
+/// The findings of the seeds in `seeds`.
 fn findings<F: Future<Output = ()> + 'static>(
     seeds: std::ops::Range<u64>,
     plan: impl Fn(u64) -> Plan,
@@ -47,37 +47,38 @@ fn findings<F: Future<Output = ()> + 'static>(
     seeds.map(one).filter(|(_, found)| !found.is_empty()).collect()
 }
 
-/// A little time, so that steps of both coordinators meet in any order.
-async fn moment(clients: &Clients, salt: u64, most: u64) {
+/// A short random pause, so that the steps of both coordinators interleave in any order.
+async fn random_pause(clients: &Clients, salt: u64, most: u64) {
     let micros = Seeded::new(clients.cluster.plan.seed ^ salt << 17).below(most);
     sleep(Duration::from_micros(micros)).await;
 }
 
-/// One coordinator completes an upload while the other gives it up: one of them wins, and what a client was told holds.
+/// One coordinator completes an upload while the other aborts it: one of them succeeds, and the answers to
+/// the clients stay true.
 async fn complete_and_abort(clients: Arc<Clients>) {
     const KEY: u8 = 4;
     let Some(upload) = clients.begin(0, KEY, 14).await.ok() else {
-        return clients.find("the upload cannot begin");
+        return clients.report("the upload cannot begin");
     };
     let complete = async {
-        moment(&clients, 1, 8_000).await;
+        random_pause(&clients, 1, 8_000).await;
         clients.complete(0, KEY, 14, upload).await
     };
     let abort = async {
-        moment(&clients, 2, 8_000).await;
+        random_pause(&clients, 2, 8_000).await;
         clients.abort(1, KEY, 14, upload.0).await
     };
     futures::join!(complete, abort);
     for at in [1, 0] {
         drop(clients.get(at, KEY).await);
     }
-    whole(&clients).await;
+    check_recovered(&clients).await;
     judge(&clients);
 }
 
 #[test]
 fn two_coordinators_complete_and_abort_one_upload() {
-    let found = findings(0..60, quiet, complete_and_abort);
+    let found = findings(0..60, without_faults, complete_and_abort);
     assert!(found.is_empty(), "{found:#?}");
 }
 
@@ -90,90 +91,90 @@ async fn put(store: Store, bucket: &'static str, key: String) -> ashlar_object::
 /// One coordinator deletes a bucket while the other writes into it and begins an upload.
 async fn bucket_deleted_under_a_write(clients: Arc<Clients>) {
     let delete = async {
-        moment(&clients, 1, 8_000).await;
+        random_pause(&clients, 1, 8_000).await;
         clients.at(0, "delete the bucket", |s| async move { s.delete_bucket(PLAIN).await }).await
     };
     let write = async {
-        moment(&clients, 2, 8_000).await;
+        random_pause(&clients, 2, 8_000).await;
         clients.at(1, "put", |s| put(s, PLAIN, name(2))).await
     };
     let upload = async {
-        moment(&clients, 3, 8_000).await;
+        random_pause(&clients, 3, 8_000).await;
         let begin = |s: Store| async move {
             s.create_upload(&s.bucket(PLAIN)?, "upload", UploadSpec::default()).await
         };
-        let begun: Told<UploadId> = clients.at(1, "begin an upload", begin).await;
+        let begun: Outcome<UploadId> = clients.at(1, "begin an upload", begin).await;
         begun
     };
     let (deleted, written, _begun) = futures::join!(delete, write, upload);
     sleep(Duration::from_secs(2)).await;
-    if matches!((&deleted, &written), (Told::Is(()), Told::Is(()))) {
-        clients.find("a write was acknowledged into a bucket whose deletion was acknowledged");
+    if matches!((&deleted, &written), (Outcome::Answer(()), Outcome::Answer(()))) {
+        clients.report("a write was acknowledged into a bucket whose deletion was acknowledged");
     }
-    // What is gone is gone for everybody.
-    if matches!(deleted, Told::Is(())) {
+    // A deleted bucket is gone at every coordinator.
+    if matches!(deleted, Outcome::Answer(())) {
         let list = |s: Store| async move {
             match s.list(&s.bucket(PLAIN)?, &ListSpec { max_keys: 10, ..ListSpec::default() }).await {
                 Err(Error::NoSuchBucket) => Ok(true),
                 other => other.map(|_| false),
             }
         };
-        if matches!(clients.at(1, "list", list).await, Told::Is(false)) {
-            clients.find("a coordinator still shows a bucket that is gone");
+        if matches!(clients.at(1, "list", list).await, Outcome::Answer(false)) {
+            clients.report("a coordinator still shows a bucket that is gone");
         }
     }
 }
 
 #[test]
-fn a_bucket_is_deleted_under_a_write() {
-    let found = findings(0..20, quiet, bucket_deleted_under_a_write);
+fn bucket_deleted_during_write() {
+    let found = findings(0..20, without_faults, bucket_deleted_under_a_write);
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// Two monitors replace two drives, each by the map that it knows: both are replaced, one after the other, and nothing
-/// is lost.
+/// Two monitors replace two drives, each from its own copy of the map: both are replaced, one after the
+/// other, and nothing is lost.
 async fn two_monitors(clients: Arc<Clients>) {
     for key in [0, 1, 2, 3] {
         drop(clients.put(usize::from(key % 2), key, 21 + u64::from(key)).await);
     }
-    // Every drive has everything, so that two may go.
-    whole(&clients).await;
+    // Every drive is complete, so that two may be lost.
+    check_recovered(&clients).await;
     futures::join!(replace(&clients.cluster, 1, 50), replace(&clients.cluster, 2, 51));
     let group = clients.cluster.map().groups[0].clone();
     if group.slots.iter().any(|s| s.drive.0[0] == 1 || s.drive.0[0] == 2) {
-        clients.find(format!("one of two replacements was lost: {group:?}"));
+        clients.report(format!("one of two replacements was lost: {group:?}"));
     }
     for key in [0, 2] {
         drop(clients.put(1, key, 31 + u64::from(key)).await);
     }
-    whole(&clients).await;
+    check_recovered(&clients).await;
     judge(&clients);
 }
 
 #[test]
 fn two_monitors_replace_drives() {
-    let found = findings(0..4, |seed| Plan { drives: 6, ..quiet(seed) }, two_monitors);
+    let found = findings(0..4, |seed| Plan { drives: 6, ..without_faults(seed) }, two_monitors);
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// Two coordinators rotate one key at the same time and seal under it: what either sealed opens at both.
+/// Two coordinators rotate one key at the same time and seal under it: both can open what either has sealed.
 async fn two_rotations(clients: Arc<Clients>) {
     let root = Secret::generate();
     let mut kms = Vec::new();
     for number in 0..2 {
-        let Some(c) = clients.cluster.coordinator(number) else { return clients.find("it is down") };
+        let Some(c) = clients.cluster.coordinator(number) else { return clients.report("it is down") };
         let opened = Builtin::open_keys(c.control, root.clone(), None, || 1).await;
-        let Ok(keys) = opened else { return clients.find("the keys do not open") };
+        let Ok(keys) = opened else { return clients.report("the keys do not open") };
         match Kms::builtin(keys, "key").await {
             Ok(k) => kms.push(k),
-            Err(e) => return clients.find(format!("the default key: {e}")),
+            Err(e) => return clients.report(format!("the default key: {e}")),
         }
         sleep(Duration::from_millis(200)).await;
     }
     let rotate = |k: usize| {
         let (clients, kms) = (&clients, &kms);
         async move {
-            moment(clients, k as u64 + 1, 5_000).await;
+            random_pause(clients, k as u64 + 1, 5_000).await;
             let version = kms[k].rotate("key").await.map_err(|e| e.to_string())?;
             let sealed = kms[k].generate("key", b"context").await.map_err(|e| e.to_string())?;
             Ok::<_, String>((version, sealed))
@@ -181,14 +182,14 @@ async fn two_rotations(clients: Arc<Clients>) {
     };
     let (a, b) = futures::join!(rotate(0), rotate(1));
     sleep(Duration::from_secs(1)).await;
-    let (Ok(a), Ok(b)) = (a, b) else { return clients.find("a rotation failed") };
+    let (Ok(a), Ok(b)) = (a, b) else { return clients.report("a rotation failed") };
     if a.0 == b.0 {
-        clients.find(format!("two rotations made one version, {}", a.0));
+        clients.report(format!("two rotations made one version, {}", a.0));
     }
     for k in &kms {
         for (_, sealed) in [&a, &b] {
             if k.open("key", &sealed.sealed, b"context").await.is_err() {
-                clients.find("what was sealed during a rotation does not open");
+                clients.report("what was sealed during a rotation does not open");
             }
         }
     }
@@ -196,42 +197,42 @@ async fn two_rotations(clients: Arc<Clients>) {
 
 #[test]
 fn two_key_rotations() {
-    let found = findings(0..20, quiet, two_rotations);
+    let found = findings(0..20, without_faults, two_rotations);
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// D1: a put reaches fewer slots than a majority and fails; a delete of the same key is acknowledged; the put does not
-/// come back.
+/// D1: a put reaches fewer slots than a majority and fails; a delete of the same key is acknowledged; the put
+/// must not reappear.
 async fn failed_put_then_delete(clients: Arc<Clients>) {
     const KEY: u8 = 2;
-    let (cluster, dice) = (&clients.cluster, &mut Seeded::new(clients.cluster.plan.seed));
-    // The record reaches one drive, whose answer is heard or not.
-    let lucky = 1 + dice.below(4) as u8;
+    let (cluster, rng) = (&clients.cluster, &mut Seeded::new(clients.cluster.plan.seed));
+    // The record reaches one drive, whose answer arrives or not.
+    let lucky = 1 + rng.below(4) as u8;
     let put = clients.put(0, KEY, 17);
-    let cut = async {
-        sleep(Duration::from_micros(1_000 + dice.below(6_000))).await;
+    let block = async {
+        sleep(Duration::from_micros(1_000 + rng.below(6_000))).await;
         for d in (1..=4).filter(|d| *d != lucky) {
-            cluster.network.cut(Node::Coordinator(0), Node::Drive(d));
+            cluster.network.block(Node::Coordinator(0), Node::Drive(d));
         }
     };
-    drop(futures::join!(put, cut));
+    drop(futures::join!(put, block));
     drop(clients.delete(1, KEY).await);
     drop(clients.get(1, KEY).await);
-    if dice.below(2) == 0 {
+    if rng.below(2) == 0 {
         cluster.crash(0);
     }
-    calm(&clients).await;
+    stop_faults(&clients).await;
     sleep(Duration::from_secs(30)).await;
     for at in [0, 1, 0] {
         drop(clients.get(at, KEY).await);
     }
-    whole(&clients).await;
+    check_recovered(&clients).await;
     judge(&clients);
 }
 
 #[test]
-fn an_acknowledged_delete_is_not_undone_by_an_earlier_put() {
-    let found = findings(0..60, quiet, failed_put_then_delete);
+fn delete_after_failed_put_stays_deleted() {
+    let found = findings(0..60, without_faults, failed_put_then_delete);
     assert!(found.is_empty(), "{found:#?}");
 }
 
@@ -253,14 +254,14 @@ async fn a_drive_goes_back(clients: Arc<Clients>) {
     // Long enough for the tombstone to be purged.
     sleep(Duration::from_secs(20)).await;
     if clients.cluster.hosts().iter().any(|h| holds(h, KEY)) {
-        clients.find("the record of a deleted key is not purged: the scenario shows nothing");
+        clients.report("the record of a deleted key is not purged: the scenario shows nothing");
     }
     host.go_back(before);
     if let Err(e) = host.start() {
-        return clients.find(e);
+        return clients.report(e);
     }
     if !holds(&host, KEY) {
-        clients.find("the drive did not go back: the scenario shows nothing");
+        clients.report("the drive did not go back: the scenario shows nothing");
     }
     for at in [0, 1] {
         drop(clients.get(at, KEY).await);
@@ -272,7 +273,7 @@ async fn a_drive_goes_back(clients: Arc<Clients>) {
 }
 
 #[test]
-fn a_drive_that_goes_back_in_time_brings_nothing_back() {
-    let found = findings(0..20, quiet, a_drive_goes_back);
+fn drive_rollback_restores_no_deleted_key() {
+    let found = findings(0..20, without_faults, a_drive_goes_back);
     assert!(found.is_empty(), "{found:#?}");
 }

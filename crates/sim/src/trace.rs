@@ -1,6 +1,7 @@
-//! What happened in a run, in words.
+//! The events of a run as text.
 //!
-//! Invariant: without lines kept a note costs no more than a look. Must not depend on: what is noted.
+//! Invariant: if the trace is not kept, a line costs only a check of a flag. Must not depend on: the content
+//! of the lines.
 
 use std::fmt::Display;
 
@@ -14,7 +15,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Keeps lines, or nothing.
+    /// A trace that keeps its lines, or none.
     #[must_use]
     pub fn new(kept: bool) -> Trace {
         Trace { lines: kept.then(Mutex::default) }
@@ -26,7 +27,7 @@ impl Trace {
         self.lines.is_some()
     }
 
-    /// Notes a line.
+    /// Adds a line.
     pub fn note<T: Display>(&self, line: impl FnOnce() -> T) {
         if let Some(lines) = &self.lines {
             let at = simulation::elapsed();

@@ -1,4 +1,4 @@
-//! Which calls clients make, drawn from the seed.
+//! The calls that clients make, drawn from the seed.
 //!
 //! Must not depend on: faults.
 
@@ -11,11 +11,11 @@ use ashlar_environment::time::sleep;
 use crate::client::{Clients, Put};
 use crate::keys::Value;
 
-/// Keys without versions, but those of renames.
+/// Keys without versions, except those of renames.
 pub const SINGLES: [u8; 2] = [2, 3];
-/// Keys between which there are renames.
+/// The keys between which there are renames.
 pub const PAIR: [u8; 2] = [0, 1];
-/// The key to which uploads go.
+/// The key of uploads.
 pub const UPLOADED: u8 = 4;
 /// The key with versions.
 pub const WITH_VERSIONS: u8 = 100;
@@ -29,10 +29,10 @@ pub fn plain() -> Vec<u8> {
 /// A client.
 pub struct Client {
     clients: Arc<Clients>,
-    dice: Seeded,
+    rng: Seeded,
     number: u64,
     made: u64,
-    /// What it put into the key with versions.
+    /// The values that it has put into the key with versions.
     versions: Vec<Put>,
 }
 
@@ -40,8 +40,8 @@ impl Client {
     /// The client with this number.
     #[must_use]
     pub fn new(clients: &Arc<Clients>, number: u64) -> Client {
-        let dice = Seeded::new(clients.cluster.plan.seed ^ (number + 1) << 48);
-        Client { clients: clients.clone(), dice, number, made: 0, versions: Vec::new() }
+        let rng = Seeded::new(clients.cluster.plan.seed ^ (number + 1) << 48);
+        Client { clients: clients.clone(), rng, number, made: 0, versions: Vec::new() }
     }
 
     fn value(&mut self) -> Value {
@@ -50,26 +50,26 @@ impl Client {
     }
 
     fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.dice.below(from.len() as u64) as usize]
+        from[self.rng.below(from.len() as u64) as usize]
     }
 
     fn somewhere(&mut self) -> usize {
-        self.dice.below(self.clients.cluster.plan.coordinators as u64) as usize
+        self.rng.below(self.clients.cluster.plan.coordinators as u64) as usize
     }
 
-    /// Makes so many calls, one after another.
+    /// Makes this number of calls, one after another.
     pub async fn work(mut self, calls: u64) {
         for _ in 0..calls {
-            let pause = [0, 200, 2_000, 100_000][self.dice.below(4) as usize];
-            sleep(Duration::from_micros(self.dice.below(pause + 1))).await;
-            match self.dice.below(20) {
+            let pause = [0, 200, 2_000, 100_000][self.rng.below(4) as usize];
+            sleep(Duration::from_micros(self.rng.below(pause + 1))).await;
+            match self.rng.below(20) {
                 0..6 => self.single().await,
                 6 | 7 => self.race().await,
                 8..12 => self.pair().await,
                 12..15 => self.upload().await,
                 15..19 => self.versioned().await,
                 _ => {
-                    let (at, page) = (self.somewhere(), 1 + self.dice.below(4) as usize);
+                    let (at, page) = (self.somewhere(), 1 + self.rng.below(4) as usize);
                     self.clients.list(at, &plain(), page).await;
                 }
             }
@@ -78,7 +78,7 @@ impl Client {
 
     async fn single(&mut self) {
         let (at, key, value) = (self.somewhere(), self.pick(&SINGLES), self.value());
-        match self.dice.below(8) {
+        match self.rng.below(8) {
             0..2 => drop(self.clients.put(at, key, value).await),
             2 => self.clients.create(at, key, value).await,
             3 => {
@@ -94,7 +94,7 @@ impl Client {
         }
     }
 
-    /// Two coordinators change one key at the same time, each only if it is as it was.
+    /// Two coordinators change one key at the same time, each on the condition that it is unchanged.
     async fn race(&mut self) {
         let (at, key) = (self.somewhere(), self.pick(&SINGLES));
         let (first, second) = (self.value(), self.value());
@@ -115,8 +115,8 @@ impl Client {
 
     async fn pair(&mut self) {
         let (at, value) = (self.somewhere(), self.value());
-        let (from, to) = if self.dice.below(2) == 0 { (0, 1) } else { (1, 0) };
-        match self.dice.below(5) {
+        let (from, to) = if self.rng.below(2) == 0 { (0, 1) } else { (1, 0) };
+        match self.rng.below(5) {
             0 | 1 => drop(self.clients.put(at, from, value).await),
             2 => drop(self.clients.delete(at, from).await),
             _ => {
@@ -131,7 +131,7 @@ impl Client {
         let (at, value) = (self.somewhere(), self.value());
         let Some(upload) = self.clients.begin(at, UPLOADED, value).await.ok() else { return };
         let (first, second) = (self.somewhere(), self.somewhere());
-        match self.dice.below(4) {
+        match self.rng.below(4) {
             0 => drop(self.clients.complete(first, UPLOADED, value, upload).await),
             1 => drop(self.clients.abort(first, UPLOADED, value, upload.0).await),
             2 => {
@@ -146,7 +146,7 @@ impl Client {
             }
         }
         let at = self.somewhere();
-        match self.dice.below(3) {
+        match self.rng.below(3) {
             0 => drop(self.clients.delete(at, UPLOADED).await),
             _ => drop(self.clients.get(at, UPLOADED).await),
         }
@@ -154,8 +154,8 @@ impl Client {
 
     async fn versioned(&mut self) {
         let (at, value) = (self.somewhere(), self.value());
-        let old = (!self.versions.is_empty()).then(|| self.dice.below(self.versions.len() as u64) as usize);
-        match (self.dice.below(6), old) {
+        let old = (!self.versions.is_empty()).then(|| self.rng.below(self.versions.len() as u64) as usize);
+        match (self.rng.below(6), old) {
             (0, Some(old)) => {
                 let put = self.versions[old].clone();
                 self.clients.get_version(at, WITH_VERSIONS, &put).await;

@@ -1,9 +1,9 @@
-//! Runs repeat, seeds of today find nothing, and every defect that is switched on is found.
+//! Runs are repeatable, the present seeds find nothing, and every mutant is found.
 
 use ashlar_sim::{Mutant, Plan, run};
 
 #[test]
-fn a_seed_repeats() {
+fn seed_is_repeatable() {
     for seed in 1..=6 {
         let traced = || run(Plan { traced: true, ..Plan::of(seed) });
         let (first, second) = (traced(), traced());
@@ -17,12 +17,12 @@ fn a_seed_repeats() {
 }
 
 #[test]
-fn another_seed_is_another_run() {
+fn different_seeds_give_different_runs() {
     assert_ne!(run(Plan::of(1)).fingerprint, run(Plan::of(2)).fingerprint);
 }
 
 #[test]
-fn the_first_seeds_find_nothing() {
+fn first_seeds_find_nothing() {
     let found: Vec<_> =
         (1..=20).map(|s| (s, run(Plan::of(s)).findings)).filter(|f| !f.1.is_empty()).collect();
     assert!(found.is_empty(), "{found:#?}");

@@ -31,7 +31,7 @@ pub(super) struct Batch {
     states: States,
     /// Blocks hashed in all lanes since the last count was taken.
     blocks: u64,
-    /// Blocks hashed by the fullest lane: what was paid for.
+    /// Blocks that the fullest lane hashed: the cost of the rounds.
     steps: u64,
 }
 
@@ -44,7 +44,7 @@ struct Job {
     chunk: Bytes,
     /// The length that it had.
     chunk_len: usize,
-    /// The chunks behind it.
+    /// The chunks after it.
     chunks: VecDeque<Bytes>,
     source: Source,
 }
@@ -59,7 +59,7 @@ enum Source {
     Padding([u8; 2 * BLOCK], usize, usize),
 }
 
-/// Who left the lanes, for the scheduler.
+/// The streams that left the lanes, for the scheduler.
 #[derive(Default)]
 pub(super) struct Left {
     /// Streams that have nothing queued, by id.
@@ -68,16 +68,16 @@ pub(super) struct Left {
     pub(super) yielded: Vec<Arc<Cell>>,
 }
 
-/// How a lane goes on.
+/// How a lane continues.
 #[derive(PartialEq)]
 enum Next {
     /// With blocks.
     Blocks,
     /// Not now: the stream has nothing queued.
     Pause,
-    /// Later: others wait for a lane. The stream stays scheduled.
+    /// Later: other streams wait for a lane. The stream stays scheduled.
     Yield,
-    /// Never: the stream is finished or gone.
+    /// Never: the stream is finished or dropped.
     End,
 }
 
@@ -120,8 +120,8 @@ impl Batch {
         }
     }
 
-    /// One round. With `contended`, a stream that has used up what it brought makes room, so that
-    /// a few that are fed without end cannot keep all lanes.
+    /// One round. With `contended`, a stream whose queued bytes are used up gives its lane away, so that a
+    /// few streams that are fed continuously cannot keep all lanes.
     pub(super) fn round(&mut self, contended: bool, left: &mut Left) {
         let mut lanes: [&[u8]; LANES] = [&[]; LANES];
         let mut blocks = ROUND;
@@ -133,7 +133,7 @@ impl Batch {
         self.kernel.hash_lanes(&mut self.states, &lanes[..self.jobs.len()], blocks);
         self.blocks += (blocks * self.jobs.len()) as u64;
         self.steps += blocks as u64;
-        // Backwards, so that the lane that moves into a gap has had its turn.
+        // Backwards, so that the lane that moves into a gap has already been processed.
         for lane in (0..self.jobs.len()).rev() {
             let state = self.states.get(lane);
             let next = self.jobs[lane].advance(blocks, state, contended);
@@ -201,7 +201,7 @@ impl Job {
         self.next(state, contended)
     }
 
-    /// Finds the next blocks; `state` is the lane's, for the cell if the stream leaves.
+    /// Finds the next blocks; `state` is that of the lane, for the cell if the stream leaves.
     fn next(&mut self, state: [u32; 4], contended: bool) -> Next {
         loop {
             let partial = self.md5.partial();
@@ -240,8 +240,8 @@ impl Job {
         }
     }
 
-    /// Puts everything that is not hashed back into the cell, which is returned unless its stream
-    /// is gone. A lane that is at an edge or at the padding hashes that here: it is little.
+    /// Puts everything that is not hashed back into the cell, which is returned unless its stream was
+    /// dropped. A lane at an edge or at the padding hashes that here, since it is little.
     fn give_back(mut self, mut state: [u32; 4]) -> Option<Arc<Cell>> {
         let kernel = Kernel::get();
         match &self.source {
@@ -254,7 +254,7 @@ impl Job {
             }
         }
         self.md5.state = state;
-        // The hashed front of the chunk counts now, its rest as a chunk of its own later.
+        // The hashed front of the chunk is counted now; its rest becomes a chunk of its own.
         let hashed = self.chunk_len - self.chunk.len();
         if !self.chunk.is_empty() {
             self.chunks.push_front(std::mem::take(&mut self.chunk));

@@ -41,7 +41,7 @@ pub(super) struct Inner {
     pub(super) scheduled: bool,
     /// What `finish` waits for.
     pub(super) digest: Option<[u8; 16]>,
-    /// Whom to wake, and when.
+    /// The task to wake, and when.
     pub(super) waiter: Option<(Until, Waker)>,
 }
 
@@ -54,15 +54,15 @@ pub(super) enum Until {
     Digest,
 }
 
-/// What a lane finds when its chunks are used up.
+/// What a lane gets when its chunks are used up.
 pub(super) enum Refill {
     /// More chunks, now in the lane.
     More,
-    /// Nothing now; the hash is back in the cell and the cell is nobody's.
+    /// Nothing now; the hash is back in the cell, and no lane or list holds the cell.
     Idle,
     /// More chunks, left in the cell with the hash; the cell stays scheduled.
     Later,
-    /// Nothing ever: the padding is next.
+    /// Nothing any more: the padding is next.
     Finish,
 }
 
@@ -85,19 +85,19 @@ impl Cell {
         self.inner.lock()
     }
 
-    /// Whether the stream is gone.
+    /// Whether the stream was dropped.
     pub(super) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    /// The stream goes: forget what is queued and who waits.
+    /// The stream is dropped: clears the queue and the waiter.
     pub(super) fn drop_stream(&self) {
         self.dropped.store(true, Ordering::Relaxed);
         let mut inner = self.inner.lock();
         let queue = mem::take(&mut inner.queue);
         let waiter = inner.waiter.take();
         drop(inner);
-        // Their owners' code runs outside of the lock.
+        // The drop code of their owners runs outside of the lock.
         drop((queue, waiter));
     }
 
@@ -169,7 +169,7 @@ impl Cell {
 }
 
 impl Inner {
-    /// Whether what the stream waits for has come.
+    /// Whether the condition that the stream waits for is fulfilled.
     pub(super) fn reached(&self, until: Until) -> bool {
         match until {
             Until::Queued(at_most) => self.queued <= at_most,
@@ -177,7 +177,7 @@ impl Inner {
         }
     }
 
-    /// Counts `bytes` as hashed; returns whom to wake.
+    /// Counts `bytes` as hashed; returns the task to wake.
     fn hashed(&mut self, bytes: usize) -> Option<Waker> {
         assert!(bytes <= self.queued, "hashed bytes were queued");
         self.queued -= bytes;
@@ -185,8 +185,8 @@ impl Inner {
         if reached { self.waiter.take().map(|(_, waker)| waker) } else { None }
     }
 
-    /// Hashes all that is queued on this thread, and the padding for `Until::Digest`. Only for a
-    /// cell that nobody has. Returns the chunks, for the caller to drop outside of the lock.
+    /// Hashes everything that is queued on this thread, and the padding for `Until::Digest`. Only for a cell
+    /// that no list or lane holds. Returns the chunks, for the caller to drop outside of the lock.
     #[must_use]
     pub(super) fn hash_here(&mut self, until: Until) -> VecDeque<Bytes> {
         assert!(!self.scheduled, "a lane has the hash");

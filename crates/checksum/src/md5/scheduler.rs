@@ -65,7 +65,7 @@ impl Default for Tuning {
 /// What a scheduler has hashed, and how full its lanes were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneStats {
-    /// Bytes hashed in lanes (not: by who waited for them).
+    /// Bytes hashed in lanes (not those hashed by the caller that waited for them).
     pub bytes: u64,
     /// Bytes that a single lane would have hashed in the same time: `bytes / lane_bytes` is the
     /// mean number of streams side by side.
@@ -78,7 +78,7 @@ pub struct LaneStats {
 
 /// What workers and handles share.
 pub(super) struct Shared {
-    /// False in a simulation: streams are hashed by who waits for them.
+    /// False in a simulation: the callers that wait for streams hash them.
     pub(super) threads: bool,
     pub(super) tuning: Tuning,
     pub(super) list: Mutex<List>,
@@ -88,7 +88,7 @@ pub(super) struct Shared {
     pub(super) gathering: Condvar,
     /// The length of the ready list, readable without the lock.
     pub(super) ready: AtomicUsize,
-    /// Somebody waits for a stream on the list or in a lane.
+    /// Whether a caller waits for a stream on the list or in a lane.
     pub(super) urgent: AtomicBool,
     next_id: AtomicU64,
     pub(super) blocks: AtomicU64,
@@ -143,14 +143,14 @@ impl Shared {
         shared
     }
 
-    /// A number for a new stream, which is expected to bring bytes soon.
+    /// A number for a new stream, which is expected to have bytes soon.
     pub(super) fn open(&self) -> u64 {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         self.list.lock().remember(id, Instant::now());
         id
     }
 
-    /// A stream is gone and not expected back.
+    /// A stream is dropped and not expected again.
     pub(super) fn close(&self, id: u64) {
         self.list.lock().forget(id);
     }
@@ -207,7 +207,7 @@ impl Shared {
         started.is_ok()
     }
 
-    /// Somebody waits for a stream that is not hashed: there is less time to wait for others.
+    /// A caller waits for a stream that is not hashed: there is less time to wait for others.
     pub(super) fn hurry(&self) {
         if !self.urgent.load(Ordering::Relaxed) {
             self.urgent.store(true, Ordering::Relaxed);
@@ -216,7 +216,7 @@ impl Shared {
 }
 
 impl List {
-    /// A stream has nothing queued since `now`, and may be back.
+    /// A stream has nothing queued since `now`, and may have more soon.
     pub(super) fn remember(&mut self, id: u64, now: Instant) {
         if self.paused.len() == REMEMBERED {
             self.paused.pop_front();
@@ -224,7 +224,7 @@ impl List {
         self.paused.push_back((id, now));
     }
 
-    /// A stream is back, or will not come back.
+    /// A stream has more bytes, or will not have any.
     fn forget(&mut self, id: u64) {
         // Streams come back in about the order in which they paused.
         if let Some(at) = self.paused.iter().position(|(paused, _)| *paused == id) {
@@ -232,7 +232,7 @@ impl List {
         }
     }
 
-    /// How many streams are likely to come back soon.
+    /// How many streams are likely to have more bytes soon.
     pub(super) fn expected(&mut self, now: Instant, recent: Duration) -> usize {
         while self.paused.front().is_some_and(|(_, since)| now.duration_since(*since) > recent) {
             self.paused.pop_front();

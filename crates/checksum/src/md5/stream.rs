@@ -1,6 +1,6 @@
 //! The handles of callers: the scheduler and its streams.
 //!
-//! Invariant: a stream that is dropped, at any point of any of its futures, leaves nothing behind.
+//! Invariant: a stream that is dropped, at any point of any of its futures, leaves no state.
 //!
 //! Must not depend on: when and where the queue is hashed.
 
@@ -14,12 +14,12 @@ use bytes::Bytes;
 use super::cell::{Cell, Until};
 use super::scheduler::{LaneStats, Shared, Tuning};
 
-/// How many queued bytes make a stream worth a lane; until then they wait for more to come or for
-/// somebody to wait for them.
+/// Number of queued bytes from which a stream is given a lane; below it, the bytes wait for more bytes or for
+/// a caller.
 const WORTH_A_LANE: usize = 64 * 1024;
 
-/// How many queued bytes are hashed by who waits for them rather than handed to a worker:
-/// handing over costs about as much processor time as hashing this many bytes.
+/// Number of queued bytes up to which the waiting caller hashes them itself: handing them to a worker costs
+/// about as much processor time as hashing this many bytes.
 const HASH_HERE: usize = 16 * 1024;
 
 /// The scheduler of MD5 lanes: one per process, cheap to clone.
@@ -31,7 +31,7 @@ pub struct Md5Lanes {
     home: Arc<Home>,
 }
 
-/// Ends the threads when the last handle goes.
+/// Ends the threads when the last handle is dropped.
 struct Home {
     shared: Arc<Shared>,
 }
@@ -111,8 +111,8 @@ impl Md5Stream {
         self.cell.lock().queued
     }
 
-    /// Resolves when at most `at_most_bytes` of all queued bytes are not yet hashed; bytes count
-    /// as hashed when their whole chunk is. May be cancelled and called again.
+    /// Resolves when at most `at_most_bytes` of all queued bytes are not yet hashed; bytes count as hashed
+    /// when their whole chunk is. May be cancelled and called again.
     pub async fn drained(&mut self, at_most_bytes: usize) {
         poll_fn(|context| self.poll(Until::Queued(at_most_bytes), context).map(|_| ())).await;
     }
@@ -122,8 +122,8 @@ impl Md5Stream {
         poll_fn(|context| self.poll(Until::Digest, context)).await
     }
 
-    /// Checks whether `until` has come; if not, makes sure that a worker hashes and wakes the task.
-    /// The value is the digest for `Until::Digest`, and nothing otherwise.
+    /// Checks whether `until` is fulfilled; if not, makes sure that a worker hashes and wakes the task. The
+    /// value is the digest for `Until::Digest`, and nothing otherwise.
     fn poll(&self, until: Until, context: &Context<'_>) -> Poll<[u8; 16]> {
         let mut inner = self.cell.lock();
         let mut chunks = VecDeque::new();

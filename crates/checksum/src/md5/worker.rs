@@ -21,10 +21,10 @@
 //! stream beside others that bring 256 KiB every ms ran at a third of its speed before waits had
 //! to be earned, and runs at two thirds now.
 //!
-//! Invariants: a worker that finds the list not empty and nobody else to see to it does not sleep
-//! without a timer. A panic in a worker ends the process: the streams in its lanes could neither go
-//! on nor be given up. Wakers, and the drop code of chunks, run outside of all locks; a cell's lock
-//! may be taken under the list's, never the other way round.
+//! Invariants: a worker that finds streams on the list and no other worker for them does not sleep without a
+//! timer. A panic in a worker ends the process: the streams in its lanes could neither continue nor be given
+//! up. Wakers, and the drop code of chunks, run outside of all locks; a cell's lock may be taken while the
+//! list's is held, never the other way round.
 //!
 //! Must not depend on: the content of chunks, their producers.
 
@@ -44,15 +44,15 @@ use super::scheduler::{List, Shared};
 /// A wait shorter than this is not worth its timer.
 const SHORTEST_WAIT: Duration = Duration::from_micros(100);
 
-/// While somebody waits for its streams, a worker may wait for more during one in so many parts of
-/// the time for which it hashes: what many slow streams can cost a fast one.
+/// While a caller waits for its streams, a worker may wait for more streams during this fraction of the time
+/// for which it hashes. It bounds what many slow streams can cost a fast one.
 const WAIT_SHARE: u32 = 4;
 
 /// One thread's part.
 pub(super) struct Worker<'a> {
     shared: &'a Shared,
     batch: Batch,
-    /// How long it may let somebody wait; earned by hashing.
+    /// How long it may make a caller wait; earned by hashing.
     credit: Duration,
 }
 
@@ -61,10 +61,10 @@ impl Worker<'_> {
         Worker { shared, batch: Batch::new(), credit: shared.tuning.gather }
     }
 
-    /// The life of the thread.
+    /// The main loop of the thread.
     pub(super) fn work(&mut self) {
         let tuning = self.shared.tuning;
-        // Whether the streams at hand have had their wait.
+        // Whether the worker has already waited for more streams.
         let mut waited = false;
         let mut list = self.shared.list.lock();
         while !list.shut_down {
@@ -73,7 +73,7 @@ impl Worker<'_> {
             // A lone stream is better served from sleep without a timer.
             let worth_waiting = !waited && at_hand < tuning.enough && expected > 0 && at_hand + expected > 1;
             if worth_waiting && (list.gathering.is_some() || list.free >= at_hand.max(1)) {
-                // Another worker waits already, or has lanes to spare: it takes what we have.
+                // Another worker waits already, or has free lanes: it takes these streams.
                 if self.batch.len() > 0 {
                     self.hand_over(&mut list);
                 } else {
@@ -102,8 +102,8 @@ impl Worker<'_> {
         }
     }
 
-    /// Sleeps until `length` streams are ready, but not for long: for `gather` or the credit if
-    /// somebody waits for a stream at hand, for a few times `gather` while nobody does.
+    /// Sleeps until `length` streams are ready, for a limited time: for `gather` or the credit if a caller
+    /// waits for a ready stream, for a few times `gather` otherwise.
     fn wait_for_more(&mut self, list: &mut MutexGuard<'_, List>, length: usize) {
         let shared = self.shared;
         if self.batch.is_waited_for() {
@@ -129,7 +129,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Puts the streams of `batch` back on the list, where a worker that waits finds them.
+    /// Puts the streams of `batch` back on the list for a worker that waits.
     fn hand_over(&mut self, list: &mut MutexGuard<'_, List>) {
         let mut cells = Vec::with_capacity(LANES);
         MutexGuard::unlocked(list, || self.batch.give_back(|cell| cells.push(cell)));
@@ -141,7 +141,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Hashes until nothing is left, or so little that it is worth waiting for more.
+    /// Hashes until nothing is left, or so little that waiting for more is better.
     fn hash(&mut self, list: &mut MutexGuard<'_, List>) {
         let (shared, batch) = (self.shared, &mut self.batch);
         shared.runs.fetch_add(1, Ordering::Relaxed);

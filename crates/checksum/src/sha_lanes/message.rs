@@ -1,4 +1,6 @@
 //! One SHA-256 message: its state, its partial block, the chunks to hash.
+//!
+//! Must not depend on: streams, scheduling.
 
 use std::collections::VecDeque;
 

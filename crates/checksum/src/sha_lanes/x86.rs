@@ -3,6 +3,8 @@
 //! A round needs the result of the one before, so a single message leaves the unit idle half of the
 //! time; two messages fill it. Algorithm: FIPS 180-4; the order of instructions follows Gulley et
 //! al., "Intel SHA Extensions" (2013).
+//!
+//! Must not depend on: streams, scheduling.
 
 use std::arch::x86_64::*;
 

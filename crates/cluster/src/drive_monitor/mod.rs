@@ -1,28 +1,28 @@
-//! What a server does about its drives: when one is opened, distrusted, replaced, left alone.
+//! Decides what a server does about its drives: when a drive is opened, distrusted, replaced or left alone.
 //!
-//! A pure state machine: [`Monitor::step`] takes what happened and answers what is to be done. The server
-//! carries the actions out, each on its own, and reports their outcome as further events; tests do the same
-//! without a server.
+//! A pure state machine: [`Monitor::step`] takes an event and returns the actions that follow. The server
+//! executes the actions independently of each other and reports their outcome as further events; tests do the
+//! same without a server.
 //!
-//! | event | what follows |
+//! | event | action |
 //! |---|---|
 //! | a drive fenced itself, or failed | out of service; distrusted, in the map too; opened again after a pause |
-//! | the folder of a drive is gone or empty | out of service; looked at every tick |
+//! | the folder of a drive is gone or empty | out of service; probed on every tick |
 //! | a folder holds a drive of the map | opened; made joining first if it is distrusted or went back in time |
-//! | one folder is blank for a while | formatted; it takes the place of the drive that was there |
-//! | several folders are blank | nothing, until the operator says so |
+//! | one folder is blank for some time | formatted; it replaces the drive that was there |
+//! | several folders are blank | nothing, until an operator orders a replacement |
 //! | a blank folder on another file system than its drive was | nothing: the drive is not mounted |
-//! | an open or a look does not answer | said so; no other folder waits for it |
+//! | an open or a probe does not return | reported; no other folder waits for it |
 //!
 //! Invariants:
-//! - A drive that fenced itself, failed or went back in time never votes again without joining. Its
-//!   distrust ends only when the drive itself durably says that it joins, or with its place in the map.
-//! - At most one drive at a time is replaced without an operator.
-//! - A folder whose file system is not the one that its drive was on (it is the one below it) never joins
-//!   without an operator.
-//! - A folder has at most one action under way, so that one that hangs blocks only its own folder.
+//! - A drive that fenced itself, failed or went back in time never votes again without joining. Its distrust
+//!   ends only when the drive itself durably records that it joins, or when it leaves the map.
+//! - Without an operator, at most one drive at a time is replaced.
+//! - A folder never joins without an operator if its file system is not the one that its drive was on (the
+//!   drive is then not mounted, and the folder is on the file system below).
+//! - A folder has at most one action under way, so that an action that hangs blocks only its own folder.
 //!
-//! Must never know: devices, threads, requests.
+//! Must not depend on: devices, threads, requests.
 
 mod types;
 mod vacancy;
@@ -40,31 +40,31 @@ use vacancy::Blank;
 
 use crate::map::{DriveState, FoundAt, Map};
 
-/// A drive in service, for [`settle`].
+/// A drive in service, as input of [`updated_map`].
 #[derive(Clone, Debug)]
 pub struct Serving {
-    /// Where it is.
+    /// Where it was found.
     pub at: FoundAt,
     /// The groups in which it votes, in order.
     pub votes: Vec<GroupId>,
 }
 
-/// What a folder is busy with.
+/// What the monitor is doing with a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing: it is looked at on the next tick.
+    /// Nothing: the folder is probed on the next tick.
     Idle,
-    /// A look is under way since then.
+    /// A probe has been under way since then.
     Probing(Duration),
-    /// An open is under way since then.
+    /// An open has been under way since then.
     Opening(Duration),
     /// Its drive is being made joining.
     MakingJoining,
     /// It is being formatted.
     Formatting,
-    /// The map in which its drive replaces another is being written.
+    /// The map in which its drive replaces another one is being written.
     Replacing,
-    /// Its drive is in service since then.
+    /// Its drive has been in service since then.
     Serving(Duration),
     /// Its drive is being closed.
     Closing,
@@ -79,17 +79,17 @@ struct Folder {
     held: bool,
     /// The drive that is in service, being opened or being closed.
     drive: Option<DriveId>,
-    /// The drive that must join before it votes, and why; until it durably says so itself.
+    /// The drive that must join before it votes, and why; until the drive durably records that itself.
     distrusted: Option<(DriveId, String)>,
-    /// The drive whose place is being taken.
+    /// The drive that is being replaced.
     replaces: Option<DriveId>,
     /// It is blank, or holds a drive that never entered the map.
     blank: Option<Blank>,
-    /// An operator wants it replaced.
+    /// An operator ordered its replacement.
     ordered: bool,
-    /// It was blank together with others: only an operator replaces it.
+    /// It was blank at the same time as others: only an operator may replace it.
     needs_operator: bool,
-    /// It has answered once.
+    /// A probe has returned at least once.
     seen: bool,
     /// When a drive that failed is opened again, and the pause after that.
     again: Duration,
@@ -108,7 +108,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Over the folders that were named, of which nothing is known yet.
+    /// A monitor for the named folders, none of which was probed yet.
     #[must_use]
     pub fn new(paths: &[String], map: Arc<Map>, settings: Settings) -> Monitor {
         let folders = paths.iter().map(|path| Folder {
@@ -129,15 +129,15 @@ impl Monitor {
         Monitor { settings, now: Duration::ZERO, map, folders: folders.collect(), out: Vec::new() }
     }
 
-    /// The start has begun to look at this folder, or to open its drive (`open`): the answer is still to come.
-    pub fn begun(&mut self, i: usize, open: bool) {
+    /// The start has started to probe this folder, or to open its drive (`open`): the result is still to come.
+    pub fn started(&mut self, i: usize, open: bool) {
         let phase = if open { Phase::Opening(self.now) } else { Phase::Probing(self.now) };
         if let Some(f) = self.folders.get_mut(i) {
             f.phase = phase;
         }
     }
 
-    /// Takes one event; answers what is to be done.
+    /// Processes one event; returns the actions that follow.
     pub fn step(&mut self, event: Event) -> Vec<Action> {
         match event {
             Event::Tick(now) => self.tick(now),
@@ -175,11 +175,11 @@ impl Monitor {
         }
     }
 
-    /// An operator wants the blank folder `i` to take the place of the drive that was there, whatever file
-    /// system it is on and however many others are blank. `found`: a look at it just now.
+    /// An operator orders that the blank folder `i` replaces the drive that was there, regardless of its file
+    /// system and of how many others are blank. `found`: the result of a probe made just now.
     ///
     /// # Errors
-    /// In words: it is not blank, no drive is missing there, or the folder is busy.
+    /// A message for the operator: the folder is not blank, no drive is missing there, or the folder is busy.
     pub fn replace(&mut self, i: usize, found: Found) -> Result<Vec<Action>, String> {
         let path = self.folders.get(i).map(|f| f.path.clone()).ok_or("no such folder")?;
         let unknown = |id: &DriveId| self.map.drive(*id).is_none();
@@ -204,7 +204,7 @@ impl Monitor {
         Ok(std::mem::take(&mut self.out))
     }
 
-    /// Whether an operator's order to replace folder `i` is still being carried out.
+    /// Whether an operator's order to replace folder `i` is still being executed.
     #[must_use]
     pub fn is_ordered(&self, i: usize) -> bool {
         self.folders.get(i).is_some_and(|f| f.ordered)
@@ -249,7 +249,7 @@ impl Monitor {
         self.fill();
     }
 
-    /// Asks for a note in the map of what is only known here.
+    /// Asks for an entry in the map about a distrust that only this process has recorded.
     fn remember(&mut self, i: usize) {
         let Some((id, why)) = &self.folders[i].distrusted else { return };
         let lacks = |d: &&crate::Drive| d.state != DriveState::Dead && d.distrusted.is_none();
@@ -296,7 +296,7 @@ impl Monitor {
         (f.blank, f.needs_operator, f.ordered) = (None, false, false);
     }
 
-    /// A drive that the map knows stands in a folder and is not in service.
+    /// A drive of the map is in a folder and is not in service.
     fn found_drive(&mut self, i: usize, id: DriveId) {
         if self.map.drive(id).is_some_and(|d| d.state == DriveState::Dead) {
             return self.note(i, "it was replaced; empty the folder to use it again");
@@ -323,7 +323,7 @@ impl Monitor {
         self.folders[i].seen = true;
         let opened = match outcome {
             Ok(opened) => opened,
-            Err(why) => return self.give_up(i, &why),
+            Err(why) => return self.fail_action(i, &why),
         };
         let id = opened.id;
         let known = self.map.drive(id).map(|d| (d.state, d.distrusted.clone()));
@@ -352,7 +352,7 @@ impl Monitor {
                 }
             }
             None => match replaces.filter(|old| self.may_take(i, *old)) {
-                // Whatever it was: what it does not hold, others do.
+                // Whatever the reason was: other drives have what this drive does not hold.
                 Some(_) if opened.voter => {
                     self.folders[i].phase = Phase::MakingJoining;
                     self.out.push(Action::MakeJoining(i));
@@ -370,7 +370,7 @@ impl Monitor {
         }
         match (done, self.folders[i].replaces) {
             (Err(why), _) => {
-                self.put_off(i);
+                self.delay_open(i);
                 self.discard(i, &format!("it cannot be made joining: {why}"));
             }
             (Ok(()), Some(old)) => self.begin_replace(i, old),
@@ -378,7 +378,7 @@ impl Monitor {
         }
     }
 
-    /// The drive says by itself that it joins, or never was distrusted.
+    /// The drive itself records that it joins, or it was never distrusted.
     fn attach(&mut self, i: usize) {
         let f = &mut self.folders[i];
         (f.phase, f.problem, f.distrusted) = (Phase::Serving(self.now), None, None);
@@ -401,7 +401,7 @@ impl Monitor {
                 self.folders[i].phase = Phase::Opening(self.now);
                 self.out.push(Action::Open(i));
             }
-            Err(why) => self.give_up(i, &why),
+            Err(why) => self.fail_action(i, &why),
         }
     }
 
@@ -448,7 +448,7 @@ impl Monitor {
                 if self.now - since > self.settings.longest_pause {
                     self.folders[i].pause = self.settings.first_pause;
                 }
-                self.put_off(i);
+                self.delay_open(i);
                 let f = &mut self.folders[i];
                 f.distrusted = f.drive.map(|id| (id, why.clone()));
                 self.withdraw(i, &format!("out of service: {why}; it will join again"));
@@ -457,8 +457,8 @@ impl Monitor {
         }
     }
 
-    /// The drive is not opened again before its pause has passed.
-    fn put_off(&mut self, i: usize) {
+    /// Delays opening the drive again until its pause has passed.
+    fn delay_open(&mut self, i: usize) {
         let f = &mut self.folders[i];
         f.again = self.now + f.pause;
         f.pause = (f.pause * 2).min(self.settings.longest_pause);
@@ -476,16 +476,16 @@ impl Monitor {
         self.out.push(Action::Discard(i));
     }
 
-    /// An action failed that left no open drive behind.
-    fn give_up(&mut self, i: usize, why: &str) {
+    /// An action failed and left no open drive.
+    fn fail_action(&mut self, i: usize, why: &str) {
         self.note(i, why);
         let f = &mut self.folders[i];
         (f.phase, f.drive, f.replaces) = (Phase::Idle, None, None);
-        self.put_off_shortly(i);
+        self.delay_shortly(i);
     }
 
-    /// Opening costs a recovery: not every second.
-    fn put_off_shortly(&mut self, i: usize) {
+    /// An open requires a recovery, so it is not repeated every second.
+    fn delay_shortly(&mut self, i: usize) {
         let f = &mut self.folders[i];
         f.again = f.again.max(self.now + Duration::from_secs(5));
     }
@@ -499,10 +499,10 @@ impl Monitor {
     }
 }
 
-/// The map after what the drives in service say: which have joined which groups, which must join again, where
-/// they were found. The same map when nothing changes.
+/// The map after the reports of the drives in service: which drives have joined which groups, which must join
+/// again, and where they were found. Returns the same map if nothing changes.
 #[must_use]
-pub fn settle(map: &Map, serving: &[Serving]) -> Map {
+pub fn updated_map(map: &Map, serving: &[Serving]) -> Map {
     let mut map = map.clone();
     for s in serving {
         let id = s.at.id;
@@ -515,12 +515,12 @@ pub fn settle(map: &Map, serving: &[Serving]) -> Map {
         if !done.is_empty() {
             map = map.joined(id, &done).unwrap_or(map);
         }
-        // Away for too long, damaged, or fenced: new epochs, so that what it may have promised counts no more.
+        // Away for too long, damaged, or fenced: new epochs, so that its earlier promises count no more.
         let lost: Vec<GroupId> = of(&map, false).into_iter().filter(|g| !votes(g)).collect();
         if !lost.is_empty() {
             map = map.rejoin(id, |g| lost.binary_search(&g).is_ok()).unwrap_or(map);
         } else if !of(&map, true).is_empty() {
-            // It is in service: so it says itself that it joins.
+            // It is in service, so it records itself that it joins.
             map = map.joins_by_itself(id).unwrap_or(map);
         }
     }

@@ -1,4 +1,4 @@
-//! Random lives of a few drives under a monitor, and single stories.
+//! Random schedules of a few drives under a monitor, and tests of single cases.
 
 use super::*;
 use ashlar_format::DeploymentId;
@@ -14,19 +14,19 @@ fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// What lies in a folder, as a world without a monitor knows it.
+/// What a folder holds, as the test itself sees it.
 #[derive(Clone, Debug, PartialEq)]
 enum Disk {
     Blank,
     Drive {
         id: DriveId,
-        /// What the drive itself says durably.
+        /// The role that the drive durably records.
         voter: bool,
-        /// It fenced itself and managed to write that down.
+        /// It fenced itself and could record that.
         marked: bool,
-        /// The truth: its vote would be a lie.
+        /// The ground truth: this drive must not vote.
         unsound: bool,
-        /// Somebody beside the drive remembers that, or will.
+        /// The distrust is recorded outside the drive, or will be.
         remembered: bool,
     },
 }
@@ -44,7 +44,7 @@ struct World {
     open: Vec<Option<DriveId>>,
     attached: Vec<bool>,
     monitor: Monitor,
-    /// Actions that were begun.
+    /// Actions that were started.
     pending: Vec<Action>,
     next_id: u64,
     ordered: Vec<bool>,
@@ -181,7 +181,7 @@ impl World {
         self.give(Event::Map(self.map.clone()));
     }
 
-    /// Carries an action out.
+    /// Executes an action.
     fn perform(&mut self, action: Action) {
         self.note(format!("  {action:?}"));
         match action {
@@ -276,7 +276,7 @@ impl World {
         }
     }
 
-    /// What the server does at every look at its drives.
+    /// What the server does at each check of its drives.
     fn look(&mut self, by: u64) {
         self.now += secs(by);
         self.give(Event::Tick(self.now));
@@ -294,7 +294,7 @@ impl World {
                 serving.push(Serving { at: FoundAt { id, path: path(i), mount }, votes });
             }
         }
-        let map = settle(&self.map, &serving);
+        let map = updated_map(&self.map, &serving);
         if map != *self.map {
             self.write_map(map);
         }
@@ -321,7 +321,7 @@ impl World {
         }
     }
 
-    /// A drive that joins has every record now.
+    /// A drive that joins now has every record.
     fn rebuilt(&mut self, i: usize) {
         if self.attached[i]
             && let Some(Disk::Drive { voter, marked: false, unsound, remembered, .. }) = self.drive(i)
@@ -346,13 +346,13 @@ impl World {
         self.give(Event::Condition(i, Condition::Failed("flush failed".to_owned())));
     }
 
-    /// The process ends and another begins: the monitor knows only the map.
+    /// The process ends and a new one starts: the monitor has only the map.
     fn restart(&mut self) {
         self.pending.clear();
         (self.open, self.attached) = (vec![None; N], vec![false; N]);
         for n in 0..N {
-            // What nobody could write down is forgotten: that the drive and the control store fail together
-            // and the process dies too is not survived.
+            // What could not be recorded is lost. Not survived: drive and control store fail together and the
+            // process crashes too.
             let Disk::Drive { id, marked, voter, unsound, .. } = &mut self.disks[n] else { continue };
             let noted = self.map.drive(*id).is_some_and(|d| d.distrusted.is_some());
             if *unsound && *voter && !*marked && !noted {
@@ -435,7 +435,7 @@ impl World {
         }
     }
 
-    /// Nothing bad happens any more.
+    /// No more faults happen.
     fn settle_down(&mut self) {
         for _ in 0..400 {
             while self.pending.iter().any(|_| true) {
@@ -453,9 +453,9 @@ impl World {
     }
 }
 
-/// Whatever happens in whatever order; and afterwards every drive that can be is in service again.
+/// The invariants hold in any order of events, and in the end every intact drive is in service again.
 #[test]
-fn random_lives_keep_the_invariants() {
+fn random_schedules_keep_invariants() {
     let times: u64 = std::env::var("ASHLAR_TIMES").ok().and_then(|s| s.parse().ok()).unwrap_or(1);
     let (mut replaced, mut votes) = (0, 0);
     for seed in 0..600 * times {
@@ -464,7 +464,7 @@ fn random_lives_keep_the_invariants() {
         for _ in 0..400 {
             world.event();
         }
-        // The end of all faults: an operator sees to what is blank, one after another.
+        // The faults end: an operator handles the blank folders, one after another.
         (world.control, world.hung, world.mounted) = (true, vec![false; N], vec![true; N]);
         for i in 0..N {
             world.monitor.release(i);
@@ -474,7 +474,7 @@ fn random_lives_keep_the_invariants() {
             for i in 0..N {
                 let found = match &world.disks[i] {
                     Disk::Blank => Found::Blank { mount: None },
-                    // Formatted by a replacement that did not come to its end.
+                    // Formatted by a replacement that was interrupted.
                     Disk::Drive { id, .. } if world.map.drive(*id).is_none() => Found::Drive(*id),
                     _ => continue,
                 };
@@ -495,9 +495,9 @@ fn random_lives_keep_the_invariants() {
     assert!(replaced > 100 * times && votes > 1000 * times, "{replaced} replaced, {votes} joined");
 }
 
-/// One hung folder: the others are looked at, opened and served as if it were not there.
+/// One folder hangs: the others are probed, opened and served as usual.
 #[test]
-fn a_hung_folder_holds_up_nobody() {
+fn hung_folder_blocks_no_other_folder() {
     let mut world = World::new(1);
     world.restart();
     world.hung[2] = true;
@@ -510,15 +510,15 @@ fn a_hung_folder_holds_up_nobody() {
     assert_eq!(world.attached, [true, true, false, true]);
     world.look(10);
     assert_eq!(world.monitor.problem(2), Some("it does not answer"));
-    // It comes when it answers.
+    // The drive is put in service once its folder answers.
     world.hung[2] = false;
     world.settle_down();
     assert_eq!(world.attached, [true; 4]);
 }
 
-/// The drives are unmounted under the server; the mount points below are blank.
+/// The drives are unmounted while the server runs; the mount points below are blank.
 #[test]
-fn unmounted_drives_are_left_alone() {
+fn unmounted_drives_are_not_replaced() {
     for count in 1..=3 {
         let mut world = World::new(count as u64);
         for i in 0..count {
@@ -527,7 +527,7 @@ fn unmounted_drives_are_left_alone() {
         }
         let before = world.map.clone();
         world.settle_down();
-        assert_eq!(world.map, before, "nobody is replaced");
+        assert_eq!(world.map, before, "no drive is replaced");
         assert!(
             world.monitor.problem(0).unwrap().contains("mounted at /mnt/d0"),
             "{:?}",
@@ -540,7 +540,7 @@ fn unmounted_drives_are_left_alone() {
     }
 }
 
-/// One blank folder is used by itself, several wait for an operator.
+/// A single blank folder is used automatically, several wait for an operator.
 #[test]
 fn several_blank_folders_wait_for_an_operator() {
     let blank = |world: &mut World, i: usize| {
@@ -561,7 +561,7 @@ fn several_blank_folders_wait_for_an_operator() {
     world.ordered[3] = true;
     world.take(actions);
     world.settle_down();
-    // The other one too needs the operator: both were lost together.
+    // The other one also needs the operator: both were lost together.
     assert_eq!(world.attached, [false, true, true, true]);
     let actions = world.monitor.replace(0, Found::Blank { mount: None }).unwrap();
     world.ordered[0] = true;
@@ -571,9 +571,9 @@ fn several_blank_folders_wait_for_an_operator() {
     assert!(world.monitor.replace(0, Found::Drive(id(101))).unwrap_err().contains("not blank"));
 }
 
-/// By the drive's own mark, or, where it cannot be written, by the map, over a restart.
+/// A fence survives a restart by the drive's own mark or, if that cannot be written, by the map.
 #[test]
-fn a_fence_outlives_a_restart() {
+fn fence_survives_restart() {
     for marked in [true, false] {
         let mut world = World::new(9);
         world.give(Event::Condition(1, Condition::Failed("flush failed".to_owned())));
@@ -582,7 +582,7 @@ fn a_fence_outlives_a_restart() {
         }
         let mut kept = Vec::new();
         for action in std::mem::take(&mut world.pending) {
-            // The drive's mark and the map: one of them is enough.
+            // The drive's mark and the map: either one is enough.
             let note = matches!(action, Action::Distrust(..));
             if note && !marked { world.perform(action) } else { kept.push(action) }
         }
@@ -610,9 +610,9 @@ fn a_fence_outlives_a_restart() {
     }
 }
 
-/// A drive that failed is opened again after a pause that grows; a blank disk in its place is seen at once.
+/// A drive that failed is opened again after a growing pause; a blank disk in its place is detected at once.
 #[test]
-fn a_failed_drive_is_tried_again_after_a_growing_pause() {
+fn failed_drive_is_reopened_with_growing_pause() {
     let mut world = World::new(3);
     let mut tried = BTreeMap::new();
     for pause in [30, 60, 120, 240] {
@@ -649,10 +649,10 @@ fn a_failed_drive_is_tried_again_after_a_growing_pause() {
 
 /// A drive that shows that it went back in time joins, like one that failed.
 #[test]
-fn a_drive_that_went_back_joins() {
+fn drive_joins_after_rollback() {
     let mut world = World::new(4);
     world.restart();
-    world.monitor.begun(1, true);
+    world.monitor.started(1, true);
     let why = Some("it went back in time".to_owned());
     world.open[1] = Some(id(2));
     let actions = world.monitor.step(Event::Opened(1, Ok(Opened { id: id(2), voter: true, distrust: why })));
@@ -663,15 +663,17 @@ fn a_drive_that_went_back_joins() {
     assert_eq!(world.monitor.serving(1), None);
 }
 
-/// A drive that was replaced joins group by group; damage of one group's state costs this group's vote only.
+/// A replaced drive joins group by group; damage to the state of one group removes its vote in this group
+/// only.
 #[test]
-fn groups_are_settled_one_by_one() {
+fn map_follows_drives_group_by_group() {
     let drives: Vec<_> = (0..N).map(|i| (id(i as u64 + 1), path(i), 1000)).collect();
     let map = Map::first(DeploymentId([7; 16]), &drives, None, Some(4)).unwrap();
     let all = map.groups_of(id(1));
     assert_eq!(all.len(), 4);
     let at = || FoundAt { id: id(1), path: path(0), mount: None };
-    let settled = |map: &Map, votes: &[GroupId]| settle(map, &[Serving { at: at(), votes: votes.to_vec() }]);
+    let settled =
+        |map: &Map, votes: &[GroupId]| updated_map(map, &[Serving { at: at(), votes: votes.to_vec() }]);
     let joining = |map: &Map| -> Vec<GroupId> {
         let joins = |g: &&crate::Group| g.slot_of(id(1)).is_some_and(|s| s.joining);
         map.groups.iter().filter(joins).map(|g| g.id).collect()

@@ -1,4 +1,6 @@
-//! What goes into the drive monitor and comes out of it.
+//! Input and output types of the drive monitor.
+//!
+//! Must not depend on: devices, threads, requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +12,14 @@ use crate::map::Map;
 /// Times of the monitor.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How long a folder must have been blank before it takes the place of a drive by itself: drives that are
-    /// lost together are then seen together.
+    /// How long a folder must have been blank before it replaces a drive automatically. Drives that are lost
+    /// together are then detected together.
     pub blank_for: Duration,
-    /// A drive that failed is opened again after this long, then after twice that, and so on.
+    /// The pause before a drive that failed is opened again. It doubles with each further failure.
     pub first_pause: Duration,
     /// The longest of these pauses.
     pub longest_pause: Duration,
-    /// After this long without an answer a folder is said not to answer.
+    /// After this time without an answer, a folder is reported as not answering.
     pub patience: Duration,
 }
 
@@ -32,90 +34,91 @@ impl Default for Settings {
     }
 }
 
-/// What a look at a folder found.
+/// The result of probing a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// An empty folder, on the file system that is mounted here.
     Blank {
-        /// The mount point, if it can be told.
+        /// The mount point, if it can be determined.
         mount: Option<String>,
     },
     /// A drive of this deployment.
     Drive(DriveId),
-    /// Anything else: why it is not used, for people.
+    /// Anything else: why it is not used, for the operator.
     Other(String),
 }
 
 /// A drive that was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Which drive.
+    /// Its id.
     pub id: DriveId,
-    /// It would vote as it is.
+    /// Whether it would vote as it is.
     pub voter: bool,
-    /// Why it must join before it votes, although it does not say so itself: it went back in time.
+    /// Why it must join before it votes, although it does not record that itself: it went back in time.
     pub distrust: Option<String>,
 }
 
-/// How a drive in service is.
+/// The condition of a drive in service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// It reads and writes.
     Works,
     /// It only reads.
     ReadOnly,
-    /// Its folder no longer holds it: emptied, or its file system was unmounted. Nothing failed.
+    /// Its folder no longer holds it: the folder was emptied, or its file system was unmounted. Nothing
+    /// failed.
     Gone,
-    /// It fenced itself, or was taken out as failed: why.
+    /// It fenced itself, or was taken out as failed: the reason.
     Failed(String),
-    /// It was closed by somebody else.
+    /// It was closed by another component.
     Closed,
 }
 
-/// What happened. Folders are numbered as they were named.
+/// An event. Folders are numbered in the order in which they were named.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// Time since the monitor was made.
     Tick(Duration),
-    /// Answer to [`Action::Probe`].
+    /// Result of [`Action::Probe`].
     Probed(usize, Found),
-    /// Answer to [`Action::Open`].
+    /// Result of [`Action::Open`].
     Opened(usize, Result<Opened, String>),
-    /// Answer to [`Action::MakeJoining`]: the role is durable on the drive.
+    /// Result of [`Action::MakeJoining`]: the role is durable on the drive.
     MadeJoining(usize, Result<(), String>),
-    /// Answer to [`Action::Format`].
+    /// Result of [`Action::Format`].
     Formatted(usize, Result<(), String>),
-    /// Answer to [`Action::Replace`]: the map is written and the drive attached.
+    /// Result of [`Action::Replace`]: the map is written and the drive attached.
     Replaced(usize, Result<(), String>),
-    /// Answer to [`Action::Withdraw`] and [`Action::Discard`]: the drive is closed.
+    /// Result of [`Action::Withdraw`] and [`Action::Discard`]: the drive is closed.
     Closed(usize),
-    /// What a drive in service says of itself.
+    /// The condition that a drive in service reports.
     Condition(usize, Condition),
     /// The map in force.
     Map(Arc<Map>),
 }
 
-/// What is to be done. Each is carried out on its own: one that hangs holds up no other folder.
+/// An action. Each is executed independently: one that hangs blocks no other folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Look at the folder.
+    /// Probe the folder.
     Probe(usize),
     /// Open the drive in the folder.
     Open(usize),
-    /// Durably take the vote of the drive that was opened.
+    /// Durably remove the vote of the drive that was opened.
     MakeJoining(usize),
     /// Put the drive that was opened in service.
     Attach(usize),
-    /// Make a drive, joining, of the folder, if it is still blank and on this file system.
+    /// Format the folder as a joining drive, if it is still blank and on this file system.
     Format(usize, Option<String>),
-    /// Write the map in which the drive that was opened has the slots of this one; then put it in service.
+    /// Write the map in which the opened drive has the slots of this one; then put it in service.
     Replace(usize, DriveId),
-    /// Take the drive out of service and close it: why.
+    /// Take the drive out of service and close it; with the reason.
     Withdraw(usize, String),
     /// Close a drive that was opened and is not used.
     Discard(usize),
-    /// Note in the map that the drive must join: why. Repeated until the map says so.
+    /// Record in the map that the drive must join, with the reason. Repeated until the map contains it.
     Distrust(DriveId, String),
-    /// Say why the folder is out of service, or that it no longer is.
+    /// Report why the folder is out of service, or that it no longer is.
     Note(usize, Option<String>),
 }

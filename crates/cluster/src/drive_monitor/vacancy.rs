@@ -1,4 +1,6 @@
-//! Which blank folder takes the place of which drive, and when nobody's place is taken without an operator.
+//! Which blank folder replaces which drive, and when only an operator may decide that.
+//!
+//! Must not depend on: devices, threads, requests.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,21 +14,21 @@ use crate::map::DriveState;
 /// A folder without a drive of the map.
 #[derive(Clone, Debug)]
 pub(super) struct Blank {
-    /// When it was first seen so.
+    /// When it was first found blank.
     pub since: Duration,
     /// The mount point of its file system.
     pub mount: Option<String>,
-    /// The drive in it that never entered the map: a replacement that was interrupted.
+    /// The drive in it that never entered the map, after an interrupted replacement.
     pub unknown: Option<DriveId>,
 }
 
 impl Monitor {
-    /// Lets a blank folder take the place of a drive, if one may.
+    /// Lets a blank folder replace a drive, if one may.
     pub(super) fn fill(&mut self) {
         let mut alone = Vec::new();
         for i in 0..self.folders.len() {
             let f = &self.folders[i];
-            // One that is being looked at again counts too; it is used when the look has ended.
+            // A folder that is being probed again counts too; it is used when the probe has ended.
             let rests = matches!(f.phase, Phase::Idle | Phase::Probing(_));
             if !rests || f.held || f.blank.is_none() {
                 continue;
@@ -38,7 +40,7 @@ impl Monitor {
             if self.folders[i].ordered {
                 self.take(i, old);
             } else if let Some(mount) = self.lost_mount(i, old) {
-                self.note(i, &format!("blank, and the drive that belongs here was on a file system mounted at {mount}: is it not mounted? `ashlar drive replace` uses the folder all the same"));
+                self.note(i, &format!("blank, and the drive that belongs here was on a file system mounted at {mount}: is it not mounted? `ashlar drive replace` uses the folder anyway"));
             } else {
                 alone.push((i, old));
             }
@@ -56,7 +58,7 @@ impl Monitor {
                 } else {
                     "blank, as others were at the same time".to_owned()
                 };
-                self.note(*i, &format!("{others}: are drives not mounted? Nothing is replaced by itself; `ashlar drive replace` does it"));
+                self.note(*i, &format!("{others}: are drives not mounted? No drive is replaced automatically; use `ashlar drive replace`"));
             } else if let Some(why) = self.must_wait(*i, *old) {
                 self.note(*i, &why);
             } else {
@@ -69,7 +71,7 @@ impl Monitor {
     fn must_wait(&self, i: usize, old: DriveId) -> Option<String> {
         if let Some(d) = self.map.drives.iter().find(|d| d.id != old && self.map.is_joining(d.id)) {
             return Some(format!(
-                "blank: waits until the drive of {} has joined; `ashlar drive replace` does not",
+                "blank: waits until the drive of {} has joined; `ashlar drive replace` does not wait",
                 d.path
             ));
         }
@@ -78,7 +80,7 @@ impl Monitor {
         }
         let blank = self.folders[i].blank.as_ref()?;
         let waited = self.now.saturating_sub(blank.since);
-        // A folder that was never seen may be blank too.
+        // A folder that was never probed may be blank too.
         let unseen = self.folders.iter().any(|f| !f.seen && !f.held);
         let enough = waited >= self.settings.blank_for && (!unseen || waited >= self.settings.patience);
         (!enough).then(|| "blank".to_owned())
@@ -89,7 +91,7 @@ impl Monitor {
         let Some(blank) = f.blank.as_ref().filter(|_| f.phase == Phase::Idle) else { return };
         f.replaces = Some(old);
         match blank.unknown {
-            // Made by a replacement that was interrupted.
+            // Made by an interrupted replacement.
             Some(id) => {
                 (f.phase, f.drive) = (Phase::Opening(self.now), Some(id));
                 self.out.push(Action::Open(i));
@@ -102,21 +104,21 @@ impl Monitor {
         }
     }
 
-    /// The mount point where the drive `old` was, if folder `i` is on a file system further up: then its own
-    /// is not mounted.
+    /// The mount point where the drive `old` was, if folder `i` is on a parent file system: then the file
+    /// system of the drive is not mounted.
     fn lost_mount(&self, i: usize, old: DriveId) -> Option<String> {
         let blank = self.folders[i].blank.as_ref()?;
         if blank.unknown.is_some() {
-            return None; // it was looked at when it was formatted
+            return None; // checked when it was formatted
         }
         let was = self.map.drive(old)?.mount.as_deref()?;
-        // What cannot be told counts as the root.
+        // An unknown mount point counts as the root.
         let is = blank.mount.as_deref().unwrap_or("/");
         (was != is && Path::new(was).starts_with(is)).then(|| was.to_owned())
     }
 
-    /// The drive of the map whose place folder `i` takes: the one last seen there, else any that is nowhere,
-    /// if no other folder is its place.
+    /// The drive of the map that folder `i` replaces: the one last seen there; otherwise any drive that is
+    /// missing, if no other folder belongs to it.
     pub(super) fn vacancy(&self, i: usize) -> Option<DriveId> {
         let here = &self.folders[i].path;
         let others = || self.folders.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, f)| f);

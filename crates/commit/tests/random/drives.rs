@@ -1,4 +1,4 @@
-//! What drives do: messages, flushes, restarts, and the filling of a blank one.
+//! The drives of the test: messages, flushes, restarts, and the filling of a blank drive.
 
 use super::*;
 use ashlar_commit::{AcceptAnswer, ConfirmAnswer, Copy, PrepareAnswer};
@@ -16,9 +16,9 @@ impl Sim {
             let whole = entry.pair.1.log.last().is_some_and(|w| drive.shards.contains(w));
             Some((entry.pair.clone(), entry.hint, whole))
         };
-        let tell = match &msg.ask {
+        let reply = match &msg.ask {
             Ask::Prepare => {
-                // Somebody else's registers fill the table.
+                // Other registers fill the table.
                 let noise = KEYS + rng.below(NOISE as usize) as u128;
                 let low = Ballot { counter: msg.ballot.counter / 2, ..msg.ballot };
                 if drive.acc.floor() > low {
@@ -33,10 +33,10 @@ impl Sim {
                     PrepareAnswer::Promised => {
                         let (pair, hint, whole) =
                             show(drive).map_or((None, false, false), |(p, h, w)| (Some(p), h, w));
-                        Tell::Promised { pair, hint, whole }
+                        Reply::Promised { pair, hint, whole }
                     }
-                    PrepareAnswer::Refused { highest } => Tell::Refused { highest },
-                    PrepareAnswer::NotVoter => Tell::Silent,
+                    PrepareAnswer::Refused { highest } => Reply::Refused { highest },
+                    PrepareAnswer::NotVoter => Reply::Silent,
                     PrepareAnswer::RaiseFloorFirst { .. } => panic!("raised twice"),
                 }
             }
@@ -45,27 +45,27 @@ impl Sim {
                     drive.acc.floor_raised(to);
                 }
                 drive.shards.insert(*write);
-                Tell::Staged { mends: *mends }
+                Reply::Staged { mends: *mends }
             }
             Ask::Accept { rec, shard } => match drive.acc.accept(msg.key, accepted, msg.ballot) {
-                AcceptAnswer::Refused { highest } => Tell::AcceptRefused { highest },
-                AcceptAnswer::Already { counted } => Tell::Accepted { counted },
+                AcceptAnswer::Refused { highest } => Reply::AcceptRefused { highest },
+                AcceptAnswer::Already { counted } => Reply::Accepted { counted },
                 go => {
                     let entry = Entry { pair: (msg.ballot, rec.clone()), hint: false };
                     drive.index.insert(msg.key, entry);
                     drive.shards.extend(*shard);
-                    Tell::Accepted { counted: go == AcceptAnswer::Go }
+                    Reply::Accepted { counted: go == AcceptAnswer::Go }
                 }
             },
             Ask::Read => {
-                // Shown after the flush, like everything (the state of now is answered).
+                // Shown after the flush, like everything (the current state is returned).
                 let voter = drive.acc.role() == Role::Voter;
                 if !drive.acc.may_read(self.epoch) {
-                    Tell::Silent
+                    Reply::Silent
                 } else {
                     let (pair, hint, whole) =
                         show(drive).map_or((None, false, false), |(p, h, w)| (Some(p), h, w));
-                    Tell::Record { pair, hint, whole, voter }
+                    Reply::Record { pair, hint, whole, voter }
                 }
             }
             Ask::Hint => {
@@ -75,7 +75,7 @@ impl Sim {
                 return;
             }
         };
-        drive.waiting.push((msg, tell));
+        drive.waiting.push((msg, reply));
     }
 
     pub fn flush(&mut self, i: usize) {
@@ -85,9 +85,9 @@ impl Sim {
             drive.acc.settled(*key, e.pair.0);
         }
         drive.durable_shards.clone_from(&drive.shards);
-        let told = std::mem::take(&mut drive.waiting);
+        let on_reply = std::mem::take(&mut drive.waiting);
         let lossy = self.faults;
-        for t in told {
+        for t in on_reply {
             if !(lossy && self.rng.one_in(12)) {
                 self.back.push(t);
             }
@@ -132,10 +132,10 @@ impl Sim {
             for (key, r) in &mut copies {
                 r.on_fenced(i as Slot);
                 let entry = drive.index.get(key);
-                match entry.map(|e| (e.pair.clone(), e.hint, e.pair.1.light)) {
-                    Some((pair, false, Some(light))) => {
+                match entry.map(|e| (e.pair.clone(), e.hint, e.pair.1.one_sync)) {
+                    Some((pair, false, Some(one_sync))) => {
                         let whole = pair.1.log.last().is_some_and(|w| drive.shards.contains(w));
-                        r.on_record_one_sync(i as Slot, pair, light, whole);
+                        r.on_record_one_sync(i as Slot, pair, one_sync, whole);
                     }
                     other => r.on_record(i as Slot, other.map(|o| o.0)),
                 }
@@ -152,7 +152,7 @@ impl Sim {
                 Copy::Parent { of, maybe_lost } => {
                     assert!(!maybe_lost, "no drive was declared dead");
                     let as_ordinary = |(b, rec): &Pair| {
-                        (*b, Rc::new(Rec { log: rec.log.clone(), light: None, parent: None }))
+                        (*b, Rc::new(Rec { log: rec.log.clone(), one_sync: None, parent: None }))
                     };
                     of.1.parent.as_ref().map(as_ordinary)
                 }

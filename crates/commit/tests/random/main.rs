@@ -1,9 +1,9 @@
-//! Random schedules against the machines of this crate: lost, repeated, late and reordered
-//! messages, restarts that lose what was not flushed, a replaced drive, duels, one-sync and staged
-//! writes, reads with and without hints, promise tables that are far too small.
+//! Random schedules for the state machines of this crate: lost, repeated, late and reordered messages,
+//! restarts that lose what was not flushed, a replaced drive, duels, one-sync and staged writes, reads with
+//! and without hints, promise tables that are far too small.
 //!
-//! A register's value is the list of writes made to it. Checked: every acknowledged or served list
-//! begins with everything acknowledged or served before the operation started, and contradicts
+//! The value of a register is the list of the writes made to it. Checks: every acknowledged or served list
+//! begins with everything that was acknowledged or served before the operation started, and contradicts
 //! nothing; when the faults end, every operation ends; every listed write still has k' shards.
 //!
 //! A failure prints the seed: `ASHLAR_SEED=... cargo test --release -p ashlar-commit --test random`.
@@ -21,18 +21,18 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 const KEYS: u128 = 3;
-/// Registers without operations: PREPAREs for them push promises out of the tables.
+/// Number of registers without operations. PREPAREs for them push promises out of the tables.
 const NOISE: u128 = 40;
 
 #[derive(Debug, PartialEq)]
 struct Rec {
     log: Vec<u32>,
-    light: Option<OneSync>,
+    one_sync: Option<OneSync>,
     parent: Option<Pair>,
 }
 
 type Pair = (Ballot, Rc<Rec>);
-/// What a blank drive will take, per register.
+/// What a blank drive will copy, per register.
 type Copies = HashMap<u128, Resync<Rc<Rec>>>;
 
 /// A small deterministic generator (xorshift).
@@ -67,7 +67,7 @@ enum Ask {
 }
 
 #[derive(Clone)]
-enum Tell {
+enum Reply {
     Promised { pair: Option<Pair>, hint: bool, whole: bool },
     Refused { highest: Ballot },
     Silent,
@@ -100,11 +100,11 @@ struct Drive {
     durable: HashMap<u128, Pair>,
     durable_shards: HashSet<u32>,
     /// Answers that wait for the flush.
-    waiting: Vec<(Msg, Tell)>,
+    waiting: Vec<(Msg, Reply)>,
 }
 
 /// What an operation is doing.
-#[allow(clippy::large_enum_variant)] // a few of them, in a test
+#[allow(clippy::large_enum_variant)] // only a few instances, in a test
 enum Doing {
     Idle,
     Propose { prop: Box<Proposer<Rc<Rec>>>, rec: Option<Rc<Rec>> },
@@ -116,7 +116,7 @@ struct Op {
     key: u128,
     /// 0 for a read.
     write: u32,
-    light: bool,
+    one_sync: bool,
     attempt: u32,
     doing: Doing,
     min: Vec<u32>,
@@ -135,7 +135,7 @@ struct Sim {
     headroom: u64,
     drives: Vec<Drive>,
     net: Vec<Msg>,
-    back: Vec<(Msg, Tell)>,
+    back: Vec<(Msg, Reply)>,
     ops: Vec<Op>,
     seen: HashMap<u128, Vec<u32>>,
     joining: Option<(Slot, Copies)>,
@@ -165,7 +165,7 @@ impl Sim {
             .map(|i| Op {
                 key: rng.below(KEYS as usize) as u128,
                 write: if i % 3 == 0 { 0 } else { i },
-                light: rng.one_in(2),
+                one_sync: rng.one_in(2),
                 attempt: 0,
                 doing: Doing::Idle,
                 min: Vec::new(),
@@ -212,7 +212,7 @@ impl Sim {
     }
 
     fn run(mut self) {
-        // A drive may be lost where an acknowledged write has a spare shard.
+        // A drive may be lost if an acknowledged write has a spare shard.
         let mut replaced = self.drives.len() < 3 || self.needed == self.k;
         for turn in 0..40_000 {
             self.faults = turn < 4_000;
@@ -224,15 +224,15 @@ impl Sim {
                 }
                 45..75 if !self.back.is_empty() => {
                     let at = self.rng.below(self.back.len());
-                    let (msg, tell) = self.back.swap_remove(at);
-                    self.told(msg, tell);
+                    let (msg, reply) = self.back.swap_remove(at);
+                    self.on_reply(msg, reply);
                 }
                 75..93 => {
                     let i = self.rng.below(self.drives.len());
                     self.flush(i);
                 }
                 93..96 => {
-                    // Fewer and fewer compete, so that duels end.
+                    // The number of competing operations shrinks, so that duels end.
                     let open = |o: &Op| !matches!(o.doing, Doing::Done);
                     let first = self.ops.iter().position(open);
                     let Some(first) = first else { break };

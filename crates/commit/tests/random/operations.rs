@@ -1,4 +1,4 @@
-//! What coordinators do: attempts, retries, reads.
+//! The coordinators of the test: attempts, retries, reads.
 
 use super::*;
 use ashlar_commit::{Footing, ReadStep, Step, ballot_above};
@@ -25,58 +25,58 @@ impl Sim {
             Proposer::new(self.q, ballot)
         });
         op.doing = Doing::Propose { prop, rec: None };
-        let stage = (op.write > 0 && !op.light).then_some(op.write);
+        let stage = (op.write > 0 && !op.one_sync).then_some(op.write);
         self.send(i, ballot, all, &Ask::Prepare);
         if let Some(write) = stage {
             self.send(i, ballot, all, &Ask::Stage { write, mends: false });
         }
     }
 
-    pub fn told(&mut self, msg: Msg, tell: Tell) {
+    pub fn on_reply(&mut self, msg: Msg, reply: Reply) {
         let (i, slot) = (msg.op, msg.slot);
         if self.ops[i].attempt != msg.attempt {
             return;
         }
-        let step = match (&mut self.ops[i].doing, tell) {
-            (Doing::Propose { prop, .. }, tell) => match tell {
-                Tell::Promised { pair, hint, whole } => {
+        let step = match (&mut self.ops[i].doing, reply) {
+            (Doing::Propose { prop, .. }, reply) => match reply {
+                Reply::Promised { pair, hint, whole } => {
                     if let (Some(p), true) = (&pair, hint) {
                         prop.on_hint(p.0);
                     }
                     match pair {
-                        Some(pair) if pair.1.light.is_some() => {
-                            let light = pair.1.light.expect("light");
-                            prop.on_promise_one_sync(slot, pair, light, whole)
+                        Some(pair) if pair.1.one_sync.is_some() => {
+                            let one_sync = pair.1.one_sync.expect("a one-sync record");
+                            prop.on_promise_one_sync(slot, pair, one_sync, whole)
                         }
                         pair => prop.on_promise(slot, pair),
                     }
                 }
-                Tell::Refused { highest } => prop.on_refused(slot, highest),
-                Tell::Silent => prop.on_silent(slot),
-                Tell::Staged { mends: true } => {
+                Reply::Refused { highest } => prop.on_refused(slot, highest),
+                Reply::Silent => prop.on_silent(slot),
+                Reply::Staged { mends: true } => {
                     prop.on_mended(slot);
                     Step::Wait
                 }
-                Tell::Staged { mends: false } => {
+                Reply::Staged { mends: false } => {
                     prop.on_stage_durable(slot);
                     Step::Wait
                 }
-                Tell::Accepted { counted: true } => prop.on_accepted(slot),
-                Tell::Accepted { counted: false } => prop.on_accept_silent(slot),
-                Tell::AcceptRefused { highest } => prop.on_accept_refused(slot, highest),
-                Tell::Record { .. } => Step::Wait,
+                Reply::Accepted { counted: true } => prop.on_accepted(slot),
+                Reply::Accepted { counted: false } => prop.on_accept_silent(slot),
+                Reply::AcceptRefused { highest } => prop.on_accept_refused(slot, highest),
+                Reply::Record { .. } => Step::Wait,
             },
-            (Doing::Read(reader), Tell::Record { pair, hint, whole, voter }) => {
+            (Doing::Read(reader), Reply::Record { pair, hint, whole, voter }) => {
                 let step = match &pair {
-                    Some((b, rec)) if rec.light.is_some() => {
-                        let needed = rec.light.expect("light").needed;
+                    Some((b, rec)) if rec.one_sync.is_some() => {
+                        let needed = rec.one_sync.expect("a one-sync record").needed;
                         reader.on_answer_one_sync(slot, *b, hint, voter, whole, needed)
                     }
                     _ => reader.on_answer(slot, pair.as_ref().map(|p| p.0), hint, voter),
                 };
                 return self.read_step(i, &step);
             }
-            (Doing::Read(reader), Tell::Silent) => {
+            (Doing::Read(reader), Reply::Silent) => {
                 let step = reader.on_silent(slot);
                 return self.read_step(i, &step);
             }
@@ -92,7 +92,7 @@ impl Sim {
             ReadStep::Serve { ballot, .. } => {
                 let find =
                     |d: &Drive| d.index.get(&key).filter(|e| e.pair.0 == *ballot).map(|e| e.pair.1.clone());
-                // The drives may have moved on; then the record is not at hand any more here.
+                // The drives may have changed; then this coordinator does not have the record any more.
                 self.ops[i].doing = Doing::Idle;
                 if let Some(rec) = self.drives.iter().find_map(find) {
                     self.observe(key, &rec.log, &min);
@@ -158,9 +158,9 @@ impl Sim {
             op.doing = Doing::Done;
             return self.observe(key, &log, &min);
         }
-        let light = (fresh && op.light).then_some(spec);
-        let parent = light.and(base);
-        *rec = Some(Rc::new(Rec { log, light, parent }));
+        let one_sync = (fresh && op.one_sync).then_some(spec);
+        let parent = one_sync.and(base);
+        *rec = Some(Rc::new(Rec { log, one_sync, parent }));
         let ballot = prop.ballot();
         if let Some(write) = mend {
             self.send(i, ballot, self.q.all(), &Ask::Stage { write, mends: true });
@@ -172,21 +172,21 @@ impl Sim {
         let write = op.write;
         let Doing::Propose { prop, rec: Some(rec), .. } = &mut op.doing else { return };
         let fresh = write > 0 && rec.log.last() == Some(&write);
-        // A base that has the write already is only completed.
-        let needed = if fresh && !op.light { self.needed } else { 0 };
+        // A base that contains the write already is only completed.
+        let needed = if fresh && !op.one_sync { self.needed } else { 0 };
         if !prop.may_propose(needed) {
             return;
         }
-        let shard = rec.light.map(|_| write);
-        match rec.light {
-            Some(light) => prop.one_sync(light),
+        let shard = rec.one_sync.map(|_| write);
+        match rec.one_sync {
+            Some(one_sync) => prop.one_sync(one_sync),
             None => prop.propose(needed),
         }
         let (ballot, rec) = (prop.ballot(), rec.clone());
         self.send(i, ballot, self.q.all(), &Ask::Accept { rec, shard });
     }
 
-    /// The coordinator waits no longer.
+    /// The coordinator stops waiting.
     pub fn timeout(&mut self, i: usize) {
         let all = self.q.all();
         match &mut self.ops[i].doing {

@@ -1,4 +1,4 @@
-//! What a drive does when nothing goes wrong.
+//! The behaviour of a drive without faults.
 
 use crate::common::*;
 use ashlar_commit::bucket_fence::Deletion;
@@ -7,7 +7,7 @@ use ashlar_format::{Ballot, Record};
 use ashlar_machine::Folder;
 
 #[test]
-fn registers_follow_the_acceptor_and_survive_a_restart() {
+fn registers_follow_acceptor_and_survive_restart() {
     let o = small_options();
     let (_, folder, d) = sim_drive(&o);
     assert_eq!(role(&d), Role::Voter);
@@ -37,7 +37,7 @@ fn registers_follow_the_acceptor_and_survive_a_restart() {
     let seen = run(&d, d.read(&key(1), false, u32::MAX)).unwrap().accepted.unwrap();
     assert!(seen.hint && seen.record.is_none());
     assert_eq!(seen.digest, Record::digest(b"first"));
-    // The promise was in memory only: after a restart the floor stands for every promise.
+    // The promise was in memory only: after a restart the floor replaces every promise.
     let p = run(&d, d.prepare(&key(1), ballot(10))).unwrap();
     assert!(matches!(p, Prepared::Refused { highest } if highest >= floor), "{p:?} {floor:?}");
     let above = Ballot { counter: floor.counter + 1, ..ballot(0) };
@@ -68,7 +68,7 @@ fn small_and_large_shards() {
         run(&d, d.verify_shard(write_id(id), 3)).unwrap();
         all.push((id, data));
     }
-    // One-sync: the shard rides with the record.
+    // One-sync: the shard is stored with the record.
     let mut a = accept_of(7, ballot(1), b"with shard");
     a.inline = Some(inline(70, b"the shard"));
     assert_eq!(one(&d, |d, c| d.accept(a, c)).0.ok, 1);
@@ -179,7 +179,7 @@ fn joining_drives_do_not_vote() {
     assert_eq!((r.ok, r.uncounted), (0, 1));
     let (r, _) = one(&d, |d, c| d.accept(accept_of(1, ballot(9), b"old"), c));
     assert_eq!(r.refused, 1);
-    // Copies of old records come in whatever was promised, and never replace newer ones.
+    // Copies of old records are accepted regardless of promises, and never replace newer ones.
     assert_eq!(one(&d, |d, c| d.copy(accept_of(1, ballot(9), b"old"), true, c)).0.ok, 1);
     assert_eq!(one(&d, |d, c| d.copy(accept_of(2, ballot(9), b"old"), true, c)).0.ok, 1);
     let d = Drive::open_folder(&folder, &o, false).unwrap();
@@ -274,7 +274,7 @@ fn real_files_with_threads() {
         let d = Drive::open(dir.path(), &o).unwrap();
         check(&d);
         assert_eq!(d.stats().journal_damage, 0);
-        // Someone empties the folder under the running drive.
+        // The folder is emptied while the drive is running.
         std::fs::remove_dir_all(dir.path().join("journal")).unwrap();
         std::fs::remove_file(dir.path().join("label")).unwrap();
         for _ in 0..100 {
@@ -289,7 +289,7 @@ fn real_files_with_threads() {
 }
 
 #[test]
-fn nothing_foreign_is_formatted() {
+fn foreign_folders_are_not_formatted() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("lost+found")).unwrap();
     assert_eq!(probe(dir.path()), Probe::Blank);

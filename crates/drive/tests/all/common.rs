@@ -8,7 +8,7 @@ use ashlar_machine::{BufferPool, Folder, SimDisk};
 use bytes::Bytes;
 use std::time::Duration;
 
-/// SplitMix64: small, seedable, good enough to choose test cases.
+/// SplitMix64: small, seedable, sufficient to choose test cases.
 #[derive(Clone)]
 pub struct Rng(pub u64);
 
@@ -38,7 +38,7 @@ pub const GROUP: GroupId = GroupId::new(0, 0);
 pub const VOTER: &[(GroupId, Role)] = &[(GROUP, Role::Voter)];
 pub const JOINING: &[(GroupId, Role)] = &[(GROUP, Role::Joining)];
 
-/// What the drive is in [`GROUP`]; one that does not hold it has to join it.
+/// The role of the drive in [`GROUP`]; a drive that does not hold the group has to join it.
 pub fn role(drive: &Drive) -> Role {
     drive.role(GROUP).unwrap_or(Role::Joining)
 }
@@ -131,7 +131,7 @@ pub fn sim_drive(options: &Options) -> (SimDisk, Folder, Drive) {
     (disk, folder, drive)
 }
 
-/// Runs a future over a drive without threads: the crank is turned whenever it waits.
+/// Runs a future over a drive without threads: the drive's work is done whenever the future waits.
 pub fn run<T>(drive: &Drive, f: impl Future<Output = T>) -> T {
     let mut f = std::pin::pin!(f);
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());

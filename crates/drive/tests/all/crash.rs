@@ -1,10 +1,9 @@
-//! Random operations, a crash at any point, recovery: everything acknowledged is there, nothing is
-//! half there (docs/proof.md T3, I11).
+//! Random operations, a crash at any point, recovery: everything acknowledged exists, and nothing exists in
+//! part (docs/proof.md T3, I11).
 //!
-//! The drive runs over a simulated disk that logs every write and flush. The model knows, for every
-//! position of the log, which states each register and shard may be in. From the log images are
-//! made in which unflushed sectors are lost, kept and reordered at will; each is recovered and
-//! compared.
+//! The drive runs over a simulated disk that logs every write and flush. The model records, for every
+//! position of the log, the possible states of each register and shard. Images are made from the log in which
+//! unflushed sectors are lost, kept and reordered arbitrarily; each is recovered and compared.
 
 use crate::common::*;
 use ashlar_commit::bucket_fence::Deletion;
@@ -14,17 +13,17 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Values a thing had, with the log positions at which each was asked for and acknowledged.
+/// The values of an item, with the log positions at which each was requested and acknowledged.
 #[derive(Default)]
 struct Past {
-    /// (value, asked at, acknowledged at).
+    /// (value, requested at, acknowledged at).
     values: Vec<(Option<u64>, usize, usize)>,
 }
 
 const NEVER: usize = usize::MAX;
 
 impl Past {
-    /// May the thing be `value` after a crash at `at`?
+    /// Whether the item may be `value` after a crash at `at`.
     fn allows(&self, value: Option<u64>, at: usize) -> bool {
         let last_acked = self.values.iter().rposition(|(_, _, acked)| *acked <= at);
         match last_acked {
@@ -42,7 +41,7 @@ struct History {
     fences: BTreeMap<u8, Past>,
     /// Records by value.
     records: BTreeMap<u64, Vec<u8>>,
-    /// Extent segments that were used again.
+    /// Number of extent segments that were reused.
     recycled: u64,
 }
 
@@ -56,12 +55,12 @@ fn content(id: u64, len: usize) -> Vec<u8> {
     Rng(id).bytes(len)
 }
 
-/// Runs random operations and notes what is acknowledged when.
+/// Runs random operations and records when each is acknowledged.
 fn live(seed: u64, steps: u64, large: bool) -> History {
     let mut rng = Rng(seed);
     let mut o = small_options();
     o.cache_bytes = 16 << 10;
-    // Small, so that segments come to an end, become empty and are used again.
+    // Small, so that segments fill up, become empty and are reused.
     o.segment_bytes = if large { 32 << 10 } else { o.segment_bytes };
     let (disk, _, drive) = sim_drive(&o);
     let mut h = History {
@@ -122,7 +121,7 @@ fn live(seed: u64, steps: u64, large: bool) -> History {
                 next_id += 1;
             }
             76..90 => {
-                // Discard something old.
+                // Discards an old shard.
                 let id = 1 + rng.below(next_id);
                 if let Some((past, _)) = h.shards.get_mut(&id)
                     && past.values.len() == 1
@@ -178,7 +177,7 @@ fn live(seed: u64, steps: u64, large: bool) -> History {
                 } else {
                     &mut h.registers.get_mut(id).unwrap().values
                 };
-                // Refused: it never happened; a purge horizon or a later ballot came first.
+                // Refused: it never happened, because of a purge horizon or a later ballot.
                 values[*i].2 = if o.ok == 1 { at } else { NEVER };
                 if o.refused == 1 {
                     values[*i].1 = NEVER;
@@ -189,7 +188,7 @@ fn live(seed: u64, steps: u64, large: bool) -> History {
         if rng.below(20) == 0 {
             drive.pump();
             run(&drive, drive.flush()).unwrap();
-            // What waits for a lookup is not journalled by a flush.
+            // A flush does not journal what waits for a lookup.
             discarding.clear();
         }
     }
@@ -208,7 +207,7 @@ fn check(h: &History, image: &SimDisk, at: usize, full: bool, what: &str) {
     assert_eq!(role(&d), Role::Voter, "{what}");
     compare(h, &d, at, what);
     if full {
-        // It goes on working, and a second restart sees the same.
+        // It continues to work, and a second restart sees the same.
         let t = Tally::new(1);
         let after = accept_of(500, ashlar_format::Ballot { counter: 1 << 50, ..ballot(0) }, b"after");
         d.accept(after, t.completion(0));
@@ -222,7 +221,7 @@ fn check(h: &History, image: &SimDisk, at: usize, full: bool, what: &str) {
         compare(h, &d, at, what);
         assert_eq!(read_now(&d, 500), Some(b"after".to_vec()), "{what}");
         drop(d);
-        // And so does an index made anew.
+        // The same holds for a rebuilt index.
         for name in image.dump().keys().filter(|n| n.starts_with("index/")) {
             image.put(name, None);
         }
@@ -270,16 +269,16 @@ fn compare(h: &History, d: &Drive, at: usize, what: &str) {
     }
 }
 
-/// Returns how many extent segments were used again in it.
+/// Returns how many extent segments were reused.
 fn campaign(seed: u64, steps: u64, images: u64, full_every: u64, large: bool) -> u64 {
     let h = live(seed, steps, large);
     let mut crash = Crash::new(&h.disk);
     let end = h.disk.position();
     let mut rng = Rng(seed ^ 0xdead);
-    // Positions in order, so that the walk through the log is made once.
+    // Positions in ascending order, so that the log is read once.
     let mut positions: Vec<usize> = (0..images).map(|_| rng.below(end as u64 + 1) as usize).collect();
     positions.sort_unstable();
-    // The format itself is not crashed here: a drive whose format did not end is blank.
+    // The format itself is not interrupted here: a drive whose format did not finish is blank.
     let formatted = first_open(&h);
     for (i, at) in positions.into_iter().enumerate() {
         let at = at.max(formatted);
@@ -304,7 +303,7 @@ fn first_open(h: &History) -> usize {
     panic!("never formatted")
 }
 
-/// `ASHLAR_CRASH_IMAGES` raises the number for a night's run, `ASHLAR_SEED` picks one seed.
+/// `ASHLAR_CRASH_IMAGES` sets the number for a longer run, `ASHLAR_SEED` selects one seed.
 #[test]
 fn every_acknowledged_operation_survives_a_crash() {
     let images: u64 =
@@ -333,7 +332,7 @@ fn every_acknowledged_operation_survives_a_crash() {
 }
 
 #[test]
-fn a_format_that_did_not_end_is_blank() {
+fn interrupted_format_is_blank() {
     let disk = SimDisk::new(64 << 20);
     let folder = Folder::simulated(&disk, None);
     ashlar_drive::format_folder(&folder, &label(1), VOTER, 64 << 10).unwrap();

@@ -1,5 +1,5 @@
-//! Damage is noticed: flipped bits, lost, stale, swapped, truncated and foreign files
-//! (docs/proof.md T8, T9). A drive never answers wrongly; what it cannot read is an error, never absent.
+//! Damage is detected: flipped bits, lost, stale, swapped, truncated and foreign files (docs/proof.md T8,
+//! T9). A drive never answers wrongly; what it cannot read is an error, never absent.
 
 use crate::common::*;
 use ashlar_drive::{Check, Drive, Error, Probe, Role, Tally};
@@ -47,14 +47,14 @@ fn filled(registers: u64, small: u64, large: u64, tidy: bool) -> Files {
     disk.dump()
 }
 
-/// Every answer is right or an error that is not "absent". Returns the number of errors.
+/// Every answer is right, or an error other than "absent". Returns the number of errors.
 fn never_wrong(d: &Drive, registers: u64, small: u64, large: u64, what: &str) -> u64 {
     let mut errors = 0;
     for k in 0..registers {
         match read_record(d, k) {
             Ok(Some(got)) => assert_eq!(got, (ballot(k + 1), record(k)), "{what}: {k}"),
             Ok(None) => assert_eq!(role(d), Role::Joining, "{what}: register {k} is absent"),
-            // Or what it held of the group is lost with the damage: it has to join it anew.
+            // Or the damage removed its state in the group: the drive has to join the group again.
             Err(Error::Corrupt(_) | Error::NotHeld(_)) => errors += 1,
             Err(e) => panic!("{what}: {e}"),
         }
@@ -84,7 +84,7 @@ fn every_bit_of_the_label() {
     let folder = Folder::simulated(&disk, None);
     for bit in 0..label_bytes.len() * 8 {
         disk.flip("label", bit as u64 / 8, (bit % 8) as u8);
-        // The other copy still tells.
+        // The other copy is sufficient.
         assert_eq!(ashlar_drive::probe_folder(&folder), Probe::Ours(label(1)), "bit {bit}");
         let at = (bit / 8 + 4096) % 8192;
         disk.flip("label", at as u64, (bit % 8) as u8);
@@ -121,7 +121,7 @@ fn every_bit_of_the_journal() {
             assert_eq!(role(&d), Role::Joining, "{what}");
             never_wrong(&d, 3, 2, 1, &what);
             if flips % 97 == 0 {
-                // It works on, joins, and a restart does not bring the damage back.
+                // It continues to work, joins, and a restart does not report the damage again.
                 assert_eq!(one(&d, |d, c| d.stage(stage_of(1, 50, b"after"), c)).0.ok, 1);
                 run(&d, d.join(&[(GROUP, 0)])).unwrap();
                 run(&d, d.joined(GROUP, u32::MAX)).unwrap();
@@ -137,7 +137,7 @@ fn every_bit_of_the_journal() {
 }
 
 #[test]
-fn a_damaged_record_is_an_error_and_heals() {
+fn damaged_record_is_an_error_and_heals() {
     let mut files = filled(20, 20, 2, true);
     let mut rng = Rng(4);
     let target = record(7);
@@ -154,7 +154,7 @@ fn a_damaged_record_is_an_error_and_heals() {
         errors += never_wrong(&d, 20, 20, 2, "index intact");
     }
     assert!(errors > 100, "{errors}");
-    // A damaged record: refused as base of a promise, healed by the same accept again.
+    // A damaged record: refused as base of a promise, healed by the same accept.
     let seg = files.get_mut(name).unwrap();
     let at = seg.windows(target.len()).position(|w| w == target).unwrap();
     seg[at] ^= 1;
@@ -164,7 +164,7 @@ fn a_damaged_record_is_an_error_and_heals() {
     assert!(matches!(run(&d, d.verify_register(&key(7))), Err(Error::Corrupt(_))));
     assert!(matches!(run(&d, d.prepare(&key(7), ballot(1 << 40))), Err(Error::Corrupt(_))));
     let again = ashlar_format::Ballot { counter: 8, ..ballot(0) };
-    // Below the floor after the restart, so only the very ballot that is there goes through.
+    // Below the floor after the restart, so only exactly the stored ballot is accepted.
     let t = Tally::new(1);
     d.accept(accept_of(7, again, &target), t.completion(0));
     d.pump();
@@ -198,7 +198,7 @@ fn flips_in_the_index() {
         seen += u64::from(errors > 0);
         let r = run(&d, d.scan(b"", &[0xff; 40], 1000, u32::MAX));
         assert!(r.is_err() || r.unwrap().len() == 200, "{what}");
-        // The keeper puts it right.
+        // The keeper repairs it.
         d.tidy().unwrap();
         assert_eq!(never_wrong(&d, 200, 60, 3, &what), 0, "{what}");
         assert_eq!(run(&d, d.scan(b"", &[0xff; 40], 1000, u32::MAX)).unwrap().len(), 200, "{what}");
@@ -206,7 +206,8 @@ fn flips_in_the_index() {
     assert!(seen > 10 && rebuilt > 10, "{seen} {rebuilt}");
 }
 
-/// Reads a shard unchecked, at once or frame by frame, and has it checked afterwards; false: it was damaged.
+/// Reads a shard unchecked, at once or frame by frame, and has it checked afterwards; returns false if it was
+/// damaged.
 fn checked_later(d: &Drive, id: u64, at_once: bool, what: &str) -> bool {
     let r = run(d, d.open_shard(write_id(id), 3)).unwrap();
     let runs = if at_once { vec![(0, r.frames())] } else { (0..r.frames()).map(|n| (n, 1)).collect() };
@@ -229,8 +230,8 @@ fn checked_later(d: &Drive, id: u64, at_once: bool, what: &str) -> bool {
     sound
 }
 
-/// T8: 100,000 random bits of large shards, one at a time under an open drive; now and then the drive is
-/// opened upon the damage. `ASHLAR_FLIPS` sets the number.
+/// T8: 100,000 random bits of large shards, one at a time under an open drive; sometimes the drive is opened
+/// with the damage. `ASHLAR_FLIPS` sets the number.
 #[test]
 fn flips_in_extents() {
     let files = filled(0, 0, 4, true);
@@ -255,7 +256,7 @@ fn flips_in_extents() {
         let later = (100..104).filter(|id| !checked_later(&d, *id, rng.below(2) == 0, &what)).count();
         assert_eq!(later as u64, errors, "{what}: read first and checked afterwards");
         noticed += scrub as u64;
-        // Not noticed only in the padding between a frame and the next page.
+        // Only damage in the padding between a frame and the next page is not detected.
         if scrub == 0 {
             assert_eq!(files[name][at as usize], 0, "{what} is not padding");
         }
@@ -268,7 +269,7 @@ fn flips_in_extents() {
 }
 
 #[test]
-fn an_index_that_is_gone_is_made_again() {
+fn missing_index_is_rebuilt() {
     let files = filled(100, 50, 4, true);
     let d = open(&disk_of(&files)).unwrap();
     let listing = run(&d, d.scan(b"", &[0xff; 40], 1000, u32::MAX)).unwrap();
@@ -291,7 +292,7 @@ fn an_index_that_is_gone_is_made_again() {
 
 /// T9: lost, stale, swapped, truncated, foreign files; with the index and without.
 #[test]
-fn files_that_are_not_what_they_should_be() {
+fn invalid_files_are_detected() {
     let before = filled(30, 40, 8, true);
     let now = filled(60, 70, 20, true);
     let other = {
@@ -316,7 +317,7 @@ fn files_that_are_not_what_they_should_be() {
     let data: Vec<String> = now
         .keys()
         .filter(|n| n.starts_with("journal/") || n.starts_with("extents/"))
-        // A segment prepared for later holds nothing that could be missed.
+        // A prepared segment holds nothing that could be missed.
         .filter(|n| now[*n][4096..].iter().any(|b| *b != 0))
         .cloned()
         .collect();
@@ -359,8 +360,8 @@ fn files_that_are_not_what_they_should_be() {
         let scrub = (100..120).filter(|id| run(&d, d.verify_shard(write_id(*id), 3)) != Ok(())).count();
         let noticed = errors > 0 || scrub > 0 || d.stats().journal_damage > 0;
         assert!(noticed, "{what}: not noticed with the index");
-        // Without the index all must come from what is left. The last segment rolled back to an
-        // older state is the one case that one drive cannot see.
+        // Without the index everything must come from the rest. The last segment restored to an older state
+        // is the only case that a single drive cannot detect.
         if what.starts_with(last.as_str()) && what.contains("stale") {
             continue;
         }
@@ -371,16 +372,16 @@ fn files_that_are_not_what_they_should_be() {
     }
 }
 
-/// What another release wrote, newer or older, is refused as a whole: it is not damage, and the drive keeps its
-/// vote and its files for the release that knows them.
+/// What another release wrote, newer or older, is refused as a whole: it is not damage, and the drive keeps
+/// its vote and its files for the release that supports them.
 #[test]
-fn another_release_is_not_damage() {
+fn data_of_other_release_is_not_damage() {
     use ashlar_format::codec;
     use ashlar_format::journal::{self, BatchWriter, GroupState, PAGE, SegmentHeader, kind};
     let name = "journal/00000001.seg";
     let files = filled(3, 1, 1, false);
     let hash_key = label(1).hash_key();
-    // A header of the next format or the one before, in a segment that is otherwise as it was.
+    // A header of the next or the previous format, in a segment that is otherwise unchanged.
     let header = |format: u8| {
         let mut files = files.clone();
         let segment = files.get_mut(name).unwrap();
@@ -390,7 +391,7 @@ fn another_release_is_not_damage() {
         segment[PAGE - 32..PAGE].copy_from_slice(&sum);
         files
     };
-    // A batch with a record of a kind that is not known.
+    // A batch with a record of an unknown kind.
     let mut newer_kind = files.clone();
     let bytes = files[name].len();
     let mut segment = SegmentHeader { number: 1, bytes: bytes as u64 }.encode(&hash_key);
@@ -411,7 +412,7 @@ fn another_release_is_not_damage() {
         let disk = disk_of(&files);
         match open(&disk).err() {
             Some(Error::Unsuitable(why)) => {
-                assert!(why.contains("has format") && why.contains("does not know"), "{what}: {why}");
+                assert!(why.contains("has format") && why.contains("does not support"), "{what}: {why}");
             }
             e => panic!("{what}: {e:?}"),
         }
@@ -419,10 +420,10 @@ fn another_release_is_not_damage() {
     }
 }
 
-/// The index is a cache. Whatever its blocks hold, and whether or not recovery needs them, the drive
-/// opens, and everything is there.
+/// The index is a cache. Whatever its blocks hold, and whether or not recovery needs them, the drive opens,
+/// and nothing is lost.
 #[test]
-fn a_damaged_index_block_never_keeps_a_drive_from_opening() {
+fn drive_opens_with_damaged_index_block() {
     let (disk, _, d) = sim_drive(&small_options());
     for k in 0..200 {
         assert_eq!(one(&d, |d, c| d.accept(accept_of(k, ballot(k + 1), &record(k)), c)).0.ok, 1);
@@ -434,7 +435,7 @@ fn a_damaged_index_block_never_keeps_a_drive_from_opening() {
         write_large(&d, id, id, &shard(id), 8192).unwrap();
     }
     d.tidy().unwrap();
-    // After the checkpoint: records that recovery compares with what the index files say.
+    // After the checkpoint: records that recovery compares with the index files.
     let gone: Vec<_> = (40..60).chain([104, 105]).map(|id| (write_id(id), 3)).collect();
     d.discard(GROUP, u32::MAX, &gone);
     d.upkeep().unwrap();
@@ -477,7 +478,7 @@ fn a_damaged_index_block_never_keeps_a_drive_from_opening() {
         let d = open(&disk).unwrap_or_else(|e| panic!("{what}: {e}"));
         assert_eq!((role(&d), d.damage()), (Role::Voter, vec![]), "{what}");
         rebuilt += d.stats().index_rebuilt;
-        // A block that recovery did not need is found by the first who does, and made again.
+        // A block that recovery did not need is detected by its first reader, and the index is rebuilt.
         never_wrong(&d, 190, 40, 4, &what);
         let _ = d.audit();
         d.upkeep().unwrap();
@@ -486,7 +487,7 @@ fn a_damaged_index_block_never_keeps_a_drive_from_opening() {
         check(&open(&disk).unwrap(), &format!("{what}, opened again"));
     }
     assert!(rebuilt > 250, "{rebuilt}");
-    // With a damaged journal too it opens, and joins.
+    // It also opens with a damaged journal, and joins.
     for i in 0..40 {
         let disk = disk_of(&files);
         for name in &runs {

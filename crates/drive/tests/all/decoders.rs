@@ -1,4 +1,4 @@
-//! Decoders against arbitrary and mutated bytes: no panic, no wrong acceptance (T18).
+//! Decoders with arbitrary and mutated bytes: no panic, nothing invalid is accepted (T18).
 
 use crate::common::*;
 use ashlar_format::frame::{self, ShardId};
@@ -45,7 +45,7 @@ proptest! {
         prop_assert!(!matches!(journal::batch_header(&bytes, &k, 1, 4096), Found::Header(_)));
         let id = ShardId { deployment: DeploymentId([1; 16]), write_id: write_id(1), index: 0 };
         prop_assert!(id.check_table(&bytes, 3).is_err());
-        // An unchecked payload may decode, but only to what its bytes say.
+        // An unchecked payload may decode, but only to what its bytes contain.
         let _ = Entry::decode(kind % 12, &bytes);
     }
 
@@ -139,7 +139,7 @@ proptest! {
         let i = at.index(bad.len());
         bad[i] = with;
         if let Ok(Entry::Extent(x)) = Entry::decode(kind::EXTENT, &bad) {
-            // What decodes encodes to the same bytes: one encoding per value.
+            // What decodes must encode to the same bytes: one encoding per value.
             let mut w = codec::Writer::default();
             journal::extent(&mut w, &x);
             prop_assert_eq!(w.into_vec(), bad);

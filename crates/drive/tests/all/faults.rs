@@ -1,4 +1,4 @@
-//! Injected failures: what fails is told, nothing false is acknowledged (I11, I12; T10).
+//! Injected failures: every failure is reported, and nothing is acknowledged falsely (I11, I12; T10).
 
 use crate::common::*;
 use ashlar_drive::{Check, Drive, Error, Options, Role, State, Tally};
@@ -19,7 +19,7 @@ fn with_faults() -> (Options, Arc<Faults>) {
 }
 
 #[test]
-fn a_failed_write_or_flush_fences_the_drive() {
+fn failed_write_or_flush_fences_drive() {
     for on in [Operation::Write, Operation::Sync] {
         let (o, f) = with_faults();
         let (disk, _, d) = sim_drive(&o);
@@ -28,7 +28,7 @@ fn a_failed_write_or_flush_fences_the_drive() {
         let (r, _) = one(&d, |d, c| d.accept(accept_of(1, ballot(2), b"lost?"), c));
         assert_eq!((r.ok, r.failed), (0, 1));
         assert!(matches!(d.state(), State::Fenced(_)), "{:?}", d.state());
-        assert_eq!(f.struck(), 1, "no retry");
+        assert_eq!(f.affected(), 1, "no retry");
         // Everything fails from now on, although the fault is gone.
         let (r, e) = one(&d, |d, c| d.accept(accept_of(2, ballot(3), b"x"), c));
         assert!(r.failed == 1 && matches!(e, Some(Error::Fenced(_))));
@@ -45,9 +45,9 @@ fn a_failed_write_or_flush_fences_the_drive() {
     }
 }
 
-/// I12: a fence outlives the process, and only joining gives the vote back.
+/// I12: a fence survives the process, and only joining restores the vote.
 #[test]
-fn a_fenced_drive_votes_again_only_after_joining() {
+fn fenced_drive_votes_only_after_joining() {
     for on in [Operation::Write, Operation::Sync] {
         let (o, f) = with_faults();
         let (disk, folder, d) = sim_drive(&o);
@@ -57,7 +57,7 @@ fn a_fenced_drive_votes_again_only_after_joining() {
         run(&d, d.close());
         assert!(matches!(d.state(), State::Fenced(_)), "closing does not end a fence: {:?}", d.state());
         drop(d);
-        // However often it is opened, and whether or not anybody did something with it.
+        // However often it is opened, and whether or not it was used.
         for _ in 0..3 {
             let d = Drive::open_folder(&folder, &o, false).unwrap();
             assert_eq!(role(&d), Role::Joining);
@@ -74,10 +74,10 @@ fn a_fenced_drive_votes_again_only_after_joining() {
     }
 }
 
-/// The same with the drive's own threads, on a real file system: nobody can take a fenced drive for one that
-/// was closed in order, however long after.
+/// The same with the drive's own threads, on a real file system: a fenced drive is never mistaken for one
+/// that was closed normally, however long afterwards.
 #[test]
-fn a_fence_is_not_mistaken_for_a_close() {
+fn fence_is_not_mistaken_for_close() {
     let dir = tempfile::tempdir().unwrap();
     ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let (o, f) = with_faults();
@@ -103,7 +103,7 @@ fn a_fence_is_not_mistaken_for_a_close() {
 }
 
 #[test]
-fn a_failed_extent_write_or_flush_fences_too() {
+fn failed_extent_write_or_flush_fences_drive() {
     for on in [Operation::Write, Operation::Sync] {
         let (o, f) = with_faults();
         let (_, _, d) = sim_drive(&o);
@@ -114,7 +114,7 @@ fn a_failed_extent_write_or_flush_fences_too() {
     }
 }
 
-/// Removes every file below `prefix` behind the drive's back.
+/// Removes every file below `prefix` without the drive.
 fn unlink(disk: &SimDisk, prefix: &str) {
     let names: Vec<String> = disk.dump().into_keys().filter(|n| n.starts_with(prefix)).collect();
     assert!(!names.is_empty());
@@ -123,9 +123,9 @@ fn unlink(disk: &SimDisk, prefix: &str) {
     }
 }
 
-/// The files of a drive are unlinked under it: flushing them still works, and means nothing.
+/// The files of a drive are unlinked while it runs: flushing them still succeeds, without effect.
 #[test]
-fn what_has_no_name_is_not_acknowledged() {
+fn unlinked_files_acknowledge_nothing() {
     type Act = fn(&Drive) -> Result<(), Error>;
     let accept: Act = |d| told_of(one(d, |d, c| d.accept(accept_of(5, ballot(5), b"void"), c)));
     let stage: Act = |d| told_of(one(d, |d, c| d.stage(stage_of(5, 5, &[5; 3000]), c)));
@@ -159,7 +159,7 @@ fn told_of((o, e): (ashlar_drive::Outcome, Option<Error>)) -> Result<(), Error> 
 
 /// The same on a real file system, with the drive's own threads, long before its next tick.
 #[test]
-fn an_emptied_folder_acknowledges_nothing() {
+fn emptied_folder_acknowledges_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("d");
     std::fs::create_dir(&path).unwrap();
@@ -184,12 +184,12 @@ fn an_emptied_folder_acknowledges_nothing() {
 }
 
 #[test]
-fn no_space_is_not_a_fence() {
+fn full_file_system_does_not_fence() {
     let (mut o, f) = with_faults();
     o.reserve_bytes = 0;
     let (_, _, d) = sim_drive(&o);
     f.set(Operation::Allocate, Fault::Error(ENOSPC));
-    // A shard that needs a segment hears it from its first write that reaches the drive.
+    // A shard that needs a segment gets the error from its first write that reaches the drive.
     let mut w = d.begin_shard(&key(1), write_id(1), 0, ballot(1), u32::MAX, 9000, 4096).unwrap();
     for len in [4096, 4096, 808] {
         let _ = run(&d, w.write(Bytes::from(vec![1; len])));
@@ -198,7 +198,7 @@ fn no_space_is_not_a_fence() {
         w.finish(c);
     });
     assert_eq!((r.failed, e), (1, Some(Error::Full)));
-    // The journal goes on in its segment, then says that it is full.
+    // The journal continues in its segment, then reports that it is full.
     let mut full = 0;
     for i in 0..60 {
         let (r, e) = one(&d, |d, c| d.accept(accept_of(i, ballot(i + 1), &[3; 3000]), c));
@@ -206,7 +206,7 @@ fn no_space_is_not_a_fence() {
             assert_eq!(e, Some(Error::Full));
             full += 1;
         }
-        // After a record was not written the promises are the floor, as after a restart.
+        // After a record was not written, the promises are the floor, as after a restart.
         assert!(r.ok + r.failed + r.refused == 1 && (r.refused == 0 || full > 0));
     }
     assert!(full > 0 && d.state() == State::Online);
@@ -215,7 +215,7 @@ fn no_space_is_not_a_fence() {
     let (r, e) = one(&d, |d, c| d.accept(accept_of(99, above(0), b"again"), c));
     assert_eq!(r.ok, 1, "{e:?}");
     for i in 0..60 {
-        // What was refused as full never happened, and can be asked again.
+        // What was refused as full never happened, and can be requested again.
         if read_record(&d, i).unwrap().is_none() {
             let (r, _) = one(&d, |d, c| d.accept(accept_of(i, above(i), b"later"), c));
             assert_eq!(r.ok, 1);
@@ -224,7 +224,7 @@ fn no_space_is_not_a_fence() {
 }
 
 #[test]
-fn a_full_drive_still_deletes() {
+fn full_drive_still_deletes() {
     let disk = SimDisk::new(6 << 20);
     let folder = Folder::simulated(&disk, None);
     let mut o = small_options();
@@ -268,7 +268,7 @@ fn a_full_drive_still_deletes() {
 }
 
 #[test]
-fn a_read_only_medium_still_reads() {
+fn read_only_medium_still_reads() {
     let (o, f) = with_faults();
     let (_, _, d) = sim_drive(&o);
     assert_eq!(one(&d, |d, c| d.accept(accept_of(1, ballot(1), b"kept"), c)).0.ok, 1);
@@ -308,10 +308,10 @@ fn failed_and_corrupt_reads_are_errors() {
     assert_eq!(d.state(), State::Online);
 }
 
-/// An index file cannot be read, and the journal neither when the index is to be made again from it: whatever
-/// is done with the drive then, and after it was opened again, it has forgotten nothing.
+/// An index file cannot be read, and neither can the journal when the index is to be rebuilt from it:
+/// whatever is done with the drive then, and after it was opened again, nothing is lost.
 #[test]
-fn an_index_that_cannot_be_made_again_forgets_nothing() {
+fn failed_index_rebuild_loses_nothing() {
     for reads in 1..30 {
         let (o, f) = with_faults();
         let (_, folder, d) = sim_drive(&o);
@@ -324,7 +324,7 @@ fn an_index_that_cannot_be_made_again_forgets_nothing() {
         assert!(asked.is_err(), "{reads}: {asked:?}");
         let tidied = d.tidy();
         f.clear();
-        // Work goes on, if the drive takes it.
+        // Operations continue, if the drive accepts them.
         for id in 0..40 {
             one(&d, |d, c| d.stage(stage_of(100 + id, id, &[1; 3000]), c));
         }
@@ -349,7 +349,7 @@ fn an_index_that_cannot_be_made_again_forgets_nothing() {
 }
 
 #[test]
-fn a_lost_write_is_noticed() {
+fn lost_write_is_detected() {
     let (o, f) = with_faults();
     let (disk, _, d) = sim_drive(&o);
     one(&d, |d, c| d.accept(accept_of(1, ballot(1), b"first"), c));
@@ -364,9 +364,9 @@ fn a_lost_write_is_noticed() {
     assert_eq!(read_record(&d, 3).unwrap().unwrap().1, b"third");
 }
 
-/// A slow drive: answers come late and right, and nothing else waits for it.
+/// A slow drive: answers are late and right, and nothing else waits for it.
 #[test]
-fn a_slow_drive_blocks_nobody() {
+fn slow_drive_blocks_no_other_request() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("d");
     std::fs::create_dir(&path).unwrap();
@@ -391,7 +391,7 @@ fn a_slow_drive_blocks_nobody() {
         assert_eq!(a.record, "slow");
         assert_eq!(t.wait(3).await.ok, 7);
         f.clear();
-        // A hung read does not keep the journal from committing.
+        // A read that hangs does not prevent the journal from committing.
         f.set(Operation::Read, Fault::Delay(Duration::from_millis(300)));
         let started = Instant::now();
         let slow = tokio::spawn({
@@ -409,10 +409,10 @@ fn a_slow_drive_blocks_nobody() {
     });
 }
 
-/// Shards are begun on a slow drive that has no extent segment with room: whoever begins one does not
-/// wait for the flushes that make the next.
+/// Shards are begun on a slow drive without an extent segment with space: the caller does not wait for the
+/// flushes that make the next segment.
 #[test]
-fn a_new_extent_segment_is_not_waited_for() {
+fn new_extent_segment_is_made_in_background() {
     let dir = tempfile::tempdir().unwrap();
     ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let (o, f) = with_faults();
@@ -431,10 +431,10 @@ fn a_new_extent_segment_is_not_waited_for() {
     assert!(slowest < Duration::from_millis(100), "{slowest:?}");
 }
 
-/// Heal drops a damaged shard and makes it again at once. The drop has to be looked up in the index files;
-/// when that happens while the new one is on its way to the medium, the new one stays.
+/// Heal drops a damaged shard and immediately makes it again. The drop requires a lookup in the index files;
+/// if that happens while the new shard is being written, the new one stays.
 #[test]
-fn a_shard_made_again_outlives_its_drop() {
+fn shard_staged_again_survives_earlier_drop() {
     let dir = tempfile::tempdir().unwrap();
     ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let (mut o, f) = with_faults();
@@ -447,7 +447,7 @@ fn a_shard_made_again_outlives_its_drop() {
     let d = Drive::open(dir.path(), &o).unwrap();
     assert_eq!(stage(&d, b"old"), 1);
     block(d.close());
-    // From here on the shard is known to the index files only.
+    // From here on only the index files contain the shard.
     let d = Drive::open(dir.path(), &o).unwrap();
     d.discard(GROUP, u32::MAX, &[(write_id(1), 3)]);
     f.set(Operation::Sync, Fault::Delay(Duration::from_millis(300)));

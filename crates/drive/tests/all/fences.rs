@@ -1,4 +1,4 @@
-//! Fences of buckets: what they refuse, and that they outlive restarts, compaction and the index.
+//! Fences of buckets: what they refuse, and that they survive restarts, compaction and the loss of the index.
 
 use crate::common::*;
 use ashlar_commit::bucket_fence::{Deletion, Grant};
@@ -17,7 +17,7 @@ fn accept(d: &Drive, k: u64, counter: u64, grant: Grant) -> Result<(), Error> {
 }
 
 #[test]
-fn a_fence_refuses_what_could_add_to_the_bucket() {
+fn fence_refuses_additions_to_bucket() {
     let o = small_options();
     let (_, folder, d) = sim_drive(&o);
     accept(&d, 1, 5, Grant::Plain).unwrap();
@@ -50,7 +50,7 @@ fn a_fence_refuses_what_could_add_to_the_bucket() {
 }
 
 #[test]
-fn fences_are_asked_for_in_a_layout() {
+fn fences_require_current_layout() {
     let o = small_options();
     let (_, _, d) = sim_drive(&o);
     run(&d, d.fence_epoch(GROUP, 3)).unwrap();
@@ -63,9 +63,9 @@ fn fences_are_asked_for_in_a_layout() {
     assert_eq!(joining, FenceAnswer::Fenced { counted: false });
 }
 
-/// A drive that does not hold a group says nothing of it; the epoch of a group is asked for in this group alone.
+/// A drive answers about groups that it holds only; the epoch is checked in the group of the request alone.
 #[test]
-fn a_fence_is_of_a_group_that_is_held() {
+fn fence_requires_held_group() {
     let o = small_options();
     let (_, folder, d) = sim_drive(&o);
     let other = GroupId::new(1, 7);
@@ -85,9 +85,9 @@ fn a_fence_is_of_a_group_that_is_held() {
     assert_eq!(d.fences(), [(GROUP, BUCKET, Deletion(1)), (other, BUCKET, Deletion(1))]);
 }
 
-/// The journal is rewritten several times over: fences stay, lifted ones do not come back.
+/// The journal is rewritten several times: fences stay, lifted ones do not return.
 #[test]
-fn fences_outlive_compaction_and_the_index() {
+fn fences_survive_compaction_and_index_loss() {
     let o = small_options();
     let (disk, folder, mut d) = sim_drive(&o);
     let mut rng = Rng(7);

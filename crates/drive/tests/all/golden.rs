@@ -1,5 +1,5 @@
-//! Golden bytes of everything a drive writes that outlives a release. `ASHLAR_BLESS=1` writes them
-//! anew: only together with a new format number.
+//! Golden bytes of everything that a drive stores across releases. `ASHLAR_BLESS=1` writes them again: only
+//! together with a new format number.
 
 use crate::common::*;
 use ashlar_format::frame::{self, Layout, ShardId};
@@ -10,7 +10,7 @@ use ashlar_format::journal::{
 use ashlar_format::{Ballot, BucketId, GroupId, codec};
 use std::fmt::Write as _;
 
-/// Lines of offset and bytes; lines of zeros, or of padding, are left out.
+/// Lines of offset and bytes; lines of zeros, or of padding, are omitted.
 fn dump(bytes: &[u8]) -> String {
     let mut out = format!("{} bytes\n", bytes.len());
     for (i, line) in bytes.chunks(32).enumerate() {
@@ -74,7 +74,7 @@ fn journal_bytes() {
     push(kind::STAGE, &|h| {
         let e = StageEntry { write_id: wid, index: 4, ballot: b(5), owner: k.as_bytes(), data: b"" };
         journal::stage_head(h, &e);
-        // Two sectors of zeros: they show in the bitmap.
+        // Two sectors of zeros, which appear in the bitmap.
         h.raw(&[0; 1500]);
     });
     push(kind::EXTENT, &|h| journal::extent(h, &extent(&k, wid)));

@@ -42,7 +42,7 @@ fn all() -> Vec<GroupId> {
 }
 
 #[test]
-fn a_drive_holds_what_it_was_given_and_nothing_else() {
+fn drive_holds_only_assigned_groups() {
     let (_, folder, d) = drive_of_many();
     assert!(d.held().is_empty() && d.joins() && !d.votes());
     assert!(matches!(run(&d, d.prepare(&key_in(0, 1), in_epoch(1, 1))), Ok(Prepared::NotVoter)));
@@ -59,14 +59,14 @@ fn a_drive_holds_what_it_was_given_and_nothing_else() {
     assert_eq!((d.role(group(7)), d.epoch(group(7))), (Some(Role::Voter), 1));
     assert_eq!((d.role(group(300)), d.epoch(group(300))), (Some(Role::Joining), 4));
     assert!(d.votes() && d.joins());
-    // A start that is repeated with another map.
+    // A repeated start with another map.
     run(&d, d.found(&[group(3)], 1)).unwrap();
     let voters = d.held().into_iter().filter(|(_, role)| *role == Role::Voter);
     assert_eq!(voters.map(|(id, _)| id).collect::<Vec<_>>(), [group(3)]);
 }
 
 #[test]
-fn one_flush_raises_the_floors_of_all_groups_at_the_start() {
+fn one_flush_raises_floors_of_all_groups() {
     let (_, folder, d) = drive_of_many();
     run(&d, d.found(&all(), 1)).unwrap();
     for n in 0..MANY {

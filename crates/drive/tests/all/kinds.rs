@@ -1,5 +1,5 @@
-//! A drive folder in which a file or folder is something else. The drive opens or says what is wrong,
-//! by name; it never waits, and never touches anything outside its folder.
+//! A drive folder in which a file or folder has another kind. The drive opens or reports the problem by name;
+//! it never blocks, and never accesses anything outside of its folder.
 
 use crate::common::*;
 use ashlar_drive::Drive;
@@ -43,7 +43,7 @@ fn put_kind(path: &Path, kind: &str, file: &Path, folder: &Path) {
 }
 
 #[test]
-fn what_is_no_regular_file_neither_hangs_nor_leads_outside() {
+fn non_regular_files_are_refused_without_blocking() {
     let home = tempfile::tempdir_in("/tmp").unwrap();
     let first = home.path().join("first");
     std::fs::create_dir(&first).unwrap();
@@ -82,7 +82,7 @@ fn what_is_no_regular_file_neither_hangs_nor_leads_outside() {
             }
             let case = tempfile::tempdir_in("/tmp").unwrap();
             let (outside, file) = (case.path().join("outside"), case.path().join("outside/file"));
-            // Looks like what it stands for, so that nothing but its kind is wrong with it.
+            // It has the right content, so that only its kind is wrong.
             std::fs::create_dir(&outside).unwrap();
             std::fs::write(&file, b"theirs").unwrap();
             let taken = first.join(name);

@@ -1,6 +1,6 @@
-//! Late drops and segments that are used again (see `recycle`): a drop, a reader's end or a writer's end that
-//! comes arbitrarily late never hits a shard that was stored later; counts of bytes in use stay exact; and a
-//! journal that is replayed from its beginning brings nothing back.
+//! Late drops and reused segments (see `recycle`): a drop, the end of a reader or the end of a writer that
+//! comes arbitrarily late never affects a shard that was stored later; counts of bytes in use stay exact; and
+//! a journal that is replayed from its beginning restores nothing that was dropped.
 
 use crate::common::*;
 use ashlar_drive::{Check, Drive, Options, ShardReader, ShardWriter};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 fn options() -> Options {
     let mut o = small_options();
     o.cache_bytes = 16 << 10;
-    // A segment takes two or three shards, so that segments become empty all the time.
+    // A segment has space for two or three shards, so that segments become empty all the time.
     o.segment_bytes = 64 << 10;
     o
 }
@@ -20,11 +20,11 @@ fn content(id: u64) -> Vec<u8> {
     Rng(id).bytes(9_000 + (id % 7) as usize * 2_000)
 }
 
-/// What should be there after a crash at a position of the log, and what may be.
+/// What must exist after a crash at a position of the log, and what may exist.
 #[derive(Clone, Default)]
 struct Model {
     alive: BTreeSet<u64>,
-    /// Dropped, but not asked of the drive yet, or not durably so.
+    /// Dropped, but the request was not sent yet, or is not durable.
     going: BTreeSet<u64>,
 }
 
@@ -32,9 +32,9 @@ struct World {
     d: Drive,
     m: Model,
     next: u64,
-    /// Drops that were decided and are held back.
+    /// Drops that were decided and are delayed.
     late: Vec<u64>,
-    /// Every name ever dropped: asked for again at random, long after its segment was used again.
+    /// All names that were ever dropped: requested again at random, long after their segments were reused.
     past: Vec<u64>,
     readers: Vec<(u64, ShardReader)>,
     writers: Vec<ShardWriter>,
@@ -49,7 +49,7 @@ impl World {
                 write_large(&self.d, id % 50, id, &content(id), 4096).unwrap();
                 self.m.alive.insert(id);
             }
-            // Decided now, carried out some time.
+            // Decided now, executed later.
             40..70 => {
                 let n = rng.below(self.m.alive.len() as u64) as usize;
                 if let Some(id) = self.m.alive.iter().nth(n).copied() {
@@ -67,7 +67,7 @@ impl World {
                     }
                 }
             }
-            // Again, though it is long gone.
+            // Again, long after it was dropped.
             80..84 if !self.past.is_empty() => {
                 let id = self.past[rng.below(self.past.len() as u64) as usize];
                 self.d.discard(GROUP, u32::MAX, &[(write_id(id), 3)]);
@@ -143,7 +143,7 @@ fn reopen(image: &SimDisk, without_index: bool) -> Drive {
 }
 
 #[test]
-fn late_drops_never_hit_a_segment_that_was_used_again() {
+fn late_drops_do_not_affect_reused_segments() {
     let runs: u64 = std::env::var("ASHLAR_LATE_RUNS").ok().and_then(|s| s.parse().ok()).unwrap_or(24);
     let (mut recycled, mut compacted) = (0, 0);
     for seed in 0..runs {
@@ -158,7 +158,7 @@ fn late_drops_never_hit_a_segment_that_was_used_again() {
             readers: Vec::new(),
             writers: Vec::new(),
         };
-        // What is true at positions of the log at which everything asked for was durable.
+        // The state at positions of the log at which everything requested was durable.
         let mut known: BTreeMap<usize, Model> = BTreeMap::new();
         for i in 0..600 {
             w.step(&mut rng);
@@ -183,7 +183,7 @@ fn late_drops_never_hit_a_segment_that_was_used_again() {
             drop(d);
             let d = reopen(&image, true);
             sound(&d, m, &format!("{what}, without its index"));
-            // It goes on, and nothing old gets in the way.
+            // It continues to work, and old operations do not interfere.
             let mut m = m.clone();
             for id in 1_000_000..1_000_012 {
                 write_large(&d, 1, id, &content(id), 4096).unwrap();
@@ -200,7 +200,7 @@ fn late_drops_never_hit_a_segment_that_was_used_again() {
     assert!(recycled > 5 * runs && compacted > 1000 * runs, "{recycled} used again, {compacted} bytes moved");
 }
 
-/// Compaction moves the record of a shard that only the index files know. It is one shard still.
+/// Compaction moves the record of a shard that only the index files contain. The shard is still counted once.
 #[test]
 fn bytes_in_use_are_counted_once_when_records_move() {
     let mut o = options();

@@ -1,4 +1,4 @@
-//! Tests of a drive: what it does, what a crash leaves, what damage does, what faults do.
+//! Tests of a drive: its behaviour without faults, after crashes, with damage and with faults.
 #![allow(missing_docs)]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 

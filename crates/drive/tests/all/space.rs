@@ -1,4 +1,4 @@
-//! Space comes back: from the journal, from extents, from the index; never under a reader.
+//! Space is given back: from the journal, from extents, from the index; never while a reader uses it.
 
 use crate::common::*;
 use ashlar_drive::{Check, Drive, Options, ShardReader, Tally};
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Bytes on the device below a folder. The drive may remove a file while it is looked at.
+/// Bytes on the device below a folder. The drive may remove a file while it is being counted.
 fn used(path: &Path) -> u64 {
     let mut sum = 0;
     for e in std::fs::read_dir(path).unwrap() {
@@ -23,7 +23,7 @@ fn used(path: &Path) -> u64 {
 }
 
 #[test]
-fn deleted_data_gives_its_space_back() {
+fn deleted_data_releases_space() {
     for base in ["/dev/shm", "/tmp"] {
         let dir = tempfile::Builder::new().prefix("ashlar-space").tempdir_in(base).unwrap();
         ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
@@ -173,7 +173,7 @@ fn holds(r: &ShardReader, id: u64) -> bool {
 }
 
 #[test]
-fn an_empty_extent_segment_is_used_again_but_never_under_its_number() {
+fn empty_extent_segment_is_reused_under_new_number() {
     let dir = tempfile::tempdir().unwrap();
     ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let mut o = small_options();
@@ -203,7 +203,7 @@ fn an_empty_extent_segment_is_used_again_but_never_under_its_number() {
         reused += names().difference(&before).filter(|n| ever.contains(*n)).count();
         ever.extend(names());
         assert!(holds(&reader, 0), "round {round}: taken from its reader");
-        // Where its entry was in an index file by then, a drop is looked up first.
+        // If the index files already contain its entry, a drop requires a lookup first.
         for id in ids {
             let began = Instant::now();
             while block(d.open_shard(write_id(id), 3)).is_ok() {
@@ -218,7 +218,7 @@ fn an_empty_extent_segment_is_used_again_but_never_under_its_number() {
     drop(reader);
     put(&d, &o, 9999);
     block(d.close());
-    // Spares that were left over are nothing to a restart.
+    // Remaining spares do not affect a restart.
     let d = Drive::open(dir.path(), &o).unwrap();
     assert_eq!(d.damage(), [""; 0]);
     assert!(holds(&block(d.open_shard(write_id(9999), 3)).unwrap(), 9999));
@@ -226,10 +226,11 @@ fn an_empty_extent_segment_is_used_again_but_never_under_its_number() {
     block(d.close());
 }
 
-/// A shard that only the index files know is looked up; before the look is over the shard is dropped, the
-/// index files are written anew without it, and its segment holds others. It is missing then, not damaged.
+/// A shard that only the index files contain is looked up; before the lookup ends the shard is dropped, the
+/// index files are written again without it, and its segment holds others. The shard is then missing, not
+/// damaged.
 #[test]
-fn a_look_overtaken_by_a_drop_finds_nothing() {
+fn lookup_overtaken_by_drop_finds_nothing() {
     let dir = tempfile::tempdir().unwrap();
     ashlar_drive::format(dir.path(), &label(1), VOTER).unwrap();
     let faults = std::sync::Arc::new(Faults::new());
@@ -257,10 +258,10 @@ fn a_look_overtaken_by_a_drop_finds_nothing() {
     block(d.close());
 }
 
-/// Shards are replaced over and over. The files of the drive take less than three times what is in use
-/// meanwhile, and soon after little more than that.
+/// Shards are replaced repeatedly. The files of the drive take less than three times the bytes in use during
+/// that, and soon afterwards little more than these.
 #[test]
-fn overwriting_takes_little_more_space_than_the_data() {
+fn overwriting_uses_bounded_space() {
     const SHARDS: u64 = 48;
     const BYTES: u64 = 2 << 20;
     let dir = tempfile::Builder::new().prefix("ashlar-churn").tempdir_in("/tmp").unwrap();

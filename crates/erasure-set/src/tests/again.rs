@@ -1,4 +1,4 @@
-//! Updates that try again after records of theirs were sent: what they may answer, and when.
+//! Updates that are retried after their records were sent: what they may answer, and when.
 
 use super::{Choice, Done, Error, Result, Trail};
 use crate::tests::{Rig, body, drive_id, key, summary};
@@ -14,7 +14,7 @@ fn other(rig: &Rig) -> Sets {
     Sets::new(rig.layout.clone(), rig.sets.drives(), options).unwrap()
 }
 
-/// The size of the first version: bodies without data tell each other apart by it.
+/// The size of the first version, by which bodies without data are distinguished.
 fn size_of(r: Option<&Register>) -> Option<u64> {
     match &r?.record.body {
         Body::Versions(v) => Some(v[0].size),
@@ -22,7 +22,7 @@ fn size_of(r: Option<&Register>) -> Option<u64> {
     }
 }
 
-/// One attempt that writes a version of `size` bytes more than what is there.
+/// One attempt that writes a version that is `size` bytes larger than the present one.
 async fn add(sets: &Sets, sent: &mut Trail, size: u64) -> Result<Option<Done>> {
     let key = key(sets, "x");
     let hash = ashlar_checksum::key_hash(key.as_bytes());
@@ -38,7 +38,7 @@ async fn add(sets: &Sets, sent: &mut Trail, size: u64) -> Result<Option<Done>> {
     };
     let mut unsure = super::Unsure { inner: &sets.inner, key: &key, hash, sent: false };
     let done = sets.inner.attempt(&key, hash, &[], &mut decide, sent, &mut unsure).await;
-    // The update goes on with its next attempt.
+    // The update continues with its next attempt.
     unsure.sent = false;
     done.map_err(|e| match e {
         super::UpdateError::Set(e) => e,
@@ -50,7 +50,7 @@ fn only(sets: &Sets, slots: &[u8]) {
     sets.inner.gate.set(Some((u64::MAX, slots.iter().fold(0, |b, s| b | 1 << s))));
 }
 
-/// Waits until the drive in a slot holds a record with a ballot of `node`: the attempt gave up before.
+/// Waits until the drive in a slot has a record with a ballot of `node`: the attempt has ended by then.
 async fn holds(sets: &Sets, slot: u8, node: u16, above: Ballot) {
     let drive = sets.drives().into_iter().find(|d| d.label().drive == drive_id(slot, 0)).unwrap();
     for _ in 0..2000 {
@@ -63,10 +63,10 @@ async fn holds(sets: &Sets, slot: u8, node: u16, above: Ballot) {
     panic!("slot {slot} never took the record");
 }
 
-/// A record of ours and a child somebody made of it, both on a minority: the child may vanish, and
-/// ours with it, unless it is chosen before we answer.
+/// A record of this process and a child that another one built on it, both on a minority: the child may
+/// disappear, and the parent with it, unless it is chosen before the answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ancestor_of_an_undecided_base_is_not_chosen_yet() {
+async fn ancestor_of_undecided_base_is_undecided() {
     let rig = Rig::with(4, 2, 1, |o| o.sole = false).await;
     let second = other(&rig);
     let mut sent = Trail(SmallVec::new());
@@ -86,7 +86,7 @@ async fn an_ancestor_of_an_undecided_base_is_not_chosen_yet() {
         }
     }
     assert_eq!(done.expect("nobody is in the way").answer, 10);
-    // The two drives that showed it go: what was acknowledged is still there.
+    // The two drives that showed it are removed: what was acknowledged must still exist.
     for slot in [0, 1] {
         rig.sets.detach(drive_id(slot, 0));
     }
@@ -95,23 +95,22 @@ async fn an_ancestor_of_an_undecided_base_is_not_chosen_yet() {
     rig.close().await;
 }
 
-/// The first of two records sent is the one that somebody completes: the update is done, not to be
-/// done again.
+/// Another process completes the first of two sent records: the update is done and must not be repeated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_earlier_attempt_that_came_through_is_not_repeated() {
+async fn successful_earlier_attempt_is_not_repeated() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
     let second = other(&rig);
     let mut sent = Trail(SmallVec::new());
     only(&rig.sets, &[0]);
     assert!(matches!(add(&rig.sets, &mut sent, 10).await, Err(Error::Unavailable(_))));
     holds(&rig.sets, 0, 0, Ballot::ZERO).await;
-    // The next attempt does not meet the first one's slot, and reaches only another.
+    // The next attempt does not reach the first one's slot, but only another one.
     let d = rig.sets.detach(drive_id(0, 0)).unwrap();
     only(&rig.sets, &[1]);
     assert!(matches!(add(&rig.sets, &mut sent, 11).await, Err(Error::Unavailable(_))));
     holds(&rig.sets, 1, 0, Ballot::ZERO).await;
     rig.sets.attach(d);
-    // Somebody else does not meet that one, and decides the first.
+    // Another process does not reach that slot, and decides the first record.
     second.detach(drive_id(1, 0)).unwrap();
     let chosen = second.read_register(&rig.key("x")).await.unwrap();
     assert_eq!(size_of(chosen.as_ref()), Some(10));
@@ -131,10 +130,10 @@ async fn an_earlier_attempt_that_came_through_is_not_repeated() {
     rig.close().await;
 }
 
-/// A record sent earlier waits on a slot outside the majority: a refusal is answered only after
-/// something newer is chosen, so that it cannot come back.
+/// A record sent earlier is on a slot outside of the majority: a refusal is answered only after something
+/// newer is chosen, so that the record cannot reappear.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refusal_buries_what_was_sent_before() {
+async fn refusal_follows_newer_chosen_record() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
     let before = rig.put("x", b"").await.unwrap();
     let mut sent = Trail(SmallVec::new());
@@ -160,7 +159,7 @@ async fn a_refusal_buries_what_was_sent_before() {
         }
     }
     assert!(refused);
-    // The slot comes back, another goes: the old record must lose to what was chosen after it.
+    // The slot returns, another one is removed: the old record must lose to what was chosen after it.
     rig.sets.attach(d);
     rig.sets.detach(drive_id(3, 0));
     let now = rig.sets.read_register(&key).await.unwrap();

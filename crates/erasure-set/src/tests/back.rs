@@ -1,6 +1,6 @@
-//! A drive goes back in time: an older image of it is put in its place.
+//! A drive goes back in time: it is replaced by an older image of itself.
 //!
-//! Invariant of the tests: nothing of what was deleted and purged meanwhile is ever seen again.
+//! Invariant of the tests: nothing that was deleted and purged in the meantime ever reappears.
 
 use super::basic::quiet;
 use super::matrix::copy;
@@ -8,10 +8,10 @@ use super::*;
 
 const KEYS: u8 = 16;
 
-/// Purges what waits for it; whether no drive shows a register any more.
+/// Purges the waiting tombstones; returns whether no drive shows a register any more.
 async fn purged(rig: &Rig) -> bool {
     quiet(&rig.sets).await;
-    while rig.sets.inner.purge_graves(Duration::ZERO) > 0 {}
+    while rig.sets.inner.purge_tombstones(Duration::ZERO) > 0 {}
     let mut none = true;
     for d in rig.sets.drives() {
         d.flush().await.unwrap();
@@ -24,7 +24,7 @@ fn name(i: u8) -> String {
     format!("k{i:02}")
 }
 
-/// A rig in which the drive of `slot` stands as it was before every key was deleted and purged.
+/// A rig in which the drive of `slot` is in its state from before every key was deleted and purged.
 async fn gone_back(k: u8, m: u8, slot: u8) -> Rig {
     let rig = Rig::new(k, m).await;
     for i in 0..KEYS {
@@ -44,7 +44,7 @@ async fn gone_back(k: u8, m: u8, slot: u8) -> Rig {
     let began = std::time::Instant::now();
     while !purged(&rig).await {
         assert!(began.elapsed() < Duration::from_secs(60), "all purged");
-        // The tombstone of a key whose drive was late stays until somebody looks at the key.
+        // The tombstone of a key whose drive was late stays until the key is read.
         rig.sets.scrub(false).await.unwrap();
     }
     rig.unplug(slot, 0).await;
@@ -62,11 +62,11 @@ async fn all_deleted(rig: &Rig, at: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drive_that_goes_back_brings_no_purged_delete_back() {
+async fn drive_rollback_restores_no_purged_delete() {
     for (k, m) in [(2, 2), (4, 2)] {
         for slot in [0, 1, k + m - 1] {
             let mut rig = gone_back(k, m, slot).await;
-            // Nobody notices: the horizon alone.
+            // The rollback is not detected: only the horizon protects.
             rig.plug(slot, 0).await;
             let at = format!("{k}+{m}, slot {slot}");
             all_deleted(&rig, &at).await;
@@ -81,7 +81,7 @@ async fn a_drive_that_goes_back_brings_no_purged_delete_back() {
             rig.sets.scrub(false).await.unwrap();
             rig.sets.heal_queued().await;
             all_deleted(&rig, &format!("{at}, looked at")).await;
-            // Not even where another drive is away.
+            // Not even if another drive is away.
             rig.unplug((slot + 1) % (k + m), 0).await;
             all_deleted(&rig, &format!("{at}, one away")).await;
             rig.restart(|_| 0).await;
@@ -91,9 +91,9 @@ async fn a_drive_that_goes_back_brings_no_purged_delete_back() {
     }
 }
 
-/// Noticed: it joins, and keeps nothing of what its peers do not have.
+/// The rollback is detected: the drive joins, and keeps nothing that its peers do not have.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drive_that_goes_back_joins() {
+async fn rolled_back_drive_joins() {
     for (k, m) in [(2, 2), (4, 2), (2, 1)] {
         for slot in [0, k + m - 1] {
             let mut rig = gone_back(k, m, slot).await;
@@ -112,7 +112,7 @@ async fn a_drive_that_goes_back_joins() {
             all_deleted(&rig, &at).await;
             let left = drive.scan(&[], &[0xff], 100, 9).await.unwrap();
             assert!(left.is_empty(), "{at}: it kept {} records", left.len());
-            // With as few others as can be.
+            // With as few other drives as possible.
             rig.unplug((slot + 1) % (k + m), 0).await;
             all_deleted(&rig, &format!("{at}, one away")).await;
             rig.close().await;
@@ -121,7 +121,7 @@ async fn a_drive_that_goes_back_joins() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_older_image_shows_its_age() {
+async fn older_image_has_older_sequence() {
     let rig = Rig::new(2, 2).await;
     rig.put("a", b"one").await.unwrap();
     quiet(&rig.sets).await;

@@ -4,7 +4,7 @@ use super::*;
 use crate::stripe_len;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_of_all_sizes_come_back() {
+async fn bodies_of_all_sizes_round_trip() {
     for (k, m) in [(2, 2), (4, 2), (1, 1), (3, 0)] {
         let rig = Rig::new(k, m).await;
         let stripe = stripe_len(k) as usize;
@@ -54,13 +54,13 @@ async fn ranges_are_exact() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn overwrites_and_deletes_give_the_space_back() {
+async fn overwrites_and_deletes_release_space() {
     let rig = Rig::new(2, 2).await;
     for round in 0..5u64 {
         for size in [3000usize, 700_000] {
             let name = format!("x{size}");
             rig.put(&name, &noise(round, size)).await.unwrap();
-            // A shard that comes after its body was replaced is for the orphan collector.
+            // A shard that arrives after its body was replaced is removed by the orphan collector.
             quiet(&rig.sets).await;
             assert!(rig.get(&name).await.unwrap().unwrap() == noise(round, size));
         }
@@ -74,12 +74,12 @@ async fn overwrites_and_deletes_give_the_space_back() {
     }
     quiet(&rig.sets).await;
     rig.sets.heal_queued().await;
-    assert_eq!(rig.sets.inner.purge_graves(Duration::ZERO), 0);
+    assert_eq!(rig.sets.inner.purge_tombstones(Duration::ZERO), 0);
     assert_eq!(census(&rig).await, 0);
     for name in ["x3000", "x700000"] {
         assert!(rig.sets.read_register(&rig.key(name)).await.unwrap().is_none(), "purged");
     }
-    // A key that was purged can be made again.
+    // A key that was purged can be created again.
     rig.put("x3000", b"again").await.unwrap();
     assert_eq!(rig.get("x3000").await.unwrap().unwrap(), b"again");
     rig.close().await;
@@ -99,7 +99,7 @@ pub(crate) async fn census(rig: &Rig) -> usize {
     quiet(&rig.sets).await;
     let mut count = 0;
     for d in rig.sets.drives() {
-        // What is in the index already is dropped in the next round of the drive's upkeep.
+        // Entries of the index are dropped in the next round of the drive's upkeep.
         let of = d.clone();
         tokio::task::spawn_blocking(move || of.upkeep()).await.unwrap().unwrap();
         d.flush().await.unwrap();
@@ -124,7 +124,7 @@ async fn decisions_see_the_chosen_state() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_is_as_long_as_announced() {
+async fn body_has_announced_length() {
     let rig = Rig::new(2, 2).await;
     let key = rig.key("short");
     for size in [1000u64, 900_000] {
@@ -169,7 +169,7 @@ async fn listings_are_ordered_and_complete() {
             }
             assert_eq!(got, all.into_iter().cloned().collect::<Vec<_>>(), "{prefix:?} by {limit}");
         }
-        // Drives that agree are believed by their digests alone.
+        // The digests of drives that agree are sufficient.
         let view = rig.sets.inner.view(GroupId::default()).unwrap();
         let (from, to) = crate::list::group_range(GroupId::default());
         let slots = crate::list::readers(&view).unwrap();
@@ -186,7 +186,7 @@ async fn listings_are_ordered_and_complete() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_is_there_after_a_restart() {
+async fn restart_keeps_everything() {
     let mut rig = Rig::new(2, 2).await;
     for i in 0..50u64 {
         rig.put(&format!("n{i}"), &noise(i, 100 + 20_000 * (i as usize % 40))).await.unwrap();
@@ -195,7 +195,7 @@ async fn everything_is_there_after_a_restart() {
     for i in 0..50u64 {
         let got = rig.get(&format!("n{i}")).await.unwrap().unwrap();
         assert!(got == noise(i, 100 + 20_000 * (i as usize % 40)), "n{i}");
-        // The first update after the restart meets the floors.
+        // The first update after the restart reaches the floors.
         rig.put(&format!("n{i}"), b"new").await.unwrap();
     }
     rig.close().await;

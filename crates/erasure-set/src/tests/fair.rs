@@ -1,10 +1,10 @@
-//! Slow clients do not keep others from memory.
+//! Slow clients do not prevent others from getting memory.
 
 use super::*;
 use crate::MemoryLimits;
 use crate::read::ObjectReader;
 
-/// Far more than any of this takes, on however busy a machine.
+/// Far more than any of these tests takes, on any busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
 async fn rig(tune: impl FnOnce(&mut MemoryLimits)) -> Rig {
@@ -23,10 +23,10 @@ async fn open(rig: &Rig, name: &str) -> ObjectReader {
     rig.sets.read(&rig.key(name), &part.data, part.size, 0..part.size).await.unwrap()
 }
 
-/// Many clients take the first piece of an answer and nothing more. Others read; and whoever was stuck goes on
-/// where it was, with the right bytes.
+/// Many clients take the first piece of an answer and then stop. Others can read, and the stopped clients
+/// continue at their position with the right bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stuck_readers_do_not_hold_up_others() {
+async fn stalled_readers_do_not_block_others() {
     let rig = rig(|_| {}).await;
     let wanted = noise(1, 5 << 20);
     rig.put("wanted", &wanted).await.unwrap();
@@ -60,7 +60,7 @@ async fn stuck_readers_do_not_hold_up_others() {
 
 /// A wait for memory ends: readers that are not idle hold all of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_read_that_finds_no_memory_is_refused() {
+async fn read_without_memory_is_refused() {
     let rig = rig(|l| l.patience = Duration::from_millis(50)).await;
     rig.put("wanted", &noise(1, 5 << 20)).await.unwrap();
     let all = rig.sets.inner.memory.readers.try_take(usize::MAX, 0).unwrap();
@@ -72,10 +72,10 @@ async fn a_read_that_finds_no_memory_is_refused() {
     rig.close().await;
 }
 
-/// Writers that send little hold little; small bodies and large ones of others get through, and whoever was too
-/// slow meanwhile is told so.
+/// Writers that send little hold little. Small bodies and large ones of others succeed, and writers that were
+/// too slow get an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn trickling_writers_do_not_hold_up_others() {
+async fn trickling_writers_do_not_block_others() {
     let rig = rig(|l| l.grace = Duration::from_millis(300)).await;
     let mut slow = Vec::new();
     for i in 0..120 {
@@ -90,7 +90,7 @@ async fn trickling_writers_do_not_hold_up_others() {
         tokio::time::timeout(LONG, rig.put(name, body)).await.expect("others write").unwrap();
         assert!(rig.get(name).await.unwrap().unwrap() == body);
     }
-    // All of them go on. Memory does not suffice for that, so the slowest lose.
+    // All of them continue. There is not enough memory for that, so the slowest fail.
     let going: Vec<_> = slow
         .into_iter()
         .map(|mut w| {
@@ -117,11 +117,12 @@ async fn trickling_writers_do_not_hold_up_others() {
     rig.close().await;
 }
 
-/// What is collected in pieces while memory is short is what is stored, whatever the sizes of what comes.
+/// Bytes that are collected in pieces while memory is short are stored correctly, whatever the sizes of the
+/// pieces.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_collected_in_pieces_are_whole() {
+async fn bodies_collected_in_pieces_are_complete() {
     let rig = rig(|_| {}).await;
-    // So much is held that nobody gets a whole stripe at the beginning.
+    // So much memory is held that no writer gets a whole stripe at the beginning.
     let writers = &rig.sets.inner.memory.writers;
     let _most = writers.try_take(writers.total() / 8 * 5, 0).unwrap();
     for (i, step) in [1000, 16 << 10, 77_777, 300_000].into_iter().enumerate() {
@@ -149,9 +150,9 @@ async fn bodies_collected_in_pieces_are_whole() {
     rig.close().await;
 }
 
-/// Decoders of compressed bodies share a part of the memory of their own.
+/// Decoders of compressed bodies share their own part of the memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn decoders_wait_for_each_other_and_bodies_for_none_of_them() {
+async fn decoders_do_not_delay_bodies() {
     let rig = rig(|m| m.patience = Duration::from_millis(50)).await;
     let all = rig.sets.decoder_room(1 << 30).await.expect("more than there is counts as all");
     assert!(matches!(rig.sets.decoder_room(1).await, Err(Error::Busy(_))));

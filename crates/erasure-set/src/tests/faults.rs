@@ -1,4 +1,4 @@
-//! T9 and T10 at this level: drives that are full, failing, lying, slow.
+//! T9 and T10 at this level: drives that are full, failing, corrupting or slow.
 
 use super::*;
 use ashlar_machine::{Fault, Operation};
@@ -9,12 +9,12 @@ const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failing_drives_cost_nothing_up_to_the_code() {
+async fn failing_drives_within_code_are_tolerated() {
     let rig = Rig::new(2, 2).await;
     for i in 0..4u64 {
         rig.put(&format!("a{i}"), &noise(i, 3000 + 200_000 * i as usize)).await.unwrap();
     }
-    // A failed flush fences the drive; the write goes through on the others.
+    // A failed flush fences the drive; the write succeeds on the others.
     rig.faults[2].set(Operation::Sync, Fault::Error(EIO));
     for i in 4..8u64 {
         rig.put(&format!("a{i}"), &noise(i, 3000 + 200_000 * i as usize)).await.unwrap();
@@ -30,7 +30,7 @@ async fn failing_drives_cost_nothing_up_to_the_code() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn full_drives_are_told_before_the_body() {
+async fn full_drives_are_reported_before_body() {
     let rig = Rig::new(2, 2).await;
     rig.put("before", b"small").await.unwrap();
     rig.faults[0].set(Operation::Allocate, Fault::Error(ENOSPC));
@@ -72,7 +72,7 @@ async fn full_drives_are_told_before_the_body() {
     rig.close().await;
 }
 
-/// Flips one byte of a shard where it lies: finds the row's bytes in the drive's files.
+/// Flips one byte of a stored shard: finds the bytes of the row in the files of the drive.
 pub(super) fn damage(rig: &Rig, slot: u8, needle: &[u8]) -> bool {
     fn walk(dir: &std::path::Path, needle: &[u8]) -> bool {
         use std::os::unix::fs::FileExt;
@@ -103,7 +103,7 @@ async fn damaged_shards_are_read_around_and_healed() {
         let reg = rig.put(name, &want).await.unwrap();
         let part = reg.record.data().next().unwrap().clone();
         let key = rig.key(name);
-        // Both data shards: everything has to come from parity.
+        // Both data shards: everything has to be reconstructed from parity.
         let row = part.data.row_len(u64::from(part.data.stripe).min(part.size)) as usize;
         for shard in 0..2u8 {
             let needle = &want[usize::from(shard) * row..][..64];
@@ -121,7 +121,7 @@ async fn damaged_shards_are_read_around_and_healed() {
         let h = rig.sets.heal_register(&key, true).await.unwrap();
         assert_eq!((h.shards, h.missing, h.lost), (2, 0, 0), "{name}");
         rig.sets.heal_queued().await;
-        // The other two away: only the healed ones are left.
+        // The other two are removed: only the healed ones are left.
         let away: Vec<u8> = (2..4).map(|s| part.data.slot_of(s)).collect();
         let kept: Vec<Drive> = away.iter().map(|s| rig.sets.detach(drive_id(*s, 0)).unwrap()).collect();
         assert!(rig.get(name).await.unwrap().unwrap() == want);
@@ -133,7 +133,7 @@ async fn damaged_shards_are_read_around_and_healed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_damage_than_the_code_bears_is_an_error() {
+async fn too_much_damage_is_an_error() {
     let rig = Rig::new(2, 2).await;
     let want = noise(1, 900_000);
     let reg = rig.put("x", &want).await.unwrap();
@@ -144,7 +144,7 @@ async fn more_damage_than_the_code_bears_is_an_error() {
         let d = rig.sets.drives().into_iter().find(|d| d.label().drive == drive_id(slot, 0));
         let d = d.unwrap();
         d.discard(GroupId::default(), u32::MAX, &[(id, shard)]);
-        // A drop may have to be looked up in the index first.
+        // A drop may require a lookup in the index first.
         while d.open_shard(id, shard).await.is_ok() {
             tokio::time::sleep(Duration::from_millis(5)).await;
             d.flush().await.unwrap();
@@ -159,7 +159,7 @@ async fn more_damage_than_the_code_bears_is_an_error() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replaced_data_is_told_from_lost_data() {
+async fn replaced_data_is_distinguished_from_lost_data() {
     let rig = Rig::new(2, 2).await;
     for size in [2000usize, 900_000] {
         let reg = rig.put("s", &noise(1, size)).await.unwrap();
@@ -167,7 +167,7 @@ async fn replaced_data_is_told_from_lost_data() {
         rig.put("s", b"newer").await.unwrap();
         let key = rig.key("s");
         basic::census(&rig).await;
-        // Told at once where the drives know at once, else with the first bytes.
+        // Reported at once if the drives detect it at once, otherwise with the first bytes.
         let got = match rig.sets.read(&key, &part.data, part.size, 0..part.size).await {
             Ok(mut r) => r.next().await.map(|b| b.map(|b| b.len())),
             Err(e) => Some(Err(e)),
@@ -177,9 +177,9 @@ async fn replaced_data_is_told_from_lost_data() {
     rig.close().await;
 }
 
-/// A reader that has begun goes on with what it has opened, whatever happens to the key.
+/// A reader that has begun continues with the shards it has opened, whatever happens to the key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_outlives_its_version() {
+async fn reader_outlives_its_version() {
     let rig = Rig::new(2, 2).await;
     let want = noise(1, 2_500_000);
     let reg = rig.put("s", &want).await.unwrap();
@@ -202,10 +202,10 @@ fn p99(mut times: Vec<Duration>) -> Duration {
 }
 
 /// T10: drives with the latency of a disk, one of them a hundred times slower: the 99th percentile stays
-/// within twice the healthy one. Other work on the test machine shows in a percentile too, so the best
-/// of three rounds counts.
+/// within twice the healthy one. Other work on the test machine affects a percentile too, so the best of
+/// three rounds counts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_slow_drive_does_not_show() {
+async fn one_slow_drive_does_not_delay_requests() {
     let rig = Rig::new(2, 2).await;
     let delay = Duration::from_millis(2);
     let noise = Duration::from_millis(15);
@@ -250,46 +250,53 @@ async fn percentiles(rig: &Rig) -> (Duration, Duration) {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Ill {
+enum DriveFault {
     Away,
     Fenced,
     Unreadable,
-    Lying,
+    Corrupting,
     Full,
     Slow,
 }
 
-impl Ill {
-    const ALL: [Ill; 6] = [Ill::Away, Ill::Fenced, Ill::Unreadable, Ill::Lying, Ill::Full, Ill::Slow];
+impl DriveFault {
+    const ALL: [DriveFault; 6] = [
+        DriveFault::Away,
+        DriveFault::Fenced,
+        DriveFault::Unreadable,
+        DriveFault::Corrupting,
+        DriveFault::Full,
+        DriveFault::Slow,
+    ];
 
-    fn befall(self, rig: &Rig, slot: u8) {
+    fn inject(self, rig: &Rig, slot: u8) {
         let f = &rig.faults[usize::from(slot)];
         match self {
-            Ill::Away => {
+            DriveFault::Away => {
                 rig.sets.detach(drive_id(slot, 0));
             }
-            Ill::Fenced => f.set(Operation::Sync, Fault::Error(EIO)),
-            Ill::Unreadable => f.set(Operation::Read, Fault::Error(EIO)),
-            Ill::Lying => f.set(Operation::Read, Fault::Corrupt),
-            Ill::Full => f.set(Operation::Allocate, Fault::Error(ENOSPC)),
-            Ill::Slow => f.set(Operation::Read, Fault::Delay(Duration::from_millis(30))),
+            DriveFault::Fenced => f.set(Operation::Sync, Fault::Error(EIO)),
+            DriveFault::Unreadable => f.set(Operation::Read, Fault::Error(EIO)),
+            DriveFault::Corrupting => f.set(Operation::Read, Fault::Corrupt),
+            DriveFault::Full => f.set(Operation::Allocate, Fault::Error(ENOSPC)),
+            DriveFault::Slow => f.set(Operation::Read, Fault::Delay(Duration::from_millis(30))),
         }
     }
 }
 
-/// T10: every pair of ills on two drives of 4+2: no read fails, nor any write but one that meets a drive as it
-/// fences itself.
+/// T10: every pair of faults on two drives of 4+2: no read fails, and no write except one that reaches a
+/// drive while it fences itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn pairs_of_ills() {
-    for a in Ill::ALL {
-        for b in Ill::ALL {
+async fn pairs_of_drive_faults() {
+    for a in DriveFault::ALL {
+        for b in DriveFault::ALL {
             let rig = Rig::new(4, 2).await;
             let sizes = [10usize, 20_000, 700_000];
             for (i, size) in sizes.into_iter().enumerate() {
                 rig.put(&format!("old{i}"), &noise(i as u64, size)).await.unwrap();
             }
-            a.befall(&rig, 1);
-            b.befall(&rig, 4);
+            a.inject(&rig, 1);
+            b.inject(&rig, 4);
             for round in 0..2u64 {
                 for (i, size) in sizes.into_iter().enumerate() {
                     let what = format!("{a:?} and {b:?}, {size} bytes, round {round}");
@@ -298,9 +305,10 @@ async fn pairs_of_ills() {
                     let fresh = noise(50 + round, size);
                     let name = format!("new{i}");
                     let mut put = rig.put(&name, &fresh).await;
-                    // A drive whose index and journal cannot be read fences itself at some time. A write that
-                    // this meets fails; the next one goes by the drives that are left.
-                    let fences = [a, b].iter().any(|i| matches!(i, Ill::Unreadable | Ill::Lying));
+                    // A drive whose index and journal cannot be read fences itself at some time. A write at
+                    // that moment fails; the next one uses the remaining drives.
+                    let fences =
+                        [a, b].iter().any(|i| matches!(i, DriveFault::Unreadable | DriveFault::Corrupting));
                     if fences && matches!(put, Err(Error::Unavailable(_))) {
                         put = rig.put(&name, &fresh).await;
                     }
@@ -319,8 +327,8 @@ async fn pairs_of_ills() {
     }
 }
 
-/// Clients who send slowly hold stripes that do not fill. However many they are, readers find
-/// memory, and no healthy drive is blamed for the want of it.
+/// Clients that send slowly hold stripes that are not filled. Regardless of their number, readers get memory,
+/// and no healthy drive is treated as slow because of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_writers_do_not_starve_readers() {
     let rig = Rig::new(2, 2).await;
@@ -349,13 +357,13 @@ async fn slow_writers_do_not_starve_readers() {
         s.abort();
         let _ = s.await;
     }
-    // What they held is back.
+    // Their memory was given back.
     tokio::time::timeout(Duration::from_secs(10), rig.put("after", &wanted)).await.unwrap().unwrap();
     rig.close().await;
 }
 
-/// Copies hold memory of readers and of writers; where the stripes of the two do not meet, each waits for
-/// the one with the other in its hands. However many there are, all end.
+/// Copies hold memory of readers and of writers; if the stripes of the two are not aligned, each waits for
+/// one while it holds the other. Regardless of their number, all end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_copies_do_not_wait_for_each_other() {
     let rig = Rig::with(2, 2, 1, |o| o.pool = BufferPool::new(16 << 20)).await;

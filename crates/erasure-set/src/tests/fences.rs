@@ -1,4 +1,4 @@
-//! Fences of buckets over a group: what they refuse, what lies behind them, and that drives that join have them.
+//! Fences of buckets over a group: what they refuse, what is behind them, and that joining drives have them.
 
 use super::*;
 use crate::tests::join::replaced;
@@ -13,7 +13,7 @@ async fn first_behind(rig: &Rig, by: Deletion) -> Result<Option<(Bytes, Bytes)>>
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fenced_bucket_takes_nothing_and_gives_what_it_has() {
+async fn fenced_bucket_is_read_only() {
     let rig = Rig::new(2, 2).await;
     rig.put("x", b"there").await.unwrap();
     let found = first_behind(&rig, FIRST).await.unwrap().unwrap();
@@ -24,7 +24,7 @@ async fn a_fenced_bucket_takes_nothing_and_gives_what_it_has() {
     }
     assert_eq!(rig.get("x").await.unwrap(), Some(b"there".to_vec()));
     assert_eq!(rig.get("y").await.unwrap(), None);
-    // What takes away is not refused.
+    // Changes that only remove are not refused.
     rig.delete("x").await.unwrap();
     assert_eq!(first_behind(&rig, FIRST).await.unwrap(), None);
     // A later deletion; an older one neither fences nor lifts.
@@ -39,7 +39,7 @@ async fn a_fenced_bucket_takes_nothing_and_gives_what_it_has() {
 
 /// A bucket is fenced in every group, in the epoch of each: a new epoch of one of them is another layout.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_is_fenced_group_by_group() {
+async fn bucket_is_fenced_group_by_group() {
     let rig = Rig::with(2, 2, 5, |_| {}).await;
     let fenced = rig.sets.fence_bucket(BUCKET, FIRST).await.unwrap();
     let drives = rig.sets.drives();
@@ -68,9 +68,9 @@ async fn a_bucket_is_fenced_group_by_group() {
 }
 
 /// A put that reached one drive only: whichever drives are fenced, it is decided before the bucket counts as
-/// empty, and cannot come up afterwards.
+/// empty, and cannot appear afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_not_decided_is_settled_behind_the_fence() {
+async fn undecided_records_are_settled_behind_fence() {
     for slot in 0..4 {
         for away in 0..4 {
             let rig = Rig::new(2, 2).await;
@@ -94,7 +94,7 @@ async fn what_is_not_decided_is_settled_behind_the_fence() {
 
 /// Every drive is replaced, one after another: the bucket stays fenced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn drives_that_join_have_the_fences() {
+async fn joining_drives_have_fences() {
     let rig = Rig::new(2, 2).await;
     assert_eq!(first_behind(&rig, FIRST).await.unwrap(), None);
     let mut new: Vec<u8> = Vec::new();

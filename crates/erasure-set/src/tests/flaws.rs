@@ -1,5 +1,5 @@
-//! The flaws F1-F12 of docs/protocol.md 4, as far as this crate can show them: F3, F4, F5, F6, F9, F10 and
-//! F11. (F2 is `torn`; the others need a process, a clock or a door: docs/proof.md says where.)
+//! The flaws F1-F12 of docs/protocol.md 4, as far as this crate can test them: F3, F4, F5, F6, F9, F10 and
+//! F11. (F2 is `torn`; the others need a process, a clock or an API layer: docs/proof.md says where.)
 
 use super::join::replaced;
 use super::*;
@@ -28,14 +28,14 @@ fn drive(rig: &Rig, slot: u8) -> Drive {
     all.into_iter().find(|d| d.label().drive.0[0] == slot).unwrap()
 }
 
-/// F3: whichever drives are away, an object that is there is shown or *unavailable*, never absent; and
-/// a key that never was is absent only by the word of enough drives.
+/// F3: whichever drives are away, an existing object is returned or *unavailable*, never absent; and a key
+/// that never existed is absent only if enough drives say so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f3_too_few_drives_is_unavailable_never_absent() {
     for (k, m) in [(2u8, 2u8), (4, 2)] {
         let rig = shared(k, m).await;
         let n = k + m;
-        // Enough to be sure of a register: n - M + 1 that are of one mind (2.13).
+        // Enough to be certain about a register: n - M + 1 that agree (2.13).
         let enough = u32::from(n - (n / 2 + 1) + 1);
         rig.put("there", &noise(1, 5000)).await.unwrap();
         rig.put("deleted", b"x").await.unwrap();
@@ -66,7 +66,7 @@ async fn f3_too_few_drives_is_unavailable_never_absent() {
                 Err(Error::Unavailable(_)) => assert!(left < enough, "{what}"),
                 Err(e) => panic!("{what}: {e}"),
             }
-            // A condition is not judged from too little either.
+            // A condition is not evaluated with too few drives either.
             if left < u32::from(n / 2 + 1) {
                 let r = put_if(&rig.sets, "there", b"y", |r| r.is_none()).await;
                 assert!(matches!(r, Err(Error::Unavailable(_))), "{what}");
@@ -108,8 +108,8 @@ async fn f3_unreadable_records_are_not_absent() {
     rig.close().await;
 }
 
-/// F4: what is acknowledged is durable on k' + f drives. Checked three ways: by asking the drives at
-/// that very moment; by taking any f of those away; with n - (k' + f) drives failing meanwhile.
+/// F4: what is acknowledged is durable on k' + f drives. Checked in three ways: by asking the drives at that
+/// moment; by removing any f of them; with n - (k' + f) drives failing meanwhile.
 async fn spare_shards(k: u8, m: u8, one_sync: bool, fail: bool, size: usize) {
     let rig = Rig::with(k, m, 1, |o| (o.one_sync, o.sole) = (one_sync, false)).await;
     let (n, f) = (k + m, m.div_ceil(2));
@@ -134,17 +134,17 @@ async fn spare_shards(k: u8, m: u8, one_sync: bool, fail: bool, size: usize) {
         }
     }
     assert!(holders.len() >= usize::from(data.k + f), "{what}: on {holders:?} only, k' = {}", data.k);
-    // The record says no more than is true. (One that carries its shard names all it was sent to.)
+    // The record claims no more than is true. (One that contains its shard names all slots it was sent to.)
     if !one_sync || size > 1_000_000 {
         for slot in (0..n).filter(|s| data.durable >> s & 1 == 1) {
             assert!(holders.contains(&slot), "{what}: the record lies about slot {slot}");
         }
     }
     if fail {
-        // Half of 2+2 is believed only with the hint, which is sent when the write is over.
+        // Half of 2+2 may answer only with the hint, which is sent when the write has ended.
         basic::quiet(&rig.sets).await;
     }
-    // Any f of those that have it go; a sample of the patterns where there are many.
+    // Any f of those that have it are removed; a sample of the patterns if there are many.
     let mut patterns = 0;
     for lost in (0u32..1 << n).filter(|l| l.count_ones() == u32::from(f)) {
         if !(0..n).all(|s| lost >> s & 1 == 0 || holders.contains(&s)) {
@@ -179,10 +179,10 @@ async fn f4_acknowledged_with_spare_shards() {
     }
 }
 
-/// F4 by the clock: with n - (k' + f) slow drives an answer does not wait for them; with one more it
-/// does, although k' drives (and a majority) have long been done.
+/// F4 by time: with n - (k' + f) slow drives an answer does not wait for them; with one more it does,
+/// although k' drives (and a majority) were done long before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f4_the_answer_waits_for_the_spare_shards() {
+async fn f4_answer_waits_for_spare_shards() {
     let slow = Duration::from_millis(600);
     for (k, m) in [(2u8, 2u8), (4, 2)] {
         for (one_sync, size) in [(true, 5000), (false, 5000), (true, 900_000)] {
@@ -209,11 +209,11 @@ async fn f4_the_answer_waits_for_the_spare_shards() {
     }
 }
 
-/// Says when it stands still, is told to go on, ends with the result and the states it decided on.
+/// Signals when it is paused, continues on request, ends with the result and the states on which it decided.
 type Paused = (mpsc::Receiver<()>, mpsc::Sender<()>, tokio::task::JoinHandle<(Result<Register>, Vec<u64>)>);
 
-/// An update whose coordinator stands still between promise and accept (SIGSTOP, a frozen virtual
-/// machine, a partition): says when it is there, goes on when told. Returns the states it decided on.
+/// An update whose coordinator is paused between promise and accept (SIGSTOP, a frozen virtual machine, a
+/// partition): it signals the pause and continues on request. Returns the states on which it decided.
 fn paused(sets: Sets, name: &'static str, bytes: Vec<u8>) -> Paused {
     let (here, wait) = mpsc::channel();
     let (resume, go) = mpsc::channel::<()>();
@@ -245,11 +245,11 @@ fn paused(sets: Sets, name: &'static str, bytes: Vec<u8>) -> Paused {
     (wait, resume, task)
 }
 
-/// F5: a coordinator that was stopped while others went on comes back with a stale ballot. Its record
-/// is refused by a majority, so it must look again, and builds on what happened meanwhile. When too much
-/// happened to tell what became of its record, it says so and has changed nothing.
+/// F5: a coordinator that was paused while others continued returns with a stale ballot. A majority refuses
+/// its record, so it must read again, and builds on the newer state. If too much happened to tell the outcome
+/// of its record, it reports that and has changed nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn f5_a_paused_coordinator_is_refused() {
+async fn f5_paused_coordinator_is_refused() {
     for (one_sync, size, others) in [
         (true, 2000usize, 1u64),
         (true, 2000, 3),
@@ -265,7 +265,7 @@ async fn f5_a_paused_coordinator_is_refused() {
         rig.put("k", b"first").await.unwrap();
         let (here, resume, task) = paused(rig.sets.clone(), "k", noise(7, size));
         tokio::task::block_in_place(|| here.recv()).unwrap();
-        // While it stands still, others are served and acknowledged.
+        // During the pause, others are served and acknowledged.
         for i in 0..others {
             put(&other, "k", &noise(20 + i, size)).await.expect(&what);
             assert!(get(&other, "k").await.unwrap().unwrap() == noise(20 + i, size), "{what}");
@@ -293,8 +293,8 @@ async fn f5_a_paused_coordinator_is_refused() {
     }
 }
 
-/// F5, at the drives: a promise is the fencing token. What a stale coordinator sends is refused by
-/// every drive that promised later, also after the drive was restarted.
+/// F5, at the drives: a promise is the fencing token. Messages of a stale coordinator are refused by every
+/// drive that promised later, also after the drive was restarted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f5_drives_refuse_stale_ballots() {
     let rig = shared(2, 2).await;
@@ -334,23 +334,23 @@ async fn f5_drives_refuse_stale_ballots() {
     rig.close().await;
 }
 
-/// F6: a coordinator that lost touch with a majority cannot acknowledge, however long it goes on; the
-/// side that has the majority can, and what it acknowledged stays.
+/// F6: a coordinator that lost a majority cannot acknowledge, however long it continues; the side with the
+/// majority can, and what it acknowledged stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f6_a_coordinator_without_a_majority_acknowledges_nothing() {
+async fn f6_coordinator_without_majority_acknowledges_nothing() {
     for minority in [0b0000u64, 0b0001, 0b1000, 0b0011, 0b1010] {
         let what = format!("reaches {minority:04b}");
         let rig = shared(2, 2).await;
         let other = coordinator(&rig, 2, true);
         rig.put("k", b"first").await.unwrap();
-        // Promises still came through; then the network went.
+        // Promises still arrived; then the network failed.
         rig.sets.inner.gate.set(Some((u64::MAX, minority)));
         let cut = put(&rig.sets, "k", b"from the cut-off side").await;
         assert!(matches!(cut, Err(Error::Unknown(_))), "{what}: {cut:?}");
         put(&other, "k", b"from the other side").await.expect(&what);
         let again = put(&rig.sets, "k", b"once more").await;
         assert!(matches!(again, Err(Error::Unknown(_))), "{what}: {again:?}");
-        // "Unknown" may come through later, but only in the order of ballots, and only once.
+        // "Unknown" may succeed later, but only in the order of ballots, and only once.
         let now = get(&other, "k").await.unwrap().unwrap();
         assert!(now == b"from the other side" || now == b"once more", "{what}");
         put(&other, "k", b"last").await.expect(&what);
@@ -362,11 +362,10 @@ async fn f6_a_coordinator_without_a_majority_acknowledges_nothing() {
     }
 }
 
-/// F9: a drive that was just formatted knows nothing, and says so instead of "not found": with three
-/// blank drives beside one old one nothing is absent, nothing is decided, and nothing was forgotten
-/// when the old drives are back.
+/// F9: a newly formatted drive has no vote, and answers so instead of "not found": with three blank drives
+/// and one old one nothing is absent, nothing is decided, and nothing is lost when the old drives return.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f9_a_blank_drive_has_no_vote() {
+async fn f9_blank_drive_has_no_vote() {
     let rig = shared(2, 2).await;
     rig.put("there", &noise(1, 5000)).await.unwrap();
     basic::quiet(&rig.sets).await;
@@ -403,7 +402,7 @@ async fn f9_a_blank_drive_has_no_vote() {
             let r = rig.delete("there").await;
             assert!(matches!(r, Err(Error::Unavailable(_))), "{what}: {r:?}");
         }
-        // Nothing that heals may take their silence for "gone" either.
+        // Heal must not take their silence for "deleted" either.
         let _ = rig.sets.scrub(true).await;
         for s in &slots {
             rig.unplug(*s, 1).await;
@@ -416,7 +415,7 @@ async fn f9_a_blank_drive_has_no_vote() {
     rig.close().await;
 }
 
-/// Flips a bit wherever `needle` lies in the files of a drive that is not open. Returns how often.
+/// Flips a bit wherever `needle` is in the files of a drive that is not open. Returns how often.
 fn spoil(dir: &std::path::Path, needle: &[u8]) -> usize {
     let mut count = 0;
     for e in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
@@ -438,7 +437,7 @@ fn spoil(dir: &std::path::Path, needle: &[u8]) -> usize {
     count
 }
 
-/// Adds a version named `name` to the list of versions; returns how many it was added to.
+/// Adds a version named `name` to the list of versions; returns the number of versions before.
 async fn add_version(sets: &Sets, key: &RegisterKey, name: &str) -> Result<usize> {
     let mut base_len = 0;
     let done = sets
@@ -464,10 +463,10 @@ fn names_of(record: &Record) -> Vec<String> {
     v.iter().map(|v| v.meta[0].1.clone()).collect()
 }
 
-/// F10: a record that cannot be read on a drive when its key is overwritten is that drive's silence,
-/// not an empty list of versions. Every version is still there afterwards, on that drive too.
+/// F10: a record that cannot be read on a drive when its key is overwritten counts as silence of that drive,
+/// not as an empty list of versions. Every version still exists afterwards, on that drive too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f10_a_corrupt_record_drops_no_version() {
+async fn f10_corrupt_record_drops_no_version() {
     for damaged in [vec![2u8], vec![0], vec![1, 3], vec![0, 1, 2]] {
         let what = format!("damaged {damaged:?}");
         let rig = shared(2, 2).await;
@@ -513,10 +512,10 @@ async fn f10_a_corrupt_record_drops_no_version() {
     }
 }
 
-/// F11: where a key lives is a pure function of layout and key: no lookup, no free space, nothing that
-/// two nodes could see differently. The order in which drives were found changes nothing.
+/// F11: the place of a key is a pure function of layout and key: no lookup, no free space, nothing that two
+/// nodes could see differently. The order in which drives were found changes nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f11_one_home_per_key() {
+async fn f11_key_has_one_placement_group() {
     let rig = Rig::with(2, 2, 5, |_| {}).await;
     for i in 0..200 {
         rig.put(&format!("k{i}"), &vec![7; i % 3 * 100]).await.unwrap();
@@ -535,7 +534,7 @@ async fn f11_one_home_per_key() {
         assert_eq!(rig.sets.slots(home), other.slots(home));
         homes[usize::from(home.group)] += 1;
         assert_eq!(get(&other, &name).await.unwrap().unwrap(), vec![7; i % 3 * 100]);
-        // At home and nowhere else, on every drive.
+        // In its group and nowhere else, on every drive.
         for group in (0..5).map(|g| GroupId::new(0, g)) {
             let there = RegisterKey::new(group, Space::Object, BUCKET, name.as_bytes());
             for d in rig.sets.drives() {

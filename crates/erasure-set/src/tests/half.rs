@@ -1,11 +1,11 @@
-//! What half the drives may say (docs/protocol.md 2.13): 2 of 4, the others away.
+//! What half of the drives may answer (docs/protocol.md 2.13): 2 of 4, the others away.
 
 use super::*;
 use crate::EpochSource;
 use futures::FutureExt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Says which epoch is the newest.
+/// Returns the newest epoch.
 fn source(epoch: &Arc<AtomicU32>) -> EpochSource {
     let epoch = epoch.clone();
     Arc::new(move || {
@@ -19,9 +19,9 @@ async fn listed(rig: &Rig) -> Result<Vec<String>> {
     Ok(page.entries.iter().map(|e| String::from_utf8(e.key.to_vec()).unwrap()).collect())
 }
 
-/// The other half may have been declared dead and replaced: then this half knows too little.
+/// The other half may have been declared dead and replaced: then this half cannot answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn half_the_drives_speak_for_the_newest_layout_only() {
+async fn half_of_drives_answer_only_for_newest_layout() {
     let newest = Arc::new(AtomicU32::new(1));
     let rig = Rig::with(2, 2, 1, |o| {
         o.sole = false;
@@ -46,17 +46,17 @@ async fn half_the_drives_speak_for_the_newest_layout_only() {
         let got = listed(&rig).await;
         assert!(matches!(got, Err(Error::Unavailable(_))), "newest {epoch}: {got:?}");
     }
-    // With a majority the fence of the drives is enough: nobody is asked.
+    // With a majority, the fence of the drives is enough: the control store is not asked.
     rig.plug(2, 0).await;
     assert_eq!(rig.get("x").await.unwrap().unwrap(), b"known");
     assert_eq!(listed(&rig).await.unwrap(), ["x"]);
     rig.close().await;
 }
 
-/// Two drives agree on a record that was never chosen: it is neither read nor listed, nor is the key
+/// Two drives agree on a record that was never chosen: it is neither read nor listed, and the key is not
 /// absent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn half_the_drives_of_one_mind_prove_nothing() {
+async fn half_of_drives_without_hint_prove_nothing() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
     rig.put("before", b"").await.unwrap();
     basic::quiet(&rig.sets).await;
@@ -86,7 +86,7 @@ async fn half_the_drives_of_one_mind_prove_nothing() {
 
 /// A drive that was fenced for a newer layout does not help readers of the old one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fenced_drive_refuses_readers_of_the_old_layout() {
+async fn fenced_drive_refuses_readers_of_old_layout() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
     rig.put("x", b"old").await.unwrap();
     basic::quiet(&rig.sets).await;
@@ -100,7 +100,7 @@ async fn a_fenced_drive_refuses_readers_of_the_old_layout() {
         let got = d.range_digest(b"", &[0xff; 8], 1).await;
         assert!(matches!(got, Err(ashlar_drive::Error::NewerLayout(2))), "{got:?}");
     }
-    // A reader who has not heard is left with half the drives, never with a majority of the old layout.
+    // A reader with the old layout has half of the drives, never a majority of the old layout.
     let view = rig.sets.inner.view(rig.key("x").group()).unwrap();
     let mut answers = 0;
     for (_, m) in view.members() {

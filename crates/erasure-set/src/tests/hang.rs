@@ -1,7 +1,7 @@
 //! T10 with drives that hang: calls to the device that do not return before they are released.
 //!
-//! Bounds here are far above what is promised and far below what a request waits for a drive it needs
-//! (10 to 30 seconds), because test machines are busy.
+//! Bounds here are far above the promised ones and far below the time that a request waits for a drive it
+//! needs (10 to 30 seconds), because test machines are busy.
 
 #![allow(clippy::expect_fun_call)] // messages of tests may cost
 
@@ -72,7 +72,7 @@ async fn until(what: &str, mut there: impl FnMut() -> bool) {
     }
 }
 
-/// After the drives answer again nothing is missing on them: the others are not needed.
+/// After the drives answer again, nothing is missing on them: the others are not needed.
 async fn whole_again(rig: &Rig, hung: &[u8], rounds: u64) {
     for f in &rig.faults {
         f.clear();
@@ -99,7 +99,7 @@ async fn whole_again(rig: &Rig, hung: &[u8], rounds: u64) {
     for d in kept {
         rig.sets.attach(d);
     }
-    // And what is missing is not found by a look either.
+    // A scrub finds nothing missing either.
     let found = rig.sets.scrub(false).await.unwrap();
     assert_eq!((found.healed.missing, found.healed.lost, found.healed.shards), (0, 0, 0));
 }
@@ -110,7 +110,7 @@ async fn hangs(k: u8, m: u8, hung: &[u8]) {
         rig.faults[usize::from(*s)].hang();
     }
     if hung.len() > 1 {
-        // What was begun with all drives may lack one now, and is told so soon.
+        // A body that was begun with all drives may lack one now, and gets an error soon.
         let drives = rig.sets.drives();
         let known = || drives.iter().filter(|d| d.stalled().is_some()).count() == hung.len();
         let began = Instant::now();
@@ -141,7 +141,7 @@ async fn two_of_six_hang() {
     hangs(4, 2, &[0, 3]).await;
 }
 
-/// Calls of one kind only, so that the drive answers half of what it is asked.
+/// Only calls of one kind hang, so the drive answers half of the requests.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_kind_of_call_hangs() {
     for on in [Operation::Read, Operation::Write, Operation::Sync, Operation::Allocate] {
@@ -157,9 +157,9 @@ async fn one_kind_of_call_hangs() {
     }
 }
 
-/// The drive hangs in the middle of bodies that are read and written.
+/// The drive hangs while bodies are read and written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drive_hangs_under_way() {
+async fn drive_hangs_during_requests() {
     for (k, m) in [(2, 2), (4, 2)] {
         let rig = Rig::direct(k, m).await;
         let body = noise(1, 24 << 20);
@@ -200,9 +200,9 @@ async fn a_drive_hangs_under_way() {
     }
 }
 
-/// What a hung drive holds of the memory of all is little, however much was under way.
+/// A hung drive holds little of the shared memory, however much was under way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hung_drive_gives_memory_back() {
+async fn hung_drive_releases_memory() {
     let rig = Rig::direct(4, 2).await;
     let body = noise(2, 6 << 20);
     rig.put("read", &body).await.unwrap();
@@ -223,22 +223,22 @@ async fn a_hung_drive_gives_memory_back() {
     let pool = rig.sets.pool().clone();
     until("what was not on its way to the device is forgotten", || pool.used() < 20 << 20).await;
     assert!(rig.faults[2].hanging() > 0, "while it still hangs");
-    // All of it is known to be missing there.
+    // All of it is recorded as missing there.
     rig.faults[2].clear();
     let d = rig.sets.drives().into_iter().find(|d| d.label().drive == drive_id(2, 0)).unwrap();
     until("the drive answers again", || d.stalled().is_none()).await;
     basic::quiet(&rig.sets).await;
     rig.sets.heal_queued().await;
-    // The background task has its share of the queue.
+    // The background task needs its share of the queue.
     until("all are healed", || rig.sets.heal_stats().queued == 0).await;
     let found = rig.sets.scrub(false).await.unwrap();
     assert_eq!((found.healed.missing, found.healed.lost, found.healed.shards), (0, 0, 0));
     rig.close().await;
 }
 
-/// A machine that stands still is no drive that hangs: requests wait and succeed.
+/// A stopped machine is not treated as a drive that hangs: requests wait and succeed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn when_all_stand_still_requests_wait() {
+async fn requests_wait_while_machine_is_stopped() {
     let rig = settled(2, 2).await;
     for f in &rig.faults {
         f.hang();
@@ -263,14 +263,14 @@ async fn when_all_stand_still_requests_wait() {
     rig.close().await;
 }
 
-/// With another drive out of service nobody can stand in for one that hangs: requests wait for it.
+/// With another drive out of service, no drive can replace one that hangs: requests wait for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drive_that_is_needed_is_waited_for() {
+async fn needed_drive_is_waited_for() {
     let rig = settled(2, 2).await;
     let away = rig.sets.detach(drive_id(3, 0)).unwrap();
     rig.faults[0].hang();
     let sets = rig.sets.clone();
-    // What hangs is known to hang when the request comes.
+    // The drive is known to hang when the request arrives.
     let first = tokio::spawn({
         let sets = rig.sets.clone();
         async move { put(&sets, "first", b"x").await }
@@ -289,7 +289,7 @@ async fn a_drive_that_is_needed_is_waited_for() {
     rig.close().await;
 }
 
-/// Heal and scrub go on without the drive, hold no key's turn meanwhile, and come back to it.
+/// Heal and scrub continue without the drive, hold no key's turn meanwhile, and handle it later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn heal_does_not_wait_for_a_hung_drive() {
     let rig = settled(4, 2).await;
@@ -330,7 +330,7 @@ async fn a_tombstone_that_a_hung_drive_lacks_is_not_purged() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     rig.sets.heal_register(&rig.key("x"), false).await.unwrap();
-    rig.sets.inner.purge_graves(Duration::ZERO);
+    rig.sets.inner.purge_tombstones(Duration::ZERO);
     // A purge is told, and nobody waits for it.
     tokio::time::sleep(Duration::from_millis(300)).await;
     for d in drives.iter().filter(|d| d.label().drive != drive_id(3, 0)) {
@@ -344,7 +344,7 @@ async fn a_tombstone_that_a_hung_drive_lacks_is_not_purged() {
     // With the drive back the tombstone reaches it, and then it goes.
     for _ in 0..200 {
         rig.sets.heal_register(&rig.key("x"), false).await.unwrap();
-        rig.sets.inner.purge_graves(Duration::ZERO);
+        rig.sets.inner.purge_tombstones(Duration::ZERO);
         let mut left = 0;
         for d in &drives {
             left += u32::from(d.read(&rig.key("x"), false, u32::MAX).await.unwrap().accepted.is_some());

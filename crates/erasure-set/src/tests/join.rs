@@ -1,4 +1,4 @@
-//! T15 and docs/protocol.md 2.7, 2.13: drives that are replaced, emptied, away for a while.
+//! T15 and docs/protocol.md 2.7, 2.13: drives that are replaced, emptied, or away for some time.
 
 use super::*;
 use crate::Phase;
@@ -18,9 +18,9 @@ pub(crate) fn replaced(rig: &Rig, slots: &[u8]) -> Layout {
     layout
 }
 
-/// Looks at the drives themselves: every record on every drive under one ballot, every shard that a
-/// record names on its slot and sound, and nothing else. Returns records and shards. Purges and
-/// discards are lazy, so what does not fit gets a while.
+/// Inspects the drives directly: every record is on every drive under one ballot, every shard that a record
+/// names is on its slot and intact, and nothing else exists. Returns records and shards. Purges and discards
+/// are lazy, so differences are tolerated for some time.
 pub(crate) async fn census(sets: &Sets) -> (usize, usize) {
     let mut result = count(sets).await;
     for _ in 0..60 {
@@ -97,7 +97,7 @@ async fn check(rig: &Rig, count: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_blank_drive_joins_under_load() {
+async fn blank_drive_joins_under_load() {
     let rig = Rig::with(2, 2, 2, |_| {}).await;
     fill(&rig, 40).await;
     let stop = Arc::new(AtomicBool::new(false));
@@ -129,14 +129,14 @@ async fn a_blank_drive_joins_under_load() {
     rig.plug(1, 1).await;
     let done = rig.sets.rebuild(drive_id(1, 1)).await.unwrap();
     assert_eq!((done.phase, done.missing), (Phase::Done, 0));
-    // Small bodies of one-sync records come with their record.
+    // Small bodies of one-sync records are stored with their record.
     assert!(done.copied >= 40 && done.shards >= 20, "{done:?}");
     stop.store(true, Ordering::SeqCst);
     load.await.unwrap();
     basic::quiet(&rig.sets).await;
     rig.sets.heal_queued().await;
     rig.sets.scrub(false).await.unwrap();
-    rig.sets.inner.purge_graves(Duration::ZERO);
+    rig.sets.inner.purge_tombstones(Duration::ZERO);
     let (records, shards) = census(&rig.sets).await;
     assert!(records >= 40 && shards >= 160, "{records} records, {shards} shards");
     // The new drive and one old one are enough.
@@ -151,7 +151,7 @@ async fn two_of_four_emptied(one_sync: bool) {
     let rig = Rig::with(2, 2, 1, |o| o.one_sync = one_sync).await;
     fill(&rig, 24).await;
     let stop = Arc::new(AtomicBool::new(false));
-    // Reads hold it shared; a moment in which too few drives are there holds it alone.
+    // Reads hold it shared; a moment with too few drives holds it exclusively.
     let enough = Arc::new(tokio::sync::RwLock::new(()));
     let load = {
         let (sets, stop, enough) = (rig.sets.clone(), stop.clone(), enough.clone());
@@ -170,7 +170,7 @@ async fn two_of_four_emptied(one_sync: bool) {
         })
     };
     rig.put("other", &noise(2, 300_000)).await.unwrap();
-    // Half of the drives serve what one of them knows to be chosen: every hint has come.
+    // Half of the drives serve records for which one of them has the hint: every hint has arrived.
     basic::quiet(&rig.sets).await;
     for slot in [2, 3] {
         rig.unplug(slot, 0).await;
@@ -183,7 +183,7 @@ async fn two_of_four_emptied(one_sync: bool) {
     }
     assert!(matches!(rig.delete("f1").await, Err(Error::Unavailable(_))));
     assert_eq!(rig.get("new").await.unwrap(), None, "half the drives can say so");
-    // One more gone: nothing can be said any more.
+    // One more is removed: no answer is possible any more.
     {
         let _few = enough.write().await;
         let d = rig.sets.detach(drive_id(1, 0)).unwrap();
@@ -231,13 +231,13 @@ async fn two_of_four_emptied_one_sync() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drive_that_was_away_catches_up() {
+async fn returning_drive_catches_up() {
     let rig = Rig::new(4, 2).await;
     fill(&rig, 12).await;
     for slot in [4, 5] {
         shut(&rig.sets.detach(drive_id(slot, 0)).unwrap()).await;
     }
-    // Written narrower while two are away.
+    // Written with fewer data shards while two are away.
     for i in 0..12u64 {
         rig.put(&format!("w{i}"), &noise(i, 40_000 + 90_000 * i as usize)).await.unwrap();
     }
@@ -248,7 +248,7 @@ async fn a_drive_that_was_away_catches_up() {
     for slot in [4, 5] {
         rig.plug(slot, 0).await;
     }
-    // Nothing stale is ever shown, healed or not.
+    // Nothing stale is ever returned, healed or not.
     assert_eq!(rig.get("f0").await.unwrap().unwrap(), b"changed");
     assert_eq!(rig.get("f1").await.unwrap(), None);
     let page = rig.sets.list(Space::Object, BUCKET, b"", b"", 100).await.unwrap();
@@ -256,11 +256,11 @@ async fn a_drive_that_was_away_catches_up() {
     let s = rig.sets.scrub(false).await.unwrap();
     assert!(s.healed.records >= 14 && s.healed.lost == 0, "{s:?}");
     rig.sets.heal_queued().await;
-    rig.sets.inner.purge_graves(Duration::ZERO);
+    rig.sets.inner.purge_tombstones(Duration::ZERO);
     let r = rig.sets.read_register(&rig.key("w3")).await.unwrap().unwrap();
     let data = r.record.data().next().unwrap().data;
     assert_eq!((data.k, data.durable), (4, 0b11_1111), "back to full width");
-    // Old shards of what changed while they were away are orphans there.
+    // Old shards of keys that changed while they were away are orphans there.
     let s = rig.sets.scrub(true).await.unwrap();
     assert!(s.orphans > 0 && s.dropped == 0, "too young: {s:?}");
     for slot in [0, 1] {
@@ -274,14 +274,14 @@ async fn a_drive_that_was_away_catches_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn orphans_are_collected_and_nothing_else() {
+async fn only_orphans_are_collected() {
     let rig = Rig::with(2, 2, 1, |o| {
         o.orphan_age = Duration::ZERO;
         o.one_sync = false;
     })
     .await;
     fill(&rig, 8).await;
-    // Coordinators that died after staging, for a new key and for an old one.
+    // Coordinators that crashed after staging, for a new key and for an old one.
     for name in ["never", "f1"] {
         for size in [2000u64, 500_000] {
             let key = rig.key(name);
@@ -321,15 +321,15 @@ async fn orphans_are_collected_and_nothing_else() {
     assert!(rig.get("live").await.unwrap().unwrap() == noise(5, 600_000));
     assert_eq!(rig.get("never").await.unwrap(), None);
     rig.sets.scrub(true).await.unwrap();
-    rig.sets.inner.purge_graves(Duration::ZERO);
+    rig.sets.inner.purge_tombstones(Duration::ZERO);
     assert_eq!(census(&rig.sets).await, (9, 36));
     rig.close().await;
 }
 
-/// An upload whose client went away while its shards were being made durable. Drives that were still at
-/// it keep theirs; nobody searches for them, and bytes in use go down again.
+/// An upload whose client disconnected while its shards were being made durable. Drives that were still
+/// writing keep theirs; no search is needed for them, and bytes in use decrease again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_an_interrupted_upload_left_is_collected() {
+async fn orphans_of_interrupted_upload_are_collected() {
     let rig = Rig::with(2, 2, 1, |o| o.orphan_age = Duration::ZERO).await;
     fill(&rig, 4).await;
     let live = |rig: &Rig| -> u64 { rig.sets.drives().iter().map(|d| d.stats().extent_live).sum() };
@@ -340,7 +340,7 @@ async fn what_an_interrupted_upload_left_is_collected() {
     for i in 0..20u64 {
         let mut w = rig.sets.write(&rig.key(&format!("cut{i}")), 700_000).await.unwrap();
         w.write(noise(i, 700_000)).await.unwrap();
-        // The client goes away.
+        // The client disconnects.
         let _ = tokio::time::timeout(Duration::from_micros(i * 40), w.finish()).await;
     }
     let began = std::time::Instant::now();
@@ -362,9 +362,9 @@ async fn what_an_interrupted_upload_left_is_collected() {
     rig.close().await;
 }
 
-/// A process that was killed leaves shards that no record names; the next one finds them by itself.
+/// A killed process leaves shards that no record names; the next process finds them automatically.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_killed_process_left_is_collected_after_the_start() {
+async fn orphans_of_killed_process_are_collected() {
     let age = |o: &mut Options| {
         o.orphan_age = Duration::from_millis(200);
         o.scrub_every = Duration::from_secs(4);
@@ -374,7 +374,7 @@ async fn what_a_killed_process_left_is_collected_after_the_start() {
     for i in 0..6u64 {
         let mut w = rig.sets.write(&rig.key(&format!("cut{i}")), 700_000).await.unwrap();
         w.write(noise(i, 700_000)).await.unwrap();
-        // As if the process ended here: nobody drops them.
+        // As if the process ended here: they are not dropped.
         w.finish().await.unwrap().keep();
     }
     rig.sets.inner.scrub.forget_abandoned();
@@ -403,7 +403,7 @@ async fn what_a_killed_process_left_is_collected_after_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupted_rebuild_goes_on_by_itself() {
+async fn interrupted_rebuild_restarts() {
     let mut rig = Rig::new(2, 2).await;
     fill(&rig, 16).await;
     rig.unplug(0, 0).await;
@@ -411,7 +411,7 @@ async fn an_interrupted_rebuild_goes_on_by_itself() {
     rig.layout = replaced(&rig, &[0]);
     rig.sets.set_layout(rig.layout.clone()).unwrap();
     let d = rig.plug(0, 1).await;
-    // Cut off somewhere in the middle, several times.
+    // Interrupted several times.
     for us in [50, 500, 3000] {
         let cut = Duration::from_micros(us);
         let _ = tokio::time::timeout(cut, rig.sets.rebuild(drive_id(0, 1))).await;
@@ -434,7 +434,7 @@ async fn an_interrupted_rebuild_goes_on_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_joining_drive_is_filled_by_the_node_whose_duty_it_is() {
+async fn joining_drive_is_filled_by_responsible_node() {
     let duties = ashlar_duties::Duties::alone(1);
     let mut rig = Rig::with(2, 2, 1, |o| o.duties = duties.clone()).await;
     rig.put("k", &[1; 5000]).await.unwrap();

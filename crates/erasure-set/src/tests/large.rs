@@ -1,12 +1,12 @@
-//! T15: a gigabyte made again on a blank drive while it is read and written; counted by records, not by
-//! what the rebuild says of itself. `ASHLAR_HEAL_MIB` sets the size.
+//! T15: a gigabyte is rebuilt on a blank drive while it is read and written; counted by records, not by the
+//! reports of the rebuild. `ASHLAR_HEAL_MIB` sets the size.
 
 use super::join::{census, replaced};
 use super::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Bytes of the k-th body: most of it in large ones, most of the number in small ones.
+/// Bytes of the k-th body: most bytes are in large bodies, most bodies are small.
 fn size_of(i: u64) -> usize {
     [4 << 20, 3000, 100, 60_000][i as usize % 4]
 }
@@ -17,11 +17,11 @@ fn p99(mut times: Vec<Duration>) -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gigabyte_is_made_again_under_load() {
+async fn gigabyte_is_rebuilt_under_load() {
     let mib: u64 = std::env::var("ASHLAR_HEAL_MIB").ok().and_then(|s| s.parse().ok()).unwrap_or(1024);
     let count = mib.div_ceil(4) * 4;
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
-    // One body of noise, cut differently for each key: making the noise must not be the test.
+    // One random body, cut differently for each key: generating random bytes must not dominate the test.
     let noise = noise(15, (4 << 20) + 4096);
     let bytes_of = |i: u64| &noise[i as usize % 4096..][..size_of(i)];
     let mut put_bytes = 0;
@@ -58,7 +58,7 @@ async fn a_gigabyte_is_made_again_under_load() {
     let took = began.elapsed();
     stop.store(true, Ordering::SeqCst);
     let (times, writes) = load.await.unwrap();
-    // What was being written just then may lack a shard until it is healed; counted below.
+    // A body that was just being written may lack a shard until it is healed; counted below.
     assert_eq!(done.phase, crate::Phase::Done, "{done:?}");
     basic::quiet(&rig.sets).await;
     rig.sets.heal_queued().await;
@@ -71,7 +71,7 @@ async fn a_gigabyte_is_made_again_under_load() {
         times.len(),
         p99(times)
     );
-    // What was made again is enough with any one of the old drives away beside.
+    // The rebuilt data is sufficient even without any one of the old drives.
     rig.sets.detach(drive_id(0, 0));
     rig.sets.detach(drive_id(2, 0));
     for i in 0..count {

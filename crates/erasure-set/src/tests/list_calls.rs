@@ -1,10 +1,10 @@
-//! Lists over many placement groups: what they show, and how often they ask a drive.
+//! Lists over many placement groups: what they show, and how many requests each drive gets.
 
 use super::*;
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-/// Calls to each drive since the last look, the most first.
+/// Calls to each drive since the last query, in descending order.
 fn calls(rig: &Rig) -> Vec<u64> {
     let table = rig.sets.inner.table.load();
     let mut calls: Vec<u64> =
@@ -32,20 +32,20 @@ async fn filled(groups: u16, keys: usize) -> (Rig, Vec<String>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_asks_each_drive_once() {
+async fn page_asks_each_drive_once() {
     let (rig, names) = filled(64, 300).await;
     calls(&rig);
     for limit in [1, 7, 100, 299, 300, 1000] {
         let want: Vec<String> = names.iter().take(limit).cloned().collect();
         assert_eq!(page(&rig, "", "", limit).await, (want, limit < 300), "{limit}");
-        // One drive returns the page; those that are needed beside it say that they show the same.
+        // One drive returns the page; the others that are needed confirm that they show the same.
         let asked = calls(&rig);
         assert!(asked[0] == 1 && asked.iter().sum::<u64>() >= 3, "{limit}: {asked:?}");
     }
     let of_b: Vec<String> = names.iter().filter(|n| n.starts_with('b')).cloned().collect();
     assert_eq!(page(&rig, "b/", "", 1000).await, (of_b, false));
     assert_eq!(calls(&rig)[0], 1);
-    // With one drive away it is the same.
+    // The same with one drive away.
     rig.unplug(2, 0).await;
     assert_eq!(page(&rig, "", "", 1000).await, (names.clone(), false));
     assert_eq!(calls(&rig)[0], 1);
@@ -71,7 +71,7 @@ async fn pages_of_any_length_are_complete() {
     rig.close().await;
 }
 
-/// A group on which the drives differ is asked for by itself, and the page is right all the same.
+/// A group on which the drives differ is requested separately, and the page is still right.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn groups_on_which_drives_differ_are_resolved() {
     let (rig, names) = filled(16, 80).await;

@@ -1,9 +1,9 @@
-//! T9 across drives: files of one drive that are lost, stale, truncated, emptied, swapped or another
-//! drive's. No read is wrong before anything is healed, and one scrub (after the drive has joined again,
-//! where it noticed by itself) leaves every record and every shard on every drive right.
+//! T9 across drives: files of one drive that are lost, stale, truncated, emptied, swapped or from another
+//! drive. No read is wrong before the heal, and one scrub (after the drive has joined again, if it detected
+//! the damage) leaves every record and every shard on every drive right.
 //!
-//! The drive's own share of this, file by file, is `ashlar-drive`'s `damage`; here are also the cases that
-//! one drive cannot see: a consistent state of yesterday, a shard that was never written.
+//! `ashlar-drive`'s `damage` tests single drives, file by file; the cases here also include those that one
+//! drive cannot detect: a consistent older state, a shard that was never written.
 
 use super::join::census;
 use super::*;
@@ -62,13 +62,14 @@ enum Wrong {
     Stale,
     OfAnotherDrive,
     Swapped,
-    /// The whole drive as it was before the last writes.
+    /// The whole drive in its state before the last writes.
     Yesterday,
-    /// One shard of every body was reported as written and is not there.
+    /// One shard of every body was reported as written and does not exist.
     NeverWritten,
 }
 
-/// Does it to the files in `folder` of the drive at `path`; `old`: the drive as it was, `other`: another.
+/// Applies it to the files in `folder` of the drive at `path`; `old`: the earlier drive, `other`: another
+/// one.
 fn tamper(wrong: Wrong, path: &Path, folder: &str, old: &Path, other: &Path) {
     let files = filled(&path.join(folder));
     assert!(!files.is_empty(), "{wrong:?} {folder}: nothing to tamper with");
@@ -132,16 +133,16 @@ async fn one(wrong: Wrong, folder: &str, one_sync: bool) {
     rig.sets.heal_queued().await;
     assert_eq!(found.healed.lost, 0, "{what}: {found:?}");
     read_all_right(&rig, &what).await;
-    // Bodies that the drive had dropped already, and that came back with its older files, belong to
-    // nobody: this pass drops them. Then every drive holds what it should and nothing else. (A record
-    // that was written with one flush carries its parent, whose data is kept until the next change.)
+    // Bodies that the drive had dropped already, and that returned with its older files, have no record: this
+    // pass drops them. Then every drive holds exactly what it should. (A record that was written with one
+    // flush contains its parent, whose data is kept until the next change.)
     rig.sets.scrub(true).await.unwrap();
     if !one_sync {
         let (_, shards) = census(&rig.sets).await;
         assert_eq!(shards as u64, KEYS * 4, "{what}");
     }
     read_all_right(&rig, &what).await;
-    // The tampered drive and one other are enough now.
+    // The modified drive and one other are enough now.
     for slot in [0, 1] {
         rig.sets.detach(drive_id(slot, 0));
     }
@@ -153,7 +154,7 @@ async fn one(wrong: Wrong, folder: &str, one_sync: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn files_of_one_drive_are_not_what_they_should_be() {
+async fn invalid_files_of_one_drive_are_healed() {
     use Wrong::*;
     for wrong in [Lost, Truncated, Emptied, Stale, OfAnotherDrive, Swapped] {
         both(wrong, "extents").await;
@@ -162,7 +163,7 @@ async fn files_of_one_drive_are_not_what_they_should_be() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_drive_cannot_see() {
+async fn faults_undetectable_by_one_drive() {
     both(Wrong::Yesterday, "journal").await;
     both(Wrong::NeverWritten, "journal").await;
 }

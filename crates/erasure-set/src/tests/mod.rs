@@ -1,4 +1,4 @@
-//! Tests over real drives in temporary folders, on a memory file system where there is one.
+//! Tests over real drives in temporary folders, on a memory file system if there is one.
 
 mod back;
 mod basic;
@@ -33,7 +33,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Stops an update half-way: which slots still get STAGE and ACCEPT.
+/// Stops an update half-way: the slots that still get STAGE and ACCEPT.
 #[derive(Default)]
 pub(crate) struct Gate {
     state: Mutex<Option<(u64, u64)>>,
@@ -138,7 +138,7 @@ impl Rig {
         let path = self.path(slot, generation);
         std::fs::create_dir_all(&path).unwrap();
         let label = Label { deployment: deployment(), drive: drive_id(slot, generation), created_ms: 1 };
-        // A drive that joins is told later which groups it holds.
+        // A drive that joins learns later which groups it holds.
         let voter = |g: &Group| (role == Role::Voter).then_some((g.id, role));
         let groups: Vec<_> = self.layout.groups.iter().filter_map(voter).collect();
         ashlar_drive::format(&path, &label, &groups).unwrap();
@@ -175,7 +175,7 @@ impl Rig {
         }
     }
 
-    /// Everything is closed and opened again, with a new process's view of the world.
+    /// Closes and opens everything again, like a new process.
     pub(crate) async fn restart(&mut self, generation: impl Fn(u8) -> u8) {
         self.sets.stop().await;
         let open: Vec<Drive> = self.sets.drives();
@@ -216,7 +216,7 @@ impl Rig {
     }
 }
 
-/// Closes a drive; a close that does not end is a failure of the test, not a hang.
+/// Closes a drive; a close that does not end fails the test instead of hanging.
 pub(crate) async fn shut(drive: &Drive) {
     for _ in 0..200 {
         if tokio::time::timeout(Duration::from_millis(100), drive.close()).await.is_ok() {
@@ -321,7 +321,7 @@ pub(crate) async fn read_all(sets: &Sets, key: &RegisterKey, v: &Version) -> Res
     Ok(out)
 }
 
-/// `ASHLAR_TIMES` (see `cargo xtask sim`): so many times the usual number of random cases.
+/// `ASHLAR_TIMES` (see `cargo xtask sim`): multiplies the usual number of random cases.
 pub(crate) fn times() -> u64 {
     std::env::var("ASHLAR_TIMES").ok().and_then(|s| s.parse().ok()).unwrap_or(1)
 }

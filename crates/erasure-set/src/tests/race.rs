@@ -5,7 +5,7 @@ use ashlar_history::{Call, Event, History, Register as Model, Rules, linearizabl
 use std::sync::atomic::{AtomicU32, Ordering};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn exactly_one_of_a_hundred_wins() {
+async fn exactly_one_of_hundred_conditional_writes_wins() {
     let rig = Rig::new(2, 2).await;
     for round in 0..5 {
         let wins = Arc::new(AtomicU32::new(0));
@@ -34,7 +34,7 @@ async fn exactly_one_of_a_hundred_wins() {
     rig.close().await;
 }
 
-/// Two processes over the same drives: their ballots duel, and still exactly one wins.
+/// Two processes over the same drives: their ballots duel, and exactly one wins.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_coordinators_duel() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
@@ -88,7 +88,7 @@ async fn one_history(seed: u64, coordinators: usize, disturb: bool) {
                 let name = format!("h{key}");
                 let value = client * 1000 + step + 1;
                 let bytes = value.to_le_bytes();
-                // Large bodies now and then: their shards take another way.
+                // Large bodies from time to time: their shards use another path.
                 let body = match dice.roll(8) {
                     0 => [bytes.to_vec(), vec![0; 300_000]].concat(),
                     _ => bytes.to_vec(),
@@ -119,7 +119,7 @@ async fn one_history(seed: u64, coordinators: usize, disturb: bool) {
         }));
     }
     if disturb {
-        // One drive at a time goes and comes back.
+        // One drive at a time is removed and returns.
         let mut dice = Dice::new(seed);
         for _ in 0..6 {
             let slot = dice.roll(4) as u8;
@@ -146,10 +146,10 @@ async fn histories_are_linearizable() {
     }
 }
 
-/// A key that is overwritten and deleted all the time is no reason for a list to fail, with all drives
-/// and with one away.
+/// A key that is overwritten and deleted all the time must not make a list fail, with all drives and with one
+/// away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_keeps_changing_is_listed() {
+async fn key_that_keeps_changing_is_listed() {
     for away in [false, true] {
         let rig = Rig::new(2, 2).await;
         rig.put("a", b"still").await.unwrap();

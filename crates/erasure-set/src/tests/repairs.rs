@@ -1,11 +1,11 @@
-//! Drives that are healthy are never repaired, whatever clients do and however late a drive once is; what is
-//! repaired is named, and a rebuild says how far it is by bytes.
+//! Healthy drives are never repaired, whatever clients do and however late a drive is once; repairs are
+//! reported by name, and a rebuild reports its progress in bytes.
 
 use super::*;
 use crate::{Phase, What};
 use ashlar_machine::{Fault, Operation};
 
-/// Nothing is on its way any more, and nothing waits for heal.
+/// Waits until nothing is under way and nothing waits for heal.
 async fn at_rest(sets: &Sets) {
     for _ in 0..3000 {
         if sets.inner.sweep_tails() == 0 && sets.heal_backlog() == 0 {
@@ -19,9 +19,9 @@ async fn at_rest(sets: &Sets) {
     panic!("it does not come to rest");
 }
 
-/// Writers, readers, listers and those who look for damage, all over the same few keys.
+/// Writers, readers, listers and scrubs, all over the same few keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mix_of_clients_repairs_nothing() {
+async fn mixed_clients_cause_no_repairs() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
     rig.sets.start();
     // Drives that answer one after another, so that tails and drops are under way all the time.
@@ -42,7 +42,7 @@ async fn a_mix_of_clients_repairs_nothing() {
                     }
                     3 => delete(&sets, &name).await.unwrap(),
                     4 => {
-                        // Begun, and given up.
+                        // Begun, and abandoned.
                         let mut w = sets.write(&key(&sets, &name), 900_000).await.unwrap();
                         w.write(noise(round, 700_000)).await.unwrap();
                     }
@@ -69,7 +69,7 @@ async fn a_mix_of_clients_repairs_nothing() {
 
 /// A drive that was late once gets its shards of large bodies like the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn being_late_once_costs_no_shard() {
+async fn single_delay_costs_no_shard() {
     let rig = Rig::new(2, 2).await;
     for slot in 0..4usize {
         let f = &rig.faults[slot];
@@ -85,7 +85,7 @@ async fn being_late_once_costs_no_shard() {
     rig.close().await;
 }
 
-/// Damage that a scrub finds is named: drive, object, shard, and that it is whole again.
+/// Damage that a scrub finds is reported: drive, object, shard, and that it was repaired.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damage_is_named() {
     let rig = Rig::new(2, 2).await;
@@ -104,7 +104,7 @@ async fn damage_is_named() {
     assert_eq!((one.drive, &one.key[..], one.bucket), (drive_id(slot, 0), &b"photos/one.jpg"[..], BUCKET));
     assert_eq!((one.what, one.repaired), (What::Shard(1), true));
     assert_eq!(one.path, rig.path(slot, 0).display().to_string());
-    // A look afterwards is not taken for the pass that verified everything.
+    // A later look is not mistaken for the pass that verified everything.
     rig.sets.scrub(false).await.unwrap();
     let full = rig.sets.last_full_scrub().unwrap();
     assert_eq!((full.damaged, full.began_ms), (1, found.began_ms));
@@ -112,10 +112,10 @@ async fn damage_is_named() {
     rig.close().await;
 }
 
-/// Many small objects come first in the order of keys and few bytes: a rebuild that counted registers would be
-/// nearly done when hardly a byte is there.
+/// Many small objects come first in the order of keys and have few bytes: a rebuild measured in registers
+/// would be nearly done after few bytes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rebuild_is_measured_in_bytes() {
+async fn rebuild_is_measured_in_bytes() {
     let rig = Rig::new(2, 2).await;
     for i in 0..300u64 {
         rig.put(&format!("a{i:03}"), b"small").await.unwrap();
@@ -127,7 +127,7 @@ async fn a_rebuild_is_measured_in_bytes() {
     rig.unplug(3, 0).await;
     rig.format(3, 1, Role::Joining);
     rig.sets.set_layout(join::replaced(&rig, &[3])).unwrap();
-    // Its device is slow, so that the way there can be watched.
+    // Its device is slow, so that the progress can be observed.
     rig.faults[3].set(Operation::Sync, Fault::Delay(Duration::from_millis(40)));
     rig.plug(3, 1).await;
     let sets = rig.sets.clone();
@@ -144,7 +144,7 @@ async fn a_rebuild_is_measured_in_bytes() {
     for p in &seen {
         assert!(p.done_bytes <= p.total_bytes, "{p:?}");
     }
-    // All registers but the last eight were looked at, and most bytes are still to come.
+    // All registers but the last eight were processed, and most bytes are still missing.
     let nearly = seen.iter().find(|p| p.phase == Phase::Shards && p.looked >= 280 && p.looked < 300);
     if let Some(p) = nearly {
         assert!(p.done_bytes * 2 < p.total_bytes, "{p:?}");

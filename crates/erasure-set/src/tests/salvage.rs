@@ -3,7 +3,7 @@
 use super::*;
 use crate::Showing;
 
-/// Takes a drive out as a crash does (nothing is written out), changes its journal, and puts it back.
+/// Removes a drive as a crash does (nothing is flushed), changes its journal, and attaches it again.
 async fn damage(rig: &Rig, slot: u8, at: &[u8]) {
     drop(rig.sets.detach(drive_id(slot, 0)));
     let mut hit = 0;
@@ -22,8 +22,8 @@ async fn damage(rig: &Rig, slot: u8, at: &[u8]) {
     assert!(!drive.votes(), "slot {slot}: {:?}", drive.damage());
 }
 
-/// One flipped bit in three of four journals: nothing is served by itself; by an operator's word the newest
-/// record that verifies anywhere is, and what is uncertain is named.
+/// One flipped bit in three of four journals: nothing is served automatically; after an operator's order the
+/// newest record that verifies anywhere is served, and uncertain keys are reported.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_of_four_damaged_journals_are_salvaged() {
     let rig = Rig::with(2, 2, 2, |o| o.sole = false).await;

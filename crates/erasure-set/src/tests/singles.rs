@@ -1,5 +1,5 @@
-//! T10, single faults: a drive that is offline, blank, foreign, read-only, failing reads, failing
-//! writes, full, slow or flapping costs no read and no write. (Pairs of them: `faults`.)
+//! T10, single faults: a drive that is offline, blank, foreign, read-only, failing reads, failing writes,
+//! full, slow or flapping makes no read and no write fail. (Pairs of faults: `faults`.)
 
 use super::join::replaced;
 use super::*;
@@ -11,7 +11,7 @@ const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Ill {
+enum DriveFault {
     Offline,
     Blank,
     Foreign,
@@ -24,35 +24,39 @@ enum Ill {
     Flapping,
 }
 
-impl Ill {
-    const ALL: [Ill; 10] = [
-        Ill::Offline,
-        Ill::Blank,
-        Ill::Foreign,
-        Ill::ReadOnly,
-        Ill::ReadErrors,
-        Ill::WriteErrors,
-        Ill::FlushErrors,
-        Ill::Full,
-        Ill::Slow,
-        Ill::Flapping,
+impl DriveFault {
+    const ALL: [DriveFault; 10] = [
+        DriveFault::Offline,
+        DriveFault::Blank,
+        DriveFault::Foreign,
+        DriveFault::ReadOnly,
+        DriveFault::ReadErrors,
+        DriveFault::WriteErrors,
+        DriveFault::FlushErrors,
+        DriveFault::Full,
+        DriveFault::Slow,
+        DriveFault::Flapping,
     ];
 }
 
-/// Makes `slot` ill. What is ill all the time is returned, to be ended.
-async fn befall(ill: Ill, rig: &Rig, slot: u8) -> Option<(Arc<AtomicBool>, tokio::task::JoinHandle<u32>)> {
+/// Injects a fault into `slot`. Returns a permanent fault, to be ended.
+async fn inject(
+    fault: DriveFault,
+    rig: &Rig,
+    slot: u8,
+) -> Option<(Arc<AtomicBool>, tokio::task::JoinHandle<u32>)> {
     let f = rig.faults[usize::from(slot)].clone();
-    match ill {
-        Ill::Offline => rig.unplug(slot, 0).await,
-        Ill::Blank => {
+    match fault {
+        DriveFault::Offline => rig.unplug(slot, 0).await,
+        DriveFault::Blank => {
             rig.unplug(slot, 0).await;
             rig.format(slot, 1, Role::Joining);
             rig.sets.set_layout(replaced(rig, &[slot])).unwrap();
             rig.plug(slot, 1).await;
         }
-        Ill::Foreign => {
-            // Its folder holds another deployment's drive, under an id that no slot knows, and what
-            // it holds beside that is not ours.
+        DriveFault::Foreign => {
+            // Its folder holds a drive of another deployment, under an id that no slot has, and its other
+            // content belongs to others.
             rig.unplug(slot, 0).await;
             let path = rig.path(slot, 9);
             std::fs::create_dir_all(&path).unwrap();
@@ -65,17 +69,17 @@ async fn befall(ill: Ill, rig: &Rig, slot: u8) -> Option<(Arc<AtomicBool>, tokio
             .unwrap();
             rig.plug(slot, 9).await;
         }
-        Ill::ReadOnly => f.set(Operation::Write, Fault::Error(EROFS)),
-        Ill::ReadErrors => f.set(Operation::Read, Fault::Error(EIO)),
-        Ill::WriteErrors => f.set(Operation::Write, Fault::Error(EIO)),
-        Ill::FlushErrors => f.set(Operation::Sync, Fault::Error(EIO)),
-        Ill::Full => f.set(Operation::Allocate, Fault::Error(ENOSPC)),
-        // A hundred times what a flash drive takes.
-        Ill::Slow => {
+        DriveFault::ReadOnly => f.set(Operation::Write, Fault::Error(EROFS)),
+        DriveFault::ReadErrors => f.set(Operation::Read, Fault::Error(EIO)),
+        DriveFault::WriteErrors => f.set(Operation::Write, Fault::Error(EIO)),
+        DriveFault::FlushErrors => f.set(Operation::Sync, Fault::Error(EIO)),
+        DriveFault::Full => f.set(Operation::Allocate, Fault::Error(ENOSPC)),
+        // A hundred times the latency of a flash drive.
+        DriveFault::Slow => {
             f.set(Operation::Read, Fault::Delay(Duration::from_millis(10)));
             f.set(Operation::Sync, Fault::Delay(Duration::from_millis(50)));
         }
-        Ill::Flapping => {
+        DriveFault::Flapping => {
             let (stop, sets) = (Arc::new(AtomicBool::new(false)), rig.sets.clone());
             let task = tokio::spawn({
                 let stop = stop.clone();
@@ -97,17 +101,17 @@ async fn befall(ill: Ill, rig: &Rig, slot: u8) -> Option<(Arc<AtomicBool>, tokio
     None
 }
 
-async fn single(k: u8, m: u8, ill: Ill, slot: u8) {
+async fn single(k: u8, m: u8, fault: DriveFault, slot: u8) {
     let rig = Rig::with(k, m, 1, |o| o.sole = false).await;
     let sizes = [0usize, 10, 20_000, 700_000];
     for (i, size) in sizes.into_iter().enumerate() {
         rig.put(&format!("old{i}"), &noise(i as u64, size)).await.unwrap();
     }
-    let flapping = befall(ill, &rig, slot).await;
-    let rounds = if ill == Ill::Flapping { 12 } else { 3 };
+    let flapping = inject(fault, &rig, slot).await;
+    let rounds = if fault == DriveFault::Flapping { 12 } else { 3 };
     for round in 0..rounds {
         for (i, size) in sizes.into_iter().enumerate() {
-            let what = format!("{k}+{m}, drive {slot} {ill:?}, {size} bytes, round {round}");
+            let what = format!("{k}+{m}, drive {slot} {fault:?}, {size} bytes, round {round}");
             let got = rig.get(&format!("old{i}")).await;
             assert!(got.expect(&what).unwrap() == noise(i as u64, size), "{what}");
             let fresh = noise(50 + round, size);
@@ -119,7 +123,7 @@ async fn single(k: u8, m: u8, ill: Ill, slot: u8) {
         assert_eq!(rig.get("gone").await.unwrap(), None);
         assert_eq!(rig.get("never").await.unwrap(), None);
         let page = rig.sets.list(Space::Object, BUCKET, b"", b"", 100).await.unwrap();
-        assert_eq!(page.entries.len(), 8, "{k}+{m}, drive {slot} {ill:?}");
+        assert_eq!(page.entries.len(), 8, "{k}+{m}, drive {slot} {fault:?}");
     }
     if let Some((stop, task)) = flapping {
         stop.store(true, Ordering::SeqCst);
@@ -132,11 +136,11 @@ async fn single(k: u8, m: u8, ill: Ill, slot: u8) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_single_ill_costs_anything() {
-    for ill in Ill::ALL {
+async fn single_drive_faults_are_tolerated() {
+    for fault in DriveFault::ALL {
         for slot in [0, 3] {
-            single(2, 2, ill, slot).await;
+            single(2, 2, fault, slot).await;
         }
-        single(4, 2, ill, 5).await;
+        single(4, 2, fault, 5).await;
     }
 }

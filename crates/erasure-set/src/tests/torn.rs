@@ -1,9 +1,9 @@
-//! T6, and flaw F2 of docs/protocol.md 4: an update that stops after any set of drives got STAGE and any set
-//! got ACCEPT, the coordinator dies, the drives restart: old or new, never absent, never mixed.
+//! T6, and flaw F2 of docs/protocol.md 4: an update stops after any set of drives got STAGE and any set got
+//! ACCEPT, the coordinator crashes, the drives restart: the state is old or new, never absent, never mixed.
 
 use super::*;
 
-/// An update that reaches only some drives, by a coordinator that then vanishes.
+/// An update that reaches only some drives, by a coordinator that then disappears.
 async fn torn_put(rig: &Rig, name: &str, bytes: &[u8], stages: u64, accepts: u64) -> bool {
     let key = rig.key(name);
     let size = bytes.len() as u64;
@@ -19,7 +19,7 @@ async fn torn_put(rig: &Rig, name: &str, bytes: &[u8], stages: u64, accepts: u64
         })
         .await;
     rig.sets.inner.gate.set(None);
-    // A dead coordinator drops nothing.
+    // A crashed coordinator drops nothing.
     staged.keep();
     done.is_ok()
 }
@@ -31,7 +31,7 @@ struct Case {
     acknowledged: bool,
 }
 
-/// `splits`: which slots get STAGE, and which ACCEPT.
+/// `splits`: the slots that get STAGE, and those that get ACCEPT.
 async fn all_splits(k: u8, m: u8, one_sync: bool, size: usize, splits: &[(u64, u64)]) {
     let mut rig = Rig::with(k, m, 1, |o| o.one_sync = one_sync).await;
     let mut cases = Vec::new();
@@ -55,8 +55,8 @@ async fn all_splits(k: u8, m: u8, one_sync: bool, size: usize, splits: &[(u64, u
         assert!(is_new || first == c.old, "{}: neither old nor new", c.name);
         assert!(is_new || !c.acknowledged, "{}: acknowledged and lost", c.name);
         newer += usize::from(is_new);
-        // What was decided stays, whichever drive is away. An update that nobody acknowledged and
-        // that the first read did not meet may still come through, once.
+        // What was decided stays, whichever drive is away. An update that was not acknowledged and that the
+        // first read did not see may still succeed, once.
         let slot = (i % usize::from(n)) as u8;
         let d = rig.sets.detach(drive_id(slot, 0)).unwrap();
         let second = rig.get(&c.name).await.unwrap();
@@ -70,7 +70,7 @@ async fn all_splits(k: u8, m: u8, one_sync: bool, size: usize, splits: &[(u64, u
         assert!(fourth == third || fourth.as_ref() == Some(&c.new), "{}: back again", c.name);
         let listed = page.entries.first().is_some_and(|e| e.key == c.name.as_bytes());
         assert_eq!(listed, fourth.is_some(), "{}: listed or not", c.name);
-        // And the key works.
+        // The key can be changed.
         rig.put(&c.name, b"next").await.unwrap();
         assert_eq!(rig.get(&c.name).await.unwrap().unwrap(), b"next");
     }

@@ -1,11 +1,11 @@
-//! Writes that did not come through, and what is answered afterwards: an acknowledged delete
-//! is not undone by an earlier write, and answers stay while nobody writes.
+//! Writes that failed, and the answers afterwards: an acknowledged delete is not undone by an earlier write,
+//! and answers are stable without writes.
 //!
-//! Invariant of the tests: a write that failed reached exactly the slot they say.
+//! Invariant of the tests: a failed write reached exactly the stated slot.
 
 use super::*;
 
-/// A put that fails: its shards are everywhere, its record is on one slot only.
+/// A put that fails: its shards are on all slots, its record is on one slot only.
 async fn failing_put(rig: &Rig, name: &str, slot: u8) {
     rig.sets.inner.gate.set(Some((u64::MAX, 1 << slot)));
     let failed = rig.put(name, b"of a put that failed").await;
@@ -26,7 +26,7 @@ async fn listed(rig: &Rig) -> Vec<Vec<u8>> {
 async fn delete_after_failed_put_stays_deleted() {
     for (k, m) in [(2, 2), (4, 2), (2, 1)] {
         for slot in 0..k + m {
-            // In the process that failed, and in one that knows nothing of it.
+            // In the process in which it failed, and in another one.
             for restarted in [false, true] {
                 for was in [None, Some(b"deleted before")] {
                     let mut rig = Rig::new(k, m).await;
@@ -60,9 +60,9 @@ async fn delete_after_failed_put_stays_deleted() {
     }
 }
 
-/// A drive is away while the delete is acknowledged, and it is the one that has the record.
+/// A drive is away while the delete is acknowledged; it is the one that has the record.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_drive_that_comes_back_brings_no_failed_put() {
+async fn returning_drive_restores_no_failed_put() {
     for (k, m) in [(2, 2), (4, 2)] {
         for slot in 0..k + m {
             let rig = Rig::new(k, m).await;
@@ -79,9 +79,9 @@ async fn a_drive_that_comes_back_brings_no_failed_put() {
     }
 }
 
-/// Whatever a failed write leaves behind: the first answer afterwards is the last.
+/// Whatever a failed write leaves behind, later answers equal the first one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_stay_while_nobody_writes() {
+async fn answers_are_stable_without_writes() {
     for (k, m) in [(2, 2), (4, 2), (2, 1)] {
         for slot in 0..k + m {
             for (restarted, lists_first) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -114,13 +114,13 @@ async fn answers_stay_while_nobody_writes() {
     }
 }
 
-/// The client of a put goes away in the middle: nobody is left to settle it but whoever asks next.
+/// The client of a put disconnects in the middle: only the next request can settle it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_put_whose_client_went_away_is_settled() {
+async fn put_of_vanished_client_is_settled() {
     use ashlar_machine::{Fault, Operation};
     for slot in [0, 3u8] {
         let rig = Rig::direct(2, 2).await;
-        // The others are slow until the client is gone.
+        // The others are slow until the client has disconnected.
         for other in (0..4).filter(|s| *s != slot) {
             rig.faults[other as usize].set(Operation::Sync, Fault::Delay(Duration::from_secs(2)));
         }
@@ -128,7 +128,7 @@ async fn a_put_whose_client_went_away_is_settled() {
         let put = tokio::spawn(async move { put(&sets, "x", b"nobody waits for it").await });
         tokio::time::sleep(Duration::from_millis(700)).await;
         put.abort();
-        // Whether it was caught in the middle is up to the machine; what follows holds in any case.
+        // Whether it was interrupted in the middle depends on the machine; the rest holds in any case.
         let _ = put.await;
         for f in &rig.faults {
             f.clear();
@@ -142,9 +142,9 @@ async fn a_put_whose_client_went_away_is_settled() {
     }
 }
 
-/// What the certainty costs on healthy drives: nothing is written, no drive is asked twice.
+/// The cost of certainty on healthy drives: nothing is written, no drive is asked twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_delete_of_nothing_writes_nothing() {
+async fn delete_of_absent_key_writes_nothing() {
     for (k, m) in [(2, 2), (4, 2)] {
         let rig = Rig::new(k, m).await;
         rig.put("x", b"there").await.unwrap();
@@ -164,10 +164,10 @@ async fn a_delete_of_nothing_writes_nothing() {
     }
 }
 
-/// Microseconds per operation, for comparison by hand: `-- --ignored --nocapture what_it_costs`.
+/// Microseconds per operation, for comparison by hand: `-- --ignored --nocapture cost_per_operation`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures"]
-async fn what_it_costs() {
+async fn cost_per_operation() {
     for (k, m) in [(2, 2), (12, 4)] {
         let rig = Rig::with(k, m, 1, |o| o.sole = false).await;
         for i in 0..200 {

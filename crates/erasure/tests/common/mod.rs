@@ -83,13 +83,13 @@ pub fn slices(rows: &[Vec<u8>]) -> Vec<&[u8]> {
     rows.iter().map(Vec::as_slice).collect()
 }
 
-/// `code` on each kernel of this CPU, the naive twin left out.
+/// `code` on each kernel of this CPU, except the reference kernel.
 pub fn fast(code: &Code) -> Vec<Code> {
     let others = kernels().into_iter().filter(|&kernel| kernel != Kernel::Scalar);
     others.map(|kernel| code.with_kernel(kernel).unwrap()).collect()
 }
 
-/// `code` on the naive twin.
+/// `code` on the reference kernel.
 pub fn naive(code: &Code) -> Code {
     code.with_kernel(Kernel::Scalar).unwrap()
 }

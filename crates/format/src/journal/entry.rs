@@ -1,9 +1,9 @@
-//! The records of a drive's journal: what a payload holds, by kind.
+//! The records of a drive's journal: the payload of each kind.
 //!
-//! Invariants: a payload decodes to one entry or to an error, and equal entries have equal bytes;
-//! an unknown kind is [`Error::Version`], never skipped.
+//! Invariants: a payload decodes to one entry or to an error, and equal entries have equal bytes; an unknown
+//! kind is [`Error::Version`], never skipped.
 //!
-//! Must never know: batches and segments, which carry the payloads.
+//! Must not depend on: batches and segments, which contain the payloads.
 
 use crate::codec::{Reader, Writer};
 use crate::{Ballot, BucketId, Error, GroupId, RegisterKey, WriteId};
@@ -15,42 +15,43 @@ pub enum Entry<'a> {
     Accept(AcceptEntry<'a>),
     /// A small shard.
     Stage(StageEntry<'a>),
-    /// A large shard lies in an extent.
+    /// A large shard was written to an extent.
     Extent(ExtentEntry<'a>),
-    /// These ballots are known chosen.
+    /// These ballots are known to be chosen.
     Hints(Vec<(&'a [u8], Ballot)>),
-    /// A tombstone left the index.
+    /// A tombstone was removed from the index.
     Purge {
         /// Register key bytes.
         key: &'a [u8],
         /// Ballot of the tombstone.
         ballot: Ballot,
-        /// Journal segments below this one hold no record of the register.
+        /// Journal segments below this one have no record of the register.
         oldest: u32,
-        /// Nor do segments above this one, up to this ballot.
+        /// Segments above this one have none either, up to this ballot.
         newest: u32,
     },
-    /// A shard left the index.
+    /// A shard was removed from the index.
     Discard {
         /// The write.
         write_id: WriteId,
         /// Shard index.
         index: u8,
-        /// Journal segment of the record that is dead now.
+        /// Journal segment of the record that is now dead.
         segment: u32,
-        /// Segment and offset: records of the shard at or after this place stay. Zero: this
-        /// record's own place (compaction states the original's).
+        /// Segment and offset: records of the shard at or after this position stay. Zero: the position of
+        /// this record itself (compaction writes that of the original).
         before: (u32, u32),
     },
-    /// The small state of the drive in some placement groups, in order; of each group the last one counts.
+    /// The small state of the drive in some placement groups, in order of the groups. The last one of each
+    /// group counts.
     State(Vec<(GroupId, GroupState)>),
-    /// Every segment that must exist below the one this record is in; the last one counts.
+    /// Every segment that must exist below the one that contains this record; the last such record counts.
     Segments(Vec<u32>),
     /// A bucket is fenced in a group.
     Fence(FenceEntry),
-    /// It is no longer.
+    /// The fence of a bucket is lifted in a group.
     Lift(LiftEntry),
-    /// Nothing follows in this segment; the next one is this.
+    /// The last record of its segment.
     Seal {
         /// Number of the next segment.
         next: u32,
@@ -124,7 +125,7 @@ pub struct FenceEntry {
     pub bucket: BucketId,
     /// Number of the deletion; not 0.
     pub deletion: u64,
-    /// Journal segments below this one hold no fence of the bucket in the group.
+    /// Journal segments below this one have no fence of the bucket in the group.
     pub oldest: u32,
 }
 
@@ -137,9 +138,9 @@ pub struct LiftEntry {
     pub bucket: BucketId,
     /// Fences up to this deletion are lifted.
     pub up_to: u64,
-    /// Journal segments below this one hold none of them.
+    /// Journal segments below this one have none of them.
     pub oldest: u32,
-    /// Nor do segments above this one.
+    /// Segments above this one have none of them either.
     pub newest: u32,
 }
 
@@ -150,9 +151,9 @@ pub struct GroupState {
     pub floor: Ballot,
     /// Purge horizon (docs/protocol.md 2.6).
     pub horizon: Ballot,
-    /// Layout epoch of the group that it was last fenced to.
+    /// The layout epoch of the group to which the drive was last fenced.
     pub epoch: u32,
-    /// May vote; else it joins.
+    /// Whether the drive may vote; otherwise it is joining.
     pub voter: bool,
 }
 
@@ -211,7 +212,7 @@ pub mod kind {
     pub const LIFT: u8 = 11;
 }
 
-/// The fields of an accept before the record bytes, which follow as they are.
+/// The fields of an accept record before the record bytes, which follow unchanged.
 pub fn accept_head(w: &mut Writer, e: &AcceptEntry<'_>) {
     w.u8(e.flags);
     w.raw(&e.ballot.to_bytes());
@@ -220,7 +221,7 @@ pub fn accept_head(w: &mut Writer, e: &AcceptEntry<'_>) {
     w.bytes(e.summary);
 }
 
-/// The fields of a small shard before its bytes, which follow as they are.
+/// The fields of a small shard before its bytes, which follow unchanged.
 pub fn stage_head(w: &mut Writer, e: &StageEntry<'_>) {
     w.raw(&e.write_id.0);
     w.u8(e.index);
@@ -240,7 +241,7 @@ pub fn extent(w: &mut Writer, e: &ExtentEntry<'_>) {
     w.var(e.offset);
 }
 
-/// The payload of a hints record: one pair; pairs are simply appended.
+/// The payload of a hints record with one pair; further pairs are appended.
 pub fn hint(w: &mut Writer, key: &[u8], ballot: Ballot) {
     w.raw(&ballot.to_bytes());
     w.bytes(key);
@@ -285,7 +286,7 @@ pub fn lift(w: &mut Writer, e: &LiftEntry) {
     w.u32(e.newest);
 }
 
-/// States by group, as a state record and the index manifest hold them. The groups ascend.
+/// States by group, as state records and the index manifest contain them. The groups are in ascending order.
 pub fn states(w: &mut Writer, of: &[(GroupId, GroupState)]) {
     w.list(of, |w, (group, state)| {
         w.raw(&group.to_bytes());
@@ -296,7 +297,7 @@ pub fn states(w: &mut Writer, of: &[(GroupId, GroupState)]) {
 /// The inverse of [`states`].
 ///
 /// # Errors
-/// [`Error::Malformed`], also for groups that do not ascend.
+/// [`Error::Malformed`], also if the groups are not in ascending order.
 pub fn read_states(r: &mut Reader<'_>) -> Result<Vec<(GroupId, GroupState)>, Error> {
     let of = r.list(|r| Ok((GroupId::from_bytes(r.array()?), GroupState::decode(r)?)))?;
     if of.is_sorted_by(|a, b| a.0 < b.0) { Ok(of) } else { Err(Error::Malformed("order of groups")) }
@@ -382,7 +383,7 @@ impl<'a> Entry<'a> {
                 let of = read_states(&mut r)?;
                 r.end()?;
                 if of.is_empty() {
-                    return Err(Error::Malformed("a state of no group"));
+                    return Err(Error::Malformed("no group in a state record"));
                 }
                 Entry::State(of)
             }

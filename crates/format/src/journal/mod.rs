@@ -1,18 +1,20 @@
-//! The bytes of a drive's journal: segments and batches here, the records in `entry`.
+//! The byte layout of a drive's journal: segments and batches here, the records in `entry`.
 //!
-//! A segment is a file that was written full of zeros before use. Its first page names it; then
-//! follow *batches*, each what one group commit wrote with one write: a header sector, records,
-//! padding to 4096 bytes (on a file system in memory:
-//! to 512). A batch is valid as a whole or not at all. Layout: docs/formats.md, "Journal".
+//! A segment is a file that is filled with zeros before use. Its first page identifies it. Then *batches*
+//! follow, each written by one group commit with one write: a header sector, records, padding to 4096 bytes
+//! (on a file system in memory: to 512). A batch is valid as a whole or not at all. Layout: docs/formats.md,
+//! "Journal".
 //!
-//! What makes a torn batch different from a damaged one: a device writes whole 512-byte sectors,
-//! and an unwritten sector still holds zeros. The header carries a bitmap of the sectors that are
-//! all zero *by content*; a batch that does not verify is torn only if some other sector reads as
-//! zeros. Anything else is damage, even in the very last batch.
+//! How a torn batch is distinguished from a damaged one: a device writes whole 512-byte sectors, and an
+//! unwritten sector still holds zeros. The header contains a bitmap of the sectors that are all zero *by
+//! content*. A batch that does not verify is torn only if some other sector reads as zeros. Anything else is
+//! damage, even in the very last batch.
 //!
-//! Invariants: every bit of a valid batch is covered by a checksum or has a fixed value; checksums
-//! are keyed with deployment and drive and cover segment and offset, so that nothing verifies in
-//! another place; headers are chained, so that a lost batch in the middle shows.
+//! Invariants: every bit of a valid batch is covered by a checksum or has a fixed value; checksums are keyed
+//! with deployment and drive and cover segment and offset, so that nothing verifies in another position;
+//! headers are chained, so that a batch missing in the middle is detected.
+//!
+//! Must not depend on: files, what the records are for.
 
 use crate::Error;
 use crate::codec::{Reader, Writer};
@@ -24,9 +26,9 @@ pub use entry::{
     accept_head, discard, extent, fence, hint, kind, lift, purge, read_states, segments, stage_head, states,
 };
 
-/// The segment header takes a page, and on devices batches start and end on it.
+/// Length of the segment header. On devices, batches start and end at multiples of it.
 pub const PAGE: usize = 4096;
-/// What a device writes whole.
+/// The unit that a device writes completely or not at all.
 pub const SECTOR: usize = 512;
 /// Bytes before the payload of a record.
 pub const RECORD_HEADER: usize = 24;
@@ -38,7 +40,7 @@ pub const MAX_PAYLOAD: usize = 8 << 20;
 const SEGMENT_MAGIC: &[u8; 8] = b"ASHLJRNL";
 const BATCH_MAGIC: u32 = u32::from_le_bytes(*b"AJB1");
 const FORMAT: u16 = 2;
-/// Padding inside a batch: never zero, so that padding sectors are not mistaken for unwritten ones.
+/// Padding inside a batch. It is not zero, so that padding sectors are not mistaken for unwritten ones.
 const PAD: u8 = 0xa5;
 const BITMAP: usize = 400;
 const BITMAP_AT: usize = 80;
@@ -84,7 +86,7 @@ impl SegmentHeader {
         page
     }
 
-    /// The inverse of [`SegmentHeader::encode`]; `number` is what the file's name says.
+    /// The inverse of [`SegmentHeader::encode`]; `number` is the one in the file's name.
     ///
     /// # Errors
     /// [`Error::Malformed`], [`Error::Version`], [`Error::Checksum`] (also for another drive's
@@ -122,7 +124,7 @@ pub struct Batch {
     pub count: u32,
     /// Bytes of the records with their headers and alignment, after the batch header.
     pub used: u32,
-    /// 1 for the first batch of a drive, then one more each.
+    /// 1 for the first batch of a drive; each further batch has one more.
     pub seq: u64,
     /// Chain value of the previous batch; zero before the first.
     pub previous: [u8; 16],
@@ -130,9 +132,9 @@ pub struct Batch {
     pub chain: [u8; 16],
 }
 
-/// Lays records one after another into a batch.
+/// Appends records to a batch.
 ///
-/// The caller gives a buffer that starts at the batch; nothing is allocated.
+/// The caller passes a buffer that starts at the batch; nothing is allocated.
 pub struct BatchWriter {
     key: HashKey,
     segment: u32,
@@ -145,35 +147,35 @@ pub struct BatchWriter {
 }
 
 impl BatchWriter {
-    /// A batch at offset `at` of `segment`, padded to `align` bytes: [`PAGE`] on a device, so that
-    /// a batch never shares what a device may rewrite with an acknowledged one; [`SECTOR`] where
-    /// there is no device.
+    /// A batch at offset `at` of `segment`, padded to `align` bytes: [`PAGE`] on a device, so that a batch
+    /// never shares the unit that a device may rewrite with an acknowledged one; [`SECTOR`] if there is no
+    /// device.
     #[must_use]
     pub fn new(key: HashKey, segment: u32, at: u32, align: usize) -> BatchWriter {
         assert!(align.is_multiple_of(SECTOR) && (at as usize).is_multiple_of(align));
         BatchWriter { key, segment, at, used: 0, count: 0, content: 0, align }
     }
 
-    /// Bytes the batch takes when closed now.
+    /// Bytes of the batch if it is closed now.
     #[must_use]
     pub fn len(&self) -> usize {
         (BATCH_HEADER + self.used).next_multiple_of(self.align)
     }
 
-    /// No record yet.
+    /// Whether it has no record yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Bytes the batch takes with one more record of `payload` bytes.
+    /// Bytes of the batch with one more record of `payload` bytes.
     #[must_use]
     pub fn len_with(&self, payload: usize) -> usize {
         (BATCH_HEADER + self.used + record_len(payload)).next_multiple_of(self.align)
     }
 
-    /// Appends a record whose payload is `parts` one after another; returns its offset in the
-    /// segment. The caller has made sure of [`BatchWriter::len_with`].
+    /// Appends a record whose payload is the concatenation of `parts`; returns its offset in the segment. The
+    /// caller has checked the size with [`BatchWriter::len_with`].
     pub fn push(&mut self, buf: &mut [u8], kind: u8, parts: &[&[u8]]) -> u32 {
         let payload: usize = parts.iter().map(|p| p.len()).sum();
         assert!(payload <= MAX_PAYLOAD);
@@ -202,7 +204,7 @@ impl BatchWriter {
         at
     }
 
-    /// Pads the batch and writes its header; `buf[..len()]` is then what goes to the device.
+    /// Pads the batch and writes its header; `buf[..len()]` is then ready to be written to the device.
     pub fn close(&self, buf: &mut [u8], seq: u64, previous: &[u8; 16]) -> Batch {
         let len = self.len();
         let end = BATCH_HEADER + self.used;
@@ -244,7 +246,7 @@ fn mix(a: u64, b: u64) -> u64 {
     (a.rotate_left(23) ^ b).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// True when every byte is zero.
+/// Whether every byte is zero.
 #[must_use]
 pub fn is_zero(b: &[u8]) -> bool {
     let (head, words, tail) = (b.len() / 8 * 8, b.chunks_exact(8), b.len() % 8);
@@ -252,7 +254,7 @@ pub fn is_zero(b: &[u8]) -> bool {
     words.all(|w| w == [0; 8]) && b[head..head + tail].iter().all(|x| *x == 0)
 }
 
-/// Bytes a record of `payload` bytes takes in a batch.
+/// Bytes that a record of `payload` bytes takes in a batch.
 #[must_use]
 pub fn record_len(payload: usize) -> usize {
     (RECORD_HEADER + payload).next_multiple_of(8)
@@ -267,8 +269,8 @@ fn record_head(segment: u32, at: u32, kind: u8, payload: usize) -> [u8; 16] {
     h
 }
 
-/// Checks one record in place: `bytes` starts at its header and holds at least the whole record.
-/// Returns kind and payload.
+/// Checks one record in place: `bytes` starts at its header and contains at least the whole record. Returns
+/// kind and payload.
 ///
 /// # Errors
 /// [`Error::Malformed`] or [`Error::Checksum`].
@@ -301,18 +303,18 @@ fn record_sum<'a>(
     Ok((kind, payload, sum[0]))
 }
 
-/// What was found where a batch may start.
+/// What is at a position where a batch may start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Found {
     /// A header that verifies.
     Header(Batch),
-    /// A sector of zeros: nothing was written here, or the header did not reach the medium.
+    /// A sector of zeros: nothing was written here, or the header did not reach the device.
     Unwritten,
     /// Neither.
     Damaged,
 }
 
-/// Looks at the sector at offset `at` of `segment`.
+/// Checks the sector at offset `at` of `segment`.
 #[must_use]
 pub fn batch_header(sector: &[u8], key: &HashKey, segment: u32, at: u32) -> Found {
     let Some(head) = sector.get(..SECTOR) else { return Found::Damaged };
@@ -353,21 +355,21 @@ fn decode_batch(head: &[u8], key: &HashKey, segment: u32, at: u32) -> Result<Bat
     Ok(Batch { len, count, used, seq, previous, chain })
 }
 
-/// How the body of a batch with a sound header looks.
+/// The state of the body of a batch whose header verifies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Body {
     /// Everything verifies.
     Sound,
-    /// Some sectors never reached the medium.
+    /// Some sectors never reached the device.
     Torn,
     /// Some bytes are neither what was written nor unwritten.
     Damaged,
 }
 
-/// Checks the body of a batch, `bytes` being the whole batch with its header, and gives every sound
-/// record (offset in the segment, kind, payload) to `each`.
+/// Checks the body of a batch (`bytes` is the whole batch with its header) and passes every valid record
+/// (offset in the segment, kind, payload) to `each`.
 ///
-/// In a body that is not [`Body::Sound`] the records before the first bad one have been given.
+/// For a body that is not [`Body::Sound`], the records before the first invalid one have been passed.
 pub fn batch_body<'a>(
     bytes: &'a [u8],
     key: &HashKey,
@@ -407,7 +409,7 @@ fn is_pad(b: &[u8]) -> bool {
     b.iter().all(|x| *x == PAD)
 }
 
-/// Is there a sector that reads as zeros though its content was not?
+/// Whether a sector reads as zeros although its content was not.
 fn lost_sector(bytes: &[u8], batch: &Batch) -> bool {
     let granule = granule(batch.len as usize);
     let bitmap = &bytes[BITMAP_AT..BITMAP_AT + BITMAP];

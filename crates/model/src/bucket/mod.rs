@@ -1,10 +1,11 @@
 //! The deletion of a bucket (`ashlar_commit::bucket_fence`): two placement groups of three drives, one key in
-//! each, writers that do not know whether the bucket is there, two deletions, a drive that is replaced.
+//! each, writers that may not have seen the deletion, two deletions, a drive that is replaced.
 //!
-//! Every message is delivered to each drive by itself, at any later time or never, also after its sender
-//! crashed or gave up. PREPAREs of writers are left out: their records overwrite whatever there is, and it is
-//! another world's matter that a base is not lost. Of a record only its ballot and whether it adds to the
-//! bucket is kept.
+//! Every message is delivered to each drive separately, at any later time or never, also after its sender
+//! crashed or gave up. PREPAREs of writers are left out: their records overwrite any state, and other worlds
+//! check that a base is not lost. Of a record, only its ballot and whether it adds to the bucket is kept.
+//!
+//! Must not depend on: other worlds.
 
 use crate::{Bad, Mutant};
 use ashlar_commit::bucket_fence::{
@@ -25,7 +26,7 @@ const TRIES: usize = 2;
 /// Deletions.
 const DELETERS: usize = 2;
 
-/// What may happen.
+/// The bounds of the world.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
     /// Attempts of the writer of each group.
@@ -34,9 +35,9 @@ pub struct Scope {
     pub groups: u8,
     /// Deletions, 1..=2.
     pub deleters: u8,
-    /// The first of two deletions has been aborted; its fences and lifts are under way.
+    /// The first of two deletions has been aborted; its fences and lifts are still under way.
     pub aborted: bool,
-    /// Deleters crash, and others settle what they find.
+    /// Deleters crash, and other processes settle their deletions.
     pub others: bool,
     /// The first drive of the first group is replaced.
     pub replaced: bool,
@@ -59,7 +60,7 @@ struct Drive {
 const BLANK: Drive =
     Drive { fence: Deletion::NONE, promised: 0, accepted: 0, adds: false, epoch: 0, voter: true };
 
-/// The record and ballot of a round, and which drives took or refused it. 0: not begun.
+/// The record and ballot of a round, and the drives that accepted or refused it. 0: not begun.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 struct Round {
     ballot: u8,
@@ -72,7 +73,7 @@ struct Round {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Writing {
-    /// This attempt is under way, or next.
+    /// The attempt that is under way, or next.
     Try(u8),
     Acknowledged,
     NoSuchBucket,
@@ -91,12 +92,12 @@ struct Writer {
 enum Deleting {
     Begin,
     Fence,
-    /// At this group.
+    /// Inspecting this group.
     Look(u8),
     Settle(u8),
     Remove,
     Abort,
-    /// Done, or crashed.
+    /// Finished, or crashed.
     End,
 }
 
@@ -104,18 +105,18 @@ enum Deleting {
 struct Deleter {
     at: Deleting,
     by: Deletion,
-    /// Per group: epoch of its fences, slots that were told, slots counted.
+    /// For each group: the epoch of its fences, the slots that were asked, the slots counted.
     epoch: [u8; GROUPS],
     to: [u8; GROUPS],
     counted: [u8; GROUPS],
     rounds: [Round; GROUPS],
-    /// Fences are being lifted; slots that were told.
+    /// Fences are being lifted; the slots that were asked.
     lifts: Option<[u8; GROUPS]>,
-    /// Of the mutant that looks first: it has looked.
+    /// For the mutant that inspects first: it has done so.
     looked: bool,
 }
 
-/// How far the replaced drive is.
+/// The progress of the replaced drive.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Join {
     Not,
@@ -125,7 +126,7 @@ enum Join {
     Votes,
 }
 
-/// Everything.
+/// The state of the world.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct World {
     /// `None`: the bucket is removed.
@@ -139,20 +140,20 @@ pub struct World {
     bad: Option<Bad>,
 }
 
-/// One step of one call, or one message delivered.
+/// One step of one call, or one delivered message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)] // what they do is in `steps`
+#[allow(missing_docs)] // see `steps`
 pub enum Act {
     /// The writer of a group sends its ACCEPTs.
     Write(u8),
     /// Of an attempt: an ACCEPT arrives at a slot.
     Accept(u8, u8, u8),
-    /// The writer looks at the registry and tries again, or ends.
+    /// The writer reads the registry and tries again, or ends.
     Again(u8),
     Begin(u8),
     /// A fence arrives: deleter, group, slot.
     Fence(u8, u8, u8),
-    /// A deleter begins the fences of a group again, in the newest layout.
+    /// A deleter sets the fences of a group again, in the newest layout.
     Refence(u8, u8),
     Look(u8),
     /// A round: PREPARE at all slots but this one.
@@ -165,9 +166,9 @@ pub enum Act {
     /// A lift arrives.
     Lift(u8, u8, u8),
     Crash(u8),
-    /// Somebody who met a deletion that takes too long aborts it.
+    /// A process that finds a deletion that takes too long aborts it.
     Expire,
-    /// Somebody who met a fence finds it left over.
+    /// A process that is refused by a left-over fence lifts it.
     Sweep(u8, u8),
     Replace,
     /// A source of the replaced drive follows the new layout.
@@ -184,7 +185,7 @@ fn slots(mask: u8) -> SlotSet {
     SlotSet(u64::from(mask))
 }
 
-/// Ballots: the epoch, then a number that nobody else has.
+/// A ballot: the epoch, then a unique number.
 fn ballot(epoch: u8, number: u8) -> u8 {
     epoch * 32 + number
 }
@@ -204,7 +205,7 @@ impl World {
         self.writers.iter().any(|w| w.at == Writing::Acknowledged)
     }
 
-    /// Nothing more will happen, and it is as it should be.
+    /// Whether nothing more can happen and the result is correct.
     fn ended_well(&self) -> bool {
         let open = self.registry.is_some_and(|r| r.open);
         let mut all = self.drives.iter().flatten();

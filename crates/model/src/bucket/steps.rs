@@ -1,7 +1,9 @@
-//! What may happen next in the world of the bucket, and what it does.
+//! The possible next steps in the world of the bucket, and their effects.
 //!
-//! Invariant: what a drive or a coordinator decides is asked of `ashlar_commit::bucket_fence`, except where a
-//! mutant takes the rule away.
+//! Invariant: `ashlar_commit::bucket_fence` makes every decision of a drive or a coordinator, except where a
+//! mutant removes the rule.
+//!
+//! Must not depend on: other worlds.
 
 use super::*;
 
@@ -63,7 +65,8 @@ impl Scope {
             Deleting::Abort | Deleting::End => {}
         }
         if !matches!(me.at, Deleting::Begin | Deleting::End) {
-            // A deletion may be given up at any time; that is as a crash that others settle.
+            // A deletion may be given up at any time; that is equivalent to a crash that other processes
+            // settle.
             if self.others || me.at == Deleting::Abort {
                 acts.push(Act::Abort(d));
             }
@@ -93,7 +96,7 @@ impl Scope {
         }
     }
 
-    /// An ACCEPT arrives at a drive; does it count?
+    /// Delivers an ACCEPT to a drive; returns whether it counts.
     fn accept(&self, drive: &mut Drive, round: Round, grant: Grant) -> bool {
         let ballot = round.ballot;
         if !admits(drive.fence, grant)
@@ -107,7 +110,7 @@ impl Scope {
         drive.voter
     }
 
-    /// A fence arrives at a drive; does it count?
+    /// Delivers a fence to a drive; returns whether it counts.
     fn fence(&self, drive: &mut Drive, by: Deletion, epoch: u8) -> bool {
         if epoch < drive.epoch && !self.broken(Mutant::FenceAcrossEpochs) {
             return false;
@@ -261,7 +264,7 @@ impl Scope {
             }
             Act::Abort(_) => {
                 w.registry = w.registry.map(|r| r.abort(me.by).unwrap_or(r));
-                // Where the lifts of another deletion are looked at, this one's never arrive.
+                // In scopes that inspect the lifts of another deletion, those of this one never arrive.
                 if w.registry.is_some() && !self.aborted {
                     me.lifts = Some([0; GROUPS]);
                 }
@@ -286,7 +289,7 @@ impl Scope {
         if g + 1 < self.groups { Deleting::Look(g + 1) } else { Deleting::Remove }
     }
 
-    /// The next group is looked at, on the drives that were counted.
+    /// Inspects the next group, on the drives that were counted.
     fn look(&self, w: &World, me: &mut Deleter) {
         let first = self.broken(Mutant::LookFirst);
         match me.at {
@@ -348,7 +351,7 @@ impl Scope {
                 let newest = if a.accepted >= b.accepted { *a } else { *b };
                 let mut record = Round { ballot: newest.accepted, adds: newest.adds, to: 0, ok: 0 };
                 if a.accepted != b.accepted {
-                    // A round decides, as of any other coordinator.
+                    // A round decides, like one of any other coordinator.
                     let grant = if record.adds { Grant::Plain } else { Grant::Empties };
                     record.ballot = ballot(epoch, FILLING);
                     if !admits(a.fence, grant) || !admits(b.fence, grant) {

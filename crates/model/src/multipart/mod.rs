@@ -1,11 +1,13 @@
 //! A multipart upload: the registers of the key, of the upload and of one part, as compare-and-set registers
-//! (docs/protocol.md 2.8, `ashlar_commit::upload` and `ashlar_commit::attempt`). The registers are taken as
-//! linearizable, which the other worlds check; a call may stop for ever after any step (a crash) while others
-//! go on.
+//! (docs/protocol.md 2.8, `ashlar_commit::upload` and `ashlar_commit::attempt`). The registers are assumed to
+//! be linearizable, which the other worlds check; a call may stop forever after any step (a crash) while
+//! others continue.
 //!
 //! Calls: Completes (the second may be a retry through another server), an Abort, writers that replace the
 //! object, a writer that replaces the part, a reader of the key, and a collector that drops, finishes and
-//! forgets as early as it may and drops data that no record names.
+//! removes as early as it may and drops data that no record names.
+//!
+//! Must not depend on: other worlds.
 
 use crate::{Bad, Mutant};
 use ashlar_commit::attempt::State;
@@ -14,14 +16,14 @@ use stateright::{Model, Property};
 
 mod steps;
 
-/// Complete calls at most.
+/// Most Complete calls.
 const CALLS: usize = 3;
-/// Writers of the key at most.
+/// Most writers of the key.
 const PUTS: usize = 2;
 /// The data of the part, before and after it is replaced.
 const PARTS: [u8; 2] = [1, 2];
 
-/// What may happen.
+/// The bounds of the world.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
     /// Complete calls, 1..=3.
@@ -47,7 +49,7 @@ struct Made {
     data: u8,
 }
 
-/// What the key holds.
+/// The content of the key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Value {
     Nothing,
@@ -100,7 +102,7 @@ impl Reg {
     }
 }
 
-/// What follows a completion that happened.
+/// The steps after a completion that happened.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Roll {
     Key,
@@ -109,7 +111,7 @@ enum Roll {
     Mark,
 }
 
-/// Getting the key out of the hands of an attempt.
+/// The steps that release a key from an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Clear {
     Look,
@@ -118,7 +120,7 @@ enum Clear {
     Roll(Roll),
 }
 
-/// Where a call is.
+/// The state of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum At {
     Begin,
@@ -126,34 +128,34 @@ enum At {
     Part(u64),
     /// It has read the part (this data); next it holds the key.
     Hold(u64, u8),
-    /// The key is held by another attempt, which is to be cleared; then as above.
+    /// Another attempt holds the key and must be cleared first; then as above.
     Clear(Attempt, u64, u8, Clear),
     /// It holds the key.
     Decide(u64, u8),
     /// Its attempt failed.
     Release(Attempt),
     Roll(Roll),
-    /// A reader met a key that this attempt holds; next it reads the upload.
+    /// A reader found a key that this attempt holds; next it reads the upload.
     Met(Attempt),
-    /// ... which says: look again.
+    /// The upload does not know the attempt: the reader reads the key again.
     Again(Attempt),
     /// The part is replaced; next the upload's generation grows.
     Grow,
     /// The replaced data is to be dropped.
     DropOld,
-    /// The new part came too late.
+    /// The new part was uploaded too late.
     Withdraw,
     End,
 }
 
-/// Everything.
+/// The state of the world.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct World {
     key: Key,
     upload: Reg,
     /// Bit d: data d is named by the part's register. The current data is the highest one.
     part: u8,
-    /// Bit d: data d is there.
+    /// Bit d: data d exists.
     data: u8,
     completes: [At; CALLS],
     tries: [u8; CALLS],
@@ -161,23 +163,23 @@ pub struct World {
     abort: At,
     replace: At,
     reader: At,
-    /// What the key is for whoever looks at everything at once.
+    /// The content of the key as an atomic observer sees it.
     spec: Value,
     /// What the reader found in the record of the held key.
     met: Value,
-    /// What the key was since the reader began.
+    /// The contents that the key has had since the reader began.
     since: u8,
-    /// How often the upload's version was made visible.
+    /// How often the version of the upload became visible.
     happened: u8,
-    /// How often the version was put on the key.
+    /// How often the version was added to the key.
     filled: u8,
     told_aborted: bool,
     bad: Option<Bad>,
 }
 
-/// One register is read or changed by one call.
+/// One call reads or changes one register.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[allow(missing_docs)] // what they do is in `step`
+#[allow(missing_docs)] // see `step`
 pub enum Act {
     Complete(u8),
     Put(u8),
@@ -188,7 +190,7 @@ pub enum Act {
     Finish(u8),
     /// It drops the parts of an upload that is over.
     DropParts,
-    /// It forgets an upload that is over.
+    /// It removes an upload that is over.
     Forget,
     /// It drops data that no record names.
     Orphan(u8),
@@ -206,7 +208,7 @@ fn named(w: &World) -> u8 {
     named
 }
 
-/// What whoever looks at everything at once sees of the key.
+/// The content of the key as an atomic observer sees it.
 fn visible(w: &World) -> Value {
     match w.key.held.and_then(|held| w.upload.attempt(held)) {
         Some(State::Completing(made)) => Value::Made(made),
@@ -254,7 +256,7 @@ impl Model for Scope {
             (matches!(w.upload, Reg::Completing(..)), Act::Finish(0)),
             (matches!(w.upload, Reg::Done(_)) && w.key.mark, Act::Finish(1)),
             (w.part != 0 && matches!(w.upload, Reg::Aborted | Reg::Done(_) | Reg::Gone), Act::DropParts),
-            // A mark means that somebody may need the upload.
+            // A mark means that the upload may still be needed.
             (matches!(w.upload, Reg::Done(_)) && !w.key.mark, Act::Forget),
             (w.upload == Reg::Aborted && w.part == 0, Act::Forget),
         ];
@@ -292,7 +294,7 @@ impl Model for Scope {
         vec![
             Property::always("one outcome", |_, w: &World| w.bad != Some(Bad::BothWon)),
             Property::always("nothing is lost or brought back", |_, w: &World| w.bad != Some(Bad::Fork)),
-            Property::always("a reader sees what the key was meanwhile", |_, w: &World| {
+            Property::always("a reader sees a value that the key had during the read", |_, w: &World| {
                 w.bad != Some(Bad::Stale)
             }),
             Property::always("named data is there", |_, w: &World| w.bad != Some(Bad::Thin)),

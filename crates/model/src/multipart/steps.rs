@@ -1,4 +1,4 @@
-//! What each call does in one step, by the functions of `ashlar_commit`.
+//! One step of each call, by the functions of `ashlar_commit`.
 //!
 //! Must not depend on: the properties.
 
@@ -123,7 +123,8 @@ impl Scope {
                 }
             }
             At::Release(attempt) => {
-                // As anybody who meets the key: it may be the result of a call that was answered late.
+                // Like any operation that finds the key held: it may be the result of a call that was
+                // answered late.
                 match settle(w.upload.attempt(attempt).as_ref()) {
                     Settle::RollForward => At::Roll(self.first()),
                     _ => {
@@ -205,7 +206,7 @@ impl Scope {
                 At::End
             }
             At::Withdraw => {
-                // What it replaced may be the version's: only its own data goes.
+                // The replaced data may belong to the version: only its own data is dropped.
                 if w.part & 1 << new != 0 {
                     w.part = 0;
                     w.data &= !(1 << new);
@@ -244,7 +245,7 @@ impl Scope {
         };
     }
 
-    /// What only the collector does.
+    /// The steps of the collector.
     pub(super) fn collect(&self, w: &mut World, act: Act) {
         match act {
             Act::Finish(0) => {
@@ -276,7 +277,7 @@ fn aborted(w: &mut World) -> At {
     At::End
 }
 
-/// The client of Complete hears that it succeeded.
+/// The client of Complete gets a success.
 fn told(w: &mut World) -> At {
     if w.told_aborted || w.happened == 0 {
         w.bad = Some(Bad::BothWon);

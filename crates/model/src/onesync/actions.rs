@@ -1,4 +1,6 @@
-//! What may happen next, and what must always hold.
+//! The possible actions of the world, and its properties.
+//!
+//! Must not depend on: other worlds.
 
 use super::state::{Drive, KEY, Read, Scope, World, bit};
 use crate::{Bad, Log, Seen};
@@ -6,7 +8,7 @@ use ashlar_commit::{Acceptor, Copy, OnePromise, Reader, Role, SlotSet};
 use smallvec::SmallVec;
 use stateright::{Model, Property};
 
-/// One thing that happens. `who`: operation; `r`: index of a round, in order of their ballots; `i`, `j`: slots.
+/// One action. `who`: operation; `r`: index of a round, in order of their ballots; `i`, `j`: slots.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)] // the fields are named above
 pub enum Act {
@@ -14,9 +16,9 @@ pub enum Act {
     Start { who: u8, i: u8 },
     /// PREPARE arrives and is answered.
     Prepare { r: u8, i: u8 },
-    /// The proposer waits no longer for promises.
+    /// The proposer stops waiting for promises.
     GiveUp { r: u8 },
-    /// A shard arrives by itself and is flushed: staged, or made again for the base.
+    /// A single shard arrives and is flushed: staged, or made again for the base.
     Shard { r: u8, i: u8 },
     /// ACCEPT arrives, with its shard if one-sync, and is flushed.
     Accept { r: u8, i: u8 },
@@ -36,7 +38,7 @@ pub enum Act {
     StartRead { i: u8 },
     /// An answer to the read.
     Answer { i: u8 },
-    /// The read waits no longer.
+    /// The read stops waiting.
     Deadline,
 }
 
@@ -95,7 +97,7 @@ impl<const N: usize> Model for Scope<N> {
                     acts.push(Act::Prepare { r, i });
                 }
                 let lacks = |mark: u8| drive.shards & bit(mark) == 0;
-                // Made from k' others, if they are still there; if not, the round has lost anyway.
+                // Made from k' others, if they still exist; if not, the round has lost anyway.
                 if mends && lacks(round.mends) && w.copies(round.mends) >= self.k
                     || stages && !round.prop.staged_by().contains(i)
                 {
@@ -191,7 +193,7 @@ impl<const N: usize> Model for Scope<N> {
                 self.serve(&mut w, read, step);
             }
         }
-        // What clients have seen keeps its data, but for the drives that were taken away.
+        // Observed states keep their data, except on drives that were removed.
         if w.thinnest(w.seen.log).saturating_add(w.lost) < self.needed {
             w.seen.fail(Bad::Thin);
         }
@@ -199,8 +201,8 @@ impl<const N: usize> Model for Scope<N> {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        // Any majority of promises shows k' shards of whatever is chosen: then nothing blocks, as
-        // long as no drive lost its shards.
+        // Any majority of promises shows k' shards of every chosen record: then nothing blocks, as long as no
+        // drive lost its shards.
         let overlap = self.quorum().majority().max(self.needed) + self.quorum().majority();
         let whole = self.replaced == 0 && !self.dead;
         let decides = overlap >= self.k + N as u8;

@@ -1,10 +1,12 @@
-//! Replaced drives and reads.
+//! The actions of replaced drives and of reads.
+//!
+//! Must not depend on: other worlds.
 
 use super::state::{Drive, READER, Read, Rec, Scope, World, named};
 use crate::{Log, Mutant};
 use ashlar_commit::{Ballot, Copy, ReadStep, Resync, Role, SlotSet};
 
-/// A replaced drive.
+/// Actions of a replaced drive.
 impl<const N: usize> Scope<N> {
     pub(super) fn blank(&self, w: &mut World<N>, slots: SlotSet, dead: bool) {
         let q = self.quorum();
@@ -64,7 +66,7 @@ impl<const N: usize> Scope<N> {
     }
 }
 
-/// Reads.
+/// Actions of reads.
 impl<const N: usize> Scope<N> {
     pub(super) fn answer(&self, w: &mut World<N>, i: usize) {
         let Some(mut read) = w.read.take() else { return };

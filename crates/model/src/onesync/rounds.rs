@@ -1,4 +1,6 @@
-//! What proposers do.
+//! The actions of proposers.
+//!
+//! Must not depend on: other worlds.
 
 use super::state::{KEY, READER, Rec, Round, Scope, World, bit, named};
 use crate::{Log, Mutant};
@@ -60,7 +62,7 @@ impl<const N: usize> Scope<N> {
         for slot in rest.iter() {
             let prop = &mut w.rounds[r].prop;
             let step = if self.broken(Mutant::IgnoreWithoutCount) {
-                prop.on_promise(slot, None) // as if it had said that it holds nothing
+                prop.on_promise(slot, None) // as if the drive had answered that it holds nothing
             } else {
                 prop.on_silent(slot)
             };
@@ -102,7 +104,7 @@ impl<const N: usize> Scope<N> {
         if !self.broken(Mutant::HiddenParent) {
             return (rec.parent_ballot, rec.parent);
         }
-        // The next best record among the promisers, where the overtaken one has not covered it.
+        // The next best record among the promisers, unless the overtaken one has replaced it there.
         let promised = w.rounds[r].prop.promised_by();
         let below = promised.iter().map(|i| &w.drives[i as usize]);
         let next = below.filter(|d| d.accepted < overtaken).max_by_key(|d| d.accepted);
@@ -136,7 +138,7 @@ impl<const N: usize> Scope<N> {
         self.send(w, r);
     }
 
-    /// Shards the round waits for: of its own data, if staged.
+    /// The shards that the round waits for: of its own data, if staged.
     pub(super) fn stages(&self, round: &Round) -> u8 {
         let own = round.who < READER && round.rec.log.marks().last() == Some(&(round.who + 1));
         let fresh = own && !round.rec.light && round.mends != round.who + 1;

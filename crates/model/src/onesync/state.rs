@@ -1,4 +1,6 @@
 //! The state of the world, and the scope that bounds it.
+//!
+//! Must not depend on: other worlds.
 
 use crate::mix::hash_slots;
 use crate::{Log, Mutant, Seen};
@@ -10,14 +12,14 @@ pub(super) const KEY: u128 = 1;
 /// The operation number of a read's identity round.
 pub(super) const READER: u8 = 2;
 
-/// What may happen, and how often.
+/// The bounds of the world.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<const N: usize> {
-    /// k', the shards that give the data back.
+    /// k', the number of shards that reconstruct the data.
     pub k: u8,
-    /// k' + f, the shards that must be durable.
+    /// k' + f, the number of shards that must be durable.
     pub needed: u8,
-    /// Per writer: one-sync, or staged.
+    /// For each writer: one-sync, or staged.
     pub light: [bool; 2],
     /// Attempts per writer.
     pub attempts: u8,
@@ -41,7 +43,7 @@ pub struct Scope<const N: usize> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Rec {
     pub(super) log: Log,
-    /// A one-sync record, and then the record it is built on.
+    /// A one-sync record with the record it is built on.
     pub(super) light: bool,
     pub(super) parent: Log,
     pub(super) parent_ballot: Ballot,
@@ -56,7 +58,8 @@ pub struct Drive {
     pub(super) hint: bool,
     /// Shards held, by write.
     pub(super) shards: u8,
-    /// Those that an earlier record named and the accepted one does not: dropped once it is chosen.
+    /// Shards that an earlier record named and the accepted one does not: dropped once the accepted one is
+    /// chosen.
     pub(super) stale: u8,
 }
 
@@ -81,21 +84,21 @@ pub struct Read {
     pub(super) min: Log,
 }
 
-/// Everything.
+/// The state of the world.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct World<const N: usize> {
     pub(super) drives: [Drive; N],
     pub(super) rounds: SmallVec<[Round; 3]>,
     pub(super) read: Option<Read>,
     pub(super) epoch: u32,
-    /// Slots whose drive is blank, and the copy: record, and whether it is known chosen.
+    /// Slots whose drive is blank, and the copy: record, and whether it is known to be chosen.
     pub(super) joining: SlotSet,
     pub(super) resync: Option<Resync<(Rec, bool)>>,
     pub(super) replaced: u8,
     pub(super) dead: bool,
     /// Drives that were lost.
     pub(super) lost: u8,
-    /// An acknowledged record was reported lost, because more drives died than f: the end.
+    /// An acknowledged record was reported lost, because more drives died than f: the run ends.
     pub(super) reported: bool,
     pub(super) attempts: [u8; 3],
     pub(super) answered: u8,
@@ -137,7 +140,7 @@ impl<const N: usize> Hash for World<N> {
 }
 
 impl Drive {
-    /// It has the shard of the newest write its record names.
+    /// Whether it has the shard of the newest write that its record names.
     pub(super) fn whole(&self) -> bool {
         self.rec.log.marks().last().is_some_and(|m| self.shards & bit(*m) != 0)
     }
@@ -168,7 +171,7 @@ impl<const N: usize> World<N> {
         self.drives.iter().filter(|d| d.shards & bit(mark) != 0).count() as u8
     }
 
-    /// The fewest copies of any write the log names.
+    /// The fewest copies of any write that the log names.
     pub(super) fn thinnest(&self, log: Log) -> u8 {
         log.marks().iter().map(|m| self.copies(*m)).min().unwrap_or(u8::MAX)
     }

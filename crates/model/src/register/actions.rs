@@ -1,5 +1,7 @@
-//! What may happen next, and what it does. The protocol itself is `ashlar-commit`; this file
-//! delivers messages, keeps what is durable, and breaks the rule a mutant asks for.
+//! The possible actions of the world, and their effects. `ashlar-commit` is the protocol; this file delivers
+//! messages, keeps the durable state, and breaks the rule that a mutant removes.
+//!
+//! Must not depend on: other worlds.
 
 use super::faults::acceptor;
 use super::state::{KEY, Kind, Read, Round, Scope, World};
@@ -10,8 +12,8 @@ use stateright::{Model, Property};
 /// The operation number of a read's identity round.
 pub(super) const READER: u8 = 2;
 
-/// One thing that happens. `who`: operation; `r`: index of a round, in order of their ballots; `i`, `j`: slots;
-/// `epoch`: that of the map in use.
+/// One action. `who`: operation; `r`: index of a round, in order of their ballots; `i`, `j`: slots; `epoch`:
+/// that of the map in use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)] // the fields are named above
 pub enum Act {
@@ -25,23 +27,23 @@ pub enum Act {
     Hint { r: u8, i: u8 },
     /// A purge of the tombstone of this round arrives.
     Purge { r: u8, i: u8 },
-    /// A coordinator decides upon its base.
+    /// A coordinator decides on its base.
     Decide { r: u8 },
-    /// It waits no longer for slots that could tell it more.
+    /// The coordinator stops waiting for slots that could give more information.
     Short { r: u8 },
-    /// A client is told that its write failed.
+    /// A client gets an error for its write.
     GiveUp { who: u8 },
-    /// Nobody writes any more, and everything is restarted.
+    /// Nothing is written any more, and everything is restarted.
     Still,
     /// An image of a drive is kept.
     Image { i: u8 },
-    /// It is put back.
+    /// The image is restored.
     Back { i: u8 },
     /// ACCEPT arrives; the flush fails.
     FailFlush { r: u8, i: u8 },
     /// All drives lose their vote.
     Distrust,
-    /// An operator says that what is left is to be trusted.
+    /// An operator orders a recovery from the remaining drives.
     Salvage,
     /// A drive restarts.
     Crash { i: u8 },
@@ -57,7 +59,7 @@ pub enum Act {
     StartRead { epoch: u32, i: u8 },
     /// An answer to the read comes back.
     Answer { i: u8 },
-    /// The read waits no longer.
+    /// The read stops waiting.
     Deadline,
 }
 
@@ -148,9 +150,9 @@ impl<const N: usize> Model for Scope<N> {
     }
 }
 
-/// Which actions are possible.
+/// The possible actions.
 impl<const N: usize> Scope<N> {
-    /// Maps in use: the newest, and with zombies the one before.
+    /// The maps in use: the newest, and with zombies the one before.
     fn maps(&self, w: &World<N>) -> impl Iterator<Item = u32> + use<N> {
         let oldest = if self.zombies { w.epoch.saturating_sub(1).max(1) } else { w.epoch };
         oldest..=w.epoch
@@ -259,7 +261,7 @@ impl<const N: usize> Scope<N> {
     }
 }
 
-/// Writers.
+/// Actions of writers.
 impl<const N: usize> Scope<N> {
     pub(super) fn start(&self, w: &mut World<N>, who: u8, kind: Kind, epoch: u32, min: Option<Log>) -> usize {
         let again = w.rounds.iter().any(|r| r.who == who);
@@ -329,7 +331,7 @@ impl<const N: usize> Scope<N> {
         Some(())
     }
 
-    /// The slots still asked are waited for no longer.
+    /// The proposer stops waiting for the slots that have not answered.
     fn short(&self, w: &mut World<N>, r: usize) -> Option<()> {
         for i in 0..N as u8 {
             let step = w.rounds[r].prop.on_silent(i);
@@ -358,7 +360,7 @@ impl<const N: usize> Scope<N> {
         }
     }
 
-    /// The base is known: the record follows from it.
+    /// The base is known, and the record follows from it.
     fn decide(&self, w: &mut World<N>, r: usize, base: Log) {
         let round = &mut w.rounds[r];
         let mark = match round.kind {
@@ -374,7 +376,8 @@ impl<const N: usize> Scope<N> {
         let refuses = fails && !base.contains(mark);
         let idle = round.kind == Kind::Drop && !object && !base.contains(mark);
         if round.kind == Kind::Identity || refuses || idle {
-            // A reader comes here because something undecided was seen: that must not outlive the answer.
+            // A reader comes here because it saw something undecided, which must not reappear after the
+            // answer.
             let settles = round.kind == Kind::Identity && !self.broken(Mutant::ReadSettlesHalf);
             let known = match idle && !self.broken(Mutant::IdleDelete) || settles {
                 true => round.prop.idle_known(),
@@ -389,7 +392,7 @@ impl<const N: usize> Scope<N> {
             round.only_base = true;
             round.log = base;
         } else if base.contains(mark) {
-            // An earlier attempt got through: complete it.
+            // An earlier attempt succeeded: complete it.
             round.log = base;
         } else {
             round.log = base.with(mark);
@@ -398,12 +401,12 @@ impl<const N: usize> Scope<N> {
         round.proposed = true;
     }
 
-    /// A read is answered from this state, or a write refused.
+    /// A read is answered from this state, or a write is refused.
     fn answer_base(&self, w: &mut World<N>, r: usize, base: Log) {
         let (who, min) = (w.rounds[r].who, w.rounds[r].min);
         let newest = w.rounds.iter().rposition(|other| other.who == who);
         if newest != Some(r) {
-            return; // given up by its coordinator, which has begun another attempt
+            return; // given up by its coordinator, which has started another attempt
         }
         if who < READER {
             w.observe(base, min);
@@ -423,12 +426,13 @@ impl<const N: usize> Scope<N> {
         }
     }
 
-    /// A delete is acknowledged: what ended before it began, and is not in what it deleted, never appears.
+    /// A delete is acknowledged: a write that ended before it began, and that it did not delete, never
+    /// appears.
     fn deleted(&self, w: &mut World<N>, who: u8, log: Log) {
         let unseen = |o: &u8| !log.contains(o + 1) && !log.contains((o + 1) | Log::DELETE);
         let before = (0..READER).filter(|o| w.before[who as usize] >> o & 1 == 1);
         w.gone |= before.filter(unseen).fold(0, |b, o| b | 1 << o);
-        // It may have appeared meanwhile.
+        // It may have appeared in the meantime.
         let seen = w.seen.log;
         w.observe(seen, Log::default());
     }
@@ -456,11 +460,11 @@ impl<const N: usize> Scope<N> {
             round.chosen = true;
             let (who, only_base, kind) = (round.who, round.only_base, round.kind);
             if who < READER && w.over >> who & 1 == 1 {
-                // Nobody is told.
+                // No client gets an answer.
             } else if only_base {
                 self.answer_base(w, r, log);
             } else {
-                // The operation is in the record; what was seen before it is as well.
+                // The record contains the operation and everything that was observed before it.
                 w.observe(log, Log::default());
                 w.answered |= 1 << who;
                 if kind == Kind::Drop {
@@ -476,7 +480,7 @@ impl<const N: usize> Scope<N> {
         w.purged = true;
         let drive = w.drive(i, epoch);
         if self.broken(Mutant::NoHorizon) {
-            // The record goes, and with it all that is remembered of its ballot.
+            // The record is removed, and with it all that is stored about its ballot.
             let forgetful = acceptor(drive.acc.role(), drive.acc.epoch(), Ballot::ZERO);
             let floor = std::mem::replace(&mut drive.acc, forgetful).floor();
             drive.acc.floor_raised(floor);

@@ -1,4 +1,6 @@
-//! What happens to drives: restarts, replacements, images put back, flushes that fail, distrust.
+//! Faults of drives: restarts, replacements, restored images, failed flushes, distrust.
+//!
+//! Must not depend on: other worlds.
 
 use super::actions::{Act, READER};
 use super::state::{Drive, KEY, Scope, World};
@@ -9,7 +11,7 @@ pub(super) fn acceptor(role: Role, epoch: u32, floor: Ballot) -> Acceptor<OnePro
     Acceptor::with_promises(role, epoch, floor, 0, OnePromise::default())
 }
 
-/// Drives.
+/// Actions of drives.
 impl<const N: usize> Scope<N> {
     pub(super) fn crash(&self, w: &mut World<N>, i: usize) -> Option<()> {
         let forget = self.broken(Mutant::PromiseForgotten) || self.broken(Mutant::SameIncarnationOnly);
@@ -31,7 +33,7 @@ impl<const N: usize> Scope<N> {
         Some(())
     }
 
-    /// Blank drives in these slots.
+    /// Puts blank drives into these slots.
     pub(super) fn blank(&self, w: &mut World<N>, slots: SlotSet, dead: bool) {
         let votes = self.broken(Mutant::BlankVotes);
         if !votes && !self.broken(Mutant::NoFence) {
@@ -95,7 +97,7 @@ impl<const N: usize> Scope<N> {
             drive.log = log;
             drive.hint = false;
         } else if copy.is_none() && drive.accepted < Ballot::fence(drive.acc.epoch()) {
-            // What its sources do not have was deleted, or never chosen.
+            // Records that its sources do not have were deleted, or never chosen.
             drive.acc.purged(KEY, drive.accepted);
             drive.accepted = Ballot::ZERO;
             drive.log = was;
@@ -118,7 +120,7 @@ impl<const N: usize> Scope<N> {
     }
 }
 
-/// The record that most drives show: what a salvage must not go by.
+/// The record that most drives show, which a salvage must not use.
 fn most_show<const N: usize>(w: &World<N>) -> Option<(Ballot, Log)> {
     let count = |b: Ballot| w.drives.iter().filter(|d| d.accepted == b).count();
     let most = w.drives.iter().max_by_key(|d| (count(d.accepted), std::cmp::Reverse(d.accepted)))?;
@@ -143,7 +145,7 @@ impl<const N: usize> Scope<N> {
             let whole = slots.clone().filter(|i| drive(*i).image.is_none() && !w.joining.contains(*i));
             acts.extend(whole.map(|i| Act::Image { i }));
         }
-        // Without being noticed: only when everything that it lost was purged everywhere.
+        // Undetected only if everything that the drive lost was purged on all drives.
         let purged = w.purged && w.drives.iter().all(|d| d.pair().is_none());
         if self.detected && w.joining.is_empty() {
             acts.extend(slots.clone().filter(|i| drive(*i).image.is_some()).map(|i| Act::Back { i }));
@@ -163,14 +165,14 @@ impl<const N: usize> Scope<N> {
             r.ended = true;
         }
         for i in 0..N {
-            // Nothing to forget is fine too.
+            // A drive with nothing to lose is allowed too.
             let _ = self.crash(w, i);
         }
     }
 
     pub(super) fn back(&self, w: &mut World<N>, i: u8) -> Option<()> {
         if !self.salvage && !self.detected {
-            // As it was when it had the first record.
+            // The state at the time when it had the first record.
             let (ballot, log, chosen) = w.rounds.first().map(|r| (r.prop.ballot(), r.log, r.chosen))?;
             w.images -= 1;
             let drive = &mut w.drives[i as usize];
@@ -210,14 +212,14 @@ impl<const N: usize> Scope<N> {
         Some(())
     }
 
-    /// The drive, with what it holds, joins in a new epoch.
+    /// The drive joins with its content in a new epoch.
     fn rejoin(&self, w: &mut World<N>, i: u8) {
         w.epoch += 1;
         self.demote(w, i);
         w.resync = Some(Resync::replaced(self.quorum(), w.epoch, w.joining));
     }
 
-    /// All drives lose their vote; one of them is as it was when its image was taken.
+    /// All drives lose their vote; one of them is restored from its image.
     pub(super) fn distrust(&self, w: &mut World<N>) {
         for i in 0..N as u8 {
             if w.drives[i as usize].image.is_some() {
@@ -232,7 +234,7 @@ impl<const N: usize> Scope<N> {
         let drive = &mut w.drives[i as usize];
         let mut acc = acceptor(Role::Joining, epoch, drive.acc.floor());
         acc.restore_horizon(drive.acc.horizon());
-        // The index and the acceptor agree on what is there.
+        // The index and the acceptor must agree.
         drive.acc = acc;
         drive.hint = false;
         w.joining.insert(i);

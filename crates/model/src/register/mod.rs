@@ -1,10 +1,12 @@
 //! One register with everything that can happen to it (docs/protocol.md 2.2-2.4, 2.6, 2.7, 2.13).
 //!
-//! * [`state`]: what the drives hold and what is under way,
-//! * [`actions`]: what may happen next, and what it does,
-//! * [`faults`]: what happens to drives,
-//! * [`reads`]: what readers do,
-//! * [`properties`]: what must always hold.
+//! * [`state`]: the state of the drives and of the operations under way,
+//! * [`actions`]: the possible actions, and their effects,
+//! * [`faults`]: faults of drives,
+//! * [`reads`]: the actions of readers,
+//! * [`properties`]: the properties that must hold.
+//!
+//! Must not depend on: other worlds.
 
 pub mod actions;
 mod faults;

@@ -1,4 +1,6 @@
-//! What must hold in every state, and what must be reachable for a scope to mean anything.
+//! The properties that must hold in every state, and the states that a scope must reach to be meaningful.
+//!
+//! Must not depend on: other worlds.
 
 use super::state::{Kind, Scope, World};
 use crate::Bad;
@@ -16,7 +18,7 @@ pub fn properties<const N: usize>(scope: &Scope<N>) -> Vec<Property<Scope<N>>> {
         Property::always("after an acknowledged delete no earlier write appears", |_, w: &World<N>| {
             w.seen.bad != Some(Bad::Risen)
         }),
-        Property::always("answers stay while nobody writes", |_, w: &World<N>| {
+        Property::always("answers are stable without writes", |_, w: &World<N>| {
             w.seen.bad != Some(Bad::Unstable)
         }),
         Property::sometimes("reached: every writer has its answer", |s: &Scope<N>, w: &World<N>| {

@@ -1,11 +1,13 @@
-//! What readers do.
+//! The actions of readers.
+//!
+//! Must not depend on: other worlds.
 
 use super::actions::READER;
 use super::state::{Kind, Read, Scope, World};
 use crate::{Log, Mutant};
 use ashlar_commit::{Ballot, Proof, ReadStep, Role};
 
-/// Reads.
+/// Actions of reads.
 impl<const N: usize> Scope<N> {
     pub(super) fn answer(&self, w: &mut World<N>, i: usize) -> Option<()> {
         let mut read = w.read.take()?;
@@ -22,7 +24,7 @@ impl<const N: usize> Scope<N> {
             }
             _ => read.reader.on_answer(i as u8, pair.map(|p| p.0), drive.hint, voter),
         };
-        // Who wants an answer that stays asks everybody.
+        // A reader that needs a stable answer asks every slot.
         let step = match step {
             _ if self.quiet && read.reader.more() && !self.broken(Mutant::ReadPassesBy) => ReadStep::Wait,
             step => step,
@@ -59,7 +61,7 @@ impl<const N: usize> Scope<N> {
     }
 
     pub(super) fn take(&self, w: &mut World<N>, read: Read, step: ReadStep) {
-        // The control store is asked last: no other half has been put in charge.
+        // The control store is asked last: the other half has not been put in charge.
         let current = read.epoch == w.epoch || self.broken(Mutant::HalfOldEpoch);
         match step {
             ReadStep::Wait => w.read = Some(read),

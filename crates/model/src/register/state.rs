@@ -1,4 +1,6 @@
 //! The state of the world, and the scope that bounds it.
+//!
+//! Must not depend on: other worlds.
 
 use crate::mix::hash_slots;
 use crate::{Bad, Log, Mutant, Seen};
@@ -6,27 +8,28 @@ use ashlar_commit::{Acceptor, Ballot, OnePromise, Proposer, Quorum, Reader, Resy
 use smallvec::SmallVec;
 use std::hash::{Hash, Hasher};
 
-/// The register's key, where the code asks for one.
+/// The key of the register, where the code needs one.
 pub const KEY: u128 = 1;
 
-/// What an operation does to the register.
+/// The effect of an operation on the register.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// Adds a change.
     Append,
-    /// Adds a change if there is no object, else answers 412 from a chosen state.
+    /// Adds a change if there is no object, otherwise answers 412 from a chosen state.
     IfNoneMatch,
-    /// Adds a change if there is an object, else answers 412 from a chosen state.
+    /// Adds a change if there is an object, otherwise answers 412 from a chosen state.
     IfMatch,
     /// Writes a tombstone.
     Delete,
-    /// As a server deletes: a tombstone if there is an object, else nothing to do, which is answered too.
+    /// A delete as servers do it: a tombstone if there is an object; otherwise nothing changes, and the
+    /// answer is success.
     Drop,
-    /// A read that found no agreement: accepts the base again, then answers it.
+    /// A read without agreement: it proposes the base again, then answers it.
     Identity,
 }
 
-/// What may happen, and how often.
+/// The bounds of the world.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope<const N: usize> {
     /// The operations that write. Each may be attempted `attempts` times.
@@ -35,7 +38,8 @@ pub struct Scope<const N: usize> {
     pub attempts: u8,
     /// Attempts of all writers and identity rounds together.
     pub rounds: usize,
-    /// A retry goes above every ballot so far, as after refusals; else above its own last one only.
+    /// A retry uses a ballot above every ballot so far, as after refusals; otherwise only above its own last
+    /// one.
     pub learns: bool,
     /// Restarts of drives.
     pub crashes: u8,
@@ -43,30 +47,31 @@ pub struct Scope<const N: usize> {
     pub replaced: u8,
     /// n - H drives declared dead at once, all replaced by blank ones.
     pub dead: bool,
-    /// The old drives of replaced slots live on and are reached by those with an old map.
+    /// The old drives of replaced slots keep running and are reached by processes with an old map.
     pub zombies: bool,
     /// Reads, one after the other.
     pub reads: u8,
-    /// Reads give up waiting and answer from half the slots where they may.
+    /// Reads stop waiting and answer from half of the slots where allowed.
     pub half: bool,
     /// HINTs are sent.
     pub hints: bool,
     /// Tombstones are purged.
     pub purge: bool,
-    /// Clients may be told that their write failed: no more attempts; what was sent is still under way.
+    /// Clients may get an error for their write: no more attempts follow; messages that were sent are still
+    /// under way.
     pub gives_up: bool,
-    /// Who may answer without a round may wait for more promises first.
+    /// An operation that may answer without a round may wait for more promises first.
     pub patient: bool,
-    /// Reads begin when nobody writes any more and everything was restarted; they ask every slot.
+    /// Reads begin when nothing is written any more and everything was restarted; they ask every slot.
     pub quiet: bool,
-    /// Images taken of drives, and put back later. `detected`: the drive joins then. Else only after
-    /// everything was purged.
+    /// Images taken of drives and restored later. `detected`: the drive then joins. Otherwise images are
+    /// restored only after everything was purged.
     pub images: u8,
     /// See `images`.
     pub detected: bool,
-    /// Failed flushes: the record seems to be there until the next restart.
+    /// Failed flushes: the record appears to be there until the next restart.
     pub fails: u8,
-    /// All drives lose their vote, one of them perhaps its newest record too, and are salvaged.
+    /// All drives lose their vote, one of them perhaps also its newest record, and are salvaged.
     pub salvage: bool,
     /// The rule that is broken.
     pub mutant: Option<Mutant>,
@@ -97,13 +102,13 @@ impl<const N: usize> Scope<N> {
         mutant: None,
     };
 
-    /// Is this rule broken?
+    /// Whether this rule is removed.
     #[must_use]
     pub fn broken(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
     }
 
-    /// The counts.
+    /// The counts of the group.
     #[must_use]
     pub fn quorum(&self) -> Quorum {
         Quorum::new(N as u8)
@@ -115,17 +120,17 @@ impl<const N: usize> Scope<N> {
 pub struct Drive {
     /// The real acceptor.
     pub acc: Acceptor<OnePromise>,
-    /// Durable: accepted ballot, zero when there is no record.
+    /// Durable: accepted ballot, zero if there is no record.
     pub accepted: Ballot,
-    /// Durable: the record; after a purge what it was (a note of the model, not of the drive).
+    /// Durable: the record. After a purge, the purged record (kept by the model, not by the drive).
     pub log: Log,
-    /// In memory: the accepted pair is known chosen.
+    /// In memory: the accepted pair is known to be chosen.
     pub hint: bool,
-    /// How often it was restarted (only for a mutant).
+    /// Number of restarts (only for a mutant).
     pub starts: u8,
-    /// What was kept of it at some time.
+    /// The image of the drive at an earlier time.
     pub image: Option<Box<Drive>>,
-    /// The accepted pair did not reach the medium; this is there.
+    /// The accepted pair that is on the medium, if the newer one did not reach it.
     pub volatile: Option<(Ballot, Log)>,
 }
 
@@ -144,7 +149,7 @@ impl Drive {
         }
     }
 
-    /// The accepted pair as it is told to others.
+    /// The accepted pair as others see it.
     #[must_use]
     pub fn pair(&self) -> Option<(Ballot, Log)> {
         (self.accepted > Ballot::ZERO).then_some((self.accepted, self.log))
@@ -166,19 +171,19 @@ pub struct Round<const N: usize> {
     pub log: Log,
     /// The longest record that a promiser has purged.
     pub ghost: Log,
-    /// It proposes its base unchanged, and answers from it when that is chosen.
+    /// It proposes its base unchanged, and answers from it when the base is chosen.
     pub only_base: bool,
-    /// The base, given out and not yet decided upon.
+    /// The base, returned and not yet decided on.
     pub base: Option<Log>,
     /// ACCEPTs are under way.
     pub proposed: bool,
     /// Its coordinator and all its messages are gone.
     pub ended: bool,
-    /// It heard that its record is chosen.
+    /// It was informed that its record is chosen.
     pub chosen: bool,
     /// What had been observed when the operation began.
     pub min: Log,
-    /// Restarts of each drive when it promised (only for a mutant).
+    /// Number of restarts of each drive when it promised (only for a mutant).
     pub starts: [u8; N],
 }
 
@@ -199,18 +204,18 @@ pub struct Read {
     pub answers: u8,
 }
 
-/// Everything.
+/// The state of the world.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct World<const N: usize> {
     /// The drives of the current map.
     pub drives: [Drive; N],
-    /// Drives that were replaced and live on.
+    /// Drives that were replaced and keep running.
     pub old: [Option<Drive>; N],
     /// Attempts, by ballot.
     pub rounds: SmallVec<[Round<N>; 3]>,
     /// The layout epoch in the control store.
     pub epoch: u32,
-    /// Slots whose drive is blank, and where they are filled from.
+    /// Slots whose drive is blank, and the slots they are filled from.
     pub joining: SlotSet,
     /// The copy under way.
     pub resync: Option<Resync<Log>>,
@@ -222,20 +227,20 @@ pub struct World<const N: usize> {
     pub attempts: [u8; 3],
     /// Writers that have their answer.
     pub answered: u8,
-    /// Writers that were told 412: their change never appears.
+    /// Writers that got 412: their change never appears.
     pub refused: u8,
-    /// Writers whose clients were told that they failed.
+    /// Writers whose clients got an error.
     pub over: u8,
     /// Writers whose operation had ended when this one began.
     pub before: [u8; 3],
-    /// Writers that had ended before an acknowledged delete began, and were not in what it deleted: they
-    /// never appear.
+    /// Writers that had ended before an acknowledged delete began, and that it did not delete: they never
+    /// appear.
     pub gone: u8,
-    /// Nobody writes any more.
+    /// Nothing is written any more.
     pub still: bool,
-    /// What reads have answered since.
+    /// The answer of the reads since then.
     pub stable: Option<Log>,
-    /// Images, failed flushes left.
+    /// Images and failed flushes left.
     pub images: u8,
     /// See `images`.
     pub fails: u8,
@@ -291,7 +296,7 @@ impl<const N: usize> World<N> {
         }
     }
 
-    /// The drive that somebody with a map of `epoch` reaches in a slot.
+    /// The drive that a process with a map of `epoch` reaches in a slot.
     pub fn drive(&mut self, i: usize, epoch: u32) -> &mut Drive {
         match &mut self.old[i] {
             Some(old) if epoch < self.epoch => old,
@@ -299,7 +304,7 @@ impl<const N: usize> World<N> {
         }
     }
 
-    /// [`World::drive`], to look at.
+    /// Like [`World::drive`], for reading.
     #[must_use]
     pub fn drive_at(&self, i: usize, epoch: u32) -> &Drive {
         match &self.old[i] {
@@ -327,13 +332,13 @@ impl<const N: usize> World<N> {
         }
     }
 
-    /// The operation of this writer has ended, one way or another.
+    /// Whether the operation of this writer has ended in any way.
     #[must_use]
     pub fn has_ended(&self, who: u8) -> bool {
         (self.answered | self.over) >> who & 1 == 1
     }
 
-    /// The record of a ballot (I1: there is one).
+    /// The record of a ballot (I1: there is only one).
     #[must_use]
     pub fn log_of(&self, ballot: Ballot) -> Log {
         let round = self.rounds.iter().find(|r| r.prop.ballot() == ballot);

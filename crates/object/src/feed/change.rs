@@ -1,6 +1,6 @@
-//! What the feed tells: one committed change of one key, what it did and who asked for it.
+//! A change in the feed: one committed change of one key, its effect and its cause.
 //!
-//! Must never know: S3's names of events, who reads the feed.
+//! Must not depend on: S3's names of events, who reads the feed.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{Bucket, Versioning, marks, versions};
 
 macro_rules! kinds {
     ($($number:literal $name:ident $text:literal $what:literal,)*) => {
-        /// What a change did.
+        /// The kind of a change.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
         #[repr(u8)]
         pub enum Kind {
@@ -22,7 +22,7 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// All that are known.
+            /// All known kinds.
             pub const ALL: &'static [Kind] = &[$(Kind::$name,)*];
 
             /// A short name.
@@ -64,60 +64,61 @@ impl Kind {
         Kind::ALL.iter().copied().find(|k| *k as u8 == number).unwrap_or(Kind::Other)
     }
 
-    /// The kind of a change that made a delete marker where this was asked for.
+    /// The kind of a change that made a delete marker, for this requested kind.
     fn marking(self) -> Kind {
         if self == Kind::Expire { Kind::ExpireMark } else { Kind::Mark }
     }
 
-    /// The kind of a change that removed a version where this was asked for.
+    /// The kind of a change that removed a version, for this requested kind.
     fn removing(self) -> Kind {
         if self == Kind::Expire { Kind::Expire } else { Kind::Delete }
     }
 }
 
-/// Why a change is made: what was asked, and by whom. Travels from the door to whoever reads the feed.
+/// Why a change is made: the request, and its sender. The API layer passes it to the readers of the feed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cause {
-    /// What was asked for.
+    /// The requested kind.
     pub kind: Kind,
-    /// Who asked: the access key, or what the server calls itself. Empty: nobody.
+    /// The sender: the access key, or a name of the server itself. Empty: anonymous.
     pub who: String,
-    /// The address the request came from; empty when the server does it by itself.
+    /// The address that the request came from; empty if the server itself makes the change.
     pub source: String,
     /// The id of the request.
     pub request_id: String,
-    /// What the client says it is.
+    /// The user agent of the client.
     pub agent: String,
-    /// The endpoint as the client sees it, `scheme://host`.
+    /// The endpoint that the client used, `scheme://host`.
     pub endpoint: String,
 }
 
 /// One committed change of one key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// Its place in the feed, from 1, growing by 1. Of two changes of one key the later has the greater.
+    /// Its position in the feed, from 1, growing by 1. Of two changes of one key, the later one has the
+    /// greater position.
     pub position: u64,
-    /// Milliseconds since 1970 when it was asked for.
+    /// Milliseconds since 1970 when it was requested.
     pub time_ms: i64,
     /// The name of the bucket.
     pub bucket: String,
     /// The key.
     pub key: String,
-    /// What it did.
+    /// The effect.
     pub kind: Kind,
-    /// The version it did it to; `None` in a bucket that never had versioning.
+    /// The version concerned; `None` in a bucket that never had versioning.
     pub version_id: Option<VersionId>,
     /// Bytes of the version; 0 for delete markers.
     pub size: u64,
-    /// Of the version; `None` for delete markers, and where it is not known.
+    /// The ETag of the version; `None` for delete markers, and if it is unknown.
     pub etag: Option<ETag>,
     /// Metadata of the version that clients gave (`content-type`, `x-amz-meta-*`, ...).
     pub meta: Pairs,
-    /// Who asked.
+    /// The cause.
     pub cause: Arc<Cause>,
 }
 
-/// What became of a key's list, before anybody gives it a position.
+/// The effect of a change on a key's list, before it has a position.
 pub(crate) struct Effect {
     pub kind: Kind,
     pub version_id: Option<VersionId>,
@@ -127,7 +128,7 @@ pub(crate) struct Effect {
 }
 
 impl Effect {
-    /// What a version that was made, changed or removed says.
+    /// The effect on a version that was made, changed or removed.
     pub fn of(kind: Kind, v: &Version, versioning: Versioning) -> Effect {
         let mut meta = v.meta.clone();
         meta.retain(|(name, _)| !marks::is_internal(name));
@@ -140,7 +141,7 @@ impl Effect {
         }
     }
 
-    /// What a change from `old` to `new` did, where `asked` was asked for. One call changes one version.
+    /// The effect of a change from `old` to `new` for the requested kind. One call changes one version.
     pub fn between(asked: Kind, old: &[Version], new: &[Version], bucket: &Bucket) -> Effect {
         let same = |a: &Version, b: &Version| {
             a.id == b.id && a.modified_ms == b.modified_ms && a.md5 == b.md5 && a.parts == b.parts

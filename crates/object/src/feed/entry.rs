@@ -1,8 +1,8 @@
-//! The bytes of the feed's segments. Layout: docs/formats.md, "Change feed".
+//! The bytes of the segments of the feed. Layout: docs/formats.md, "Change feed".
 //!
-//! Invariants: one value has one encoding; a decoder never panics, whatever it is given.
+//! Invariants: one value has one encoding; a decoder never panics, whatever its input.
 //!
-//! Must never know: where segments are kept.
+//! Must not depend on: where segments are stored.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::types::ETag;
 /// First byte of a segment.
 const FORMAT: u8 = 1;
 
-/// Something that is about to be done, told before it is.
+/// An intended change, recorded before it is made.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Intent {
-    /// Names it while it is open; from 1.
+    /// Its id while it is open; from 1.
     pub id: u64,
     /// Milliseconds since 1970.
     pub time_ms: i64,
     pub bucket_id: BucketId,
     pub bucket: String,
     pub key: String,
-    /// The version that is meant, where one was named.
+    /// The version that the request names, if any.
     pub version: Option<VersionId>,
     pub cause: Arc<Cause>,
 }
@@ -35,13 +35,13 @@ pub(crate) struct Intent {
 pub(crate) enum Entry {
     /// A change is about to be made.
     Intent(Intent),
-    /// A change was made, by the intent of this id (0: there was none).
+    /// A change was made, for the intent with this id (0: there was none).
     Change(u64, Arc<Change>),
     /// The change of this intent was not made.
     Void(u64),
 }
 
-/// A segment taken apart.
+/// A decoded segment.
 pub(crate) struct Segment {
     /// Number of the oldest segment with an intent that was open when this one was written.
     pub open_from: u64,
@@ -49,7 +49,7 @@ pub(crate) struct Segment {
 }
 
 impl Entry {
-    /// About how many bytes it takes.
+    /// Its approximate number of bytes.
     pub fn weight(&self) -> usize {
         let of_cause =
             |c: &Cause| c.who.len() + c.source.len() + c.request_id.len() + c.agent.len() + c.endpoint.len();
@@ -246,7 +246,7 @@ mod tests {
         for at in 0..bytes.len() {
             let mut bad = bytes.clone();
             bad[at] ^= 0x81;
-            // Anything but a panic or an endless allocation.
+            // Anything but a panic or an endless allocation is allowed.
             let _ = decode(&bad);
         }
     }

@@ -1,13 +1,13 @@
-//! Where the feed is kept: segments, each the body of a register of its own, coded and replicated like
-//! any object, and places of readers, in the control store.
+//! Stores the feed: segments, each the body of its own register, coded and replicated like any object; and
+//! the positions of readers, in the control store.
 //!
 //! The register of a segment is named by the segment's number and by the position of its first change, so
-//! that a list of names says which segment holds what.
+//! that a list of names shows which segment contains which positions.
 //!
-//! Invariants: a segment is written once; a write that may have happened is repeated under the same name
-//! with the same bytes.
+//! Invariants: a segment is written once; a write that may have happened is repeated under the same name with
+//! the same bytes.
 //!
-//! Must never know: what entries mean.
+//! Must not depend on: what entries mean.
 
 use ashlar_cluster::{Control, Update};
 use ashlar_format::{Body, BucketId, Part, RegisterKey, Space, Version};
@@ -17,16 +17,16 @@ use serde::{Deserialize, Serialize};
 use crate::backend::{Backend, Decision};
 use crate::{Error, Result, summary, versions};
 
-/// The bucket of the server's own registers; no bucket that was made has this id.
+/// The bucket of the server's own registers; no created bucket has this id.
 const OWN: BucketId = BucketId(*b"ashlar:own-keys!");
-/// Before the number of a segment. The zero is the number of the node, for when there are several.
+/// Prefix of the number of a segment. The zero is the number of the node, for when there are several.
 const PREFIX: &str = "feed/0/";
-/// Before the name of a reader in the control store.
+/// Prefix of the name of a reader in the control store.
 const READER: &str = "feed-reader/";
-/// Segments listed at once.
+/// Segments listed at a time.
 const WINDOW: usize = 1000;
 
-/// A segment that is there.
+/// The name of an existing segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     pub number: u64,
@@ -50,12 +50,12 @@ impl Place {
         let (number, first) = text.split_once('-')?;
         let hex = |t: &str| u64::from_str_radix(t, 16).ok();
         let place = Place { number: hex(number)?, first: hex(first)?, bytes };
-        // No segment has two names: neither signs nor capitals are read.
+        // A segment has only one name: signs and capitals are refused.
         (place.name().as_bytes() == name).then_some(place)
     }
 }
 
-/// For the fuzzer: a name that is read is the name of what was read.
+/// For the fuzzer: what is decoded from a name must encode to the same name.
 pub(crate) fn fuzzed_name(name: &[u8]) {
     if let Some(place) = Place::parse(name, 0) {
         assert_eq!(place.name().as_bytes(), name, "a segment with two names");
@@ -67,7 +67,7 @@ pub(crate) fn fuzzed_names() -> String {
     Place { number: 7, first: 0xab, bytes: 0 }.name()
 }
 
-/// Writes a segment, unless it is there.
+/// Writes a segment, unless it exists.
 pub(crate) async fn write(backend: &Backend, place: Place, bytes: Bytes, now_ms: i64) -> Result<()> {
     let key = place.key(backend);
     let size = bytes.len() as u64;
@@ -87,7 +87,7 @@ pub(crate) async fn write(backend: &Backend, place: Place, bytes: Bytes, now_ms:
     Ok(done.await?)
 }
 
-/// Reads a segment; `None`: it is not there.
+/// Reads a segment; `None` if it does not exist.
 pub(crate) async fn read(backend: &Backend, place: Place) -> Result<Option<Bytes>> {
     let key = place.key(backend);
     let record = backend.read_register(&key).await?;
@@ -168,8 +168,8 @@ fn position(name: &str, bytes: &[u8]) -> Result<u64> {
     Ok(stored.position)
 }
 
-/// Stores places of readers, and forgets others. A place never goes back. Each reader is by itself, so that
-/// it does not matter when only some were stored.
+/// Stores positions of readers, and removes others. A position never goes back. Readers are independent of
+/// each other, so it does not matter if only some were stored.
 pub(crate) async fn keep(control: &Control, places: &[(String, u64)], gone: &[String]) -> Result<()> {
     let moved = places.iter().map(|(name, at)| (name, Some(*at)));
     let all: Vec<(&String, Option<u64>)> = moved.chain(gone.iter().map(|name| (name, None))).collect();
@@ -199,7 +199,7 @@ pub(crate) async fn keep(control: &Control, places: &[(String, u64)], gone: &[St
 mod tests {
     use super::*;
 
-    /// Two servers write the places of one reader: the further one stays, whoever is later.
+    /// Two servers store positions of one reader: the higher one stays, in either order.
     #[tokio::test]
     async fn places_never_go_back() {
         let (_, _, control) = crate::tests::memory().await;

@@ -1,25 +1,25 @@
 //! The change feed: an ordered, durable record of the changes of buckets that somebody follows.
 //!
-//! Before a change of such a bucket is made, what is intended is written down; when the outcome is known,
-//! what happened follows, with the next position. So a change that became durable is never missing: after
-//! a crash, intents without an outcome are settled by reading their keys ([`work`]). Of a change told
-//! twice the second telling is a later state of the key, never an older one.
+//! Before a change of such a bucket is made, the feed records the intent; when the outcome is known, it
+//! records the change with the next position. So a change that became durable is never missing: after a
+//! crash, intents without an outcome are settled by reading their keys ([`work`]). If a change is recorded
+//! twice, the second record is a later state of the key, never an older one.
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `change` | what is told: [`Change`], [`Kind`], [`Cause`] |
+//! | `change` | a change: [`Change`], [`Kind`], [`Cause`] |
 //! | `entry` | the bytes of segments |
-//! | `log` | segments as registers of the drives, places of readers in the control store |
-//! | `ticket` | one change on its way: intent, turn of the key, outcome |
-//! | `work` | writing, trimming, settling what is open |
+//! | `log` | segments as registers of the drives, positions of readers in the control store |
+//! | `ticket` | one change under way: intent, turn of the key, outcome |
+//! | `work` | writing, trimming, settling open intents |
 //! | `reader` | following: durable readers, live watchers |
 //!
-//! Invariants: an intent is durable before its change is proposed; changes of one key stand in the order in
-//! which they were made; a place of a reader is never stored ahead of what is durable; what waits to be
-//! written ([`MAX_PENDING`]), what is kept in memory ([`TAIL`]) and what is kept on drives
-//! ([`Limits`]) is bounded. A bucket that nobody follows costs one comparison per change.
+//! Invariants: an intent is durable before its change is proposed; changes of one key are in the order in
+//! which they were made; a position of a reader is never stored ahead of what is durable; the entries that
+//! wait to be written ([`MAX_PENDING`]), those in memory ([`TAIL`]) and those on drives ([`Limits`]) are
+//! bounded. A bucket without followers costs one comparison per change.
 //!
-//! Must never know: who follows and why; S3.
+//! Must not depend on: who follows and why; S3.
 
 mod change;
 pub(crate) mod entry;
@@ -54,7 +54,7 @@ use crate::{Bucket, Error, Result};
 /// Kind of the bucket document whose presence makes a bucket followed.
 pub const NOTIFICATION: &str = "notification";
 
-/// Bytes that may wait to be written; beyond that new changes are refused with "slow down".
+/// Bytes that may wait to be written; above it, new changes are refused with "slow down".
 const MAX_PENDING: usize = 16 << 20;
 /// Intents that may be open.
 const MAX_OPEN: usize = 1 << 16;
@@ -62,10 +62,10 @@ const MAX_OPEN: usize = 1 << 16;
 const TAIL: usize = 4096;
 /// Changes that a live watcher may be behind.
 const WATCH: usize = 1024;
-/// Turns of keys: two keys share one now and then.
+/// Number of locks for turns of keys: sometimes two keys share one.
 const TURNS: usize = 1024;
 
-/// What may be kept for readers that are behind; the oldest goes first.
+/// Limits of what is kept for slow readers; the oldest segments are removed first.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of segments.
@@ -84,7 +84,7 @@ impl Default for Limits {
 #[derive(Clone)]
 pub struct Feed {
     pub(crate) shared: Arc<Shared>,
-    /// The work ends with the last handle.
+    /// The background work ends with the last handle.
     _alive: Arc<Alive>,
 }
 
@@ -104,9 +104,9 @@ pub(crate) struct Shared {
     clock: Arc<dyn Clock>,
     limits: Limits,
     state: Mutex<State>,
-    /// There is something to write.
+    /// Notifies that there is something to write.
     work: Notify,
-    /// There is something else to do.
+    /// Notifies that there is other work.
     chores: Notify,
     stop: AtomicBool,
     /// The number of the newest entry that is durable.
@@ -120,11 +120,11 @@ pub(crate) struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// [`Feed::open`] was called.
+    /// Whether [`Feed::open`] was called.
     opened: bool,
     /// The position of the next change, from 1.
     next: u64,
-    /// Up to here changes are durable.
+    /// Changes up to this position are durable.
     durable: u64,
     next_intent: u64,
     next_segment: u64,
@@ -132,23 +132,23 @@ struct State {
     pending: Vec<Entry>,
     pending_bytes: usize,
     queued: u64,
-    /// Some of them are waited for.
+    /// Whether a caller waits for some of them.
     urgent: bool,
     /// Intents without a durable outcome.
     open: BTreeMap<u64, Open>,
-    /// Of those: whose outcome has to be found out.
+    /// Those of them whose outcome has to be determined.
     unsure: Vec<u64>,
-    /// The newest changes; all that are not durable among them.
+    /// The newest changes, including all that are not durable.
     tail: VecDeque<Arc<Change>>,
-    /// What is on drives, and their bytes.
+    /// The segments on drives, and their bytes.
     segments: VecDeque<Place>,
     bytes: u64,
     /// Segments to be removed.
     doomed: Vec<Place>,
     readers: HashMap<String, Cursor>,
-    /// Readers to be forgotten in the control store.
+    /// Readers to be removed from the control store.
     gone: Vec<String>,
-    /// Changes dropped before some reader had them.
+    /// Number of changes that were dropped before some reader had them.
     lost: u64,
     /// Why the last write failed.
     trouble: Option<String>,
@@ -156,26 +156,26 @@ struct State {
 
 /// An intent without a durable outcome.
 struct Open {
-    /// The segment that has it; 0: none yet.
+    /// The segment that contains it; 0: none yet.
     segment: u64,
     intent: Intent,
 }
 
-/// A reader's place.
+/// The position of a reader.
 #[derive(Clone, Copy, Default)]
 struct Cursor {
-    /// Done up to here.
+    /// The position up to which it is done.
     done: u64,
-    /// Stored as done up to here.
+    /// The stored position.
     saved: u64,
 }
 
-/// A look at the feed, for metrics.
+/// The state of the feed, for metrics.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     /// Position of the newest change.
     pub position: u64,
-    /// Up to here changes are durable.
+    /// Changes up to this position are durable.
     pub durable: u64,
     /// Segments on drives, and their bytes.
     pub segments: usize,
@@ -189,7 +189,7 @@ pub struct Stats {
     pub lost: u64,
     /// Readers by name, and how many changes each is behind.
     pub readers: Vec<(String, u64)>,
-    /// Why the last write failed, while it does.
+    /// Why the last write failed, while writes fail.
     pub trouble: Option<String>,
 }
 
@@ -213,20 +213,20 @@ impl Feed {
         Feed { _alive: Arc::new(Alive(shared.clone())), shared }
     }
 
-    /// Whether changes of this bucket are written down.
+    /// Whether changes of this bucket are recorded.
     #[must_use]
     pub fn records(&self, bucket: &Bucket) -> bool {
         !bucket.documents.is_empty() && bucket.documents.contains_key(NOTIFICATION)
     }
 
-    /// Whether anybody wants to know of changes of this bucket: it is recorded, or somebody watches.
+    /// Whether changes of this bucket are recorded or watched.
     #[must_use]
     pub fn wants(&self, bucket: &Bucket) -> bool {
         self.shared.watchers.load(Ordering::Relaxed) > 0 || self.records(bucket)
     }
 
-    /// Tells of something that is no change (a read): to watchers at once, and, of a recorded bucket, to
-    /// readers, durable a little later. Its position is given here. Dropped when too much waits.
+    /// Reports an event that is no change (a read): to watchers at once, and, for a recorded bucket, to
+    /// readers, durable shortly afterwards. It gets its position here. Dropped if too much is waiting.
     pub fn tell(&self, bucket: &Bucket, change: Change) {
         if !self.records(bucket) {
             self.shared.show(Arc::new(Change { position: 0, ..change }));
@@ -240,7 +240,7 @@ impl Feed {
         }
     }
 
-    /// A look at it.
+    /// The state of the feed.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let s = self.shared.state.lock();
@@ -271,10 +271,10 @@ impl Shared {
         self.stop.load(Ordering::SeqCst)
     }
 
-    /// Shows a change to whoever watches.
+    /// Sends a change to the watchers.
     fn show(&self, change: Arc<Change>) {
         if self.watchers.load(Ordering::Relaxed) > 0 {
-            // Nobody there any more is no error.
+            // An error means that there is no watcher.
             let _ = self.live.send(change);
         }
     }
@@ -299,25 +299,25 @@ impl State {
         self.pending.push(entry);
     }
 
-    /// Drops from memory what is durable and more than is kept.
+    /// Drops durable changes above the limit from memory.
     fn shorten(&mut self) {
         while self.tail.len() > TAIL && self.tail.front().is_some_and(|c| c.position <= self.durable) {
             self.tail.pop_front();
         }
     }
 
-    /// The least place of a reader; without readers, everything is done.
+    /// The lowest position of a reader; without readers, all changes are done.
     fn least(&self) -> u64 {
         self.readers.values().map(|c| c.saved).min().unwrap_or(self.durable).min(self.durable)
     }
 
-    /// The oldest segment that has an open intent.
+    /// The oldest segment that contains an open intent.
     fn open_from(&self) -> Option<u64> {
         self.open.values().map(|o| o.segment).filter(|n| *n > 0).min()
     }
 }
 
-/// Not opened, or too much is waiting.
+/// Fails if the feed is not open, or too much is waiting.
 fn check(s: &State) -> Result<()> {
     if !s.opened {
         return Err(Error::Unavailable("the change feed is not open yet".to_owned()));

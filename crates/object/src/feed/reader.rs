@@ -1,9 +1,9 @@
-//! Following the feed: by a durable place of one's own, or live.
+//! Follows the feed: from a durable position, or live.
 //!
-//! Invariants: a reader sees every change from its place on, in order, or is told how many are lost; a
-//! watcher that is slow misses changes and is told so; neither holds up those who write.
+//! Invariants: a reader gets every change from its position on, in order, or the number of those that are
+//! lost; a slow watcher misses changes and gets their number; neither delays writers.
 //!
-//! Must never know: what readers do with changes.
+//! Must not depend on: what readers do with changes.
 
 use futures::future::BoxFuture;
 use std::collections::VecDeque;
@@ -17,11 +17,11 @@ use super::entry::Entry;
 use super::{Change, Cursor, Feed, Shared, log, work};
 use crate::{Error, Result};
 
-/// Follows the feed from a place that survives restarts.
+/// Follows the feed from a position that survives restarts.
 pub struct Reader {
     feed: Feed,
     name: String,
-    /// The position wanted next.
+    /// The next position to return.
     next: u64,
     /// Changes of a segment that was read.
     read: VecDeque<Arc<Change>>,
@@ -32,11 +32,11 @@ pub struct Reader {
 pub struct Batch {
     /// The changes.
     pub changes: Vec<Arc<Change>>,
-    /// So many before them were dropped because the feed was full.
+    /// Number of changes before them that were dropped because the feed was full.
     pub lost: u64,
 }
 
-/// What a look into the state said.
+/// Where the next change is.
 enum Found {
     Some(Batch),
     /// It is in this segment.
@@ -46,11 +46,11 @@ enum Found {
 }
 
 impl Feed {
-    /// A reader by name: it goes on where it was done, a new one begins at the end. One at a time may use
-    /// a name.
+    /// A reader by name: it continues where it was done; a new one begins at the end. A name may have one
+    /// reader at a time.
     ///
     /// # Errors
-    /// `Unavailable`: a new place cannot be stored, or the feed is not open.
+    /// `Unavailable`: a new position cannot be stored, or the feed is not open.
     pub fn reader<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Reader>> {
         Box::pin(async move {
             let found = {
@@ -64,7 +64,7 @@ impl Feed {
             let done = match found {
                 Some(done) => done,
                 None => {
-                    // What is told from now on is kept; the place may be stored a little behind the end.
+                    // Later changes are kept from now on; the stored position may be slightly before the end.
                     let at = {
                         let mut s = self.shared.state.lock();
                         let at = s.durable;
@@ -82,7 +82,7 @@ impl Feed {
         })
     }
 
-    /// Forgets a reader: nothing is kept for it any more.
+    /// Removes a reader: nothing is kept for it any more.
     pub fn forget(&self, name: &str) {
         let mut s = self.shared.state.lock();
         if s.readers.remove(name).is_some() {
@@ -92,7 +92,7 @@ impl Feed {
         self.shared.chores.notify_one();
     }
 
-    /// Follows all changes of all buckets from now on, as long as it is there, without a place.
+    /// Follows all changes of all buckets from now on, without a durable position.
     #[must_use]
     pub fn watch(&self) -> Watch {
         self.shared.watchers.fetch_add(1, Ordering::SeqCst);
@@ -107,10 +107,10 @@ impl Reader {
         &self.name
     }
 
-    /// The next changes, at most `max`; waits until there is one. May be abandoned and called again.
+    /// The next changes, at most `max`; waits until there is one. May be cancelled and called again.
     ///
     /// # Errors
-    /// `Unavailable`, `Corrupt`: what is on drives cannot be read now; call again later.
+    /// `Unavailable`, `Corrupt`: the segments cannot be read now; call again later.
     pub fn next(&mut self, max: usize) -> BoxFuture<'_, Result<Batch>> {
         Box::pin(async move {
             let mut newest = self.feed.shared.newest.subscribe();
@@ -142,7 +142,7 @@ impl Reader {
                                 )));
                             }
                         }
-                        // It was removed meanwhile: look again.
+                        // It was removed in the meantime: check again.
                         Err(Error::Changed) => tokio::task::yield_now().await,
                         Err(e) => return Err(e),
                     },
@@ -156,7 +156,7 @@ impl Reader {
         })
     }
 
-    /// There is nothing newer now.
+    /// Whether there is nothing newer now.
     #[cfg(test)]
     pub(crate) fn is_at_end(&self) -> bool {
         self.read.is_empty() && self.next >= self.feed.shared.state.lock().next
@@ -179,15 +179,15 @@ impl Reader {
             self.next = front.first;
         }
         let at = s.segments.partition_point(|p| p.first <= self.next);
-        // Several may begin at one position when all but the last have no change.
+        // Several segments may begin at one position if all but the last contain no change.
         match at.checked_sub(1).map(|i| s.segments[i]) {
             Some(place) => Found::Cold(place),
             None => Found::Nothing,
         }
     }
 
-    /// Everything up to `position` (a change that was handed out) is done. It is stored soon; after a
-    /// crash some changes may come again.
+    /// Everything up to `position` (a returned change) is done. The position is stored soon; after a crash
+    /// some changes may be returned again.
     pub fn done(&self, position: u64) {
         let mut s = self.feed.shared.state.lock();
         if let Some(cursor) = s.readers.get_mut(&self.name) {
@@ -197,7 +197,7 @@ impl Reader {
         self.feed.shared.chores.notify_one();
     }
 
-    /// How many changes are not done.
+    /// Number of changes that are not done.
     #[must_use]
     pub fn lag(&self) -> u64 {
         let s = self.feed.shared.state.lock();
@@ -211,12 +211,12 @@ pub struct Watch {
     changes: Receiver<Arc<Change>>,
 }
 
-/// What a watcher sees.
+/// What a watcher receives.
 #[derive(Debug)]
 pub enum Watched {
     /// A change; its position is 0 when its bucket is not recorded.
     Change(Arc<Change>),
-    /// So many were missed because the watcher was slow.
+    /// Number of changes missed because the watcher was slow.
     Missed(u64),
     /// The store is closed.
     Closed,

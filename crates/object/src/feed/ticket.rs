@@ -1,9 +1,11 @@
-//! One change of a followed bucket on its way: what is intended, made durable first; the turn of its key
-//! while it is made; what came of it.
+//! One change of a followed bucket while it is made: its intent, which is made durable first; the turn of its
+//! key; its outcome.
 //!
-//! Invariants: of a ticket that is dropped without an outcome (the caller went away, or the drives do not
-//! say), the outcome is found out later; while a turn is held, no other recorded change of the key is made
-//! or told, so changes are told in the order in which they were made.
+//! Invariants: if a ticket is dropped without an outcome (the caller was dropped, or the drives do not
+//! answer), the outcome is determined later; while a turn is held, no other recorded change of the key is
+//! made or recorded, so changes are recorded in the order in which they were made.
+//!
+//! Must not depend on: what a change means.
 
 use ashlar_environment::time;
 use futures::future::BoxFuture;
@@ -20,21 +22,21 @@ use crate::{Bucket, Error, Result};
 /// How long an intent may take to become durable.
 const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 10_000 });
 
-/// What is about to be done to a key.
+/// An intended change of a key.
 pub(crate) struct Ticket {
     shared: Arc<Shared>,
     what: What,
 }
 
 enum What {
-    /// Written down; 0 once it has an outcome.
+    /// Recorded; 0 once it has an outcome.
     Recorded(u64, Intent),
-    /// Only for whoever watches.
+    /// Only for watchers.
     Watched(Intent),
 }
 
 impl Feed {
-    /// Before a change: `None` when nobody wants to know.
+    /// Called before a change: `None` if nothing follows the bucket.
     pub(crate) async fn intend(
         &self,
         bucket: &Bucket,
@@ -92,7 +94,7 @@ impl Shared {
         }
     }
 
-    /// Which turn is that of a key.
+    /// The index of the turn of a key.
     fn place(i: &Intent) -> usize {
         let hash = ashlar_checksum::key_hash(i.key.as_bytes()) ^ u64::from(i.bucket_id.0[0]);
         (hash % TURNS as u64) as usize
@@ -111,12 +113,12 @@ impl Ticket {
         }
     }
 
-    /// What was asked for.
+    /// The cause.
     pub fn cause(&self) -> &Cause {
         &self.intent().cause
     }
 
-    /// The turn of its key, where one is needed; to be held while the change is made and until it is told.
+    /// The turn of its key, if one is needed; hold it while the change is made and until it is recorded.
     pub fn turn(&self) -> BoxFuture<'_, Option<OwnedMutexGuard<()>>> {
         Box::pin(async move {
             match &self.what {
@@ -126,7 +128,7 @@ impl Ticket {
         })
     }
 
-    /// The turns of the keys of two changes that are made at once.
+    /// The turns of the keys of two changes that are made together.
     pub fn turns<'a>(
         a: Option<&'a Ticket>,
         b: Option<&'a Ticket>,
@@ -137,7 +139,7 @@ impl Ticket {
                 What::Recorded(_, intent) => Some((Shared::place(intent), t.shared.clone())),
             };
             let mut places: Vec<_> = [a, b].into_iter().flatten().filter_map(recorded).collect();
-            // In the order that all keep, and each once.
+            // In the same order for all callers, and each once.
             places.sort_by_key(|(place, _)| *place);
             places.dedup_by_key(|(place, _)| *place);
             let mut turns = Vec::with_capacity(2);
@@ -161,7 +163,7 @@ impl Ticket {
         }
     }
 
-    /// It is known what came of it: `None`, nothing.
+    /// The outcome is known: `None` means that nothing happened.
     pub fn ended(self, effect: Option<Effect>) {
         match effect {
             Some(effect) => self.happened(effect),
@@ -169,7 +171,7 @@ impl Ticket {
         }
     }
 
-    /// It was not made, for certain.
+    /// The change was certainly not made.
     fn nothing(mut self) {
         if let What::Recorded(id, _) = &mut self.what {
             let id = std::mem::take(id);
@@ -187,7 +189,7 @@ impl Drop for Ticket {
     }
 }
 
-/// What is told of an intent that had this effect.
+/// The change for an intent with this effect.
 pub(super) fn change(i: &Intent, effect: Effect) -> Change {
     Change {
         position: 0,
@@ -204,7 +206,7 @@ pub(super) fn change(i: &Intent, effect: Effect) -> Change {
 }
 
 impl Shared {
-    /// Writes down what came of an intent.
+    /// Records the outcome of an intent.
     pub(super) fn settle(&self, intent: u64, change: Option<Change>) {
         let mut s = self.state.lock();
         match change {

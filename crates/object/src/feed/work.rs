@@ -1,10 +1,10 @@
-//! What the feed does by itself: writing what waits, settling intents without an outcome, storing places
-//! of readers, removing what everybody has.
+//! The background work of the feed: writes entries, settles intents without an outcome, stores positions of
+//! readers, removes segments that all readers have.
 //!
-//! Invariants: one segment is written at a time, again and again until it is there; a segment is removed
-//! only when every reader is done with it and no open intent is in it, or when the feed is over its limit.
+//! Invariants: one segment is written at a time, repeated until it is stored; a segment is removed only if
+//! every reader is done with it and no open intent is in it, or if the feed is over its limit.
 //!
-//! Must never know: what a change means.
+//! Must not depend on: what a change means.
 
 use ashlar_environment::time;
 use futures::future::BoxFuture;
@@ -21,31 +21,31 @@ use super::{Cursor, Effect, Feed, Kind, Open, Shared, State};
 use crate::types::Pairs;
 use crate::{Error, Result, Store, Versioning, versions};
 
-/// What nobody waits for is collected so long.
+/// How long entries without a waiting caller are collected.
 const LAZY: Duration = Duration::from_millis(100);
-/// Places of readers are stored, and segments removed, so often at most.
+/// Minimum interval between two rounds of storing positions and removing segments.
 const CHORES: Duration = Duration::from_millis(500);
-/// Bytes of a segment, about.
+/// Approximate bytes of a segment.
 const SEGMENT: usize = 1 << 20;
 /// Longest pause between attempts.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Display times and times of intents may differ by so much, since a clock may be set back a little.
+/// Allowed difference between display times and times of intents, since a clock may be set back slightly.
 const SLACK_MS: i64 = 10_000;
 /// How long closing waits.
 const CLOSING: Duration = Duration::from_secs(10);
 
 impl Store {
-    /// Opens the change feed: reads what is there and begins to write. Until then changes of followed
-    /// buckets are refused. To be called once, in a runtime.
+    /// Opens the change feed: reads its segments and starts writing. Until then, changes of followed buckets
+    /// are refused. To be called once, in a runtime.
     ///
     /// # Errors
-    /// `Unavailable`; `Internal` when it cannot be understood.
+    /// `Unavailable`; `Internal` if it cannot be decoded.
     pub fn open_feed(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             let shared = &self.inner.feed.shared;
             recover(shared).await?;
             ashlar_environment::spawn("feed-writer", write_on(shared.clone()));
-            // Not the store itself: it would never go away.
+            // Not the store itself, which would then never be dropped.
             let inner = Arc::downgrade(&self.inner);
             let living = move |i: &Intent| {
                 let bucket = inner.upgrade()?.registry.live(&i.bucket).ok()?.bucket();
@@ -57,7 +57,7 @@ impl Store {
         })
     }
 
-    /// Writes what waits, stores places of readers, and ends the work of the feed.
+    /// Writes what is waiting, stores positions of readers, and ends the work of the feed.
     pub fn close_feed(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {
             let shared = &self.inner.feed.shared;
@@ -80,7 +80,7 @@ impl Store {
     }
 }
 
-/// Reads what is there.
+/// Reads the stored segments and positions.
 async fn recover(shared: &Shared) -> Result<()> {
     let places = log::list(&shared.backend).await?;
     let readers = log::readers(&shared.control)?;
@@ -115,7 +115,7 @@ async fn recover(shared: &Shared) -> Result<()> {
     s.unsure = s.open.keys().copied().collect();
     s.bytes = places.iter().map(|p| p.bytes).sum();
     s.segments = places.into();
-    // A place beyond the end cannot be: it would skip changes.
+    // A position beyond the end is impossible: it would skip changes.
     let cursor = |at: u64| Cursor { done: at.min(position), saved: at.min(position) };
     s.readers = readers.into_iter().map(|(name, at)| (name, cursor(at))).collect();
     s.opened = true;
@@ -123,14 +123,14 @@ async fn recover(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// Reads a segment that must be there.
+/// Reads a segment that must exist.
 pub(super) async fn segment(shared: &Shared, place: Place) -> Result<entry::Segment> {
     let bytes = log::read(&shared.backend, place).await?.ok_or(Error::Changed)?;
     entry::decode(&bytes)
         .map_err(|e| Error::Internal(format!("segment {} of the change feed: {e}", place.number)))
 }
 
-/// Writes whatever waits, until the end.
+/// Writes waiting entries, until the end.
 async fn write_on(shared: Arc<Shared>) {
     loop {
         let (any, urgent) = {
@@ -145,7 +145,7 @@ async fn write_on(shared: Arc<Shared>) {
             continue;
         }
         if !urgent {
-            // Nobody waits: what comes in a moment may come along.
+            // No caller waits: entries that arrive soon are included.
             let hurried = async {
                 while !shared.state.lock().urgent && !shared.stopped() {
                     shared.work.notified().await;
@@ -159,7 +159,7 @@ async fn write_on(shared: Arc<Shared>) {
     }
 }
 
-/// Writes one segment; false: the end came first.
+/// Writes one segment; returns false if the end came first.
 async fn write_one(shared: &Arc<Shared>) -> bool {
     let (place, bytes, batch, upto) = {
         let mut s = shared.state.lock();
@@ -210,8 +210,7 @@ async fn write_one(shared: &Arc<Shared>) -> bool {
     true
 }
 
-/// Takes the next segment's entries out of what waits: its place, its bytes, and the number of its last
-/// entry.
+/// Takes the entries of the next segment: its name, its bytes, and the number of its last entry.
 fn take(s: &mut State) -> (Place, Bytes, Vec<Entry>, u64) {
     let mut weight = 0;
     let mut count = 0;
@@ -235,10 +234,10 @@ fn take(s: &mut State) -> (Place, Bytes, Vec<Entry>, u64) {
     (place, bytes, batch, s.queued - s.pending.len() as u64)
 }
 
-/// Whether an intent's bucket is still there, and whether it keeps versions.
+/// Returns whether the bucket of an intent still exists, and whether it keeps versions.
 type Living = Box<dyn Fn(&Intent) -> Option<Versioning> + Send + Sync>;
 
-/// Everything else, until the end.
+/// All other work, until the end.
 async fn chores(living: Living, shared: Arc<Shared>) {
     loop {
         shared.chores.notified().await;
@@ -266,7 +265,7 @@ async fn chores(living: Living, shared: Arc<Shared>) {
     }
 }
 
-/// Settles an intent by what its key says now.
+/// Settles an intent by the present state of its key.
 async fn find_out(living: &Living, shared: &Shared, id: u64) -> Result<()> {
     let Some(intent) = shared.state.lock().open.get(&id).map(|o| o.intent.clone()) else { return Ok(()) };
     let Some(versioning) = living(&intent) else {
@@ -283,8 +282,8 @@ async fn find_out(living: &Living, shared: &Shared, id: u64) -> Result<()> {
     Ok(())
 }
 
-/// What an intent did, as far as the list of its key tells: rather told twice than not at all, but never
-/// that something is gone that is there.
+/// The effect of an intent, as far as the list of its key shows it. A change may be recorded twice, but never
+/// a removal of something that exists.
 fn effect(i: &Intent, list: &[Version], versioning: Versioning) -> Option<Effect> {
     let kind = i.cause.kind;
     let newest = list.first();
@@ -318,13 +317,13 @@ fn effect(i: &Intent, list: &[Version], versioning: Versioning) -> Option<Effect
             };
             meant.filter(|v| !v.delete_marker).map(|v| Effect::of(kind, v, versioning))
         }
-        // What is renamed keeps its time.
+        // A renamed object keeps its time.
         Kind::Rename => newest.filter(|v| !v.delete_marker).map(|v| Effect::of(kind, v, versioning)),
         _ => newest.filter(|v| !v.delete_marker).filter(fresh).map(|v| Effect::of(kind, v, versioning)),
     }
 }
 
-/// Stores places that moved; never ahead of what is durable.
+/// Stores positions that changed; never ahead of what is durable.
 async fn keep_places(shared: &Shared) -> Result<()> {
     let (moved, gone) = {
         let s = shared.state.lock();
@@ -350,7 +349,7 @@ async fn keep_places(shared: &Shared) -> Result<()> {
     Ok(())
 }
 
-/// Removes segments that nobody needs, and the oldest while there are too many.
+/// Removes segments that are no longer needed, and the oldest while there are too many.
 async fn trim(shared: &Shared) {
     let doomed = {
         let mut s = shared.state.lock();
@@ -366,7 +365,8 @@ async fn trim(shared: &Shared) {
     }
 }
 
-/// Chooses what to remove. The newest segment always stays: it says where the feed goes on.
+/// Chooses the segments to remove. The newest segment always stays: it contains the position from which the
+/// feed continues.
 fn doom(s: &mut State, limits: super::Limits) {
     let least = s.least();
     let open = s.open_from().unwrap_or(u64::MAX);
@@ -394,7 +394,7 @@ fn doom(s: &mut State, limits: super::Limits) {
 }
 
 impl Feed {
-    /// As [`Shared::written`] for everything queued so far; for tests and for stopping.
+    /// Like [`Shared::written`], for everything queued so far; for tests and for stopping.
     #[cfg(test)]
     pub(crate) async fn flush(&self) -> Result<()> {
         let queued = {

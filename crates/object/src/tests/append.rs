@@ -1,4 +1,4 @@
-//! Appending: what is appended once is there once, behind what was there.
+//! Append: appended bytes are added exactly once, after the existing ones.
 
 use bytes::Bytes;
 
@@ -50,7 +50,7 @@ async fn appends_grow_the_object_and_its_checksum() {
         read.extend_from_slice(&piece.unwrap());
     }
     assert_eq!(read, all[2..10]);
-    // Behind a usual object, its metadata stays.
+    // After a usual object: its metadata stays.
     let mut p = store.put("bucket", "m", PutSpec::new(3)).await.unwrap();
     p.write(Bytes::from_static(b"abc")).await.unwrap();
     let meta = vec![("x-amz-meta-a".to_owned(), "b".to_owned())];
@@ -58,11 +58,11 @@ async fn appends_grow_the_object_and_its_checksum() {
     append(&store, "m", 3, &Bytes::from_static(b"def")).await.unwrap();
     let object = store.get("bucket", "m", None).await.unwrap();
     assert_eq!((object.version().meta.clone(), object.size()), (meta, 6));
-    // Behind an empty one it is all there is.
+    // After an empty object, the appended part is the whole object.
     put(&store, "bucket", "e", &Bytes::new()).await.unwrap();
     let done = append(&store, "e", 0, &Bytes::from_static(b"x")).await.unwrap();
     assert_eq!(done.etag, ETag { md5: ashlar_checksum::md5_once(b"x"), parts: 0 });
-    // Replaced, everything of it goes; in a bucket with versions it is refused.
+    // If the object is replaced, all of its data is dropped; in a bucket with versions, an append is refused.
     put(&store, "bucket", "k", &Bytes::from_static(b"new")).await.unwrap();
     assert_eq!(memory.census(), (3, 4));
     store.set_versioning("bucket", Versioning::Enabled).await.unwrap();
@@ -91,7 +91,7 @@ async fn other_checksums_become_those_of_parts() {
     assert!(matches!(refused, Err(Error::InvalidRequest(_))));
 }
 
-/// Many append at once, each at the end it sees: every one that is told it succeeded is there exactly once.
+/// Many concurrent appends, each at the end that it sees: every acknowledged one is there exactly once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn appends_at_once_never_overwrite_each_other() {
     let mut pool = Pool::new(4).await;
@@ -132,7 +132,7 @@ async fn appends_at_once_never_overwrite_each_other() {
     pool.close().await;
 }
 
-/// Appends to what is there under `key`, or makes it with a fresh seal of that key.
+/// Appends to the object under `key`, or creates it with a new seal of that key.
 async fn append_sealed(
     s: &Store,
     name: &str,
@@ -170,7 +170,8 @@ async fn read_sealed(o: &Object, range: std::ops::Range<u64>, n: u8) -> Result<V
     Ok(out)
 }
 
-/// Beside a plain twin: an encrypted object that grows has its sizes, ETags, checksums and bytes.
+/// Compared with an unencrypted object: a growing encrypted object has the same sizes, ETags, checksums and
+/// bytes.
 #[tokio::test]
 async fn what_is_appended_to_an_encrypted_object_is_as_in_clear() {
     let (store, ..) = memory().await;
@@ -209,7 +210,8 @@ async fn what_is_appended_to_an_encrypted_object_is_as_in_clear() {
             assert_eq!(o.sealed().unwrap().envelope, "envelope 1");
             assert!(o.version().checksum.is_none() && o.version().parts.iter().all(|p| p.checksum.is_none()));
             assert_eq!(o.version().meta, twin.version().meta);
-            // No checksum in clear, and no mask used twice: with the value they would show what was hidden.
+            // No checksum in clear, and no mask used twice: two values with one mask would reveal what it
+            // hides.
             let kept = o.stored().checksum.clone().unwrap();
             let clear = twin.version().checksum.clone().unwrap();
             let mask: Vec<u8> = kept.value.iter().zip(&clear.value).map(|(a, b)| a ^ b).collect();
@@ -226,7 +228,7 @@ async fn what_is_appended_to_an_encrypted_object_is_as_in_clear() {
             for (a, b) in ours.iter().zip(its) {
                 assert_eq!((a.number, a.size, a.md5, &a.checksum), (b.number, b.size, b.md5, &b.checksum));
             }
-            // Every range whose ends lie around an end of a part or of a package.
+            // Every range whose ends are around the end of a part or of a package.
             let mut points = vec![0, o.size()];
             let mut from = 0;
             for p in its {
@@ -265,7 +267,7 @@ async fn an_object_without_md5_keeps_random_tags() {
     let md5 = ashlar_checksum::md5_once(&body);
     assert!(o.stored().parts.iter().all(|p| p.md5 != md5));
     assert_eq!(read_sealed(&o, 0..24, 5).await.unwrap(), b"the samethe samethe same");
-    // What is appended to an empty one is all of it, and its tag is no MD5 either.
+    // After an empty object, the appended part is the whole object, and its tag is no MD5 either.
     let spec = PutSpec { checksum: Some(Algorithm::Crc64Nvme), want_md5: false, ..PutSpec::new(0) };
     let empty =
         Seal { key: key(5), cipher: Cipher::Aes256Gcm, envelope: "of nothing".to_owned(), md5: false };
@@ -273,7 +275,7 @@ async fn an_object_without_md5_keeps_random_tags() {
     p.commit(VersionSpec::default(), &Conditions::NONE).await.unwrap();
     let done = append_sealed(&store, "empty", 5, 0, &body, false).await.unwrap();
     assert!(done.etag.parts == 0 && done.etag.md5 != md5, "{:?}", done.etag);
-    // Of an upload: its checksums stay in clear, and go on.
+    // Of an upload: its checksums stay in clear, and are continued.
     let spec = UploadSpec {
         checksum: Some((Algorithm::Crc32c, false)),
         seal: Some((Cipher::Aes256Gcm, "of the upload".to_owned())),
@@ -326,7 +328,7 @@ async fn an_encrypted_object_is_continued_under_another_name() {
     }
 }
 
-/// What was sealed for one version, or one place in it, becomes no part of another.
+/// A body that was sealed for one version, or one position in it, becomes no part of another.
 #[tokio::test]
 async fn a_version_that_changed_meanwhile_is_not_continued() {
     let (store, ..) = memory().await;
@@ -347,7 +349,7 @@ async fn a_version_that_changed_meanwhile_is_not_continued() {
     let begun = begin_sealed(&store, "k", 1, &b, true, &tail).await.unwrap();
     sealed(2, &a).await;
     assert!(matches!(commit(begun, 4).await, Err(Error::Conflict)));
-    // In clear, the same size; and the other way round.
+    // In clear, with the same size; and the reverse.
     let tail = store.tail("bucket", "k").await.unwrap();
     let begun = begin_sealed(&store, "k", 2, &b, true, &tail).await.unwrap();
     put(&store, "bucket", "k", &a).await.unwrap();
@@ -361,12 +363,12 @@ async fn a_version_that_changed_meanwhile_is_not_continued() {
     let begun = begin_sealed(&store, "k", 3, &b, true, &tail).await.unwrap();
     append_sealed(&store, "k", 3, 4, &b, true).await.unwrap();
     assert!(matches!(commit(begun, 8).await, Err(Error::Conflict)), "sealed as part 2, would be part 3");
-    // Another envelope of the same key: who appends asks again.
+    // Another envelope of the same key: the caller has to start again.
     let tail = store.tail("bucket", "k").await.unwrap();
     let begun = begin_sealed(&store, "k", 3, &b, true, &tail).await.unwrap();
     assert!(store.replace_envelope("bucket", "k", None, "envelope 3", "another").await.unwrap());
     assert!(matches!(commit(begun, 8).await, Err(Error::Conflict)));
-    // Deleted: a content key is one version's, so it begins none.
+    // Deleted: a content key belongs to one version, so it cannot begin another.
     let tail = store.tail("bucket", "k").await.unwrap();
     let begun = begin_sealed(&store, "k", 3, &b, true, &tail).await.unwrap();
     store.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
@@ -374,7 +376,7 @@ async fn a_version_that_changed_meanwhile_is_not_continued() {
     assert!(matches!(store.get("bucket", "k", None).await, Err(Error::NoSuchKey { .. })));
 }
 
-/// As above, encrypted: the parts of several keys' worth of racing appends open in their places.
+/// As above, encrypted: the parts of racing appends under several keys open in their positions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sealed_appends_at_once_never_overwrite_each_other() {
     let mut pool = Pool::new(4).await;

@@ -1,4 +1,4 @@
-//! What S3 promises of single operations, one by one.
+//! The guarantees of S3 for single operations, one by one.
 
 use ashlar_checksum::{Hasher, md5_once};
 use ashlar_format::VersionId;
@@ -123,7 +123,7 @@ async fn delete_markers_say_who_they_are() {
     put_if(&store, "bucket", "k", &bytes("2"), &none).await.unwrap();
     assert_eq!(get(&store, "bucket", "k", Some(first)).await.unwrap(), b"1");
     assert!(matches!(store.set_versioning("bucket", Versioning::Off).await, Err(Error::InvalidArgument(_))));
-    // A marker is made even where there is nothing, and can be removed.
+    // A marker is added even to an absent key, and can be removed.
     let d = store.delete("bucket", "never", None, &Conditions::NONE).await.unwrap();
     assert!(d.delete_marker);
     let d = store.delete("bucket", "never", d.version_id, &Conditions::NONE).await.unwrap();
@@ -185,7 +185,7 @@ async fn copies() {
     assert_eq!((sum(&a), a.etag()), (sum(&b), b.etag()));
     assert_eq!(done.committed.checksum, sum(&a));
     assert_ne!(a.version().parts[0].data.write_id, b.version().parts[0].data.write_id);
-    // Onto itself: the same data under new metadata, or with another checksum.
+    // A copy onto itself: the same data with new metadata, or with another checksum.
     let spec = CopySpec { meta: Some(vec![("x-amz-meta-n".into(), "1".into())]), ..CopySpec::default() };
     store.copy(&from("a", Conditions::NONE), "bucket", "a", spec.clone()).await.unwrap();
     let again = store.get("bucket", "a", None).await.unwrap();
@@ -200,7 +200,7 @@ async fn copies() {
     let none = Conditions { if_none_match: Some(Match::Any), ..Conditions::NONE };
     let e = store.copy(&from("a", none.clone()), "bucket", "c", CopySpec::default()).await.unwrap_err();
     assert!(matches!(e, Error::PreconditionFailed));
-    // And on the destination.
+    // Conditions on the destination.
     let spec = CopySpec { conditions: none, ..CopySpec::default() };
     let e = store.copy(&from("a", Conditions::NONE), "bucket", "b", spec).await.unwrap_err();
     assert!(matches!(e, Error::PreconditionFailed));
@@ -305,8 +305,8 @@ async fn empty_pages() {
     assert!(matches!(store.list("nothing", &ListSpec::default()).await, Err(Error::NoSuchBucket)));
 }
 
-/// Two servers over one control store change a bucket at once: no setting is lost, and one of them makes
-/// and removes a bucket. The lock time of one that is behind undoes nothing.
+/// Two servers over one control store change a bucket at the same time: no setting is lost, and one of them
+/// creates and deletes a bucket. A server whose lock time is behind does not set it back.
 #[tokio::test]
 async fn two_writers_of_one_registry() {
     let (one, memory, control) = memory().await;

@@ -1,6 +1,6 @@
-//! The store as tests call it: with the names of buckets, each looked up anew by every call.
+//! The store as tests call it: with the names of buckets, each looked up again by every call.
 //!
-//! What is not here is called as it is, see [`Store::deref`].
+//! Methods that are missing here are those of the store, see [`Store::deref`].
 
 use std::ops::Deref;
 use std::sync::Arc;

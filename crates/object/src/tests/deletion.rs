@@ -1,5 +1,5 @@
-//! Deletion of a bucket while other coordinators, who do not know of it, write into it; crashes between any
-//! two of its steps.
+//! Deletion of a bucket while other coordinators, which have not seen the deletion, write into it; crashes
+//! between any two of its steps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ fn body() -> Bytes {
     Bytes::from_static(b"x")
 }
 
-/// Whether a key of this bucket is there, whatever the registry says.
+/// Whether a key of this bucket exists, whatever the registry contains.
 async fn lies(store: &Store, bucket: BucketId, key: &str) -> bool {
     let inner = &store.inner;
     let group = inner.backend.group_of(bucket, key.as_bytes());
@@ -26,8 +26,8 @@ async fn lies(store: &Store, bucket: BucketId, key: &str) -> bool {
     !crate::versions::of(record.as_ref().map(|r| &r.body)).is_empty()
 }
 
-/// One store deletes buckets while another, which has read the registry before, writes into them: a write
-/// that was acknowledged keeps its bucket.
+/// One store deletes buckets while another, which read the registry before, writes into them: an acknowledged
+/// write keeps its bucket.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_acknowledged_write_goes_with_a_bucket_that_another_process_deletes() {
     let mut pool = Pool::new(4).await;
@@ -56,7 +56,7 @@ async fn no_acknowledged_write_goes_with_a_bucket_that_another_process_deletes()
                     }
                     seen.fetch_add(1, Ordering::SeqCst);
                     if round % 2 == 0 {
-                        // As a client that deletes what it wrote: the bucket is empty now and then.
+                        // Like a client that deletes what it wrote: the bucket is sometimes empty.
                         let gone = other.delete("bucket", &key, None, &Conditions::NONE).await;
                         if gone.is_ok() {
                             acknowledged.retain(|k| *k != key);
@@ -79,7 +79,7 @@ async fn no_acknowledged_write_goes_with_a_bucket_that_another_process_deletes()
             tokio::time::sleep(Duration::from_millis(round % 3)).await;
         }
         if gone {
-            // The other goes on for a while with its old view.
+            // The other store continues for some time with its old view.
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
         stop.store(true, Ordering::SeqCst);
@@ -111,7 +111,7 @@ async fn no_acknowledged_write_goes_with_a_bucket_that_another_process_deletes()
     pool.close().await;
 }
 
-/// What the fence is for: with the registry alone an acknowledged write goes with its bucket.
+/// The purpose of the fence: with the registry alone, an acknowledged write is lost with its bucket.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_its_fence_a_deletion_loses_a_write() {
     let mut pool = Pool::new(4).await;
@@ -130,7 +130,7 @@ async fn without_its_fence_a_deletion_loses_a_write() {
     pool.close().await;
 }
 
-/// A store with the old view is told that the bucket is gone, and a bucket that stays can be written.
+/// A store with the old view gets the error that the bucket is gone, and a bucket that stays can be written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fence_says_what_became_of_the_bucket() {
     let mut pool = Pool::new(4).await;
@@ -163,7 +163,7 @@ async fn a_fence_says_what_became_of_the_bucket() {
     pool.close().await;
 }
 
-/// A deletion that died with its process: a write of another aborts it, and the collector does.
+/// A deletion whose process crashed: a write of another process aborts it, and so does the collector.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deletion_whose_process_died_is_settled() {
     let mut pool = Pool::new(4).await;
@@ -173,7 +173,7 @@ async fn a_deletion_whose_process_died_is_settled() {
     let (other, sets) = pool.gateway(1);
     let begun = store.inner.registry.begin_deletion(&bucket).await.unwrap();
     store.inner.fence_empty(bucket.id, begun).await.unwrap();
-    // Here it died.
+    // It crashed here.
     put(&other, "bucket", "key", &body()).await.unwrap();
     let late = store.inner.registry.remove(&bucket, begun).await.unwrap();
     assert_eq!(late, Removal::Overtaken, "a deletion that wakes up late");
@@ -181,13 +181,13 @@ async fn a_deletion_whose_process_died_is_settled() {
     let begun = store.inner.registry.begin_deletion(&bucket).await.unwrap();
     assert_eq!(begun, Deletion(2));
     assert!(matches!(store.inner.fence_empty(bucket.id, begun).await, Err(Error::BucketNotEmpty)));
-    // Here it died; the second pass that finds it so aborts it.
+    // It crashed here; the second pass that finds it in this state aborts it.
     store.sweep(0).await.unwrap();
     assert_eq!(store.sets().unwrap().fences().await, [(bucket.id, begun)]);
     store.sweep(0).await.unwrap();
     assert_eq!(store.sets().unwrap().fences().await, []);
     put(&other, "bucket", "key2", &body()).await.unwrap();
-    // A deletion takes over from another.
+    // A deletion replaces another.
     let begun = store.inner.registry.begin_deletion(&bucket).await.unwrap();
     let next = store.inner.registry.begin_deletion(&bucket).await.unwrap();
     assert!(matches!(store.inner.fence_empty(bucket.id, next).await, Err(Error::BucketNotEmpty)));
@@ -200,7 +200,7 @@ async fn a_deletion_whose_process_died_is_settled() {
     pool.close().await;
 }
 
-/// A crash after any number of steps on the registers: the next process has the bucket, writable, or not.
+/// A crash after any number of steps on the registers: for the next process, the bucket is writable or gone.
 #[tokio::test]
 async fn a_crash_at_any_step_leaves_the_bucket_or_nothing() {
     for full in [false, true] {

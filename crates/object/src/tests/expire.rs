@@ -1,4 +1,4 @@
-//! What lifecycle removes is what was chosen, and never what is locked.
+//! Lifecycle removes exactly the chosen versions, and never a locked one.
 
 use ashlar_environment::time::Clock;
 use ashlar_format::Retention;
@@ -31,7 +31,7 @@ async fn what_goes_depends_on_versioning() {
     let gone = store.expire("bucket", "k", everything).await.unwrap();
     assert_eq!((gone, versions(&store, "k").await.len()), (Expired { current: 1, ..Default::default() }, 0));
     assert_eq!(store.expire("bucket", "k", |_| panic!("absent")).await.unwrap(), Expired::default());
-    // With versions a marker is put on top, and removed when it hides nothing.
+    // With versions, a marker is added, and removed when it hides nothing.
     put(&store, "bucket", "k", &body()).await.unwrap();
     store.set_versioning("bucket", Versioning::Enabled).await.unwrap();
     put(&store, "bucket", "k", &body()).await.unwrap();
@@ -40,7 +40,7 @@ async fn what_goes_depends_on_versioning() {
     let list = versions(&store, "k").await;
     assert_eq!(list.iter().map(|v| v.delete_marker).collect::<Vec<_>>(), [true, false, false]);
     assert_eq!(list[2].version_id, VersionId::ZERO);
-    // A marker does not expire again, and a current version is never taken for a noncurrent one.
+    // A marker does not expire again, and a current version is never treated as a noncurrent one.
     assert_eq!(store.expire("bucket", "k", current).await.unwrap(), Expired::default());
     let older = |_: &Found<'_>| Chosen { current: false, versions: vec![1, 2] };
     assert_eq!(store.expire("bucket", "k", older).await.unwrap().versions, 2);
@@ -97,7 +97,7 @@ async fn who_follows_changes_is_told_of_each_version() {
     let mut reader = store.feed().reader("r").await.unwrap();
     let cause = Cause { kind: Kind::Expire, who: "lifecycle".into(), ..Cause::default() };
     let store = store.by(std::sync::Arc::new(cause));
-    // By age: a marker that was put on top meanwhile does not make the current version older.
+    // By age: a marker that was added in the meantime does not make the current version older.
     let all = |found: &Found<'_>| match found.versions[0].delete_marker {
         false => everything(found),
         true => Chosen::default(),
@@ -115,7 +115,7 @@ async fn who_follows_changes_is_told_of_each_version() {
     assert_eq!(versions(&store, "k").await.len(), 2);
 }
 
-/// Random versions, locks and choices: what was chosen and not locked is gone, and nothing else.
+/// Random versions, locks and choices: the chosen versions that are not locked are removed, and nothing else.
 #[tokio::test]
 async fn nothing_locked_is_touched() {
     let far = ashlar_environment::time::SystemClock::default().wall_ms() + 1_000_000_000;
@@ -168,7 +168,7 @@ async fn nothing_locked_is_touched() {
     }
 }
 
-/// How fast a bucket is looked through: `cargo test --release -p ashlar-object glance_speed -- --ignored
+/// The speed of scanning a bucket: `cargo test --release -p ashlar-object glance_speed -- --ignored
 /// --nocapture`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a measurement"]

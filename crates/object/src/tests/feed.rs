@@ -1,4 +1,4 @@
-//! The change feed: nothing that was done is missing from it, in the order in which it was done.
+//! The change feed contains every change, in the order in which the changes were made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn body(n: usize) -> Bytes {
     Bytes::from(vec![7; n])
 }
 
-/// Everything there is, without waiting for more.
+/// All changes so far, without waiting for more.
 async fn all(reader: &mut Reader) -> (Vec<Arc<Change>>, u64) {
     let (mut changes, mut lost) = (Vec::new(), 0);
     while !reader.is_at_end() {
@@ -66,7 +66,7 @@ async fn every_kind_of_change_is_told_once() {
     let marker = deleting.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
     deleting.delete("bucket", "k", marker.version_id, &Conditions::NONE).await.unwrap();
     deleting.delete("bucket", "k", id, &Conditions::NONE).await.unwrap();
-    // What is not done is not told.
+    // Changes that were not made are not recorded.
     deleting.delete("bucket", "k", id, &Conditions::NONE).await.unwrap();
     let never = Conditions { if_none_match: Some(Match::Any), ..Conditions::NONE };
     assert!(super::put_if(&by(&store, Kind::Put), "bucket", "copy", &body(1), &never).await.is_err());
@@ -131,7 +131,7 @@ async fn readers_go_on_after_a_restart_and_watchers_see_what_is_not_recorded() {
     let keys: Vec<&str> = changes.iter().map(|c| c.key.as_str()).collect();
     assert_eq!(keys, ["k12", "k13", "k14", "k15", "k16", "k17", "k18", "k19", "after"]);
     assert_eq!(lost, 0);
-    // When all is done, only the newest segment is left; a reader that is forgotten holds nothing back.
+    // When all is done, only the newest segment is left; a removed reader keeps nothing.
     let _idle = store.feed().reader("idle").await.unwrap();
     reader.done(21);
     let left = |wanted: usize| {
@@ -163,7 +163,7 @@ async fn a_reader_that_is_too_far_behind_is_told_how_much_it_lost() {
     store.open_feed().await.unwrap();
     followed(&store).await;
     let mut reader = store.feed().reader("slow").await.unwrap();
-    // More than is kept in memory either.
+    // More changes than memory keeps.
     for i in 0..4300 {
         if i % 50 == 0 {
             put(&by(&store, Kind::Put), "bucket", &format!("k{i}"), &body(1)).await.unwrap();
@@ -201,8 +201,8 @@ fn change(i: usize) -> Change {
     }
 }
 
-/// The state of every key as the feed tells it: the last change of a key says whether it is there, and as
-/// what.
+/// The state of every key according to the feed: the last change of a key tells whether it exists, and with
+/// which content.
 fn replay(changes: &[Arc<Change>]) -> BTreeMap<String, Option<ETag>> {
     let mut state = BTreeMap::new();
     for c in changes {
@@ -225,7 +225,7 @@ async fn truth(store: &Store, keys: &[String]) -> BTreeMap<String, Option<ETag>>
     state
 }
 
-/// A crash after every possible number of steps: what the feed tells in the end is what is there.
+/// A crash after every possible number of steps: in the end the feed shows the actual state.
 #[tokio::test]
 async fn a_crash_at_any_step_loses_no_change() {
     let mut steps = 0;
@@ -237,7 +237,7 @@ async fn a_crash_at_any_step_loses_no_change() {
         let mut reader = store.feed().reader("r").await.unwrap();
         memory.limit(budget);
         let (putting, deleting) = (by(&store, Kind::Put), by(&store, Kind::Delete));
-        // A task of its own, so that it and the feed's writer take turns step by step.
+        // A separate task, so that it and the feed's writer take turns step by step.
         let client = tokio::spawn(async move {
             for i in 0..3 {
                 let a = format!("a{}", i % 2);
@@ -251,18 +251,18 @@ async fn a_crash_at_any_step_loses_no_change() {
             true
         });
         let ended = client.await.unwrap();
-        // Some of what was told before the crash was read, and may have been done.
+        // Some changes from before the crash were read, and may have been done.
         if let Ok(Ok(batch)) = tokio::time::timeout(Duration::from_millis(1), reader.next(2)).await {
             reader.done(batch.changes.last().map_or(0, |c| c.position));
         }
-        // What still runs of the store that crashed reaches nothing of this.
+        // Tasks of the crashed store that still run cannot change this one.
         memory.limit(0);
         let memory = Arc::new(memory.survivor());
         drop((reader, store));
 
         let store = again(&memory, &control);
         store.open_feed().await.unwrap();
-        // From the first change on: what a reader that did nothing would see.
+        // From the first change on: what a reader sees that did nothing before.
         let mut update = ashlar_cluster::Update::new();
         update.set(&control.read("feed-reader/r"), Bytes::from_static(b"{\"format\":1,\"position\":0}"));
         control.update(update).await.unwrap();
@@ -291,8 +291,8 @@ async fn a_crash_at_any_step_loses_no_change() {
     assert!(steps > 30, "{steps} steps");
 }
 
-/// Many at once on a few keys, over real drives, with callers that go away: the last change of every key is
-/// its state, and there is one for every change that was answered.
+/// Many concurrent changes of a few keys, over real drives, with callers that disconnect: the last change of
+/// every key is its state, and there is one change for every acknowledged call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_of_a_key_stand_in_their_order() {
     let mut pool = Pool::new(4).await;
@@ -313,14 +313,14 @@ async fn changes_of_a_key_stand_in_their_order() {
                 let content = rng.body(n);
                 let work = async {
                     if rng.chance(4) {
-                        // A delete of nothing is no change; only puts are counted.
+                        // A delete of an absent key is no change; only puts are counted.
                         deleting.delete("bucket", &key, None, &Conditions::NONE).await.map(|_| 0)
                     } else {
                         put(&putting, "bucket", &key, &content).await.map(|_| 1)
                     }
                 };
                 if t < 3 {
-                    // A client that leaves in the middle.
+                    // A client that disconnects in the middle.
                     let _ = tokio::time::timeout(Duration::from_micros(700), work).await;
                 } else {
                     answered += work.await.unwrap();
@@ -354,7 +354,7 @@ async fn changes_of_a_key_stand_in_their_order() {
     pool.close().await;
 }
 
-/// While the feed cannot be written, nothing of a followed bucket changes; the others do not care.
+/// While the feed cannot be written, nothing of a followed bucket changes; other buckets are not affected.
 #[tokio::test]
 async fn without_a_feed_nothing_is_changed() {
     let (store, memory, _) = memory().await;

@@ -1,5 +1,5 @@
-//! The flaws F7, F8 and F12 of docs/protocol.md 4, and F1-F12's neighbours that show at this level: clocks
-//! order nothing, nobody holds a key while a body moves, objects are not folders.
+//! The flaws F7, F8 and F12 of docs/protocol.md 4, and related ones at this level: the order does not depend
+//! on clocks, no key is held while a body is transferred, objects are not folders.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -12,7 +12,7 @@ use bytes::Bytes;
 use super::{Pool, Rng, Store, get, options, put, put_if};
 use crate::*;
 
-/// A clock that is wrong by as much as one likes.
+/// A clock that can be wrong by any amount.
 struct Skewed(AtomicI64);
 
 impl Skewed {
@@ -53,9 +53,9 @@ async fn listed(store: &Store, key: &str, page: usize) -> Vec<(VersionId, bool, 
     }
 }
 
-/// F7: three nodes whose clocks are right, ten minutes ahead and ten minutes behind (and jump) write the
-/// same key in turn. Versions stand in the order of their commits, the latest is what was written last,
-/// and the times that are shown never go back.
+/// F7: three nodes, with a right clock, one ten minutes ahead and one ten minutes behind (and jumping), write
+/// the same key in turn. Versions are in the order of their commits, the latest is the one written last, and
+/// the shown times never go back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f7_clocks_order_nothing() {
     let mut pool = Pool::new(4).await;
@@ -74,7 +74,7 @@ async fn f7_clocks_order_nothing() {
     }
     let mut rng = Rng(7);
     for key in ["one", "two", "three"] {
-        // What was committed: id, body or marker.
+        // The commits: id, body or marker.
         let mut history: Vec<(VersionId, Option<Bytes>)> = Vec::new();
         for step in 0..40 {
             let n = rng.below(3) as usize;
@@ -116,7 +116,7 @@ async fn f7_clocks_order_nothing() {
                 assert_eq!(get(&first, "bucket", key, Some(*id)).await.unwrap(), *body);
             }
         }
-        // The page marker's own version goes away between two pages: nothing older is left out, whatever
+        // The version of the page marker is removed between two pages: no older version is left out, whatever
         // the clock of the node that wrote it.
         for cut in [3, 7, 11, 15, 19, 23, 27] {
             let spec = VersionListSpec { prefix: key, max_keys: cut, ..VersionListSpec::default() };
@@ -143,7 +143,7 @@ async fn f7_clocks_order_nothing() {
     pool.close().await;
 }
 
-/// F7 without versions: the later commit wins, whatever its node's clock says.
+/// F7 without versions: the later commit wins, regardless of the clock of its node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f7_the_later_commit_wins() {
     let mut pool = Pool::new(4).await;
@@ -173,8 +173,7 @@ async fn f7_the_later_commit_wins() {
     pool.close().await;
 }
 
-/// F8: a body of a conditional PUT that is half there, and a large object that is half read, hold
-/// nothing of the key.
+/// F8: a half-received body of a conditional PUT and a half-read large object do not hold the key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f8_nobody_holds_a_key_while_a_body_moves() {
     let mut pool = Pool::new(4).await;
@@ -202,7 +201,7 @@ async fn f8_nobody_holds_a_key_while_a_body_moves() {
         let r = slow.commit(VersionSpec::default(), &none).await;
         assert!(matches!(r, Err(Error::PreconditionFailed)), "judged at the end, not at the beginning");
         store.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
-        // The reader has begun: the version that it asked for, to the end.
+        // The reader has begun: it gets the version that it asked for, to the end.
         while let Some(piece) = reading.next().await {
             got.extend_from_slice(&piece.unwrap());
         }
@@ -241,8 +240,8 @@ async fn f12_files_do_not_follow_keys() {
     pool.close().await;
 }
 
-/// F12's neighbour: where objects are folders, `p` and `p/one` cannot both be. Here they are two keys,
-/// and deleting one says nothing about the other.
+/// Related to F12: if objects were folders, `p` and `p/one` could not both exist. Here they are two
+/// independent keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn f12_a_prefix_hides_no_key() {
     let mut pool = Pool::new(4).await;

@@ -1,9 +1,8 @@
-//! Concurrent calls in every kind of order, and a crash between any two steps (T14).
+//! Concurrent calls in every order of steps, and a crash between any two steps (T14).
 //!
-//! The store in memory yields before each step, so an executor that picks the next call by a seed
-//! decides the whole interleaving. Memory itself checks that nothing named is dropped and nothing
-//! dropped is named. After each run the store is opened anew, swept, and compared with what the
-//! callers were told.
+//! The store in memory yields before each step, so an executor that picks the next call by a seed decides the
+//! whole interleaving. The memory backend checks that nothing named is dropped and nothing dropped is named.
+//! After each run the store is opened again, swept, and compared with the answers to the callers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,7 +17,7 @@ use crate::*;
 
 type Call = Pin<Box<dyn Future<Output = Told>>>;
 
-/// What a caller was told.
+/// The answer to a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Told {
     Put(Option<VersionId>),
@@ -38,8 +37,8 @@ fn told<T>(r: Result<T>, yes: Told) -> Told {
     }
 }
 
-/// Polls the calls in an order drawn from `rng` until all are done or `stop` polls were made. A call
-/// that waits for another's lock is polled in vain, which is harmless.
+/// Polls the calls in an order drawn from `rng` until all are done or `stop` polls were made. Polling a call
+/// that waits for a lock is useless but harmless.
 fn run(calls: &mut [Option<Call>], rng: &mut Rng, stop: usize) -> Vec<Option<Told>> {
     let mut out: Vec<Option<Told>> = vec![None; calls.len()];
     let mut cx = Context::from_waker(Waker::noop());
@@ -71,7 +70,7 @@ pub(super) fn block<F: Future>(f: F) -> F::Output {
 }
 
 struct Scene {
-    /// Bodies that a part 1 may have.
+    /// Bodies that part 1 may have.
     bodies: Vec<Bytes>,
     versioning: Versioning,
     conditional: bool,
@@ -111,8 +110,8 @@ fn calls(store: &Store, id: UploadId, scene: &Scene, etag: ETag, rng: &mut Rng) 
     out
 }
 
-/// One run: concurrent calls, cut off after `stop` polls (a crash of the process), then a restart, a
-/// retry, a sweep, and the questions.
+/// One run: concurrent calls, cut off after `stop` polls (a crash of the process), then a restart, a retry, a
+/// sweep, and the checks.
 async fn one(seed: u64, stop: usize) {
     let mut rng = Rng(seed);
     let (store, memory, control) = memory().await;
@@ -146,7 +145,7 @@ async fn one(seed: u64, stop: usize) {
         let other = md5_once(&md5_once(&scene.bodies[1]));
         assert!(md5[..] == whole || md5[..] == other, "{}", at());
     }
-    // A key that is read is whole, and never what was refused.
+    // A key that is read has complete content, and never a refused one.
     let before = block(get(&store, "bucket", "k", None));
     let legal = |b: &[u8]| b == b"put" || b == b"before" || scene.bodies.iter().any(|s| s[..] == *b);
     match &before {
@@ -154,7 +153,7 @@ async fn one(seed: u64, stop: usize) {
         Err(Error::NoSuchKey { .. }) => {}
         Err(e) => panic!("{e}: {}", at()),
     }
-    // Versions that were answered are there, whatever else happened to the key.
+    // Acknowledged versions exist, whatever else happened to the key.
     if scene.versioning == Versioning::Enabled {
         for t in answers.iter().flatten() {
             if let Told::Put(id) = t {
@@ -163,7 +162,7 @@ async fn one(seed: u64, stop: usize) {
             }
         }
     }
-    // A retry of the completion gives the same answer.
+    // A retry of the completion returns the same.
     let list = [CompletedPart { number: 1, etag: first.etag, checksum: None }];
     let retry = block(store.complete_upload("bucket", "k", id, &list, None, &Conditions::NONE));
     match (&completed, &retry) {
@@ -172,7 +171,7 @@ async fn one(seed: u64, stop: usize) {
         (None, Ok(_)) => assert!(!aborted, "{}", at()),
         (None, Err(_)) => {}
     }
-    // If nothing can have come after the version, it is there; and an overwritten one never returns.
+    // If nothing can have followed the version, it exists; and an overwritten one never returns.
     let after = block(get(&store, "bucket", "k", None));
     if completed.is_some() && !cut {
         let same = match (&before, &after) {
@@ -186,10 +185,11 @@ async fn one(seed: u64, stop: usize) {
     match &retry {
         Ok(_) => assert!(again_retry.is_ok(), "{}", at()),
         Err(Error::NoSuchUpload) => assert!(again_retry.is_err(), "{}", at()),
-        // A condition kept from the cut call, or a part replaced meanwhile: open again.
+        // A condition of the interrupted call, or a part that was replaced in the meantime: the upload is
+        // open again.
         Err(_) => {}
     }
-    // When all is deleted, nothing is left.
+    // After everything is deleted, nothing is left.
     let _ = block(store.abort_upload("bucket", "k", id));
     let spec = VersionListSpec { max_keys: 100, ..VersionListSpec::default() };
     let page = block(store.list_versions("bucket", &spec)).unwrap();
@@ -206,13 +206,13 @@ async fn one(seed: u64, stop: usize) {
     block(store.sweep(i64::MAX / 2)).unwrap();
     let (registers, bodies) = memory.census();
     assert_eq!(registers, 0, "{}", at());
-    // Data that a cut call had replaced but not dropped is the orphan collector's (it reads the
+    // The orphan collector removes data that an interrupted call had replaced but not dropped (it reads the
     // same registers and finds no name); everything else is gone.
     assert!(bodies == 0 || bodies <= orphans(&answers, cut), "{bodies} bodies left: {}", at());
 }
 
-/// How many bodies without a name a run may leave: parts that replaced another while the upload was
-/// being completed, or were cut off between the change of their register and the drop.
+/// How many bodies without a name a run may leave: parts that replaced another while the upload was being
+/// completed, or that were interrupted between the change of their register and the drop.
 fn orphans(answers: &[Option<Told>], cut: bool) -> usize {
     answers
         .iter()
@@ -240,7 +240,7 @@ async fn a_crash_at_any_point() {
     }
 }
 
-/// The drives fail after so many operations, whoever makes them; the same questions.
+/// The drives fail after this number of operations; then the same checks.
 #[tokio::test]
 async fn failing_drives_at_any_point() {
     for steps in 0..40 {
@@ -255,7 +255,7 @@ async fn failing_drives_at_any_point() {
         let r = store.complete_upload("bucket", "k", id, &list, None, &Conditions::NONE).await;
         memory.limit(-1);
         assert!(matches!(r, Ok(_) | Err(Error::Unavailable(_))), "{steps}");
-        // The next writer of the key, before any retry: the version must not come back afterwards.
+        // The next writer of the key, before any retry: the version must not reappear afterwards.
         let store = if steps % 2 == 0 { again(&memory, &control) } else { store };
         let seen = get(&store, "bucket", "k", None).await;
         if seen.is_ok() {
@@ -274,8 +274,8 @@ async fn failing_drives_at_any_point() {
     }
 }
 
-/// A completion with a condition is cut off; then somebody else writes the key. Whoever finishes the
-/// completion judges the condition it was made with.
+/// A completion with a condition is interrupted; then another call writes the key. The call that finishes the
+/// completion evaluates the original condition.
 #[tokio::test]
 async fn an_interrupted_conditional_completion_replaces_no_later_write() {
     let mut refused = 0;

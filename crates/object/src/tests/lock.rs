@@ -16,7 +16,7 @@ fn until(compliance: bool, ms: i64) -> Retention {
     Retention { compliance, until_ms: ms }
 }
 
-/// A far moment.
+/// A time far in the future.
 fn later() -> i64 {
     ashlar_environment::time::SystemClock::default().wall_ms() + 1_000_000_000
 }
@@ -54,10 +54,10 @@ async fn a_locked_version_outlives_deletes_overwrites_and_changes_of_its_lock() 
         assert!(locked(set(None, bypass).await));
         assert!(locked(set(Some(until(false, later() + 9_000_000)), bypass).await));
     }
-    // Tags and lists change, the lock stays.
+    // Tags and access control lists change, the lock stays.
     store.set_tags("bucket", "k", id, vec![("a".into(), "b".into())]).await.unwrap();
     assert!(locked(remove(true).await));
-    // A hold beside it, and alone.
+    // A legal hold together with retention, and alone.
     put(&store, "bucket", "h", &body).await.unwrap();
     let held = store.get("bucket", "h", None).await.unwrap().version_id();
     let hold = |on| store.set_legal_hold("bucket", "h", held, on);
@@ -75,8 +75,8 @@ async fn a_locked_version_outlives_deletes_overwrites_and_changes_of_its_lock() 
     assert!(matches!(store.enable_object_lock("other").await, Err(Error::InvalidBucketState(_))));
 }
 
-/// Random operations on one key, by one who may bypass and one who may not: what is locked in COMPLIANCE
-/// mode or under hold is always there.
+/// Random operations on one key, by a caller with bypass and one without: versions locked in COMPLIANCE mode
+/// or under hold always exist.
 #[tokio::test]
 async fn nothing_removes_what_is_locked() {
     for seed in 1..40u64 {

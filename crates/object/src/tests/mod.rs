@@ -1,22 +1,22 @@
 //! Tests of the whole crate.
 //!
-//! | file | what it shows |
+//! | file | what it tests |
 //! |---|---|
-//! | `s3model` | S3 semantics in a hundred lines, written without looking at the store |
-//! | `random` | random operations against it, in memory and over drives |
+//! | `s3model` | the S3 semantics over plain maps, written independently of the store |
+//! | `random` | random operations against that model, in memory and over drives |
 //! | `interleave` | every order of steps of concurrent calls, and crashes between any two |
 //! | `upload` | multipart: the table of errors, checksums, retries, interleavings (T14) |
 //! | `race` | conditional writes (T13), bucket deletion, lists under change (T16) |
-//! | `deletion` | a bucket that another process deletes takes no acknowledged write along |
+//! | `deletion` | the deletion of a bucket by another process loses no acknowledged write |
 //! | `flaws` | F7, F8, F12 of docs/protocol.md 4: clocks, slow clients, folders |
-//! | `lock` | what is locked stays |
+//! | `lock` | locked versions stay |
 //! | `seal` | encrypted bodies: ranges, damage, copies, uploads, envelopes |
-//! | `usage` | limits of buckets hold, and what is counted is there |
-//! | `expire` | what lifecycle removes |
-//! | `feed` | nothing that was done is missing from the change feed |
-//! | `rename` | a key has another name, at once for everybody |
-//! | `append` | what is appended is there once |
-//! | `basic` | what S3 promises of single operations |
+//! | `usage` | limits of buckets hold, and counts are right |
+//! | `expire` | the removals of lifecycle rules |
+//! | `feed` | the change feed is complete |
+//! | `rename` | a rename is atomic |
+//! | `append` | appended bytes are added exactly once |
+//! | `basic` | the guarantees of S3 for single operations |
 //! | `by_name` | the store with the names of buckets, as tests call it |
 //! | `registry` | several processes over one registry of buckets |
 
@@ -86,19 +86,19 @@ pub(crate) fn options() -> Options {
     Options { min_part: 100, ..Options::default() }
 }
 
-/// A strict store in memory, and what is below it.
+/// A strict store in memory, and its backend.
 pub(crate) async fn memory() -> (Store, Arc<Memory>, Control) {
     let memory = Arc::new(Memory::new(true));
     let control = control(DeploymentId([1; 16]), DriveId([1; 16])).await.unwrap();
     (again(&memory, &control), memory, control)
 }
 
-/// A store as after a restart.
+/// A store like after a restart.
 pub(crate) fn again(memory: &Arc<Memory>, control: &Control) -> Store {
     Store::over(Backend::Memory(memory.clone()), control.clone(), options()).unwrap()
 }
 
-/// A pool of drives in a folder that goes away with it.
+/// A pool of drives in a temporary folder.
 pub(crate) struct Pool {
     _dir: tempfile::TempDir,
     paths: Vec<(DriveId, PathBuf)>,
@@ -110,7 +110,7 @@ pub(crate) struct Pool {
     pub sole: bool,
 }
 
-/// Fewer than a deployment has, for the sake of time.
+/// Fewer than a deployment has, to save time.
 const GROUPS: usize = 5;
 const DEPLOYMENT: DeploymentId = DeploymentId([0xd; 16]);
 
@@ -200,7 +200,7 @@ impl Pool {
             sets.stop().await;
         }
         for d in self.drives.drain(..) {
-            // Asked again rather than waited for without end: a drive has one waiter at a time.
+            // Polled rather than awaited without limit: a drive has one waiter at a time.
             let patience = std::time::Duration::from_millis(200);
             while tokio::time::timeout(patience, d.close()).await.is_err() {}
         }
@@ -240,7 +240,7 @@ pub(crate) async fn get(s: &Store, bucket: &str, key: &str, v: Option<VersionId>
     read(&o).await
 }
 
-/// `ASHLAR_TIMES` (see `cargo xtask sim`): so many times the usual number of random cases.
+/// `ASHLAR_TIMES` (see `cargo xtask sim`): multiplies the usual number of random cases.
 pub(crate) fn times() -> u64 {
     std::env::var("ASHLAR_TIMES").ok().and_then(|s| s.parse().ok()).unwrap_or(1)
 }

@@ -1,4 +1,4 @@
-//! Many callers at once: conditional writes (T13), bucket deletion, lists under change (T16).
+//! Many concurrent callers: conditional writes (T13), bucket deletion, lists under change (T16).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ fn none() -> Conditions {
     Conditions { if_none_match: Some(Match::Any), ..Conditions::NONE }
 }
 
-/// Racers on each key with If-None-Match, over several coordinators: exactly one wins, and it is what
-/// is read. A racer that was told "not known" may be the one.
+/// Racers on each key with If-None-Match, over several coordinators: exactly one wins, and its value is read.
+/// A racer with an unknown outcome may be the winner.
 async fn one_winner(stores: &[Store], keys: usize, racers: usize) {
     for k in 0..keys {
         let key = format!("race-{k}");
@@ -107,8 +107,8 @@ async fn conditional_writes_over_drives() {
     pool.close().await;
 }
 
-/// Deleting a bucket races with writes into it: a write that was acknowledged keeps the bucket, and
-/// a bucket that is gone takes none.
+/// Deleting a bucket races with writes into it: an acknowledged write keeps the bucket, and a deleted bucket
+/// accepts none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bucket_deletion_loses_no_write() {
     let store = Store::in_memory(Options::default()).await.unwrap();
@@ -155,8 +155,8 @@ async fn bucket_deletion_loses_no_write() {
     }
 }
 
-/// Keys that are there all along are in every list exactly once, whatever comes and goes beside them;
-/// keys deleted before a list began are not.
+/// Keys that exist all the time are in every list exactly once, whatever other keys are added or removed;
+/// keys deleted before a list began are not in it.
 async fn lists_under_change(store: &Store, keys: usize, versions: bool) {
     let name = |i: usize| format!("dir{:02}/key{i:06}", i % 37);
     let stay: Vec<usize> = (0..keys).filter(|i| i % 2 == 0).collect();
@@ -164,7 +164,7 @@ async fn lists_under_change(store: &Store, keys: usize, versions: bool) {
         put(store, "bucket", &name(i), &Bytes::new()).await.unwrap();
     });
     fill.await;
-    // A tenth of the others goes before the list begins.
+    // A tenth of the others is removed before the list begins.
     for i in (0..keys).filter(|i| i % 20 == 1) {
         store.delete("bucket", &name(i), None, &Conditions::NONE).await.unwrap();
     }
@@ -229,7 +229,7 @@ async fn lists_under_change(store: &Store, keys: usize, versions: bool) {
             assert!(!seen.contains_key(&name(i)), "{} was deleted before", name(i));
         }
     }
-    // By folders: every common prefix exactly once, without walking what is under it.
+    // By folders: every common prefix exactly once, without reading the keys under it.
     let spec = ListSpec { delimiter: "/", max_keys: 1000, ..ListSpec::default() };
     let page = store.list("bucket", &spec).await.unwrap();
     assert_eq!((page.common_prefixes.len(), page.entries.len()), (37, 0));
@@ -256,7 +256,7 @@ async fn lists_over_drives() {
     pool.close().await;
 }
 
-/// Folders cost what they show, not what they hide.
+/// Folders cost what they show, not what they group.
 #[tokio::test]
 async fn a_folder_is_skipped_over() {
     let (store, memory, _) = super::memory().await;

@@ -1,13 +1,13 @@
-//! Several processes over one registry of buckets, and requests that find a bucket once.
+//! Several processes over one registry of buckets, and requests that look a bucket up once.
 //!
-//! Two stores over one control store are what two processes have, but for the delay of the control store.
+//! Two stores over one control store behave like two processes, except for the delay of the control store.
 
 use std::time::Duration;
 
 use super::{Store, again, get, memory, put};
 use crate::*;
 
-/// Waits until the follower has come so far.
+/// Waits until the follower has reached this state.
 async fn until(what: &str, holds: impl Fn() -> bool) {
     for _ in 0..2000 {
         if holds() {
@@ -22,14 +22,15 @@ fn body() -> bytes::Bytes {
     bytes::Bytes::from_static(b"body")
 }
 
-/// What one process does to a bucket shows in another that follows: made, configured, deleted, made again.
+/// Changes of a bucket in one process are visible in another that follows: created, configured, deleted,
+/// created again.
 #[tokio::test]
 async fn another_process_follows() {
     let (one, memory, control) = memory().await;
     let two = again(&memory, &control);
     let follower = tokio::spawn(two.follow_buckets());
     one.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
-    // In the list there is only what was followed or asked for.
+    // The list contains only buckets that were followed or requested.
     until("made", || two.buckets().len() == 1).await;
     one.set_versioning("bucket", Versioning::Enabled).await.unwrap();
     one.set_bucket_document("bucket", "policy", Some("{}")).await.unwrap();
@@ -39,7 +40,7 @@ async fn another_process_follows() {
         b.versioning == Versioning::Enabled && b.documents.contains_key("policy") && b.tags.len() == 1
     })
     .await;
-    // It counts for the writes of the other, too.
+    // It also applies to the writes of the other process.
     assert!(put(&two, "bucket", "k", &body()).await.unwrap().version_id.is_some());
     one.set_quota("bucket", Some(5)).await.unwrap();
     until("limited", || two.quota("bucket").unwrap() == Some(5)).await;
@@ -53,7 +54,7 @@ async fn another_process_follows() {
     follower.abort();
 }
 
-/// Changes that came before the follower began, and more of them than a watch remembers, are not missed.
+/// Changes from before the follower began, and more of them than a watch keeps, are not missed.
 #[tokio::test]
 async fn a_follower_that_begins_late_misses_nothing() {
     let (one, memory, control) = memory().await;
@@ -77,8 +78,8 @@ async fn a_follower_that_begins_late_misses_nothing() {
     follower.abort();
 }
 
-/// Without following: a bucket that only the control store knows is found where it is asked for, and a
-/// change that meets another state than it knew takes that state up.
+/// Without following: a bucket that only the control store contains is found when it is requested, and a
+/// change that finds another state than expected adopts that state.
 #[tokio::test]
 async fn the_control_store_counts() {
     let (one, memory, control) = memory().await;
@@ -109,8 +110,8 @@ async fn the_control_store_counts() {
     assert!(two.bucket("bucket").is_err());
 }
 
-/// Who found a bucket sees one revision of it whatever is changed; how versions are kept is judged where
-/// the list of versions is replaced.
+/// A request sees one revision of its bucket, whatever is changed; the versioning state is read where the
+/// list of versions is replaced.
 #[tokio::test]
 async fn an_open_bucket_stays_what_it_is() {
     let (store, ..) = memory().await;
@@ -126,7 +127,7 @@ async fn an_open_bucket_stays_what_it_is() {
     store.set_bucket_document(&open, "policy", Some("{}")).await.unwrap();
     assert!(open.versioning == Versioning::Off && open.documents.is_empty());
     assert!(store.get(&open, "k", None).await.unwrap().version_id().is_none());
-    // What versioning protects since it was enabled is not replaced by who began before.
+    // A request that began before versioning was enabled does not replace what versioning protects.
     let made = p.commit(VersionSpec::default(), &Conditions::NONE).await.unwrap();
     assert!(made.version_id.is_some());
     let now = store.bucket("bucket").unwrap();
@@ -136,7 +137,8 @@ async fn an_open_bucket_stays_what_it_is() {
     assert_eq!(all.entries.len(), 2);
 }
 
-/// A PUT, a part and a deletion that began in a bucket that is deleted and made again end in neither.
+/// A PUT, a part and a deletion that began in a bucket that is deleted and created again have no effect on
+/// either bucket.
 #[tokio::test]
 async fn what_began_in_a_bucket_that_is_gone_fails() {
     let (by_name, ..) = memory().await;
@@ -162,8 +164,8 @@ async fn what_began_in_a_bucket_that_is_gone_fails() {
     );
 }
 
-/// Many that ask for a bucket at once while another process makes, changes and deletes it: there is one gate
-/// for each bucket, so that no write is acknowledged into one that is gone.
+/// Many requests for a bucket while another process creates, changes and deletes it: each bucket has one
+/// gate, so that no write is acknowledged into a deleted one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn one_handle_for_each_bucket() {
     let (one, memory, control) = memory().await;

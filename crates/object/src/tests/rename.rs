@@ -1,5 +1,5 @@
-//! Renames: everything but the name stays; at once for everybody, in every order of steps and with a
-//! crash between any two (`ashlar-model`'s `rename` is the same in the small).
+//! Renames: everything but the name stays; they are atomic in every order of steps and with a crash between
+//! any two (`ashlar-model`'s `rename` checks the same in a small world).
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashSet};
@@ -81,7 +81,7 @@ async fn everything_but_the_name_stays() {
     assert_eq!(after, before);
     assert!(matches!(store.get("bucket", "a", None).await, Err(Error::NoSuchKey { .. })));
     assert_eq!(keys(&store).await, ["dir/b"]);
-    // What was there is gone, and an empty object has nothing to copy.
+    // The replaced data is dropped, and an empty object has nothing to copy.
     put(&store, "bucket", "empty", &Bytes::new()).await.unwrap();
     rename(&store, "empty", "dir/b").await.unwrap();
     assert_eq!(get(&store, "bucket", "dir/b", None).await.unwrap(), b"");
@@ -117,7 +117,7 @@ async fn what_is_refused_changes_nothing() {
     assert!(matches!(rename(&store, "a", "a").await, Err(Error::InvalidRequest(_))));
     assert!(matches!(rename(&store, "c", "a").await, Err(Error::NoSuchKey { .. })));
     assert!(matches!(rename(&store, "a", &"x".repeat(1025)).await, Err(Error::KeyTooLong)));
-    // What was found is not what is there any more.
+    // The version that was found is not the present one any more.
     let found = store.get("bucket", "a", None).await.unwrap();
     put(&store, "bucket", "a", &bytes(3)).await.unwrap();
     assert!(matches!(store.rename(&found, "b", &RenameSpec::default()).await, Err(Error::Changed)));
@@ -139,14 +139,14 @@ async fn a_token_makes_a_retry_answer_the_same() {
     let spec = RenameSpec { token: Some([9; 16]), ..RenameSpec::default() };
     assert!(!store.renamed("bucket", "a", "b", [9; 16]).await.unwrap());
     rename_with(&store, "a", "b", &spec).await.unwrap();
-    // A new source of the same name is another object: the retry is of the old one.
+    // A new source of the same name is another object: the retry belongs to the old one.
     put(&store, "bucket", "a", &bytes(2)).await.unwrap();
     let store = again(&memory, &control);
     assert!(store.renamed("bucket", "a", "b", [9; 16]).await.unwrap());
     rename_with(&store, "a", "b", &spec).await.unwrap();
     assert_eq!(get(&store, "bucket", "a", None).await.unwrap(), bytes(2));
     assert!(matches!(store.renamed("bucket", "c", "b", [9; 16]).await, Err(Error::TokenReused)));
-    // The register of a rename is nobody's upload.
+    // The register of a rename is not visible as an upload.
     let id = UploadId([9; 16]);
     let none = store.list_uploads("bucket", &UploadListSpec { max_uploads: 9, ..Default::default() }).await;
     assert!(none.unwrap().uploads.is_empty());
@@ -154,7 +154,7 @@ async fn a_token_makes_a_retry_answer_the_same() {
     let done = store.complete_upload("bucket", "b", id, &[], None, &Conditions::NONE).await;
     assert!(matches!(done, Err(Error::NoSuchUpload)), "{done:?}");
     assert!(matches!(store.list_parts("bucket", "b", id, 0, 9).await, Err(Error::NoSuchUpload)));
-    // It is known for a day, whatever the age of the object.
+    // The result is kept for a day, regardless of the age of the object.
     store.sweep(store.inner.now_ms() + 23 * 3600 * 1000).await.unwrap();
     assert!(store.renamed("bucket", "a", "b", [9; 16]).await.unwrap());
     store.sweep(store.inner.now_ms() + 25 * 3600 * 1000).await.unwrap();
@@ -205,7 +205,7 @@ async fn it_is_told_and_counted() {
     assert!(batch.changes.iter().all(|c| c.cause.who == "me"));
 }
 
-/// What a call asks for.
+/// The parameters of a call.
 #[derive(Clone, Copy, Debug)]
 enum Ask {
     Put(usize, u64),
@@ -213,16 +213,16 @@ enum Ask {
     Delete(usize),
     Get(usize),
     Rename(usize, usize),
-    /// Only onto a key that is free.
+    /// Only onto an absent key.
     RenameFree(usize, usize),
 }
 
-/// What came of it.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Came {
     Yes,
     Value(Option<u64>),
-    /// No such source.
+    /// The source does not exist.
     Absent,
     /// The condition does not hold.
     Refused,
@@ -274,8 +274,8 @@ async fn value(s: &Store, k: usize) -> Option<Option<u64>> {
 
 type State = [Option<u64>; KEYS.len()];
 
-/// What a call does to all keys at once, if it can have had this answer; with an unknown answer, what
-/// it may have done.
+/// The effect of a call on all keys together, if this answer is possible; with an unknown answer, its
+/// possible effects.
 fn after(state: &State, ask: Ask, came: &Came) -> Option<State> {
     let mut next = *state;
     let maybe = *came == Came::Unknown;
@@ -313,10 +313,10 @@ fn after(state: &State, ask: Ask, came: &Came) -> Option<State> {
     ok.then_some(next)
 }
 
-/// One call: what was asked, the polls of the whole run between which it took place, and the answer.
+/// One call: its parameters, the polls of the whole run between which it took place, and the answer.
 type Event = (Ask, usize, usize, Came);
 
-/// What was asked so far, and the number of the poll that is being made.
+/// The calls so far, and the number of the present poll.
 #[derive(Clone, Default)]
 struct Log {
     now: Rc<Cell<usize>>,
@@ -324,7 +324,7 @@ struct Log {
 }
 
 impl Log {
-    /// Makes a call and writes it down; one that is cut off stays unknown.
+    /// Makes a call and records it; an interrupted one stays unknown.
     async fn make(&self, s: &Store, ask: Ask) {
         let at = self.events.borrow().len();
         self.events.borrow_mut().push((ask, self.now.get(), usize::MAX, Came::Unknown));
@@ -334,8 +334,8 @@ impl Log {
     }
 }
 
-/// Whether some order of the calls, that each took place at once between begin and end, explains all
-/// answers and the last state. Calls that were cut off may have happened or not.
+/// Whether some sequential order of the calls explains all answers and the last state. Interrupted calls may
+/// have happened or not.
 fn explained(events: &[Event], last: &State) -> bool {
     fn go(
         events: &[Event],
@@ -352,7 +352,7 @@ fn explained(events: &[Event], last: &State) -> bool {
         if left.iter().all(|i| matches!(events[*i].3, Came::Unknown | Came::Lost)) && state == last {
             return true;
         }
-        // Nothing may come after a call that ended before it began.
+        // Nothing may follow a call that ended before it began.
         let first_end = left.iter().map(|i| events[*i].2).min().unwrap_or(usize::MAX);
         for i in left {
             let (ask, begin, _, came) = &events[i];
@@ -381,7 +381,7 @@ fn explained(events: &[Event], last: &State) -> bool {
 
 type Call = Pin<Box<dyn Future<Output = ()>>>;
 
-/// One run: a seed decides what is asked and every step; after `stop` polls the server is gone.
+/// One run: a seed decides the calls and every step; after `stop` polls the server is gone.
 async fn one(seed: u64, stop: usize) -> bool {
     let mut rng = Rng(seed);
     let (store, memory, control) = bucket().await;
@@ -401,10 +401,10 @@ async fn one(seed: u64, stop: usize) -> bool {
             4 => vec![Ask::Put(k, 10 + i)],
             5 => vec![Ask::Create(k, 10 + i)],
             6 => vec![Ask::Delete(k)],
-            // One reader after another: what one has seen, the next may not miss.
+            // One reader after another: what one has seen, the next one must see.
             _ => vec![Ask::Get(k), Ask::Get(to), Ask::Get(k), Ask::Get(to), Ask::Get(k)],
         };
-        // Two coordinators, which know nothing of each other.
+        // Two coordinators, which are independent of each other.
         let (log, store) = (log.clone(), if rng.chance(2) { store.clone() } else { other.clone() });
         calls.push(Some(Box::pin(async move {
             for ask in asks {
@@ -450,7 +450,7 @@ async fn one(seed: u64, stop: usize) -> bool {
     let mut there: Vec<&str> = (0..KEYS.len()).filter(|k| last[*k].is_some()).map(|k| KEYS[k]).collect();
     there.sort_unstable();
     assert_eq!(keys(&store).await, there, "{}", at());
-    // What is there can be changed, and nothing is left when all is deleted.
+    // The present objects can be changed, and nothing is left when all are deleted.
     for key in KEYS {
         if rng.chance(2) {
             put(&store, "bucket", key, &bytes(99)).await.unwrap();
@@ -462,7 +462,7 @@ async fn one(seed: u64, stop: usize) -> bool {
     store.sweep(i64::MAX / 2).await.unwrap();
     let (registers, bodies) = memory.census();
     assert_eq!(registers, 0, "{}", at());
-    // A body that was cut off before a register named it is the orphan collector's.
+    // The orphan collector removes a body that was interrupted before a register named it.
     assert!(bodies == 0 || cut, "{bodies} bodies: {}", at());
     renamed
 }
@@ -485,7 +485,7 @@ async fn a_crash_at_any_point() {
     }
 }
 
-/// The drives fail after so many operations, whoever makes them; then the same, and a retry.
+/// The drives fail after this number of operations; then the same checks, and a retry.
 #[tokio::test]
 async fn failing_drives_at_any_point() {
     let mut unknown = 0;
@@ -534,7 +534,7 @@ async fn a_slow_reader_of_the_source() {
             if done || value(&store, 1).await.unwrap().is_some() {
                 continue;
             }
-            // As a HEAD: the bytes are gone, which would be noticed.
+            // Like a HEAD: the bytes are gone, which would be detected.
             let mut reader = Box::pin(store.get("bucket", "a", None));
             let early = (0..naps).find_map(|_| match reader.as_mut().poll(&mut cx) {
                 Poll::Ready(v) => Some(v),
@@ -549,7 +549,8 @@ async fn a_slow_reader_of_the_source() {
     assert!(met > 10, "{met}");
 }
 
-/// One change takes effect and its answer is lost: the caller does not know, and what is there is right.
+/// One change takes effect and its answer is lost: the outcome is unknown to the caller, and the state is
+/// right.
 #[tokio::test]
 async fn a_lost_answer_at_any_point() {
     let mut unknown = 0;
@@ -591,20 +592,20 @@ async fn over_drives() {
     for n in 0..4u64 {
         put(&store, "bucket", &format!("k{n}"), &bodies[&n]).await.unwrap();
     }
-    // A ring: every key is a source and a destination, from both sides.
+    // A ring: every key is a source and a destination.
     let turn = |s: Store| async move {
         let mut done = 0;
         for i in 0..24u64 {
             let (from, to) = (i % 4, (i + 1) % 4);
             match rename(&s, &format!("k{from}"), &format!("r{to}")).await {
                 Ok(()) => done += 1,
-                // Of the last it is not known whether it happened.
+                // The outcome of the last one is unknown.
                 Err(Error::NoSuchKey { .. } | Error::Conflict | Error::Busy | Error::Unavailable(_)) => {}
                 Err(e) => panic!("{e}"),
             }
             match rename(&s, &format!("r{to}"), &format!("k{from}")).await {
                 Ok(()) => done += 1,
-                // Of the last it is not known whether it happened.
+                // The outcome of the last one is unknown.
                 Err(Error::NoSuchKey { .. } | Error::Conflict | Error::Busy | Error::Unavailable(_)) => {}
                 Err(e) => panic!("{e}"),
             }
@@ -616,7 +617,7 @@ async fn over_drives() {
     drop(other);
     sets.stop().await;
     pool.close().await;
-    // One drive is missing: the bytes are still those.
+    // One drive is missing: the bytes are the same.
     let store = pool.open(&[2]).await;
     store.sweep(0).await.unwrap();
     let mut seen = Vec::new();

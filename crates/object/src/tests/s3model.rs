@@ -1,5 +1,5 @@
-//! S3 semantics as documented, over plain maps. It knows nothing of the store under test: the ids
-//! that the store chose are told to it.
+//! S3 semantics as documented, over plain maps. It is independent of the store under test: tests pass it the
+//! ids that the store chose.
 
 use std::collections::BTreeMap;
 
@@ -111,7 +111,7 @@ impl MBucket {
         Ok(&mut list[at])
     }
 
-    /// A delete of the current version; `marker` is the id the store gave to the delete marker.
+    /// A delete of the current version; `marker` is the id of the delete marker in the store.
     pub fn delete(&mut self, key: &str, marker: Id) {
         match self.versioning {
             MVersioning::Off => {
@@ -175,7 +175,7 @@ pub(crate) fn id_text(id: Id) -> String {
     }
 }
 
-/// Rolls lines up by their keys.
+/// Groups lines by their keys.
 fn roll(lines: impl Iterator<Item = (String, String)>, prefix: &str, delimiter: &str, after: &str) -> Lines {
     let mut out: Lines = Vec::new();
     for (key, line) in lines {

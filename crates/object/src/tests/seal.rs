@@ -1,5 +1,5 @@
-//! Encrypted bodies against the plain model: every range around every boundary, damage of every kind,
-//! copies, uploads, and envelopes that are replaced.
+//! Encrypted bodies against the plain model: every range around every boundary, damage of every kind, copies,
+//! uploads, and envelopes that are replaced.
 
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -43,7 +43,7 @@ async fn range(o: &Object, range: Range<u64>, key: &ContentKey) -> Result<Vec<u8
     Ok(out)
 }
 
-/// Every range whose ends lie around a boundary.
+/// Every range whose ends are around a boundary.
 async fn check_ranges(o: &Object, body: &[u8], key: &ContentKey, around: &[u64]) {
     let size = body.len() as u64;
     assert_eq!(o.size(), size);
@@ -110,7 +110,7 @@ async fn over_drives_with_one_missing_and_after_a_restart() {
     pool.close().await;
 }
 
-/// Flips a bit of frame `frame` of a shard, `at` bytes into it, where it lies.
+/// Flips a bit of frame `frame` of a stored shard, `at` bytes into it.
 async fn flip(pool: &Pool, data: &ashlar_format::Data, shard: u8, frame: u32, at: usize) {
     let sets = pool.sets.as_ref().unwrap();
     for drive in sets.drives() {
@@ -127,7 +127,7 @@ async fn flip(pool: &Pool, data: &ashlar_format::Data, shard: u8, frame: u32, at
                 if drive.verify_shard(data.write_id, shard).await.is_err() {
                     return;
                 }
-                // What lay there before it was repaired.
+                // The stored bytes before the repair.
                 file.write_all_at(&needle[..1], place as u64).unwrap();
             }
         }
@@ -136,7 +136,7 @@ async fn flip(pool: &Pool, data: &ashlar_format::Data, shard: u8, frame: u32, at
     panic!("no drive has shard {shard}");
 }
 
-/// All shards of a body are there and sound.
+/// All shards of a body exist and are intact.
 async fn sound(sets: &Sets, data: &ashlar_format::Data) -> bool {
     let mut good = 0;
     for shard in 0..4 {
@@ -147,9 +147,9 @@ async fn sound(sets: &Sets, data: &ashlar_format::Data) -> bool {
     good == 4
 }
 
-/// Bits flipped on drives under encrypted bodies: in rows that are read unchecked, so that a package does
-/// not open. Whatever is asked for comes out right, and the damage is found and repaired; what does not touch
-/// it does not look at it. With more damage than the code bears nothing wrong comes out.
+/// Bits flipped on drives under encrypted bodies: in rows that are read unchecked, so that a package does not
+/// open. Every read returns the right bytes, and the damage is found and repaired; reads of other bytes do
+/// not detect it. With more damage than the code tolerates, no wrong bytes are returned.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn damage_on_drives_is_read_around_and_repaired() {
     let mut pool = Pool::new(4).await;
@@ -177,7 +177,7 @@ async fn damage_on_drives_is_read_around_and_repaired() {
             hit.push(u64::from(frame) * stripe + u64::from(shard) * row + at as u64);
         }
         let what = format!("round {round}: {hit:?}");
-        // Packages that are not hit, and read from stripes that are not.
+        // Packages that are not affected, read from stripes that are not affected.
         let far = |from: u64, to: u64| {
             let (a, z) = (from / PACKAGE as u64 * WHOLE as u64, (to / PACKAGE as u64 + 1) * WHOLE as u64);
             hit.iter().all(|h| *h < a || *h >= z)
@@ -189,13 +189,13 @@ async fn damage_on_drives_is_read_around_and_repaired() {
                 assert!(range(&o, from..to, &key(2)).await.unwrap() == body[from as usize..to as usize]);
             }
         }
-        // Unless a drive was late, or repair came by once more for the round before.
+        // Unless a drive was late, or a repair of the previous round ran again.
         unseen += u32::from(!sound(&sets, &data).await);
         let plain = |stored: u64| stored / WHOLE as u64 * PACKAGE as u64;
         let from = if rng.chance(2) { 0 } else { plain(hit.iter().copied().min().unwrap()) + 77 };
         let got = range(&o, from..o.size(), &key(2)).await.expect(&what);
         assert!(got == body[from as usize..], "{what}");
-        // Repaired without anybody's doing.
+        // Repaired automatically.
         let began = Instant::now();
         while !sound(&sets, &data).await {
             assert!(began.elapsed() < Duration::from_secs(20), "{what}: not repaired");
@@ -219,7 +219,7 @@ async fn damage_on_drives_is_read_around_and_repaired() {
     pool.close().await;
 }
 
-/// While the pool has nothing left, opening goes on beyond its ceiling, by one package at a time.
+/// While the pool has nothing left, opening continues above its ceiling, one package at a time.
 #[tokio::test]
 async fn opening_goes_on_while_the_pool_is_used_up() {
     let (store, _, _) = memory().await;
@@ -300,7 +300,7 @@ async fn an_upload_shows_plain_sizes_and_is_read_across_parts() {
     assert!(o.version().parts.iter().zip(&bodies).all(|(p, b)| p.size == b.len() as u64));
 }
 
-/// A stored body with its packages changed, as somebody with a drive in their hands could.
+/// A stored body with changed packages, as an attacker with access to a drive could do it.
 async fn tampered(change: impl Fn(&mut Vec<u8>)) -> Result<Vec<u8>> {
     let (store, memory, _) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
@@ -326,7 +326,7 @@ async fn packages_that_are_changed_moved_or_missing_are_noticed() {
     assert!(tampered(last).await.is_err(), "the last tag");
 }
 
-/// Whichever package is damaged, and whether it lies in one row or across two: what comes out ends before it.
+/// Whichever package is damaged, and whether it is in one row or in two: the returned bytes end before it.
 #[tokio::test]
 async fn no_byte_of_a_damaged_package_comes_out() {
     let (store, memory, _) = memory().await;
@@ -371,7 +371,7 @@ async fn a_body_cut_at_a_package_does_not_open() {
     let body = Rng(15).body(3 * PACKAGE);
     put(&store, "k", &body, Some(seal(2)), 1 << 20).await;
     put(&store, "short", &body.slice(..2 * PACKAGE), Some(seal(2)), 1 << 20).await;
-    // The record says two packages, the data are the first two of three: the mark of the last is missing.
+    // The record says two packages, the data is the first two of three: the mark of the last one is missing.
     let long = store.get("bucket", "k", None).await.unwrap();
     let short = store.get("bucket", "short", None).await.unwrap();
     let bytes = memory.bytes(long.stored().parts[0].data.write_id).slice(..2 * WHOLE);
@@ -404,7 +404,7 @@ async fn copies_keep_or_change_the_encryption() {
     assert_eq!((o.sealed().unwrap().envelope.as_str(), &o.stored().parts), ("another", &before));
     assert_eq!(o.version().meta, [("x-amz-meta-a".to_owned(), "b".to_owned())]);
     assert_eq!(range(&o, 0..200_000, &key(2)).await.unwrap(), body);
-    // To plain, to another key, and from plain.
+    // To unencrypted, to another key, and from unencrypted.
     assert!(matches!(copy("k", None, "p", CopySeal::Plain).await, Err(Error::KeyNeeded)));
     assert!(matches!(copy("k", Some(2), "p", CopySeal::Kept).await, Err(Error::Internal(_))));
     copy("k", Some(2), "p", CopySeal::Plain).await.unwrap();
@@ -416,7 +416,7 @@ async fn copies_keep_or_change_the_encryption() {
     assert!(done.committed.etag.md5 != md5 && done.committed.etag.parts == 0);
     let o = store.get("bucket", "e", None).await.unwrap();
     assert_eq!(range(&o, 0..200_000, &key(3)).await.unwrap(), body);
-    // Onto itself under a fresh key: the data moves.
+    // Onto itself under a new key: the data is written again.
     copy("k", Some(2), "k", CopySeal::Fresh(seal(4))).await.unwrap();
     let o = store.get("bucket", "k", None).await.unwrap();
     assert_ne!(o.stored().parts, before);

@@ -88,7 +88,7 @@ async fn conditions_of_complete() {
     let any = Conditions { if_match: Some(Match::Any), ..Conditions::NONE };
     assert!(matches!(call(any).await, Err(Error::NoSuchKey { .. })));
     call(none.clone()).await.unwrap();
-    // The retry of a call that won is not judged again.
+    // The retry of a successful call is not evaluated again.
     call(none).await.unwrap();
     assert_eq!(store.get("bucket", "k", None).await.unwrap().size(), 100);
     store.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
@@ -96,7 +96,7 @@ async fn conditions_of_complete() {
     assert_eq!(memory.census(), (0, 0));
 }
 
-/// A completion of `bucket/k` that ends with its process: after it held the key, or after it was decided.
+/// A completion of `bucket/k` whose process crashes: after it held the key, or after it was decided.
 struct Interrupted {
     store: Store,
     names: Names,
@@ -142,7 +142,7 @@ async fn a_completion_interrupted_before_its_decision_never_happens() {
         let late = Interrupted::holding(&store, &list, id).await;
         assert_eq!(get(&store, "bucket", "k", None).await.unwrap().len(), 10);
         assert_eq!(store.sweep(0).await.unwrap(), Swept::default());
-        // Acknowledged, and so it stays.
+        // It was acknowledged, so it stays.
         if deleted {
             store.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
         } else {
@@ -152,7 +152,7 @@ async fn a_completion_interrupted_before_its_decision_never_happens() {
         let now = get(&store, "bucket", "k", None).await;
         assert!(if deleted { now.is_err() } else { now.unwrap().len() == 20 });
         assert_eq!(store.sweep(0).await.unwrap(), Swept::default());
-        // Its client may still want it.
+        // Its client may still need it.
         complete(&store, id, &list).await.unwrap();
         assert_eq!(get(&store, "bucket", "k", None).await.unwrap().len(), 100);
         store.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
@@ -298,7 +298,7 @@ async fn an_empty_part() {
     let ok = complete(&store, id, &[done(&p)]).await.unwrap();
     assert_eq!((ok.committed.size, ok.committed.etag.parts), (0, 1));
     assert_eq!(get(&store, "bucket", "k", None).await.unwrap(), b"");
-    // Replaced by one with bytes, and the other way round.
+    // Replaced by one with bytes, and the reverse.
     let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
     let mut rng = Rng(1);
     for n in [0usize, 5, 0, 7] {
@@ -332,7 +332,7 @@ async fn many_parts_in_pages() {
     assert_eq!(seen, 1200);
     let ok = complete(&store, id, &list).await.unwrap();
     assert_eq!(ok.committed.etag.parts, 1200);
-    // Clearing goes on behind the answer; a change of the key waits for it.
+    // Clearing continues after the answer; a change of the key waits for it.
     put(&store, "bucket", "k", &body).await.unwrap();
     assert_eq!(memory.census().1, 1);
     complete(&store, id, &list).await.unwrap();

@@ -1,4 +1,5 @@
-//! Limits of buckets: never exceeded, by whatever way bytes come. Counts of buckets: exact after every step.
+//! Limits of buckets: never exceeded, in whatever way bytes are added. Counts of buckets: exact after every
+//! step.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ async fn a_limit_holds_for_puts_copies_parts_and_completions() {
     let spec = || CopySpec { changes: true, ..CopySpec::default() };
     assert!(full(store.copy(&from, "bucket", "c", spec()).await), "a copy");
     assert!(full(store.copy(&from, "bucket", "a", spec()).await), "a copy of the record alone");
-    // Parts of open uploads take room: those of one, and of another.
+    // Parts of open uploads count: those of one, and of another.
     let id = store.create_upload("bucket", "u", UploadSpec::default()).await.unwrap();
     let other = store.create_upload("bucket", "v", UploadSpec::default()).await.unwrap();
     let upload = async |number: u16| {
@@ -50,7 +51,7 @@ async fn a_limit_holds_for_puts_copies_parts_and_completions() {
     let first = upload(1).await;
     part(&store, "bucket", "v", other, 1, &body(60)).await.unwrap();
     assert!(full(part(&store, "bucket", "u", id, 2, &body(100)).await), "900 + 60 + 100");
-    // One that replaces another needs room while both are there, and then takes its own.
+    // A part that replaces another needs space while both exist, and then its own size.
     part(&store, "bucket", "v", other, 1, &body(30)).await.unwrap();
     assert!(full(part(&store, "bucket", "u", id, 2, &body(100)).await), "900 + 30 + 100");
     store.abort_upload("bucket", "v", other).await.unwrap();
@@ -68,7 +69,7 @@ async fn a_limit_holds_for_puts_copies_parts_and_completions() {
     let oldest = store.list_versions("bucket", &page).await.unwrap().entries[1].version_id;
     store.delete("bucket", "a", Some(oldest), &Conditions::NONE).await.unwrap();
     assert_eq!(used(&store), Some((400, 1)));
-    // A third part, and what becomes of all when they are an object: each byte counts once.
+    // A third part, and then all of them as an object: each byte counts once.
     let parts = vec![first, second, upload(3).await];
     complete(parts.clone()).await.unwrap();
     complete(parts).await.unwrap();
@@ -78,7 +79,7 @@ async fn a_limit_holds_for_puts_copies_parts_and_completions() {
     let page = VersionListSpec { prefix: "b", max_keys: 10, ..Default::default() };
     let b = store.list_versions("bucket", &page).await.unwrap().entries[0].version_id;
     store.delete("bucket", "b", Some(b), &Conditions::NONE).await.unwrap();
-    // A marker is nothing; after a restart nothing is taken before it is counted.
+    // A marker counts nothing; after a restart nothing is accepted before the bucket is counted.
     store.delete("bucket", "a", None, &Conditions::NONE).await.unwrap();
     assert_eq!(used(&store), Some((700, 2)));
     let store = again(&memory, &control);
@@ -102,7 +103,7 @@ async fn bodies_in_flight_together_never_exceed_it() {
         open.push(store.put("bucket", &format!("k{i}"), spec()).await.unwrap());
     }
     assert!(full(store.put("bucket", "k3", spec()).await.map(|_| ())));
-    // One is given up, its room is free again.
+    // One is aborted, and its space is free again.
     drop(open.pop());
     let mut again = store.put("bucket", "k3", spec()).await.unwrap();
     again.write(body(300)).await.unwrap();
@@ -160,8 +161,8 @@ async fn a_new_bucket_is_counted_from_its_first_byte() {
     assert_eq!((u.sizes[0], u.sizes[1], u.counts[1]), (1, 1, 2));
 }
 
-/// Changes of many kinds by a bucket's clients, then `counted == recount` after every single one; answers
-/// are lost and the process dies, with half-done changes of every kind.
+/// Changes of many kinds by clients of a bucket, then `counted == recount` after every single one; answers
+/// are lost and the process crashes, with half-done changes of every kind.
 #[tokio::test]
 async fn counts_are_exact_after_every_step_lost_answers_and_crashes() {
     for seed in 1..=30 * times() {
@@ -185,7 +186,7 @@ async fn counts_are_exact_after_every_step_lost_answers_and_crashes() {
             }
             trace.push(format!("{kind} {key} {other} fate {fate}"));
             let n = rng.below(3000) as usize;
-            // Whether it succeeds does not matter.
+            // Whether it succeeds is irrelevant.
             match kind {
                 0..=2 => drop(put(&store, "bucket", &key, &rng.body(n)).await),
                 3 => drop(store.delete("bucket", &key, None, &Conditions::NONE).await),
@@ -261,7 +262,7 @@ async fn counts_are_exact_after_every_step_lost_answers_and_crashes() {
                 assert!(!store.usage("bucket").unwrap().complete, "nothing is shown as known before it is");
             }
             store.count_uncounted(false).await.unwrap();
-            // A key that a rename held is freed by the first call, and read by the next.
+            // The first call frees a key that a rename held, and the next one reads it.
             store.count_uncounted(false).await.unwrap();
             let counted = store.usage("bucket").unwrap();
             let found = recount(&store, "bucket").await;
@@ -271,7 +272,7 @@ async fn counts_are_exact_after_every_step_lost_answers_and_crashes() {
     }
 }
 
-/// While clients change keys without pause, scans begin and end; once it is quiet the count is the truth.
+/// While clients change keys continuously, scans begin and end; afterwards the count is right.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn scans_under_load_are_exact() {
     for seed in 1..=4 * times() {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ashlar_cluster::drive_monitor::{Action, Condition, Event, Monitor, Opened, Serving, settle};
+use ashlar_cluster::drive_monitor::{Action, Condition, Event, Monitor, Opened, Serving, updated_map};
 use ashlar_cluster::{FoundAt, Map};
 use ashlar_drive::{Drive, Role, State};
 use ashlar_format::{DriveId, GroupId};
@@ -317,7 +317,7 @@ async fn update_map(node: &Arc<Node>) {
             })
             .collect()
     };
-    let next = settle(&before, &serving);
+    let next = updated_map(&before, &serving);
     if next == *before || !node.control.health().writable {
         return;
     }

@@ -1,4 +1,4 @@
-//! Random listings, and the whole store held against the model.
+//! Random listings, and the comparison of the whole store with the model.
 
 use super::*;
 
@@ -72,7 +72,7 @@ impl Pair {
         }
     }
 
-    /// Everything the model knows is in the store, byte by byte.
+    /// Everything in the model is in the store, byte by byte.
     pub(super) async fn compare(&mut self) {
         for b in BUCKETS {
             let all: Vec<(String, Id, Option<Vec<u8>>)> = self

@@ -1,5 +1,5 @@
-//! Random operations against the model: a few buckets and keys, all features at once, then the same
-//! again over drives, with a drive missing and after reopening.
+//! Random operations against the model: a few buckets and keys, all features together, then the same over
+//! drives, with a drive missing and after reopening.
 
 use std::collections::BTreeMap;
 
@@ -29,12 +29,12 @@ const KEYS: [&str; 14] = [
     "z/\u{10ffff}",
 ];
 
-/// The store and the model side by side.
+/// The store and the model together.
 struct Pair {
     store: Store,
     model: BTreeMap<&'static str, MBucket>,
     rng: Rng,
-    /// What was done, for the message of a failure.
+    /// The operations so far, for the message of a failure.
     trace: Vec<String>,
     max_body: usize,
 }
@@ -136,7 +136,7 @@ impl Pair {
         }
     }
 
-    /// A version of the key, sometimes one that is not there, mostly the current one.
+    /// A version of the key: mostly the current one, sometimes one that does not exist.
     fn some_version(&mut self, bucket: &str, key: &str) -> Option<VersionId> {
         let ids: Vec<Id> =
             self.m(bucket).keys.get(key).map(|l| l.iter().map(|v| v.id).collect()).unwrap_or_default();
@@ -152,7 +152,7 @@ impl Pair {
         (0..self.rng.below(3)).map(|i| (format!("{prefix}{i}"), self.rng.below(9).to_string())).collect()
     }
 
-    /// The id that the store gave, which must be of the kind that the bucket makes.
+    /// The id that the store returned, which must be of the kind that the bucket uses.
     fn given(&mut self, bucket: &str, shown: Option<VersionId>) -> Id {
         let versioning = self.m(bucket).versioning;
         match (versioning, shown) {
@@ -173,7 +173,7 @@ impl Pair {
         }
     }
 
-    /// What is counted is what is there.
+    /// The counts are right.
     async fn counts(&self) {
         for b in BUCKETS {
             if !self.store.usage(b).unwrap().complete {
@@ -307,7 +307,7 @@ impl Pair {
         same!(self, got, want);
         if let Ok(done) = got {
             let id = self.given(to, done.version_id);
-            // The data is written anew as one piece, unless only the record changed.
+            // The data is written again as one piece, unless only the record changed.
             let etag = if b == to && k == tk { source.etag } else { etag_of(&source.body) };
             assert_eq!(done.etag.to_string(), etag);
             let meta = meta.unwrap_or(source.meta);
@@ -339,7 +339,7 @@ impl Pair {
         self.m(b).versioning = m;
     }
 
-    /// Deletes a bucket (which must be empty), and makes it again.
+    /// Deletes a bucket (which must be empty), and creates it again.
     async fn remake(&mut self) {
         let b = self.bucket();
         self.trace.push(format!("remake {b}"));
@@ -402,7 +402,7 @@ async fn in_memory() {
         p.compare().await;
         p.store = super::again(&memory, &control);
         p.compare().await;
-        // Everything deleted and swept leaves nothing at all.
+        // After everything is deleted and swept, nothing is left.
         for b in BUCKETS {
             for u in p.m(b).uploads.clone() {
                 p.store.abort_upload(b, &u.key, UploadId(u.id)).await.unwrap();
@@ -427,7 +427,7 @@ async fn over_drives() {
         p.compare().await;
         pool.close().await;
         if n > 1 {
-            // With a drive missing, reads and writes go on.
+            // With a drive missing, reads and writes continue.
             p.store = pool.open(&[n as usize - 1]).await;
             p.compare().await;
             p.run(100).await;

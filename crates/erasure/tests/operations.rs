@@ -119,7 +119,7 @@ fn impossible_codes_are_refused() {
 }
 
 #[test]
-fn wrong_shapes_are_refused_before_anything_is_written() {
+fn wrong_shapes_are_refused_before_writing() {
     let code = Code::new(2, 1).unwrap();
     let (a, b, short) = ([1u8; 8], [2u8; 8], [3u8; 7]);
     let mut out = [9u8; 8];
