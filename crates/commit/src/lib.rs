@@ -33,6 +33,7 @@ mod recover;
 mod resync;
 mod sweep;
 pub mod upload;
+pub mod version_list;
 
 pub use acceptor::{AcceptAnswer, Acceptor, ConfirmAnswer, HEADROOM, PrepareAnswer, Role};
 pub use ashlar_format::Ballot;

@@ -393,7 +393,16 @@ pub(crate) fn each_data(body: &mut Body, mut f: impl FnMut(&mut Data)) {
     let versions: &mut [ashlar_format::Version] = match body {
         Body::Tombstone => &mut [],
         Body::Versions(v) => v,
-        Body::Held(h) => &mut h.versions,
+        Body::Paged(p) => {
+            f(&mut p.below.root.page.data);
+            &mut p.head
+        }
+        Body::Held(h) => {
+            if let Some(below) = &mut h.below {
+                f(&mut below.root.page.data);
+            }
+            &mut h.versions
+        }
         Body::Part(parts) => {
             parts.iter_mut().for_each(|p| f(&mut p.data));
             &mut []
@@ -420,13 +429,11 @@ pub(crate) fn set_durable(body: &mut Body, data: &Data, slots: SlotSet) {
 }
 
 fn names(body: &Body, data: &Data) -> bool {
-    let versions: &[ashlar_format::Version] = match body {
-        Body::Versions(v) => v,
-        Body::Held(h) => &h.versions,
-        Body::Part(parts) => return parts.iter().any(|p| p.data.write_id == data.write_id),
-        _ => return false,
-    };
-    versions.iter().any(|v| v.parts.iter().any(|p| p.data.write_id == data.write_id))
+    if let Body::Part(parts) = body {
+        return parts.iter().any(|p| p.data.write_id == data.write_id);
+    }
+    let root = body.below().is_some_and(|b| b.root.page.data.write_id == data.write_id);
+    root || body.newest().iter().any(|v| v.parts.iter().any(|p| p.data.write_id == data.write_id))
 }
 
 /// Data that `old` names and `new` does not.
