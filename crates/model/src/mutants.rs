@@ -95,6 +95,18 @@ pub enum Mutant {
     RenameDoneEarly,
     /// The source of a rename is not held.
     RenameSourceFree,
+    /// Pages: what a record no longer names is dropped before the record is chosen.
+    PageDroppedFirst,
+    /// Pages: the record is sent before its pages are durable.
+    RecordBeforePage,
+    /// Pages: a spill writes what it has planned without comparing the record.
+    SpillWithoutBase,
+    /// Pages: the collector looks at the chosen record while another is undecided.
+    PageSweptUndecided,
+    /// Pages: the collector looks at the record only, not at its pages.
+    SweepPassesPages,
+    /// Pages: a reader takes a page that is gone for the end of the list.
+    PageGoneIsAbsent,
     /// The commit is n renames; versions are counted.
     CountRenames,
 }
@@ -147,6 +159,12 @@ impl Mutant {
         Mutant::RenameReleaseOpen,
         Mutant::RenameDoneEarly,
         Mutant::RenameSourceFree,
+        Mutant::PageDroppedFirst,
+        Mutant::RecordBeforePage,
+        Mutant::SpillWithoutBase,
+        Mutant::PageSweptUndecided,
+        Mutant::SweepPassesPages,
+        Mutant::PageGoneIsAbsent,
         Mutant::CountRenames,
     ];
 }
