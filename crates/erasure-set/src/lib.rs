@@ -55,6 +55,7 @@ mod keylock;
 mod layout;
 mod list;
 mod memory;
+mod pages;
 mod progress;
 mod propose;
 mod read;

@@ -12,6 +12,7 @@ mod join;
 mod large;
 mod losses;
 mod matrix;
+mod pages;
 mod race;
 mod repairs;
 mod salvage;
