@@ -10,7 +10,7 @@ use ashlar_erasure_set::{
     DataWriter, Decision as SetsDecision, Error as SetsError, ObjectReader, Sets, Staged as SetsStaged,
     UpdateError,
 };
-use ashlar_format::{Body, BucketId, Data, Record, RegisterKey, Space};
+use ashlar_format::{Body, BucketId, Data, Page as VersionPage, PageRef, Record, RegisterKey, Space};
 use ashlar_machine::BufferPool;
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -131,6 +131,12 @@ impl Backend {
                 answers.len() - 1
             };
             let mut choose = |old: Option<&Record>| match decide(old) {
+                // What pages name is not seen here, so nothing would say what is to be dropped.
+                Decision::Write { body, .. } if root(old.map(|r| &r.body)) != root(Some(&body)) => {
+                    Decision::Refuse(Error::Internal(
+                        "a list with version pages cannot be changed".to_owned(),
+                    ))
+                }
                 Decision::Write { body, summary, moved, out } => {
                     Decision::Write { body, summary, moved, out: note(out) }
                 }
@@ -216,6 +222,14 @@ impl Backend {
                 Ok(Reader::Sets(drives(s.read(owner, data, size, range)).await.map_err(translate)?))
             }
             Backend::Memory(m) => Ok(Reader::Memory(m.read(data, size, range).await?)),
+        }
+    }
+
+    /// A version page. `Changed`: the register names it no more.
+    pub(crate) async fn version_page(&self, owner: &RegisterKey, r: &PageRef) -> Result<Arc<VersionPage>> {
+        match self {
+            Backend::Sets(s) => drives(s.read_page(owner, r)).await.map_err(translate),
+            Backend::Memory(m) => m.version_page(r).await,
         }
     }
 
@@ -328,6 +342,11 @@ impl Reader {
             Reader::Memory(r) => r.next(),
         }
     }
+}
+
+/// The root of the version pages of a state.
+fn root(body: Option<&Body>) -> Option<&PageRef> {
+    body.and_then(Body::below).map(|b| &b.root)
 }
 
 /// What an error of the placement groups means here.
