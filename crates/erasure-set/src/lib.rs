@@ -61,6 +61,7 @@ mod layout;
 mod list;
 mod list_batch;
 mod memory;
+mod pages;
 mod progress;
 mod propose;
 mod read;

@@ -262,13 +262,26 @@ impl Inner {
         }
         for key in keys {
             let hash = ashlar_checksum::key_hash(key.as_bytes());
-            if let Some(r) = self.read_slowly(&key, hash).await?
-                && names(&r.record, id)
-            {
-                return Ok(Named::Yes);
+            let Some(r) = self.read_slowly(&key, hash).await? else { continue };
+            match self.names(&key, &r.record, id).await {
+                Ok(true) => return Ok(Named::Yes),
+                Ok(false) => {}
+                // A page cannot be read, or the list changes: it may name anything.
+                Err(e) => {
+                    tracing::debug!(?key, "whether a page names data: {e}");
+                    return Ok(Named::Unknown);
+                }
             }
         }
         Ok(Named::No)
+    }
+
+    /// `None`: the register names the write. Else the root of its version pages, which do not name it: pages
+    /// never change, so that is true of every record with this root.
+    async fn clear_root(&self, key: &RegisterKey, hash: u64, id: WriteId) -> Result<Option<Option<WriteId>>> {
+        let Some(r) = self.read_slowly(key, hash).await? else { return Ok(Some(None)) };
+        let named = self.names(key, &r.record, id).await?;
+        Ok((!named).then(|| r.record.body.below().map(|b| b.root.page.data.write_id)))
     }
 
     /// Drops a write's shards everywhere, if nothing that names it can be chosen any more.
@@ -276,6 +289,7 @@ impl Inner {
         let key = &shard.owner;
         let hash = ashlar_checksum::key_hash(key.as_bytes());
         let view = self.view(key.group())?;
+        let Some(clear) = self.clear_root(key, hash, shard.write_id).await? else { return Ok(false) };
         let ballot = {
             let _turn = self.locks.lock(hash).await;
             if self.live.lock().contains_key(&shard.write_id) {
@@ -284,7 +298,7 @@ impl Inner {
             self.ballots.pass(shard.ballot, view.epoch)?;
             let mut won = None;
             for _ in 0..4 {
-                match self.sweep(&view, key, shard.write_id).await? {
+                match self.sweep(&view, key, shard.write_id, clear).await? {
                     Swept::Drop(b) => {
                         won = Some(b);
                         break;
@@ -309,7 +323,7 @@ impl Inner {
                 Ok(r) => r.accepted.and_then(|s| s.record),
                 Err(_) => continue,
             };
-            if own.is_some_and(|b| stored_names(&b, shard.write_id)) {
+            if own.is_some_and(|b| stored_names(&b, shard.write_id, clear)) {
                 self.heals.push(key, false);
                 continue;
             }
@@ -325,7 +339,13 @@ impl Inner {
     }
 
     /// One round of [`Sweep`].
-    async fn sweep(&self, view: &Arc<View>, key: &RegisterKey, id: WriteId) -> Result<Swept> {
+    async fn sweep(
+        &self,
+        view: &Arc<View>,
+        key: &RegisterKey,
+        id: WriteId,
+        clear: Option<WriteId>,
+    ) -> Result<Swept> {
         let ballot = self.ballots.next(view.epoch);
         let mut sweep: Sweep<Bytes> = Sweep::new(view.quorum, ballot);
         let asks = (0..view.n()).map(|slot| async move {
@@ -343,7 +363,7 @@ impl Inner {
                 Some(Ok(Prepared::Promised { accepted: Some(a), .. })) => {
                     match Stored::parse(&a.record).and_then(|s| Ok((s.decode()?, s.light))) {
                         Ok((_, light)) => {
-                            let named = stored_names(&a.record, id);
+                            let named = stored_names(&a.record, id, clear);
                             let undecided = light.is_some() && !a.hint;
                             sweep.on_promise(slot, Some((a.ballot, a.record)), named, undecided)
                         }
@@ -427,15 +447,17 @@ enum Swept {
     Again,
 }
 
-fn names(record: &Record, id: WriteId) -> bool {
-    record.data().any(|p| p.data.write_id == id)
+/// Whether a record names the write. Version pages may name anything, except those below `clear`.
+fn names(record: &Record, id: WriteId, clear: Option<WriteId>) -> bool {
+    let below = record.body.below().map(|b| b.root.page.data.write_id);
+    record.data().any(|p| p.data.write_id == id) || (below.is_some() && below != clear)
 }
 
 /// Whether the stored bytes, or the parent inside them, name the write. What cannot be decoded may
 /// name anything.
-fn stored_names(bytes: &Bytes, id: WriteId) -> bool {
+fn stored_names(bytes: &Bytes, id: WriteId, clear: Option<WriteId>) -> bool {
     let Ok(stored) = Stored::parse(bytes) else { return true };
-    let says = |b: &[u8]| Record::decode(b).map_or(true, |r| names(&r, id));
+    let says = |b: &[u8]| Record::decode(b).map_or(true, |r| names(&r, id, clear));
     says(&stored.record) || stored.light.is_some_and(|l| !l.parent.is_empty() && says(&l.parent))
 }
 

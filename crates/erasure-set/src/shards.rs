@@ -19,12 +19,14 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 impl Inner {
-    /// Makes the shards of one piece of data whole.
+    /// Makes the shards of one piece of data whole. `direct`: the record itself names it, so that what becomes
+    /// of it can be noted there; what a page says of it stays as it is.
     pub(crate) async fn heal_part(
         self: &Arc<Self>,
         key: &RegisterKey,
         part: &Part,
         deep: bool,
+        direct: bool,
     ) -> Result<Healed> {
         let view = self.view(key.group())?;
         let data = part.data;
@@ -91,7 +93,7 @@ impl Inner {
                 }
             }
         }
-        if present == view.quorum.all() {
+        if direct && present == view.quorum.all() {
             if data.k < crate::layout::width(view.k, part.size, self.options.min_shard) {
                 self.widen(key, part).await?;
             } else if data.durable != present.0 {
@@ -111,9 +113,7 @@ impl Inner {
 
     /// Whether the register names the data now.
     async fn is_named(&self, key: &RegisterKey, data: &Data) -> Result<bool> {
-        let hash = ashlar_checksum::key_hash(key.as_bytes());
-        let now = self.read(key, hash).await?;
-        Ok(now.is_some_and(|r| r.record.data().any(|p| p.data.write_id == data.write_id)))
+        self.named_now(key, data.write_id).await
     }
 
     /// Writes into the record which slots are durable now.

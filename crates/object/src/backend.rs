@@ -11,7 +11,9 @@ use ashlar_erasure_set::{
     DataWriter, Decision as SetsDecision, Error as SetsError, FencedBucket, ObjectReader, Sets,
     Staged as SetsStaged, UpdateError,
 };
-use ashlar_format::{Body, BucketId, Data, GroupId, Record, RegisterKey, Space};
+use ashlar_format::{
+    Body, BucketId, Data, GroupId, Page as VersionPage, PageRef, Record, RegisterKey, Space,
+};
 use ashlar_machine::BufferPool;
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -158,6 +160,12 @@ impl Backend {
                 answers.len() - 1
             };
             let mut choose = |old: Option<&Record>| match decide(old) {
+                // What pages name is not seen here, so nothing would say what is to be dropped.
+                Decision::Write { body, .. } if root(old.map(|r| &r.body)) != root(Some(&body)) => {
+                    Decision::Refuse(Error::Internal(
+                        "a list with version pages cannot be changed".to_owned(),
+                    ))
+                }
                 Decision::Write { body, summary, moved, out } => {
                     Decision::Write { body, summary, moved, out: note(out) }
                 }
@@ -299,6 +307,14 @@ impl Backend {
         }
     }
 
+    /// A version page. `Changed`: the register names it no more.
+    pub(crate) async fn version_page(&self, owner: &RegisterKey, r: &PageRef) -> Result<Arc<VersionPage>> {
+        match self {
+            Backend::Sets(s) => drives(s.read_page(owner, r)).await.map_err(translate),
+            Backend::Memory(m) => m.version_page(r).await,
+        }
+    }
+
     pub(crate) async fn list(
         &self,
         space: Space,
@@ -408,6 +424,11 @@ impl Reader {
             Reader::Memory(r) => r.next(),
         }
     }
+}
+
+/// The root of the version pages of a state.
+fn root(body: Option<&Body>) -> Option<&PageRef> {
+    body.and_then(Body::below).map(|b| &b.root)
 }
 
 /// What an error of the placement groups means here.

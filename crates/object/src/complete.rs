@@ -294,6 +294,7 @@ impl Inner {
                 }
                 let held = Held {
                     versions: list.to_vec(),
+                    below: old.and_then(|r| r.body.below()).cloned(),
                     attempt: attempt.to_bytes(),
                     upload: names.id().0,
                     to: None,

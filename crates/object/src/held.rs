@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use ashlar_commit::attempt::{Holds, Settle, State, read as holds, settle};
 use ashlar_commit::upload::{self, Attempt, invalidate};
-use ashlar_format::{Body, BucketId, Held, Record, RegisterKey, Space, Upload, UploadState, Version};
+use ashlar_format::{Body, BucketId, Held, Paged, Record, RegisterKey, Space, Upload, UploadState, Version};
 use bytes::Bytes;
 
 use crate::backend::{Backend, Decision, Page};
@@ -80,11 +80,16 @@ fn filled(before: &[Version], v: &Version, new: Version) -> Result<Vec<Version>>
     if marks::rename(v).is_some() { Ok(vec![new]) } else { versions::with(before, new) }
 }
 
-/// A record that says what a held key is.
+/// A record that says what a held key is; the versions in pages are as they were.
 fn record_of(held: &Record, list: Vec<Version>) -> Option<Arc<Record>> {
-    let body = Body::Versions(list);
-    let some = matches!(&body, Body::Versions(l) if !l.is_empty());
-    some.then(|| Arc::new(Record { seq: held.seq, parent: held.parent, body }))
+    if list.is_empty() {
+        return None;
+    }
+    let body = match held.body.below() {
+        Some(below) => Body::Paged(Box::new(Paged { head: list, below: below.clone() })),
+        None => Body::Versions(list),
+    };
+    Some(Arc::new(Record { seq: held.seq, parent: held.parent, body }))
 }
 
 /// Reads the register of a key, as it is for clients: never held.

@@ -64,6 +64,7 @@ mod lock;
 mod marks;
 mod memory;
 mod names;
+mod paged;
 mod part_usage;
 mod parts;
 mod put;

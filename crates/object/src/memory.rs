@@ -18,7 +18,8 @@ use ashlar_checksum::key_hash;
 use ashlar_cluster::{Control, Embedded, Medium, MemoryMedium};
 use ashlar_commit::bucket_fence::{Deletion, Grant, SetFence, admits, lifts, set};
 use ashlar_format::{
-    Body, BucketId, Data, DeploymentId, DriveId, GroupId, Record, RegisterKey, Space, WriteId,
+    Body, BucketId, Data, DeploymentId, DriveId, GroupId, Page as VersionPage, PageRef, Record, RegisterKey,
+    Space, WriteId,
 };
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -84,6 +85,31 @@ impl Memory {
         let s = self.state.lock();
         let live = s.registers.values().filter(|(r, _)| r.body != ashlar_format::Body::Tombstone).count();
         (live, s.data.len())
+    }
+
+    /// What a register says.
+    #[cfg(test)]
+    pub(crate) fn record(&self, key: &RegisterKey) -> Arc<Record> {
+        self.state.lock().registers[key.as_bytes()].0.clone()
+    }
+
+    /// Another record for a register, with the summary that it has.
+    #[cfg(test)]
+    pub(crate) fn replace(&self, key: &RegisterKey, record: Arc<Record>) {
+        let mut s = self.state.lock();
+        if let Some(register) = s.registers.get_mut(key.as_bytes()) {
+            register.0 = record;
+        }
+    }
+
+    /// Data that is there.
+    #[cfg(test)]
+    pub(crate) fn insert(&self, bytes: Bytes) -> Data {
+        let mut s = self.state.lock();
+        s.next += 1;
+        let write_id = WriteId(s.next.to_be_bytes());
+        s.data.insert(write_id, bytes);
+        Data { write_id, k: 1, m: 0, rotate: 0, stripe: 1 << 20, durable: 1, inline: true }
     }
 
     async fn step(&self) -> Result<()> {
@@ -227,6 +253,12 @@ impl Memory {
         let data = Data { write_id: id, k: 1, m: 0, rotate: 0, stripe: 1 << 20, durable: 1, inline: true };
         let buffer = BytesMut::with_capacity(usize::try_from(size).unwrap_or(0).min(64 << 20));
         Ok(MemoryWriter { memory: self.clone(), data, buffer })
+    }
+
+    pub(crate) async fn version_page(&self, r: &PageRef) -> Result<Arc<VersionPage>> {
+        self.step().await?;
+        let bytes = self.state.lock().data.get(&r.page.data.write_id).cloned().ok_or(Error::Changed)?;
+        VersionPage::decode(&bytes).map(Arc::new).map_err(|e| Error::Corrupt(e.to_string()))
     }
 
     pub(crate) async fn read(&self, data: &Data, size: u64, range: Range<u64>) -> Result<MemoryReader> {

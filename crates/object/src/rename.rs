@@ -350,6 +350,7 @@ impl Inner {
                 }
                 let held = Held {
                     versions: list.to_vec(),
+                    below: old.and_then(|r| r.body.below()).cloned(),
                     attempt: a.id,
                     upload: a.names.id().0,
                     to: source.then(|| a.names.object.key().to_vec()),

@@ -19,7 +19,9 @@
 
 use ashlar_checksum::key_hash;
 use ashlar_environment::HashMap;
-use ashlar_format::Version;
+use ashlar_format::{Body, Version};
+
+use crate::versions;
 
 /// Upper bounds of [`Usage::sizes`] in bytes, exclusive; what is larger is in the last class.
 pub const SIZE_BOUNDS: [u64; 9] =
@@ -86,6 +88,18 @@ impl Share {
                 share.versions += 1;
                 share.bytes = share.bytes.saturating_add(v.size);
             }
+        }
+        share
+    }
+
+    /// Of the versions of a key, those in pages included.
+    pub fn of_body(body: Option<&Body>) -> Share {
+        let mut share = Share::of(versions::of(body));
+        if let Some(root) = body.and_then(Body::below).map(|b| &b.root) {
+            let most = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+            share.versions = share.versions.saturating_add(most(root.versions));
+            share.markers = share.markers.saturating_add(most(root.markers));
+            share.bytes = share.bytes.saturating_add(root.bytes);
         }
         share
     }

@@ -115,10 +115,10 @@ pub(crate) fn body(list: Vec<Version>) -> (Body, Bytes) {
     }
 }
 
-/// The list in a record.
+/// The list in a record; of one with pages the newest versions.
 pub(crate) fn of(body: Option<&Body>) -> &[Version] {
     match body {
-        Some(Body::Versions(v)) => v,
+        Some(body @ (Body::Versions(_) | Body::Paged(_))) => body.newest(),
         _ => &[],
     }
 }

@@ -15,6 +15,7 @@
 //! | `expire` | what lifecycle removes |
 //! | `feed` | nothing that was done is missing from the change feed |
 //! | `rename` | a key has another name, at once for everybody |
+//! | `paged` | keys whose older versions are in pages look like any other |
 //! | `append` | what is appended is there once |
 //! | `basic` | what S3 promises of single operations |
 //! | `by_name` | the store with the names of buckets, as tests call it |
@@ -29,6 +30,7 @@ mod feed;
 mod flaws;
 mod interleave;
 mod lock;
+mod paged;
 mod race;
 mod random;
 mod registry;
