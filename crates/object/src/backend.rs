@@ -12,7 +12,7 @@ use ashlar_erasure_set::{
     Staged as SetsStaged, UpdateError,
 };
 use ashlar_format::{
-    Body, BucketId, Data, GroupId, Page as VersionPage, PageRef, Record, RegisterKey, Space,
+    Body, BucketId, Data, GroupId, Page as VersionPage, PageRef, Record, RegisterKey, Space, WriteId,
 };
 use ashlar_machine::BufferPool;
 use bytes::Bytes;
@@ -46,6 +46,10 @@ pub(crate) enum Decision<R> {
     /// the new one does not is dropped, unless `moved`: then another register names it, or the caller
     /// drops it.
     Write { body: Body, summary: Bytes, moved: bool, out: R },
+    /// The same where the old or the new state has version pages ([`crate::paged`]): `dropped` is what the
+    /// old state names, itself or by its pages, and the new one does not; `below` is the staged data that the
+    /// new state names by its pages.
+    Rewrite { body: Body, summary: Bytes, dropped: Vec<Data>, below: Vec<WriteId>, out: R },
     /// Leave it, and answer.
     Keep(R),
     /// Leave it, and fail.
@@ -149,7 +153,7 @@ impl Backend {
     pub(crate) async fn update<R: Send>(
         &self,
         key: &RegisterKey,
-        staged: Option<&Staged>,
+        staged: &[&Staged],
         mut decide: impl FnMut(Option<&Record>) -> Decision<R> + Send,
     ) -> std::result::Result<R, Stopped> {
         // The answers stay here, so that what is below is compiled once and not for every kind of answer.
@@ -160,14 +164,11 @@ impl Backend {
                 answers.len() - 1
             };
             let mut choose = |old: Option<&Record>| match decide(old) {
-                // What pages name is not seen here, so nothing would say what is to be dropped.
-                Decision::Write { body, .. } if root(old.map(|r| &r.body)) != root(Some(&body)) => {
-                    Decision::Refuse(Error::Internal(
-                        "a list with version pages cannot be changed".to_owned(),
-                    ))
-                }
                 Decision::Write { body, summary, moved, out } => {
                     Decision::Write { body, summary, moved, out: note(out) }
+                }
+                Decision::Rewrite { body, summary, dropped, below, out } => {
+                    Decision::Rewrite { body, summary, dropped, below, out: note(out) }
                 }
                 Decision::Keep(out) => Decision::Keep(note(out)),
                 Decision::Refuse(e) => Decision::Refuse(e),
@@ -182,18 +183,22 @@ impl Backend {
     async fn update_by(
         &self,
         key: &RegisterKey,
-        staged: Option<&Staged>,
+        staged: &[&Staged],
         decide: &mut Decide<'_>,
     ) -> std::result::Result<usize, Stopped> {
         match self {
             Backend::Sets(s) => {
-                let staged: Option<&SetsStaged> = staged.and_then(|s| match s {
+                let of_sets = staged.iter().filter_map(|staged| match staged {
                     Staged::Sets(s) => Some(s),
                     Staged::Memory(_) => None,
                 });
-                let done = s.update_register(key, staged.as_slice(), |old| match decide(old) {
+                let staged: SmallVec<[&SetsStaged; 2]> = of_sets.collect();
+                let done = s.update_register(key, &staged, |old| match decide(old) {
                     Decision::Write { body, summary, moved, out } => {
                         SetsDecision::Write { body, summary, moved, out }
+                    }
+                    Decision::Rewrite { body, summary, dropped, below, out } => {
+                        SetsDecision::Rewrite { body, summary, dropped, below, out }
                     }
                     Decision::Keep(out) => SetsDecision::Keep(out),
                     Decision::Refuse(e) => SetsDecision::Refuse(e),
@@ -206,11 +211,12 @@ impl Backend {
                 }
             }
             Backend::Memory(m) => {
-                let staged = staged.and_then(|s| match s {
+                let of_memory = staged.iter().filter_map(|staged| match staged {
                     Staged::Memory(s) => Some(s),
                     Staged::Sets(_) => None,
                 });
-                m.update(key, staged, decide).await
+                let staged: SmallVec<[&MemoryStaged; 2]> = of_memory.collect();
+                m.update(key, &staged, decide).await
             }
         }
     }
@@ -312,6 +318,13 @@ impl Backend {
         match self {
             Backend::Sets(s) => drives(s.read_page(owner, r)).await.map_err(translate),
             Backend::Memory(m) => m.version_page(r).await,
+        }
+    }
+
+    /// Keeps a version page that was just written, so that it need not be read.
+    pub(crate) fn keep_page(&self, data: &Data, page: Arc<VersionPage>, bytes: usize) {
+        if let Backend::Sets(s) = self {
+            s.keep_page(data, page, bytes);
         }
     }
 
@@ -424,11 +437,6 @@ impl Reader {
             Reader::Memory(r) => r.next(),
         }
     }
-}
-
-/// The root of the version pages of a state.
-fn root(body: Option<&Body>) -> Option<&PageRef> {
-    body.and_then(Body::below).map(|b| &b.root)
 }
 
 /// What an error of the placement groups means here.

@@ -8,12 +8,12 @@
 use std::sync::Arc;
 
 use ashlar_commit::version_list::{Need, Pages, Window, find, next_leaf};
-use ashlar_format::{Below, Body, Entry, Record, RegisterKey, VersionId};
+use ashlar_format::{Below, Body, Entry, Record, RegisterKey, Version, VersionId};
 use futures::{StreamExt, TryStreamExt};
 
 use crate::backend::Backend;
 use crate::held;
-use crate::{Error, Result};
+use crate::{Error, Result, versions};
 
 /// Pages read at the same time.
 const AT_ONCE: usize = 8;
@@ -28,19 +28,58 @@ async fn ask<T>(
     question: impl Fn(&Pages) -> std::result::Result<T, Need>,
 ) -> Result<T> {
     loop {
-        let need = match question(pages) {
+        match question(pages) {
             Ok(answer) => return Ok(answer),
-            Err(Need(need)) => need,
-        };
-        let reads = need.into_iter().map(|r| async move {
-            let page = backend.version_page(key, &r).await?;
-            Result::Ok((r.page.data.write_id, page))
-        });
-        let mut reads = futures::stream::iter(reads).buffer_unordered(AT_ONCE);
-        while let Some((id, page)) = reads.try_next().await? {
-            pages.insert(id, page);
+            Err(need) => read(backend, key, pages, need).await?,
         }
     }
+}
+
+/// Reads pages.
+///
+/// # Errors
+/// `Changed`: the list is another now.
+pub(crate) async fn read(
+    backend: &Backend,
+    key: &RegisterKey,
+    pages: &mut Pages,
+    Need(need): Need,
+) -> Result<()> {
+    let reads = need.into_iter().map(|r| async move {
+        let page = backend.version_page(key, &r).await?;
+        Result::Ok((r.page.data.write_id, page))
+    });
+    let mut reads = futures::stream::iter(reads).buffer_unordered(AT_ONCE);
+    while let Some((id, page)) = reads.try_next().await? {
+        pages.insert(id, page);
+    }
+    Ok(())
+}
+
+/// All versions of a key, newest first, and the record that has them.
+///
+/// # Errors
+/// `Busy`: the list changes all the time.
+pub(crate) async fn all(backend: &Backend, key: &RegisterKey) -> Result<(Option<Arc<Record>>, Vec<Version>)> {
+    for _ in 0..LOOKS {
+        let record = held::read(backend, key).await?;
+        let mut list = versions::of(record.as_ref().map(|r| &r.body)).to_vec();
+        let Some(below) = record.as_ref().and_then(|r| r.body.below()) else { return Ok((record, list)) };
+        let mut older = Older::of(backend, key, below);
+        let done = loop {
+            match older.next().await {
+                Ok(Some(leaf)) => list.extend(leaf.iter().map(|e| e.version.clone())),
+                Ok(None) => break Ok(()),
+                Err(e) => break Err(e),
+            }
+        };
+        match done {
+            Ok(()) => return Ok((record, list)),
+            Err(Error::Changed) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Err(Error::Busy)
 }
 
 /// The record with the version of this id in its list, if it is in a page: behind the newest ones.
@@ -99,9 +138,15 @@ impl<'a> Older<'a> {
         let (below, before) = (self.below, self.before);
         let leaf =
             ask(self.backend, self.key, &mut self.pages, |pages| next_leaf(below, pages, before)).await?;
-        if let Some(last) = leaf.as_ref().and_then(|l| l.last()) {
+        let Some(leaf) = leaf else { return Ok(None) };
+        if let Some(last) = leaf.last() {
             self.before = last.position;
         }
-        Ok(leaf)
+        // The null version of a page that the list does not show any more (`held::record_of`).
+        let gone = |e: &&Entry| e.version.id == VersionId::ZERO && below.null != Some(e.position);
+        if leaf.iter().any(|e| gone(&e)) {
+            return Ok(Some(leaf.iter().filter(|e| !gone(e)).cloned().collect()));
+        }
+        Ok(Some(leaf))
     }
 }

@@ -21,8 +21,6 @@ use ashlar_checksum::key_hash;
 use ashlar_environment::HashMap;
 use ashlar_format::{Body, Version};
 
-use crate::versions;
-
 /// Upper bounds of [`Usage::sizes`] in bytes, exclusive; what is larger is in the last class.
 pub const SIZE_BOUNDS: [u64; 9] =
     [1 << 10, 64 << 10, 256 << 10, 512 << 10, 1 << 20, 10 << 20, 64 << 20, 128 << 20, 512 << 20];
@@ -92,9 +90,9 @@ impl Share {
         share
     }
 
-    /// Of the versions of a key, those in pages included.
+    /// Of the versions of a key, those in pages included; of a held key those that it held.
     pub fn of_body(body: Option<&Body>) -> Share {
-        let mut share = Share::of(versions::of(body));
+        let mut share = Share::of(body.map_or(&[], Body::newest));
         if let Some(root) = body.and_then(Body::below).map(|b| &b.root) {
             let most = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
             share.versions = share.versions.saturating_add(most(root.versions));

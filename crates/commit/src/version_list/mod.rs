@@ -31,7 +31,7 @@ mod tree;
 pub use change::{Window, change};
 pub use find::{find, names_data, next_leaf};
 pub use plan::{Plan, Written};
-pub use spill::{is_long, spill};
+pub use spill::{is_long, newest_to_spill, spill, spill_from};
 
 use ashlar_format::{Body, Page, PageRef, Version, WriteId};
 use std::collections::HashMap;

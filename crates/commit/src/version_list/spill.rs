@@ -22,16 +22,40 @@ pub fn is_long(body: &Body, bounds: &Bounds) -> bool {
 /// # Errors
 /// [`Need`].
 pub fn spill(body: &Body, pages: &Pages, bounds: &Bounds) -> Result<Option<Plan>, Need> {
-    if !is_long(body, bounds) {
-        return Ok(None);
+    match newest_to_spill(body, bounds) {
+        Some(id) => spill_from(body, pages, bounds, id),
+        None => Ok(None),
     }
-    let mut head = body.newest().to_vec();
+}
+
+/// The newest of the versions that [`spill`] moves. `None`: the head is short.
+#[must_use]
+pub fn newest_to_spill(body: &Body, bounds: &Bounds) -> Option<VersionId> {
+    is_long(body, bounds).then(|| body.newest()[bounds.keep.max(1)].id)
+}
+
+/// The plan that moves this version and those of the head below it. Versions that were added since it was
+/// made do not change its pages. `None`: the version is the newest of all, or not in the head.
+///
+/// # Errors
+/// [`Need`].
+pub fn spill_from(
+    body: &Body,
+    pages: &Pages,
+    bounds: &Bounds,
+    newest: VersionId,
+) -> Result<Option<Plan>, Need> {
+    let mut head = match body {
+        Body::Versions(_) | Body::Paged(_) => body.newest().to_vec(),
+        _ => return Ok(None),
+    };
+    let Some(at) = head.iter().position(|v| v.id == newest).filter(|at| *at > 0) else { return Ok(None) };
     let alike: Vec<bool> =
         (0..head.len()).map(|i| (0..head.len()).any(|j| i != j && share(&head[i], &head[j]))).collect();
     for (v, _) in head.iter_mut().zip(alike).filter(|(_, alike)| *alike) {
         mark_shared(v);
     }
-    let older = head.split_off(bounds.keep.max(1));
+    let older = head.split_off(at);
     let (mut next, mut null) = body.below().map_or((1, None), |b| (b.next, b.null));
     let mut tree = Tree { pages, bounds, dropped: Vec::new() };
     let mut row = match body.below() {
