@@ -7,7 +7,9 @@
 //! Its steps: read the record, read the pages that the plan asks for, stage its pages, propose, decide, drop.
 
 use crate::{Bad, Mutant};
-use ashlar_commit::version_list::{Bounds, Need, Pages, Plan, Window, change, names_data, next_leaf, spill};
+use ashlar_commit::version_list::{
+    Bounds, Need, Pages, Plan, Window, change, names_data, newest_to_spill, next_leaf, spill, spill_from,
+};
 use ashlar_format::{Body, Data, Page, Part, Record, Version, VersionId, WriteId};
 use stateright::{Model, Property};
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,8 +57,9 @@ enum At {
     Plan(Bytes, Vec<u8>),
     /// Of its plan so many pages are staged, under these ids.
     Stage(Bytes, Vec<u8>, Vec<u8>),
-    /// It has sent its record (the second) for the base (the first), and drops this when it is chosen.
-    Sent(Bytes, Bytes, Vec<u8>),
+    /// It has sent its record (the second) for the base (the first), and drops this when it is chosen. Behind
+    /// it: the pages it has read, and those it has staged.
+    Sent(Bytes, Bytes, Vec<u8>, (Vec<u8>, Vec<u8>)),
     /// Chosen: this is still to be dropped.
     Drop(Vec<u8>),
     Dead,
@@ -158,6 +161,11 @@ impl World {
         pages
     }
 
+    /// Where staged pages are, and their bytes.
+    fn written(&self, ids: &[u8]) -> Vec<(Data, u64)> {
+        ids.iter().map(|id| (data(*id), self.pages[id].len() as u64)).collect()
+    }
+
     /// Reads the pages that are needed. False: one is gone.
     fn fetch(&self, have: &mut Vec<u8>, need: &Need) -> bool {
         let ids = need.0.iter().map(|r| r.page.data.write_id.0[0]);
@@ -256,9 +264,21 @@ impl Scope {
 
     /// The plan of an operation, from a record and the pages that were read.
     fn plan(&self, w: &World, i: usize, record: &Bytes, have: &[u8]) -> Result<Option<Plan>, Need> {
+        self.plan_of(w, i, record, have, newest_to_spill(&decode(record), &BOUNDS))
+    }
+
+    /// As [`Scope::plan`]; a spill moves this version and what is below it.
+    fn plan_of(
+        &self,
+        w: &World,
+        i: usize,
+        record: &Bytes,
+        have: &[u8],
+        newest: Option<VersionId>,
+    ) -> Result<Option<Plan>, Need> {
         let (body, pages) = (decode(record), w.load(have));
         let ids: &[VersionId] = match self.op(w, i) {
-            Op::Spill => return spill(&body, &pages, &BOUNDS),
+            Op::Spill => return newest.map_or(Ok(None), |id| spill_from(&body, &pages, &BOUNDS, id)),
             Op::Put => &[],
             Op::Remove(id) => &[VersionId([id; 16])],
         };
@@ -293,7 +313,7 @@ impl Scope {
                 Ok(Some(plan)) => self.stage(w, i, &plan, (base, have), staged),
                 _ => unreachable!("a plan of the same record and pages"),
             },
-            At::Sent(base, record, dropped) => {
+            At::Sent(base, record, dropped, (have, staged)) => {
                 if self.broken(Mutant::PageDroppedFirst) {
                     w.lose(&dropped);
                 }
@@ -304,7 +324,7 @@ impl Scope {
                     w.choose(record, op, put);
                     At::Drop(dropped)
                 } else {
-                    At::Begin
+                    self.again(w, i, (base, have), staged)
                 }
             }
             At::Drop(dropped) => {
@@ -325,12 +345,9 @@ impl Scope {
         (base, have): (Bytes, Vec<u8>),
         mut staged: Vec<u8>,
     ) -> At {
-        let written = |w: &World, ids: &[u8]| -> Vec<(Data, u64)> {
-            ids.iter().map(|id| (data(*id), w.pages[id].len() as u64)).collect()
-        };
         let early = self.broken(Mutant::RecordBeforePage);
         while staged.len() < plan.pages() {
-            let page = plan.page(staged.len(), &written(w, &staged)).encode();
+            let page = plan.page(staged.len(), &w.written(&staged)).encode();
             let id = Scope::id(i, w.writers[i].ids);
             w.writers[i].ids += 1;
             w.pages.insert(id, page);
@@ -340,10 +357,26 @@ impl Scope {
                 return At::Stage(base, have, staged);
             }
         }
-        let record = encode(plan.body(&written(w, &staged)));
+        let record = encode(plan.body(&w.written(&staged)));
         let mut dropped = numbers(&plan.dropped);
         dropped.sort_unstable();
-        At::Sent(base, record, dropped)
+        At::Sent(base, record, dropped, (have, staged))
+    }
+
+    /// The record is another than the one planned on: what was staged is used if the plan of the present one
+    /// writes the same.
+    fn again(&self, w: &World, i: usize, (base, have): (Bytes, Vec<u8>), staged: Vec<u8>) -> At {
+        let newest = newest_to_spill(&decode(&base), &BOUNDS);
+        let before = self.plan_of(w, i, &base, &have, newest);
+        match (before, self.plan_of(w, i, &w.record, &have, newest)) {
+            (Ok(Some(before)), Ok(Some(now))) if now.writes_the_same(&before) => {
+                let record = encode(now.body(&w.written(&staged)));
+                let mut dropped = numbers(&now.dropped);
+                dropped.sort_unstable();
+                At::Sent(w.record.clone(), record, dropped, (have, staged))
+            }
+            _ => At::Begin,
+        }
     }
 
     /// The operation is over.
@@ -354,7 +387,7 @@ impl Scope {
 
     fn crash(&self, w: &mut World, i: usize) {
         let writer = &mut w.writers[i];
-        if let At::Sent(base, record, _) = &writer.at {
+        if let At::Sent(base, record, ..) = &writer.at {
             writer.undecided = Some((base.clone(), record.clone()));
         }
         writer.at = At::Dead;

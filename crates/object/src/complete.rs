@@ -418,7 +418,7 @@ impl Inner {
                 return Decision::Keep(());
             };
             let mut list = list.to_vec();
-            list[at] = marks::clean(&list[at]);
+            list[at] = marks::settled(&list[at]);
             // A marked version is in no page.
             let body = versions::list_body(list, old.and_then(|r| r.body.below()));
             let summary = versions::summary(&body);

@@ -77,8 +77,7 @@ impl Store {
             let sealed = Sealed::of(&list[index].meta)?;
             let cleaned = match &sealed {
                 Some(sealed) => Some(Box::new(seal::shown(&list[index], sealed, None))),
-                None if marks::upload(&list[index]).is_some() => Some(Box::new(marks::clean(&list[index]))),
-                None => None,
+                None => marks::shown(&list[index]).map(Box::new),
             };
             let sealed = sealed.map(Box::new);
             // `find` succeeded, so there is a record.

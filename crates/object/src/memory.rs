@@ -113,31 +113,6 @@ impl Memory {
         (live, s.data.len())
     }
 
-    /// What a register says.
-    #[cfg(test)]
-    pub(crate) fn record(&self, key: &RegisterKey) -> Arc<Record> {
-        self.state.lock().registers[key.as_bytes()].0.clone()
-    }
-
-    /// Another record for a register, with the summary that it has.
-    #[cfg(test)]
-    pub(crate) fn replace(&self, key: &RegisterKey, record: Arc<Record>) {
-        let mut s = self.state.lock();
-        if let Some(register) = s.registers.get_mut(key.as_bytes()) {
-            register.0 = record;
-        }
-    }
-
-    /// Data that is there.
-    #[cfg(test)]
-    pub(crate) fn insert(&self, bytes: Bytes) -> Data {
-        let mut s = self.state.lock();
-        s.next += 1;
-        let write_id = WriteId(s.next.to_be_bytes());
-        s.data.insert(write_id, bytes);
-        Data { write_id, k: 1, m: 0, rotate: 0, stripe: 1 << 20, durable: 1, inline: true }
-    }
-
     async fn step(&self) -> Result<()> {
         if self.strict {
             let mut yielded = false;

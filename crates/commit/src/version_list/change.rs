@@ -124,6 +124,13 @@ fn mark(window: &Window, head: &mut [Version], edits: &mut Edits) {
             }
         }
     }
+    // What shares with a marked version of the head may share with one in a page that is not seen.
+    let marked: Vec<Version> = head.iter().filter(|v| is_shared(v)).cloned().collect();
+    for v in head.iter_mut().filter(|v| !is_shared(v)) {
+        if marked.iter().any(|m| share(m, v)) {
+            mark_shared(v);
+        }
+    }
 }
 
 /// Data that the window named and that nothing names any more.

@@ -225,7 +225,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Marker),
         3 => (0..40usize, any::<bool>()).prop_map(|(i, old)| Op::Remove(i, old)),
         1 => (0..40usize).prop_map(Op::Edit),
-        1 => (0..40usize).prop_map(Op::Copy),
+        2 => (0..40usize).prop_map(Op::Copy),
+        1 => Just(Op::Copy(0)),
         1 => (0..40usize, 1..9usize).prop_map(|(i, n)| Op::Expire(i, n)),
         1 => Just(Op::Absent),
     ]
@@ -271,6 +272,8 @@ impl Rig {
                     let from = list.iter().find(|v| v.id == id).unwrap();
                     let mut v = Version { id: VersionId(n.to_be_bytes()), ..from.clone() };
                     v.md5.copy_from_slice(&n.to_be_bytes());
+                    // What is copied is the object, not what the list notes of it.
+                    v.meta.retain(|(k, _)| k != SHARED);
                     std::iter::once(v).chain(list.iter().cloned()).collect()
                 });
                 self.spill();

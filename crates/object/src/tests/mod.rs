@@ -44,6 +44,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ashlar_cluster::{Control, Embedded, FileMedium, Map, Medium};
+use ashlar_commit::version_list::Bounds;
 use ashlar_drive::Drive;
 use ashlar_erasure_set::{Code, Group, Layout, Sets};
 use ashlar_format::{DeploymentId, DriveId, VersionId};
@@ -83,9 +84,12 @@ impl Rng {
     }
 }
 
+/// Lists of more than two versions have pages, and soon pages of every kind.
+pub(crate) const SMALL: Bounds = Bounds { head: 2, keep: 1, leaf: 4, fan: 2, ..Bounds::STANDARD };
+
 /// Options with parts of any size.
 pub(crate) fn options() -> Options {
-    Options { min_part: 100, ..Options::default() }
+    Options { min_part: 100, version_bounds: SMALL, ..Options::default() }
 }
 
 /// A strict store in memory, and what is below it.
@@ -93,6 +97,13 @@ pub(crate) async fn memory() -> (Store, Arc<Memory>, Control) {
     let memory = Arc::new(Memory::new(true));
     let control = control(DeploymentId([1; 16]), DriveId([1; 16])).await.unwrap();
     (again(&memory, &control), memory, control)
+}
+
+/// Waits until no version is being moved to a page.
+pub(crate) async fn spilled(store: &Store) {
+    while !store.inner.spills_are_over() {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// A store as after a restart.
