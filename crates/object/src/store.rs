@@ -176,8 +176,9 @@ pub(crate) struct ChangeContext<'a> {
 
 /// The list of the other record is another one.
 fn differs(old: Option<&Record>, only: Option<&Record>) -> bool {
-    let list = |r: &Record| (r.body.newest().to_vec(), r.body.below().cloned());
-    only.is_some() && old.map(list) != only.map(list)
+    let Some(only) = only else { return false };
+    let Some(old) = old else { return true };
+    old.body.newest() != only.body.newest() || old.body.below() != only.body.below()
 }
 
 impl<'a> ChangeContext<'a> {
