@@ -14,6 +14,7 @@
 //! | [`attempt`] | at the coordinator | changes that span registers: renames, completed uploads |
 //! | [`upload`] | at the coordinator | the states of a multipart upload |
 //! | [`bucket_fence`] | at drives and coordinators | the deletion of a bucket |
+//! | [`version_list`] | at the coordinator | lists of versions, the older ones in pages |
 //!
 //! Invariants are checked by `assert!`, also in release builds: a promise only grows (I2), nothing is
 //! accepted below a promise or an epoch (I3), a record is sent only after its data is durable (I4), a joining
@@ -22,7 +23,7 @@
 //!
 //! The same code runs in the model checker (`crates/model`), in the simulator and in production.
 //!
-//! Must not depend on: files, sockets, clocks, threads, what a record contains.
+//! Must not depend on: files, sockets, clocks, threads, what a record contains, except in [`version_list`].
 #![forbid(unsafe_code)]
 
 mod acceptor;
@@ -36,6 +37,7 @@ mod recover;
 mod resync;
 mod sweep;
 pub mod upload;
+pub mod version_list;
 
 pub use acceptor::{AcceptAnswer, Acceptor, ConfirmAnswer, HEADROOM, PrepareAnswer, Role};
 pub use ashlar_format::Ballot;

@@ -111,7 +111,29 @@ impl Inner {
         } else if let Some(r) = &register {
             let parts: Vec<Part> = r.record.data().cloned().collect();
             for part in parts {
-                healed.add(self.heal_part(key, &r.record.body, &part, deep).await?);
+                // The root of version pages has no number: it stays as it is.
+                healed.add(self.heal_part(key, &r.record.body, &part, deep, part.number > 0).await?);
+            }
+            // Rows are healed before what they name is read.
+            let mut pages = self.walk_pages(r.record.body.below());
+            loop {
+                let parts = match pages.next(key).await {
+                    Ok(Some(parts)) => parts,
+                    Ok(None) => break,
+                    // The list has changed, or the page is lost: it was counted as such.
+                    Err(Error::Superseded) => {
+                        healed.later = 1;
+                        break;
+                    }
+                    Err(e) => {
+                        tracing::warn!(?key, "a version page cannot be read: {e}");
+                        healed.missing += 1;
+                        break;
+                    }
+                };
+                for part in parts {
+                    healed.add(self.heal_part(key, &r.record.body, &part, deep, false).await?);
+                }
             }
         }
         let h = &self.heals;

@@ -62,6 +62,8 @@ mod layout;
 mod list;
 mod list_batch;
 mod memory;
+mod owners;
+mod pages;
 mod progress;
 mod propose;
 mod read;

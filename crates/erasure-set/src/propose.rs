@@ -491,11 +491,16 @@ impl<'a> Attempt<'a> {
     pub(crate) async fn stage(&mut self, named: &[&Staged], body: &mut Body) -> Result<u8> {
         let mut common = self.view.quorum.all();
         let mut most = 0;
-        for s in named {
-            let durable = match s.is_pending() {
-                true => self.stage_one(s).await?,
-                false => self.confirmed(s).await,
-            };
+        // All at once: pages wait for one flush.
+        let this = &*self;
+        let staging = named.iter().map(|s| async move {
+            match s.is_pending() {
+                true => this.stage_one(s).await,
+                false => Ok(this.confirmed(s).await),
+            }
+        });
+        for (s, durable) in named.iter().zip(join_all(staging).await) {
+            let durable = durable?;
             // I4, for each piece of data separately.
             if durable.len() < s.needed {
                 let have = durable.len();

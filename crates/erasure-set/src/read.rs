@@ -360,11 +360,5 @@ fn superseded<'a>(
     owner: &'a RegisterKey,
     id: WriteId,
 ) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
-    Box::pin(async move {
-        let hash = ashlar_checksum::key_hash(owner.as_bytes());
-        match inner.read_slowly(owner, hash).await {
-            Ok(now) => !now.is_some_and(|r| r.record.data().any(|p| p.data.write_id == id)),
-            Err(_) => false,
-        }
-    })
+    Box::pin(async move { matches!(inner.named_now(owner, id).await, Ok(false)) })
 }

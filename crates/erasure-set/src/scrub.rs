@@ -14,8 +14,8 @@
 //!
 //! Must not depend on: what a version means beyond the data it names.
 
-use crate::damage::{PART_TAIL, UPLOAD_TAIL};
 use crate::heal::answers;
+use crate::owners::Named;
 use crate::scrub_state::{SUSPECTS, Scrubbed};
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
@@ -26,7 +26,7 @@ use ashlar_commit::{Sweep, SweepStep};
 use ashlar_drive::{Prepared, ShardInfo, Tally};
 use ashlar_duties::{Duty, Unit};
 use ashlar_environment::time::{self, Instant};
-use ashlar_format::{Ballot, Record, RegisterKey, Space, WriteId};
+use ashlar_format::{Ballot, Record, RegisterKey, WriteId};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::future::join_all;
@@ -61,29 +61,6 @@ impl Sets {
     pub fn last_full_scrub(&self) -> Option<Scrubbed> {
         *self.inner.scrub.last_deep.lock()
     }
-}
-
-/// Whether any register names a piece of data.
-pub(crate) enum Named {
-    Yes,
-    No,
-    /// Not known at the moment.
-    Unknown,
-}
-
-/// The registers that data of `owner` moves to, in the order in which it moves, so that data that moves while they
-/// are read one after another is met: of a part the upload that is completed with it, and the object that it becomes;
-/// of an upload, whose heal can own shards, the object. `None`: this is no register's name.
-fn heirs(owner: &RegisterKey) -> Option<Vec<RegisterKey>> {
-    let (is_part, is_upload) = (owner.space() == Space::Part as u8, owner.space() == Space::Upload as u8);
-    if !is_part && !is_upload {
-        return Some(Vec::new());
-    }
-    let (group, bucket, key) = (owner.group(), owner.bucket(), owner.key());
-    let upload = key.len().checked_sub(if is_part { PART_TAIL } else { 0 })?;
-    let object = RegisterKey::new(group, Space::Object, bucket, &key[..upload.checked_sub(UPLOAD_TAIL)?]);
-    let upload = is_part.then(|| RegisterKey::new(group, Space::Upload, bucket, &key[..upload]));
-    Some(upload.into_iter().chain([object]).collect())
 }
 
 impl Inner {
@@ -262,18 +239,12 @@ impl Inner {
         Ok(Some(dropped))
     }
 
-    /// Whether a register names the write: its owner, or one that the owner's data moves to (see [`heirs`]).
-    pub(crate) async fn named(&self, owner: &RegisterKey, id: WriteId) -> Result<Named> {
-        let Some(heirs) = heirs(owner) else { return Ok(Named::Unknown) };
-        for key in std::iter::once(owner).chain(&heirs) {
-            let hash = ashlar_checksum::key_hash(key.as_bytes());
-            if let Some(r) = self.read_slowly(key, hash).await?
-                && names(&r.record, id)
-            {
-                return Ok(Named::Yes);
-            }
-        }
-        Ok(Named::No)
+    /// `None`: the register names the write. Else the root of its version pages, which do not name it: pages
+    /// never change, so that is true of every record with this root.
+    async fn clear_root(&self, key: &RegisterKey, hash: u64, id: WriteId) -> Result<Option<Option<WriteId>>> {
+        let Some(r) = self.read_slowly(key, hash).await? else { return Ok(Some(None)) };
+        let named = self.names(key, &r.record, id).await?;
+        Ok((!named).then(|| r.record.body.below().map(|b| b.root.page.data.write_id)))
     }
 
     /// Drops the shards of a write on all drives, if nothing that names it can be chosen any more.
@@ -281,6 +252,7 @@ impl Inner {
         let key = &shard.owner;
         let hash = ashlar_checksum::key_hash(key.as_bytes());
         let view = self.view(key.group())?;
+        let Some(clear) = self.clear_root(key, hash, shard.write_id).await? else { return Ok(false) };
         let ballot = {
             let _turn = self.locks.lock(hash).await;
             if self.live.lock().contains_key(&shard.write_id) {
@@ -289,7 +261,7 @@ impl Inner {
             self.ballots.pass(shard.ballot, view.epoch)?;
             let mut won = None;
             for _ in 0..4 {
-                match self.sweep(&view, key, shard.write_id).await? {
+                match self.sweep(&view, key, shard.write_id, clear).await? {
                     Swept::Drop(b) => {
                         won = Some(b);
                         break;
@@ -314,7 +286,7 @@ impl Inner {
                 Ok(r) => r.accepted.and_then(|s| s.record),
                 Err(_) => continue,
             };
-            if own.is_some_and(|b| stored_names(&b, shard.write_id)) {
+            if own.is_some_and(|b| stored_names(&b, shard.write_id, clear)) {
                 self.heals.push(key, false);
                 continue;
             }
@@ -330,7 +302,13 @@ impl Inner {
     }
 
     /// One round of [`Sweep`].
-    async fn sweep(&self, view: &Arc<View>, key: &RegisterKey, id: WriteId) -> Result<Swept> {
+    async fn sweep(
+        &self,
+        view: &Arc<View>,
+        key: &RegisterKey,
+        id: WriteId,
+        clear: Option<WriteId>,
+    ) -> Result<Swept> {
         let ballot = self.ballots.next(view.epoch);
         let mut sweep: Sweep<Bytes> = Sweep::new(view.quorum, ballot);
         let asks = (0..view.n()).map(|slot| async move {
@@ -348,7 +326,7 @@ impl Inner {
                 Some(Ok(Prepared::Promised { accepted: Some(a), .. })) => {
                     match Stored::parse(&a.record).and_then(|s| Ok((s.decode()?, s.light))) {
                         Ok((_, light)) => {
-                            let named = stored_names(&a.record, id);
+                            let named = stored_names(&a.record, id, clear);
                             let undecided = light.is_some() && !a.hint;
                             sweep.on_promise(slot, Some((a.ballot, a.record)), named, undecided)
                         }
@@ -432,15 +410,17 @@ enum Swept {
     Again,
 }
 
-fn names(record: &Record, id: WriteId) -> bool {
-    record.data().any(|p| p.data.write_id == id)
+/// Whether a record names the write. Version pages may name anything, except those below `clear`.
+fn names(record: &Record, id: WriteId, clear: Option<WriteId>) -> bool {
+    let below = record.body.below().map(|b| b.root.page.data.write_id);
+    record.data().any(|p| p.data.write_id == id) || (below.is_some() && below != clear)
 }
 
 /// Whether the stored bytes, or the parent inside them, name the write. Bytes that cannot be decoded may name
 /// anything.
-fn stored_names(bytes: &Bytes, id: WriteId) -> bool {
+fn stored_names(bytes: &Bytes, id: WriteId, clear: Option<WriteId>) -> bool {
     let Ok(stored) = Stored::parse(bytes) else { return true };
-    let says = |b: &[u8]| Record::decode(b).map_or(true, |r| names(&r, id));
+    let says = |b: &[u8]| Record::decode(b).map_or(true, |r| names(&r, id, clear));
     says(&stored.record) || stored.light.is_some_and(|l| !l.parent.is_empty() && says(&l.parent))
 }
 

@@ -122,6 +122,7 @@ pub(crate) struct Inner {
     pub(crate) ids: WriteIds,
     /// Bound: `Options::record_cache`.
     pub(crate) cache: RecordCache,
+    pub(crate) pages: crate::pages::PageCache,
     pub(crate) locks: Arc<KeyLocks>,
     pub(crate) doubts: Doubts,
     pub(crate) tails: Tails,
@@ -206,6 +207,7 @@ impl Sets {
             ballots: Ballots::new(options.node, u32::from_le_bytes(nonce)),
             ids: WriteIds::new(key),
             cache: RecordCache::new(options.record_cache),
+            pages: crate::pages::PageCache::default(),
             locks: KeyLocks::new(),
             doubts: Doubts::new(),
             tails: Tails::new(),

@@ -8,12 +8,11 @@
 use crate::damage::What;
 use crate::heal::answers;
 use crate::heal_queue::Healed;
-use crate::scrub::Named;
 use crate::sets::{Inner, Sets};
 use crate::table::{Member, View};
 use crate::update::{Decision, UpdateError, set_durable};
 use crate::{Error, Result};
-use ashlar_commit::SlotSet;
+use ashlar_commit::{SlotSet, version_list};
 use ashlar_drive::{Error as DriveError, InlineShard, Tally, WriterHandle};
 use ashlar_environment::time::Instant;
 use ashlar_format::{Ballot, Body, Data, Part, RegisterKey, Version};
@@ -21,22 +20,31 @@ use bytes::Bytes;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// Whether data that the record's `body` names may be written anew and dropped: no other register names it. While
-/// an upload is being completed, its parts, the upload and the key all do (docs/protocol.md 2.8).
+/// Whether data that the record's `body` names may be written anew and dropped: nothing else names it. While an upload
+/// is being completed, its parts, the upload and the key do (docs/protocol.md 2.8); a shared version's data, a version
+/// in a page may.
 fn may_widen(body: &Body, data: &Data) -> bool {
-    let Body::Versions(versions) = body else { return false };
-    let names = |v: &Version| v.parts.iter().any(|p| p.data.write_id == data.write_id);
-    versions.iter().filter(|v| names(v)).all(|v| !v.is_marked())
+    let (versions, with_pages) = match body {
+        Body::Versions(versions) => (versions, false),
+        Body::Paged(paged) => (&paged.head, true),
+        _ => return false,
+    };
+    let names = |v: &&Version| v.parts.iter().any(|p| p.data.write_id == data.write_id);
+    let alone = |v: &Version| !v.is_marked() && !(with_pages && version_list::is_shared(v));
+    let mut naming = versions.iter().filter(names).peekable();
+    naming.peek().is_some() && naming.all(alone)
 }
 
 impl Inner {
-    /// Makes the shards of one piece of data, which the record's `body` names, whole.
+    /// Makes the missing shards of one piece of data, which the record's `body`, or a page of it, names. `direct`: the
+    /// record itself names it, so that what becomes of it can be noted there; what a page says of it stays as it is.
     pub(crate) async fn heal_part(
         self: &Arc<Self>,
         key: &RegisterKey,
         body: &Body,
         part: &Part,
         deep: bool,
+        direct: bool,
     ) -> Result<Healed> {
         let view = self.view(key.group())?;
         let data = part.data;
@@ -103,7 +111,7 @@ impl Inner {
                 }
             }
         }
-        if present == view.quorum.all() {
+        if direct && present == view.quorum.all() {
             if data.k < crate::layout::width(view.k, part.size, self.options.min_shard)
                 && may_widen(body, &data)
             {
@@ -121,11 +129,6 @@ impl Inner {
             self.drop_on(view, made, std::slice::from_ref(data));
         }
         Ok(())
-    }
-
-    /// Whether the register, or one that its data moves to, names the data now.
-    async fn is_named(&self, key: &RegisterKey, data: &Data) -> Result<bool> {
-        Ok(!matches!(self.named(key, data.write_id).await?, Named::No))
     }
 
     /// Writes the slots that are durable now into the record.

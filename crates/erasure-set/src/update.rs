@@ -19,7 +19,7 @@ use crate::write::Staged;
 use crate::{Error, Result};
 use ashlar_commit::{OneSync, SlotSet};
 use ashlar_environment::time;
-use ashlar_format::{Ballot, Body, Data, Record, RegisterKey};
+use ashlar_format::{Ballot, Body, Data, Record, RegisterKey, WriteId};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use smallvec::SmallVec;
@@ -42,6 +42,20 @@ pub enum Decision<R, E> {
         /// What happens to data that the old state names and the new one does not: false: it is dropped;
         /// true: another register names it now.
         moved: bool,
+        /// The answer.
+        out: R,
+    },
+    /// As [`Decision::Write`], where the old or the new state has version pages: only the caller knows what
+    /// they name.
+    Rewrite {
+        /// The new state.
+        body: Body,
+        /// As for [`Decision::Write`].
+        summary: Bytes,
+        /// Data that the old state names, itself or by its pages, and the new one does not.
+        dropped: Vec<Data>,
+        /// Staged data that the new state names by its pages.
+        below: Vec<WriteId>,
         /// The answer.
         out: R,
     },
@@ -74,9 +88,19 @@ pub enum UpdateError<E> {
 /// A [`Decision`] whose answer stays with the caller, so that an update is compiled once and not for every
 /// type of answer. `answer` is the index of the answer.
 pub(crate) enum Choice {
-    Write { body: Body, summary: Bytes, moved: bool, answer: usize },
+    Write { body: Body, summary: Bytes, follows: Follows, answer: usize },
     Keep { answer: usize },
     Refuse,
+}
+
+/// What becomes of data that the old state names.
+pub(crate) enum Follows {
+    /// What the new one does not name is dropped.
+    Drop,
+    /// Another register names it.
+    Moved,
+    /// This is dropped; and this staged data is named by pages.
+    Pages(Vec<Data>, Vec<WriteId>),
 }
 
 /// Decides; may be called several times.
@@ -197,7 +221,12 @@ impl Sets {
             };
             let mut choose = |base: Option<&Record>| match decide(base) {
                 Decision::Write { body, summary, moved, out } => {
-                    Choice::Write { body, summary, moved, answer: note(out) }
+                    let follows = if moved { Follows::Moved } else { Follows::Drop };
+                    Choice::Write { body, summary, follows, answer: note(out) }
+                }
+                Decision::Rewrite { body, summary, dropped, below, out } => {
+                    let follows = Follows::Pages(dropped, below);
+                    Choice::Write { body, summary, follows, answer: note(out) }
                 }
                 Decision::Keep(out) => Choice::Keep { answer: note(out) },
                 Decision::Refuse(e) => {
@@ -296,8 +325,8 @@ impl Inner {
             return Ok(Some(Done { answer, register }));
         }
         let choice = decide(base.as_ref().map(|b| &*b.record));
-        let (mut body, summary, moved, answer) = match choice {
-            Choice::Write { body, summary, moved, answer } => (body, summary, moved, answer),
+        let (mut body, summary, follows, answer) = match choice {
+            Choice::Write { body, summary, follows, answer } => (body, summary, follows, answer),
             Choice::Keep { answer } => {
                 // No record of an earlier failed operation may appear after this answer.
                 attempt.await_all_promises().await;
@@ -321,11 +350,11 @@ impl Inner {
         attempt.check_fence()?;
         let summary = if attempt.tombstone { Bytes::new() } else { summary };
         let named: SmallVec<[&Staged; 2]> =
-            staged.iter().copied().filter(|s| names(&body, &s.data)).collect();
+            staged.iter().copied().filter(|s| names(&body, &s.data) || follows.names(&s.data)).collect();
         let seq = base.as_ref().map_or(1, |b| b.record.seq + 1);
         let parent = base.as_ref().map_or(0, |b| b.digest);
 
-        let light = self.one_sync(&attempt, &named);
+        let light = self.one_sync(&attempt, &named).filter(|_| !follows.has_pages());
         let parent_summary = match light {
             None => Bytes::new(),
             Some(_) => match attempt.summary_of(base.as_ref()).await {
@@ -351,7 +380,7 @@ impl Inner {
         }
         unsure.sent = true;
         sent.0.push(Sent { seq, digest, ballot: attempt.ballot(), answer });
-        let drops = dropped(base.as_ref().map(|b| &*b.record), &record, moved);
+        let drops = dropped(base.as_ref().map(|b| &*b.record), &record, follows);
         named_no_more(&drops, &record);
         let chosen = match light {
             None => attempt.accept(bytes, summary, needed, drops).await?,
@@ -399,7 +428,16 @@ pub(crate) fn each_data(body: &mut Body, mut f: impl FnMut(&mut Data)) {
     let versions: &mut [ashlar_format::Version] = match body {
         Body::Tombstone => &mut [],
         Body::Versions(v) => v,
-        Body::Held(h) => &mut h.versions,
+        Body::Paged(p) => {
+            f(&mut p.below.root.page.data);
+            &mut p.head
+        }
+        Body::Held(h) => {
+            if let Some(below) = &mut h.below {
+                f(&mut below.root.page.data);
+            }
+            &mut h.versions
+        }
         Body::Part(parts) => {
             parts.iter_mut().for_each(|p| f(&mut p.data));
             &mut []
@@ -426,21 +464,36 @@ pub(crate) fn set_durable(body: &mut Body, data: &Data, slots: SlotSet) {
 }
 
 fn names(body: &Body, data: &Data) -> bool {
-    let versions: &[ashlar_format::Version] = match body {
-        Body::Versions(v) => v,
-        Body::Held(h) => &h.versions,
-        Body::Part(parts) => return parts.iter().any(|p| p.data.write_id == data.write_id),
-        _ => return false,
-    };
-    versions.iter().any(|v| v.parts.iter().any(|p| p.data.write_id == data.write_id))
+    if let Body::Part(parts) = body {
+        return parts.iter().any(|p| p.data.write_id == data.write_id);
+    }
+    let root = body.below().is_some_and(|b| b.root.page.data.write_id == data.write_id);
+    root || body.newest().iter().any(|v| v.parts.iter().any(|p| p.data.write_id == data.write_id))
+}
+
+impl Follows {
+    /// Pages that are written with the record name this staged data.
+    fn names(&self, data: &Data) -> bool {
+        matches!(self, Follows::Pages(_, below) if below.contains(&data.write_id))
+    }
+
+    /// Pages are written with the record.
+    fn has_pages(&self) -> bool {
+        matches!(self, Follows::Pages(_, below) if !below.is_empty())
+    }
 }
 
 /// Data that `old` names and `new` does not.
-fn dropped(old: Option<&Record>, new: &Record, moved: bool) -> crate::tail_queue::Drops {
+fn dropped(old: Option<&Record>, new: &Record, follows: Follows) -> crate::tail_queue::Drops {
     let Some(old) = old else { return SmallVec::new() };
-    if moved {
-        return SmallVec::new();
+    match follows {
+        Follows::Drop => {}
+        Follows::Moved => return SmallVec::new(),
+        Follows::Pages(dropped, _) => return dropped.into(),
     }
+    // What pages name cannot be seen here: a change of a list with pages says itself what it drops.
+    let pages = |r: &Record| r.body.below().map(|b| b.root.page.data.write_id);
+    assert_eq!(pages(old), pages(new), "I10: a change of version pages does not say what it drops");
     let kept = |d: &Data| new.data().any(|p| p.data.write_id == d.write_id);
     old.data().map(|p| p.data).filter(|d| !kept(d)).collect()
 }

@@ -11,10 +11,12 @@ pub mod frame;
 pub mod ids;
 pub mod journal;
 pub mod label;
+pub mod pages;
 pub mod record;
 
 pub use ids::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, VersionId, WriteId};
-pub use record::{Body, Checksum, Data, Held, Part, Record, Retention, Upload, UploadState, Version};
+pub use pages::{Below, Entry, Page, PageRef};
+pub use record::{Body, Checksum, Data, Held, Paged, Part, Record, Retention, Upload, UploadState, Version};
 
 /// Why bytes could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,6 +9,7 @@
 //! Must not depend on: how a drive stores shards.
 
 use crate::codec::{Reader, Writer};
+use crate::pages::{Below, get_below, put_below};
 use crate::{Error, VersionId, WriteId};
 
 /// The state of one register.
@@ -29,6 +30,8 @@ pub enum Body {
     Tombstone,
     /// The versions of a key, newest first; never empty.
     Versions(Vec<Version>),
+    /// The versions of a key with older ones in version pages.
+    Paged(Box<Paged>),
     /// A multipart upload.
     Upload(Box<Upload>),
     /// One part of a multipart upload. It has its own register, so that the cost of a part does not grow with
@@ -39,12 +42,23 @@ pub enum Body {
     Held(Box<Held>),
 }
 
+/// The versions of a key that has many: the newest here, the others in pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paged {
+    /// The newest versions, newest first; never empty.
+    pub head: Vec<Version>,
+    /// Those below them.
+    pub below: Below,
+}
+
 /// A key that is the source or destination of a rename, or the destination of a multipart upload, while the
 /// attempt is under way (`ashlar_commit::attempt`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The versions of the key, newest first; empty if it has none.
     pub versions: Vec<Version>,
+    /// Those below them, in version pages.
+    pub below: Option<Below>,
     /// The attempt that holds it.
     pub attempt: [u8; 16],
     /// The id of the upload whose register decides, next to the destination key.
@@ -251,9 +265,17 @@ impl Record {
                     w.list(parts, put_part);
                 }
             },
+            Body::Paged(p) => {
+                w.u8(6);
+                w.list(&p.head, put_version);
+                put_below(&mut w, &p.below);
+            }
             Body::Held(h) => {
-                w.u8(4);
+                w.u8(if h.below.is_some() { 7 } else { 4 });
                 w.list(&h.versions, put_version);
+                if let Some(below) = &h.below {
+                    put_below(&mut w, below);
+                }
                 w.raw(&h.attempt);
                 w.raw(&h.upload);
                 w.option(h.to.as_ref(), |w, key| w.bytes(key));
@@ -269,11 +291,9 @@ impl Record {
     /// [`Error::Malformed`] for anything else.
     pub fn decode(bytes: &[u8]) -> Result<Record, Error> {
         let mut r = Reader::new(bytes);
-        match r.u8()? {
-            FORMAT => {}
-            v => {
-                return Err(Error::Version { what: "record", found: u32::from(v) });
-            }
+        let format = r.u8()?;
+        if format != FORMAT {
+            return Err(Error::Version { what: "record", found: u32::from(format) });
         }
         let seq = r.var()?;
         let parent = r.u64()?;
@@ -283,8 +303,10 @@ impl Record {
             1 => Body::Versions(r.list(get_version)?),
             2 => Body::Upload(Box::new(get_upload(&mut r)?)),
             3 => Body::Part(vec![get_part(&mut r)?]),
-            4 => Body::Held(Box::new(Held {
+            6 => Body::Paged(Box::new(Paged { head: r.list(get_version)?, below: get_below(&mut r)? })),
+            4 | 7 => Body::Held(Box::new(Held {
                 versions: r.list(get_version)?,
+                below: if tag == 7 { Some(get_below(&mut r)?) } else { None },
                 attempt: r.array()?,
                 upload: r.array()?,
                 to: r.option(|r| Ok(r.bytes()?.to_vec()))?,
@@ -293,7 +315,13 @@ impl Record {
             _ => return Err(Error::Malformed("record body")),
         };
         r.end()?;
-        if matches!(&body, Body::Versions(v) if v.is_empty()) {
+        let none = match &body {
+            Body::Versions(v) => v.is_empty(),
+            Body::Paged(p) => p.head.is_empty(),
+            Body::Held(h) => h.below.is_some() && h.versions.is_empty(),
+            _ => false,
+        };
+        if none {
             return Err(Error::Malformed("no versions"));
         }
         if matches!(&body, Body::Part(p) if p.is_empty() || p.len() == 1 && tag == 5) {
@@ -302,20 +330,42 @@ impl Record {
         Ok(Record { seq, parent, body })
     }
 
-    /// Every part whose data this record names. An upload that is being completed names the parts of the
-    /// version it has chosen; a completed one names none, since the key does.
+    /// Every piece of data this record names itself; pages name more. An upload that is being completed
+    /// names the parts of the version it has chosen; one that is done names none, since the key does.
     pub fn data(&self) -> impl Iterator<Item = &Part> {
         let (versions, parts): (&[Version], &[Part]) = match &self.body {
-            Body::Tombstone => (&[], &[]),
-            Body::Versions(v) => (v, &[]),
             Body::Part(p) => (&[], p),
-            Body::Held(h) => (&h.versions, &[]),
             Body::Upload(u) => match &u.state {
                 UploadState::Completing(v) => (std::slice::from_ref(v), &[]),
                 _ => (&[], &[]),
             },
+            other => (other.newest(), &[]),
         };
-        versions.iter().flat_map(|v| v.parts.iter()).chain(parts)
+        let root = self.body.below().map(|b| &b.root.page);
+        versions.iter().flat_map(|v| v.parts.iter()).chain(parts).chain(root)
+    }
+}
+
+impl Body {
+    /// The versions of a key that the record itself holds, newest first. Below them are those in pages.
+    #[must_use]
+    pub fn newest(&self) -> &[Version] {
+        match self {
+            Body::Versions(v) => v,
+            Body::Paged(p) => &p.head,
+            Body::Held(h) => &h.versions,
+            Body::Tombstone | Body::Upload(_) | Body::Part(_) => &[],
+        }
+    }
+
+    /// The versions of a key that are in pages.
+    #[must_use]
+    pub fn below(&self) -> Option<&Below> {
+        match self {
+            Body::Paged(p) => Some(&p.below),
+            Body::Held(h) => h.below.as_ref(),
+            Body::Tombstone | Body::Versions(_) | Body::Upload(_) | Body::Part(_) => None,
+        }
     }
 }
 
@@ -349,46 +399,53 @@ fn put_part(w: &mut Writer, p: &Part) {
     w.raw(&p.md5);
     w.option(p.checksum.as_ref(), put_checksum);
     w.i64(p.modified_ms);
-    w.raw(&p.data.write_id.0);
-    w.u8(p.data.k);
-    w.u8(p.data.m);
-    w.u8(p.data.rotate);
-    w.u32(p.data.stripe);
-    w.u64(p.data.durable);
-    w.bool(p.data.inline);
+    put_data(w, &p.data);
+}
+
+pub(crate) fn put_data(w: &mut Writer, d: &Data) {
+    w.raw(&d.write_id.0);
+    w.u8(d.k);
+    w.u8(d.m);
+    w.u8(d.rotate);
+    w.u32(d.stripe);
+    w.u64(d.durable);
+    w.bool(d.inline);
     // The location of the bytes if they are not on the drives: this release always writes `None`.
     w.option(None::<&()>, |_, ()| {});
 }
 
 fn get_part(r: &mut Reader<'_>) -> Result<Part, Error> {
-    let p = Part {
+    Ok(Part {
         number: r.u16()?,
         size: r.var()?,
         md5: r.array()?,
         checksum: r.option(get_checksum)?,
         modified_ms: r.i64()?,
-        data: Data {
-            write_id: WriteId(r.array()?),
-            k: r.u8()?,
-            m: r.u8()?,
-            rotate: r.u8()?,
-            stripe: r.u32()?,
-            durable: r.u64()?,
-            inline: r.bool()?,
-        },
+        data: get_data(r)?,
+    })
+}
+
+pub(crate) fn get_data(r: &mut Reader<'_>) -> Result<Data, Error> {
+    let d = Data {
+        write_id: WriteId(r.array()?),
+        k: r.u8()?,
+        m: r.u8()?,
+        rotate: r.u8()?,
+        stripe: r.u32()?,
+        durable: r.u64()?,
+        inline: r.bool()?,
     };
     if r.option(|r| r.bytes())?.is_some() {
         return Err(Error::Newer("a part whose data is stored elsewhere"));
     }
-    let d = &p.data;
     let n = u16::from(d.k) + u16::from(d.m);
     if d.k == 0 || n > 64 || u16::from(d.rotate) >= n || d.stripe == 0 {
         return Err(Error::Malformed("shard map"));
     }
-    Ok(p)
+    Ok(d)
 }
 
-fn put_version(w: &mut Writer, v: &Version) {
+pub(crate) fn put_version(w: &mut Writer, v: &Version) {
     w.raw(&v.id.0);
     w.bool(v.delete_marker);
     w.i64(v.modified_ms);
@@ -407,7 +464,7 @@ fn put_version(w: &mut Writer, v: &Version) {
     w.bytes(v.acl.as_bytes());
 }
 
-fn get_version(r: &mut Reader<'_>) -> Result<Version, Error> {
+pub(crate) fn get_version(r: &mut Reader<'_>) -> Result<Version, Error> {
     Ok(Version {
         id: VersionId(r.array()?),
         delete_marker: r.bool()?,

@@ -119,6 +119,37 @@ fn text(list: &[&str]) -> Vec<Vec<u8>> {
     list.iter().map(|s| s.as_bytes().to_vec()).collect()
 }
 
+/// Version pages, and records with pages below them.
+fn version_page(part: &Part) -> Target {
+    use ashlar_format::{Below, Body, Entry, Page, Paged};
+    let version = Version { parts: vec![part.clone()], size: 9, ..Version::default() };
+    let entry = |position| Entry { position, version: version.clone() };
+    let leaf = Page::Leaf(vec![entry(7), entry(3)]);
+    let row = Page::Row(vec![leaf.reference(1, part.data, 200)]);
+    let root = row.reference(0, part.data, 90);
+    let below = Below { next: 8, null: Some(3), root };
+    let body = Body::Paged(Box::new(Paged { head: vec![version.clone()], below }));
+    Target {
+        name: "version-page",
+        seeds: vec![leaf.encode(), row.encode(), Record { seq: 3, parent: 9, body }.encode()],
+        tokens: &[&[0xff; 9], &[0x80; 8], &[0]],
+        run: |b| {
+            if let Ok(page) = Page::decode(b) {
+                assert_eq!(page.encode(), b);
+                let of = page.reference(0, EMPTY, b.len() as u64);
+                assert!(of.oldest <= of.newest);
+            }
+            if let Ok(r) = Record::decode(b) {
+                assert_eq!(r.encode(), b);
+            }
+        },
+    }
+}
+
+/// What a piece of data may be.
+const EMPTY: Data =
+    Data { write_id: WriteId([0; 16]), k: 1, m: 0, rotate: 0, stripe: 1, durable: 0, inline: true };
+
 fn drives() -> Vec<Target> {
     let data = Data {
         write_id: WriteId([1; 16]),
@@ -149,9 +180,10 @@ fn drives() -> Vec<Target> {
                 record(ashlar_format::Body::Tombstone),
                 record(ashlar_format::Body::Versions(vec![version; 2])),
                 record(ashlar_format::Body::Part(vec![part.clone(); 2])),
-                record(ashlar_format::Body::Part(vec![part])),
+                record(ashlar_format::Body::Part(vec![part.clone()])),
                 record(ashlar_format::Body::Held(Box::new(ashlar_format::Held {
                     versions: Vec::new(),
+                    below: None,
                     attempt: [3; 16],
                     upload: [4; 16],
                     to: Some(b"key".to_vec()),
@@ -164,6 +196,7 @@ fn drives() -> Vec<Target> {
                 }
             },
         },
+        version_page(&part),
         Target {
             name: "label",
             seeds: vec![label.encode(), vec![0; 4096]],

@@ -8,6 +8,7 @@
 //! | [`staging`] | data staged before the record, the collector of orphans |
 //! | [`onesync`] | shards inside ACCEPT: overtaken, mended and unknown records |
 //! | [`multipart`] | upload, key and one part as compare-and-set registers; orphans |
+//! | [`pages`] | a list of versions in pages: writers, spills, a reader, the collector |
 //! | [`rename`] | source, destination and the register of a rename |
 //! | [`bucket`] | the deletion of a bucket: fences on drives, registry, late messages, a replaced drive |
 //! | [`renames`] | no decision record: n renames and counting (a design that fails) |
@@ -37,6 +38,7 @@ mod mix;
 pub mod multipart;
 mod mutants;
 pub mod onesync;
+pub mod pages;
 pub mod register;
 pub mod rename;
 pub mod renames;

@@ -114,6 +114,18 @@ pub enum Mutant {
     LiftForeign,
     /// A deletion that was aborted or replaced still removes the bucket.
     RemoveUnasked,
+    /// Pages: what a record no longer names is dropped before the record is chosen.
+    PageDroppedFirst,
+    /// Pages: the record is sent before its pages are durable.
+    RecordBeforePage,
+    /// Pages: a spill writes what it has planned without comparing the record.
+    SpillWithoutBase,
+    /// Pages: the collector looks at the chosen record while another is undecided.
+    PageSweptUndecided,
+    /// Pages: the collector looks at the record only, not at its pages.
+    SweepPassesPages,
+    /// Pages: a reader takes a page that is gone for the end of the list.
+    PageGoneIsAbsent,
     /// The commit is n renames, and readers count versions.
     CountRenames,
 }
@@ -175,6 +187,12 @@ impl Mutant {
         Mutant::OldFenceWins,
         Mutant::LiftForeign,
         Mutant::RemoveUnasked,
+        Mutant::PageDroppedFirst,
+        Mutant::RecordBeforePage,
+        Mutant::SpillWithoutBase,
+        Mutant::PageSweptUndecided,
+        Mutant::SweepPassesPages,
+        Mutant::PageGoneIsAbsent,
         Mutant::CountRenames,
     ];
 }

@@ -2,7 +2,9 @@
 //! The README's table has their sizes.
 
 use crate::register::Kind;
-use crate::{Limits, Mutant, Report, bucket, check, multipart, onesync, register, rename, renames, staging};
+use crate::{
+    Limits, Mutant, Report, bucket, check, multipart, onesync, pages, register, rename, renames, staging,
+};
 use std::hash::Hash;
 
 type Run = dyn Fn(&str, Limits) -> Report;
@@ -151,6 +153,9 @@ pub fn small() -> Vec<Setting> {
     for (name, s) in BUCKETS {
         all.push(Setting::new(format!("bucket: {name}"), s));
     }
+    for (name, s) in PAGES {
+        all.push(Setting::new(format!("pages: {name}"), s));
+    }
     all.push(Setting::new("renames 12+4: with a decision", renames::Scope { n: 16, k: 12, mutant: None }));
     all
 }
@@ -230,6 +235,37 @@ const BUCKETS: [(&str, bucket::Scope); 4] = {
 const TAKEN_OVER: bucket::Scope =
     bucket::Scope { writers: [2, 0], deleters: 2, others: false, ..BUCKETS[1].1 };
 
+const PAGES_JOIN: [&[pages::Op]; 2] = [&[pages::Op::Put, pages::Op::Spill], &[pages::Op::Remove(1)]];
+
+/// A list of versions in pages.
+const PAGES: [(&str, pages::Scope); 5] = {
+    use pages::Op::{Put, Remove, Spill};
+    let one =
+        pages::Scope { versions: 3, writers: [&[Put, Spill], &[]], crashes: 1, reads: true, mutant: None };
+    [
+        ("a put and a spill, 1 crash, 1 read", one),
+        ("two put and spill, 1 crash", pages::Scope { writers: [&[Put, Spill]; 2], reads: false, ..one }),
+        (
+            "a spill that joins pages, an old version goes, 1 read",
+            pages::Scope { versions: 4, writers: [&[Spill], &[Remove(1)]], crashes: 0, ..one },
+        ),
+        (
+            "two remove neighbours, 1 crash",
+            pages::Scope { versions: 6, writers: [&[Remove(2)], &[Remove(3)]], reads: false, ..one },
+        ),
+        (
+            "all versions go, one is put",
+            pages::Scope {
+                versions: 2,
+                writers: [&[Remove(2), Remove(1)], &[Put]],
+                crashes: 0,
+                reads: false,
+                ..one
+            },
+        ),
+    ]
+};
+
 /// Larger settings, up to the limit of the run; by hand or at night.
 #[must_use]
 pub fn large() -> Vec<Setting> {
@@ -286,6 +322,10 @@ pub fn large() -> Vec<Setting> {
     let all_calls =
         multipart::Scope { completes: 3, tries: 2, puts: 2, replaces: true, reads: true, ..MULTIPART[0].1 };
     all.push(Setting::new("multipart: 3 completes, abort, part replaced, 2 puts, 1 read", all_calls));
+    let joined = pages::Scope { crashes: 1, writers: PAGES_JOIN, ..PAGES[2].1 };
+    all.push(Setting::new("pages: a put, a spill that joins, an old version goes, 1 crash, 1 read", joined));
+    let more = pages::Scope { crashes: 2, reads: true, ..PAGES[1].1 };
+    all.push(Setting::new("pages: two put and spill, 2 crashes, 1 read", more));
 
     all.push(Setting::new("bucket: 2 deletions, 2 attempts of a writer", TAKEN_OVER));
     let again = bucket::Scope { writers: [2, 0], ..BUCKETS[1].1 };
@@ -391,6 +431,13 @@ fn mutant(m: Mutant) -> Setting {
         }
         M::OldFenceWins | M::LiftForeign => Setting::new(name, bucket::Scope { mutant, ..BUCKETS[2].1 }),
         M::RemoveUnasked => Setting::new(name, bucket::Scope { mutant, ..BUCKETS[1].1 }),
+        M::PageSweptUndecided | M::RecordBeforePage | M::SweepPassesPages => {
+            Setting::new(name, pages::Scope { mutant, reads: false, ..PAGES[0].1 })
+        }
+        M::PageDroppedFirst | M::SpillWithoutBase => {
+            Setting::new(name, pages::Scope { mutant, ..PAGES[1].1 })
+        }
+        M::PageGoneIsAbsent => Setting::new(name, pages::Scope { mutant, ..PAGES[2].1 }),
         M::CountRenames => Setting::new(name, renames::Scope { n: 16, k: 12, mutant }),
     }
 }

@@ -13,7 +13,9 @@ use ashlar_erasure_set::{
     DataWriter, Decision as SetsDecision, Error as SetsError, FencedBucket, ObjectReader, Sets,
     Staged as SetsStaged, UpdateError,
 };
-use ashlar_format::{Body, BucketId, Data, GroupId, Record, RegisterKey, Space};
+use ashlar_format::{
+    Body, BucketId, Data, GroupId, Page as VersionPage, PageRef, Record, RegisterKey, Space, WriteId,
+};
 use ashlar_machine::BufferPool;
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -45,6 +47,10 @@ pub(crate) enum Decision<R> {
     /// Make `body` the new state; lists show `summary`. Data that the old state names and the new one does
     /// not is dropped, unless `moved`: then another register names it, or the caller drops it.
     Write { body: Body, summary: Bytes, moved: bool, out: R },
+    /// The same where the old or the new state has version pages ([`crate::paged`]): `dropped` is what the
+    /// old state names, itself or by its pages, and the new one does not; `below` is the staged data that the
+    /// new state names by its pages.
+    Rewrite { body: Body, summary: Bytes, dropped: Vec<Data>, below: Vec<WriteId>, out: R },
     /// Keep the state, and return this answer.
     Keep(R),
     /// Keep the state, and return this error.
@@ -148,7 +154,7 @@ impl Backend {
     pub(crate) async fn update<R: Send>(
         &self,
         key: &RegisterKey,
-        staged: Option<&Staged>,
+        staged: &[&Staged],
         mut decide: impl FnMut(Option<&Record>) -> Decision<R> + Send,
     ) -> std::result::Result<R, Stopped> {
         // The answers stay here, so that the code below is compiled once and not for every type of answer.
@@ -161,6 +167,9 @@ impl Backend {
             let mut choose = |old: Option<&Record>| match decide(old) {
                 Decision::Write { body, summary, moved, out } => {
                     Decision::Write { body, summary, moved, out: note(out) }
+                }
+                Decision::Rewrite { body, summary, dropped, below, out } => {
+                    Decision::Rewrite { body, summary, dropped, below, out: note(out) }
                 }
                 Decision::Keep(out) => Decision::Keep(note(out)),
                 Decision::Refuse(e) => Decision::Refuse(e),
@@ -175,18 +184,22 @@ impl Backend {
     async fn update_by(
         &self,
         key: &RegisterKey,
-        staged: Option<&Staged>,
+        staged: &[&Staged],
         decide: &mut Decide<'_>,
     ) -> std::result::Result<usize, Stopped> {
         match self {
             Backend::Sets(s) => {
-                let staged: Option<&SetsStaged> = staged.and_then(|s| match s {
+                let of_sets = staged.iter().filter_map(|staged| match staged {
                     Staged::Sets(s) => Some(s),
                     Staged::Memory(_) => None,
                 });
-                let done = s.update_register(key, staged.as_slice(), |old| match decide(old) {
+                let staged: SmallVec<[&SetsStaged; 2]> = of_sets.collect();
+                let done = s.update_register(key, &staged, |old| match decide(old) {
                     Decision::Write { body, summary, moved, out } => {
                         SetsDecision::Write { body, summary, moved, out }
+                    }
+                    Decision::Rewrite { body, summary, dropped, below, out } => {
+                        SetsDecision::Rewrite { body, summary, dropped, below, out }
                     }
                     Decision::Keep(out) => SetsDecision::Keep(out),
                     Decision::Refuse(e) => SetsDecision::Refuse(e),
@@ -199,11 +212,12 @@ impl Backend {
                 }
             }
             Backend::Memory(m) => {
-                let staged = staged.and_then(|s| match s {
+                let of_memory = staged.iter().filter_map(|staged| match staged {
                     Staged::Memory(s) => Some(s),
                     Staged::Sets(_) => None,
                 });
-                m.update(key, staged, decide).await
+                let staged: SmallVec<[&MemoryStaged; 2]> = of_memory.collect();
+                m.update(key, &staged, decide).await
             }
         }
     }
@@ -297,6 +311,21 @@ impl Backend {
                 Ok(Reader::Sets(drives(s.read(owner, data, size, range)).await.map_err(translate)?))
             }
             Backend::Memory(m) => Ok(Reader::Memory(m.read(data, size, range).await?)),
+        }
+    }
+
+    /// A version page. `Changed`: the register names it no more.
+    pub(crate) async fn version_page(&self, owner: &RegisterKey, r: &PageRef) -> Result<Arc<VersionPage>> {
+        match self {
+            Backend::Sets(s) => drives(s.read_page(owner, r)).await.map_err(translate),
+            Backend::Memory(m) => m.version_page(r).await,
+        }
+    }
+
+    /// Keeps a version page that was just written, so that it need not be read.
+    pub(crate) fn keep_page(&self, data: &Data, page: Arc<VersionPage>, bytes: usize) {
+        if let Backend::Sets(s) = self {
+            s.keep_page(data, page, bytes);
         }
     }
 

@@ -18,7 +18,7 @@
 
 use ashlar_checksum::Digest;
 use ashlar_commit::upload::{Attempt, Complete, complete, decide};
-use ashlar_format::{Body, Held, RegisterKey, Upload, UploadState, Version};
+use ashlar_format::{Body, Held, RegisterKey, Upload, UploadState, Version, VersionId};
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
 use std::sync::Arc;
@@ -30,6 +30,7 @@ use crate::conditions::Conditions;
 use crate::feed::{Cause, Effect, Kind, Ticket};
 use crate::held;
 use crate::kept::{AT_ONCE, Kept, kept};
+use crate::list_change::ListChange;
 use crate::lock::{self, Permit};
 use crate::marks;
 use crate::names::{Names, upload_of};
@@ -37,6 +38,7 @@ use crate::registry::{BucketHandle, OpenBucket};
 use crate::seal::Sealed;
 use crate::spec::Committed;
 use crate::store::Inner;
+use crate::tally::Share;
 use crate::types::{UploadId, digest_of, fresh_id};
 use crate::{Error, Result, Store, summary, versions};
 
@@ -116,6 +118,8 @@ impl Store {
                 if let Err(error) = done {
                     tracing::debug!(%error, upload = %id, "completed, to be cleared later");
                 }
+                // Until here its mark has kept the version in the record.
+                inner.spill(&names.object).await;
             };
             if clear_now {
                 finish.await;
@@ -215,7 +219,7 @@ impl Inner {
         };
         // If the answer is lost, the next operation on the key finds out the outcome, also for the count.
         let mut counting = self.usage.begin(names.object.bucket(), names.object.key());
-        counting.proposes(&before, std::slice::from_ref(&version));
+        counting.proposes(before, Share::default());
         let decided = self.decide(names, attempt, &version).await?;
         let effect = |t: &Ticket| Effect::of(t.cause().kind, &version, bucket.versioning);
         if let Some(ticket) = ticket {
@@ -260,25 +264,37 @@ impl Inner {
         attempt: Attempt,
         mut version: Version,
         conditions: &Conditions,
-    ) -> Result<(Version, Vec<Version>)> {
+    ) -> Result<(Version, Share)> {
         enum Met {
-            Mine(i64, Vec<Version>),
+            Mine(i64, Share),
             Held(Box<Held>),
             Marked(UploadId),
         }
         let key = &names.object;
+        let mut change = ListChange::new(self.version_bounds);
+        // A null version replaces the null version, which may be locked.
+        let ids: &[VersionId] = if version.id == VersionId::ZERO { &[VersionId::ZERO] } else { &[] };
         for _ in 0..TRIES {
-            let done = self.update(key, None, |old| {
+            let mut wanted = None;
+            let done = self.update(key, &[], |old| {
                 if let Some(Body::Held(by)) = old.map(|r| &r.body) {
                     return Decision::Keep(match versions::with(&by.versions, version.clone()) {
                         // The answer of an earlier call was lost.
                         Ok(list) if by.attempt == attempt.to_bytes() => {
-                            Met::Mine(list[0].modified_ms, by.versions.clone())
+                            Met::Mine(list[0].modified_ms, Share::of_body(old.map(|r| &r.body)))
                         }
                         _ => Met::Held(by.clone()),
                     });
                 }
-                let list = versions::of(old.map(|r| &r.body));
+                let body = old.map(|r| &r.body);
+                let view = match change.view(body, ids) {
+                    Ok(view) => view,
+                    Err(w) => {
+                        wanted = Some(w);
+                        return Decision::Refuse(Error::Busy);
+                    }
+                };
+                let list = view.versions();
                 let next = versions::check(conditions, list, false)
                     .and_then(|()| versions::with(list, version.clone()))
                     .and_then(|next| {
@@ -294,17 +310,24 @@ impl Inner {
                 if let Some(mark) = list.iter().filter_map(marks::upload).find(|m| !stays(m)) {
                     return Decision::Keep(Met::Marked(mark));
                 }
+                let head = body.map_or(&[][..], Body::newest);
                 let held = Held {
-                    versions: list.to_vec(),
+                    versions: head.to_vec(),
+                    below: body.and_then(Body::below).cloned(),
                     attempt: attempt.to_bytes(),
                     upload: names.id().0,
                     to: None,
                 };
-                let summary = summary::of_held(list);
-                let out = Met::Mine(next[0].modified_ms, list.to_vec());
+                let summary = summary::of_held(head);
+                let out = Met::Mine(next[0].modified_ms, Share::of_body(body));
                 Decision::Write { body: Body::Held(Box::new(held)), summary, moved: false, out }
             });
-            match done.await {
+            let done = done.await;
+            if let (Err(Failed::Refused(_)), Some(wanted)) = (&done, wanted) {
+                change.provide(&self.backend, key, wanted).await?;
+                continue;
+            }
+            match done {
                 Ok(Met::Mine(modified_ms, before)) => {
                     version.modified_ms = modified_ms;
                     marks::set_attempt(&mut version, attempt.to_bytes());
@@ -326,7 +349,7 @@ impl Inner {
 
     /// Step 4. Returns false if another operation interfered.
     pub(crate) async fn decide(&self, names: &Names, attempt: Attempt, version: &Version) -> Result<bool> {
-        let done = self.update(&names.upload, None, |old| {
+        let done = self.update(&names.upload, &[], |old| {
             let Some(upload) = upload_of(old) else { return Decision::Keep(false) };
             let found = held::modelled(upload);
             if matches!(&found, ashlar_commit::upload::Upload::Completing(a, _) if *a == attempt) {
@@ -391,14 +414,16 @@ impl Inner {
 
     /// Step 8: removes a mark from the key once the upload is done.
     pub(crate) async fn unmark(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
-        let done = self.update(key, None, |old| {
+        let done = self.update(key, &[], |old| {
             let list = versions::of(old.map(|r| &r.body));
             let Some(at) = list.iter().position(|v| marks::upload(v) == Some(upload)) else {
                 return Decision::Keep(());
             };
             let mut list = list.to_vec();
-            list[at] = marks::clean(&list[at]);
-            let (body, summary) = versions::body(list);
+            list[at] = marks::settled(&list[at]);
+            // A marked version is in no page.
+            let body = versions::list_body(list, old.and_then(|r| r.body.below()));
+            let summary = versions::summary(&body);
             Decision::Write { body, summary, moved: false, out: () }
         });
         Ok(done.await?)

@@ -216,7 +216,8 @@ impl Store {
             let committed = Committed { checksum, ..Committed::of(&next[0], bucket.versioning) };
             Ok((Some(next), committed))
         };
-        let by = ChangeContext::cause(self.cause.as_ref());
+        let others = [v.id];
+        let by = ChangeContext { others: &others, ..ChangeContext::cause(self.cause.as_ref()) };
         self.inner.change(live, &key, None, !spec.conditions.is_empty(), by, decide).await
     }
 

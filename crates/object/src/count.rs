@@ -15,7 +15,7 @@ use crate::registry::OpenBucket;
 use crate::store::Inner;
 use crate::tally::{Share, Usage};
 use crate::usage::{Counted, Ledger, QUOTA, limit_of};
-use crate::{Error, MAX_PAGE, Result, Store, seal, summary, versions};
+use crate::{Error, MAX_PAGE, Result, Store, seal, summary};
 
 /// Keys that a count reads at a time.
 const PAGE: usize = 1000;
@@ -107,7 +107,7 @@ impl Inner {
         let record = self.backend.read_register(&register).await?;
         Ok(match record.as_ref().map(|r| &r.body) {
             Some(Body::Held(_)) => None,
-            body => Some(Share::of(versions::of(body))),
+            body => Some(Share::of_body(body)),
         })
     }
 

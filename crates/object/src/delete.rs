@@ -72,8 +72,11 @@ impl Store {
                 };
                 versions::delete_current(list, bucket.versioning, marker, now_ms)
             };
-            let by =
-                ChangeContext { permit: Permit { bypass, hold: false }, cause: self.cause.as_ref(), version };
+            let by = ChangeContext {
+                permit: Permit { bypass, hold: false },
+                version,
+                ..ChangeContext::cause(self.cause.as_ref())
+            };
             self.inner.change(bucket.handle(), &key, None, !conditions.is_empty(), by, decide).await
         })
     }

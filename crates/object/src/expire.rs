@@ -5,19 +5,25 @@
 //!
 //! Must not depend on: rules.
 
-use ashlar_format::{RegisterKey, Space, Version, VersionId};
+use ashlar_environment::HashSet;
+use ashlar_format::{Record, RegisterKey, Space, Version, VersionId};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
 use crate::bucket::Versioning;
 use crate::held;
-use crate::lock::{Permit, keeps};
+use crate::lock::keeps;
+use crate::paged;
 use crate::registry::{BucketHandle, OpenBucket};
 use crate::store::ChangeContext;
 use crate::summary;
 use crate::versions;
 use crate::{Bucket, Error, Result, Store};
 
+/// Most versions that one change of a list with pages removes.
+const MOST: usize = 1000;
+/// Times that another change of such a list may come between.
+const TRIES: u32 = 16;
 /// Most keys of one page of a scan.
 pub const MAX_LOOK: usize = 5000;
 
@@ -68,6 +74,37 @@ pub struct Expired {
     pub locked: u64,
 }
 
+impl Expired {
+    fn add(&mut self, other: Expired) {
+        self.current += other.current;
+        self.versions += other.versions;
+        self.markers += other.markers;
+        self.locked += other.locked;
+    }
+}
+
+/// What one change of a list with pages removes.
+struct Removal {
+    current: bool,
+    ids: Vec<VersionId>,
+    /// More was chosen than this.
+    more: bool,
+}
+
+impl Removal {
+    /// The oldest of what was chosen, and the current version. `one`: one of them, the current version last.
+    fn of(list: &[Version], chosen: Chosen, one: bool) -> Removal {
+        let Chosen { current, mut versions } = chosen;
+        versions.sort_unstable_by_key(|i| std::cmp::Reverse(*i));
+        let most = if one { 1 } else { MOST };
+        let ids: Vec<VersionId> =
+            versions.iter().take(most).filter_map(|i| list.get(*i)).map(|v| v.id).collect();
+        let now = current && !(one && !ids.is_empty());
+        let more = versions.len() > ids.len() || current && !now;
+        Removal { current: now, ids, more }
+    }
+}
+
 impl Store {
     /// The keys with `prefix` after `after` (empty: from the first), in order, at most `limit`
     /// (1..=[`MAX_LOOK`]), and the last key scanned if there are more after it. Reads no record.
@@ -113,9 +150,8 @@ impl Store {
         f: impl FnOnce(&Found<'_>) -> R,
     ) -> Result<R> {
         let register = self.inner.object_key(bucket, key)?;
-        let record = held::read(&self.inner.backend, &register).await?;
-        let list = versions::of(record.as_ref().map(|r| &r.body));
-        Ok(self.show(list, bucket, f))
+        let (_, list) = paged::all(&self.inner.backend, &register).await?;
+        Ok(self.show(&list, bucket, f))
     }
 
     fn show<R>(&self, list: &[Version], bucket: &Bucket, f: impl FnOnce(&Found<'_>) -> R) -> R {
@@ -145,31 +181,75 @@ impl Store {
         let live = bucket.handle();
         let register = self.inner.object_key(bucket, key)?;
         let mut total = Expired::default();
+        let mut changed = 0;
         // Bounded: each iteration but the last removes a version or covers the current one.
         loop {
             let bucket = live.bucket();
-            let record = held::read(&self.inner.backend, &register).await?;
-            let list = versions::of(record.as_ref().map(|r| &r.body));
+            let (record, list) = paged::all(&self.inner.backend, &register).await?;
             if list.is_empty() {
                 return Ok(total);
             }
-            let chosen = self.show(list, &bucket, &mut decide);
+            let chosen = self.show(&list, &bucket, &mut decide);
             if chosen == Chosen::default() {
                 return Ok(total);
             }
             // Followers of the bucket's changes get one version per change.
             let followed = self.inner.feed.wants(&bucket);
+            let with_pages = record.filter(|r| r.body.below().is_some());
+            if let Some(record) = with_pages {
+                let removal = Removal::of(&list, chosen, followed);
+                drop(list);
+                let expired = match self.expire_chosen(live, &register, &record, &removal).await {
+                    // It was decided on another list.
+                    Err(Error::Changed) if changed < TRIES => {
+                        changed += 1;
+                        continue;
+                    }
+                    Err(Error::Changed) => return Err(Error::Busy),
+                    done => done?,
+                };
+                total.add(expired);
+                if removal.more && expired.current + expired.versions + expired.markers > 0 {
+                    continue;
+                }
+                return Ok(total);
+            }
             let oldest = chosen.versions.iter().max().and_then(|i| list.get(*i)).map(|v| v.id);
             let only = followed.then_some(oldest);
-            drop(record);
             let expired = self.expire_now(live, &register, only, &mut decide).await?;
-            total.current += expired.current;
-            total.versions += expired.versions;
-            total.markers += expired.markers;
-            total.locked += expired.locked;
+            total.add(expired);
             if !followed || expired.current + expired.versions + expired.markers == 0 {
                 return Ok(total);
             }
+        }
+    }
+
+    /// One change of a list with pages: removes what was chosen from exactly this list.
+    async fn expire_chosen(
+        &self,
+        live: &BucketHandle,
+        register: &RegisterKey,
+        record: &Record,
+        removal: &Removal,
+    ) -> Result<Expired> {
+        let now_ms = self.inner.now_ms();
+        let Removal { ids, current, .. } = removal;
+        let wanted: HashSet<VersionId> = ids.iter().copied().collect();
+        let choose = |list: &[Version], bucket: &Bucket| {
+            let places = list.iter().enumerate().filter(|(_, v)| wanted.contains(&v.id)).map(|(i, _)| i);
+            let chosen = Chosen { current: *current, versions: places.collect() };
+            let locked = self.show(list, bucket, locked_of);
+            without(list, bucket.versioning, &chosen, &locked, now_ms)
+        };
+        let (first, others) = match ids.as_slice() {
+            [one] if !current => (Some(*one), &[][..]),
+            others => (None, others),
+        };
+        let cause = self.cause.as_ref();
+        let by = ChangeContext { version: first, others, only: Some(record), ..ChangeContext::cause(cause) };
+        match self.inner.change(live, register, None, false, by, choose).await {
+            Err(Error::Locked) => Ok(Expired { locked: 1, ..Expired::default() }),
+            done => done,
         }
     }
 
@@ -195,8 +275,7 @@ impl Store {
             let (next, expired) = without(list, bucket.versioning, &chosen, &locked, now_ms)?;
             Ok((next, expired))
         };
-        let by =
-            ChangeContext { permit: Permit::default(), cause: self.cause.as_ref(), version: only.flatten() };
+        let by = ChangeContext { version: only.flatten(), ..ChangeContext::cause(self.cause.as_ref()) };
         let done = self.inner.change(live, register, None, false, by, choose).await;
         match done {
             // Happens only if a marker would replace a locked null version.

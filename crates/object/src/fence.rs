@@ -133,7 +133,7 @@ impl Inner {
     pub(crate) async fn update<R: Send>(
         &self,
         key: &RegisterKey,
-        staged: Option<&Staged>,
+        staged: &[&Staged],
         mut decide: impl FnMut(Option<&Record>) -> Decision<R> + Send,
     ) -> std::result::Result<R, Failed> {
         let mut waiting = None;

@@ -13,6 +13,7 @@ use crate::backend::Reader;
 use crate::bucket::Versioning;
 use crate::held;
 use crate::marks;
+use crate::paged;
 use crate::registry::OpenBucket;
 use crate::seal::{self, ContentKey, Sealed};
 use crate::sealing::{Unsealing, stored_range};
@@ -72,13 +73,13 @@ impl Store {
         Box::pin(async move {
             let key = self.inner.object_key(bucket, key)?;
             let record = held::read(&self.inner.backend, &key).await?;
+            let record = paged::with(&self.inner.backend, &key, record, version).await?;
             let list = versions::of(record.as_ref().map(|r| &r.body));
             let index = find(list, version)?;
             let sealed = Sealed::of(&list[index].meta)?;
             let cleaned = match &sealed {
                 Some(sealed) => Some(Box::new(seal::shown(&list[index], sealed, None))),
-                None if marks::upload(&list[index]).is_some() => Some(Box::new(marks::clean(&list[index]))),
-                None => None,
+                None => marks::shown(&list[index]).map(Box::new),
             };
             let sealed = sealed.map(Box::new);
             // `find` succeeded, so there is a record.

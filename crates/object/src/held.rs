@@ -12,13 +12,17 @@ use std::time::Duration;
 
 use ashlar_commit::attempt::{Holds, Settle, State, read as holds, settle};
 use ashlar_commit::upload::{self, Attempt, invalidate};
-use ashlar_format::{Body, BucketId, Held, Record, RegisterKey, Space, Upload, UploadState, Version};
+use ashlar_format::{
+    Body, BucketId, Held, Record, RegisterKey, Space, Upload, UploadState, Version, VersionId,
+};
 use bytes::Bytes;
 
-use crate::backend::{Backend, Decision, Page};
+use crate::backend::{Backend, Decision, Failed, Page};
+use crate::list_change::{ListChange, Wanted};
 use crate::marks;
 use crate::names::{Names, upload_of};
 use crate::store::Inner;
+use crate::tally::Share;
 use crate::types::UploadId;
 use crate::{Error, Result, summary, versions};
 
@@ -82,11 +86,20 @@ fn filled(before: &[Version], v: &Version, new: Version) -> Result<Vec<Version>>
     if marks::rename(v).is_some() { Ok(vec![new]) } else { versions::with(before, new) }
 }
 
-/// A record with the content of a held key.
+/// A record with the content of a held key; the versions in pages are as they were.
 fn record_of(held: &Record, list: Vec<Version>) -> Option<Arc<Record>> {
-    let body = Body::Versions(list);
-    let some = matches!(&body, Body::Versions(l) if !l.is_empty());
-    some.then(|| Arc::new(Record { seq: held.seq, parent: held.parent, body }))
+    if list.is_empty() {
+        return None;
+    }
+    let mut below = held.body.below().cloned();
+    // A new null version hides the one that is in a page.
+    if let Some(below) = &mut below
+        && list.iter().any(|v| v.id == VersionId::ZERO)
+    {
+        below.null = None;
+    }
+    let body = versions::list_body(list, below.as_ref());
+    Some(Arc::new(Record { seq: held.seq, parent: held.parent, body }))
 }
 
 /// Reads the register of a key as clients see it: never held.
@@ -145,8 +158,7 @@ pub(crate) async fn list(
             if summary::is_held(shown) {
                 let key = RegisterKey::new(backend.group_of(bucket, key), space, bucket, key);
                 let record = read(backend, &key).await?;
-                let list = versions::of(record.as_ref().map(|r| &r.body));
-                *shown = list.first().map_or(Bytes::new(), |v| summary::of_version(v, list.len() == 1));
+                *shown = record.map_or(Bytes::new(), |r| versions::summary(&r.body));
             }
         }
     }
@@ -210,7 +222,7 @@ impl Inner {
 
     /// Restores the content of a key from before the attempt, if this attempt still holds it.
     pub(crate) async fn release(&self, key: &RegisterKey, attempt: [u8; 16]) -> Result<()> {
-        self.unhold(key, attempt, |before| Ok(before.to_vec())).await
+        self.unhold(key, attempt, &[], |before| Ok(before.to_vec())).await
     }
 
     /// Puts the version of an attempt that happened on its key.
@@ -220,7 +232,9 @@ impl Inner {
         };
         let mut new = marks::clean(v);
         marks::set_upload(&mut new, names.id());
-        self.unhold(&names.object, attempt, |before| filled(before, v, new.clone())).await
+        // A null version replaces the null version.
+        let ids: &[VersionId] = if v.id == VersionId::ZERO { &[VersionId::ZERO] } else { &[] };
+        self.unhold(&names.object, attempt, ids, |before| filled(before, v, new.clone())).await
     }
 
     /// Removes the renamed version from its source, after the rename happened.
@@ -228,33 +242,50 @@ impl Inner {
         let Some((source, attempt)) = marks::rename(v) else { return Ok(()) };
         let group = self.backend.group_of(names.object.bucket(), source.as_bytes());
         let key = RegisterKey::new(group, Space::Object, names.object.bucket(), source.as_bytes());
-        self.unhold(&key, attempt, |_| Ok(Vec::new())).await
+        self.unhold(&key, attempt, &[], |_| Ok(Vec::new())).await
     }
 
+    /// `ids`: the versions besides the newest ones that `next` has to see.
     async fn unhold(
         &self,
         key: &RegisterKey,
         attempt: [u8; 16],
+        ids: &[VersionId],
         next: impl Fn(&[Version]) -> Result<Vec<Version>> + Sync,
     ) -> Result<()> {
+        let mut change = ListChange::new(self.version_bounds);
         let mut changing = self.usage.begin(key.bucket(), key.key());
-        let done = self.update(key, None, |old| {
-            changing.looks();
-            match old.map(|r| &r.body) {
-                Some(Body::Held(held)) if held.attempt == attempt => {
-                    let list = match next(&held.versions) {
-                        Ok(list) => list,
-                        Err(e) => return Decision::Refuse(e),
-                    };
-                    changing.proposes(&held.versions, &list);
-                    let (body, summary) = versions::body(list);
-                    Decision::Write { body, summary, moved: false, out: () }
+        loop {
+            let mut wanted = None;
+            let staged = change.staged(None);
+            let done = self.update(key, &staged, |old| {
+                changing.looks();
+                let body = match old.map(|r| &r.body) {
+                    Some(body @ Body::Held(held)) if held.attempt == attempt => body,
+                    _ => return Decision::Keep(()),
+                };
+                let view = change.view(Some(body), ids);
+                let decision = view.and_then(|view| {
+                    let list = next(view.versions()).map_err(Wanted::Never)?;
+                    change.decide(&view, list, |next| {
+                        changing.proposes(Share::of_body(Some(body)), Share::of_body(Some(next)));
+                    })
+                });
+                decision.unwrap_or_else(|w| {
+                    wanted = Some(w);
+                    Decision::Refuse(Error::Busy)
+                })
+            });
+            match (done.await, wanted) {
+                (Err(Failed::Refused(_)), Some(wanted)) => {
+                    change.provide(&self.backend, key, wanted).await?;
                 }
-                _ => Decision::Keep(()),
+                (done, _) => {
+                    done?;
+                    changing.took_effect();
+                    return Ok(());
+                }
             }
-        });
-        done.await?;
-        changing.took_effect();
-        Ok(())
+        }
     }
 }

@@ -13,13 +13,16 @@ use futures::{StreamExt, TryStreamExt};
 use crate::held;
 use crate::listing::{Item, Walk, group, start, walk};
 use crate::names::split;
+use crate::paged::Older;
 use crate::registry::OpenBucket;
 use crate::store::Inner;
 use crate::types::{ETag, UploadId, number_algorithm, storage_class};
-use crate::{MAX_PAGE, Result, Store, summary, versions};
+use crate::{Error, MAX_PAGE, Result, Store, summary, versions};
 
 /// Records that a list of versions reads concurrently.
 const AT_ONCE: usize = 16;
+/// Times that a list is looked at which changes all the time.
+const LOOKS: usize = 16;
 
 /// Which keys to list. Limits above 1,000 count as 1,000; 0 gives an empty page that is not
 /// truncated.
@@ -246,8 +249,8 @@ impl Store {
                     match item {
                         Item::Prefix(p) => crate::Result::Ok((p, None)),
                         Item::Key(key, ()) => {
-                            let record = self.inner.read_object(id, &key).await?;
-                            Ok((text(&key), Some(record)))
+                            let record = self.inner.read_object(&self.inner.register(id, &key)).await?;
+                            Ok((text(&key), Some((key, record))))
                         }
                     }
                 });
@@ -255,7 +258,10 @@ impl Store {
                 while let Some((name, record)) = read.try_next().await? {
                     let full = match record {
                         None => page.push_prefix(name),
-                        Some(record) => page.push_versions(&name, record.as_deref(), 0),
+                        Some((key, record)) => {
+                            let register = self.inner.register(id, &key);
+                            self.push_all(&mut page, &name, &register, record, None).await?
+                        }
                     };
                     if full {
                         break;
@@ -284,13 +290,66 @@ impl Store {
         {
             return Ok(());
         }
-        let record = self.inner.read_object(bucket, key.as_bytes()).await?;
-        let list = versions::of(record.as_ref().map(|r| &r.body));
-        // Removed in the meantime: its position is unknown (times are not used for order, since a clock may
-        // have been behind), so all versions are shown again rather than an older one left out.
-        let skip = list.iter().position(|v| v.id == marker).map_or(0, |at| at + 1);
-        page.push_versions(key, record.as_deref(), skip);
+        let register = self.inner.register(bucket, key.as_bytes());
+        let record = self.inner.read_object(&register).await?;
+        self.push_all(page, key, &register, record, Some(marker)).await?;
         Ok(())
+    }
+
+    /// Shows the versions of a key behind the one named, those in pages as far as there is room for them.
+    /// True: the page was full before.
+    async fn push_all(
+        &self,
+        page: &mut VersionPage,
+        name: &str,
+        key: &RegisterKey,
+        mut record: Option<Arc<Record>>,
+        mut after: Option<VersionId>,
+    ) -> Result<bool> {
+        let backend = &self.inner.backend;
+        for _ in 0..LOOKS {
+            let list = versions::of(record.as_ref().map(|r| &r.body));
+            let below = record.as_ref().and_then(|r| r.body.below());
+            let mut older = below.map(|b| Older::of(backend, key, b));
+            // Gone meanwhile: nothing tells where it stood (times order nothing: a clock may have been
+            // behind), so all are shown again rather than an older one left out.
+            let at = after.and_then(|id| list.iter().position(|v| v.id == id));
+            let mut skip = at.map_or(0, |at| at + 1);
+            let shown = async {
+                if let (Some(id), None, Some(older)) = (after, at, &mut older)
+                    && older.skip_to(id).await?
+                {
+                    skip = list.len();
+                }
+                if page.push_versions(name, list, skip, true) {
+                    return Ok(true);
+                }
+                while let Some(older) = &mut older
+                    && page.shown < page.max
+                    && let Some(leaf) = older.next().await?
+                {
+                    for e in leaf.iter() {
+                        if page.push_versions(name, std::slice::from_ref(&e.version), 0, false) {
+                            return Ok(true);
+                        }
+                    }
+                }
+                // A full page tells of what follows, if anything does.
+                match &mut older {
+                    Some(older) if page.shown >= page.max => Ok(older.next().await?.is_some() && page.full()),
+                    _ => Ok(false),
+                }
+            };
+            match shown.await {
+                Err(Error::Changed) => {
+                    after =
+                        page.listing.next_version.filter(|_| page.listing.next_key.as_deref() == Some(name));
+                    record = self.inner.read_object(key).await?;
+                }
+                done => return done,
+            }
+        }
+        Err(Error::Busy)
     }
 
     /// Lists uploads that are in progress.
@@ -378,9 +437,12 @@ fn text(key: &[u8]) -> String {
 }
 
 impl Inner {
-    async fn read_object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Record>>> {
-        let group = self.backend.group_of(bucket, key);
-        held::read(&self.backend, &RegisterKey::new(group, Space::Object, bucket, key)).await
+    fn register(&self, bucket: BucketId, key: &[u8]) -> RegisterKey {
+        RegisterKey::new(self.backend.group_of(bucket, key), Space::Object, bucket, key)
+    }
+
+    async fn read_object(&self, key: &RegisterKey) -> Result<Option<Arc<Record>>> {
+        held::read(&self.backend, key).await
     }
 }
 
@@ -417,8 +479,8 @@ impl VersionPage {
         false
     }
 
-    fn push_versions(&mut self, key: &str, record: Option<&Record>, skip: usize) -> bool {
-        let list = versions::of(record.map(|r| &r.body));
+    /// `newest`: the first of them is the current one.
+    fn push_versions(&mut self, key: &str, list: &[Version], skip: usize, newest: bool) -> bool {
         for (i, v) in list.iter().enumerate().skip(skip) {
             if self.full() {
                 return true;
@@ -428,7 +490,7 @@ impl VersionPage {
             self.listing.entries.push(VersionEntry {
                 entry: entry(key, v),
                 version_id: v.id,
-                latest: i == 0,
+                latest: newest && i == 0,
                 delete_marker: v.delete_marker,
             });
         }

@@ -40,6 +40,18 @@ pub(crate) fn clean(v: &Version) -> Version {
     v
 }
 
+/// A copy without the mark of the upload that made it, to be stored.
+pub(crate) fn settled(v: &Version) -> Version {
+    let mut v = v.clone();
+    v.meta.retain(|(k, _)| k != UPLOAD);
+    v
+}
+
+/// What clients see of a version, where that differs from what is stored.
+pub(crate) fn shown(v: &Version) -> Option<Version> {
+    v.meta.iter().any(|(k, _)| is_internal(k) && k != SEAL).then(|| clean(v))
+}
+
 /// Records in the version of an upload that it belongs to a rename.
 pub(crate) fn set_rename(v: &mut Version, source: &str, attempt: [u8; 16]) {
     v.meta.push((SOURCE.to_owned(), source.to_owned()));

@@ -20,7 +20,8 @@ use ashlar_checksum::key_hash;
 use ashlar_cluster::{Control, Embedded, Medium, MemoryMedium};
 use ashlar_commit::bucket_fence::{Deletion, Grant, SetFence, admits, lifts, set};
 use ashlar_format::{
-    Body, BucketId, Data, DeploymentId, DriveId, GroupId, Record, RegisterKey, Space, WriteId,
+    Body, BucketId, Data, DeploymentId, DriveId, GroupId, Page as VersionPage, PageRef, Record, RegisterKey,
+    Space, WriteId,
 };
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -40,6 +41,32 @@ struct State {
     data: HashMap<WriteId, Bytes>,
     fences: BTreeMap<BucketId, Deletion>,
     next: u128,
+}
+
+/// What becomes of data that the old state of a register names.
+enum Follows {
+    /// What the new one does not name goes, unless another register names it.
+    Compared { moved: bool },
+    /// This goes; that is named by pages.
+    Told(Vec<Data>, Vec<WriteId>),
+}
+
+impl State {
+    /// What a record names, itself or by its pages.
+    fn named(&self, record: &Record) -> Vec<WriteId> {
+        let mut named: Vec<WriteId> = record.data().map(|p| p.data.write_id).collect();
+        let mut pages: Vec<PageRef> = record.body.below().map(|b| b.root.clone()).into_iter().collect();
+        while let Some(r) = pages.pop() {
+            let bytes = self.data.get(&r.page.data.write_id);
+            let page = bytes.map(|b| VersionPage::decode(b)).expect("a page that is named is there");
+            let page = page.expect("a page is sound");
+            named.extend(page.data().map(|p| p.data.write_id));
+            if let VersionPage::Row(refs) = page {
+                pages.extend(refs);
+            }
+        }
+        named
+    }
 }
 
 /// Registers and data in memory.
@@ -123,17 +150,22 @@ impl Memory {
     pub(crate) async fn update(
         &self,
         key: &RegisterKey,
-        staged: Option<&MemoryStaged>,
+        staged: &[&MemoryStaged],
         decide: &mut Decide<'_>,
     ) -> std::result::Result<usize, Stopped> {
         let failed = |e| Stopped::Failed(Failed::Set(e));
         self.step().await.map_err(failed)?;
         let mut s = self.state.lock();
         let old = s.registers.get(key.as_bytes()).map(|(r, _)| r.clone());
-        let (body, summary, moved, out) = match decide(old.as_deref()) {
+        let (body, summary, follows, out) = match decide(old.as_deref()) {
             Decision::Keep(out) => return Ok(out),
             Decision::Refuse(e) => return Err(Stopped::Failed(Failed::Refused(e))),
-            Decision::Write { body, summary, moved, out } => (body, summary, moved, out),
+            Decision::Write { body, summary, moved, out } => {
+                (body, summary, Follows::Compared { moved }, out)
+            }
+            Decision::Rewrite { body, summary, dropped, below, out } => {
+                (body, summary, Follows::Told(dropped, below), out)
+            }
         };
         let fence = s.fences.get(&key.bucket()).copied().unwrap_or_default();
         let grant = match ashlar_erasure_set::fence_right(key.bucket()) {
@@ -154,25 +186,30 @@ impl Memory {
         let record = Record::decode(&record.encode())
             .map_err(|e| failed(Error::Internal(format!("a record that does not survive encoding: {e}"))))?;
         let named: Vec<WriteId> = record.data().map(|p| p.data.write_id).collect();
-        if let Some(staged) = staged.filter(|s| named.contains(&s.data.write_id)) {
+        let by_pages = |id: &WriteId| matches!(&follows, Follows::Told(_, below) if below.contains(id));
+        for staged in staged.iter().filter(|s| named.contains(&s.data.write_id) || by_pages(&s.data.write_id))
+        {
             staged.named.store(true, Ordering::SeqCst);
         }
         // An upload may briefly fix a part that is just being replaced; it checks again before the key names
         // it (see `complete`).
         if self.strict && key.space() != Space::Upload as u8 {
-            for id in &named {
+            for id in &s.named(&record) {
                 assert!(s.data.contains_key(id), "{key:?} names {id:?}, which is gone");
             }
         }
-        let gone: Vec<WriteId> = old
-            .iter()
-            .flat_map(|r| r.data().map(|p| p.data.write_id).collect::<Vec<_>>())
-            .filter(|id| !named.contains(id))
-            .collect();
+        let gone: Vec<WriteId> = match (follows, &old) {
+            (Follows::Told(dropped, _), _) => dropped.iter().map(|d| d.write_id).collect(),
+            (Follows::Compared { moved: true }, _) | (_, None) => Vec::new(),
+            (Follows::Compared { .. }, Some(old)) => {
+                let root = |r: &Record| r.body.below().map(|b| b.root.page.data.write_id);
+                assert_eq!(root(old), root(&record), "a change of version pages says what it drops");
+                let ids = old.data().map(|p| p.data.write_id);
+                ids.filter(|id| !named.contains(id)).collect()
+            }
+        };
         s.registers.insert(key.as_bytes().to_vec(), (Arc::new(record), summary));
-        if !moved {
-            self.drop_data(&mut s, &gone);
-        }
+        self.drop_data(&mut s, &gone);
         if self.losing.fetch_sub(1, Ordering::SeqCst) == 0 {
             return Err(failed(Error::Unavailable("the answer is lost".to_owned())));
         }
@@ -204,15 +241,10 @@ impl Memory {
 
     fn drop_data(&self, s: &mut State, ids: &[WriteId]) {
         if self.strict {
-            let upload = Space::Upload as u8;
-            for (key, (r, _)) in s.registers.iter().filter(|(k, _)| k[2] != upload) {
-                for p in r.data() {
-                    assert!(
-                        !ids.contains(&p.data.write_id),
-                        "{:?} is dropped although {:?} names it",
-                        p.data.write_id,
-                        RegisterKey::from_bytes(key)
-                    );
+            for (key, (r, _)) in &s.registers {
+                for id in s.named(r) {
+                    let key = RegisterKey::from_bytes(key);
+                    assert!(!ids.contains(&id), "{id:?} is dropped although {key:?} names it");
                 }
             }
         }
@@ -229,6 +261,12 @@ impl Memory {
         let data = Data { write_id: id, k: 1, m: 0, rotate: 0, stripe: 1 << 20, durable: 1, inline: true };
         let buffer = BytesMut::with_capacity(usize::try_from(size).unwrap_or(0).min(64 << 20));
         Ok(MemoryWriter { memory: self.clone(), data, buffer })
+    }
+
+    pub(crate) async fn version_page(&self, r: &PageRef) -> Result<Arc<VersionPage>> {
+        self.step().await?;
+        let bytes = self.state.lock().data.get(&r.page.data.write_id).cloned().ok_or(Error::Changed)?;
+        VersionPage::decode(&bytes).map(Arc::new).map_err(|e| Error::Corrupt(e.to_string()))
     }
 
     pub(crate) async fn read(&self, data: &Data, size: u64, range: Range<u64>) -> Result<MemoryReader> {

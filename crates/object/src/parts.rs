@@ -252,7 +252,7 @@ impl PartPut {
     async fn put(&self, mine: &Kept, staged: Option<&Staged>) -> Result<(bool, u64)> {
         let number = self.number;
         let key = self.names.part(number);
-        let done = self.inner.update(&key, staged, |old| {
+        let done = self.inner.update(&key, staged.as_slice(), |old| {
             let before = old.map(|r| &r.body);
             let replaced: Vec<Part> =
                 before.map_or(&[][..], named).iter().filter(|p| !is(p, mine)).cloned().collect();
@@ -296,7 +296,7 @@ impl PartPut {
     /// Drops the data of the parts that this one replaced; the upload cannot be completed with it any more.
     async fn drop_replaced(&self, mine: &Kept) -> Result<()> {
         let (key, number) = (self.names.part(self.number), self.number);
-        let done = self.inner.update(&key, None, |old| {
+        let done = self.inner.update(&key, &[], |old| {
             let Some(record) = old.filter(|r| !named(&r.body).is_empty()) else { return Decision::Keep(()) };
             match kept(&record.body, number).filter(|now| now.same_data(mine)) {
                 Some(now) => {
@@ -313,7 +313,7 @@ impl PartPut {
     /// so the completion or abort had seen it. The replaced part may belong to the version and stays.
     async fn withdraw(&self, mine: &Kept) -> Result<bool> {
         let key = self.names.part(self.number);
-        let done = self.inner.update(&key, None, |old| match old.and_then(|r| kept(&r.body, self.number)) {
+        let done = self.inner.update(&key, &[], |old| match old.and_then(|r| kept(&r.body, self.number)) {
             Some(now) if now.same_data(mine) => {
                 Decision::Write { body: Body::Tombstone, summary: Bytes::new(), moved: true, out: true }
             }

@@ -284,7 +284,7 @@ impl Inner {
         body: &Body,
         summary: &Bytes,
     ) -> Result<()> {
-        let done = self.update(key, staged, |old| match old.map(|r| &r.body) {
+        let done = self.update(key, staged.as_slice(), |old| match old.map(|r| &r.body) {
             None | Some(Body::Tombstone) => {
                 Decision::Write { body: body.clone(), summary: summary.clone(), moved: false, out: () }
             }
@@ -330,7 +330,7 @@ impl Inner {
         }
         let key = if source { a.from } else { &a.names.object };
         for _ in 0..TRIES {
-            let done = self.update(key, None, |old| {
+            let done = self.update(key, &[], |old| {
                 if let Some(Body::Held(by)) = old.map(|r| &r.body) {
                     return Decision::Keep(if by.attempt == a.id {
                         Met::Mine
@@ -339,7 +339,9 @@ impl Inner {
                     });
                 }
                 let list = versions::of(old.map(|r| &r.body));
-                if list.iter().any(|v| v.id != VersionId::ZERO) {
+                if old.is_some_and(|r| r.body.below().is_some())
+                    || list.iter().any(|v| v.id != VersionId::ZERO)
+                {
                     return Decision::Refuse(Error::InvalidRequest(VERSIONS));
                 }
                 if let Some(mark) = list.iter().find_map(marks::upload) {
@@ -350,6 +352,7 @@ impl Inner {
                 }
                 let held = Held {
                     versions: list.to_vec(),
+                    below: None,
                     attempt: a.id,
                     upload: a.names.id().0,
                     to: source.then(|| a.names.object.key().to_vec()),

@@ -2,29 +2,33 @@
 //!
 //! Must not depend on: HTTP.
 
-use ashlar_environment::HashMap;
+use ashlar_environment::{HashMap, HashSet};
 use futures::future::BoxFuture;
 use std::sync::{Arc, Weak};
 
 use ashlar_checksum::Md5Lanes;
 use ashlar_cluster::Control;
 use ashlar_commit::bucket_fence::Deletion;
+use ashlar_commit::version_list::Bounds;
 use ashlar_duties::Duties;
 use ashlar_environment::time::{Clock, SystemClock};
 use ashlar_erasure_set::Sets;
-use ashlar_format::{Body, BucketId, DeploymentId, DriveId, RegisterKey, Space, Version, VersionId};
+use ashlar_format::{Body, BucketId, DeploymentId, DriveId, Record, RegisterKey, Space, Version, VersionId};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use crate::backend::{Backend, Decision, Failed, Staged};
-use crate::bucket::Bucket;
+use crate::bucket::{Bucket, Versioning};
 use crate::feed::{self, Cause, Effect, Feed, Ticket};
+use crate::list_change::ListChange;
 use crate::lock::{self, LockTime, Permit};
 use crate::marks;
 use crate::memory::Memory;
 use crate::registry::{BucketHandle, Registry};
+use crate::tally::Share;
 use crate::types::UploadId;
 use crate::usage::Usages;
-use crate::{Error, MAX_KEY, MIN_PART, Result, versions};
+use crate::{Error, MAX_KEY, MIN_PART, Result};
 
 /// Settings of a store.
 #[derive(Clone)]
@@ -39,6 +43,8 @@ pub struct Options {
     pub feed: feed::Limits,
     /// The buckets that [`Store::sweep`] of this node handles.
     pub duties: Duties,
+    /// How long the record of a key and its version pages get; only tests change it.
+    pub version_bounds: Bounds,
 }
 
 impl Default for Options {
@@ -49,6 +55,7 @@ impl Default for Options {
             md5: None,
             feed: feed::Limits::default(),
             duties: Duties::alone(0),
+            version_bounds: Bounds::STANDARD,
         }
     }
 }
@@ -79,6 +86,9 @@ pub(crate) struct Inner {
     pub lock_time: LockTime,
     pub feed: Feed,
     locks: Mutex<UploadLocks>,
+    pub version_bounds: Bounds,
+    /// Keys whose versions are being moved to pages.
+    pub spilling: Mutex<HashSet<RegisterKey>>,
     /// Deletions of buckets that the last pass of the collector found under way.
     pub open_deletions: Mutex<HashMap<BucketId, Deletion>>,
 }
@@ -122,6 +132,8 @@ impl Store {
             duties: options.duties,
             usage,
             locks: Mutex::new(UploadLocks { locks: HashMap::default(), limit: 64 }),
+            version_bounds: options.version_bounds,
+            spilling: Mutex::default(),
             open_deletions: Mutex::default(),
         };
         Ok(Store { inner: Arc::new(inner), cause: None })
@@ -158,6 +170,17 @@ pub(crate) struct ChangeContext<'a> {
     pub cause: Option<&'a Arc<Cause>>,
     /// The version that the request names, if any.
     pub version: Option<VersionId>,
+    /// Other versions that the change has to see.
+    pub others: &'a [VersionId],
+    /// Only this list is changed.
+    pub only: Option<&'a Record>,
+}
+
+/// The list of the other record is another one.
+fn differs(old: Option<&Record>, only: Option<&Record>) -> bool {
+    let Some(only) = only else { return false };
+    let Some(old) = old else { return true };
+    old.body.newest() != only.body.newest() || old.body.below() != only.body.below()
 }
 
 impl<'a> ChangeContext<'a> {
@@ -206,7 +229,7 @@ impl Inner {
     /// after the upload is done; otherwise the roll-forward after a crash would restore it. This function
     /// ensures that.
     pub(crate) async fn change<R: Send>(
-        &self,
+        self: &Arc<Self>,
         live: &BucketHandle,
         key: &RegisterKey,
         staged: Option<&Staged>,
@@ -218,24 +241,43 @@ impl Inner {
         let bucket = live.bucket();
         let ticket = self.feed.intend(&bucket, key.key(), by.version, by.cause).await?;
         let mut settled: Vec<UploadId> = Vec::new();
+        let mut change = ListChange::new(self.version_bounds);
+        let mut ids: SmallVec<[VersionId; 2]> =
+            by.version.into_iter().chain(by.others.iter().copied()).collect();
+        if bucket.versioning != Versioning::Enabled {
+            // A new version replaces the null version.
+            ids.push(VersionId::ZERO);
+        }
         loop {
-            let (mut unsettled, mut held) = (None, None);
+            let (mut unsettled, mut held, mut wanted) = (None, None, None);
             let mut changing = self.usage.begin(key.bucket(), key.key());
             let turn = match &ticket {
                 Some(ticket) => ticket.turn().await,
                 None => None,
             };
+            let all = change.staged(staged);
             let result = self
-                .update(key, staged, |old| {
+                .update(key, &all, |old| {
                     changing.looks();
                     if let Some(Body::Held(by)) = old.map(|r| &r.body) {
                         held = Some(by.clone());
                         return Decision::Refuse(Error::Busy);
                     }
-                    let list = versions::of(old.map(|r| &r.body));
+                    if differs(old, by.only) {
+                        return Decision::Refuse(Error::Changed);
+                    }
+                    let body = old.map(|r| &r.body);
+                    let view = match change.view(body, &ids) {
+                        Ok(view) => view,
+                        Err(w) => {
+                            wanted = Some(w);
+                            return Decision::Refuse(Error::Busy);
+                        }
+                    };
+                    let list = view.versions();
                     match decide(list, &bucket) {
                         Err(e) => Decision::Refuse(e),
-                        Ok((None, out)) => Decision::Keep((out, None)),
+                        Ok((None, out)) => Decision::Keep((out, None, None)),
                         Ok((Some(new), out)) => {
                             unsettled = removed_mark(list, &new, &settled);
                             if unsettled.is_some() {
@@ -244,11 +286,16 @@ impl Inner {
                             if let Err(e) = lock::guard(list, &new, || self.lock_time.now_ms(), by.permit) {
                                 return Decision::Refuse(e);
                             }
-                            changing.proposes(list, &new);
                             let told = |t: &Ticket| Effect::between(t.cause().kind, list, &new, &bucket);
                             let effect = ticket.as_ref().map(told);
-                            let (body, summary) = versions::body(new);
-                            Decision::Write { body, summary, moved: false, out: (out, effect) }
+                            let decision = change.decide(&view, new, |next| {
+                                changing.proposes(Share::of_body(body), Share::of_body(Some(next)));
+                                (out, effect, self.long_head(next))
+                            });
+                            decision.unwrap_or_else(|w| {
+                                wanted = Some(w);
+                                Decision::Refuse(Error::Busy)
+                            })
                         }
                     }
                 })
@@ -261,10 +308,24 @@ impl Inner {
                 self.settle_held(key, &held).await?;
                 continue;
             }
+            if let (Err(Failed::Refused(_)), Some(wanted)) = (&result, wanted) {
+                drop(turn);
+                if let Err(e) = change.provide(&self.backend, key, wanted).await {
+                    if let Some(ticket) = ticket {
+                        ticket.ended(None);
+                    }
+                    return Err(e);
+                }
+                continue;
+            }
             match (result, unsettled) {
-                (Ok((out, effect)), _) => {
+                (Ok((out, effect, long)), _) => {
                     if let Some(ticket) = ticket {
                         ticket.ended(effect);
+                    }
+                    if let Some(head) = long {
+                        drop(turn);
+                        self.spill_after(key, head).await;
                     }
                     return Ok(out);
                 }

@@ -80,7 +80,7 @@ impl Store {
             let shown = versions::shown(bucket.versioning, next[index].id);
             Ok((Some(next), shown))
         };
-        let by = ChangeContext { permit, cause: self.cause.as_ref(), version };
+        let by = ChangeContext { permit, version, ..ChangeContext::cause(self.cause.as_ref()) };
         self.inner.change(bucket.handle(), &key, None, false, by, decide).await
     }
 }

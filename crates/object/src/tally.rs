@@ -19,7 +19,7 @@
 
 use ashlar_checksum::key_hash;
 use ashlar_environment::HashMap;
-use ashlar_format::Version;
+use ashlar_format::{Body, Version};
 
 /// Upper bounds of [`Usage::sizes`] in bytes, exclusive; larger ones are in the last class.
 pub const SIZE_BOUNDS: [u64; 9] =
@@ -90,7 +90,19 @@ impl Share {
         share
     }
 
-    /// The share of a key with one version.
+    /// The share of the versions of a key, those in pages included; of a held key those that it held.
+    pub fn of_body(body: Option<&Body>) -> Share {
+        let mut share = Share::of(body.map_or(&[], Body::newest));
+        if let Some(root) = body.and_then(Body::below).map(|b| &b.root) {
+            let most = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+            share.versions = share.versions.saturating_add(most(root.versions));
+            share.markers = share.markers.saturating_add(most(root.markers));
+            share.bytes = share.bytes.saturating_add(root.bytes);
+        }
+        share
+    }
+
+    /// Of a key with one version.
     pub fn one(size: u64, delete_marker: bool) -> Share {
         if delete_marker {
             Share { markers: 1, ..Share::default() }

@@ -83,7 +83,7 @@ impl Inner {
         moved: bool,
         mut to: impl FnMut(&Upload) -> Option<UploadState> + Send,
     ) -> Result<bool> {
-        let done = self.update(&names.upload, None, |old| {
+        let done = self.update(&names.upload, &[], |old| {
             let Some(upload) = upload_of(old) else { return Decision::Keep(false) };
             let Some(state) = to(upload) else { return Decision::Keep(false) };
             let next = Upload { state, ..upload.clone() };
@@ -99,7 +99,7 @@ impl Inner {
         names: &Names,
         forget: impl Fn(&Upload) -> bool + Sync,
     ) -> Result<bool> {
-        let done = self.update(&names.upload, None, |old| match upload_of(old) {
+        let done = self.update(&names.upload, &[], |old| match upload_of(old) {
             Some(upload) if forget(upload) => Decision::Write {
                 body: Body::Tombstone,
                 summary: bytes::Bytes::new(),
@@ -158,7 +158,7 @@ impl Inner {
     ) -> Result<bool> {
         // The number of a part is at the end of its key.
         let number = key.key().last_chunk::<2>().map_or(0, |n| u16::from_be_bytes(*n));
-        let done = self.update(&key, None, |old| match old {
+        let done = self.update(&key, &[], |old| match old {
             Some(r) if r.body != Body::Tombstone => {
                 let (moved, rest): (Vec<Data>, Vec<Data>) =
                     r.data().map(|p| p.data).partition(|d| kept.contains(&d.write_id));
@@ -234,7 +234,7 @@ impl Store {
             };
             let summary = summary::of_upload(&upload);
             self.inner
-                .update(&names.upload, None, |old| match old {
+                .update(&names.upload, &[], |old| match old {
                     None => Decision::Write {
                         body: Body::Upload(Box::new(upload.clone())),
                         summary: summary.clone(),

@@ -18,7 +18,7 @@ use ashlar_environment::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use ashlar_format::{BucketId, Version};
+use ashlar_format::BucketId;
 use parking_lot::{Mutex, RwLock};
 
 use crate::bucket::Bucket;
@@ -101,8 +101,8 @@ impl Changing<'_> {
     }
 
     /// It proposes `new` in the place of `old`.
-    pub fn proposes(&mut self, old: &[Version], new: &[Version]) {
-        self.proposed = Some((Share::of(old), Share::of(new)));
+    pub fn proposes(&mut self, old: Share, new: Share) {
+        self.proposed = Some((old, new));
     }
 
     /// Its last proposal took effect; without a proposal, it changed nothing.

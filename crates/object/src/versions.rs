@@ -5,7 +5,7 @@
 //!
 //! Must not depend on: registers, the store. `marks` defines the internal metadata.
 
-use ashlar_format::{Body, Version, VersionId};
+use ashlar_format::{Below, Body, Paged, Version, VersionId};
 use bytes::Bytes;
 
 use crate::bucket::Versioning;
@@ -14,8 +14,10 @@ use crate::error::Error;
 use crate::types::{ETag, fresh_id};
 use crate::{Result, Verdict, summary};
 
-/// Most versions of one key: bounds the record that every change of the key rewrites.
-pub(crate) const MAX_VERSIONS: usize = 10_000;
+/// Most versions of one key. A change costs the same at every number; but lifecycle rules and a search for an
+/// id read more pages the more there are.
+pub(crate) const MAX_VERSIONS: u64 = 10_000_000;
+
 /// The result of a delete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Deleted {
@@ -60,9 +62,6 @@ pub(crate) fn with(list: &[Version], mut new: Version) -> Result<Vec<Version>> {
     let mut out = Vec::with_capacity(list.len() + 1);
     out.push(new);
     out.extend(list.iter().filter(|v| !(null && v.id == VersionId::ZERO)).cloned());
-    if out.len() > MAX_VERSIONS {
-        return Err(Error::TooManyVersions);
-    }
     Ok(out)
 }
 
@@ -104,21 +103,33 @@ pub(crate) fn delete_version(list: &[Version], id: VersionId) -> (Option<Vec<Ver
     (rest, deleted)
 }
 
-/// The body and summary of a list.
+/// The body and summary of a list without pages.
 pub(crate) fn body(list: Vec<Version>) -> (Body, Bytes) {
-    match list.first() {
-        None => (Body::Tombstone, Bytes::new()),
-        Some(v) => {
-            let summary = summary::of_version(v, list.len() == 1);
-            (Body::Versions(list), summary)
-        }
+    let body = list_body(list, None);
+    let summary = self::summary(&body);
+    (body, summary)
+}
+
+/// The body of a list; of one with pages, with these newest versions, of which there must be one.
+pub(crate) fn list_body(head: Vec<Version>, below: Option<&Below>) -> Body {
+    match below {
+        None if head.is_empty() => Body::Tombstone,
+        None => Body::Versions(head),
+        Some(below) => Body::Paged(Box::new(Paged { head, below: below.clone() })),
     }
 }
 
-/// The list in a record.
+/// The summary of a list.
+pub(crate) fn summary(body: &Body) -> Bytes {
+    let list = of(Some(body));
+    let alone = list.len() == 1 && body.below().is_none();
+    list.first().map_or(Bytes::new(), |v| summary::of_version(v, alone))
+}
+
+/// The list in a record; of one with pages the newest versions.
 pub(crate) fn of(body: Option<&Body>) -> &[Version] {
     match body {
-        Some(Body::Versions(v)) => v,
+        Some(body @ (Body::Versions(_) | Body::Paged(_))) => body.newest(),
         _ => &[],
     }
 }

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ashlar_cluster::{CodeSpec, Control, Map};
+use ashlar_commit::version_list::Bounds;
 use ashlar_drive::Role;
 use ashlar_environment::simulation::{self, Process};
 use ashlar_environment::time::sleep;
@@ -180,7 +181,11 @@ impl Cluster {
         let alive = Arc::new(AtomicBool::new(true));
         self.attach(number, &alive, &sets, &map);
         sets.start();
-        let options = Options { min_part: 1, ..Options::default() };
+        let mut options = Options { min_part: 1, ..Options::default() };
+        if self.plan.small_pages {
+            options.version_bounds =
+                Bounds { head: 2, head_bytes: 4 << 10, keep: 1, leaf: 2, page_bytes: 4 << 10, fan: 2 };
+        }
         let store = Store::open(sets.clone(), control.clone(), options).expect("a store opens");
         let coordinator = Coordinator { process, store, sets, control, alive };
         drop(ashlar_environment::spawn("follow", self.clone().follow(number, coordinator.clone())));

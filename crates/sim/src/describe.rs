@@ -15,6 +15,7 @@ fn data(record: &[u8]) -> String {
     let kind = match record.body {
         Body::Tombstone => "tombstone",
         Body::Versions(_) => "versions",
+        Body::Paged(_) => "versions with pages",
         Body::Upload(_) => "upload",
         Body::Part(_) => "part",
         Body::Held(_) => "held",

@@ -59,6 +59,8 @@ pub struct Plan {
     pub fault_count: u64,
     /// Rates of network faults.
     pub network_faults: NetworkFaults,
+    /// Whether lists of versions move into pages after two versions.
+    pub small_pages: bool,
     /// A defect that is switched on.
     pub mutant: Option<Mutant>,
     /// Whether the trace is kept.
@@ -86,6 +88,7 @@ impl Plan {
             calls: 4 + rng.below(9),
             fault_count: rng.below(6),
             network_faults,
+            small_pages: rng.below(2) == 0,
             mutant: None,
             traced: false,
         }

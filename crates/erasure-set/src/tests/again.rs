@@ -1,6 +1,6 @@
 //! Updates that are retried after their records were sent: what they may answer, and when.
 
-use super::{Choice, Done, Error, Result, Trail};
+use super::{Choice, Done, Error, Follows, Result, Trail};
 use crate::tests::{Rig, body, drive_id, key, summary};
 use crate::{Options, Register, Sets};
 use ashlar_format::{Ballot, Body, Record};
@@ -34,7 +34,7 @@ async fn add(sets: &Sets, sent: &mut Trail, size: u64) -> Result<Option<Done>> {
         };
         let size = had + size;
         let (body, summary) = (body(size, None), summary(size));
-        Choice::Write { body, summary, moved: false, answer: size as usize }
+        Choice::Write { body, summary, follows: Follows::Drop, answer: size as usize }
     };
     let mut unsure = super::Unsure { inner: &sets.inner, key: &key, hash, sent: false };
     let done = sets.inner.attempt(&key, hash, &[], &mut decide, sent, &mut unsure).await;

@@ -51,7 +51,13 @@ async fn count(sets: &Sets) -> Result<(usize, usize), String> {
                 let seen = seen.map_err(|x| format!("{:?} on slot {slot}: {x}", e.key))?.accepted;
                 let seen = seen.ok_or_else(|| format!("{:?} just went", e.key))?;
                 let stored = crate::stored::Stored::parse(&seen.record.unwrap()).unwrap();
-                for p in stored.decode().unwrap().data() {
+                let record = stored.decode().unwrap();
+                let mut parts: Vec<Part> = record.data().cloned().collect();
+                let mut pages = sets.inner.walk_pages(record.body.below());
+                while let Some(more) = pages.next(&e.key).await.map_err(|x| format!("{:?}: {x}", e.key))? {
+                    parts.extend(more);
+                }
+                for p in &parts {
                     let shard = p.data.shard_of(slot as u8);
                     let sound = d.verify_shard(p.data.write_id, shard).await;
                     sound.map_err(|x| format!("{:?}: shard {shard} on slot {slot}: {x}", e.key))?;
@@ -75,7 +81,10 @@ async fn count(sets: &Sets) -> Result<(usize, usize), String> {
         let id = d.label().drive;
         for s in d.shards(None, 1_000_000).await.unwrap() {
             if !named.contains(&(id, s.write_id, s.index)) {
-                return Err(format!("an orphan of {:?}", s.owner));
+                return Err(format!(
+                    "an orphan of {:?}: {} {} of {} bytes on {id}",
+                    s.owner, s.write_id, s.index, s.len
+                ));
             }
         }
     }

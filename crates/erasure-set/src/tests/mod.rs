@@ -13,6 +13,7 @@ mod large;
 mod list_calls;
 mod losses;
 mod matrix;
+mod pages;
 mod race;
 mod repairs;
 mod salvage;

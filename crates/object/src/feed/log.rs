@@ -77,7 +77,8 @@ pub(crate) async fn write(backend: &Backend, place: Place, bytes: Bytes, now_ms:
     let data = staged.data();
     let part = Part { number: 1, size, md5: [0; 16], checksum: None, modified_ms: now_ms, data };
     let version = Version { modified_ms: now_ms, size, parts: vec![part], ..Version::default() };
-    let done = backend.update(&key, Some(&staged), |old| {
+    let staged = [&staged];
+    let done = backend.update(&key, &staged, |old| {
         if !versions::of(old.map(|r| &r.body)).is_empty() {
             return Decision::Keep(());
         }
@@ -109,7 +110,7 @@ pub(crate) async fn read(backend: &Backend, place: Place) -> Result<Option<Bytes
 /// Removes a segment.
 pub(crate) async fn remove(backend: &Backend, place: Place) -> Result<()> {
     let key = place.key(backend);
-    let done = backend.update(&key, None, |old| {
+    let done = backend.update(&key, &[], |old| {
         if versions::of(old.map(|r| &r.body)).is_empty() {
             return Decision::Keep(());
         }

@@ -276,6 +276,7 @@ async fn find_out(living: &Living, shared: &Shared, id: u64) -> Result<()> {
     let group = shared.backend.group_of(intent.bucket_id, intent.key.as_bytes());
     let key = RegisterKey::new(group, Space::Object, intent.bucket_id, intent.key.as_bytes());
     let record = crate::held::read(&shared.backend, &key).await?;
+    let record = crate::paged::with(&shared.backend, &key, record, intent.version).await?;
     let list = versions::of(record.as_ref().map(|r| &r.body));
     let effect = effect(&intent, list, versioning);
     shared.settle(id, effect.map(|e| change(&intent, e)));

@@ -15,6 +15,7 @@
 //! | `expire` | the removals of lifecycle rules |
 //! | `feed` | the change feed is complete |
 //! | `rename` | a rename is atomic |
+//! | `paged` | keys whose older versions are in pages look like any other |
 //! | `append` | appended bytes are added exactly once |
 //! | `basic` | the guarantees of S3 for single operations |
 //! | `by_name` | the store with the names of buckets, as tests call it |
@@ -29,6 +30,7 @@ mod feed;
 mod flaws;
 mod interleave;
 mod lock;
+mod paged;
 mod race;
 mod random;
 mod registry;
@@ -42,6 +44,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use ashlar_cluster::{Control, Embedded, FileMedium, Map, Medium};
+use ashlar_commit::version_list::Bounds;
 use ashlar_drive::Drive;
 use ashlar_erasure_set::{Code, Group, Layout, Sets};
 use ashlar_format::{DeploymentId, DriveId, VersionId};
@@ -81,9 +84,12 @@ impl Rng {
     }
 }
 
+/// Lists of more than two versions have pages, and soon pages of every kind.
+pub(crate) const SMALL: Bounds = Bounds { head: 2, keep: 1, leaf: 4, fan: 2, ..Bounds::STANDARD };
+
 /// Options with parts of any size.
 pub(crate) fn options() -> Options {
-    Options { min_part: 100, ..Options::default() }
+    Options { min_part: 100, version_bounds: SMALL, ..Options::default() }
 }
 
 /// A strict store in memory, and its backend.
@@ -91,6 +97,13 @@ pub(crate) async fn memory() -> (Store, Arc<Memory>, Control) {
     let memory = Arc::new(Memory::new(true));
     let control = control(DeploymentId([1; 16]), DriveId([1; 16])).await.unwrap();
     (again(&memory, &control), memory, control)
+}
+
+/// Waits until no version is being moved to a page.
+pub(crate) async fn spilled(store: &Store) {
+    while !store.inner.spills_are_over() {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// A store like after a restart.

@@ -1,0 +1,188 @@
+//! What a PUT costs on a key with many versions, over 4 drives (2+2) in memory file systems.
+//!
+//! `cargo run --release -p ashlar-object --example version_cost [folder] [versions]` fills one key with versions of
+//! 1 KiB. At 1, 10, 1,000, 10,000 and so on up to `versions` (100,000) it measures pairs: a PUT to that key,
+//! and the first PUT to a new key. It prints the mean and the median time of both, processor time, and bytes
+//! written by the process (`/proc/self/io`); the moving of versions to pages is part of all of them. Then it lists the first
+//! and the last page of versions, and finds and deletes the oldest. Default folder: `/dev/shm`.
+
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ashlar_cluster::{Embedded, FileMedium, Map, Medium};
+use ashlar_drive::Drive;
+use ashlar_erasure_set::{Code, Group, Layout, Sets};
+use ashlar_format::{DeploymentId, DriveId, GroupId};
+use ashlar_machine::{BufferPool, Folder};
+use ashlar_object::*;
+use bytes::Bytes;
+
+const DEPLOYMENT: DeploymentId = DeploymentId([7; 16]);
+/// Pairs of PUTs in one measurement.
+const PAIRS: u64 = 240;
+/// PUTs of one kind before the other kind has its turn: many enough for the 10 ms of processor time.
+const RUN: u64 = 120;
+
+type Fallible<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+
+/// User and system time of this process, in microseconds, from the counters of the scheduler.
+fn cpu_us() -> f64 {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let of = |path: PathBuf| std::fs::read_to_string(path).ok()?.split(' ').next()?.parse::<f64>().ok();
+    tasks.filter_map(|t| of(t.path().join("schedstat"))).sum::<f64>() / 1000.0
+}
+
+/// Bytes that this process has written.
+fn written() -> u64 {
+    let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let line = io.lines().find_map(|l| l.strip_prefix("wchar: "));
+    line.and_then(|n| n.trim().parse().ok()).unwrap_or(0)
+}
+
+async fn open(folder: &Path) -> Fallible<(Store, Sets, Vec<Drive>)> {
+    let buffers = BufferPool::new(1 << 30);
+    let mut drives = Vec::new();
+    let mut names: Vec<(DriveId, String, u64)> = Vec::new();
+    let mut media: Vec<(DriveId, Arc<dyn Medium>)> = Vec::new();
+    for i in 1..=4u8 {
+        let path = folder.join(format!("drive{i}"));
+        std::fs::create_dir(&path)?;
+        let id = DriveId([i; 16]);
+        let label = ashlar_drive::Label { deployment: DEPLOYMENT, drive: id, created_ms: 1 };
+        ashlar_drive::format(&path, &label, &[(GroupId::default(), ashlar_drive::Role::Voter)])?;
+        names.push((id, path.display().to_string(), 1 << 30));
+        media.push((id, Arc::new(FileMedium::new(Folder::real(&path, None)))));
+        drives.push(Drive::open(&path, &ashlar_drive::Options::new(buffers.clone()))?);
+    }
+    let map = Map::first(DEPLOYMENT, &names, None, Some(1))?;
+    let control = Embedded::create(DEPLOYMENT, media, Vec::new()).await?.control();
+    let layout = Layout {
+        epoch: map.epoch,
+        code: Code { k: map.code().k, m: map.code().m },
+        groups: vec![Group { id: GroupId::default(), epoch: 1, slots: names.iter().map(|n| n.0).collect() }],
+    };
+    let sets = Sets::new(layout, drives.clone(), ashlar_erasure_set::Options::new(buffers))?;
+    sets.start();
+    let store = Store::open(sets.clone(), control, Options::default())?;
+    store.create_bucket("bucket", &CreateBucket::default()).await?;
+    store.set_versioning(&store.bucket("bucket")?, Versioning::Enabled).await?;
+    Ok((store, sets, drives))
+}
+
+async fn put(store: &Store, key: &str, body: &Bytes) -> Result<Option<VersionId>> {
+    let bucket = store.bucket("bucket")?;
+    let mut put = store.put(&bucket, key, PutSpec::new(body.len() as u64)).await?;
+    put.write(body.clone()).await?;
+    put.commit(VersionSpec::default(), &Conditions::NONE).await.map(|done| done.version_id)
+}
+
+/// What one kind of PUT took.
+#[derive(Default)]
+struct Cost {
+    times: Vec<Duration>,
+    cpu_us: f64,
+    bytes: u64,
+}
+
+impl Cost {
+    fn show(&mut self) -> String {
+        self.times.sort_unstable();
+        let n = self.times.len() as f64;
+        let mean = self.times.iter().sum::<Duration>().as_secs_f64() * 1e6 / n;
+        let median = self.times[self.times.len() / 2].as_secs_f64() * 1e6;
+        let (cpu, bytes) = (self.cpu_us / n, self.bytes as f64 / n);
+        format!("{mean:7.0} us mean, {median:5.0} us median, {cpu:5.0} CPU-us, {bytes:6.0} bytes")
+    }
+}
+
+async fn measure(store: &Store, body: &Bytes, cost: &mut Cost, key: impl Fn(u64) -> String) -> Result<()> {
+    let (cpu, bytes) = (cpu_us(), written());
+    for i in 0..RUN {
+        let began = Instant::now();
+        put(store, &key(i), body).await?;
+        cost.times.push(began.elapsed());
+    }
+    cost.cpu_us += cpu_us() - cpu;
+    cost.bytes += written() - bytes;
+    Ok(())
+}
+
+async fn run(store: &Store, versions: u64) -> Fallible<()> {
+    let body = Bytes::from(vec![7u8; 1024]);
+    let mut have = 0;
+    let mut oldest = None;
+    let mut at = 1;
+    while at <= versions {
+        while have < at {
+            let id = put(store, "many", &body).await?;
+            oldest = oldest.or(id);
+            have += 1;
+        }
+        let (mut many, mut first) = (Cost::default(), Cost::default());
+        for round in 0..PAIRS / RUN {
+            measure(store, &body, &mut first, |i| format!("first/{at}/{round}/{i}")).await?;
+            if at < 1000 {
+                // New keys with so many versions, so that the number stays as it is.
+                for i in 0..RUN {
+                    for _ in 0..at {
+                        put(store, &format!("few/{at}/{round}/{i}"), &body).await?;
+                    }
+                }
+                measure(store, &body, &mut many, |i| format!("few/{at}/{round}/{i}")).await?;
+            } else {
+                measure(store, &body, &mut many, |_| "many".to_owned()).await?;
+                have += RUN;
+            }
+        }
+        println!("{at:7} versions: {}", many.show());
+        println!("   a first one: {}", first.show());
+        at *= if at == 10 { 100 } else { 10 };
+    }
+    let bucket = store.bucket("bucket")?;
+    let timed = |what: &str, began: Instant, cpu: f64| {
+        println!("{what}: {:.0} us, {:.0} CPU-us", began.elapsed().as_secs_f64() * 1e6, cpu_us() - cpu);
+    };
+    let (began, cpu) = (Instant::now(), cpu_us());
+    let spec = VersionListSpec { prefix: "many", max_keys: 1000, ..VersionListSpec::default() };
+    let mut page = store.list_versions(&bucket, &spec).await?;
+    timed("the first 1,000 versions are listed", began, cpu);
+    let (began, cpu, mut listed) = (Instant::now(), cpu_us(), page.entries.len() as u64);
+    while page.truncated {
+        let key_marker = page.next_key.unwrap_or_default();
+        let spec = VersionListSpec { key_marker: &key_marker, version_marker: page.next_version, ..spec };
+        page = store.list_versions(&bucket, &spec).await?;
+        listed += page.entries.len() as u64;
+    }
+    timed(&format!("all {listed} are listed"), began, cpu);
+    assert_eq!(listed, have, "every version is listed once");
+    let (began, cpu) = (Instant::now(), cpu_us());
+    store.get(&bucket, "many", oldest).await?;
+    timed("the oldest is found", began, cpu);
+    let (began, cpu) = (Instant::now(), cpu_us());
+    store.delete(&bucket, "many", oldest, &Conditions::NONE).await?;
+    timed("the oldest is deleted", began, cpu);
+    Ok(())
+}
+
+fn main() -> Fallible<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let base = PathBuf::from(args.first().map_or("/dev/shm", String::as_str));
+    let versions = args.get(1).and_then(|n| n.parse().ok()).unwrap_or(100_000);
+    let folder = base.join(format!("version-cost-{}", std::process::id()));
+    std::fs::create_dir(&folder)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let done = runtime.block_on(async {
+        let (store, sets, drives) = open(&folder).await?;
+        let done = run(&store, versions).await;
+        sets.stop().await;
+        for drive in drives {
+            drive.close().await;
+        }
+        done
+    });
+    std::fs::remove_dir_all(&folder)?;
+    done
+}
