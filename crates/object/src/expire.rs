@@ -99,7 +99,7 @@ impl Removal {
         let most = if one { 1 } else { MOST };
         let ids: Vec<VersionId> =
             versions.iter().take(most).filter_map(|i| list.get(*i)).map(|v| v.id).collect();
-        let now = current && !(one && !ids.is_empty());
+        let now = current && (!one || ids.is_empty());
         let more = versions.len() > ids.len() || current && !now;
         Removal { current: now, ids, more }
     }
