@@ -14,6 +14,7 @@
 //! | [`attempt`] | at the coordinator | changes that span registers: renames, completed uploads |
 //! | [`upload`] | at the coordinator | the states of a multipart upload |
 //! | [`bucket_fence`] | at drives and coordinators | the deletion of a bucket |
+//! | [`quota_share`] | at coordinators, over the control store | the shares of a quota |
 //!
 //! Invariants that live here are `assert!`s and stay on in release builds: one promise only grows
 //! (I2), nothing is accepted below a promise or an epoch (I3), a record is sent only after its
@@ -30,6 +31,7 @@ pub mod bucket_fence;
 mod promises;
 mod proposer;
 mod quorum;
+pub mod quota_share;
 mod reader;
 mod recover;
 mod resync;

@@ -188,8 +188,7 @@ impl Inner {
         let most = usize::from(view.quorum.majority());
         let sources: SlotSet = sources.iter().take(most).collect();
         // What is known of a remote drive is what was last heard; its answer to FENCE was counted.
-        let fenced =
-            view.which(|m| m.drive.local().is_none_or(|d| d.epoch(view.group) >= view.epoch));
+        let fenced = view.which(|m| m.drive.local().is_none_or(|d| d.epoch(view.group) >= view.epoch));
         assert!(sources.without(fenced).is_empty(), "I7: {sources:?} are read, {fenced:?} are fenced");
         let (mut from, end) = group_range(view.group);
         loop {

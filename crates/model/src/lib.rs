@@ -10,6 +10,7 @@
 //! | [`multipart`] | upload, key and one part as compare-and-set registers; orphans |
 //! | [`rename`] | source, destination and the register of a rename |
 //! | [`bucket`] | the deletion of a bucket: fences on drives, registry, late messages, a replaced drive |
+//! | [`quota`] | shares of a quota: two nodes, the control store, counts, crashes |
 //! | [`renames`] | no decision record: n renames and counting (what not to do) |
 //!
 //! Layers: what all worlds share (`bad`, `log`, `mix`, `mutants`, `check`), the worlds, [`scopes`]. Only
@@ -37,6 +38,7 @@ mod mix;
 pub mod multipart;
 mod mutants;
 pub mod onesync;
+pub mod quota;
 pub mod register;
 pub mod rename;
 pub mod renames;

@@ -113,6 +113,18 @@ pub enum Mutant {
     LiftForeign,
     /// A deletion that was aborted or taken over still removes the bucket.
     RemoveUnasked,
+    /// A node goes on admitting on what it gives back until it knows that the record says so.
+    QuotaReturnInUse,
+    /// A put with an unknown outcome gives its bytes back.
+    QuotaLostIsFree,
+    /// A count is taken up without what nodes added meanwhile.
+    QuotaCountUnanswered,
+    /// What nodes removed during a count is subtracted from it.
+    QuotaCountNet,
+    /// A count goes on although the life of a node ended meanwhile.
+    QuotaCountAcrossLives,
+    /// The share of a node is taken back while it still admits on it.
+    QuotaTakenAlive,
     /// The commit is n renames; versions are counted.
     CountRenames,
 }
@@ -174,6 +186,12 @@ impl Mutant {
         Mutant::OldFenceWins,
         Mutant::LiftForeign,
         Mutant::RemoveUnasked,
+        Mutant::QuotaReturnInUse,
+        Mutant::QuotaLostIsFree,
+        Mutant::QuotaCountUnanswered,
+        Mutant::QuotaCountNet,
+        Mutant::QuotaCountAcrossLives,
+        Mutant::QuotaTakenAlive,
         Mutant::CountRenames,
     ];
 }
