@@ -42,8 +42,8 @@ pub struct Share {
     pub gross: u64,
     /// Number of the last call for shares that it has answered.
     pub answered: u64,
-    /// Somebody takes the node for gone; any settlement clears it.
-    pub doubted: bool,
+    /// Somebody takes the node for gone: the number of that doubt. Any settlement clears it.
+    pub doubted: Option<u64>,
 }
 
 /// A count that waits for the nodes to say what they added meanwhile.
@@ -66,6 +66,8 @@ pub struct QuotaRecord {
     pub asked: u64,
     /// How many lives of nodes have ended.
     pub ended: u64,
+    /// Number of the last doubt.
+    pub doubts: u64,
     /// A count that is not in what is charged yet.
     pub count: Option<PendingCount>,
 }
@@ -99,7 +101,7 @@ pub enum Settled {
     Short {
         /// What is charged, with what this node has not settled yet.
         used: u64,
-        /// All other nodes have given back what they do not need since the call was made.
+        /// So it is even though all other nodes have given back what they do not need since the call was made.
         certain: bool,
     },
 }
@@ -134,10 +136,14 @@ impl QuotaRecord {
         self.shares.get(&node).is_some_and(|s| s.answered < self.asked)
     }
 
-    /// Whether all but `node` have answered this call.
-    #[must_use]
-    pub fn all_answered(&self, node: NodeNumber, ask: u64) -> bool {
-        self.shares.iter().all(|(n, share)| *n == node || share.answered >= ask)
+    /// Whether nothing would be gained by waiting for the others, after this call. Those that seem to be gone
+    /// do not answer; `missing` bytes are not had from them either.
+    fn is_certain(&self, node: NodeNumber, ask: Option<u64>, missing: u64) -> bool {
+        let mut others = self.shares.iter().filter(|(n, _)| **n != node).map(|(_, share)| share);
+        let answered = |s: &Share| ask.is_some_and(|ask| s.answered >= ask);
+        let held = |s: &Share| if answered(s) { 0 } else { s.granted };
+        let gone = others.clone().fold(0u64, |sum, s| sum.saturating_add(held(s)));
+        others.all(|s| answered(s) || s.doubted.is_some()) && missing > gone
     }
 
     /// Calls for what nodes do not need; answers the number of the call.
@@ -146,19 +152,18 @@ impl QuotaRecord {
         self.asked
     }
 
-    /// Somebody takes a life of a node for gone. Answers whether it is there.
-    pub fn doubt(&mut self, node: NodeNumber, life: u64) -> bool {
-        let share = self.shares.get_mut(&node).filter(|s| s.life == life);
-        share.is_some_and(|s| {
-            s.doubted = true;
-            true
-        })
+    /// Somebody takes a life of a node for gone. Answers the number of the doubt, if the life is there.
+    pub fn doubt(&mut self, node: NodeNumber, life: u64) -> Option<u64> {
+        let share = self.shares.get_mut(&node).filter(|s| s.life == life)?;
+        self.doubts += 1;
+        share.doubted = Some(self.doubts);
+        share.doubted
     }
 
-    /// Takes the share of a life back that was doubted, whose owner no longer admits on it: all of it is
-    /// charged. Answers whether it was there.
-    pub fn take_back(&mut self, node: NodeNumber, life: u64) -> bool {
-        let there = self.shares.get(&node).is_some_and(|s| s.life == life && s.doubted);
+    /// Takes the share of a life back whose owner has not admitted on it since this doubt, and will not: all of it
+    /// is charged. Answers whether it was there.
+    pub fn take_back(&mut self, node: NodeNumber, life: u64, doubt: u64) -> bool {
+        let there = self.shares.get(&node).is_some_and(|s| s.life == life && s.doubted == Some(doubt));
         if there {
             self.end(node);
         }
@@ -337,8 +342,7 @@ impl Holder {
                 let Some(used) = charged else { return Settled::NotCounted };
                 let spare = room.saturating_sub(in_use);
                 if need > spare {
-                    let alone = record.shares.keys().all(|n| *n == self.node);
-                    let certain = alone || ask.is_some_and(|ask| record.all_answered(self.node, ask));
+                    let certain = record.is_certain(self.node, ask, need - spare);
                     return Settled::Short { used, certain };
                 }
                 let others = record.shares.keys().filter(|n| **n != self.node).count() as u64;
@@ -348,9 +352,15 @@ impl Holder {
             }
         };
         let Holder { node, life, net, gross, .. } = *self;
-        let share = Share { life, granted, net, gross, answered: record.asked, doubted: false };
+        let share = Share { life, granted, net, gross, answered: record.asked, doubted: None };
         record.shares.insert(node, share);
         Settled::Write(Settlement { granted, net })
+    }
+
+    /// The record is known to have this settlement, and nothing else is on its way.
+    #[must_use]
+    pub fn is_at(&self, settlement: Settlement) -> bool {
+        self.joined && self.states == [settlement]
     }
 
     /// The settlement is sent: from now on the record may say so. To be called before it is.

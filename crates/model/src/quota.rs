@@ -344,10 +344,10 @@ impl Scope {
             }
             Act::Doubt(n) => {
                 let Some(life) = w.present(n) else { return false };
-                spend(&mut w.left.doubts) && w.change(|r| r.doubt(node_number(n), life))
+                spend(&mut w.left.doubts) && w.change(|r| r.doubt(node_number(n), life).is_some())
             }
             Act::Expire(n) => {
-                let doubted = w.record.shares.get(&node_number(n)).is_some_and(|s| s.doubted);
+                let doubted = w.record.shares.get(&node_number(n)).is_some_and(|s| s.doubted.is_some());
                 let node = &mut w.nodes[usize::from(n)];
                 let expires = doubted && node.up && !node.expired;
                 node.expired |= expires;
@@ -357,7 +357,8 @@ impl Scope {
                 let node = &w.nodes[usize::from(n)];
                 let ended = !node.up || node.expired || self.is(Mutant::QuotaTakenAlive);
                 let Some(life) = w.present(n).filter(|_| ended) else { return false };
-                w.change(|r| r.take_back(node_number(n), life))
+                let doubt = w.record.shares.get(&node_number(n)).and_then(|s| s.doubted);
+                doubt.is_some_and(|doubt| w.change(|r| r.take_back(node_number(n), life, doubt)))
             }
             Act::CountBegin => {
                 let current = |l: &Lost| w.present(l.node) == Some(l.life);

@@ -45,7 +45,7 @@ pub(crate) struct BodyWriter {
     staged: Option<Staged>,
     sums: Option<Sums>,
     /// Room under the bucket's limit, kept until the change is committed.
-    _room: Room,
+    room: Room,
 }
 
 impl BodyWriter {
@@ -60,7 +60,7 @@ impl BodyWriter {
         if spec.size > MAX_PUT {
             return Err(Error::EntityTooLarge);
         }
-        let room = inner.usage.reserve(owner.bucket(), spec.size)?;
+        let room = inner.reserve(owner.bucket(), spec.size).await?;
         let writer = match spec.size {
             0 => None,
             size => {
@@ -94,7 +94,7 @@ impl BodyWriter {
             nonce,
             staged: None,
             sums: None,
-            _room: room,
+            room,
         })
     }
 
@@ -138,6 +138,11 @@ impl BodyWriter {
     /// Of an encrypted body: what its record has to keep.
     pub(crate) fn nonce(&self) -> Option<[u8; 16]> {
         self.nonce
+    }
+
+    /// The room that was reserved for it.
+    pub(crate) fn room(&self) -> &Room {
+        &self.room
     }
 
     /// Bytes as stored.

@@ -16,9 +16,9 @@
 //! | | `spec`, `tally`, `gate`, `timing` | what is said of a version; counts as a state machine; safe deletion; how long a call waits for the drives |
 //! | drives | `backend`, `memory`, `sealing` | registers and data over placement groups; the same in memory, for tests; encryption in and out |
 //! | | `names`, `kept` | the registers of an upload, by name; what part registers keep |
-//! | parts of the store | `registry`, `usage`, `part_usage`, `feed` | buckets in memory; what they hold, and their limits; the record of changes that others follow (but `feed::work`, which reads keys, is an operation) |
+//! | parts of the store | `registry`, `usage`, `part_usage`, `quota_record`, `holding`, `feed` | buckets in memory; what they hold, and their limits; what nodes keep together of a limit; the record of changes that others follow (but `feed::work`, which reads keys, is an operation) |
 //! | store | `store` | what all operations share; the one way in which a key changes |
-//! | shared by operations | `body`, `listing`, `held`, `assemble` | a body on its way in; how keys become pages; keys in the hands of a rename; the version that parts become |
+//! | shared by operations | `body`, `shares`, `listing`, `held`, `assemble` | a body on its way in; shares of a limit; how keys become pages; keys in the hands of a rename; the version that parts become |
 //! | operations | `buckets`, `put`, `get`, `copy`, `delete`, `tags`, `retention`, `list` | one family each |
 //! | | `append`, `rename`, `reseal` | parts that are put behind what is there; a key under another name; keys sealed anew |
 //! | | `upload`, `complete`, `parts`, `sweep` | multipart uploads, their state machine, their collector |
@@ -57,6 +57,7 @@ pub mod fuzzed;
 mod gate;
 mod get;
 mod held;
+mod holding;
 mod kept;
 mod list;
 mod listing;
@@ -67,12 +68,14 @@ mod names;
 mod part_usage;
 mod parts;
 mod put;
+mod quota_record;
 mod registry;
 mod rename;
 mod reseal;
 mod retention;
 mod seal;
 mod sealing;
+mod shares;
 mod spec;
 mod store;
 mod summary;

@@ -37,6 +37,9 @@ pub struct Options {
     pub feed: feed::Limits,
     /// Which buckets [`Store::sweep`] is for here.
     pub duties: Duties,
+    /// Other processes have these buckets too, whatever the drives say; so it is where they are not used by this
+    /// process alone. Limits of buckets are then kept by shares, as the node of `duties`.
+    pub shared: bool,
 }
 
 impl Default for Options {
@@ -47,6 +50,7 @@ impl Default for Options {
             md5: None,
             feed: feed::Limits::default(),
             duties: Duties::alone(0),
+            shared: false,
         }
     }
 }
@@ -108,7 +112,8 @@ impl Store {
         let md5 = options.md5.unwrap_or_default();
         let lock_time = LockTime::open(&control, options.clock.clone())?;
         let feed = Feed::new(backend.clone(), control.clone(), options.clock.clone(), options.feed);
-        let usage = Arc::<Usages>::default();
+        let shared = options.shared || !backend.is_sole();
+        let usage = Arc::new(Usages::new(shared.then(|| options.duties.node())));
         let inner = Inner {
             feed,
             lock_time,

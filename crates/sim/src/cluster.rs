@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use ashlar_cluster::{CodeSpec, Control, Map};
 use ashlar_drive::Role;
+use ashlar_duties::Duties;
 use ashlar_environment::simulation::{self, Process};
 use ashlar_environment::time::sleep;
 use ashlar_erasure_set::{Code, EpochSource, Group, Layout, Options as SetsOptions, Sets};
@@ -178,7 +179,8 @@ impl Cluster {
         let alive = Arc::new(AtomicBool::new(true));
         self.attach(number, &alive, &sets, &map);
         sets.start();
-        let options = Options { min_part: 1, ..Options::default() };
+        let duties = Duties::alone(number as u16);
+        let options = Options { min_part: 1, duties, ..Options::default() };
         let store = Store::open(sets.clone(), control.clone(), options).expect("a store opens");
         let coordinator = Coordinator { process, store, sets, control, alive };
         drop(ashlar_environment::spawn("follow", self.clone().follow(number, coordinator.clone())));

@@ -11,6 +11,7 @@
 //! | `flaws` | F7, F8, F12 of docs/protocol.md 4: clocks, slow clients, folders |
 //! | `lock` | what is locked stays |
 //! | `seal` | encrypted bodies: ranges, damage, copies, uploads, envelopes |
+//! | `shares` | several nodes keep a limit together |
 //! | `usage` | limits of buckets hold, and what is counted is there |
 //! | `expire` | what lifecycle removes |
 //! | `feed` | nothing that was done is missing from the change feed |
@@ -35,6 +36,7 @@ mod registry;
 mod rename;
 mod s3model;
 mod seal;
+mod shares;
 mod upload;
 mod usage;
 
