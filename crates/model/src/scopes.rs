@@ -249,10 +249,7 @@ const QUOTAS: [(&str, quota::Scope); 4] = {
     [
         ("3 puts, 1 lost, 1 unknown update", quota::Scope { lost: 1, unknown: 1, ..none }),
         ("2 puts, 1 delete, 1 count", quota::Scope { filled: 1, puts: 2, deletes: 1, counts: 1, ..none }),
-        (
-            "3 puts, 1 lost, 1 crash, 1 count",
-            quota::Scope { settles: 4, lost: 1, crashes: 1, counts: 1, ..none },
-        ),
+        ("3 puts, 1 crash, 1 count", quota::Scope { settles: 4, crashes: 1, counts: 1, ..none }),
         ("3 puts, 1 silent node, 1 count", quota::Scope { settles: 4, doubts: 1, counts: 1, ..none }),
     ]
 };
@@ -324,7 +321,7 @@ pub fn large() -> Vec<Setting> {
     all.push(Setting::new("bucket: 1 deletion, 2 groups, 2 writers, crashes", all_of_it));
     let replaced = bucket::Scope { others: true, ..BUCKETS[3].1 };
     all.push(Setting::new("bucket: 1 deletion, 1 writer, a drive replaced, crashes", replaced));
-    let all_of_it = quota::Scope { settles: 8, deletes: 1, unknown: 1, ..QUOTAS[2].1 };
+    let all_of_it = quota::Scope { settles: 8, lost: 1, deletes: 1, unknown: 1, ..QUOTAS[2].1 };
     all.push(Setting::new("quota: 3 puts, 1 lost, 1 delete, 1 unknown update, 1 crash, 1 count", all_of_it));
 
     let s = onesync::Scope { hints: true, reads: 1, ..L3 };
