@@ -99,8 +99,10 @@ pub enum Settled {
     NotCounted,
     /// There is no room for what is needed.
     Short {
-        /// What is charged, with what this node has not settled yet.
+        /// What is charged, and what others are granted.
         used: u64,
+        /// Of these, what others are granted.
+        granted: u64,
         /// So it is even though all other nodes have given back what they do not need since the call was made.
         certain: bool,
     },
@@ -339,15 +341,20 @@ impl Holder {
             Keep::InUse => left.min(in_use),
             Keep::More { need, .. } if in_use.saturating_add(need) <= left.min(room) => left,
             Keep::More { need, ask } => {
-                let Some(used) = charged else { return Settled::NotCounted };
+                let Some(used) = taken else { return Settled::NotCounted };
                 let spare = room.saturating_sub(in_use);
                 if need > spare {
                     let certain = record.is_certain(self.node, ask, need - spare);
-                    return Settled::Short { used, certain };
+                    return Settled::Short { used, granted: record.granted_but(self.node), certain };
                 }
                 let others = record.shares.keys().filter(|n| **n != self.node).count() as u64;
-                // Alone: everything. Else less and less as the bucket gets full.
-                let give = if others == 0 { spare } else { spare / (2 * (others + 1)) };
+                // Alone: everything. Else less and less as the bucket gets full, and nothing in advance while
+                // somebody waits for what others do not need.
+                let give = match others {
+                    0 => spare,
+                    _ if record.shares.values().any(|s| s.answered < record.asked) => need,
+                    _ => spare / (2 * (others + 1)),
+                };
                 in_use.saturating_add(give.max(need))
             }
         };

@@ -29,8 +29,8 @@ pub(crate) struct Holding {
     used: Instant,
     /// Since then the share is known to be there.
     pub confirmed: Instant,
-    /// The last call for shares by this node.
-    pub ask: Option<(Instant, u64)>,
+    /// When the bucket was full, as all nodes said, and what the others were granted then.
+    pub full: Option<(Instant, u64)>,
     /// Doubts about nodes that are not announced, and since when they are known here.
     pub gone: BTreeMap<u64, Instant>,
     /// The record as it was before the scan that is under way.
@@ -50,7 +50,7 @@ impl Holding {
             unsure: Vec::new(),
             used: now,
             confirmed: now,
-            ask: None,
+            full: None,
             gone: BTreeMap::new(),
             scanning: None,
             counted: None,

@@ -53,41 +53,37 @@ impl Inner {
         Box::pin(async move {
             let _turn = ledger.asking.lock().await;
             let until = Instant::now() + PATIENCE;
-            let mut asked = false;
+            let mut ask = None;
             loop {
                 if let Ok(room) = self.usage.reserve(bucket, need)? {
                     return Ok(room);
                 }
                 let Some(limit) = ledger.limit() else { continue };
-                let ask = ledger.with(|h| h.ask.filter(|(at, _)| asked || at.elapsed() < FRESH));
-                let ask = ask.flatten().map(|(_, ask)| ask);
                 if ledger.with(|h| h.is_expired()) == Some(true) {
                     self.registry.control.barrier().await?;
                 }
-                match self.settle_share(bucket, &ledger, Keep::More { need, ask }).await? {
-                    Settled::Write(_) | Settled::TakenBack => {}
-                    Settled::NotCounted => return Err(Error::Busy),
-                    Settled::Short { used, certain: true } => {
-                        return Err(Error::QuotaExceeded { used, limit });
+                let (used, granted, certain) =
+                    match self.settle_share(bucket, &ledger, Keep::More { need, ask }).await? {
+                        Settled::Write(_) | Settled::TakenBack => continue,
+                        Settled::NotCounted => return Err(Error::Busy),
+                        Settled::Short { used, granted, certain } => (used, granted, certain),
+                    };
+                let known =
+                    ledger.with(|h| h.full.filter(|(at, was)| at.elapsed() < FRESH && granted <= *was));
+                if certain || known.flatten().is_some() {
+                    if certain {
+                        ledger.with(|h| h.full = Some((Instant::now(), granted)));
                     }
-                    Settled::Short { .. } if ask.is_none() => {
-                        self.call_for_shares(bucket, &ledger).await?;
-                        asked = true;
-                    }
+                    return Err(Error::QuotaExceeded { used, limit });
+                }
+                match ask {
+                    None => ask = self.change_quota(bucket, |record| Some(record.ask())).await?,
                     // Somebody has not answered: whether there is room is not known.
-                    Settled::Short { .. } if Instant::now() >= until => return Err(Error::Busy),
-                    Settled::Short { .. } => time::sleep(PAUSE).await,
+                    Some(_) if Instant::now() >= until => return Err(Error::Busy),
+                    Some(_) => time::sleep(PAUSE).await,
                 }
             }
         })
-    }
-
-    /// Calls upon all nodes to give back what they do not need.
-    async fn call_for_shares(&self, bucket: BucketId, ledger: &Ledger) -> Result<()> {
-        let at = Instant::now();
-        let call = self.change_quota(bucket, |record| Some(record.ask())).await?;
-        ledger.with(|h| h.ask = call.map(|number| (at, number)));
-        Ok(())
     }
 
     fn read_quota(&self, bucket: BucketId) -> Result<Read> {
