@@ -388,3 +388,102 @@ impl Holder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Settles as if nobody else did meanwhile.
+    fn settle(holder: &mut Holder, record: &mut QuotaRecord, limit: u64, keep: Keep) -> Settled {
+        let mut next = record.clone();
+        let settled = holder.settle(&mut next, limit, keep);
+        if let Settled::Write(settlement) = settled {
+            holder.sent(settlement);
+            *record = next;
+            holder.written(settlement);
+        }
+        settled
+    }
+
+    fn more(need: u64, ask: Option<u64>) -> Keep {
+        Keep::More { need, ask }
+    }
+
+    fn counted(bytes: u64) -> QuotaRecord {
+        let mut record = QuotaRecord::default();
+        assert!(record.counted(&QuotaRecord::default(), bytes));
+        record
+    }
+
+    #[test]
+    fn nothing_is_granted_before_the_first_count() {
+        let (mut holder, mut record) = (Holder::new(1, 7), QuotaRecord::default());
+        assert_eq!(settle(&mut holder, &mut record, 100, more(1, None)), Settled::NotCounted);
+        assert!(!holder.reserve(1));
+    }
+
+    #[test]
+    fn who_is_alone_gets_everything_and_with_others_less_and_less() {
+        let mut record = counted(100);
+        let (mut one, mut two) = (Holder::new(1, 7), Holder::new(2, 8));
+        settle(&mut one, &mut record, 1100, more(1, None));
+        assert_eq!(one.free(), 1000);
+        settle(&mut one, &mut record, 1100, Keep::InUse);
+        settle(&mut two, &mut record, 1100, more(1, None));
+        assert_eq!(two.free(), 250);
+        settle(&mut one, &mut record, 1100, more(1, None));
+        assert_eq!(one.free(), 187);
+        // While somebody waits for what is not needed, only what is.
+        record.ask();
+        settle(&mut one, &mut record, 1100, more(200, None));
+        assert_eq!(one.free(), 200);
+    }
+
+    #[test]
+    fn a_lower_limit_takes_back_what_is_not_in_use() {
+        let (mut one, mut record) = (Holder::new(1, 7), counted(100));
+        settle(&mut one, &mut record, 1000, more(1, None));
+        assert!(one.reserve(50));
+        settle(&mut one, &mut record, 200, Keep::Rest);
+        assert_eq!((one.free(), one.in_use()), (50, 50));
+        settle(&mut one, &mut record, 10, Keep::Rest);
+        assert_eq!((one.free(), one.in_use()), (0, 50));
+    }
+
+    #[test]
+    fn a_bucket_is_full_when_all_have_answered() {
+        let mut record = counted(0);
+        let (mut one, mut two) = (Holder::new(1, 7), Holder::new(2, 8));
+        settle(&mut two, &mut record, 100, more(60, None));
+        assert!(two.reserve(60));
+        settle(&mut two, &mut record, 100, Keep::Rest);
+        let certain = |settled| match settled {
+            Settled::Short { certain, .. } => certain,
+            other => panic!("{other:?}"),
+        };
+        assert!(!certain(settle(&mut one, &mut record, 100, more(50, None))));
+        let ask = Some(record.ask());
+        assert!(!certain(settle(&mut one, &mut record, 100, more(50, ask))));
+        settle(&mut two, &mut record, 100, Keep::InUse);
+        assert!(certain(settle(&mut one, &mut record, 100, more(50, ask))));
+        settle(&mut one, &mut record, 100, more(40, ask));
+        assert!(one.reserve(40) && !one.reserve(1));
+        // Who is gone does not answer. What it holds is not to be had, and not known to be used.
+        let ask = Some(record.ask());
+        let doubt = record.doubt(2, 8).unwrap();
+        assert!(!certain(settle(&mut one, &mut record, 100, more(60, ask))));
+        assert!(certain(settle(&mut one, &mut record, 100, more(61, ask))));
+        assert!(!record.take_back(2, 8, doubt + 1) && record.take_back(2, 8, doubt));
+        assert_eq!(settle(&mut two, &mut record, 100, Keep::Rest), Settled::TakenBack);
+        assert!(certain(settle(&mut one, &mut record, 100, more(1, None))));
+    }
+
+    #[test]
+    fn what_was_removed_may_be_added_again_without_asking() {
+        let (mut one, mut record) = (Holder::new(1, 7), counted(100));
+        settle(&mut one, &mut record, 100, Keep::Rest);
+        assert!(!one.reserve(1));
+        one.landed(-30);
+        assert!(one.reserve(30) && !one.reserve(1));
+    }
+}
