@@ -15,6 +15,7 @@
 //! | [`upload`] | at the coordinator | the states of a multipart upload |
 //! | [`bucket_fence`] | at drives and coordinators | the deletion of a bucket |
 //! | [`version_list`] | at the coordinator | lists of versions, the older ones in pages |
+//! | [`quota_share`] | at coordinators, over the control store | the shares of a quota |
 //!
 //! Invariants are checked by `assert!`, also in release builds: a promise only grows (I2), nothing is
 //! accepted below a promise or an epoch (I3), a record is sent only after its data is durable (I4), a joining
@@ -32,6 +33,7 @@ pub mod bucket_fence;
 mod promises;
 mod proposer;
 mod quorum;
+pub mod quota_share;
 mod reader;
 mod recover;
 mod resync;

@@ -11,6 +11,7 @@
 //! | [`pages`] | a list of versions in pages: writers, spills, a reader, the collector |
 //! | [`rename`] | source, destination and the register of a rename |
 //! | [`bucket`] | the deletion of a bucket: fences on drives, registry, late messages, a replaced drive |
+//! | [`quota`] | shares of a quota: two nodes, the control store, counts, crashes |
 //! | [`renames`] | no decision record: n renames and counting (a design that fails) |
 //!
 //! Layers: what all worlds share (`bad`, `log`, `mix`, `mutants`, `check`), the worlds, [`scopes`]. Only
@@ -39,6 +40,7 @@ pub mod multipart;
 mod mutants;
 pub mod onesync;
 pub mod pages;
+pub mod quota;
 pub mod register;
 pub mod rename;
 pub mod renames;

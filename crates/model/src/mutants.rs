@@ -126,6 +126,18 @@ pub enum Mutant {
     SweepPassesPages,
     /// Pages: a reader takes a page that is gone for the end of the list.
     PageGoneIsAbsent,
+    /// A node goes on admitting on what it gives back until it knows that the record says so.
+    QuotaReturnInUse,
+    /// A put with an unknown outcome gives its bytes back.
+    QuotaLostIsFree,
+    /// A count is taken up without what nodes added meanwhile.
+    QuotaCountUnanswered,
+    /// What nodes removed during a count is subtracted from it.
+    QuotaCountNet,
+    /// A count goes on although the life of a node ended meanwhile.
+    QuotaCountAcrossLives,
+    /// The share of a node is taken back while it still admits on it.
+    QuotaTakenAlive,
     /// The commit is n renames, and readers count versions.
     CountRenames,
 }
@@ -193,6 +205,12 @@ impl Mutant {
         Mutant::PageSweptUndecided,
         Mutant::SweepPassesPages,
         Mutant::PageGoneIsAbsent,
+        Mutant::QuotaReturnInUse,
+        Mutant::QuotaLostIsFree,
+        Mutant::QuotaCountUnanswered,
+        Mutant::QuotaCountNet,
+        Mutant::QuotaCountAcrossLives,
+        Mutant::QuotaTakenAlive,
         Mutant::CountRenames,
     ];
 }

@@ -3,7 +3,8 @@
 
 use crate::register::Kind;
 use crate::{
-    Limits, Mutant, Report, bucket, check, multipart, onesync, pages, register, rename, renames, staging,
+    Limits, Mutant, Report, bucket, check, multipart, onesync, pages, quota, register, rename, renames,
+    staging,
 };
 use std::hash::Hash;
 
@@ -156,6 +157,9 @@ pub fn small() -> Vec<Setting> {
     for (name, s) in PAGES {
         all.push(Setting::new(format!("pages: {name}"), s));
     }
+    for (name, s) in QUOTAS {
+        all.push(Setting::new(format!("quota: {name}"), s));
+    }
     all.push(Setting::new("renames 12+4: with a decision", renames::Scope { n: 16, k: 12, mutant: None }));
     all
 }
@@ -229,6 +233,28 @@ const BUCKETS: [(&str, bucket::Scope); 4] = {
             bucket::Scope { deleters: 2, aborted: true, others: false, ..one },
         ),
         ("1 deletion, 1 writer, a drive replaced", bucket::Scope { replaced: true, others: false, ..one }),
+    ]
+};
+/// A bucket with a quota under two nodes.
+const QUOTAS: [(&str, quota::Scope); 4] = {
+    let none = quota::Scope {
+        limit: 2,
+        filled: 0,
+        puts: 3,
+        lost: 0,
+        deletes: 0,
+        settles: 5,
+        unknown: 0,
+        crashes: 0,
+        counts: 0,
+        doubts: 0,
+        mutant: None,
+    };
+    [
+        ("3 puts, 1 lost, 1 unknown update", quota::Scope { lost: 1, unknown: 1, ..none }),
+        ("2 puts, 1 delete, 1 count", quota::Scope { filled: 1, puts: 2, deletes: 1, counts: 1, ..none }),
+        ("3 puts, 1 crash, 1 count", quota::Scope { settles: 4, crashes: 1, counts: 1, ..none }),
+        ("3 puts, 1 silent node, 1 count", quota::Scope { settles: 4, doubts: 1, counts: 1, ..none }),
     ]
 };
 /// Two deletions, one of which may replace the other.
@@ -334,6 +360,8 @@ pub fn large() -> Vec<Setting> {
     all.push(Setting::new("bucket: 1 deletion, 2 groups, 2 writers, crashes", all_of_it));
     let replaced = bucket::Scope { others: true, ..BUCKETS[3].1 };
     all.push(Setting::new("bucket: 1 deletion, 1 writer, a drive replaced, crashes", replaced));
+    let all_of_it = quota::Scope { settles: 8, lost: 1, deletes: 1, unknown: 1, ..QUOTAS[2].1 };
+    all.push(Setting::new("quota: 3 puts, 1 lost, 1 delete, 1 unknown update, 1 crash, 1 count", all_of_it));
 
     let s = onesync::Scope { hints: true, reads: 1, ..L3 };
     all.push(Setting::new("onesync n=3 k'=2 f=0: hints, 3 rounds, 1 read", s));
@@ -438,6 +466,13 @@ fn mutant(m: Mutant) -> Setting {
             Setting::new(name, pages::Scope { mutant, ..PAGES[1].1 })
         }
         M::PageGoneIsAbsent => Setting::new(name, pages::Scope { mutant, ..PAGES[2].1 }),
+        M::QuotaReturnInUse => Setting::new(name, quota::Scope { mutant, ..QUOTAS[0].1 }),
+        M::QuotaLostIsFree => Setting::new(name, quota::Scope { mutant, ..QUOTAS[0].1 }),
+        M::QuotaCountUnanswered | M::QuotaCountNet => {
+            Setting::new(name, quota::Scope { mutant, ..QUOTAS[1].1 })
+        }
+        M::QuotaCountAcrossLives => Setting::new(name, quota::Scope { mutant, ..QUOTAS[2].1 }),
+        M::QuotaTakenAlive => Setting::new(name, quota::Scope { mutant, ..QUOTAS[3].1 }),
         M::CountRenames => Setting::new(name, renames::Scope { n: 16, k: 12, mutant }),
     }
 }

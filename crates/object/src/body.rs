@@ -47,7 +47,7 @@ pub(crate) struct BodyWriter {
     staged: Option<Staged>,
     sums: Option<Sums>,
     /// Space reserved under the bucket's limit, kept until the change is committed.
-    _room: Room,
+    room: Room,
 }
 
 impl BodyWriter {
@@ -62,7 +62,7 @@ impl BodyWriter {
         if spec.size > MAX_PUT {
             return Err(Error::EntityTooLarge);
         }
-        let room = inner.usage.reserve(owner.bucket(), spec.size)?;
+        let room = inner.reserve(owner.bucket(), spec.size).await?;
         let writer = match spec.size {
             0 => None,
             size => {
@@ -96,7 +96,7 @@ impl BodyWriter {
             nonce,
             staged: None,
             sums: None,
-            _room: room,
+            room,
         })
     }
 
@@ -140,6 +140,11 @@ impl BodyWriter {
     /// For an encrypted body: the nonce that its record must contain.
     pub(crate) fn nonce(&self) -> Option<[u8; 16]> {
         self.nonce
+    }
+
+    /// The room that was reserved for it.
+    pub(crate) fn room(&self) -> &Room {
+        &self.room
     }
 
     /// Number of stored bytes.

@@ -13,7 +13,7 @@
 //!
 //! Must not depend on: operations on keys.
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either};
 use std::sync::Arc;
 
 use ashlar_cluster::Update;
@@ -100,13 +100,26 @@ impl Store {
     /// it is dropped, or until a change arrives after the store was dropped.
     pub fn follow_buckets(&self) -> BoxFuture<'static, ()> {
         let mut followed = self.inner.registry.follow();
+        let mut quotas = self.inner.registry.follow_quotas();
         // Not the store itself, which would then never be dropped.
         let inner = Arc::downgrade(&self.inner);
         Box::pin(async move {
             loop {
-                let news = followed.next().await;
+                // Who is not waited for loses nothing.
+                let news = futures::future::select(Box::pin(followed.next()), Box::pin(quotas.next())).await;
+                let news = match news {
+                    Either::Left((news, _)) => Ok(news),
+                    Either::Right((news, _)) => Err(news),
+                };
                 let Some(inner) = inner.upgrade() else { return };
-                if let Err(error) = inner.registry.take(&news) {
+                let taken = match news {
+                    Ok(buckets) => inner.registry.take(&buckets),
+                    Err(quotas) => {
+                        inner.take_quota_news(&quotas);
+                        Ok(())
+                    }
+                };
+                if let Err(error) = taken {
                     tracing::error!(%error, "a bucket changed and cannot be read; what was known of it stays");
                 }
             }

@@ -184,7 +184,7 @@ impl Store {
         let key = self.inner.object_key(bucket, key)?;
         let now_ms = self.inner.now_ms();
         let v = source.stored();
-        let _room = self.inner.usage.reserve(key.bucket(), v.size)?;
+        let _room = self.inner.reserve(key.bucket(), v.size).await?;
         let decide = |list: &[Version], bucket: &Bucket| {
             // The data exists only as long as a version of this list names it.
             if !list.iter().any(|l| l.id == v.id && l.parts == v.parts) {

@@ -28,6 +28,7 @@ struct Scanning<'a>(&'a Ledger);
 impl Drop for Scanning<'_> {
     fn drop(&mut self) {
         self.0.tally.lock().give_up();
+        self.0.with(|h| h.scanning = None);
     }
 }
 
@@ -66,6 +67,7 @@ impl Inner {
     async fn scan(&self, bucket: BucketId, pause: bool) -> Result<()> {
         let ledger = self.usage.of(bucket);
         let _turn = ledger.turn.lock().await;
+        self.begin_shared_count(bucket, &ledger).await?;
         self.count_parts(bucket).await?;
         ledger.tally.lock().scan();
         let _scanning = Scanning(&ledger);
@@ -98,7 +100,9 @@ impl Inner {
             }
         }
         ledger.tally.lock().finish(self.now_ms());
-        Ok(())
+        ledger.with(|h| h.counted = h.scanning.take());
+        self.settle_counts(bucket).await;
+        self.post_count(bucket, &ledger).await
     }
 
     /// The share of a key; `None`: a rename holds it.
@@ -161,7 +165,8 @@ impl Store {
             if limit.is_some() {
                 self.inner.count_parts(bucket.id).await?;
             }
-            if limit.is_some() && !self.inner.counted(bucket.id).complete {
+            let alone = self.inner.usage.shares_as().is_none();
+            if limit.is_some() && !(alone && self.inner.counted(bucket.id).complete) {
                 self.inner.scan(bucket.id, false).await?;
             }
             Ok(())
@@ -209,10 +214,15 @@ impl Store {
         Box::pin(async move {
             let mut buckets = self.buckets();
             buckets.sort_by_key(|b| !b.documents.contains_key(QUOTA));
-            let mut failed = None;
+            let (mut failed, mut confirmed) = (None, None);
             for bucket in buckets {
                 let wants = self.inner.usage.of(bucket.id).tally.lock().wants_scan();
-                if wants || all {
+                let tended = self.inner.tend_share(bucket.id, &mut confirmed).await;
+                let shared = tended.as_ref().is_ok_and(|count| *count);
+                if let Err(error) = tended {
+                    tracing::debug!(%error, bucket = bucket.name, "the share of a quota waits");
+                }
+                if wants || all || shared {
                     match self.inner.scan(bucket.id, !bucket.documents.contains_key(QUOTA)).await {
                         Ok(()) | Err(Error::NoSuchBucket) => {}
                         Err(e) => failed = Some(e),

@@ -104,6 +104,7 @@ impl Registry {
                 Some(b) if !b.deletion.is_open(deletion) => Removal::Overtaken,
                 Some(_) => {
                     update.remove(&entry);
+                    self.forget_quota(was.id, update);
                     let gone = self.control.read(&format!("{GONE}{}", was.id));
                     update.set(&gone, Bytes::from(left.clone()));
                     Removal::Done

@@ -15,9 +15,9 @@
 //! | | `spec`, `tally`, `gate`, `timing` | parameters and results of changes; counts as a state machine; safe deletion; how long a call waits for the drives |
 //! | drives | `backend`, `memory`, `sealing` | registers and data over placement groups; the same in memory, for tests; encryption of bodies |
 //! | | `names`, `kept` | the registers of an upload, by name; the content of part registers |
-//! | parts of the store | `registry`, `usage`, `part_usage`, `feed` | buckets in memory; their usage and limits; the change feed (except `feed::work`, which reads keys and is an operation) |
+//! | parts of the store | `registry`, `usage`, `part_usage`, `quota_record`, `holding`, `feed` | buckets in memory; their usage and limits; what nodes record of a limit together; the change feed (except `feed::work`, which reads keys and is an operation) |
 //! | store | `store` | what all operations share; the only way to change a key |
-//! | shared by operations | `body`, `listing`, `held`, `assemble` | receiving a body; grouping keys into pages; keys held by an attempt; assembling a version from parts |
+//! | shared by operations | `body`, `shares`, `listing`, `held`, `assemble` | receiving a body; shares of a limit; grouping keys into pages; keys held by an attempt; assembling a version from parts |
 //! | operations | `buckets`, `put`, `get`, `copy`, `delete`, `tags`, `retention`, `list` | one family each |
 //! | | `append`, `rename`, `reseal` | appending parts; renaming a key; replacing envelopes |
 //! | | `upload`, `complete`, `parts`, `sweep` | multipart uploads, their state machine, their collector |
@@ -56,6 +56,7 @@ pub mod fuzzed;
 mod gate;
 mod get;
 mod held;
+mod holding;
 mod kept;
 mod list;
 mod list_change;
@@ -68,12 +69,14 @@ mod paged;
 mod part_usage;
 mod parts;
 mod put;
+mod quota_record;
 mod registry;
 mod rename;
 mod reseal;
 mod retention;
 mod seal;
 mod sealing;
+mod shares;
 mod spec;
 mod spill;
 mod store;

@@ -231,9 +231,14 @@ impl PartPut {
                 data: staged.as_ref().map(|s| s.data()),
             };
             let key = self.names.part(self.number);
-            let (replaced, before) = self.put(&kept, staged.as_ref()).await?;
+            self.body_writer.room().check()?;
+            let put = self.put(&kept, staged.as_ref()).await;
+            if put.is_err() {
+                self.body_writer.room().lost();
+            }
+            let (replaced, before) = put?;
             let grown = i64::try_from(kept.plain_size()).unwrap_or(i64::MAX).saturating_sub_unsigned(before);
-            self.inner.usage.parts.note(key.bucket(), key.key(), grown);
+            self.inner.usage.note_part(key.bucket(), key.key(), grown);
             if !self.counts(&kept, replaced).await? && self.withdraw(&kept).await? {
                 return Err(Error::NoSuchUpload);
             }

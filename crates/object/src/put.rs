@@ -120,6 +120,7 @@ impl Put {
         Box::pin(async move {
             let sums = self.body_writer.end().await?;
             let staged = self.body_writer.finish().await?;
+            self.body_writer.room().check()?;
             let now_ms = self.inner.now_ms();
             let shown = sums.checksum.map(|d| stored(&d, false));
             let version = self.version(&sums, staged.as_ref(), now_ms, spec)?;

@@ -21,7 +21,7 @@ use parking_lot::RwLock;
 use crate::bucket::Bucket;
 use crate::gate::{DEAD, Gate};
 use crate::usage::{Usages, limit_of};
-use crate::{Error, Result};
+use crate::{Error, Result, quota_record};
 
 /// Keys of buckets in the control store: this and the name.
 pub(crate) const PREFIX: &str = "bucket/";
@@ -155,7 +155,7 @@ impl Registry {
         let decoded = stored.map(|s| Bucket::decode(name, &s.bytes).map(|bucket| (bucket, s.revision)));
         let stored = decoded.transpose()?;
         if let Some((bucket, _)) = &stored {
-            self.usage.limit(bucket.id, limit_of(bucket));
+            self.usage.limit(bucket.id, limit_of(bucket))?;
         }
         match (known, stored) {
             (Some(known), Some((bucket, revision))) if known.bucket().id == bucket.id => {
@@ -209,14 +209,31 @@ impl Registry {
         let write = |update: &mut Update| {
             let entry = self.control.read(&key(&open.name));
             let mut bucket = same(open, &entry)?.ok_or(Error::NoSuchBucket)?;
+            let limited = limit_of(&bucket).is_some();
             change(&mut bucket)?;
             update.set(&entry, bucket.encode()?);
+            if limited != limit_of(&bucket).is_some() {
+                self.forget_quota(bucket.id, update);
+            }
             Ok::<_, Error>(())
         };
         let done = self.control.change(write).await;
         // Also after a refusal: its reason may be something that is not in memory yet.
         self.refresh(&open.name)?;
         done
+    }
+
+    /// What was counted and granted under a limit is void without it.
+    pub(crate) fn forget_quota(&self, bucket: BucketId, update: &mut Update) {
+        let quota = self.control.read(&quota_record::key(bucket));
+        if quota.bytes().is_some() {
+            update.remove(&quota);
+        }
+    }
+
+    /// What [`crate::store::Inner::take_quota_news`] wants to be told.
+    pub(crate) fn follow_quotas(&self) -> Projection {
+        Projection::new(&self.control, quota_record::PREFIX, self.since)
     }
 
     /// Decides removals with an unknown outcome, so that gates that are closed for them open. Returns the

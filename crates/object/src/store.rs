@@ -45,6 +45,9 @@ pub struct Options {
     pub duties: Duties,
     /// How long the record of a key and its version pages get; only tests change it.
     pub version_bounds: Bounds,
+    /// Other processes have these buckets too, whatever the drives say; so it is where they are not used by this
+    /// process alone. Limits of buckets are then kept by shares, as the node of `duties`.
+    pub shared: bool,
 }
 
 impl Default for Options {
@@ -56,6 +59,7 @@ impl Default for Options {
             feed: feed::Limits::default(),
             duties: Duties::alone(0),
             version_bounds: Bounds::STANDARD,
+            shared: false,
         }
     }
 }
@@ -120,7 +124,8 @@ impl Store {
         let md5 = options.md5.unwrap_or_default();
         let lock_time = LockTime::open(&control, options.clock.clone())?;
         let feed = Feed::new(backend.clone(), control.clone(), options.clock.clone(), options.feed);
-        let usage = Arc::<Usages>::default();
+        let shared = options.shared || !backend.is_sole();
+        let usage = Arc::new(Usages::new(shared.then(|| options.duties.node())));
         let inner = Inner {
             feed,
             lock_time,

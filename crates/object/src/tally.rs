@@ -102,6 +102,11 @@ impl Share {
         share
     }
 
+    /// Bytes of all its versions.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Of a key with one version.
     pub fn one(size: u64, delete_marker: bool) -> Share {
         if delete_marker {

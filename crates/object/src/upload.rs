@@ -176,7 +176,7 @@ impl Inner {
             self.backend.discard(key.group(), rest.as_deref().unwrap_or_default());
             let bytes = *bytes;
             let less = i64::try_from(bytes).unwrap_or(i64::MAX).saturating_neg();
-            self.usage.parts.note(key.bucket(), key.key(), less);
+            self.usage.note_part(key.bucket(), key.key(), less);
         }
         Ok(gone.is_some())
     }

@@ -10,7 +10,8 @@
 //! it. A count is exact while changes continue: keys of which a scan cannot be sure are read again
 //! separately. A rename is counted when its keys are freed, by whichever operation frees them.
 //!
-//! On several machines each counts its own changes between two counts.
+//! Where several nodes have the buckets, each counts its own changes between two counts, and a limit is kept by shares
+//! (`shares`): a ledger of a limited bucket then has a [`Holding`], and room is reserved from that.
 //!
 //! Must not depend on: who sets limits.
 
@@ -18,10 +19,12 @@ use ashlar_environment::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use ashlar_commit::quota_share::NodeNumber;
 use ashlar_format::BucketId;
 use parking_lot::{Mutex, RwLock};
 
 use crate::bucket::Bucket;
+use crate::holding::Holding;
 use crate::part_usage::PartUsage;
 use crate::tally::{self, Share};
 pub use crate::tally::{COUNT_BOUNDS, SIZE_BOUNDS, Usage};
@@ -53,11 +56,55 @@ pub(crate) struct Ledger {
     limit: AtomicU64,
     /// Allows one scan at a time.
     pub turn: tokio::sync::Mutex<()>,
+    /// This node's share of the limit, where there are others.
+    share: Mutex<Option<Holding>>,
+    /// One asks for a larger share at a time.
+    pub asking: tokio::sync::Mutex<()>,
+    /// One settles at a time.
+    pub settling: tokio::sync::Mutex<()>,
 }
 
 impl Default for Ledger {
     fn default() -> Ledger {
-        Ledger { tally: Mutex::default(), limit: AtomicU64::new(NONE), turn: tokio::sync::Mutex::default() }
+        Ledger {
+            tally: Mutex::default(),
+            limit: AtomicU64::new(NONE),
+            turn: tokio::sync::Mutex::default(),
+            share: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
+            settling: tokio::sync::Mutex::default(),
+        }
+    }
+}
+
+impl Ledger {
+    /// The limit in bytes.
+    pub fn limit(&self) -> Option<u64> {
+        Some(self.limit.load(Relaxed)).filter(|l| *l != NONE)
+    }
+
+    /// The limit is kept together with other nodes.
+    pub fn is_shared(&self) -> bool {
+        self.share.lock().is_some()
+    }
+
+    /// Does something with the share, if there is one.
+    pub fn with<R>(&self, f: impl FnOnce(&mut Holding) -> R) -> Option<R> {
+        self.share.lock().as_mut().map(f)
+    }
+
+    /// A change took effect, with this difference in bytes.
+    fn landed(&self, difference: i64) {
+        if self.limit().is_some() {
+            self.with(|h| h.holder.landed(difference));
+        }
+    }
+
+    /// Whether a change took effect that would add so many bytes is not known.
+    fn lost(&self, bytes: u64) {
+        if bytes > 0 {
+            self.with(|h| h.lost(bytes));
+        }
     }
 }
 
@@ -69,17 +116,50 @@ pub(crate) struct Usages {
     buckets: RwLock<HashMap<BucketId, Arc<Ledger>>>,
     /// Parts of open uploads, which also count against limits.
     pub parts: PartUsage,
+    /// The number of this node, where limits are kept together with others.
+    shares_as: Option<NodeNumber>,
 }
 
 /// Bytes reserved in a bucket for a body under way; given back when dropped.
 #[derive(Default)]
-pub(crate) struct Room(Option<(Arc<Ledger>, u64)>);
+pub(crate) struct Room(Option<Reserved>);
+
+struct Reserved {
+    ledger: Arc<Ledger>,
+    bytes: u64,
+    /// Of a share: the life that it was reserved in.
+    life: Option<u64>,
+}
+
+impl Room {
+    /// Whether what was reserved may still be used: its share could have been taken back meanwhile.
+    pub fn check(&self) -> Result<()> {
+        let Some(Reserved { ledger, life: Some(life), .. }) = &self.0 else { return Ok(()) };
+        match ledger.with(|h| h.holder.life() == *life && !h.is_expired()) {
+            Some(false) => Err(Error::Busy),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the bytes are there is not known.
+    pub fn lost(&self) {
+        if let Some(Reserved { ledger, bytes, life: Some(_) }) = &self.0 {
+            ledger.lost(*bytes);
+        }
+    }
+}
 
 impl Drop for Room {
     fn drop(&mut self) {
-        if let Some((ledger, bytes)) = self.0.take() {
-            let mut tally = ledger.tally.lock();
-            tally.reserved = tally.reserved.saturating_sub(bytes);
+        match self.0.take() {
+            Some(Reserved { ledger, bytes, life: Some(life) }) => {
+                ledger.with(|h| h.holder.release(life, bytes));
+            }
+            Some(Reserved { ledger, bytes, life: None }) => {
+                let mut tally = ledger.tally.lock();
+                tally.reserved = tally.reserved.saturating_sub(bytes);
+            }
+            None => {}
         }
     }
 }
@@ -110,10 +190,20 @@ impl Changing<'_> {
         self.ended = true;
         let mut tally = self.ledger.tally.lock();
         match &self.proposed {
-            Some((old, new)) => tally.committed(self.hash, self.key, old, new),
+            Some((old, new)) => {
+                tally.committed(self.hash, self.key, old, new);
+                drop(tally);
+                self.ledger.landed(grown(old, new));
+            }
             None => tally.nothing(self.hash),
         }
     }
+}
+
+/// How much larger one is than the other.
+fn grown(old: &Share, new: &Share) -> i64 {
+    let wide = |share: &Share| i64::try_from(share.bytes()).unwrap_or(i64::MAX);
+    wide(new).saturating_sub(wide(old))
 }
 
 impl Drop for Changing<'_> {
@@ -123,13 +213,40 @@ impl Drop for Changing<'_> {
         }
         let mut tally = self.ledger.tally.lock();
         match &self.proposed {
-            Some((old, _)) => tally.lost(self.hash, self.key, old),
+            Some((old, new)) => {
+                tally.lost(self.hash, self.key, old);
+                drop(tally);
+                self.ledger.lost(u64::try_from(grown(old, new)).unwrap_or(0));
+            }
             None => tally.nothing(self.hash),
         }
     }
 }
 
 impl Usages {
+    /// Of a node that keeps limits together with others, or of one that is alone.
+    pub fn new(shares_as: Option<NodeNumber>) -> Usages {
+        Usages { shares_as, ..Usages::default() }
+    }
+
+    /// The number of this node, where limits are kept together with others.
+    pub fn shares_as(&self) -> Option<NodeNumber> {
+        self.shares_as
+    }
+
+    /// Buckets with a limit that is kept together with others.
+    pub fn shared_buckets(&self) -> Vec<BucketId> {
+        self.buckets.read().iter().filter(|(_, l)| l.is_shared()).map(|(id, _)| *id).collect()
+    }
+
+    /// A part register changed its size.
+    pub fn note_part(&self, bucket: BucketId, key: &[u8], difference: i64) {
+        self.parts.note(bucket, key, difference);
+        if self.shares_as.is_some() {
+            self.of(bucket).landed(difference);
+        }
+    }
+
     /// The counts of a bucket.
     pub fn of(&self, bucket: BucketId) -> Arc<Ledger> {
         if let Some(ledger) = self.buckets.read().get(&bucket) {
@@ -139,15 +256,25 @@ impl Usages {
     }
 
     /// Sets or removes the limit of a bucket.
-    pub fn limit(&self, bucket: BucketId, limit: Option<u64>) {
+    pub fn limit(&self, bucket: BucketId, limit: Option<u64>) -> Result<()> {
         self.parts.follow(bucket, limit.is_some());
         let ledger = self.of(bucket);
+        if let (Some(node), Some(_)) = (self.shares_as, limit) {
+            let mut share = ledger.share.lock();
+            if share.is_none() {
+                *share = Some(Holding::new(node)?);
+            }
+        }
         let had = ledger.limit.swap(limit.unwrap_or(NONE), Relaxed);
         match (had == NONE, limit.is_none()) {
             (true, false) => self.limited.fetch_add(1, Relaxed),
             (false, true) => self.limited.fetch_sub(1, Relaxed),
             _ => 0,
         };
+        if limit.is_none() {
+            *ledger.share.lock() = None;
+        }
+        Ok(())
     }
 
     /// A bucket was created: it is empty.
@@ -157,19 +284,26 @@ impl Usages {
 
     /// The bucket is gone.
     pub fn forget(&self, bucket: BucketId) {
-        self.limit(bucket, None);
+        // Without a limit nothing can fail.
+        let _ = self.limit(bucket, None);
         self.buckets.write().remove(&bucket);
     }
 
-    /// Reserves bytes for a body.
-    pub fn reserve(&self, bucket: BucketId, bytes: u64) -> Result<Room> {
+    /// Reserves bytes for a body. The inner error: the share of this node is too small, ask for more.
+    pub fn reserve(&self, bucket: BucketId, bytes: u64) -> Result<std::result::Result<Room, Arc<Ledger>>> {
         if self.limited.load(Relaxed) == 0 {
-            return Ok(Room::default());
+            return Ok(Ok(Room::default()));
         }
         let ledger = self.of(bucket);
-        let limit = ledger.limit.load(Relaxed);
-        if limit == NONE {
-            return Ok(Room::default());
+        let Some(limit) = ledger.limit() else { return Ok(Ok(Room::default())) };
+        if self.shares_as.is_some() {
+            let life = ledger.with(|h| h.reserve(bytes).then(|| h.holder.life()));
+            return Ok(match life {
+                // The limit is being set or lifted at this moment.
+                None => return Err(Error::Busy),
+                Some(None) => Err(ledger),
+                Some(life) => Ok(Room(Some(Reserved { ledger, bytes, life }))),
+            });
         }
         let mut tally = ledger.tally.lock();
         let (Some(used), Some(parts)) = (tally.bytes(), self.parts.bytes(bucket)) else {
@@ -181,7 +315,7 @@ impl Usages {
         }
         tally.reserved += bytes;
         drop(tally);
-        Ok(Room(Some((ledger, bytes))))
+        Ok(Ok(Room(Some(Reserved { ledger, bytes, life: None }))))
     }
 
     /// Begins a change of a key; call it before the register is read for the change.

@@ -15,6 +15,7 @@ use std::time::Duration;
 use ashlar_cluster::{CodeSpec, Control, Map};
 use ashlar_commit::version_list::Bounds;
 use ashlar_drive::Role;
+use ashlar_duties::Duties;
 use ashlar_environment::simulation::{self, Process};
 use ashlar_environment::time::sleep;
 use ashlar_erasure_set::{Code, EpochSource, Group, Layout, Options as SetsOptions, Sets};
@@ -181,7 +182,8 @@ impl Cluster {
         let alive = Arc::new(AtomicBool::new(true));
         self.attach(number, &alive, &sets, &map);
         sets.start();
-        let mut options = Options { min_part: 1, ..Options::default() };
+        let duties = Duties::alone(number as u16);
+        let mut options = Options { min_part: 1, duties, ..Options::default() };
         if self.plan.small_pages {
             options.version_bounds =
                 Bounds { head: 2, head_bytes: 4 << 10, keep: 1, leaf: 2, page_bytes: 4 << 10, fan: 2 };

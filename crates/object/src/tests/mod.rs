@@ -11,6 +11,7 @@
 //! | `flaws` | F7, F8, F12 of docs/protocol.md 4: clocks, slow clients, folders |
 //! | `lock` | locked versions stay |
 //! | `seal` | encrypted bodies: ranges, damage, copies, uploads, envelopes |
+//! | `shares` | several nodes keep a limit together |
 //! | `usage` | limits of buckets hold, and counts are right |
 //! | `expire` | the removals of lifecycle rules |
 //! | `feed` | the change feed is complete |
@@ -37,6 +38,7 @@ mod registry;
 mod rename;
 mod s3model;
 mod seal;
+mod shares;
 mod upload;
 mod usage;
 
