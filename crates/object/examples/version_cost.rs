@@ -1,10 +1,10 @@
 //! What a PUT costs on a key with many versions, over 4 drives (2+2) in memory file systems.
 //!
-//! `cargo run --release -p ashlar-object --example version_cost [folder] [versions]` fills one key with versions of
-//! 1 KiB. At 1, 10, 1,000, 10,000 and so on up to `versions` (100,000) it measures pairs: a PUT to that key,
+//! `cargo run --release -p ashlar-object --example version_cost [folder] [versions] [head]` fills one key
+//! with versions of 1 KiB; `head`: versions that a record has at most. At 1, 10, 1,000, 10,000 and so on up to `versions` (100,000) it measures pairs: a PUT to that key,
 //! and the first PUT to a new key. It prints the mean and the median time of both, processor time, and bytes
-//! written by the process (`/proc/self/io`); the moving of versions to pages is part of all of them. Then it lists the first
-//! and the last page of versions, and finds and deletes the oldest. Default folder: `/dev/shm`.
+//! written by the process (`/proc/self/io`); the moving of versions to pages is part of all of them. Then it
+//! lists all versions, and finds and deletes the oldest. Default folder: `/dev/shm`.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
 
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ashlar_cluster::{Embedded, FileMedium, Map, Medium};
+use ashlar_commit::version_list::Bounds;
 use ashlar_drive::Drive;
 use ashlar_erasure_set::{Code, Group, Layout, Sets};
 use ashlar_format::{DeploymentId, DriveId, GroupId};
@@ -42,7 +43,7 @@ fn written() -> u64 {
     line.and_then(|n| n.trim().parse().ok()).unwrap_or(0)
 }
 
-async fn open(folder: &Path) -> Fallible<(Store, Sets, Vec<Drive>)> {
+async fn open(folder: &Path, head: usize) -> Fallible<(Store, Sets, Vec<Drive>)> {
     let buffers = BufferPool::new(1 << 30);
     let mut drives = Vec::new();
     let mut names: Vec<(DriveId, String, u64)> = Vec::new();
@@ -66,7 +67,9 @@ async fn open(folder: &Path) -> Fallible<(Store, Sets, Vec<Drive>)> {
     };
     let sets = Sets::new(layout, drives.clone(), ashlar_erasure_set::Options::new(buffers))?;
     sets.start();
-    let store = Store::open(sets.clone(), control, Options::default())?;
+    let version_bounds = Bounds { head, ..Bounds::STANDARD };
+    let options = Options { version_bounds, ..Options::default() };
+    let store = Store::open(sets.clone(), control, options)?;
     store.create_bucket("bucket", &CreateBucket::default()).await?;
     store.set_versioning(&store.bucket("bucket")?, Versioning::Enabled).await?;
     Ok((store, sets, drives))
@@ -171,11 +174,12 @@ fn main() -> Fallible<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let base = PathBuf::from(args.first().map_or("/dev/shm", String::as_str));
     let versions = args.get(1).and_then(|n| n.parse().ok()).unwrap_or(100_000);
+    let head = args.get(2).and_then(|n| n.parse().ok()).unwrap_or(Bounds::STANDARD.head);
     let folder = base.join(format!("version-cost-{}", std::process::id()));
     std::fs::create_dir(&folder)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let done = runtime.block_on(async {
-        let (store, sets, drives) = open(&folder).await?;
+        let (store, sets, drives) = open(&folder, head).await?;
         let done = run(&store, versions).await;
         sets.stop().await;
         for drive in drives {
