@@ -25,6 +25,44 @@ use ashlar_bench::{
 };
 use common::{Server, job};
 
+/// The longest delay of a thread that only sleeps: beyond it the machine is taken to have disturbed a measurement.
+const DISTURBED: Duration = Duration::from_millis(15);
+/// So often a disturbed measurement is made at most.
+const ATTEMPTS: u32 = 6;
+
+/// Runs a test of times. One that fails while the machine did not run a thread that was due is repeated: its times say
+/// nothing about the program.
+fn undisturbed(test: fn()) {
+    for attempt in 1.. {
+        let over = Arc::new(AtomicBool::new(false));
+        let watch = {
+            let over = over.clone();
+            thread::spawn(move || {
+                let mut worst = Duration::ZERO;
+                while !over.load(Ordering::Relaxed) {
+                    let begin = Instant::now();
+                    thread::sleep(Duration::from_millis(1));
+                    worst = worst.max(begin.elapsed());
+                }
+                worst
+            })
+        };
+        let outcome = std::panic::catch_unwind(test);
+        over.store(true, Ordering::Relaxed);
+        let worst = watch.join().unwrap();
+        match outcome {
+            Ok(()) => return,
+            Err(_) if worst >= DISTURBED && attempt < ATTEMPTS => {
+                println!("attempt {attempt} was disturbed: a thread waited {worst:?}");
+            }
+            Err(failure) => {
+                println!("the longest wait of a thread was {worst:?}");
+                std::panic::resume_unwind(failure);
+            }
+        }
+    }
+}
+
 fn measure(job: &Job) -> Run {
     let interrupt = AtomicBool::new(false);
     drive(job, &mut Session::new(job.clone()).unwrap(), &mut Silent, &around(&interrupt)).unwrap()
@@ -48,6 +86,10 @@ fn percentile(times: &mut [Duration], q: f64) -> f64 {
 /// server measured itself.
 #[test]
 fn histograms_show_known_delays() {
+    undisturbed(measured_histograms_show_known_delays);
+}
+
+fn measured_histograms_show_known_delays() {
     let server = Server::start(Box::new(|request, _| {
         static TURN: AtomicU64 = AtomicU64::new(0);
         if request.method == "GET" && !request.key.is_empty() {
@@ -101,6 +143,10 @@ fn stalling() -> Server {
 /// more than 0.95 s. The closed loop has four requests in the stall, and shows nothing at p99.
 #[test]
 fn stall_is_in_the_response_times() {
+    undisturbed(measured_stall_is_in_the_response_times);
+}
+
+fn measured_stall_is_in_the_response_times() {
     let server = stalling();
     let base = job(&server, Mode::Get);
     let open = Job {
@@ -131,6 +177,10 @@ fn stall_is_in_the_response_times() {
 /// More than the limit due: the run ends, says so, and counts what it did not send.
 #[test]
 fn overload_is_reported() {
+    undisturbed(measured_overload_is_reported);
+}
+
+fn measured_overload_is_reported() {
     let server = Server::start(Box::new(|request, _| {
         if request.method == "GET" {
             thread::sleep(Duration::from_millis(20));
@@ -152,6 +202,10 @@ fn overload_is_reported() {
 /// The server can do 4 in parallel in 10 ms each: some 400 per second; a sweep finds a knee below.
 #[test]
 fn sweep_finds_the_knee() {
+    undisturbed(measured_sweep_finds_the_knee);
+}
+
+fn measured_sweep_finds_the_knee() {
     let server = Server::start(Box::new(|request, _| {
         if request.method == "GET" && !request.key.is_empty() {
             thread::sleep(Duration::from_millis(10));
@@ -175,6 +229,10 @@ fn sweep_finds_the_knee() {
 /// The server can do 4 in parallel in 25 ms each: doubling gains up to 4 or 8 in flight, and not from 8 to 16.
 #[test]
 fn tuned_load_ends_where_doubling_has_no_effect() {
+    undisturbed(measured_tuned_load_ends_where_doubling_has_no_effect);
+}
+
+fn measured_tuned_load_ends_where_doubling_has_no_effect() {
     let free = Arc::new((Mutex::new(4), Condvar::new()));
     let server = Server::start(Box::new(move |request, _| {
         if request.method == "GET" && !request.key.is_empty() {
@@ -284,6 +342,10 @@ fn runs_end_at_their_limits() {
 /// A slow first second and a steady rest: the first second is cut, and the run ends by itself.
 #[test]
 fn steady_runs_end_early() {
+    undisturbed(measured_steady_runs_end_early);
+}
+
+fn measured_steady_runs_end_early() {
     let first: Mutex<Option<Instant>> = Mutex::default();
     let server = Server::start(Box::new(move |request, _| {
         if request.method == "GET" && !request.key.is_empty() {
@@ -308,6 +370,10 @@ fn steady_runs_end_early() {
 /// Two names of one server take turns, and each has its share.
 #[test]
 fn hosts_are_used_in_turn() {
+    undisturbed(measured_hosts_are_used_in_turn);
+}
+
+fn measured_hosts_are_used_in_turn() {
     let server = Server::plain();
     let base = job(&server, Mode::Get);
     for select in [Select::RoundRobin, Select::Least] {

@@ -468,9 +468,8 @@ fn mutant(m: Mutant) -> Setting {
         M::PageGoneIsAbsent => Setting::new(name, pages::Scope { mutant, ..PAGES[2].1 }),
         M::QuotaReturnInUse => Setting::new(name, quota::Scope { mutant, ..QUOTAS[0].1 }),
         M::QuotaLostIsFree => Setting::new(name, quota::Scope { mutant, ..QUOTAS[0].1 }),
-        M::QuotaCountUnanswered | M::QuotaCountNet => {
-            Setting::new(name, quota::Scope { mutant, ..QUOTAS[1].1 })
-        }
+        M::QuotaCountUnanswered => Setting::new(name, quota::Scope { mutant, ..QUOTAS[1].1 }),
+        M::QuotaCountNet => Setting::new(name, quota::Scope { puts: 3, deletes: 2, mutant, ..QUOTAS[1].1 }),
         M::QuotaCountAcrossLives => Setting::new(name, quota::Scope { mutant, ..QUOTAS[2].1 }),
         M::QuotaTakenAlive => Setting::new(name, quota::Scope { mutant, ..QUOTAS[3].1 }),
         M::CountRenames => Setting::new(name, renames::Scope { n: 16, k: 12, mutant }),

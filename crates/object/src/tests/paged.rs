@@ -284,7 +284,8 @@ async fn hundreds_of_versions_over_drives() {
         want.extend(made.unwrap());
     }
     let (head, below) = shape(&store, "k").await;
-    assert!(head <= SMALL.head * 5 && head as u64 + below == 240, "{head}, {below}");
+    // How far writers are ahead of the spills that they start is not certain; most versions are in pages.
+    assert!(head as u64 + below == 240 && below > 120, "{head}, {below}");
     let check = |store: Store| {
         let want = want.clone();
         async move {
