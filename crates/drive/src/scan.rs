@@ -24,6 +24,7 @@ impl Shared {
         &self,
         from: &[u8],
         to: &[u8],
+        chunk: usize,
         mode: Mode,
         mut each: impl FnMut(RegisterKey, Register) -> bool,
     ) -> Look<()> {
@@ -32,7 +33,7 @@ impl Shared {
             let (recent, runs, done) = {
                 let core = self.core.lock();
                 core.may_look_up()?;
-                let (recent, done) = core.overlay.registers_from(&from, to, CHUNK);
+                let (recent, done) = core.overlay.registers_from(&from, to, chunk);
                 (recent, core.runs.clone(), done)
             };
             // The overlay was copied up to here.
@@ -57,7 +58,8 @@ impl Shared {
         if limit == 0 {
             return Ok(out);
         }
-        self.walk_registers(from, to, mode, |key, r| {
+        // What is copied under the lock is about what is needed.
+        self.walk_registers(from, to, limit.saturating_add(1).min(CHUNK), mode, |key, r| {
             out.push(Entry {
                 key,
                 ballot: r.ballot,
@@ -72,8 +74,10 @@ impl Shared {
 
     /// See [`crate::Drive::scan_many`].
     pub fn scan_many(&self, ranges: &[Range], limit: usize, mode: Mode) -> Look<Vec<Entry>> {
-        // Entries held in memory in addition to the answer: a part of each range.
-        let chunk = (limit * 3 / 2 / ranges.len().max(1) + 16).min(limit);
+        // Entries that are read of a range at a time. Keys are spread over ranges by hash, so that few ranges have more
+        // than two standard deviations above the mean.
+        let mean = limit / ranges.len().max(1);
+        let chunk = (mean + 2 * mean.isqrt() + 2).min(limit);
         let mut from: Vec<Option<Vec<u8>>> = ranges.iter().map(|r| Some(r.from.clone())).collect();
         let mut parts: Vec<VecDeque<Entry>> = ranges.iter().map(|_| VecDeque::new()).collect();
         // The first key of each part, without its group, and which part.
@@ -105,7 +109,7 @@ impl Shared {
     pub fn range_digest(&self, from: &[u8], to: &[u8], mode: Mode) -> Look<(u64, u64)> {
         let (mut count, mut sum) = (0u64, 0u64);
         let mut bytes = Vec::with_capacity(128);
-        self.walk_registers(from, to, mode, |key, r| {
+        self.walk_registers(from, to, CHUNK, mode, |key, r| {
             bytes.clear();
             bytes.extend_from_slice(&r.ballot.to_bytes());
             bytes.extend_from_slice(&r.digest.to_le_bytes());

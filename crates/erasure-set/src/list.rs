@@ -29,7 +29,8 @@ use futures::future::BoxFuture;
 use futures::future::join_all;
 use futures::stream::FuturesUnordered;
 use smallvec::SmallVec;
-use std::collections::{BTreeMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -156,6 +157,32 @@ impl Sets {
     }
 }
 
+/// Moves keys to the page, in order, while no exhausted cursor can have a key before the next one. True: the page is
+/// finished. The cost of a key grows with the logarithm of the number of cursors.
+fn take_ready(cursors: &mut [Cursor], page: &mut Page, limit: usize) -> bool {
+    let first = |i: usize, c: &Cursor| Some(Reverse((c.ready.front()?.key.clone(), i)));
+    // Where a cursor goes on whose keys at hand are used up.
+    let rest = |c: &Cursor| c.from.as_ref().map(|f| f[RegisterKey::PREFIX..].to_vec());
+    let mut heads: BinaryHeap<_> = cursors.iter().enumerate().filter_map(|(i, c)| first(i, c)).collect();
+    let mut unread = cursors.iter().filter(|c| c.ready.is_empty()).filter_map(rest).min();
+    while let Some(Reverse((key, i))) = heads.pop() {
+        if page.entries.len() == limit {
+            page.truncated = true;
+            return true;
+        }
+        if unread.as_ref().is_some_and(|from| from[..] <= key[..]) {
+            return false;
+        }
+        let cursor = &mut cursors[i];
+        page.entries.extend(cursor.ready.pop_front());
+        match first(i, cursor) {
+            Some(head) => heads.push(head),
+            None => unread = unread.into_iter().chain(rest(cursor)).min(),
+        }
+    }
+    unread.is_none()
+}
+
 impl Inner {
     /// A page as the drives of one layout show it; the flag tells that only half of a group's drives
     /// answered.
@@ -195,27 +222,8 @@ impl Inner {
             } else if !short.is_empty() {
                 self.refill_all(&mut short, chunk, limit + 1 - page.entries.len()).await?;
             }
-            // Take keys while no exhausted cursor can have a key before the next one.
-            loop {
-                let shown = cursors.iter().enumerate();
-                let least =
-                    shown.filter_map(|(i, c)| Some((i, &c.ready.front()?.key))).min_by(|a, b| a.1.cmp(b.1));
-                let Some((i, key)) = least else {
-                    if cursors.iter().any(|c| c.from.is_some()) {
-                        break;
-                    }
-                    return Ok(page);
-                };
-                if page.entries.len() == limit {
-                    page.truncated = true;
-                    return Ok(page);
-                }
-                let before =
-                    |c: &Cursor| c.from.as_ref().is_some_and(|f| f[RegisterKey::PREFIX..] <= key[..]);
-                if cursors.iter().any(|c| c.ready.is_empty() && before(c)) {
-                    break;
-                }
-                page.entries.extend(cursors[i].ready.pop_front());
+            if take_ready(cursors, &mut page, limit) {
+                return Ok(page);
             }
         }
     }
