@@ -30,9 +30,9 @@ fn may_widen(body: &Body, data: &Data) -> bool {
         _ => return false,
     };
     let names = |v: &&Version| v.parts.iter().any(|p| p.data.write_id == data.write_id);
-    let alone = |v: &Version| !v.is_marked() && !(with_pages && version_list::is_shared(v));
+    let named_elsewhere = |v: &Version| v.is_marked() || with_pages && version_list::is_shared(v);
     let mut naming = versions.iter().filter(names).peekable();
-    naming.peek().is_some() && naming.all(alone)
+    naming.peek().is_some() && !naming.any(named_elsewhere)
 }
 
 impl Inner {
