@@ -145,7 +145,7 @@ impl Inner {
         // Beyond the bound the tombstone stays until the scrub finds it.
         if pending_purges.len() < BOUND {
             let (key, view, since) = (key.clone(), view.clone(), Instant::now());
-            pending_purges.push(PendingPurge { key, ballot, view, accepted, since });
+            pending_purges.push(PendingPurge { key, ballot, view, since });
             if pending_purges.len() == 1 {
                 self.tails.work.notify_one();
             }
@@ -226,7 +226,7 @@ impl Inner {
 
     /// Purges a tombstone if all slots of the group are still voters.
     fn purge(&self, of: &PendingPurge) {
-        let PendingPurge { key, ballot, view, accepted, .. } = of;
+        let PendingPurge { key, ballot, view, .. } = of;
         let now = match self.view(view.group) {
             Ok(v) => v,
             Err(_) => return,
@@ -234,7 +234,7 @@ impl Inner {
         let same =
             now.epoch == view.epoch && now.members().zip(view.members()).all(|(a, b)| Arc::ptr_eq(a.1, b.1));
         let voters = now.voters();
-        if same && ashlar_commit::may_purge(now.quorum, voters, *accepted) {
+        if same && ashlar_commit::may_purge(now.quorum, voters, view.quorum.all()) {
             for (_, m) in now.members() {
                 m.drive.purge(key, *ballot, now.epoch);
             }

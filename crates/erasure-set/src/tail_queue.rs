@@ -45,12 +45,11 @@ pub(crate) struct Tail {
     pub(crate) since: Instant,
 }
 
+/// A tombstone that every slot, each with a voter, answered that it accepted.
 pub(crate) struct PendingPurge {
     pub(crate) key: RegisterKey,
     pub(crate) ballot: Ballot,
     pub(crate) view: Arc<View>,
-    /// Voters that answered that they accepted it.
-    pub(crate) accepted: SlotSet,
     pub(crate) since: Instant,
 }
 

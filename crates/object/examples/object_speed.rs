@@ -7,22 +7,18 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+#[path = "common/store.rs"]
+mod store;
+
+use std::path::PathBuf;
 use std::time::Instant;
 
-use ashlar_cluster::{Embedded, FileMedium, Map, Medium};
-use ashlar_drive::Drive;
-use ashlar_erasure_set::{Code, Group, Layout, Sets};
-use ashlar_format::{DeploymentId, DriveId, GroupId};
-use ashlar_machine::{BufferPool, Folder};
 use ashlar_object::*;
 use bytes::Bytes;
 
-const DEPLOYMENT: DeploymentId = DeploymentId([7; 16]);
-const AT_ONCE: u64 = 8;
+use store::{Fallible, open};
 
-type Fallible<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+const AT_ONCE: u64 = 8;
 
 /// User and system time of this process, in microseconds.
 fn cpu_us() -> f64 {
@@ -31,35 +27,6 @@ fn cpu_us() -> f64 {
     let field = |n: usize| rest.split_whitespace().nth(n).and_then(|t| t.parse::<f64>().ok());
     // Fields 14 and 15 of the line; clock ticks of 1/100 s.
     (field(11).unwrap_or(0.0) + field(12).unwrap_or(0.0)) * 10_000.0
-}
-
-async fn open(folder: &Path) -> Fallible<(Store, Sets, Vec<Drive>)> {
-    let buffers = BufferPool::new(1 << 30);
-    let mut drives = Vec::new();
-    let mut names: Vec<(DriveId, String, u64)> = Vec::new();
-    let mut media: Vec<(DriveId, Arc<dyn Medium>)> = Vec::new();
-    for i in 1..=4u8 {
-        let path = folder.join(format!("drive{i}"));
-        std::fs::create_dir(&path)?;
-        let id = DriveId([i; 16]);
-        let label = ashlar_drive::Label { deployment: DEPLOYMENT, drive: id, created_ms: 1 };
-        ashlar_drive::format(&path, &label, &[(GroupId::default(), ashlar_drive::Role::Voter)])?;
-        names.push((id, path.display().to_string(), 1 << 30));
-        media.push((id, Arc::new(FileMedium::new(Folder::real(&path, None)))));
-        drives.push(Drive::open(&path, &ashlar_drive::Options::new(buffers.clone()))?);
-    }
-    let map = Map::first(DEPLOYMENT, &names, None, Some(1))?;
-    let control = Embedded::create(DEPLOYMENT, media, Vec::new()).await?.control();
-    let layout = Layout {
-        epoch: map.epoch,
-        code: Code { k: map.code().k, m: map.code().m },
-        groups: vec![Group { id: GroupId::default(), epoch: 1, slots: names.iter().map(|n| n.0).collect() }],
-    };
-    let sets = Sets::new(layout, drives.clone(), ashlar_erasure_set::Options::new(buffers))?;
-    sets.start();
-    let store = Store::open(sets.clone(), control, Options::default())?;
-    store.create_bucket("bucket", &CreateBucket::default()).await?;
-    Ok((store, sets, drives))
 }
 
 async fn put(store: &Store, key: &str, body: &Bytes, piece: usize) -> Result<()> {
@@ -206,14 +173,13 @@ fn main() -> Fallible<()> {
     let folder = tempfile::tempdir_in(base)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (store, sets, drives) = open(folder.path()).await?;
-        small(&store, n).await?;
-        large(&store).await?;
-        lists(&store).await?;
-        sets.stop().await;
-        for d in drives {
-            let _ = tokio::time::timeout(std::time::Duration::from_secs(2), d.close()).await;
-        }
+        let opened = open(folder.path(), 1, Options::default()).await?;
+        let store = &opened.store;
+        store.create_bucket("bucket", &CreateBucket::default()).await?;
+        small(store, n).await?;
+        large(store).await?;
+        lists(store).await?;
+        opened.close().await;
         Ok(())
     })
 }

@@ -1,78 +1,39 @@
 //! What a PUT costs on a key with many versions, over 4 drives (2+2) in memory file systems.
 //!
 //! `cargo run --release -p ashlar-object --example version_cost [folder] [versions] [head]` fills one key
-//! with versions of 1 KiB; `head`: versions that a record has at most. At 1, 10, 1,000, 10,000 and so on up to `versions` (100,000) it measures pairs: a PUT to that key,
-//! and the first PUT to a new key. It prints the mean and the median time of both, processor time, and bytes
-//! written by the process (`/proc/self/io`); the moving of versions to pages is part of all of them. Then it
-//! lists all versions, and finds and deletes the oldest. Default folder: `/dev/shm`.
+//! with versions of 1 KiB; `head`: versions that a record has at most. At 1, 10, 1,000, 10,000 and so on up to
+//! `versions` (100,000) it measures pairs: a PUT to that key, and the first PUT to a new key. It prints the mean
+//! and the median time of both, processor time, and bytes written by the process (`/proc/self/io`); the moving
+//! of versions to pages is part of all of them. Then it lists all versions, and finds and deletes the oldest.
+//! Default folder: `/dev/shm`.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+#[path = "common/cpu.rs"]
+mod cpu;
+#[path = "common/store.rs"]
+mod store;
+
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use ashlar_cluster::{Embedded, FileMedium, Map, Medium};
 use ashlar_commit::version_list::Bounds;
-use ashlar_drive::Drive;
-use ashlar_erasure_set::{Code, Group, Layout, Sets};
-use ashlar_format::{DeploymentId, DriveId, GroupId};
-use ashlar_machine::{BufferPool, Folder};
 use ashlar_object::*;
 use bytes::Bytes;
 
-const DEPLOYMENT: DeploymentId = DeploymentId([7; 16]);
+use cpu::cpu_us;
+use store::{Fallible, open};
+
 /// Pairs of PUTs in one measurement.
 const PAIRS: u64 = 240;
 /// PUTs of one kind before the other kind has its turn: many enough for the 10 ms of processor time.
 const RUN: u64 = 120;
-
-type Fallible<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
-
-/// User and system time of this process, in microseconds, from the counters of the scheduler.
-fn cpu_us() -> f64 {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let of = |path: PathBuf| std::fs::read_to_string(path).ok()?.split(' ').next()?.parse::<f64>().ok();
-    tasks.filter_map(|t| of(t.path().join("schedstat"))).sum::<f64>() / 1000.0
-}
 
 /// Bytes that this process has written.
 fn written() -> u64 {
     let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     let line = io.lines().find_map(|l| l.strip_prefix("wchar: "));
     line.and_then(|n| n.trim().parse().ok()).unwrap_or(0)
-}
-
-async fn open(folder: &Path, head: usize) -> Fallible<(Store, Sets, Vec<Drive>)> {
-    let buffers = BufferPool::new(1 << 30);
-    let mut drives = Vec::new();
-    let mut names: Vec<(DriveId, String, u64)> = Vec::new();
-    let mut media: Vec<(DriveId, Arc<dyn Medium>)> = Vec::new();
-    for i in 1..=4u8 {
-        let path = folder.join(format!("drive{i}"));
-        std::fs::create_dir(&path)?;
-        let id = DriveId([i; 16]);
-        let label = ashlar_drive::Label { deployment: DEPLOYMENT, drive: id, created_ms: 1 };
-        ashlar_drive::format(&path, &label, &[(GroupId::default(), ashlar_drive::Role::Voter)])?;
-        names.push((id, path.display().to_string(), 1 << 30));
-        media.push((id, Arc::new(FileMedium::new(Folder::real(&path, None)))));
-        drives.push(Drive::open(&path, &ashlar_drive::Options::new(buffers.clone()))?);
-    }
-    let map = Map::first(DEPLOYMENT, &names, None, Some(1))?;
-    let control = Embedded::create(DEPLOYMENT, media, Vec::new()).await?.control();
-    let layout = Layout {
-        epoch: map.epoch,
-        code: Code { k: map.code().k, m: map.code().m },
-        groups: vec![Group { id: GroupId::default(), epoch: 1, slots: names.iter().map(|n| n.0).collect() }],
-    };
-    let sets = Sets::new(layout, drives.clone(), ashlar_erasure_set::Options::new(buffers))?;
-    sets.start();
-    let version_bounds = Bounds { head, ..Bounds::STANDARD };
-    let options = Options { version_bounds, ..Options::default() };
-    let store = Store::open(sets.clone(), control, options)?;
-    store.create_bucket("bucket", &CreateBucket::default()).await?;
-    store.set_versioning(&store.bucket("bucket")?, Versioning::Enabled).await?;
-    Ok((store, sets, drives))
 }
 
 async fn put(store: &Store, key: &str, body: &Bytes) -> Result<Option<VersionId>> {
@@ -175,18 +136,16 @@ fn main() -> Fallible<()> {
     let base = PathBuf::from(args.first().map_or("/dev/shm", String::as_str));
     let versions = args.get(1).and_then(|n| n.parse().ok()).unwrap_or(100_000);
     let head = args.get(2).and_then(|n| n.parse().ok()).unwrap_or(Bounds::STANDARD.head);
-    let folder = base.join(format!("version-cost-{}", std::process::id()));
-    std::fs::create_dir(&folder)?;
+    let folder = tempfile::tempdir_in(base)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let done = runtime.block_on(async {
-        let (store, sets, drives) = open(&folder, head).await?;
-        let done = run(&store, versions).await;
-        sets.stop().await;
-        for drive in drives {
-            drive.close().await;
-        }
+    runtime.block_on(async {
+        let version_bounds = Bounds { head, ..Bounds::STANDARD };
+        let opened = open(folder.path(), 1, Options { version_bounds, ..Options::default() }).await?;
+        let store = &opened.store;
+        store.create_bucket("bucket", &CreateBucket::default()).await?;
+        store.set_versioning(&store.bucket("bucket")?, Versioning::Enabled).await?;
+        let done = run(store, versions).await;
+        opened.close().await;
         done
-    });
-    std::fs::remove_dir_all(&folder)?;
-    done
+    })
 }

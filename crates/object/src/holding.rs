@@ -146,8 +146,5 @@ impl Holding {
 
 /// A number for a life that no other has.
 fn fresh_life() -> Result<u64> {
-    let mut life = [0; 8];
-    ashlar_environment::random::fill(&mut life)
-        .map_err(|e| Error::Internal(format!("no randomness: {e}")))?;
-    Ok(u64::from_le_bytes(life))
+    ashlar_environment::random::u64().map_err(|e| Error::Internal(format!("no randomness: {e}")))
 }

@@ -133,9 +133,8 @@ impl Inner {
                 }
                 Err(ashlar_cluster::Error::Conflict(_)) => {
                     ledger.with(|h| h.refused(life, settlement));
-                    let mut chance = [0];
-                    let _ = ashlar_environment::random::fill(&mut chance);
-                    time::sleep(Duration::from_micros(100 * u64::from(chance[0]))).await;
+                    let chance = ashlar_environment::random::u64().unwrap_or(0) % 256;
+                    time::sleep(Duration::from_micros(100 * chance)).await;
                 }
                 // Whether the record says so now is found out by the next settlement.
                 Err(e) => return Err(e.into()),
@@ -250,8 +249,7 @@ impl Inner {
         };
         for bucket in buckets {
             let ledger = self.usage.of(bucket);
-            let calls = self.read_quota(bucket).is_ok_and(|r| r.record.calls(node));
-            if !calls || !ledger.is_shared() {
+            if !ledger.is_shared() || !self.read_quota(bucket).is_ok_and(|r| r.record.calls(node)) {
                 continue;
             }
             let inner = self.clone();
