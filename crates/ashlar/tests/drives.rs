@@ -350,7 +350,7 @@ fn ashlar(home: &Path, args: &[&str]) -> Result<String, String> {
     command.args(args).env("ASHLAR_CONFIG", home.join("aliases.toml")).env("NO_COLOR", "1");
     let out = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    if out.status.success() { Ok(text(out.stdout)) } else { Err(text(out.stderr)) }
+    if out.status.success() { Ok(text(out.stdout)) } else { Err(text(out.stderr) + &text(out.stdout)) }
 }
 
 /// The steps of an operator with a broken drive: offline, mount a blank one, replace, watch.

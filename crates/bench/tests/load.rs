@@ -26,7 +26,7 @@ use ashlar_bench::{
 use common::{Server, job};
 
 /// The longest delay of a thread that only sleeps: beyond it the machine is taken to have disturbed a measurement.
-const DISTURBED: Duration = Duration::from_millis(15);
+const DISTURBED: Duration = Duration::from_millis(4);
 /// So often a disturbed measurement is made at most.
 const ATTEMPTS: u32 = 6;
 
@@ -351,19 +351,20 @@ fn measured_steady_runs_end_early() {
         if request.method == "GET" && !request.key.is_empty() {
             let begun = *first.lock().unwrap().get_or_insert_with(Instant::now);
             let slow = begun.elapsed() < Duration::from_secs(1);
-            thread::sleep(Duration::from_millis(if slow { 40 } else { 4 }));
+            // Long beside what a busy machine adds.
+            thread::sleep(Duration::from_millis(if slow { 100 } else { 10 }));
         }
         None
     }));
     let job = Job {
-        stop: Stop { seconds: Some(20.0), steady: Some(0.2), ..Stop::default() },
+        stop: Stop { seconds: Some(30.0), steady: Some(0.3), ..Stop::default() },
         warmup: ashlar_bench::load::Warmup::Auto,
         ..job(&server, Mode::Get)
     };
     let run = measure(&job);
     let phase = &run.phases[0];
     assert_eq!(phase.stopped_by, "steady", "{phase:?}");
-    assert!((0.8..3.0).contains(&phase.warmup_s), "{}", phase.warmup_s);
+    assert!((0.8..6.0).contains(&phase.warmup_s), "{}", phase.warmup_s);
     assert!(phase.operations[0].rate_per_s.ci95.is_some());
 }
 

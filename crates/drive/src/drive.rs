@@ -116,7 +116,7 @@ impl Drive {
     #[must_use]
     pub fn joins(&self) -> bool {
         let core = self.shared.core.lock();
-        core.groups.len() == 0 || core.groups.iter().any(|(_, g)| g.role() == Role::Joining)
+        core.groups.len() == 0 || core.groups.iter().any(|(_, g)| g.role() != Role::Voter)
     }
 
     /// The layout epoch to which the drive was last fenced in a group; 0 for a group that it does not hold.

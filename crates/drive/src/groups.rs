@@ -44,6 +44,7 @@ impl GroupVote {
     pub fn role(&self) -> Role {
         match self.acceptor.role() {
             ashlar_commit::Role::Voter => Role::Voter,
+            ashlar_commit::Role::Joining if self.state.distrusted => Role::Distrusted,
             ashlar_commit::Role::Joining => Role::Joining,
         }
     }
@@ -137,6 +138,7 @@ impl Groups {
     /// Removes the vote in every group, in memory.
     pub fn distrust(&mut self) {
         for vote in self.of.values_mut() {
+            vote.state.distrusted |= vote.state.voter;
             vote.state.voter = false;
             *vote = GroupVote::new(vote.state);
         }
@@ -209,7 +211,7 @@ mod tests {
 
     fn voter() -> GroupState {
         let floor = Ballot { epoch: 1, counter: 1 << 20, ..Ballot::ZERO };
-        GroupState { epoch: 1, voter: true, floor, horizon: Ballot::ZERO }
+        GroupState { epoch: 1, voter: true, distrusted: false, floor, horizon: Ballot::ZERO }
     }
 
     fn of(n: u16) -> Groups {
@@ -276,6 +278,10 @@ mod tests {
         fenced.voter = false;
         groups.adopt(&[(group(1), fenced)]);
         assert_eq!(groups.get(group(1)).unwrap().role(), Role::Joining);
+        groups.distrust();
+        assert_eq!(groups.get(group(0)).unwrap().role(), Role::Distrusted);
+        assert_eq!(groups.get(group(1)).unwrap().role(), Role::Joining, "it did not vote");
+        groups.restore(&[(group(0), voter())]);
         assert_eq!(groups.get(group(0)).unwrap().role(), Role::Voter);
         assert_eq!(groups.ask(group(2), |a| a.epoch()), None);
     }

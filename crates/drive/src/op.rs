@@ -240,10 +240,12 @@ impl StateChange {
                     // (`ashlar_commit::Acceptor::joined`).
                     s.horizon = s.horizon.max(Ballot::fence(s.epoch));
                 }
-                s.voter = v;
+                (s.voter, s.distrusted) = (v, !v && (s.voter || s.distrusted));
             }
             StateChange::Join(e) => s.epoch = s.epoch.max(e),
-            StateChange::Found(e) => (s.epoch, s.voter) = (s.epoch.max(e), true),
+            StateChange::Found(e) => {
+                (s.epoch, s.voter, s.distrusted) = (s.epoch.max(e), true, false);
+            }
         }
     }
 }

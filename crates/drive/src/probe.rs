@@ -147,7 +147,11 @@ fn first_segment(
     let mut list = codec::Writer::default();
     journal::segments(&mut list, &[]);
     out.push(&mut buf, kind::SEGMENTS, &[&list.into_vec()]);
-    let state = |role: Role| GroupState { voter: role == Role::Voter, ..GroupState::default() };
+    let state = |role: Role| GroupState {
+        voter: role == Role::Voter,
+        distrusted: role == Role::Distrusted,
+        ..GroupState::default()
+    };
     let states: BTreeMap<_, _> = groups.iter().map(|(id, role)| (*id, state(*role))).collect();
     if !states.is_empty() {
         let mut w = codec::Writer::default();

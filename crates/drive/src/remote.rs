@@ -170,7 +170,7 @@ impl Status {
     /// As [`Drive::joins`].
     #[must_use]
     pub fn joins(&self) -> bool {
-        self.held.is_empty() || self.held.iter().any(|of| of.1 == Role::Joining)
+        self.held.is_empty() || self.held.iter().any(|of| of.1 != Role::Voter)
     }
 }
 

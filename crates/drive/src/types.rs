@@ -59,8 +59,10 @@ impl Options {
 pub enum Role {
     /// Counts towards majorities.
     Voter,
-    /// Accepts writes but never counts: blank, long absent, or damaged.
+    /// Accepts writes but never counts: blank, or of a group that it was given later.
     Joining,
+    /// As [`Role::Joining`], but it voted before: damaged, long absent, or older than it was.
+    Distrusted,
 }
 
 /// Whether the drive works.

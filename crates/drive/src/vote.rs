@@ -214,7 +214,7 @@ impl Drive {
         }
         let group = accept.key.group();
         let joining = match core.groups.in_epoch(group, accept.epoch) {
-            Ok(vote) => vote.role() == Role::Joining,
+            Ok(vote) => vote.role() != Role::Voter,
             // Refused, as any ballot of that epoch.
             Err(Error::NewerLayout(now)) if matches!(way, Way::Vote(_)) => {
                 done.refused(Ballot::fence(now));

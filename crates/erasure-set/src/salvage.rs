@@ -18,7 +18,7 @@ use crate::stored::Stored;
 use crate::table::{Member, View};
 use crate::{Error, Result};
 use ashlar_commit::{Copy, Resync, SlotSet};
-use ashlar_drive::{Entry, Error as DriveError};
+use ashlar_drive::{Entry, Error as DriveError, Role};
 use ashlar_format::{Ballot, DriveId, RegisterKey};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -155,8 +155,10 @@ impl Inner {
                 let fenced = m.in_time(m.drive.fence_epoch(view.group, view.epoch)).await;
                 fenced.map_err(|e| Error::Unavailable(format!("fencing drive {}: {e}", m.id)))?;
             }
-            // A joining drive without a record is like a blank one: it is no source.
-            if m.is_voter(view.group) || !self.entries_of(m, view, &from, &to, 1).await?.is_empty() {
+            // A drive that never voted and holds no record is like a blank one: it is no source. One that lost its
+            // vote is a source, whatever is left on it: with many groups, what it lost may be all it had of this one.
+            let voted = matches!(m.drive.role(view.group), Some(Role::Voter | Role::Distrusted));
+            if voted || !self.entries_of(m, view, &from, &to, 1).await?.is_empty() {
                 sources.insert(slot);
             }
         }

@@ -156,7 +156,8 @@ fn payloads() -> Vec<(u8, Vec<u8>)> {
         (
             kind::STATE,
             made(&|w| {
-                let state = GroupState { floor: ballot, horizon: ballot, epoch: 3, voter: true };
+                let state =
+                    GroupState { floor: ballot, horizon: ballot, epoch: 3, voter: true, distrusted: false };
                 journal::states(w, &[(GroupId::new(0, 1), state), (GroupId::new(2, 0), state)]);
             }),
         ),

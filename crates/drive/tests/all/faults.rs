@@ -60,7 +60,7 @@ fn fenced_drive_votes_only_after_joining() {
         // However often it is opened, and whether or not it was used.
         for _ in 0..3 {
             let d = Drive::open_folder(&folder, &o, false).unwrap();
-            assert_eq!(role(&d), Role::Joining);
+            assert_eq!(role(&d), Role::Distrusted);
             assert_eq!(run(&d, d.prepare(&key(1), ballot(9))), Ok(ashlar_drive::Prepared::NotVoter));
             let kept = read_record(&d, 1).unwrap().unwrap();
             assert!(kept == (ballot(1), b"kept".to_vec()) || kept.0 == ballot(2));
@@ -93,12 +93,12 @@ fn fence_is_not_mistaken_for_close() {
     assert!(matches!(d.state(), State::Fenced(_)), "{:?}", d.state());
     drop(d);
     let d = Drive::open(dir.path(), &o).unwrap();
-    assert_eq!(role(&d), Role::Joining);
+    assert_eq!(role(&d), Role::Distrusted);
     assert!(d.damage().iter().any(|n| n.starts_with("fenced: ")), "{:?}", d.damage());
     block(d.close());
     drop(d);
     let d = Drive::open(dir.path(), &o).unwrap();
-    assert_eq!(role(&d), Role::Joining);
+    assert_eq!(role(&d), Role::Distrusted);
     block(d.close());
 }
 
@@ -359,7 +359,7 @@ fn lost_write_is_detected() {
     assert!(matches!(read_record(&d, 2), Err(Error::Corrupt(_))));
     drop(d);
     let d = Drive::open_folder(&Folder::simulated(&disk, None), &o, false).unwrap();
-    assert_eq!(role(&d), Role::Joining);
+    assert_eq!(role(&d), Role::Distrusted);
     assert!(d.stats().journal_damage > 0);
     assert_eq!(read_record(&d, 3).unwrap().unwrap().1, b"third");
 }

@@ -82,7 +82,7 @@ fn journal_bytes() {
     push(kind::PURGE, &|h| journal::purge(h, k.as_bytes(), b(5), 1, 7));
     push(kind::DISCARD, &|h| journal::discard(h, wid, 4, 6, (6, 8192)));
     push(kind::STATE, &|h| {
-        let s = GroupState { floor: b(9), horizon: b(2), epoch: 3, voter: true };
+        let s = GroupState { floor: b(9), horizon: b(2), epoch: 3, voter: true, distrusted: false };
         journal::states(h, &[(GROUP, s), (GroupId::new(1, 258), GroupState::default())]);
     });
     push(kind::FENCE, &|h| {

@@ -155,7 +155,12 @@ pub struct GroupState {
     pub epoch: u32,
     /// Whether the drive may vote; otherwise it is joining.
     pub voter: bool,
+    /// It voted and lost its vote: it was told everything that was chosen before. Never set for a voter.
+    pub distrusted: bool,
 }
+
+/// The byte of a group's vote: 0 joining, 1 voter, or this.
+const DISTRUSTED: u8 = 2;
 
 impl GroupState {
     /// Encoded length in bytes.
@@ -168,7 +173,7 @@ impl GroupState {
         out[..18].copy_from_slice(&self.floor.to_bytes());
         out[18..36].copy_from_slice(&self.horizon.to_bytes());
         out[36..40].copy_from_slice(&self.epoch.to_le_bytes());
-        out[40] = u8::from(self.voter);
+        out[40] = if self.distrusted { DISTRUSTED } else { u8::from(self.voter) };
         out
     }
 
@@ -177,12 +182,12 @@ impl GroupState {
     /// # Errors
     /// [`Error::Malformed`].
     pub fn decode(r: &mut Reader<'_>) -> Result<GroupState, Error> {
-        Ok(GroupState {
-            floor: Ballot::from_bytes(&r.array()?),
-            horizon: Ballot::from_bytes(&r.array()?),
-            epoch: r.u32()?,
-            voter: r.bool()?,
-        })
+        let (floor, horizon) = (Ballot::from_bytes(&r.array()?), Ballot::from_bytes(&r.array()?));
+        let (epoch, vote) = (r.u32()?, r.u8()?);
+        if vote > DISTRUSTED {
+            return Err(Error::Malformed("vote of a group"));
+        }
+        Ok(GroupState { floor, horizon, epoch, voter: vote == 1, distrusted: vote == DISTRUSTED })
     }
 }
 
