@@ -5,6 +5,7 @@
 //!
 //! Must not depend on: what registers and shards contain.
 
+use crate::block::BlockCache;
 use crate::counters::Counters;
 use crate::entry::ShardName;
 use crate::fence_table::Fences;
@@ -153,6 +154,8 @@ pub(crate) struct Shared {
     pub keeper_work: Condvar,
     pub writer: Mutex<Writer>,
     pub files: crate::files::FileCache,
+    /// Blocks of index files that lists read.
+    pub blocks: BlockCache,
     pub counters: Arc<Counters>,
     pub syncs: Mutex<HashMap<u32, SyncQueue>>,
     /// Held while a journal segment is being made.
@@ -205,6 +208,7 @@ impl Shared {
             keeper_work: Condvar::new(),
             writer: Mutex::new(Writer::new(None, 0, Position::default())),
             files: crate::files::FileCache::new(options.direct),
+            blocks: BlockCache::new(options.cache_bytes),
             counters: Arc::new(Counters::default()),
             syncs: Mutex::new(HashMap::default()),
             spare_making: Mutex::new(()),

@@ -31,7 +31,7 @@ struct Replaced {
 /// A merge in progress.
 pub(crate) struct Merge {
     inputs: Vec<u32>,
-    walk: Walk,
+    walk: Walk<'static>,
     writer: RunWriter,
     id: u32,
     /// There are no older runs: removals can be dropped.
@@ -146,7 +146,7 @@ impl Shared {
         self.index_folder.remove(&file_name(id)).map_err(|e| self.failed("writing the index", &e))?;
         Ok(Some(Merge {
             inputs: inputs.iter().map(|r| r.id).collect(),
-            walk: Walk::new(inputs.into_iter(), b"", Mode::Wait).map_err(must)?,
+            walk: Walk::new(inputs.into_iter(), b"", Mode::Wait, None).map_err(must)?,
             writer: RunWriter::new(&self.index_folder, id, &self.key, expected)?,
             id,
             last: take == n,

@@ -83,8 +83,8 @@ fn both(block: &[u8], index: &[u8], filter: &[u8]) {
         let _ = run.get(key, filter_hash(key), Mode::Wait, &mut scratch, Register::decode);
         let _ = run.get(key, filter_hash(key), Mode::Wait, &mut scratch, Shard::decode);
     }
-    let Ok(mut cursor) = Cursor::new(run, b"", Mode::Wait) else { return };
-    while let Ok(Some((k, v))) = cursor.peek() {
+    let Ok(mut cursor) = Cursor::new(run, b"", Mode::Wait, None) else { return };
+    while let Some((k, v)) = cursor.peek() {
         let v = v.unwrap_or_default();
         if shard_name(k).is_some() {
             if let Ok(s) = Shard::decode(v) {

@@ -7,6 +7,7 @@
 //!
 //! Must not depend on: journal batches.
 
+use crate::block::BlockCache;
 use crate::entry::{Loc, Register, Shard, ShardName, register_key, shard_key};
 use crate::fence_table::{Fence, FenceKey};
 use crate::run::{Cursor, Halt, Look, Mode, Run, filter_hash};
@@ -69,20 +70,30 @@ impl RunSet {
     }
 
     /// A merged scan of all runs, starting at `from`.
-    pub fn walk(&self, from: &[u8], mode: Mode) -> Look<Walk> {
-        Walk::new(self.runs.iter().cloned(), from, mode)
+    pub fn walk(&self, from: &[u8], mode: Mode) -> Look<Walk<'static>> {
+        Walk::new(self.runs.iter().cloned(), from, mode, None)
+    }
+
+    /// Like [`RunSet::walk`], for a scan that others begin where it ends: blocks are kept in the cache.
+    pub fn walk_cached<'c>(&self, from: &[u8], mode: Mode, cache: &'c BlockCache) -> Look<Walk<'c>> {
+        Walk::new(self.runs.iter().cloned(), from, mode, Some(cache))
     }
 }
 
 /// A merged scan of several runs: for each key the newest entry.
-pub(crate) struct Walk {
+pub(crate) struct Walk<'c> {
     /// Newest first.
-    cursors: Vec<Cursor>,
+    cursors: Vec<Cursor<'c>>,
 }
 
-impl Walk {
-    pub fn new(runs: impl Iterator<Item = Arc<Run>>, from: &[u8], mode: Mode) -> Look<Walk> {
-        let cursors = runs.map(|r| Cursor::new(r, from, mode)).collect::<Look<Vec<_>>>()?;
+impl<'c> Walk<'c> {
+    pub fn new(
+        runs: impl Iterator<Item = Arc<Run>>,
+        from: &[u8],
+        mode: Mode,
+        cache: Option<&'c BlockCache>,
+    ) -> Look<Walk<'c>> {
+        let cursors = runs.map(|r| Cursor::new(r, from, mode, cache)).collect::<Look<Vec<_>>>()?;
         Ok(Walk { cursors })
     }
 
@@ -90,10 +101,10 @@ impl Walk {
     pub fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Look<Option<bool>> {
         let mut best: Option<usize> = None;
         for i in 0..self.cursors.len() {
-            let Some((k, _)) = self.cursors[i].peek()? else { continue };
+            let Some((k, _)) = self.cursors[i].peek() else { continue };
             let less = match best {
                 None => true,
-                Some(b) => match self.cursors[b].peek()? {
+                Some(b) => match self.cursors[b].peek() {
                     Some((kb, _)) => k < kb,
                     None => true,
                 },
@@ -106,13 +117,13 @@ impl Walk {
         key.clear();
         value.clear();
         let mut removed = false;
-        if let Some((k, v)) = self.cursors[b].peek()? {
+        if let Some((k, v)) = self.cursors[b].peek() {
             key.extend_from_slice(k);
             removed = v.is_none();
             value.extend_from_slice(v.unwrap_or_default());
         }
         for c in &mut self.cursors {
-            if matches!(c.peek()?, Some((k, _)) if k == key.as_slice()) {
+            if matches!(c.peek(), Some((k, _)) if k == key.as_slice()) {
                 c.next()?;
             }
         }

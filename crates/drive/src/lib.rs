@@ -24,6 +24,7 @@
 
 mod account;
 mod apply;
+mod block;
 mod compact;
 mod core;
 mod counters;

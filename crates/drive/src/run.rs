@@ -13,18 +13,18 @@
 //!
 //! Must not depend on: what keys and values mean.
 
+use crate::block::{Block, BlockCache, Item, Items, REMOVED};
 use crate::counters::Counters;
 use crate::{Error, Result};
 use ashlar_format::codec::{Reader, Writer};
 use ashlar_format::journal::HashKey;
 use ashlar_machine::{DiskFile, Folder};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const BLOCK: usize = 8 << 10;
 const FOOTER: usize = 128;
 const MAGIC: &[u8; 8] = b"ASHRUN01";
-const REMOVED: u16 = u16::MAX;
 /// Filter bits per key; 6 probes give about 1 % false positives.
 const BITS_PER_KEY: u64 = 10;
 const PROBES: u64 = 6;
@@ -81,11 +81,16 @@ struct BlockRef {
     len: u32,
 }
 
+/// Index files that this process has opened.
+static OPENED: AtomicU64 = AtomicU64::new(0);
+
 /// An open run.
 pub(crate) struct Run {
     pub id: u32,
     pub bytes: u64,
     pub entries: u64,
+    /// Distinguishes all files that this process opened: numbers of files are used again when an index is rebuilt.
+    serial: u64,
     file: DiskFile,
     key: HashKey,
     arena: Vec<u8>,
@@ -136,6 +141,7 @@ impl Run {
             id,
             bytes,
             entries,
+            serial: OPENED.fetch_add(1, Ordering::Relaxed),
             file,
             key: *key,
             arena: Vec::new(),
@@ -244,88 +250,65 @@ fn probes(hash: u64, bits: u64) -> impl Iterator<Item = u64> {
     (0..PROBES).map(move |i| hash.wrapping_add(step.wrapping_mul(i)) % bits)
 }
 
-/// Entries of a checked block.
-struct Items<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Items<'a> {
-    fn new(block: &'a [u8]) -> Items<'a> {
-        Items { rest: block }
-    }
-}
-
-type Item<'a> = (&'a [u8], Option<&'a [u8]>);
-
-impl<'a> Iterator for Items<'a> {
-    type Item = Result<Item<'a>>;
-    fn next(&mut self) -> Option<Result<Item<'a>>> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let mut r = Reader::new(self.rest);
-        let item = (|| -> Result<Item<'a>, ashlar_format::Error> {
-            let (k, v) = (r.u16()?, r.u16()?);
-            let key = r.raw(usize::from(k))?;
-            let value = if v == REMOVED { None } else { Some(r.raw(usize::from(v))?) };
-            Ok((key, value))
-        })();
-        self.rest = if item.is_ok() { r.rest() } else { &[] };
-        Some(item.map_err(Error::from))
-    }
-}
-
 /// Iterates over a run in order.
-pub(crate) struct Cursor {
+pub(crate) struct Cursor<'c> {
     run: Arc<Run>,
     block: usize,
-    buf: Vec<u8>,
-    pos: usize,
+    entries: Arc<Block>,
+    /// The next entry of the block.
+    at: usize,
     mode: Mode,
+    cache: Option<&'c BlockCache>,
 }
 
-impl Cursor {
-    /// A cursor before the first entry at or after `from`.
-    pub fn new(run: Arc<Run>, from: &[u8], mode: Mode) -> Look<Cursor> {
-        let mut c = Cursor { block: run.block_of(from), run, buf: Vec::new(), pos: 0, mode };
+impl<'c> Cursor<'c> {
+    /// A cursor before the first entry at or after `from`. With a cache, blocks come from there and go there.
+    pub fn new(run: Arc<Run>, from: &[u8], mode: Mode, cache: Option<&'c BlockCache>) -> Look<Cursor<'c>> {
+        let mut c = Cursor { block: run.block_of(from), run, entries: Arc::default(), at: 0, mode, cache };
         c.load()?;
-        while let Some((k, _)) = c.peek()? {
-            if k >= from {
-                break;
-            }
-            c.next()?;
-        }
+        c.at = c.entries.first_at(from);
+        c.turn()?;
         Ok(c)
     }
 
     fn load(&mut self) -> Look<()> {
-        self.buf.clear();
-        self.pos = 0;
-        if self.block < self.run.blocks.len() {
-            let run = self.run.clone();
-            run.read_block(self.block, &mut self.buf, self.mode)?;
+        self.at = 0;
+        if self.block >= self.run.blocks.len() {
+            self.entries = Arc::default();
+            return Ok(());
+        }
+        let name = (self.run.serial, self.block as u32);
+        if let Some(found) = self.cache.and_then(|c| c.get(name)) {
+            self.entries = found;
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        self.run.read_block(self.block, &mut bytes, self.mode)?;
+        self.entries = Arc::new(Block::new(bytes).map_err(|e| self.run.broken(&e))?);
+        if let Some(cache) = self.cache {
+            cache.insert(name, self.entries.clone());
+        }
+        Ok(())
+    }
+
+    /// Goes on to the next block at the end of one.
+    fn turn(&mut self) -> Look<()> {
+        while self.at >= self.entries.len() && self.block < self.run.blocks.len() {
+            self.block += 1;
+            self.load()?;
         }
         Ok(())
     }
 
     /// The entry after the cursor.
-    pub fn peek(&self) -> Look<Option<Item<'_>>> {
-        match Items::new(&self.buf[self.pos..]).next() {
-            None => Ok(None),
-            Some(Ok(i)) => Ok(Some(i)),
-            Some(Err(e)) => Err(self.run.broken(&e)),
-        }
+    pub fn peek(&self) -> Option<Item<'_>> {
+        self.entries.item(self.at)
     }
 
     /// Moves past that entry.
     pub fn next(&mut self) -> Look<()> {
-        let Some((k, v)) = self.peek()? else { return Ok(()) };
-        self.pos += 4 + k.len() + v.map_or(0, <[u8]>::len);
-        if self.pos == self.buf.len() && self.block < self.run.blocks.len() {
-            self.block += 1;
-            self.load()?;
-        }
-        Ok(())
+        self.at += 1;
+        self.turn()
     }
 }
 

@@ -12,8 +12,8 @@ use crate::index::RunSet;
 use crate::run::{Halt, Look, Mode};
 use crate::types::{Entry, Range, ShardInfo};
 use ashlar_format::{GroupId, RegisterKey};
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
 
 /// Overlay entries copied at a time.
 const CHUNK: usize = 256;
@@ -45,11 +45,63 @@ impl Shared {
                 }
                 _ => to.to_vec(),
             };
-            if !merge_chunk(recent, &runs, &from, &until, mode, &mut each)? || done {
+            if !self.merge_chunk(recent, &runs, (&from, &until), mode, &mut each)? || done {
                 return Ok(());
             }
             from = until;
         }
+    }
+
+    /// Merges a chunk of the overlay with the index files over `from <= key < until`; returns false if stopped.
+    fn merge_chunk(
+        &self,
+        recent: Vec<(RegisterKey, Option<Register>)>,
+        runs: &RunSet,
+        (from, until): (&[u8], &[u8]),
+        mode: Mode,
+        each: &mut impl FnMut(RegisterKey, Register) -> bool,
+    ) -> Look<bool> {
+        let mut recent = recent.into_iter().peekable();
+        if !runs.runs.is_empty() {
+            let (mut start, mut end) = (Vec::new(), Vec::new());
+            register_key(from, &mut start);
+            register_key(until, &mut end);
+            let mut walk = runs.walk_cached(&start, mode, &self.blocks)?;
+            let (mut key, mut value) = (Vec::new(), Vec::new());
+            while let Some(removed) = walk.next(&mut key, &mut value)? {
+                if key >= end {
+                    break;
+                }
+                let stored = &key[1..];
+                while let Some((k, r)) = recent.next_if(|(k, _)| k.as_bytes() < stored) {
+                    if r.is_some_and(|r| !each(k, r)) {
+                        return Ok(false);
+                    }
+                }
+                if let Some((k, r)) = recent.next_if(|(k, _)| k.as_bytes() == stored) {
+                    if r.is_some_and(|r| !each(k, r)) {
+                        return Ok(false);
+                    }
+                    continue;
+                }
+                if removed {
+                    continue;
+                }
+                let r = Register::decode(&value).map_err(|e| Halt::Failed(Error::from(e)))?;
+                let Some(k) = RegisterKey::from_bytes(stored) else {
+                    return Err(Halt::Failed(Error::Corrupt("index key".into())));
+                };
+                if !each(k, r) {
+                    return Ok(false);
+                }
+            }
+        }
+        for (k, r) in recent {
+            if r.is_some_and(|r| !each(k, r)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// See [`crate::Drive::scan`].
@@ -79,28 +131,31 @@ impl Shared {
         let mean = limit / ranges.len().max(1);
         let chunk = (mean + 2 * mean.isqrt() + 2).min(limit);
         let mut from: Vec<Option<Vec<u8>>> = ranges.iter().map(|r| Some(r.from.clone())).collect();
-        let mut parts: Vec<VecDeque<Entry>> = ranges.iter().map(|_| VecDeque::new()).collect();
-        // The first key of each part, without its group, and which part.
-        let mut heads: BTreeSet<(Vec<u8>, usize)> = BTreeSet::new();
+        let mut parts: Vec<std::vec::IntoIter<Entry>> =
+            ranges.iter().map(|_| Vec::new().into_iter()).collect();
+        // The first entry of each part.
+        let mut heads: BinaryHeap<Reverse<Head>> = BinaryHeap::with_capacity(ranges.len());
         let mut out = Vec::with_capacity(limit.min(1024));
         let mut dry: Vec<usize> = (0..ranges.len()).collect();
         loop {
-            for i in dry.drain(..) {
-                if let Some(at) = from[i].take() {
-                    parts[i] = self.scan(&at, &ranges[i].to, chunk, mode)?.into();
-                    if parts[i].len() == chunk {
-                        from[i] = parts[i].back().map(|e| [e.key.as_bytes(), &[0]].concat());
+            for part in dry.drain(..) {
+                if let Some(at) = from[part].take() {
+                    let found = self.scan(&at, &ranges[part].to, chunk, mode)?;
+                    if found.len() == chunk {
+                        from[part] = found.last().map(|e| [e.key.as_bytes(), &[0]].concat());
                     }
+                    parts[part] = found.into_iter();
                 }
-                if let Some(e) = parts[i].front() {
-                    heads.insert((e.key.as_bytes()[GroupId::LEN..].to_vec(), i));
-                }
+                heads.extend(parts[part].next().map(|entry| Reverse(Head { entry, part })));
             }
-            let Some((_, i)) = heads.pop_first().filter(|_| out.len() < limit) else { return Ok(out) };
-            out.extend(parts[i].pop_front());
-            match parts[i].front() {
-                Some(e) => drop(heads.insert((e.key.as_bytes()[GroupId::LEN..].to_vec(), i))),
-                None => dry.push(i),
+            if out.len() == limit {
+                return Ok(out);
+            }
+            let Some(Reverse(Head { entry, part })) = heads.pop() else { return Ok(out) };
+            out.push(entry);
+            match parts[part].next() {
+                Some(entry) => heads.push(Reverse(Head { entry, part })),
+                None => dry.push(part),
             }
         }
     }
@@ -178,6 +233,38 @@ impl Shared {
     }
 }
 
+/// The next entry of a range, ordered by its key without the group.
+struct Head {
+    entry: Entry,
+    part: usize,
+}
+
+impl Head {
+    fn rank(&self) -> (&[u8], usize) {
+        (&self.entry.key.as_bytes()[GroupId::LEN..], self.part)
+    }
+}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Head) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl Eq for Head {}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Head) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Head {
+    fn cmp(&self, other: &Head) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
 type Stored = Option<(ShardName, Shard)>;
 
 fn take_stored(s: &mut Stored) -> (ShardName, Option<Shard>) {
@@ -188,7 +275,7 @@ fn take_stored(s: &mut Stored) -> (ShardName, Option<Shard>) {
 }
 
 fn next_shard(
-    walk: &mut crate::index::Walk,
+    walk: &mut crate::index::Walk<'_>,
     key: &mut Vec<u8>,
     value: &mut Vec<u8>,
     after: Option<ShardName>,
@@ -202,56 +289,4 @@ fn next_shard(
         return Ok(Some((name, s)));
     }
     Ok(None)
-}
-
-/// Merges a chunk of the overlay with the index files over `from <= key < until`; returns false if stopped.
-fn merge_chunk(
-    recent: Vec<(RegisterKey, Option<Register>)>,
-    runs: &Arc<RunSet>,
-    from: &[u8],
-    until: &[u8],
-    mode: Mode,
-    each: &mut impl FnMut(RegisterKey, Register) -> bool,
-) -> Look<bool> {
-    let mut recent = recent.into_iter().peekable();
-    if !runs.runs.is_empty() {
-        let (mut start, mut end) = (Vec::new(), Vec::new());
-        register_key(from, &mut start);
-        register_key(until, &mut end);
-        let mut walk = runs.walk(&start, mode)?;
-        let (mut key, mut value) = (Vec::new(), Vec::new());
-        while let Some(removed) = walk.next(&mut key, &mut value)? {
-            if key >= end {
-                break;
-            }
-            let stored = &key[1..];
-            while let Some((k, r)) = recent.next_if(|(k, _)| k.as_bytes() < stored) {
-                if r.is_some_and(|r| !each(k, r)) {
-                    return Ok(false);
-                }
-            }
-            if let Some((k, r)) = recent.next_if(|(k, _)| k.as_bytes() == stored) {
-                if r.is_some_and(|r| !each(k, r)) {
-                    return Ok(false);
-                }
-                continue;
-            }
-            if removed {
-                continue;
-            }
-            let r = Register::decode(&value).map_err(|e| Halt::Failed(Error::from(e)))?;
-            let Some(k) = RegisterKey::from_bytes(stored) else {
-                return Err(Halt::Failed(Error::Corrupt("index key".into())));
-            };
-            if !each(k, r) {
-                return Ok(false);
-            }
-        }
-    }
-    for (k, r) in recent {
-        if r.is_some_and(|r| !each(k, r)) {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }

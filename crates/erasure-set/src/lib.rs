@@ -61,6 +61,7 @@ mod keylock;
 mod layout;
 mod list;
 mod list_batch;
+mod list_merge;
 mod memory;
 mod owners;
 mod pages;

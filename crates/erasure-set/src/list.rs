@@ -15,6 +15,7 @@
 //! Must not depend on: what keys and summaries mean.
 
 use crate::list_batch::Part;
+use crate::list_merge::{Cursor, take_ready};
 use crate::register::LAYOUTS;
 use crate::sets::{Inner, Sets};
 use crate::table::{Member, Table, View};
@@ -29,9 +30,7 @@ use futures::future::BoxFuture;
 use futures::future::join_all;
 use futures::stream::FuturesUnordered;
 use smallvec::SmallVec;
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// How often a key that keeps changing is read before this process delays its own changes of it.
@@ -87,16 +86,6 @@ impl Shown {
             Shown::Differ(k, _) => k,
         }
     }
-}
-
-/// The part of one group in a listing.
-struct Cursor {
-    view: Arc<View>,
-    from: Option<Vec<u8>>,
-    to: Vec<u8>,
-    ready: VecDeque<Listed>,
-    /// Whether some of it comes from half of the drives.
-    half: bool,
 }
 
 /// The smallest bytes above every string with the prefix `prefix`; `None` if there are none.
@@ -155,32 +144,6 @@ impl Sets {
             Err(Error::Unavailable("the layout keeps changing".into()))
         })
     }
-}
-
-/// Moves keys to the page, in order, while no exhausted cursor can have a key before the next one. True: the page is
-/// finished. The cost of a key grows with the logarithm of the number of cursors.
-fn take_ready(cursors: &mut [Cursor], page: &mut Page, limit: usize) -> bool {
-    let first = |i: usize, c: &Cursor| Some(Reverse((c.ready.front()?.key.clone(), i)));
-    // Where a cursor goes on whose keys at hand are used up.
-    let rest = |c: &Cursor| c.from.as_ref().map(|f| f[RegisterKey::PREFIX..].to_vec());
-    let mut heads: BinaryHeap<_> = cursors.iter().enumerate().filter_map(|(i, c)| first(i, c)).collect();
-    let mut unread = cursors.iter().filter(|c| c.ready.is_empty()).filter_map(rest).min();
-    while let Some(Reverse((key, i))) = heads.pop() {
-        if page.entries.len() == limit {
-            page.truncated = true;
-            return true;
-        }
-        if unread.as_ref().is_some_and(|from| from[..] <= key[..]) {
-            return false;
-        }
-        let cursor = &mut cursors[i];
-        page.entries.extend(cursor.ready.pop_front());
-        match first(i, cursor) {
-            Some(head) => heads.push(head),
-            None => unread = unread.into_iter().chain(rest(cursor)).min(),
-        }
-    }
-    unread.is_none()
 }
 
 impl Inner {

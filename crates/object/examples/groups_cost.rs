@@ -26,6 +26,8 @@ const OBJECTS: usize = 20_000;
 /// Pages in one turn of a store: many enough for the 10 ms of processor time.
 const RUN: usize = 20;
 const TURNS: usize = 20;
+/// Processor time in a second of stores that have nothing to do, in us.
+const QUIET: f64 = 40_000.0;
 const IDLE: Duration = Duration::from_secs(20);
 
 /// Resident memory of this process, in MiB.
@@ -47,6 +49,19 @@ async fn fill(store: &Store) -> Fallible<()> {
     Ok(())
 }
 
+/// Waits until the first look over all registers has ended, which begins when a store is opened: until the process
+/// needs little in five seconds, at most five minutes.
+async fn quiet() {
+    for _ in 0..60 {
+        let before = cpu_us();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        if cpu_us() - before < 5.0 * QUIET {
+            return;
+        }
+    }
+    println!("   the process did not become quiet");
+}
+
 async fn page(store: &Store, number: usize) -> Fallible<()> {
     let after = format!("key/{:08}", number * 1000 % OBJECTS);
     let spec = ListSpec { start_after: &after, max_keys: 1000, ..ListSpec::default() };
@@ -63,6 +78,7 @@ async fn run(base: &Path, counts: &[usize]) -> Fallible<()> {
         fill(&opened.store).await?;
         stores.push((*groups, opened, Vec::new(), 0.0));
     }
+    quiet().await;
     for turn in 0..TURNS {
         for (_, opened, times, cpu) in &mut stores {
             let before = cpu_us();
@@ -86,7 +102,7 @@ async fn run(base: &Path, counts: &[usize]) -> Fallible<()> {
     }
     for groups in counts {
         let opened = open(&folder(*groups), *groups, Options::default()).await?;
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        quiet().await;
         let before = cpu_us();
         tokio::time::sleep(IDLE).await;
         let idle = (cpu_us() - before) / IDLE.as_secs_f64();
