@@ -19,6 +19,7 @@ pub struct Options {
     /// Free bytes that new data may not use: kept for deletes, heals and the journal itself.
     pub reserve_bytes: u64,
     /// Memory for recent index changes, in bytes; above it they are written to the index files.
+    /// Also the limit of the blocks of index files that are kept for lists.
     pub cache_bytes: usize,
     /// The pool of aligned buffers.
     pub pool: BufferPool,

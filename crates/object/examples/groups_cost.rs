@@ -49,13 +49,15 @@ async fn fill(store: &Store) -> Fallible<()> {
     Ok(())
 }
 
-/// Waits until the first look over all registers has ended, which begins when a store is opened: until the process
-/// needs little in five seconds, at most five minutes.
+/// Waits until the first look over all registers has ended, which begins soon after a store is opened: until the
+/// process needs little for fifteen seconds, at most five minutes.
 async fn quiet() {
+    let mut calm = 0;
     for _ in 0..60 {
         let before = cpu_us();
         tokio::time::sleep(Duration::from_secs(5)).await;
-        if cpu_us() - before < 5.0 * QUIET {
+        calm = if cpu_us() - before < 5.0 * QUIET { calm + 1 } else { 0 };
+        if calm == 3 {
             return;
         }
     }

@@ -4,6 +4,7 @@
 
 use std::{
     io::{BufRead, BufReader},
+    path::PathBuf,
     process::{Command, Stdio},
     time::Instant,
 };
@@ -13,7 +14,7 @@ use clap::{Arg, ArgAction, ArgMatches, ValueEnum, builder::PossibleValue, value_
 use crate::{
     deny,
     shell::{Outcome, cargo, clock, line, root, show},
-    sim, tidy,
+    tidy,
 };
 
 /// Which steps to run.
@@ -102,7 +103,7 @@ pub fn run(options: &Options) -> Outcome {
         let name = format!("{step:?}").to_lowercase();
         println!("\n=== [{}/{}] {name}", number + 1, chosen.len());
         let step_begin = Instant::now();
-        match step.run() {
+        match step.run(chosen.contains(&Step::Test)) {
             Ok(note) => summary.push((name, note, step_begin.elapsed())),
             Err(error) => {
                 eprintln!("\n{name} failed: {error}");
@@ -127,8 +128,9 @@ pub fn run(options: &Options) -> Outcome {
 }
 
 impl Step {
-    /// Runs the step; returns a summary of its success.
-    fn run(self) -> Outcome<String> {
+    /// Runs the step; returns a summary of its success. `tested`: the programs of the workspace are built with its
+    /// tests, whose libraries they share; alone a program needs them once more, with fewer features.
+    fn run(self, tested: bool) -> Outcome<String> {
         match self {
             Step::Tidy => tidy::run(&tidy::Options::default()).map(|()| String::new()),
             Step::Deny => deny::run(),
@@ -139,11 +141,8 @@ impl Step {
                 show(cargo().args(arguments)).map(|()| String::new())
             }
             Step::Test => tests(),
-            Step::Sim => sim::clusters(&["--minutes=3".to_owned()]).map(|()| String::new()),
-            Step::Fuzz => {
-                let arguments = ["run", "--release", "-p", "ashlar-fuzz", "--", "--seconds", "15"];
-                show(cargo().args(arguments)).map(|()| String::new())
-            }
+            Step::Sim => program("ashlar-sim", "sim", &["--minutes=3"], tested),
+            Step::Fuzz => program("ashlar-fuzz", "ashlar-fuzz", &["--seconds", "15"], tested),
             Step::System => system(),
         }
     }
@@ -196,6 +195,18 @@ impl Counts {
             }
         }
     }
+}
+
+/// Builds and runs a program of the workspace.
+fn program(package: &str, name: &str, arguments: &[&str], tested: bool) -> Outcome<String> {
+    if !tested {
+        let run = ["run", "--release", "--package", package, "--"];
+        return show(cargo().args(run).args(arguments)).map(|()| String::new());
+    }
+    show(cargo().args(["build", "--release", "--workspace", "--bins", "--tests"]))?;
+    let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    show(Command::new(folder.join("release").join(name)).current_dir(root()).args(arguments))
+        .map(|()| String::new())
 }
 
 fn system() -> Outcome<String> {

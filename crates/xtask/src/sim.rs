@@ -81,7 +81,7 @@ pub fn run(options: &Options) -> Outcome {
 }
 
 /// Runs the simulator of clusters.
-pub fn clusters(arguments: &[String]) -> Outcome {
+fn clusters(arguments: &[String]) -> Outcome {
     let mut command = shell::cargo();
     command.args(["run", "--release", "--package", "ashlar-sim", "--"]).args(arguments);
     shell::show(&mut command)
