@@ -9,7 +9,7 @@
 
 use crate::entry::{Loc, Register, Shard, ShardName, register_key, shard_key};
 use crate::fence_table::{Fence, FenceKey};
-use crate::run::{Cursor, Halt, Look, Mode, Run, filter_hash};
+use crate::run::{Cursor, Halt, Lookup, Mode, Run, filter_hash};
 use crate::space::{Extent, Position, Segment};
 use crate::{Error, Result};
 use ashlar_commit::bucket_fence::Deletion;
@@ -42,7 +42,7 @@ impl RunSet {
         mode: Mode,
         block: &mut Vec<u8>,
         decode: impl Fn(&[u8]) -> Result<T, ashlar_format::Error>,
-    ) -> Look<Option<T>> {
+    ) -> Lookup<Option<T>> {
         if self.runs.is_empty() {
             return Ok(None);
         }
@@ -56,7 +56,7 @@ impl RunSet {
     }
 
     /// The entry of a register.
-    pub fn register(&self, key: &[u8], mode: Mode) -> Look<Option<Register>> {
+    pub fn register(&self, key: &[u8], mode: Mode) -> Lookup<Option<Register>> {
         SCRATCH.with_borrow_mut(|(k, block)| {
             register_key(key, k);
             self.get(k, mode, block, Register::decode)
@@ -64,30 +64,30 @@ impl RunSet {
     }
 
     /// The entry of a shard.
-    pub fn shard(&self, name: ShardName, mode: Mode) -> Look<Option<Shard>> {
+    pub fn shard(&self, name: ShardName, mode: Mode) -> Lookup<Option<Shard>> {
         SCRATCH.with_borrow_mut(|(_, block)| self.get(&shard_key(name), mode, block, Shard::decode))
     }
 
     /// A merged scan of all runs, starting at `from`.
-    pub fn walk(&self, from: &[u8], mode: Mode) -> Look<Walk> {
-        Walk::new(self.runs.iter().cloned(), from, mode)
+    pub fn merged_scan(&self, from: &[u8], mode: Mode) -> Lookup<MergedScan> {
+        MergedScan::new(self.runs.iter().cloned(), from, mode)
     }
 }
 
 /// A merged scan of several runs: for each key the newest entry.
-pub(crate) struct Walk {
+pub(crate) struct MergedScan {
     /// Newest first.
     cursors: Vec<Cursor>,
 }
 
-impl Walk {
-    pub fn new(runs: impl Iterator<Item = Arc<Run>>, from: &[u8], mode: Mode) -> Look<Walk> {
-        let cursors = runs.map(|r| Cursor::new(r, from, mode)).collect::<Look<Vec<_>>>()?;
-        Ok(Walk { cursors })
+impl MergedScan {
+    pub fn new(runs: impl Iterator<Item = Arc<Run>>, from: &[u8], mode: Mode) -> Lookup<MergedScan> {
+        let cursors = runs.map(|r| Cursor::new(r, from, mode)).collect::<Lookup<Vec<_>>>()?;
+        Ok(MergedScan { cursors })
     }
 
     /// Copies the next entry; returns `None` at the end. The flag tells whether the value is a removal.
-    pub fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Look<Option<bool>> {
+    pub fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Lookup<Option<bool>> {
         let mut best: Option<usize> = None;
         for i in 0..self.cursors.len() {
             let Some((k, _)) = self.cursors[i].peek()? else { continue };

@@ -11,7 +11,7 @@
 //!
 //! Layers, each of which uses only those before it: the content of the medium (`entry`, `run`, `index`, `op`,
 //! `place`); rows and counts (`space`, `counters`); queues and memory (`overlay`, `queue`, `tally`, `head`,
-//! `upkeep`); the groups that the drive holds (`groups`); the state of a drive (`core`); operations on it
+//! `maintenance_state`); the groups that the drive holds (`groups`); the state of a drive (`core`); operations on it
 //! (`impl` blocks of `Core` and `Shared`, in the file of the operation); the drive (`drive`); requests to a
 //! remote drive (`remote`); the handle of either (`handle`, `shard_handle`). `probe` opens a drive.
 //!
@@ -43,7 +43,8 @@ mod handle;
 mod head;
 mod index;
 mod journal;
-mod keeper;
+mod maintenance;
+mod maintenance_state;
 mod op;
 mod overlay;
 mod place;
@@ -63,7 +64,6 @@ mod shards;
 mod space;
 mod tally;
 mod types;
-mod upkeep;
 mod vote;
 mod window;
 

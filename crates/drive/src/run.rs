@@ -52,7 +52,7 @@ impl From<Error> for Halt {
     }
 }
 
-pub(crate) type Look<T> = std::result::Result<T, Halt>;
+pub(crate) type Lookup<T> = std::result::Result<T, Halt>;
 
 fn hash(key: &HashKey, run: u32, at: u64, bytes: &[u8]) -> [u8; 16] {
     let mut place = [0; 32];
@@ -179,7 +179,7 @@ impl Run {
         bits == 0 || probes(hash, bits).all(|b| self.filter[(b / 8) as usize] & (1 << (b % 8)) != 0)
     }
 
-    fn read_block(&self, i: usize, out: &mut Vec<u8>, mode: Mode) -> Look<()> {
+    fn read_block(&self, i: usize, out: &mut Vec<u8>, mode: Mode) -> Lookup<()> {
         let b = &self.blocks[i];
         out.resize(b.len as usize, 0);
         self.counters.reads.fetch_add(1, Ordering::Relaxed);
@@ -218,7 +218,7 @@ impl Run {
         mode: Mode,
         scratch: &mut Vec<u8>,
         decode: impl FnOnce(&[u8]) -> Result<T, ashlar_format::Error>,
-    ) -> Look<Option<Option<T>>> {
+    ) -> Lookup<Option<Option<T>>> {
         if self.blocks.is_empty() || !self.may_hold(hash) {
             return Ok(None);
         }
@@ -286,7 +286,7 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     /// A cursor before the first entry at or after `from`.
-    pub fn new(run: Arc<Run>, from: &[u8], mode: Mode) -> Look<Cursor> {
+    pub fn new(run: Arc<Run>, from: &[u8], mode: Mode) -> Lookup<Cursor> {
         let mut c = Cursor { block: run.block_of(from), run, buf: Vec::new(), pos: 0, mode };
         c.load()?;
         while let Some((k, _)) = c.peek()? {
@@ -298,7 +298,7 @@ impl Cursor {
         Ok(c)
     }
 
-    fn load(&mut self) -> Look<()> {
+    fn load(&mut self) -> Lookup<()> {
         self.buf.clear();
         self.pos = 0;
         if self.block < self.run.blocks.len() {
@@ -309,7 +309,7 @@ impl Cursor {
     }
 
     /// The entry after the cursor.
-    pub fn peek(&self) -> Look<Option<Item<'_>>> {
+    pub fn peek(&self) -> Lookup<Option<Item<'_>>> {
         match Items::new(&self.buf[self.pos..]).next() {
             None => Ok(None),
             Some(Ok(i)) => Ok(Some(i)),
@@ -318,7 +318,7 @@ impl Cursor {
     }
 
     /// Moves past that entry.
-    pub fn next(&mut self) -> Look<()> {
+    pub fn next(&mut self) -> Lookup<()> {
         let Some((k, v)) = self.peek()? else { return Ok(()) };
         self.pos += 4 + k.len() + v.map_or(0, <[u8]>::len);
         if self.pos == self.buf.len() && self.block < self.run.blocks.len() {

@@ -78,7 +78,7 @@ fn a_reference_sums_up() {
 }
 
 #[test]
-fn a_filter_knows_versions_and_data() {
+fn filter_contains_versions_and_data() {
     let of = leaf().reference(0, data(1), 400);
     for id in [7, 4, 0] {
         assert!(of.may_hold(&[id; 16]));

@@ -10,7 +10,7 @@
 //! 8. Remove the mark from the key.
 //!
 //! Invariants: nothing undoes step 4; refusals happen before it and leave the upload open. After step 4,
-//! readers of the key find the version ([`held::read`]), and any of the caller, a retry, an abort, a writer
+//! readers of the key find the version ([`held_keys::read`]), and any of the caller, a retry, an abort, a writer
 //! of the key or the collector does steps 5 to 8. A marked version is not removed before its upload is done
 //! ([`Inner::settle`]). Locks of this process only save work.
 //!
@@ -27,19 +27,19 @@ use crate::assemble::{CompletedPart, assemble, check_order, check_parts, whole_c
 use crate::backend::{Decision, Failed};
 use crate::bucket::Bucket;
 use crate::conditions::Conditions;
-use crate::feed::{Cause, Effect, Kind, Ticket};
-use crate::held;
-use crate::kept::{AT_ONCE, Kept, kept};
+use crate::feed::{Cause, Effect, Kind, PendingChange};
+use crate::held_keys;
 use crate::list_change::ListChange;
-use crate::lock::{self, Permit};
+use crate::lock::{self, LockPermissions};
 use crate::marks;
-use crate::names::{Names, upload_of};
+use crate::part_record::{CONCURRENCY, StoredPart, stored_part};
 use crate::registry::{BucketHandle, OpenBucket};
 use crate::seal::Sealed;
 use crate::spec::Committed;
 use crate::store::Inner;
 use crate::tally::Share;
 use crate::types::{UploadId, digest_of, fresh_id};
+use crate::upload_registers::{UploadRegisters, upload_of};
 use crate::{Error, Result, Store, summary, versions};
 
 /// Part registers that the caller of a complete waits for; the others are cleared after the answer.
@@ -94,18 +94,18 @@ impl Store {
         conditions: &'a Conditions,
     ) -> BoxFuture<'a, Result<Completed>> {
         Box::pin(async move {
-            let live = bucket.handle();
+            let handle = bucket.handle();
             let names = self.inner.names(bucket, key, id)?;
             // Always the gate before the lock: a change of a key waits for the lock inside the gate.
-            let _pass = live.gate.enter().await?;
+            let _pass = handle.gate.enter().await?;
             let turn = self.inner.upload_lock(id).lock_owned().await;
             let request = Request { parts, checksum, conditions, cause: self.cause.as_ref() };
-            let (filled, version) = match self.inner.complete(&live.bucket(), &names, &request).await? {
-                Outcome::Done(v) => return Ok(completed(&v, live)),
+            let (filled, version) = match self.inner.complete(&handle.bucket(), &names, &request).await? {
+                Outcome::Done(v) => return Ok(completed(&v, handle)),
                 Outcome::Filled(v) => (true, v),
                 Outcome::Decided(v) => (false, v),
             };
-            let answer = completed(&version, live);
+            let answer = completed(&version, handle);
             let clear_now = version.parts.len() <= CLEAR_NOW;
             let inner = self.inner.clone();
             let finish = async move {
@@ -131,19 +131,24 @@ impl Store {
     }
 }
 
-fn completed(v: &Version, live: &BucketHandle) -> Completed {
+fn completed(v: &Version, handle: &BucketHandle) -> Completed {
     // The encryption was checked when the upload was created.
     let sealed = Sealed::of(&v.meta).ok().flatten();
-    Completed { committed: Committed::of(v, live.bucket().versioning), sealed }
+    Completed { committed: Committed::of(v, handle.bucket().versioning), sealed }
 }
 
 impl Inner {
     /// Steps 1 to 4, repeated if other operations interfere.
-    async fn complete(&self, bucket: &Arc<Bucket>, names: &Names, request: &Request<'_>) -> Result<Outcome> {
+    async fn complete(
+        &self,
+        bucket: &Arc<Bucket>,
+        names: &UploadRegisters,
+        request: &Request<'_>,
+    ) -> Result<Outcome> {
         for _ in 0..TRIES {
             let record = self.read_upload(names).await?;
-            let upload = held::clients(upload_of(record.as_deref())).ok_or(Error::NoSuchUpload)?;
-            let generation = match complete(Some(&held::modelled(upload))) {
+            let upload = held_keys::client_upload(upload_of(record.as_deref())).ok_or(Error::NoSuchUpload)?;
+            let generation = match complete(Some(&held_keys::protocol_state(upload))) {
                 Complete::Attempt(generation) => generation,
                 Complete::RollForward(v) => return Ok(Outcome::Decided((*v).clone())),
                 Complete::Completed(v) => return Ok(Outcome::Done((*v).clone())),
@@ -161,7 +166,7 @@ impl Inner {
     pub(crate) async fn assembled(
         &self,
         bucket: &Bucket,
-        names: &Names,
+        names: &UploadRegisters,
         upload: &Upload,
         request: &Request<'_>,
     ) -> Result<Version> {
@@ -195,7 +200,7 @@ impl Inner {
     async fn attempt(
         &self,
         bucket: &Arc<Bucket>,
-        names: &Names,
+        names: &UploadRegisters,
         generation: u64,
         version: Version,
         request: &Request<'_>,
@@ -203,28 +208,28 @@ impl Inner {
         let id = u128::from_be_bytes(fresh_id(self.now_ms())?);
         // The lower half is random.
         let attempt = Attempt { generation, nonce: (id & u128::from(u64::MAX)) as u64 };
-        let mut ticket = self.intend(bucket, names, request.cause).await?;
+        let mut pending_change = self.intend(bucket, names, request.cause).await?;
         let held = self.hold_for_upload(names, attempt, version, request.conditions).await;
         let (version, before) = match held {
             Ok(held) => held,
             Err(e) => {
                 // No other call decides in the name of this attempt.
-                ticket.take().into_iter().for_each(|t| t.ended(None));
+                pending_change.take().into_iter().for_each(|t| t.finish(None));
                 return Err(e);
             }
         };
-        let turn = match &ticket {
-            Some(ticket) => ticket.turn().await,
+        let turn = match &pending_change {
+            Some(pending_change) => pending_change.turn().await,
             None => None,
         };
         // If the answer is lost, the next operation on the key finds out the outcome, also for the count.
         let mut counting = self.usage.begin(names.object.bucket(), names.object.key());
-        counting.proposes(before, Share::default());
+        counting.propose(before, Share::default());
         let decided = self.decide(names, attempt, &version).await?;
-        let effect = |t: &Ticket| Effect::of(t.cause().kind, &version, bucket.versioning);
-        if let Some(ticket) = ticket {
-            let effect = decided.then(|| effect(&ticket));
-            ticket.ended(effect);
+        let effect = |t: &PendingChange| Effect::of(t.cause().kind, &version, bucket.versioning);
+        if let Some(pending_change) = pending_change {
+            let effect = decided.then(|| effect(&pending_change));
+            pending_change.finish(effect);
         }
         drop(turn);
         if decided && let Err(error) = self.fill(names, &version).await {
@@ -232,8 +237,8 @@ impl Inner {
             return Ok(Some(Outcome::Done(version)));
         }
         // The change of the key has counted it.
-        counting.looks();
-        counting.took_effect();
+        counting.retry();
+        counting.commit();
         if decided {
             return Ok(Some(Outcome::Filled(version)));
         }
@@ -245,9 +250,9 @@ impl Inner {
     async fn intend(
         &self,
         bucket: &Arc<Bucket>,
-        names: &Names,
+        names: &UploadRegisters,
         cause: Option<&Arc<Cause>>,
-    ) -> Result<Option<Ticket>> {
+    ) -> Result<Option<PendingChange>> {
         if !self.feed.wants(bucket) {
             return Ok(None);
         }
@@ -260,7 +265,7 @@ impl Inner {
     /// it come the versions that the key has.
     pub(crate) async fn hold_for_upload(
         &self,
-        names: &Names,
+        names: &UploadRegisters,
         attempt: Attempt,
         mut version: Version,
         conditions: &Conditions,
@@ -298,7 +303,12 @@ impl Inner {
                 let next = versions::check(conditions, list, false)
                     .and_then(|()| versions::with(list, version.clone()))
                     .and_then(|next| {
-                        lock::guard(list, &next, || self.lock_time.now_ms(), Permit::default())?;
+                        lock::check_locks(
+                            list,
+                            &next,
+                            || self.lock_time.now_ms(),
+                            LockPermissions::default(),
+                        )?;
                         Ok(next)
                     });
                 let next = match next {
@@ -335,9 +345,9 @@ impl Inner {
                 }
                 // Its own: this call has the turn.
                 Ok(Met::Held(by)) if by.upload == names.id().0 => self.free(key, &by).await?,
-                Ok(Met::Held(by)) => self.settle_held(key, &by).await?,
+                Ok(Met::Held(by)) => self.resolve_held_key(key, &by).await?,
                 Ok(Met::Marked(mark)) => {
-                    self.settle_other(key, mark).await?;
+                    self.resolve_other_upload(key, mark).await?;
                     self.unmark(key, mark).await?;
                 }
                 Err(Failed::Set(Error::Busy)) => {}
@@ -348,10 +358,15 @@ impl Inner {
     }
 
     /// Step 4. Returns false if another operation interfered.
-    pub(crate) async fn decide(&self, names: &Names, attempt: Attempt, version: &Version) -> Result<bool> {
+    pub(crate) async fn decide(
+        &self,
+        names: &UploadRegisters,
+        attempt: Attempt,
+        version: &Version,
+    ) -> Result<bool> {
         let done = self.update(&names.upload, &[], |old| {
             let Some(upload) = upload_of(old) else { return Decision::Keep(false) };
-            let found = held::modelled(upload);
+            let found = held_keys::protocol_state(upload);
             if matches!(&found, ashlar_commit::upload::Upload::Completing(a, _) if *a == attempt) {
                 return Decision::Keep(true);
             }
@@ -366,32 +381,32 @@ impl Inner {
         Ok(done.await?)
     }
 
-    async fn read_parts(&self, names: &Names, numbers: &[u16]) -> Result<Vec<Option<Kept>>> {
+    async fn read_parts(&self, names: &UploadRegisters, numbers: &[u16]) -> Result<Vec<Option<StoredPart>>> {
         let keys: Vec<(u16, RegisterKey)> = numbers.iter().map(|n| (*n, names.part(*n))).collect();
         futures::stream::iter(keys)
             .map(|(number, key)| async move {
                 let record = self.backend.read_register(&key).await?;
-                Ok(record.and_then(|r| kept(&r.body, number)))
+                Ok(record.and_then(|r| stored_part(&r.body, number)))
             })
-            .buffered(AT_ONCE)
+            .buffered(CONCURRENCY)
             .try_collect()
             .await
     }
 
     /// Steps 5 to 8 of a rename or a completion that has happened.
-    pub(crate) async fn roll_forward(&self, names: &Names, v: &Version) -> Result<()> {
+    pub(crate) async fn roll_forward(&self, names: &UploadRegisters, v: &Version) -> Result<()> {
         self.fill(names, v).await?;
         self.finish(names, v).await
     }
 
     /// Steps 6 to 8 for a version that is (or was) on the key.
-    pub(crate) async fn finish(&self, names: &Names, v: &Version) -> Result<()> {
+    pub(crate) async fn finish(&self, names: &UploadRegisters, v: &Version) -> Result<()> {
         self.finish_upload(names, v).await?;
         self.unmark(&names.object, names.id()).await
     }
 
     /// Steps 6 and 7.
-    async fn finish_upload(&self, names: &Names, v: &Version) -> Result<()> {
+    async fn finish_upload(&self, names: &UploadRegisters, v: &Version) -> Result<()> {
         let record = self.read_upload(names).await?;
         if let Some(UploadState::Completing(fixed)) = upload_of(record.as_deref()).map(|u| &u.state) {
             // For a rename: only then may it be removed.
@@ -431,15 +446,15 @@ impl Inner {
 
     /// Makes sure that an upload whose mark the key carries is done, so that the version may be removed.
     /// Waits for a completion of it in this process.
-    pub(crate) async fn settle(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
+    pub(crate) async fn resolve_upload(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
         let lock = self.upload_lock(upload);
         let _turn = lock.lock().await;
-        self.settle_other(key, upload).await
+        self.resolve_other_upload(key, upload).await
     }
 
     /// Like [`Inner::settle`] without its lock: every step is a compare-and-set that only moves forward.
-    async fn settle_other(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
-        let names = Names::of(&self.backend, key.bucket(), key.key(), upload);
+    async fn resolve_other_upload(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
+        let names = UploadRegisters::of(&self.backend, key.bucket(), key.key(), upload);
         let record = self.backend.read_register(key).await?;
         let list = versions::of(record.as_ref().map(|r| &r.body));
         match list.iter().find(|v| marks::upload(v) == Some(upload)) {

@@ -20,17 +20,17 @@ use bytes::Bytes;
 use crate::backend::{Decision, Staged};
 use crate::bucket::{Bucket, Versioning};
 use crate::conditions::{Conditions, Verdict, evaluate};
-use crate::feed::{Cause, Effect, Kind, Ticket};
+use crate::feed::{Cause, Effect, Kind, PendingChange};
 use crate::get::Object;
-use crate::held;
-use crate::kept::{Kept, part_body};
-use crate::lock::{self, Permit};
+use crate::held_keys;
+use crate::lock::{self, LockPermissions};
 use crate::marks;
-use crate::names::{Names, upload_of};
+use crate::part_record::{StoredPart, part_body};
 use crate::registry::{BucketHandle, OpenBucket};
 use crate::seal::{self, Sealed};
 use crate::store::Inner;
 use crate::types::{UploadId, fresh_id};
+use crate::upload_registers::{UploadRegisters, upload_of};
 use crate::{Error, Result, Store, summary, versions};
 
 /// How often a rename frees a key from other attempts before it gives up.
@@ -55,7 +55,7 @@ pub struct RenameSpec {
 struct Attempt<'a> {
     id: [u8; 16],
     from: &'a RegisterKey,
-    names: &'a Names,
+    names: &'a UploadRegisters,
     /// The version as it was found.
     source: &'a Version,
     /// The future version.
@@ -63,7 +63,7 @@ struct Attempt<'a> {
     spec: &'a RenameSpec,
 }
 
-fn whether_off(bucket: &Bucket) -> Result<()> {
+fn require_versioning_off(bucket: &Bucket) -> Result<()> {
     if bucket.versioning == Versioning::Off {
         return Ok(());
     }
@@ -75,7 +75,7 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `KeyTooLong`, `TokenReused` (from another key), `Unavailable`.
-    pub fn renamed<'a>(
+    pub fn rename_happened<'a>(
         &'a self,
         bucket: &'a OpenBucket,
         from: &'a str,
@@ -109,7 +109,7 @@ impl Store {
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let bucket = source.bucket();
-            whether_off(bucket)?;
+            require_versioning_off(bucket)?;
             let id = match spec.token {
                 Some(token) => token,
                 None => fresh_id(self.inner.now_ms())?,
@@ -118,14 +118,14 @@ impl Store {
             if names.object == source.key {
                 return Err(Error::InvalidRequest("the object has this key"));
             }
-            judge_source(&spec.source, source.stored())?;
-            let there = held::read(&self.inner.backend, &names.object).await?;
+            check_source(&spec.source, source.stored())?;
+            let there = held_keys::read(&self.inner.backend, &names.object).await?;
             versions::check(&spec.conditions, versions::of(there.as_ref().map(|r| &r.body)), false)?;
             let lock = self.inner.upload_lock(UploadId(id));
             let _turn = lock.lock().await;
             if spec.token.is_some() {
                 let from = String::from_utf8_lossy(source.key.key());
-                if self.renamed(bucket, &from, key, id).await? {
+                if self.rename_happened(bucket, &from, key, id).await? {
                     return Ok(());
                 }
                 // The remains of an attempt that did not finish.
@@ -136,7 +136,7 @@ impl Store {
                 from: &source.key,
                 names: &names,
                 source: source.stored(),
-                version: named_anew(source, spec)?,
+                version: renamed_version(source, spec)?,
                 spec,
             };
             let done = self.attempt(bucket.handle(), attempt).await;
@@ -149,18 +149,18 @@ impl Store {
         })
     }
 
-    async fn attempt(&self, live: &Arc<BucketHandle>, mut a: Attempt<'_>) -> Result<()> {
+    async fn attempt(&self, handle: &Arc<BucketHandle>, mut a: Attempt<'_>) -> Result<()> {
         let inner = &self.inner;
         inner.open_rename(&a).await?;
         a.version.parts = inner.copy_parts(&a).await?;
-        let _pass = live.gate.enter().await?;
-        let bucket = live.bucket();
-        whether_off(&bucket)?;
-        let tickets = self.tickets(&bucket, &a).await?;
+        let _pass = handle.gate.enter().await?;
+        let bucket = handle.bucket();
+        require_versioning_off(&bucket)?;
+        let pending_changes = self.pending_changes(&bucket, &a).await?;
         let lock = inner.upload_lock(UploadId(a.id));
         let _turn = lock.lock().await;
         let held = self.hold_both(&a).await;
-        let turns = Ticket::turns(tickets.0.as_ref(), tickets.1.as_ref()).await;
+        let turns = PendingChange::turns(pending_changes.0.as_ref(), pending_changes.1.as_ref()).await;
         let happened = match held {
             Ok(()) => {
                 let mut version = a.version.clone();
@@ -174,9 +174,9 @@ impl Store {
         let version = match happened {
             Ok(version) => version,
             Err(e) => {
-                inner.give_back(&a).await?;
-                for ticket in [tickets.0, tickets.1].into_iter().flatten() {
-                    ticket.ended(None);
+                inner.release_keys(&a).await?;
+                for pending_change in [pending_changes.0, pending_changes.1].into_iter().flatten() {
+                    pending_change.finish(None);
                 }
                 return Err(e);
             }
@@ -185,11 +185,11 @@ impl Store {
         let finish = async {
             inner.fill(a.names, &version).await?;
             inner.take(a.names, &version).await?;
-            if let Some(ticket) = tickets.0 {
-                ticket.ended(Some(Effect::of(Kind::Rename, &a.version, bucket.versioning)));
+            if let Some(pending_change) = pending_changes.0 {
+                pending_change.finish(Some(Effect::of(Kind::Rename, &a.version, bucket.versioning)));
             }
-            if let Some(ticket) = tickets.1 {
-                ticket.ended(Some(Effect::of(Kind::Delete, a.source, bucket.versioning)));
+            if let Some(pending_change) = pending_changes.1 {
+                pending_change.finish(Some(Effect::of(Kind::Delete, a.source, bucket.versioning)));
             }
             drop(turns);
             inner.finish(a.names, &version).await
@@ -201,7 +201,11 @@ impl Store {
     }
 
     /// The entries of the change feed for destination and source.
-    async fn tickets(&self, bucket: &Bucket, a: &Attempt<'_>) -> Result<(Option<Ticket>, Option<Ticket>)> {
+    async fn pending_changes(
+        &self,
+        bucket: &Bucket,
+        a: &Attempt<'_>,
+    ) -> Result<(Option<PendingChange>, Option<PendingChange>)> {
         let feed = &self.inner.feed;
         let cause = |kind| {
             let of = self.cause.as_deref().cloned().unwrap_or_default();
@@ -215,11 +219,12 @@ impl Store {
     /// Holds both keys, the lesser first, so that of several renames one always makes progress.
     async fn hold_both(&self, a: &Attempt<'_>) -> Result<()> {
         let inner = &self.inner;
-        let unlocked =
-            |list: &[Version]| lock::guard(list, &[], || inner.lock_time.now_ms(), Permit::default());
+        let unlocked = |list: &[Version]| {
+            lock::check_locks(list, &[], || inner.lock_time.now_ms(), LockPermissions::default())
+        };
         let source = |list: &[Version]| {
             let there = versions::current(list).filter(|v| *v == a.source).ok_or(Error::Changed)?;
-            judge_source(&a.spec.source, there)?;
+            check_source(&a.spec.source, there)?;
             unlocked(list)
         };
         let destination = |list: &[Version]| {
@@ -237,7 +242,7 @@ impl Store {
 }
 
 /// Conditions on the source are those of a read; 304 is not used here.
-fn judge_source(conditions: &Conditions, v: &Version) -> Result<()> {
+fn check_source(conditions: &Conditions, v: &Version) -> Result<()> {
     match evaluate(conditions, Some((&versions::etag(v), v.modified_ms)), true) {
         Verdict::Proceed => Ok(()),
         _ => Err(Error::PreconditionFailed),
@@ -245,7 +250,7 @@ fn judge_source(conditions: &Conditions, v: &Version) -> Result<()> {
 }
 
 /// The version under its new name, without its parts.
-fn named_anew(source: &Object, spec: &RenameSpec) -> Result<Version> {
+fn renamed_version(source: &Object, spec: &RenameSpec) -> Result<Version> {
     let mut version = marks::clean(source.stored());
     version.parts.clear();
     match (source.sealed(), &spec.envelope) {
@@ -296,7 +301,7 @@ impl Inner {
     /// Copies the stored parts into the placement group of the destination.
     async fn copy_parts(&self, a: &Attempt<'_>) -> Result<Vec<Part>> {
         let mut parts = Vec::with_capacity(a.source.parts.len());
-        let _turn = self.backend.copy_turn().await;
+        let _turn = self.backend.copy_permit().await;
         for p in &a.source.parts {
             let mut pieces = self.backend.read(a.from, &p.data, p.size, 0..p.size).await?;
             let owner = a.names.part(p.number);
@@ -308,7 +313,7 @@ impl Inner {
             let part = Part { data: staged.data(), ..p.clone() };
             let (nonce, checksum) = seal::split(p.checksum.as_ref());
             let (size, md5, modified_ms) = (p.size, p.md5, p.modified_ms);
-            let kept = Kept { size, md5, checksum, nonce, modified_ms, data: Some(part.data) };
+            let kept = StoredPart { size, md5, checksum, nonce, modified_ms, data: Some(part.data) };
             let (body, summary) = part_body(p.number, &kept, &[]);
             self.make(&owner, Some(&staged), &body, &summary).await?;
             parts.push(part);
@@ -364,9 +369,9 @@ impl Inner {
                 Met::Mine => return Ok(()),
                 // Of the same rename, which has the turn.
                 Met::Held(by) if by.upload == a.names.id().0 => self.free(key, &by).await?,
-                Met::Held(by) => self.settle_held(key, &by).await?,
+                Met::Held(by) => self.resolve_held_key(key, &by).await?,
                 Met::Marked(mark) => {
-                    self.settle(key, mark).await?;
+                    self.resolve_upload(key, mark).await?;
                     self.unmark(key, mark).await?;
                 }
             }
@@ -375,14 +380,14 @@ impl Inner {
     }
 
     /// Ends an attempt that did not happen, and frees its keys.
-    async fn give_back(&self, a: &Attempt<'_>) -> Result<()> {
+    async fn release_keys(&self, a: &Attempt<'_>) -> Result<()> {
         self.end_attempt(a.names, a.id, UploadState::Aborted).await?;
         self.release(a.from, a.id).await?;
         self.release(&a.names.object, a.id).await
     }
 
     /// Drops the remains of a rename that did not happen; one that happened is not changed.
-    pub(crate) async fn discard(&self, names: &Names) -> Result<()> {
+    pub(crate) async fn discard(&self, names: &UploadRegisters) -> Result<()> {
         let record = self.read_upload(names).await?;
         let aborted = match upload_of(record.as_deref()).map(|u| &u.state) {
             Some(UploadState::Open(_)) => {

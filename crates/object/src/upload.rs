@@ -1,6 +1,6 @@
 //! Multipart uploads: their registers, creation, and abort.
 //!
-//! `names` defines the names of their registers, `complete` makes a version of an upload.
+//! `upload_registers` names their registers, `complete` makes a version of an upload.
 //!
 //! Must not depend on: HTTP.
 
@@ -14,15 +14,15 @@ use futures::StreamExt;
 
 use crate::backend::Decision;
 use crate::bucket::Bucket;
-use crate::held;
-use crate::kept::{AT_ONCE, kept_size};
-use crate::names::{Names, upload_of};
+use crate::held_keys;
+use crate::part_record::{CONCURRENCY, part_size};
 use crate::registry::{BucketHandle, OpenBucket};
 use crate::seal::{self, Cipher, Hiding, Sealed};
 use crate::spec::VersionSpec;
 use crate::store::Inner;
 use crate::summary;
 use crate::types::{Class, UploadId, algorithm_number, fresh_id, number_algorithm};
+use crate::upload_registers::{UploadRegisters, upload_of};
 use crate::{Error, MAX_KEY, Result, Store};
 
 /// The parameters of a new upload.
@@ -42,8 +42,8 @@ pub struct UploadSpec {
 /// An upload that accepts parts.
 pub struct OpenUpload {
     pub(crate) inner: Arc<Inner>,
-    pub(crate) live: Arc<BucketHandle>,
-    pub(crate) names: Names,
+    pub(crate) handle: Arc<BucketHandle>,
+    pub(crate) names: UploadRegisters,
     pub(crate) sealed: Option<Sealed>,
     pub(crate) algorithm: Option<Algorithm>,
     pub(crate) hide_md5: bool,
@@ -65,13 +65,13 @@ impl OpenUpload {
 }
 
 impl Inner {
-    pub(crate) fn names(&self, bucket: &Bucket, key: &str, id: UploadId) -> Result<Names> {
+    pub(crate) fn names(&self, bucket: &Bucket, key: &str, id: UploadId) -> Result<UploadRegisters> {
         let object = self.object_key(bucket, key)?;
-        Ok(Names::of(&self.backend, bucket.id, object.key(), id))
+        Ok(UploadRegisters::of(&self.backend, bucket.id, object.key(), id))
     }
 
     /// Reads an upload register.
-    pub(crate) async fn read_upload(&self, names: &Names) -> Result<Option<Arc<Record>>> {
+    pub(crate) async fn read_upload(&self, names: &UploadRegisters) -> Result<Option<Arc<Record>>> {
         self.backend.read_register(&names.upload).await
     }
 
@@ -79,7 +79,7 @@ impl Inner {
     /// another register names the data that this one no longer names.
     pub(crate) async fn set_upload(
         &self,
-        names: &Names,
+        names: &UploadRegisters,
         moved: bool,
         mut to: impl FnMut(&Upload) -> Option<UploadState> + Send,
     ) -> Result<bool> {
@@ -96,7 +96,7 @@ impl Inner {
     /// Makes the upload register a tombstone, unless `keep` forbids that.
     pub(crate) async fn forget_upload(
         &self,
-        names: &Names,
+        names: &UploadRegisters,
         forget: impl Fn(&Upload) -> bool + Sync,
     ) -> Result<bool> {
         let done = self.update(&names.upload, &[], |old| match upload_of(old) {
@@ -112,7 +112,7 @@ impl Inner {
     }
 
     /// Drops the parts of an aborted upload and removes its register; returns how many parts there were.
-    pub(crate) async fn drop_aborted(&self, names: &Names) -> Result<u64> {
+    pub(crate) async fn drop_aborted(&self, names: &UploadRegisters) -> Result<u64> {
         let parts = self.clear_parts(names, None).await?;
         self.free_key(names).await?;
         self.forget_upload(names, |u| u.state == UploadState::Aborted).await?;
@@ -121,7 +121,11 @@ impl Inner {
 
     /// Makes all part registers of an upload tombstones. Data that `version` names now belongs to it; all
     /// other data is dropped. Returns how many there were.
-    pub(crate) async fn clear_parts(&self, names: &Names, version: Option<&Version>) -> Result<u64> {
+    pub(crate) async fn clear_parts(
+        &self,
+        names: &UploadRegisters,
+        version: Option<&Version>,
+    ) -> Result<u64> {
         let bucket = names.object.bucket();
         let kept: ashlar_environment::HashSet<ashlar_format::WriteId> =
             version.iter().flat_map(|v| v.parts.iter()).map(|p| p.data.write_id).collect();
@@ -136,8 +140,9 @@ impl Inner {
                 .filter(|(k, _)| k.len() == names.stem.len() + 2)
                 .map(|(k, _)| RegisterKey::new(group, Space::Part, bucket, k))
                 .collect();
-            let mut work =
-                futures::stream::iter(keys).map(|key| self.clear_part(key, &kept)).buffer_unordered(AT_ONCE);
+            let mut work = futures::stream::iter(keys)
+                .map(|key| self.clear_part(key, &kept))
+                .buffer_unordered(CONCURRENCY);
             while let Some(done) = work.next().await {
                 cleared += u64::from(done?);
             }
@@ -166,7 +171,7 @@ impl Inner {
                     body: Body::Tombstone,
                     summary: bytes::Bytes::new(),
                     moved: !moved.is_empty(),
-                    out: Some((kept_size(&r.body, number).unwrap_or(0), (!moved.is_empty()).then_some(rest))),
+                    out: Some((part_size(&r.body, number).unwrap_or(0), (!moved.is_empty()).then_some(rest))),
                 }
             }
             _ => Decision::Keep(None),
@@ -261,14 +266,14 @@ impl Store {
         Box::pin(async move {
             let names = self.inner.names(bucket, key, id)?;
             let record = self.inner.read_upload(&names).await?;
-            let upload = held::clients(upload_of(record.as_deref()));
+            let upload = held_keys::client_upload(upload_of(record.as_deref()));
             let Some(upload) = upload.filter(|u| matches!(u.state, UploadState::Open(_))) else {
                 return Err(Error::NoSuchUpload);
             };
             let sealed = Sealed::of(&upload.template.meta)?;
             let algorithm = number_algorithm(upload.checksum_algorithm);
-            let (inner, live) = (self.inner.clone(), bucket.handle().clone());
-            Ok(OpenUpload { inner, live, names, sealed, algorithm, hide_md5: false })
+            let (inner, handle) = (self.inner.clone(), bucket.handle().clone());
+            Ok(OpenUpload { inner, handle, names, sealed, algorithm, hide_md5: false })
         })
     }
 
@@ -288,7 +293,7 @@ impl Store {
             let lock = self.inner.upload_lock(id);
             let _turn = lock.lock().await;
             let record = self.inner.read_upload(&names).await?;
-            held::clients(upload_of(record.as_deref())).ok_or(Error::NoSuchUpload)?;
+            held_keys::client_upload(upload_of(record.as_deref())).ok_or(Error::NoSuchUpload)?;
             self.inner.abort(&names).await
         })
     }
@@ -296,14 +301,15 @@ impl Store {
 
 impl Inner {
     /// Aborts an upload.
-    pub(crate) async fn abort(&self, names: &Names) -> Result<()> {
+    pub(crate) async fn abort(&self, names: &UploadRegisters) -> Result<()> {
         loop {
             let record = self.read_upload(names).await?;
-            let upload = upload_of(record.as_deref()).map(held::modelled);
+            let upload = upload_of(record.as_deref()).map(held_keys::protocol_state);
             match abort(upload.as_ref()) {
                 Abort::Set => {
                     let open = |u: &Upload| {
-                        matches!(abort(Some(&held::modelled(u))), Abort::Set).then_some(UploadState::Aborted)
+                        matches!(abort(Some(&held_keys::protocol_state(u))), Abort::Set)
+                            .then_some(UploadState::Aborted)
                     };
                     if self.set_upload(names, false, open).await? {
                         self.drop_aborted(names).await?;

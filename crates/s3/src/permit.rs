@@ -24,9 +24,9 @@ use crate::buckets::Buckets;
 use crate::call::Call;
 use crate::context::Context;
 use crate::date;
+use crate::document_cache::Rules;
+pub use crate::document_cache::{DocumentCache, Origin};
 use crate::fault::{Code, Fault, Outcome};
-use crate::gate::Rules;
-pub use crate::gate::{Gate, Origin};
 use crate::headers;
 use crate::target::{Query, RESERVED_PREFIX};
 
@@ -97,7 +97,7 @@ impl Asker<'_> {
         if need.bucket.starts_with(RESERVED_PREFIX) && !reads(need.action) && !who.is_unbounded_root() {
             return AuthzDecision::plain(need.action, false, By::Nothing);
         }
-        let rules = bucket.and_then(|b| self.origin.gate.rules(b));
+        let rules = bucket.and_then(|b| self.origin.document_cache.rules(b));
         if rules.is_none() && (who.is_unbounded_root() || who.kind == Kind::Anonymous) {
             let root = who.kind != Kind::Anonymous;
             return AuthzDecision::plain(need.action, root, if root { By::Root } else { By::Nothing });
@@ -130,8 +130,11 @@ impl Asker<'_> {
                 decision = self.decide(cx, need, rules, tags.as_ref());
             }
         }
-        let sid =
-            if decision.allowed && !self.origin.gate.recorded { None } else { self.sid(&decision, policy) };
+        let sid = if decision.allowed && !self.origin.document_cache.recorded {
+            None
+        } else {
+            self.sid(&decision, policy)
+        };
         AuthzDecision { action: need.action, decision: Some(decision), sid }
     }
 
@@ -261,7 +264,7 @@ impl Asker<'_> {
     fn could(&self, cx: &Context, need: &Need<'_>) -> bool {
         let who = self.verified.identity();
         let bucket = self.buckets.find(need.bucket).ok();
-        let rules = bucket.and_then(|b| self.origin.gate.rules(&b));
+        let rules = bucket.and_then(|b| self.origin.document_cache.rules(&b));
         let of_bucket = rules.as_deref().and_then(|r| r.policy.as_ref().ok()?.as_ref());
         let mut all = who.policies.iter().map(|p| &**p).chain(of_bucket);
         who.root || self.question(cx, need, None, |q| all.any(|p| p.could_allow(q)))

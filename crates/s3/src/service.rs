@@ -25,10 +25,10 @@ use crate::auth::{Scheme, Verifier};
 use crate::body::Body;
 use crate::buckets::Buckets;
 use crate::cors::Origins;
+use crate::document_cache::{DocumentCache, Origin};
 use crate::fault::{Code, Fault, Outcome};
 use crate::form::Form;
 use crate::framing::{Framing, Watch};
-use crate::gate::{Gate, Origin};
 use crate::metrics::{InBucket, Metrics};
 use crate::operation::Operation;
 use crate::ops::{self, Answer, Call, Context, post};
@@ -92,7 +92,7 @@ pub struct Service {
     host_id: HeaderValue,
     metrics: Metrics,
     ids: AtomicU64,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) document_cache: Arc<DocumentCache>,
     audit: Arc<Audit>,
     /// For what is read before a signature can be checked.
     unsigned: Arc<Turns>,
@@ -165,7 +165,7 @@ impl Service {
             host_id: HeaderValue::from_str(&config.host_id).unwrap_or(HeaderValue::from_static("ashlar")),
             metrics: Metrics::default(),
             ids: AtomicU64::new(u64::from_le_bytes(seed)),
-            gate: Arc::new(Gate::new(audit.is_on())),
+            document_cache: Arc::new(DocumentCache::new(audit.is_on())),
             audit,
             unsigned: Turns::new(UNSIGNED, PLACE),
             tracer: Arc::default(),
@@ -253,7 +253,7 @@ impl Service {
             let rules = origin.as_ref().and_then(|_| self.cors_of(&parts, &seen.buckets));
             let traced = seen.traced.then(|| Box::new(self.heard(&parts, &arrival)));
             let mut drives = Duration::ZERO;
-            let logged = self.gate.logs.any().then(|| {
+            let logged = self.document_cache.logs.any().then(|| {
                 [header::REFERER, header::USER_AGENT, header::HOST]
                     .map(|name| parts.headers.get(name).cloned())
             });
@@ -422,7 +422,7 @@ impl Service {
             Operation::PutObject | Operation::UploadPart => Some(seen.received),
             _ => None,
         };
-        self.gate.logs.note(
+        self.document_cache.logs.note(
             &self.context,
             &seen.buckets,
             &Entry {
@@ -455,7 +455,7 @@ impl Service {
 
     /// Access logs of buckets.
     pub fn access_logs(&self) -> &crate::access_log::Logs {
-        &self.gate.logs
+        &self.document_cache.logs
     }
 
     /// The rules for browsers of the bucket that a request is for, if it has its own.
@@ -464,7 +464,7 @@ impl Service {
         let of_host = host.and_then(|h| self.bucket_of(h).or_else(|| crate::admit::below(&self.websites, h)));
         let target = Target::parse(parts.uri.path(), None, of_host).ok()?;
         let bucket = buckets.find(&target.bucket?).ok()?;
-        self.gate.features.cors.of(&bucket)
+        self.document_cache.features.cors.of(&bucket)
     }
 
     /// Hands a request to the audit log, and keeps it in memory if it was refused.
@@ -686,7 +686,7 @@ impl Service {
             }
         };
         drop(turn);
-        let origin = Origin { ip: arrival.peer.ip(), gate: self.gate.clone() };
+        let origin = Origin { ip: arrival.peer.ip(), document_cache: self.document_cache.clone() };
         let from = post::From { origin: &origin, buckets: &seen.buckets, tls: arrival.tls, host: &host, id };
         let audit_context = &mut seen.audit_context;
         let post = post::post_object(&self.context, &self.verifier, &bucket, from, &mut form, audit_context);

@@ -12,14 +12,14 @@ use crate::types::UploadId;
 
 /// The three registers of an upload, by name.
 #[derive(Clone)]
-pub(crate) struct Names {
+pub(crate) struct UploadRegisters {
     pub object: RegisterKey,
     pub upload: RegisterKey,
     /// Key bytes of the upload register: the prefix of its parts.
     pub stem: Vec<u8>,
 }
 
-impl Names {
+impl UploadRegisters {
     pub(crate) fn part(&self, number: u16) -> RegisterKey {
         let mut key = self.stem.clone();
         key.extend_from_slice(&number.to_be_bytes());
@@ -27,17 +27,17 @@ impl Names {
     }
 
     /// The names for the upload `id` to a key.
-    pub(crate) fn of(backend: &Backend, bucket: BucketId, key: &[u8], id: UploadId) -> Names {
+    pub(crate) fn of(backend: &Backend, bucket: BucketId, key: &[u8], id: UploadId) -> UploadRegisters {
         let group = backend.group_of(bucket, key);
         let stem = [key, &[0], &id.0[..]].concat();
         let object = RegisterKey::new(group, Space::Object, bucket, key);
-        Names { object, upload: RegisterKey::new(group, Space::Upload, bucket, &stem), stem }
+        UploadRegisters { object, upload: RegisterKey::new(group, Space::Upload, bucket, &stem), stem }
     }
 
     /// The names from the key bytes of an upload register, as a list returns them.
-    pub(crate) fn from_stem(backend: &Backend, bucket: BucketId, stem: &[u8]) -> Option<Names> {
+    pub(crate) fn from_stem(backend: &Backend, bucket: BucketId, stem: &[u8]) -> Option<UploadRegisters> {
         let (key, id) = split(stem)?;
-        Some(Names::of(backend, bucket, key, id))
+        Some(UploadRegisters::of(backend, bucket, key, id))
     }
 
     pub(crate) fn id(&self) -> UploadId {
