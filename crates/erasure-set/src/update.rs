@@ -432,7 +432,7 @@ pub(crate) fn each_data(body: &mut Body, mut f: impl FnMut(&mut Data)) {
             f(&mut p.below.root.page.data);
             &mut p.head
         }
-        Body::Held(h) => {
+        Body::HeldKey(h) => {
             if let Some(below) = &mut h.below {
                 f(&mut below.root.page.data);
             }

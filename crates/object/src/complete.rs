@@ -18,7 +18,7 @@
 
 use ashlar_checksum::Digest;
 use ashlar_commit::upload::{Attempt, Complete, complete, decide};
-use ashlar_format::{Body, Held, RegisterKey, Upload, UploadState, Version, VersionId};
+use ashlar_format::{Body, HeldKey, RegisterKey, Upload, UploadState, Version, VersionId};
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
 use std::sync::Arc;
@@ -95,12 +95,12 @@ impl Store {
     ) -> BoxFuture<'a, Result<Completed>> {
         Box::pin(async move {
             let handle = bucket.handle();
-            let names = self.inner.names(bucket, key, id)?;
+            let registers = self.inner.upload_registers(bucket, key, id)?;
             // Always the gate before the lock: a change of a key waits for the lock inside the gate.
             let _pass = handle.gate.enter().await?;
             let turn = self.inner.upload_lock(id).lock_owned().await;
             let request = Request { parts, checksum, conditions, cause: self.cause.as_ref() };
-            let (filled, version) = match self.inner.complete(&handle.bucket(), &names, &request).await? {
+            let (filled, version) = match self.inner.complete(&handle.bucket(), &registers, &request).await? {
                 Outcome::Done(v) => return Ok(completed(&v, handle)),
                 Outcome::Filled(v) => (true, v),
                 Outcome::Decided(v) => (false, v),
@@ -112,14 +112,14 @@ impl Store {
                 let _turn = turn;
                 // It has happened: if a step fails now, the next operation that finds it finishes it.
                 let done = match filled {
-                    true => inner.finish(&names, &version).await,
-                    false => inner.roll_forward(&names, &version).await,
+                    true => inner.finish(&registers, &version).await,
+                    false => inner.roll_forward(&registers, &version).await,
                 };
                 if let Err(error) = done {
                     tracing::debug!(%error, upload = %id, "completed, to be cleared later");
                 }
                 // Until here its mark has kept the version in the record.
-                inner.spill(&names.object).await;
+                inner.spill(&registers.object).await;
             };
             if clear_now {
                 finish.await;
@@ -142,11 +142,11 @@ impl Inner {
     async fn complete(
         &self,
         bucket: &Arc<Bucket>,
-        names: &UploadRegisters,
+        registers: &UploadRegisters,
         request: &Request<'_>,
     ) -> Result<Outcome> {
         for _ in 0..TRIES {
-            let record = self.read_upload(names).await?;
+            let record = self.read_upload(registers).await?;
             let upload = held_keys::client_upload(upload_of(record.as_deref())).ok_or(Error::NoSuchUpload)?;
             let generation = match complete(Some(&held_keys::protocol_state(upload))) {
                 Complete::Attempt(generation) => generation,
@@ -154,8 +154,8 @@ impl Inner {
                 Complete::Completed(v) => return Ok(Outcome::Done((*v).clone())),
                 Complete::NoSuchUpload => return Err(Error::NoSuchUpload),
             };
-            let version = self.assembled(bucket, names, upload, request).await?;
-            if let Some(outcome) = self.attempt(bucket, names, generation, version, request).await? {
+            let version = self.assemble_version(bucket, registers, upload, request).await?;
+            if let Some(outcome) = self.attempt(bucket, registers, generation, version, request).await? {
                 return Ok(outcome);
             }
         }
@@ -163,17 +163,17 @@ impl Inner {
     }
 
     /// Step 2: the future version.
-    pub(crate) async fn assembled(
+    pub(crate) async fn assemble_version(
         &self,
         bucket: &Bucket,
-        names: &UploadRegisters,
+        registers: &UploadRegisters,
         upload: &Upload,
         request: &Request<'_>,
     ) -> Result<Version> {
         let asked = request.parts;
         check_order(asked)?;
         let numbers: Vec<u16> = asked.iter().map(|p| p.number).collect();
-        let found = self.read_parts(names, &numbers).await?;
+        let found = self.read_parts(registers, &numbers).await?;
         check_parts(asked, &found, self.min_part)?;
         if upload.checksum_algorithm != 0
             && upload.checksum_composite
@@ -200,7 +200,7 @@ impl Inner {
     async fn attempt(
         &self,
         bucket: &Arc<Bucket>,
-        names: &UploadRegisters,
+        registers: &UploadRegisters,
         generation: u64,
         version: Version,
         request: &Request<'_>,
@@ -208,8 +208,8 @@ impl Inner {
         let id = u128::from_be_bytes(fresh_id(self.now_ms())?);
         // The lower half is random.
         let attempt = Attempt { generation, nonce: (id & u128::from(u64::MAX)) as u64 };
-        let mut pending_change = self.intend(bucket, names, request.cause).await?;
-        let held = self.hold_for_upload(names, attempt, version, request.conditions).await;
+        let mut pending_change = self.intend(bucket, registers, request.cause).await?;
+        let held = self.hold_for_upload(registers, attempt, version, request.conditions).await;
         let (version, before) = match held {
             Ok(held) => held,
             Err(e) => {
@@ -223,17 +223,17 @@ impl Inner {
             None => None,
         };
         // If the answer is lost, the next operation on the key finds out the outcome, also for the count.
-        let mut counting = self.usage.begin(names.object.bucket(), names.object.key());
+        let mut counting = self.usage.begin(registers.object.bucket(), registers.object.key());
         counting.propose(before, Share::default());
-        let decided = self.decide(names, attempt, &version).await?;
+        let decided = self.decide(registers, attempt, &version).await?;
         let effect = |t: &PendingChange| Effect::of(t.cause().kind, &version, bucket.versioning);
         if let Some(pending_change) = pending_change {
             let effect = decided.then(|| effect(&pending_change));
             pending_change.finish(effect);
         }
         drop(turn);
-        if decided && let Err(error) = self.fill(names, &version).await {
-            tracing::debug!(%error, upload = %names.id(), "completed, to be put on its key later");
+        if decided && let Err(error) = self.apply_version(registers, &version).await {
+            tracing::debug!(%error, upload = %registers.id(), "completed, to be put on its key later");
             return Ok(Some(Outcome::Done(version)));
         }
         // The change of the key has counted it.
@@ -242,7 +242,7 @@ impl Inner {
         if decided {
             return Ok(Some(Outcome::Filled(version)));
         }
-        self.release(&names.object, attempt.to_bytes()).await?;
+        self.release(&registers.object, attempt.to_bytes()).await?;
         Ok(None)
     }
 
@@ -250,7 +250,7 @@ impl Inner {
     async fn intend(
         &self,
         bucket: &Arc<Bucket>,
-        names: &UploadRegisters,
+        registers: &UploadRegisters,
         cause: Option<&Arc<Cause>>,
     ) -> Result<Option<PendingChange>> {
         if !self.feed.wants(bucket) {
@@ -258,37 +258,37 @@ impl Inner {
         }
         let default = || Arc::new(Cause { kind: Kind::Complete, ..Cause::default() });
         let cause = cause.cloned().unwrap_or_else(default);
-        self.feed.intend(bucket, names.object.key(), None, Some(&cause)).await
+        self.feed.intend(bucket, registers.object.key(), None, Some(&cause)).await
     }
 
     /// Step 3. The returned version has the time that is shown to clients and the name of the attempt; after
     /// it come the versions that the key has.
     pub(crate) async fn hold_for_upload(
         &self,
-        names: &UploadRegisters,
+        registers: &UploadRegisters,
         attempt: Attempt,
         mut version: Version,
         conditions: &Conditions,
     ) -> Result<(Version, Share)> {
         enum Met {
             Mine(i64, Share),
-            Held(Box<Held>),
+            HeldKey(Box<HeldKey>),
             Marked(UploadId),
         }
-        let key = &names.object;
+        let key = &registers.object;
         let mut change = ListChange::new(self.version_bounds);
         // A null version replaces the null version, which may be locked.
         let ids: &[VersionId] = if version.id == VersionId::ZERO { &[VersionId::ZERO] } else { &[] };
         for _ in 0..TRIES {
             let mut wanted = None;
             let done = self.update(key, &[], |old| {
-                if let Some(Body::Held(by)) = old.map(|r| &r.body) {
+                if let Some(Body::HeldKey(by)) = old.map(|r| &r.body) {
                     return Decision::Keep(match versions::with(&by.versions, version.clone()) {
                         // The answer of an earlier call was lost.
                         Ok(list) if by.attempt == attempt.to_bytes() => {
                             Met::Mine(list[0].modified_ms, Share::of_body(old.map(|r| &r.body)))
                         }
-                        _ => Met::Held(by.clone()),
+                        _ => Met::HeldKey(by.clone()),
                     });
                 }
                 let body = old.map(|r| &r.body);
@@ -321,16 +321,16 @@ impl Inner {
                     return Decision::Keep(Met::Marked(mark));
                 }
                 let head = body.map_or(&[][..], Body::newest);
-                let held = Held {
+                let held = HeldKey {
                     versions: head.to_vec(),
                     below: body.and_then(Body::below).cloned(),
                     attempt: attempt.to_bytes(),
-                    upload: names.id().0,
+                    upload: registers.id().0,
                     to: None,
                 };
                 let summary = summary::of_held(head);
                 let out = Met::Mine(next[0].modified_ms, Share::of_body(body));
-                Decision::Write { body: Body::Held(Box::new(held)), summary, moved: false, out }
+                Decision::Write { body: Body::HeldKey(Box::new(held)), summary, moved: false, out }
             });
             let done = done.await;
             if let (Err(Failed::Refused(_)), Some(wanted)) = (&done, wanted) {
@@ -344,8 +344,8 @@ impl Inner {
                     return Ok((version, before));
                 }
                 // Its own: this call has the turn.
-                Ok(Met::Held(by)) if by.upload == names.id().0 => self.free(key, &by).await?,
-                Ok(Met::Held(by)) => self.resolve_held_key(key, &by).await?,
+                Ok(Met::HeldKey(by)) if by.upload == registers.id().0 => self.free(key, &by).await?,
+                Ok(Met::HeldKey(by)) => self.resolve_held_key(key, &by).await?,
                 Ok(Met::Marked(mark)) => {
                     self.resolve_other_upload(key, mark).await?;
                     self.unmark(key, mark).await?;
@@ -360,11 +360,11 @@ impl Inner {
     /// Step 4. Returns false if another operation interfered.
     pub(crate) async fn decide(
         &self,
-        names: &UploadRegisters,
+        registers: &UploadRegisters,
         attempt: Attempt,
         version: &Version,
     ) -> Result<bool> {
-        let done = self.update(&names.upload, &[], |old| {
+        let done = self.update(&registers.upload, &[], |old| {
             let Some(upload) = upload_of(old) else { return Decision::Keep(false) };
             let found = held_keys::protocol_state(upload);
             if matches!(&found, ashlar_commit::upload::Upload::Completing(a, _) if *a == attempt) {
@@ -381,8 +381,12 @@ impl Inner {
         Ok(done.await?)
     }
 
-    async fn read_parts(&self, names: &UploadRegisters, numbers: &[u16]) -> Result<Vec<Option<StoredPart>>> {
-        let keys: Vec<(u16, RegisterKey)> = numbers.iter().map(|n| (*n, names.part(*n))).collect();
+    async fn read_parts(
+        &self,
+        registers: &UploadRegisters,
+        numbers: &[u16],
+    ) -> Result<Vec<Option<StoredPart>>> {
+        let keys: Vec<(u16, RegisterKey)> = numbers.iter().map(|n| (*n, registers.part(*n))).collect();
         futures::stream::iter(keys)
             .map(|(number, key)| async move {
                 let record = self.backend.read_register(&key).await?;
@@ -394,24 +398,24 @@ impl Inner {
     }
 
     /// Steps 5 to 8 of a rename or a completion that has happened.
-    pub(crate) async fn roll_forward(&self, names: &UploadRegisters, v: &Version) -> Result<()> {
-        self.fill(names, v).await?;
-        self.finish(names, v).await
+    pub(crate) async fn roll_forward(&self, registers: &UploadRegisters, v: &Version) -> Result<()> {
+        self.apply_version(registers, v).await?;
+        self.finish(registers, v).await
     }
 
     /// Steps 6 to 8 for a version that is (or was) on the key.
-    pub(crate) async fn finish(&self, names: &UploadRegisters, v: &Version) -> Result<()> {
-        self.finish_upload(names, v).await?;
-        self.unmark(&names.object, names.id()).await
+    pub(crate) async fn finish(&self, registers: &UploadRegisters, v: &Version) -> Result<()> {
+        self.finish_upload(registers, v).await?;
+        self.unmark(&registers.object, registers.id()).await
     }
 
     /// Steps 6 and 7.
-    async fn finish_upload(&self, names: &UploadRegisters, v: &Version) -> Result<()> {
-        let record = self.read_upload(names).await?;
+    async fn finish_upload(&self, registers: &UploadRegisters, v: &Version) -> Result<()> {
+        let record = self.read_upload(registers).await?;
         if let Some(UploadState::Completing(fixed)) = upload_of(record.as_deref()).map(|u| &u.state) {
             // For a rename: only then may it be removed.
-            self.take(names, fixed).await?;
-            self.clear_parts(names, Some(fixed)).await?;
+            self.remove_source(registers, fixed).await?;
+            self.clear_parts(registers, Some(fixed)).await?;
             let mut result = marks::clean(v);
             result.parts.clear();
             if marks::rename(fixed).is_some() {
@@ -422,7 +426,7 @@ impl Inner {
                 matches!(u.state, UploadState::Completing(_))
                     .then(|| UploadState::Done(Box::new(result.clone())))
             };
-            self.set_upload(names, true, done).await?;
+            self.set_upload(registers, true, done).await?;
         }
         Ok(())
     }
@@ -454,11 +458,11 @@ impl Inner {
 
     /// Like [`Inner::settle`] without its lock: every step is a compare-and-set that only moves forward.
     async fn resolve_other_upload(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
-        let names = UploadRegisters::of(&self.backend, key.bucket(), key.key(), upload);
+        let registers = UploadRegisters::of(&self.backend, key.bucket(), key.key(), upload);
         let record = self.backend.read_register(key).await?;
         let list = versions::of(record.as_ref().map(|r| &r.body));
         match list.iter().find(|v| marks::upload(v) == Some(upload)) {
-            Some(v) => self.finish_upload(&names, v).await,
+            Some(v) => self.finish_upload(&registers, v).await,
             None => Ok(()),
         }
     }

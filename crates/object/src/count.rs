@@ -110,7 +110,7 @@ impl Inner {
         let register = RegisterKey::new(self.backend.group_of(bucket, key), Space::Object, bucket, key);
         let record = self.backend.read_register(&register).await?;
         Ok(match record.as_ref().map(|r| &r.body) {
-            Some(Body::Held(_)) => None,
+            Some(Body::HeldKey(_)) => None,
             body => Some(Share::of_body(body)),
         })
     }
@@ -126,7 +126,7 @@ impl Inner {
                 let register =
                     RegisterKey::new(self.backend.group_of(bucket, &key), Space::Object, bucket, &key);
                 if let Ok(Some(record)) = self.backend.read_register(&register).await
-                    && let Body::Held(held) = &record.body
+                    && let Body::HeldKey(held) = &record.body
                 {
                     let _ = self.resolve_held_key(&register, held).await;
                 }

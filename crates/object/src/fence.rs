@@ -221,7 +221,7 @@ impl Inner {
             let group = self.backend.group_of(bucket, &key);
             let key = RegisterKey::new(group, Space::Object, bucket, &key);
             let record = self.backend.read_register(&key).await?;
-            if let Some(Body::Held(held)) = record.as_ref().map(|r| &r.body) {
+            if let Some(Body::HeldKey(held)) = record.as_ref().map(|r| &r.body) {
                 self.resolve_held_key(&key, held).await?;
             }
         }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use ashlar_commit::attempt::{Holds, Settle, State, read as holds, settle};
 use ashlar_commit::upload::{self, Attempt, invalidate};
 use ashlar_format::{
-    Body, BucketId, Held, Record, RegisterKey, Space, Upload, UploadState, Version, VersionId,
+    Body, BucketId, HeldKey, Record, RegisterKey, Space, Upload, UploadState, Version, VersionId,
 };
 use bytes::Bytes;
 
@@ -56,12 +56,12 @@ pub(crate) fn protocol_state(u: &Upload) -> upload::Upload<&Version> {
 }
 
 /// The destination of the rename that the record belongs to, or the key of the upload.
-fn destination<'a>(key: &'a RegisterKey, held: &'a Held) -> &'a [u8] {
+fn destination<'a>(key: &'a RegisterKey, held: &'a HeldKey) -> &'a [u8] {
     held.to.as_deref().unwrap_or(key.key())
 }
 
 /// The registers of the rename or the upload that holds a key.
-fn names_of(backend: &Backend, key: &RegisterKey, held: &Held) -> UploadRegisters {
+fn upload_registers_of(backend: &Backend, key: &RegisterKey, held: &HeldKey) -> UploadRegisters {
     UploadRegisters::of(backend, key.bucket(), destination(key, held), UploadId(held.upload))
 }
 
@@ -106,7 +106,7 @@ fn record_of(held: &Record, list: Vec<Version>) -> Option<Arc<Record>> {
 pub(crate) async fn read(backend: &Backend, key: &RegisterKey) -> Result<Option<Arc<Record>>> {
     let record = backend.read_register(key).await?;
     match record {
-        Some(r) if matches!(r.body, Body::Held(_)) => resolve(backend, key, r).await,
+        Some(r) if matches!(r.body, Body::HeldKey(_)) => resolve(backend, key, r).await,
         other => Ok(other),
     }
 }
@@ -116,11 +116,11 @@ async fn resolve(backend: &Backend, key: &RegisterKey, first: Arc<Record>) -> Re
     // The attempt that the register does not contain any more, once one was found.
     let mut unknown = None;
     for _ in 0..MAX_READS {
-        let Body::Held(held) = &record.body else { return Ok(Some(record)) };
+        let Body::HeldKey(held) = &record.body else { return Ok(Some(record)) };
         if unknown == Some(held.attempt) {
             return Ok(record_of(&record, held.versions.clone()));
         }
-        let upload = backend.read_register(&names_of(backend, key, held).upload).await?;
+        let upload = backend.read_register(&upload_registers_of(backend, key, held).upload).await?;
         let state = state(upload.as_deref(), held.attempt);
         match (holds(state.as_ref()), state) {
             (Holds::After, Some(State::Completing(v))) => {
@@ -167,7 +167,7 @@ pub(crate) async fn list(
 
 impl Inner {
     /// Frees a key from the attempt that holds it. Waits briefly for an attempt of this process.
-    pub(crate) async fn resolve_held_key(&self, key: &RegisterKey, held: &Held) -> Result<()> {
+    pub(crate) async fn resolve_held_key(&self, key: &RegisterKey, held: &HeldKey) -> Result<()> {
         let attempt = self.upload_lock(UploadId(held.attempt));
         let upload = self.upload_lock(UploadId(held.upload));
         let both = async { (attempt.lock().await, upload.lock().await) };
@@ -176,23 +176,23 @@ impl Inner {
     }
 
     /// Like [`Inner::resolve_held_key`], without waiting: an attempt that has not happened yet is made to fail.
-    pub(crate) async fn free(&self, key: &RegisterKey, held: &Held) -> Result<()> {
-        let names = names_of(&self.backend, key, held);
+    pub(crate) async fn free(&self, key: &RegisterKey, held: &HeldKey) -> Result<()> {
+        let registers = upload_registers_of(&self.backend, key, held);
         loop {
-            let record = self.read_upload(&names).await?;
+            let record = self.read_upload(&registers).await?;
             match settle(state(record.as_deref(), held.attempt).as_ref()) {
                 Settle::Abort if is_rename_upload(record.as_deref()) => {
-                    self.end_attempt(&names, held.attempt, UploadState::Aborted).await?;
+                    self.end_attempt(&registers, held.attempt, UploadState::Aborted).await?;
                 }
                 Settle::Abort => {
                     let attempt = Attempt::from_bytes(held.attempt);
                     let grown =
                         |u: &Upload| invalidate(Some(&protocol_state(u)), attempt).map(UploadState::Open);
-                    self.set_upload(&names, false, grown).await?;
+                    self.set_upload(&registers, false, grown).await?;
                 }
                 Settle::RollForward => {
                     if let Some(UploadState::Completing(v)) = upload_of(record.as_deref()).map(|u| &u.state) {
-                        return self.roll_forward(&names, v).await;
+                        return self.roll_forward(&registers, v).await;
                     }
                 }
                 Settle::Release => return self.release(key, held.attempt).await,
@@ -201,10 +201,12 @@ impl Inner {
     }
 
     /// Frees the key of an upload that is over, if an unsuccessful attempt still holds it.
-    pub(crate) async fn free_key(&self, names: &UploadRegisters) -> Result<()> {
-        let record = self.backend.read_register(&names.object).await?;
+    pub(crate) async fn free_key(&self, registers: &UploadRegisters) -> Result<()> {
+        let record = self.backend.read_register(&registers.object).await?;
         match record.as_ref().map(|r| &r.body) {
-            Some(Body::Held(held)) if held.upload == names.id().0 => self.free(&names.object, held).await,
+            Some(Body::HeldKey(held)) if held.upload == registers.id().0 => {
+                self.free(&registers.object, held).await
+            }
             _ => Ok(()),
         }
     }
@@ -212,13 +214,13 @@ impl Inner {
     /// Ends this attempt of a rename, if it is open. Returns whether it was.
     pub(crate) async fn end_attempt(
         &self,
-        names: &UploadRegisters,
+        registers: &UploadRegisters,
         attempt: [u8; 16],
         to: UploadState,
     ) -> Result<bool> {
         let mine = |u: &Upload| marks::rename(&u.template).is_some_and(|(_, a)| a == attempt);
         let open = |u: &Upload| (matches!(u.state, UploadState::Open(_)) && mine(u)).then(|| to.clone());
-        self.set_upload(names, false, open).await
+        self.set_upload(registers, false, open).await
     }
 
     /// Restores the content of a key from before the attempt, if this attempt still holds it.
@@ -227,22 +229,22 @@ impl Inner {
     }
 
     /// Puts the version of an attempt that happened on its key.
-    pub(crate) async fn fill(&self, names: &UploadRegisters, v: &Version) -> Result<()> {
+    pub(crate) async fn apply_version(&self, registers: &UploadRegisters, v: &Version) -> Result<()> {
         let Some(attempt) = marks::attempt(v) else {
             return Err(Error::Internal("a version without its attempt".to_owned()));
         };
         let mut new = marks::clean(v);
-        marks::set_upload(&mut new, names.id());
+        marks::set_upload(&mut new, registers.id());
         // A null version replaces the null version.
         let ids: &[VersionId] = if v.id == VersionId::ZERO { &[VersionId::ZERO] } else { &[] };
-        self.change_held_key(&names.object, attempt, ids, |before| filled(before, v, new.clone())).await
+        self.change_held_key(&registers.object, attempt, ids, |before| filled(before, v, new.clone())).await
     }
 
     /// Removes the renamed version from its source, after the rename happened.
-    pub(crate) async fn take(&self, names: &UploadRegisters, v: &Version) -> Result<()> {
+    pub(crate) async fn remove_source(&self, registers: &UploadRegisters, v: &Version) -> Result<()> {
         let Some((source, attempt)) = marks::rename(v) else { return Ok(()) };
-        let group = self.backend.group_of(names.object.bucket(), source.as_bytes());
-        let key = RegisterKey::new(group, Space::Object, names.object.bucket(), source.as_bytes());
+        let group = self.backend.group_of(registers.object.bucket(), source.as_bytes());
+        let key = RegisterKey::new(group, Space::Object, registers.object.bucket(), source.as_bytes());
         self.change_held_key(&key, attempt, &[], |_| Ok(Vec::new())).await
     }
 
@@ -262,7 +264,7 @@ impl Inner {
             let done = self.update(key, &staged, |old| {
                 changing.retry();
                 let body = match old.map(|r| &r.body) {
-                    Some(body @ Body::Held(held)) if held.attempt == attempt => body,
+                    Some(body @ Body::HeldKey(held)) if held.attempt == attempt => body,
                     _ => return Decision::Keep(()),
                 };
                 let view = change.view(Some(body), ids);

@@ -45,7 +45,7 @@ pub struct PartSpec {
 pub struct PartPut {
     inner: Arc<Inner>,
     handle: Arc<BucketHandle>,
-    names: UploadRegisters,
+    registers: UploadRegisters,
     number: u16,
     body_writer: BodyWriter,
     /// Whether the ETag is the MD5.
@@ -109,7 +109,7 @@ impl OpenUpload {
             if spec.number == 0 || spec.number > MAX_PARTS {
                 return Err(Error::InvalidArgument("part numbers are 1 to 10,000"));
             }
-            let OpenUpload { inner, handle, names, sealed, algorithm: own, hide_md5 } = self;
+            let OpenUpload { inner, handle, registers, sealed, algorithm: own, hide_md5 } = self;
             let seal = match (sealed, key) {
                 (None, _) => None,
                 (Some(_), None) => return Err(Error::KeyNeeded),
@@ -127,9 +127,10 @@ impl OpenUpload {
                 class: Class::Standard,
             };
             let body_writer =
-                BodyWriter::begin(&inner, &names.part(spec.number), &put, spec.number, seal.as_ref()).await?;
+                BodyWriter::begin(&inner, &registers.part(spec.number), &put, spec.number, seal.as_ref())
+                    .await?;
             let shown_md5 = seal.is_none_or(|s| s.md5);
-            Ok(PartPut { inner, handle, names, number: spec.number, body_writer, shown_md5 })
+            Ok(PartPut { inner, handle, registers, number: spec.number, body_writer, shown_md5 })
         })
     }
 }
@@ -148,8 +149,8 @@ impl Store {
         max_parts: usize,
     ) -> BoxFuture<'a, Result<PartListing>> {
         Box::pin(async move {
-            let names = self.inner.names(bucket, key, id)?;
-            let record = self.inner.read_upload(&names).await?;
+            let registers = self.inner.upload_registers(bucket, key, id)?;
+            let record = self.inner.read_upload(&registers).await?;
             let open = |u: &&ashlar_format::Upload| {
                 matches!(u.state, UploadState::Open(_) | UploadState::Completing(_))
             };
@@ -164,11 +165,12 @@ impl Store {
                 checksum: number_algorithm(upload.checksum_algorithm).map(|a| (a, upload.checksum_composite)),
                 storage_class: storage_class(&upload.template.meta).to_owned(),
             };
-            let mut from = names.stem.clone();
+            let mut from = registers.stem.clone();
             from.extend_from_slice(&marker.saturating_add(1).to_be_bytes());
-            let page = self.inner.backend.list(Space::Part, bucket.id, &names.stem, &from, max + 1).await?;
+            let page =
+                self.inner.backend.list(Space::Part, bucket.id, &registers.stem, &from, max + 1).await?;
             for (key, summary) in &page.entries {
-                let Some(s) = summary::part(summary).filter(|_| key.len() == names.stem.len() + 2) else {
+                let Some(s) = summary::part(summary).filter(|_| key.len() == registers.stem.len() + 2) else {
                     continue;
                 };
                 if listing.parts.len() == max {
@@ -231,7 +233,7 @@ impl PartPut {
                 modified_ms: now_ms,
                 data: staged.as_ref().map(|s| s.data()),
             };
-            let key = self.names.part(self.number);
+            let key = self.registers.part(self.number);
             self.body_writer.reservation().check()?;
             let put = self.put(&kept, staged.as_ref()).await;
             if put.is_err() {
@@ -257,7 +259,7 @@ impl PartPut {
     /// one, and the bytes of that one.
     async fn put(&self, mine: &StoredPart, staged: Option<&Staged>) -> Result<(bool, u64)> {
         let number = self.number;
-        let key = self.names.part(number);
+        let key = self.registers.part(number);
         let done = self.inner.update(&key, staged.as_slice(), |old| {
             let before = old.map(|r| &r.body);
             let replaced: Vec<Part> =
@@ -279,7 +281,7 @@ impl PartPut {
             }
         };
         loop {
-            let record = self.inner.read_upload(&self.names).await?;
+            let record = self.inner.read_upload(&self.registers).await?;
             let Some(upload) = upload_of(record.as_deref()) else { return Ok(false) };
             match (replace(Some(&held_keys::protocol_state(upload))), &upload.state) {
                 (Replace::Grow(_), _) if !replaced => return Ok(true),
@@ -288,7 +290,7 @@ impl PartPut {
                         Replace::Grow(generation) => Some(UploadState::Open(generation)),
                         Replace::TooLate => None,
                     };
-                    if self.inner.set_upload(&self.names, false, grown).await? {
+                    if self.inner.set_upload(&self.registers, false, grown).await? {
                         self.drop_replaced(mine).await?;
                         return Ok(true);
                     }
@@ -301,7 +303,7 @@ impl PartPut {
 
     /// Drops the data of the parts that this one replaced; the upload cannot be completed with it any more.
     async fn drop_replaced(&self, mine: &StoredPart) -> Result<()> {
-        let (key, number) = (self.names.part(self.number), self.number);
+        let (key, number) = (self.registers.part(self.number), self.number);
         let done = self.inner.update(&key, &[], |old| {
             let Some(record) = old.filter(|r| !named(&r.body).is_empty()) else { return Decision::Keep(()) };
             match stored_part(&record.body, number).filter(|now| now.same_data(mine)) {
@@ -318,7 +320,7 @@ impl PartPut {
     /// Withdraws the part: the upload no longer accepts parts. Returns false if its register is gone already,
     /// so the completion or abort had seen it. The replaced part may belong to the version and stays.
     async fn withdraw(&self, mine: &StoredPart) -> Result<bool> {
-        let key = self.names.part(self.number);
+        let key = self.registers.part(self.number);
         let done =
             self.inner.update(&key, &[], |old| match old.and_then(|r| stored_part(&r.body, self.number)) {
                 Some(now) if now.same_data(mine) => {

@@ -13,7 +13,7 @@
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-use ashlar_format::{Body, Held, Part, RegisterKey, Upload, UploadState, Version, VersionId};
+use ashlar_format::{Body, HeldKey, Part, RegisterKey, Upload, UploadState, Version, VersionId};
 
 use bytes::Bytes;
 
@@ -55,7 +55,7 @@ pub struct RenameSpec {
 struct Attempt<'a> {
     id: [u8; 16],
     from: &'a RegisterKey,
-    names: &'a UploadRegisters,
+    registers: &'a UploadRegisters,
     /// The version as it was found.
     source: &'a Version,
     /// The future version.
@@ -83,8 +83,8 @@ impl Store {
         token: [u8; 16],
     ) -> BoxFuture<'a, Result<bool>> {
         Box::pin(async move {
-            let names = self.inner.names(bucket, key, UploadId(token))?;
-            let record = self.inner.read_upload(&names).await?;
+            let registers = self.inner.upload_registers(bucket, key, UploadId(token))?;
+            let record = self.inner.read_upload(&registers).await?;
             let Some(upload) = upload_of(record.as_deref()) else { return Ok(false) };
             match (marks::rename(&upload.template), &upload.state) {
                 (Some((source, _)), _) if source != from => Err(Error::TokenReused),
@@ -114,12 +114,12 @@ impl Store {
                 Some(token) => token,
                 None => fresh_id(self.inner.now_ms())?,
             };
-            let names = self.inner.names(bucket, key, UploadId(id))?;
-            if names.object == source.key {
+            let registers = self.inner.upload_registers(bucket, key, UploadId(id))?;
+            if registers.object == source.key {
                 return Err(Error::InvalidRequest("the object has this key"));
             }
             check_source(&spec.source, source.stored())?;
-            let there = held_keys::read(&self.inner.backend, &names.object).await?;
+            let there = held_keys::read(&self.inner.backend, &registers.object).await?;
             versions::check(&spec.conditions, versions::of(there.as_ref().map(|r| &r.body)), false)?;
             let lock = self.inner.upload_lock(UploadId(id));
             let _turn = lock.lock().await;
@@ -129,19 +129,19 @@ impl Store {
                     return Ok(());
                 }
                 // The remains of an attempt that did not finish.
-                self.inner.discard(&names).await?;
+                self.inner.discard(&registers).await?;
             }
             let attempt = Attempt {
                 id: fresh_id(self.inner.now_ms())?,
                 from: &source.key,
-                names: &names,
+                registers: &registers,
                 source: source.stored(),
                 version: renamed_version(source, spec)?,
                 spec,
             };
             let done = self.attempt(bucket.handle(), attempt).await;
             if done.is_err()
-                && let Err(error) = self.inner.discard(&names).await
+                && let Err(error) = self.inner.discard(&registers).await
             {
                 tracing::debug!(%error, "a rename that failed is to be cleared later");
             }
@@ -167,7 +167,7 @@ impl Store {
                 marks::set_rename(&mut version, &String::from_utf8_lossy(a.from.key()), a.id);
                 let to = UploadState::Completing(Box::new(version.clone()));
                 // If the answer is lost, the next operation that finds the attempt determines the outcome.
-                inner.end_attempt(a.names, a.id, to).await?.then_some(version).ok_or(Error::Conflict)
+                inner.end_attempt(a.registers, a.id, to).await?.then_some(version).ok_or(Error::Conflict)
             }
             Err(e) => Err(e),
         };
@@ -183,8 +183,8 @@ impl Store {
         };
         // It has happened: if a step fails now, the next operation that finds it finishes it.
         let finish = async {
-            inner.fill(a.names, &version).await?;
-            inner.take(a.names, &version).await?;
+            inner.apply_version(a.registers, &version).await?;
+            inner.remove_source(a.registers, &version).await?;
             if let Some(pending_change) = pending_changes.0 {
                 pending_change.finish(Some(Effect::of(Kind::Rename, &a.version, bucket.versioning)));
             }
@@ -192,7 +192,7 @@ impl Store {
                 pending_change.finish(Some(Effect::of(Kind::Delete, a.source, bucket.versioning)));
             }
             drop(turns);
-            inner.finish(a.names, &version).await
+            inner.finish(a.registers, &version).await
         };
         if let Err(error) = finish.await {
             tracing::debug!(%error, "renamed, to be cleared later");
@@ -211,7 +211,7 @@ impl Store {
             let of = self.cause.as_deref().cloned().unwrap_or_default();
             Arc::new(Cause { kind, ..of })
         };
-        let to = feed.intend(bucket, a.names.object.key(), None, Some(&cause(Kind::Rename))).await?;
+        let to = feed.intend(bucket, a.registers.object.key(), None, Some(&cause(Kind::Rename))).await?;
         let from = feed.intend(bucket, a.from.key(), None, Some(&cause(Kind::Delete))).await?;
         Ok((to, from))
     }
@@ -231,7 +231,7 @@ impl Store {
             versions::check(&a.spec.conditions, list, false)?;
             unlocked(list)
         };
-        if a.from.key() < a.names.object.key() {
+        if a.from.key() < a.registers.object.key() {
             inner.hold(a, true, source).await?;
             inner.hold(a, false, destination).await
         } else {
@@ -278,7 +278,7 @@ impl Inner {
             checksum_composite: false,
         };
         let summary = summary::of_upload(&upload);
-        self.make(&a.names.upload, None, &Body::Upload(Box::new(upload)), &summary).await
+        self.make(&a.registers.upload, None, &Body::Upload(Box::new(upload)), &summary).await
     }
 
     /// Creates a register. If it exists, another server is executing the same rename.
@@ -304,7 +304,7 @@ impl Inner {
         let _turn = self.backend.copy_permit().await;
         for p in &a.source.parts {
             let mut pieces = self.backend.read(a.from, &p.data, p.size, 0..p.size).await?;
-            let owner = a.names.part(p.number);
+            let owner = a.registers.part(p.number);
             let mut writer = self.backend.write(&owner, p.size).await?;
             while let Some(piece) = pieces.next().await {
                 writer.write(piece?).await?;
@@ -330,17 +330,17 @@ impl Inner {
     ) -> Result<()> {
         enum Met {
             Mine,
-            Held(Box<Held>),
+            HeldKey(Box<HeldKey>),
             Marked(UploadId),
         }
-        let key = if source { a.from } else { &a.names.object };
+        let key = if source { a.from } else { &a.registers.object };
         for _ in 0..TRIES {
             let done = self.update(key, &[], |old| {
-                if let Some(Body::Held(by)) = old.map(|r| &r.body) {
+                if let Some(Body::HeldKey(by)) = old.map(|r| &r.body) {
                     return Decision::Keep(if by.attempt == a.id {
                         Met::Mine
                     } else {
-                        Met::Held(by.clone())
+                        Met::HeldKey(by.clone())
                     });
                 }
                 let list = versions::of(old.map(|r| &r.body));
@@ -355,21 +355,21 @@ impl Inner {
                 if let Err(e) = judge(list) {
                     return Decision::Refuse(e);
                 }
-                let held = Held {
+                let held = HeldKey {
                     versions: list.to_vec(),
                     below: None,
                     attempt: a.id,
-                    upload: a.names.id().0,
-                    to: source.then(|| a.names.object.key().to_vec()),
+                    upload: a.registers.id().0,
+                    to: source.then(|| a.registers.object.key().to_vec()),
                 };
                 let summary = summary::of_held(list);
-                Decision::Write { body: Body::Held(Box::new(held)), summary, moved: false, out: Met::Mine }
+                Decision::Write { body: Body::HeldKey(Box::new(held)), summary, moved: false, out: Met::Mine }
             });
             match done.await? {
                 Met::Mine => return Ok(()),
                 // Of the same rename, which has the turn.
-                Met::Held(by) if by.upload == a.names.id().0 => self.free(key, &by).await?,
-                Met::Held(by) => self.resolve_held_key(key, &by).await?,
+                Met::HeldKey(by) if by.upload == a.registers.id().0 => self.free(key, &by).await?,
+                Met::HeldKey(by) => self.resolve_held_key(key, &by).await?,
                 Met::Marked(mark) => {
                     self.resolve_upload(key, mark).await?;
                     self.unmark(key, mark).await?;
@@ -381,25 +381,25 @@ impl Inner {
 
     /// Ends an attempt that did not happen, and frees its keys.
     async fn release_keys(&self, a: &Attempt<'_>) -> Result<()> {
-        self.end_attempt(a.names, a.id, UploadState::Aborted).await?;
+        self.end_attempt(a.registers, a.id, UploadState::Aborted).await?;
         self.release(a.from, a.id).await?;
-        self.release(&a.names.object, a.id).await
+        self.release(&a.registers.object, a.id).await
     }
 
     /// Drops the remains of a rename that did not happen; one that happened is not changed.
-    pub(crate) async fn discard(&self, names: &UploadRegisters) -> Result<()> {
-        let record = self.read_upload(names).await?;
+    pub(crate) async fn discard(&self, registers: &UploadRegisters) -> Result<()> {
+        let record = self.read_upload(registers).await?;
         let aborted = match upload_of(record.as_deref()).map(|u| &u.state) {
             Some(UploadState::Open(_)) => {
                 let open =
                     |u: &Upload| matches!(u.state, UploadState::Open(_)).then_some(UploadState::Aborted);
-                self.set_upload(names, false, open).await?
+                self.set_upload(registers, false, open).await?
             }
             Some(UploadState::Aborted) => true,
             _ => false,
         };
         if aborted {
-            self.drop_aborted(names).await?;
+            self.drop_aborted(registers).await?;
         }
         Ok(())
     }

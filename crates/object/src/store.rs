@@ -264,7 +264,7 @@ impl Inner {
             let result = self
                 .update(key, &all, |old| {
                     changing.retry();
-                    if let Some(Body::Held(by)) = old.map(|r| &r.body) {
+                    if let Some(Body::HeldKey(by)) = old.map(|r| &r.body) {
                         held = Some(by.clone());
                         return Decision::Refuse(Error::Busy);
                     }

@@ -109,13 +109,14 @@ impl Inner {
             for (stem, s) in &page.entries {
                 let Some(s) = summary::upload(s) else { continue };
                 let idle = handle.is_some() && s.state == 0;
-                let Some(names) = UploadRegisters::from_stem(&self.backend, bucket, stem).filter(|_| !idle)
+                let Some(registers) =
+                    UploadRegisters::from_stem(&self.backend, bucket, stem).filter(|_| !idle)
                 else {
                     continue;
                 };
                 match handle {
-                    Some(handle) => self.sweep_upload(handle, &names, now_ms, swept).await?,
-                    None => self.drop_upload(&names, swept).await?,
+                    Some(handle) => self.sweep_upload(handle, &registers, now_ms, swept).await?,
+                    None => self.drop_upload(&registers, swept).await?,
                 }
             }
             match next(&page) {
@@ -129,35 +130,35 @@ impl Inner {
     async fn sweep_upload(
         &self,
         handle: &Arc<BucketHandle>,
-        names: &UploadRegisters,
+        registers: &UploadRegisters,
         now_ms: i64,
         swept: &mut Swept,
     ) -> Result<()> {
         let Ok(_pass) = handle.gate.enter().await else { return Ok(()) };
-        let lock = self.upload_lock(names.id());
+        let lock = self.upload_lock(registers.id());
         let _turn = lock.lock().await;
-        let record = self.read_upload(names).await?;
+        let record = self.read_upload(registers).await?;
         match upload_of(record.as_deref()).map(|u| &u.state) {
             Some(UploadState::Completing(v)) => {
-                self.roll_forward(names, v).await?;
+                self.roll_forward(registers, v).await?;
                 swept.finished += 1;
             }
             Some(UploadState::Done(v)) => {
-                self.unmark(&names.object, names.id()).await?;
+                self.unmark(&registers.object, registers.id()).await?;
                 if v.modified_ms.saturating_add(KEEP_MS) < now_ms {
-                    self.free_key(names).await?;
-                    self.forget_upload(names, |u| matches!(u.state, UploadState::Done(_))).await?;
+                    self.free_key(registers).await?;
+                    self.forget_upload(registers, |u| matches!(u.state, UploadState::Done(_))).await?;
                     swept.forgotten += 1;
                 }
             }
             Some(UploadState::Aborted) => {
-                swept.parts += self.drop_aborted(names).await?;
+                swept.parts += self.drop_aborted(registers).await?;
                 swept.forgotten += 1;
             }
             // No process works on it. It has no other trace than the keys that it holds, and the next
             // operation on these frees them.
             Some(UploadState::Open(_)) if held_keys::is_rename_upload(record.as_deref()) => {
-                self.discard(names).await?;
+                self.discard(registers).await?;
                 swept.forgotten += 1;
             }
             Some(UploadState::Open(_)) | None => {}
@@ -166,11 +167,11 @@ impl Inner {
     }
 
     /// An upload of a deleted bucket: no key can get a version any more.
-    async fn drop_upload(&self, names: &UploadRegisters, swept: &mut Swept) -> Result<()> {
-        let lock = self.upload_lock(names.id());
+    async fn drop_upload(&self, registers: &UploadRegisters, swept: &mut Swept) -> Result<()> {
+        let lock = self.upload_lock(registers.id());
         let _turn = lock.lock().await;
-        swept.parts += self.clear_parts(names, None).await?;
-        self.forget_upload(names, |_| true).await?;
+        swept.parts += self.clear_parts(registers, None).await?;
+        self.forget_upload(registers, |_| true).await?;
         swept.forgotten += 1;
         Ok(())
     }
@@ -188,13 +189,13 @@ impl Inner {
                 from.push(0);
                 continue;
             };
-            if let Some(names) = UploadRegisters::from_stem(&self.backend, bucket, stem) {
-                let lock = self.upload_lock(names.id());
+            if let Some(registers) = UploadRegisters::from_stem(&self.backend, bucket, stem) {
+                let lock = self.upload_lock(registers.id());
                 let _turn = lock.lock().await;
-                let record = self.read_upload(&names).await?;
+                let record = self.read_upload(&registers).await?;
                 let state = upload_of(record.as_deref()).map(|u| &u.state);
                 if !matches!(state, Some(UploadState::Open(_) | UploadState::Completing(_))) {
-                    swept.parts += self.clear_parts(&names, None).await?;
+                    swept.parts += self.clear_parts(&registers, None).await?;
                 }
             }
             from = stem.to_vec();

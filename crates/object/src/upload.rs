@@ -43,7 +43,7 @@ pub struct UploadSpec {
 pub struct OpenUpload {
     pub(crate) inner: Arc<Inner>,
     pub(crate) handle: Arc<BucketHandle>,
-    pub(crate) names: UploadRegisters,
+    pub(crate) registers: UploadRegisters,
     pub(crate) sealed: Option<Sealed>,
     pub(crate) algorithm: Option<Algorithm>,
     pub(crate) hide_md5: bool,
@@ -65,25 +65,30 @@ impl OpenUpload {
 }
 
 impl Inner {
-    pub(crate) fn names(&self, bucket: &Bucket, key: &str, id: UploadId) -> Result<UploadRegisters> {
+    pub(crate) fn upload_registers(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: UploadId,
+    ) -> Result<UploadRegisters> {
         let object = self.object_key(bucket, key)?;
         Ok(UploadRegisters::of(&self.backend, bucket.id, object.key(), id))
     }
 
     /// Reads an upload register.
-    pub(crate) async fn read_upload(&self, names: &UploadRegisters) -> Result<Option<Arc<Record>>> {
-        self.backend.read_register(&names.upload).await
+    pub(crate) async fn read_upload(&self, registers: &UploadRegisters) -> Result<Option<Arc<Record>>> {
+        self.backend.read_register(&registers.upload).await
     }
 
     /// Sets the state of an upload if `from` accepts the present one; returns whether it did. `moved`:
     /// another register names the data that this one no longer names.
     pub(crate) async fn set_upload(
         &self,
-        names: &UploadRegisters,
+        registers: &UploadRegisters,
         moved: bool,
         mut to: impl FnMut(&Upload) -> Option<UploadState> + Send,
     ) -> Result<bool> {
-        let done = self.update(&names.upload, &[], |old| {
+        let done = self.update(&registers.upload, &[], |old| {
             let Some(upload) = upload_of(old) else { return Decision::Keep(false) };
             let Some(state) = to(upload) else { return Decision::Keep(false) };
             let next = Upload { state, ..upload.clone() };
@@ -96,10 +101,10 @@ impl Inner {
     /// Makes the upload register a tombstone, unless `keep` forbids that.
     pub(crate) async fn forget_upload(
         &self,
-        names: &UploadRegisters,
+        registers: &UploadRegisters,
         forget: impl Fn(&Upload) -> bool + Sync,
     ) -> Result<bool> {
-        let done = self.update(&names.upload, &[], |old| match upload_of(old) {
+        let done = self.update(&registers.upload, &[], |old| match upload_of(old) {
             Some(upload) if forget(upload) => Decision::Write {
                 body: Body::Tombstone,
                 summary: bytes::Bytes::new(),
@@ -112,10 +117,10 @@ impl Inner {
     }
 
     /// Drops the parts of an aborted upload and removes its register; returns how many parts there were.
-    pub(crate) async fn drop_aborted(&self, names: &UploadRegisters) -> Result<u64> {
-        let parts = self.clear_parts(names, None).await?;
-        self.free_key(names).await?;
-        self.forget_upload(names, |u| u.state == UploadState::Aborted).await?;
+    pub(crate) async fn drop_aborted(&self, registers: &UploadRegisters) -> Result<u64> {
+        let parts = self.clear_parts(registers, None).await?;
+        self.free_key(registers).await?;
+        self.forget_upload(registers, |u| u.state == UploadState::Aborted).await?;
         Ok(parts)
     }
 
@@ -123,21 +128,22 @@ impl Inner {
     /// other data is dropped. Returns how many there were.
     pub(crate) async fn clear_parts(
         &self,
-        names: &UploadRegisters,
+        registers: &UploadRegisters,
         version: Option<&Version>,
     ) -> Result<u64> {
-        let bucket = names.object.bucket();
+        let bucket = registers.object.bucket();
         let kept: ashlar_environment::HashSet<ashlar_format::WriteId> =
             version.iter().flat_map(|v| v.parts.iter()).map(|p| p.data.write_id).collect();
         let mut cleared = 0;
-        let mut from = names.stem.clone();
+        let mut from = registers.stem.clone();
         loop {
-            let page = self.backend.list(Space::Part, bucket, &names.stem, &from, crate::MAX_PAGE).await?;
-            let group = names.object.group();
+            let page =
+                self.backend.list(Space::Part, bucket, &registers.stem, &from, crate::MAX_PAGE).await?;
+            let group = registers.object.group();
             let keys: Vec<RegisterKey> = page
                 .entries
                 .iter()
-                .filter(|(k, _)| k.len() == names.stem.len() + 2)
+                .filter(|(k, _)| k.len() == registers.stem.len() + 2)
                 .map(|(k, _)| RegisterKey::new(group, Space::Part, bucket, k))
                 .collect();
             let mut work = futures::stream::iter(keys)
@@ -216,7 +222,7 @@ impl Store {
             }
             let now_ms = self.inner.now_ms();
             let id = UploadId(fresh_id(now_ms)?);
-            let names = self.inner.names(bucket, key, id)?;
+            let registers = self.inner.upload_registers(bucket, key, id)?;
             let mut meta = VersionSpec::stored_meta(spec.version.meta);
             if let Some((cipher, envelope)) = spec.seal {
                 seal::check_envelope(&envelope)?;
@@ -239,7 +245,7 @@ impl Store {
             };
             let summary = summary::of_upload(&upload);
             self.inner
-                .update(&names.upload, &[], |old| match old {
+                .update(&registers.upload, &[], |old| match old {
                     None => Decision::Write {
                         body: Body::Upload(Box::new(upload.clone())),
                         summary: summary.clone(),
@@ -264,8 +270,8 @@ impl Store {
         id: UploadId,
     ) -> BoxFuture<'a, Result<OpenUpload>> {
         Box::pin(async move {
-            let names = self.inner.names(bucket, key, id)?;
-            let record = self.inner.read_upload(&names).await?;
+            let registers = self.inner.upload_registers(bucket, key, id)?;
+            let record = self.inner.read_upload(&registers).await?;
             let upload = held_keys::client_upload(upload_of(record.as_deref()));
             let Some(upload) = upload.filter(|u| matches!(u.state, UploadState::Open(_))) else {
                 return Err(Error::NoSuchUpload);
@@ -273,7 +279,7 @@ impl Store {
             let sealed = Sealed::of(&upload.template.meta)?;
             let algorithm = number_algorithm(upload.checksum_algorithm);
             let (inner, handle) = (self.inner.clone(), bucket.handle().clone());
-            Ok(OpenUpload { inner, handle, names, sealed, algorithm, hide_md5: false })
+            Ok(OpenUpload { inner, handle, registers, sealed, algorithm, hide_md5: false })
         })
     }
 
@@ -288,22 +294,22 @@ impl Store {
         id: UploadId,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let names = self.inner.names(bucket, key, id)?;
+            let registers = self.inner.upload_registers(bucket, key, id)?;
             let _pass = bucket.handle().gate.enter().await?;
             let lock = self.inner.upload_lock(id);
             let _turn = lock.lock().await;
-            let record = self.inner.read_upload(&names).await?;
+            let record = self.inner.read_upload(&registers).await?;
             held_keys::client_upload(upload_of(record.as_deref())).ok_or(Error::NoSuchUpload)?;
-            self.inner.abort(&names).await
+            self.inner.abort(&registers).await
         })
     }
 }
 
 impl Inner {
     /// Aborts an upload.
-    pub(crate) async fn abort(&self, names: &UploadRegisters) -> Result<()> {
+    pub(crate) async fn abort(&self, registers: &UploadRegisters) -> Result<()> {
         loop {
-            let record = self.read_upload(names).await?;
+            let record = self.read_upload(registers).await?;
             let upload = upload_of(record.as_deref()).map(held_keys::protocol_state);
             match abort(upload.as_ref()) {
                 Abort::Set => {
@@ -311,17 +317,17 @@ impl Inner {
                         matches!(abort(Some(&held_keys::protocol_state(u))), Abort::Set)
                             .then_some(UploadState::Aborted)
                     };
-                    if self.set_upload(names, false, open).await? {
-                        self.drop_aborted(names).await?;
+                    if self.set_upload(registers, false, open).await? {
+                        self.drop_aborted(registers).await?;
                         return Ok(());
                     }
                 }
                 Abort::RollForward(v) => {
-                    self.roll_forward(names, v).await?;
+                    self.roll_forward(registers, v).await?;
                     return Err(Error::NoSuchUpload);
                 }
                 Abort::Again => {
-                    self.drop_aborted(names).await?;
+                    self.drop_aborted(registers).await?;
                     return Err(Error::NoSuchUpload);
                 }
                 Abort::NoSuchUpload => return Err(Error::NoSuchUpload),

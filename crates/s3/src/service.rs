@@ -696,7 +696,7 @@ impl Service {
         if let (Some(watch), true) = (arrival.watch, outcome.is_ok()) {
             watch.know();
         }
-        let request_body = form.into_intake();
+        let request_body = form.into_request_body();
         seen.received = request_body.received();
         seen.left = Some(request_body.into_source());
         outcome

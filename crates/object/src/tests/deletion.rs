@@ -18,7 +18,7 @@ fn body() -> Bytes {
 }
 
 /// Whether a key of this bucket exists, whatever the registry contains.
-async fn lies(store: &Store, bucket: BucketId, key: &str) -> bool {
+async fn is_stored(store: &Store, bucket: BucketId, key: &str) -> bool {
     let inner = &store.inner;
     let group = inner.backend.group_of(bucket, key.as_bytes());
     let key = RegisterKey::new(group, Space::Object, bucket, key.as_bytes());
@@ -93,8 +93,8 @@ async fn bucket_deletion_by_another_process_loses_no_acknowledged_write() {
             assert_eq!(acknowledged, [""; 0], "round {round}: acknowledged into a bucket that is gone");
             for n in 0..seen.load(Ordering::SeqCst) {
                 assert!(
-                    !lies(&store, bucket.id, &format!("key{n}")).await,
-                    "round {round}: key{n} lies there"
+                    !is_stored(&store, bucket.id, &format!("key{n}")).await,
+                    "round {round}: key{n} is_stored there"
                 );
             }
         } else {
@@ -128,7 +128,7 @@ async fn bucket_deletion_without_fence_loses_write() {
     put(&other, "bucket", "key", &body()).await.unwrap();
     let removed = store.inner.registry.remove(&bucket, begun).await.unwrap();
     assert_eq!(removed, Removal::Done);
-    assert!(lies(&store, bucket.id, "key").await, "it lies in a bucket that is gone");
+    assert!(is_stored(&store, bucket.id, "key").await, "it is_stored in a bucket that is gone");
     sets.stop().await;
     pool.close().await;
 }

@@ -99,7 +99,7 @@ async fn conditions_of_complete() {
 /// A completion of `bucket/k` whose process crashes: after it held the key, or after it was decided.
 struct Interrupted {
     store: Store,
-    names: UploadRegisters,
+    registers: UploadRegisters,
     attempt: Attempt,
     version: Version,
 }
@@ -108,26 +108,26 @@ impl Interrupted {
     async fn holding(store: &Store, list: &[CompletedPart], id: UploadId) -> Interrupted {
         let inner = &store.inner;
         let bucket = inner.registry.handle("bucket").unwrap().bucket();
-        let names = inner.names(&bucket, "k", id).unwrap();
-        let record = inner.read_upload(&names).await.unwrap();
+        let registers = inner.upload_registers(&bucket, "k", id).unwrap();
+        let record = inner.read_upload(&registers).await.unwrap();
         let upload = upload_of(record.as_deref()).unwrap();
         let UploadState::Open(generation) = upload.state else { panic!("not open") };
         let request = Request { parts: list, checksum: None, conditions: &Conditions::NONE, cause: None };
-        let version = inner.assembled(&bucket, &names, upload, &request).await.unwrap();
+        let version = inner.assemble_version(&bucket, &registers, upload, &request).await.unwrap();
         let attempt = Attempt { generation, nonce: 7 };
-        let held = inner.hold_for_upload(&names, attempt, version, &Conditions::NONE).await;
+        let held = inner.hold_for_upload(&registers, attempt, version, &Conditions::NONE).await;
         let (version, _) = held.unwrap();
-        Interrupted { store: store.clone(), names, attempt, version }
+        Interrupted { store: store.clone(), registers, attempt, version }
     }
 
     async fn decide(&self) -> bool {
-        self.store.inner.decide(&self.names, self.attempt, &self.version).await.unwrap()
+        self.store.inner.decide(&self.registers, self.attempt, &self.version).await.unwrap()
     }
 
     async fn fill(&self) {
         let mut version = self.version.clone();
         marks::set_attempt(&mut version, self.attempt.to_bytes());
-        self.store.inner.fill(&self.names, &version).await.unwrap();
+        self.store.inner.apply_version(&self.registers, &version).await.unwrap();
     }
 }
 

@@ -64,7 +64,7 @@ pub async fn append_object(cx: &Context, call: &mut Call, offset: u64) -> Outcom
     if let Some(made) = &made {
         made.show(&mut answer);
     }
-    super::lifecycle::look(cx, call, &committed, &mut answer).await;
+    super::lifecycle::show_after_write(cx, call, &committed, &mut answer).await;
     Ok(answer)
 }
 

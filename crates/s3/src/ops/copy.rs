@@ -126,7 +126,7 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         answer.set(SOURCE_VERSION, version_text(id));
     }
     shown.show(&mut answer);
-    super::lifecycle::look(cx, call, committed, &mut answer).await;
+    super::lifecycle::show_after_write(cx, call, committed, &mut answer).await;
     Ok(answer)
 }
 

@@ -83,7 +83,7 @@ pub fn show(call: &Call, object: &Object, answer: &mut Answer) {
 
 /// As [`show`], of a version that was just made with tags that the request need not name: it is looked at
 /// again, in a bucket that has rules.
-pub async fn look(cx: &Context, call: &Call, made: &Committed, answer: &mut Answer) {
+pub async fn show_after_write(cx: &Context, call: &Call, made: &Committed, answer: &mut Answer) {
     let Ok(bucket) = call.open() else { return };
     if rules(&bucket, &call.origin).is_none() {
         return;
