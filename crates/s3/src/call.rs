@@ -12,7 +12,7 @@ use http::Method;
 use http::header::{self, HeaderMap};
 
 use crate::auth::Verified;
-use crate::authz_decision::Slot;
+use crate::authz_decision::DecisionSlot;
 use crate::buckets::{Buckets, Named};
 use crate::context::Context;
 use crate::document_cache::Origin;
@@ -47,7 +47,7 @@ pub struct Call {
     /// Where it came from.
     pub origin: Origin,
     /// What was decided last.
-    pub authz_decision: Slot,
+    pub authz_decision: DecisionSlot,
     /// The id of the request.
     pub id: String,
 }

@@ -36,7 +36,7 @@ use crate::request_body::{RequestBody, Source};
 use crate::sts;
 use crate::target::Target;
 use crate::trace::{Event, Sending, Slow, Tracer};
-use crate::turns::{Turn, Turns};
+use crate::work_permits::{WorkPermit, WorkPermits};
 
 /// Bytes of an unread body that are passed over so that the client can read an early answer.
 const DRAIN: u64 = 1 << 20;
@@ -95,7 +95,7 @@ pub struct Service {
     pub(crate) document_cache: Arc<DocumentCache>,
     audit: Arc<Audit>,
     /// For what is read before a signature can be checked.
-    unsigned: Arc<Turns>,
+    unsigned: Arc<WorkPermits>,
     tracer: Arc<Tracer>,
     /// Milliseconds after which a request is logged as slow.
     slow_ms: AtomicU64,
@@ -167,7 +167,7 @@ impl Service {
             ids: AtomicU64::new(u64::from_le_bytes(seed)),
             document_cache: Arc::new(DocumentCache::new(audit.is_on())),
             audit,
-            unsigned: Turns::new(UNSIGNED, PLACE),
+            unsigned: WorkPermits::new(UNSIGNED, PLACE),
             tracer: Arc::default(),
             slow_ms: AtomicU64::new(SLOW.as_millis() as u64),
         }
@@ -671,12 +671,12 @@ impl Service {
                 return Err(fault);
             }
         };
-        let Some(turn) = self.unsigned_turn().await else {
+        let Some(permit) = self.unsigned_permit().await else {
             return Err(crowded());
         };
         let read = tokio::select! {
             read = Form::read(request_body, boundary) => read,
-            () = turn.lost() => return Err(crowded()),
+            () = permit.lost() => return Err(crowded()),
         };
         let mut form = match read {
             Ok(form) => form,
@@ -685,7 +685,7 @@ impl Service {
                 return Err(fault);
             }
         };
-        drop(turn);
+        drop(permit);
         let origin = Origin { ip: arrival.peer.ip(), document_cache: self.document_cache.clone() };
         let from = post::From { origin: &origin, buckets: &seen.buckets, tls: arrival.tls, host: &host, id };
         let audit_context = &mut seen.audit_context;
@@ -703,7 +703,7 @@ impl Service {
     }
 
     /// A place to read a body before a signature can be checked.
-    pub(crate) async fn unsigned_turn(&self) -> Option<Turn> {
+    pub(crate) async fn unsigned_permit(&self) -> Option<WorkPermit> {
         self.unsigned.take(Arc::default()).await
     }
 

@@ -52,7 +52,7 @@ const RETRY_MS: i64 = 30_000;
 /// Time between writes of the position of a pass.
 const STORE: Duration = Duration::from_secs(30);
 /// Keys changed at the same time.
-const AT_ONCE: usize = 16;
+const CONCURRENCY: usize = 16;
 /// Uploads per page.
 const UPLOADS: usize = 1000;
 /// Time limit of one call of a dry run; the next call continues from there.
@@ -378,7 +378,7 @@ impl Lifecycle {
             let decide = |found: &KeyVersions<'_>| chosen(config, &k.key, found, now, calendar);
             self.store.expire(bucket, &k.key, decide).await
         });
-        let mut work = futures::stream::iter(work).buffer_unordered(AT_ONCE);
+        let mut work = futures::stream::iter(work).buffer_unordered(CONCURRENCY);
         let (mut tried, mut failed) = (0u64, 0u64);
         while let Some(done) = work.next().await {
             tried += 1;
@@ -659,7 +659,7 @@ impl Lifecycle {
                 })
                 .await
         });
-        let mut work = futures::stream::iter(work).buffer_unordered(AT_ONCE);
+        let mut work = futures::stream::iter(work).buffer_unordered(CONCURRENCY);
         while let Some(hits) = work.next().await {
             counted.add(hits?);
         }
