@@ -90,8 +90,8 @@ pub(crate) struct Core {
     /// Regions that are free but pinned by readers.
     pub held: HashMap<(u32, u64), u64>,
     pub freed: Vec<Freed>,
-    /// Bytes of freed regions, and the number that may wait for the maintenance thread's next round; above it the maintenance thread
-    /// is woken.
+    /// Bytes of freed regions, and the number that may wait for the maintenance thread's next round; above it
+    /// the maintenance thread is woken.
     pub freed_bytes: u64,
     pub freed_most: u64,
     /// Bytes that the maintenance thread has taken and not given back yet.

@@ -11,9 +11,10 @@
 //!
 //! Layers, each of which uses only those before it: the content of the medium (`entry`, `run`, `index`, `op`,
 //! `place`); rows and counts (`space`, `counters`); queues and memory (`overlay`, `queue`, `tally`, `head`,
-//! `maintenance_state`); the groups that the drive holds (`groups`); the state of a drive (`core`); operations on it
-//! (`impl` blocks of `Core` and `Shared`, in the file of the operation); the drive (`drive`); requests to a
-//! remote drive (`remote`); the handle of either (`handle`, `shard_handle`). `probe` opens a drive.
+//! `maintenance_state`); the groups that the drive holds (`groups`); the state of a drive (`core`);
+//! operations on it (`impl` blocks of `Core` and `Shared`, in the file of the operation); the drive
+//! (`drive`); requests to a remote drive (`remote`); the handle of either (`handle`, `shard_handle`). `probe`
+//! opens a drive.
 //!
 //! Must not depend on: S3, objects, erasure codes, other drives.
 

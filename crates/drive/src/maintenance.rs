@@ -3,8 +3,8 @@
 //! It checks the folder, updates the free space, journals lazy operations, prepares segments, writes and
 //! merges index files, frees regions and compacts.
 //!
-//! Invariants: each piece of work is bounded and can be interrupted by a crash; the maintenance thread yields between
-//! steps, so that a long merge never delays writing the overlay.
+//! Invariants: each piece of work is bounded and can be interrupted by a crash; the maintenance thread yields
+//! between steps, so that a long merge never delays writing the overlay.
 //!
 //! Must not depend on: other drives.
 
@@ -25,7 +25,7 @@ use std::time::Duration;
 const MERGE_STEP: u64 = 2 << 20;
 
 impl Shared {
-    /// The maintenance thread's thread.
+    /// Runs the maintenance thread.
     pub fn run_maintenance(self: &Arc<Self>) {
         let mut merge: Option<Merge> = None;
         let mut last_tick = Instant::now();

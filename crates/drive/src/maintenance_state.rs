@@ -2,7 +2,8 @@
 //!
 //! Invariant: one thread uses it at a time.
 //!
-//! Must not depend on: the state of a drive, what the maintenance thread does with it (`maintenance`, `compact`, `recycle`).
+//! Must not depend on: the state of a drive, what the maintenance thread does with it (`maintenance`,
+//! `compact`, `recycle`).
 
 use crate::index::Manifest;
 use crate::space::FreedWaiting;

@@ -12,8 +12,8 @@
 //!
 //! **A late drop cannot affect a segment that was reused.** A decision about a shard or a region may be
 //! executed arbitrarily late: a discard waits for the journal and for a lookup in the index files; a region
-//! waits for its readers, for the maintenance thread and for the rest of its segment. This is harmless at any time,
-//! because
+//! waits for its readers, for the maintenance thread and for the rest of its segment. This is harmless at any
+//! time, because
 //!
 //! 1. A shard is dropped by its name (write id, index), never by its position. The drop applies to the entry
 //!    that the index has at that time, under the lock and in journal order. It concerns shards staged before
@@ -25,8 +25,8 @@
 //!    a replayed record). So no later shard ever has the same (number, offset).
 //! 3. A number that left the table never returns, and leads to no file: the table is checked, under its lock,
 //!    before a region is punched out ([`Verdict::Forget`]) and before a file is kept open under a number
-//!    ([`Shared::extent_file`]). Only the maintenance thread removes numbers from the table and punches, one after the
-//!    other.
+//!    ([`Shared::extent_file`]). Only the maintenance thread removes numbers from the table and punches, one
+//!    after the other.
 //! 4. A segment leaves the table only if it is sealed, no shard in it is being written, none is pinned by a
 //!    reader, and its count, which is exact, is 0. A wrong count makes the segment suspect, and a suspect
 //!    segment never leaves the table while the process runs.
@@ -184,8 +184,8 @@ impl Shared {
         if self.short(core) { 0 } else { (core.capacity / 16).min(core.free / 8).min(enough) }
     }
 
-    /// For the maintenance thread: processes freed regions. Empty segments are kept or removed; regions of others are
-    /// given back to the file system after some time, or at once if `all` or short of space.
+    /// For the maintenance thread: processes freed regions. Empty segments are kept or removed; regions of
+    /// others are given back to the file system after some time, or at once if `all` or short of space.
     pub fn settle_freed(&self, all: bool) -> Result<()> {
         let mut waiting = std::mem::take(&mut self.maintenance.lock().freed);
         let now = Instant::now();
@@ -275,7 +275,8 @@ impl Shared {
         Ok(())
     }
 
-    /// For the maintenance thread: removes spare segments that were not used, and all if space is short or `all`.
+    /// For the maintenance thread: removes spare segments that were not used, and all if space is short or
+    /// `all`.
     pub fn release_spares(&self, all: bool) -> Result<()> {
         let gone: Vec<u32> = {
             let mut core = self.core.lock();

@@ -10,9 +10,9 @@
 //! 8. Remove the mark from the key.
 //!
 //! Invariants: nothing undoes step 4; refusals happen before it and leave the upload open. After step 4,
-//! readers of the key find the version ([`held_keys::read`]), and any of the caller, a retry, an abort, a writer
-//! of the key or the collector does steps 5 to 8. A marked version is not removed before its upload is done
-//! ([`Inner::settle`]). Locks of this process only save work.
+//! readers of the key find the version ([`held_keys::read`]), and any of the caller, a retry, an abort, a
+//! writer of the key or the collector does steps 5 to 8. A marked version is not removed before its upload is
+//! done ([`Inner::settle`]). Locks of this process only save work.
 //!
 //! Must not depend on: HTTP.
 

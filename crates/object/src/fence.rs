@@ -4,8 +4,8 @@
 //! Invariants: `ashlar_commit::bucket_fence` makes the decisions. The registry numbers a deletion before the
 //! first drive is fenced, and only the number that the registry names removes the bucket. A fence is lifted
 //! only after the registry, read without a cache, has shown that the fence is left over. Waiting is bounded:
-//! an operation that waits for a deletion longer than [`MAX_DELETION_WAIT`] aborts it; the client of the deletion gets
-//! a 409.
+//! an operation that waits for a deletion longer than [`MAX_DELETION_WAIT`] aborts it; the client of the
+//! deletion gets a 409.
 //!
 //! Must not depend on: what the updates of registers mean.
 

@@ -175,7 +175,8 @@ impl Inner {
         self.free(key, held).await
     }
 
-    /// Like [`Inner::resolve_held_key`], without waiting: an attempt that has not happened yet is made to fail.
+    /// Like [`Inner::resolve_held_key`], without waiting: an attempt that has not happened yet is made to
+    /// fail.
     pub(crate) async fn free(&self, key: &RegisterKey, held: &HeldKey) -> Result<()> {
         let registers = upload_registers_of(&self.backend, key, held);
         loop {

@@ -5,8 +5,8 @@
 //! alone has no shares: its count is all there is (`usage`).
 //!
 //! Invariants: one settlement of a bucket at a time; what a settlement gives back is out of reach before it is sent;
-//! a share that was not confirmed for [`EXPIRY`](crate::node_share::EXPIRY) admits nothing, and it is taken back no earlier than [`HOLD`] after
-//! its owner was told.
+//! a share that was not confirmed for [`EXPIRY`](crate::node_share::EXPIRY) admits nothing, and it is taken
+//! back no earlier than [`HOLD`] after its owner was told.
 //!
 //! Must not depend on: what is stored in a bucket.
 

@@ -1,16 +1,16 @@
 //! Counts of the content of a bucket, as a state machine without I/O.
 //!
-//! [`BucketTally`] keeps two counts of one bucket: the one that is shown, and the one that a scan builds. Every
-//! change of a key is announced before it can take effect and ends as committed, as nothing, or as lost (its
-//! outcome is unknown). A committed change adds its difference to each count that covers its key.
+//! [`BucketTally`] keeps two counts of one bucket: the one that is shown, and the one that a scan builds.
+//! Every change of a key is announced before it can take effect and ends as committed, as nothing, or as lost
+//! (its outcome is unknown). A committed change adds its difference to each count that covers its key.
 //!
 //! If a difference is not enough, the key is *open*: it is outside of the sum, and counted with its last
 //! known share until it has been read while no change of it was under way. Open keys are:
 //!
 //! - keys whose change was under way while a scan read their page: the page may show them before or after;
 //! - keys whose change was lost. They stay open until a later change of the key is known or until they have
-//!   been read [`MAX_READS`] times over about a quarter of an hour, because another operation may still complete
-//!   a change without an answer.
+//!   been read [`MAX_READS`] times over about a quarter of an hour, because another operation may still
+//!   complete a change without an answer.
 //!
 //! Invariants: the sum and the open keys together contain every key that a count covers exactly once; a count
 //! that cannot guarantee that is marked `suspect` and made again.

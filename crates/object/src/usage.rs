@@ -180,7 +180,7 @@ impl CountedChange<'_> {
         self.proposed = None;
     }
 
-    /// It propose `new` in the place of `old`.
+    /// It proposes `new` in the place of `old`.
     pub fn propose(&mut self, old: Share, new: Share) {
         self.proposed = Some((old, new));
     }

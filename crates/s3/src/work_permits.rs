@@ -1,12 +1,12 @@
 //! Work permits: a limited number of permits for work that costs memory before the client is authenticated.
 //!
 //! Large request heads, form fields and documents of the token service are held in memory before a signature
-//! can be checked. Each of them needs a [`WorkPermit`]. If all are taken, a request waits; meanwhile the oldest
-//! holder loses its permit once it has had it for [`MIN_HOLD`], so that incomplete requests cannot block
-//! complete ones.
+//! can be checked. Each of them needs a [`WorkPermit`]. If all are taken, a request waits; meanwhile the
+//! oldest holder loses its permit once it has had it for [`MIN_HOLD`], so that incomplete requests cannot
+//! block complete ones.
 //!
-//! Invariants: the number of permits never exceeds the limit; a wait ends at its deadline; taking a free permit
-//! costs one uncontended lock.
+//! Invariants: the number of permits never exceeds the limit; a wait ends at its deadline; taking a free
+//! permit costs one uncontended lock.
 //!
 //! Must not depend on: the purpose of permits.
 
@@ -62,7 +62,8 @@ impl WorkPermits {
         })
     }
 
-    /// Waits for a permit. `lost` is notified when the permit must be given up. `None`: none became free in time.
+    /// Waits for a permit. `lost` is notified when the permit must be given up. `None`: none became free in
+    /// time.
     pub async fn take(self: &Arc<WorkPermits>, lost: Arc<Notify>) -> Option<WorkPermit> {
         let place = match self.places.clone().try_acquire_owned() {
             Ok(place) => place,

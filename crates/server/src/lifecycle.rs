@@ -11,8 +11,8 @@
 //! | `POST lifecycle/BUCKET/test` `{"after", "at"}` | counts what the rules would do now, or at a given time; changes nothing |
 //!
 //! Invariants: the decision to remove a version is made on the state that the change replaces; locked
-//! versions are not removed (`ashlar_object::KeyVersions::locked`); requests have priority (`ashlar_pacer`); a key
-//! that fails does not stop the others.
+//! versions are not removed (`ashlar_object::KeyVersions::locked`); requests have priority (`ashlar_pacer`);
+//! a key that fails does not stop the others.
 //!
 //! Must not depend on: how versions are removed, the semantics of rules.
 

@@ -3,9 +3,9 @@
 //!
 //! The server stores nothing between the two steps: the data for the second step is sealed in `state`.
 //! Invariants: a code is exchanged only with a `state` that this server sealed at most [`LIFE_MS`] ago, for
-//! the provider and the redirect in it; the returned token must contain the nonce; at most [`CONCURRENCY`] codes
-//! are exchanged at once. Each process has its own sealing key: a sign-in that spans a restart has to start
-//! again.
+//! the provider and the redirect in it; the returned token must contain the nonce; at most [`CONCURRENCY`]
+//! codes are exchanged at once. Each process has its own sealing key: a sign-in that spans a restart has to
+//! start again.
 //!
 //! Must not depend on: cookies, pages.
 

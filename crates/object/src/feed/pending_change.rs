@@ -1,7 +1,7 @@
 //! One change of a followed bucket while it is made: its intent, which is made durable first; the turn of its
 //! key; its outcome.
 //!
-//! Invariants: if it is dropped without an outcome (the caller was dropped, or the drives do not
+//! Invariants: if a change is dropped without an outcome (the caller was dropped, or the drives do not
 //! answer), the outcome is determined later; while a turn is held, no other recorded change of the key is
 //! made or recorded, so changes are recorded in the order in which they were made.
 //!
