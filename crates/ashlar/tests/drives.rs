@@ -227,7 +227,7 @@ fn unresponsive_drive_delays_neither_start_nor_stop() {
 
 /// The exercise of docs/operating.md: one flipped bit in the journals of three of four drives.
 #[test]
-fn a_store_with_three_of_four_journals_damaged_is_recovered() {
+fn recovery_of_store_with_three_of_four_journals_damaged() {
     let root = tempfile::tempdir().unwrap();
     let start = Start::new(root.path(), "d{1...4}");
     let mut server = start.run();
@@ -312,7 +312,7 @@ fn a_store_with_three_of_four_journals_damaged_is_recovered() {
 }
 
 #[test]
-fn a_missing_drive_joins_blank_at_the_next_start() {
+fn missing_drive_joins_blank_at_next_start() {
     let root = tempfile::tempdir().unwrap();
     let start = Start::new(root.path(), "d{1...4}");
     let server = start.run();
@@ -355,7 +355,7 @@ fn ashlar(home: &Path, args: &[&str]) -> Result<String, String> {
 
 /// The steps of an operator with a broken drive: offline, mount a blank one, replace, watch.
 #[test]
-fn a_drive_is_replaced_by_an_operator() {
+fn operator_replaces_drive() {
     let root = tempfile::tempdir().unwrap();
     let server = Start::new(root.path(), "d{1...4}").run();
     let data: Vec<Vec<u8>> = (0..60).map(|i| noise([100, 40_000, 1_500_000][i % 3], i as u64)).collect();

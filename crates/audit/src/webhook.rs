@@ -1,8 +1,9 @@
 //! Sends records to a webhook, in MinIO's form.
 //!
-//! Invariants: records are sent in order, [`AT_ONCE`] requests at a time, at least once; a line leaves the
-//! queue only after the receiver answered 200, 201, 202 or 204; while a receiver does not answer, attempts go
-//! on without end, with growing pauses up to [`SLOWEST`]; redirects are not followed; the token is in no log.
+//! Invariants: records are sent in order, [`CONCURRENCY`] requests at a time, at least once; a line leaves
+//! the queue only after the receiver answered 200, 201, 202 or 204; while a receiver does not answer,
+//! attempts go on without end, with growing pauses up to [`SLOWEST`]; redirects are not followed; the token
+//! is in no log.
 
 use ashlar_environment::time::{self, Instant};
 use std::path::PathBuf;
@@ -21,7 +22,7 @@ use crate::spool::Spool;
 use crate::{Error, Result};
 
 /// Most requests in flight.
-const AT_ONCE: usize = 8;
+const CONCURRENCY: usize = 8;
 /// First pause after a failure.
 const SOON: Duration = Duration::from_millis(250);
 /// Longest pause after a failure.
@@ -176,7 +177,7 @@ impl Target {
     async fn run(&self, outbound: &Outbound, url: &str, headers: &[(HeaderName, HeaderValue)], batch: usize) {
         let mut pause = SOON;
         loop {
-            let lines = self.spool.next(batch * AT_ONCE).unwrap_or_else(|error| {
+            let lines = self.spool.next(batch * CONCURRENCY).unwrap_or_else(|error| {
                 tracing::error!(target_id = self.name, %error, "the queue of the audit webhook cannot be read");
                 Vec::new()
             });

@@ -23,7 +23,7 @@
 //!
 //! Must not depend on: files, clocks, what a record contains.
 
-use crate::promises::{Held, PromiseTable, Promises};
+use crate::promises::{PromiseState, PromiseTable, Promises};
 use ashlar_format::Ballot;
 
 /// Whether the drive may vote.
@@ -193,13 +193,13 @@ impl<P: Promises> Acceptor<P> {
         self.highest(self.promises.get(key), accepted)
     }
 
-    fn highest(&self, held: Held, accepted: Ballot) -> Ballot {
+    fn highest(&self, held: PromiseState, accepted: Ballot) -> Ballot {
         let known = held.promised.max(self.base).max(accepted);
         if accepted == Ballot::ZERO { known.max(self.horizon) } else { known }
     }
 
     /// The state of one register in memory, checked against the accepted ballot of the index.
-    fn held(&self, key: u128, accepted: Ballot) -> Held {
+    fn held(&self, key: u128, accepted: Ballot) -> PromiseState {
         let held = self.promises.get(key);
         assert!(accepted >= held.accepted, "index behind: {accepted:?} < {:?}", held.accepted);
         held
@@ -225,7 +225,7 @@ impl<P: Promises> Acceptor<P> {
         if b > self.floor {
             return PrepareAnswer::RaiseFloorFirst { to: self.floor_above(b) };
         }
-        self.hold(key, held, Held { promised: b, ..held });
+        self.hold(key, held, PromiseState { promised: b, ..held });
         PrepareAnswer::Promised
     }
 
@@ -247,11 +247,11 @@ impl<P: Promises> Acceptor<P> {
         }
         assert!(b.epoch >= self.epoch, "I3: {b:?} accepted in epoch {}", self.epoch);
         self.top = self.top.max(b);
-        self.hold(key, held, Held { promised: b, accepted: b });
+        self.hold(key, held, PromiseState { promised: b, accepted: b });
         if counted { AcceptAnswer::Go } else { AcceptAnswer::GoUncounted }
     }
 
-    fn hold(&mut self, key: u128, before: Held, after: Held) {
+    fn hold(&mut self, key: u128, before: PromiseState, after: PromiseState) {
         assert!(after.promised >= before.promised, "I2: a promise fell");
         if let Some(dropped) = self.promises.put(key, after) {
             // A dropped promise is either at most the floor, or the promise of a record that is written. A
@@ -333,7 +333,7 @@ impl<P: Promises> Acceptor<P> {
         let held = self.promises.get(key);
         assert!(held.accepted <= t, "purged {t:?} below {:?}", held.accepted);
         if held.accepted > Ballot::ZERO {
-            self.hold(key, held, Held { accepted: Ballot::ZERO, ..held });
+            self.hold(key, held, PromiseState { accepted: Ballot::ZERO, ..held });
         }
     }
 

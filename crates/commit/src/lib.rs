@@ -43,7 +43,7 @@ pub mod version_list;
 
 pub use acceptor::{AcceptAnswer, Acceptor, ConfirmAnswer, HEADROOM, PrepareAnswer, Role};
 pub use ashlar_format::Ballot;
-pub use promises::{Held, OnePromise, PromiseTable, Promises};
+pub use promises::{OnePromise, PromiseState, PromiseTable, Promises};
 pub use proposer::{Proposer, Step};
 pub use quorum::{MAX_SLOTS, Quorum, Slot, SlotSet, ballot_above, durable_needed, lower_k, may_purge, spare};
 pub use reader::{Proof, ReadStep, Reader};

@@ -12,7 +12,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// The entry of one register.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
-pub struct Held {
+pub struct PromiseState {
     /// The highest ballot promised or accepted.
     pub promised: Ballot,
     /// The highest ballot for which ACCEPT was allowed. From then on, the drive's index must show at least
@@ -23,10 +23,10 @@ pub struct Held {
 /// A store of promises.
 pub trait Promises {
     /// The entry of the register; all zero if there is none.
-    fn get(&self, key: u128) -> Held;
+    fn get(&self, key: u128) -> PromiseState;
     /// Replaces the entry. Returns the highest promise that had to be dropped to make room: from now on it
     /// counts as promised for every register without an entry.
-    fn put(&mut self, key: u128, held: Held) -> Option<Ballot>;
+    fn put(&mut self, key: u128, held: PromiseState) -> Option<Ballot>;
     /// The accepted pair of `ballot` is durable and in the index: the entry may be removed unless it promises
     /// more.
     fn settle(&mut self, key: u128, ballot: Ballot);
@@ -53,7 +53,7 @@ impl Hasher for TakeLow {
 /// A table with room for more entries than this gives memory back when it is nearly empty.
 const SMALL: usize = 512;
 
-type Map = HashMap<u128, Held, BuildHasherDefault<TakeLow>>;
+type Map = HashMap<u128, PromiseState, BuildHasherDefault<TakeLow>>;
 
 /// Two generations of a hash map. When the young one is full, the old one is dropped as a whole and the young
 /// one becomes old. So an entry is kept for at least `capacity` later registers.
@@ -114,11 +114,11 @@ impl Default for PromiseTable {
 }
 
 impl Promises for PromiseTable {
-    fn get(&self, key: u128) -> Held {
+    fn get(&self, key: u128) -> PromiseState {
         self.young.get(&key).or_else(|| self.old.get(&key)).copied().unwrap_or_default()
     }
 
-    fn put(&mut self, key: u128, held: Held) -> Option<Ballot> {
+    fn put(&mut self, key: u128, held: PromiseState) -> Option<Ballot> {
         if self.young.len() >= self.capacity && !self.young.contains_key(&key) {
             // The entry that is being put is not lost either.
             self.old.remove(&key);
@@ -144,19 +144,19 @@ impl Promises for PromiseTable {
 
 /// The promises of an acceptor with a single register, without heap memory: for the model checker.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
-pub struct OnePromise(Held);
+pub struct OnePromise(PromiseState);
 
 impl Promises for OnePromise {
-    fn get(&self, _: u128) -> Held {
+    fn get(&self, _: u128) -> PromiseState {
         self.0
     }
-    fn put(&mut self, _: u128, held: Held) -> Option<Ballot> {
+    fn put(&mut self, _: u128, held: PromiseState) -> Option<Ballot> {
         self.0 = held;
         None
     }
     fn settle(&mut self, _: u128, ballot: Ballot) {
         if self.0.promised <= ballot {
-            self.0 = Held::default();
+            self.0 = PromiseState::default();
         }
     }
 }
@@ -165,8 +165,8 @@ impl Promises for OnePromise {
 mod tests {
     use super::*;
 
-    fn held(counter: u64) -> Held {
-        Held { promised: Ballot { counter, ..Ballot::ZERO }, accepted: Ballot::ZERO }
+    fn held(counter: u64) -> PromiseState {
+        PromiseState { promised: Ballot { counter, ..Ballot::ZERO }, accepted: Ballot::ZERO }
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
             x ^= x << 17;
             let key = u128::from(x % 23);
             if x >> 40 & 3 == 0 {
-                let b = exact.get(&key).map_or(Ballot::ZERO, |h: &Held| h.promised);
+                let b = exact.get(&key).map_or(Ballot::ZERO, |h: &PromiseState| h.promised);
                 table.settle(key, b);
                 exact.remove(&key);
             } else {

@@ -416,14 +416,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_granted_before_the_first_count() {
+    fn no_share_is_granted_before_first_count() {
         let (mut holder, mut record) = (Holder::new(1, 7), QuotaRecord::default());
         assert_eq!(settle(&mut holder, &mut record, 100, more(1, None)), Settled::NotCounted);
         assert!(!holder.reserve(1));
     }
 
     #[test]
-    fn who_is_alone_gets_everything_and_with_others_less_and_less() {
+    fn single_node_gets_whole_quota_and_shares_shrink_with_more_nodes() {
         let mut record = counted(100);
         let (mut one, mut two) = (Holder::new(1, 7), Holder::new(2, 8));
         settle(&mut one, &mut record, 1100, more(1, None));
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_limit_takes_back_what_is_not_in_use() {
+    fn lower_quota_takes_back_unused_shares() {
         let (mut one, mut record) = (Holder::new(1, 7), counted(100));
         settle(&mut one, &mut record, 1000, more(1, None));
         assert!(one.reserve(50));
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_full_when_all_have_answered() {
+    fn bucket_is_full_only_after_all_nodes_answered() {
         let mut record = counted(0);
         let (mut one, mut two) = (Holder::new(1, 7), Holder::new(2, 8));
         settle(&mut two, &mut record, 100, more(60, None));
@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_removed_may_be_added_again_without_asking() {
+    fn removed_bytes_can_be_added_again_without_request() {
         let (mut one, mut record) = (Holder::new(1, 7), counted(100));
         settle(&mut one, &mut record, 100, Keep::Rest);
         assert!(!one.reserve(1));

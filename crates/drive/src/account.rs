@@ -78,7 +78,7 @@ impl Core {
         }
     }
 
-    /// Frees a region: the keeper punches it out, or it is held until its readers are done.
+    /// Frees a region: the maintenance thread punches it out, or it is held until its readers are done.
     pub fn free_region(&mut self, region: Region, bytes: u64) {
         self.region_dead(region, bytes);
         if !self.extents.contains_key(&region.segment) {
@@ -101,10 +101,10 @@ impl Shared {
     /// The error of reading the index.
     pub fn audit(&self) -> Result<Vec<String>> {
         let runs = self.core.lock().runs.clone();
-        let mut walk = runs.walk(b"", Mode::Wait).map_err(must)?;
+        let mut scan = runs.merged_scan(b"", Mode::Wait).map_err(must)?;
         let (mut registers, mut shards) = (HashMap::default(), HashMap::default());
         let (mut key, mut value) = (Vec::new(), Vec::new());
-        while let Some(removed) = walk.next(&mut key, &mut value).map_err(must)? {
+        while let Some(removed) = scan.next(&mut key, &mut value).map_err(must)? {
             match shard_name(&key) {
                 _ if removed => {}
                 Some(name) => {

@@ -12,9 +12,9 @@ use crate::core::{Core, Shared};
 use crate::entry::Loc;
 use crate::files::{Kind, segment_name};
 use crate::index::must;
+use crate::maintenance_state::Pass;
 use crate::op::Op;
 use crate::run::Mode;
-use crate::upkeep::Pass;
 use crate::{Error, Result, Tally};
 use ashlar_format::RegisterKey;
 use ashlar_format::codec;
@@ -136,7 +136,7 @@ impl Shared {
             moves.push(Op::States);
         }
         self.submit_and_wait(std::mem::take(&mut moves))?;
-        if self.keeper.lock().manifest.position.segment <= victim {
+        if self.maintenance.lock().manifest.position.segment <= victim {
             // Recovery would start in the victim: move the checkpoint first.
             self.drain()?;
         }

@@ -12,11 +12,11 @@ use crate::fence_table::Fences;
 use crate::groups::Groups;
 use crate::head::Writer;
 use crate::index::RunSet;
+use crate::maintenance_state::MaintenanceState;
 use crate::op::Op;
 use crate::overlay::Overlay;
 use crate::space::{Extent, Freed, Position, Segment, Spare, SpareExtent};
 use crate::types::{Options, State, Stats};
-use crate::upkeep::Keeper;
 use crate::{Completion, Error, Label, Result};
 use ashlar_environment::{HashMap, HashSet};
 use ashlar_format::journal::HashKey;
@@ -91,11 +91,11 @@ pub(crate) struct Core {
     /// Regions that are free but pinned by readers.
     pub held: HashMap<(u32, u64), u64>,
     pub freed: Vec<Freed>,
-    /// Bytes of freed regions, and the number that may wait for the keeper's next round; above it the keeper
-    /// is woken.
+    /// Bytes of freed regions, and the number that may wait for the maintenance thread's next round; above it
+    /// the maintenance thread is woken.
     pub freed_bytes: u64,
     pub freed_most: u64,
-    /// Bytes that the keeper has taken and not given back yet.
+    /// Bytes that the maintenance thread has taken and not given back yet.
     pub freed_waiting: u64,
     /// Batches with operations of compaction, or deletions, that could not be written.
     pub failed_moves: u64,
@@ -118,7 +118,7 @@ pub(crate) struct Core {
     pub fence_marked: bool,
     pub closing: bool,
     pub checkpoint_on_close: bool,
-    pub keeper_kicked: bool,
+    pub maintenance_woken: bool,
     /// Grows whenever the index files change: an earlier lookup must then be repeated.
     pub generation: u64,
     /// The index is being rebuilt: no lookup is possible.
@@ -151,7 +151,7 @@ pub(crate) struct Shared {
     pub here: bool,
     pub core: Mutex<Core>,
     pub journal_work: Condvar,
-    pub keeper_work: Condvar,
+    pub maintenance_work: Condvar,
     pub writer: Mutex<Writer>,
     pub files: crate::files::FileCache,
     /// Blocks of index files that lists read.
@@ -162,12 +162,12 @@ pub(crate) struct Shared {
     pub spare_making: Mutex<()>,
     /// Held while an extent segment is being made.
     pub extent_making: Mutex<()>,
-    pub keeper: Mutex<Keeper>,
+    pub maintenance: Mutex<MaintenanceState>,
     state: AtomicU8,
     pub label_identity: (u64, u64),
-    /// Completed when the journal thread has ended; only the keeper waits for it.
+    /// Completed when the journal thread has ended; only the maintenance thread waits for it.
     pub journal_ended: Arc<crate::Tally>,
-    /// True when the keeper, the last of the two threads, has ended.
+    /// True when the maintenance thread, the last of the two threads, has ended.
     pub ended: tokio::sync::watch::Sender<bool>,
     pub lock: Mutex<Option<Lock>>,
     /// Held during upkeep.
@@ -205,7 +205,7 @@ impl Shared {
             here: threads && medium == FileSystem::Memory && options.faults.is_none(),
             core: Mutex::new(core),
             journal_work: Condvar::new(),
-            keeper_work: Condvar::new(),
+            maintenance_work: Condvar::new(),
             writer: Mutex::new(Writer::new(None, 0, Position::default())),
             files: crate::files::FileCache::new(options.direct),
             blocks: BlockCache::new(options.cache_bytes),
@@ -213,7 +213,7 @@ impl Shared {
             syncs: Mutex::new(HashMap::default()),
             spare_making: Mutex::new(()),
             extent_making: Mutex::new(()),
-            keeper: Mutex::default(),
+            maintenance: Mutex::default(),
             state: AtomicU8::new(ONLINE),
             label_identity,
             journal_ended: crate::Tally::new(1),
@@ -274,7 +274,7 @@ impl Shared {
             op.fail(&Error::Fenced(why.to_owned()));
         }
         self.journal_work.notify_all();
-        self.keeper_work.notify_all();
+        self.maintenance_work.notify_all();
         if !self.threads {
             self.mark_fenced();
         }
@@ -395,10 +395,10 @@ impl Shared {
         Some(self.watch.oldest()).filter(|age| *age >= STALL)
     }
 
-    /// Wakes the keeper.
-    pub fn kick_keeper(&self, core: &mut Core) {
-        core.keeper_kicked = true;
-        self.keeper_work.notify_all();
+    /// Wakes the maintenance thread.
+    pub fn wake_maintenance(&self, core: &mut Core) {
+        core.maintenance_woken = true;
+        self.maintenance_work.notify_all();
     }
 
     /// Opens a journal segment for reading.
@@ -528,7 +528,7 @@ impl Core {
             capacity: 0,
             closing: false,
             checkpoint_on_close: false,
-            keeper_kicked: false,
+            maintenance_woken: false,
             generation: 0,
             rebuilding: false,
         }

@@ -30,6 +30,6 @@ pub(crate) struct Counters {
     pub index_rebuilt: AtomicU64,
     /// Descriptions of the damage, for people; at most [`MAX_NOTES`].
     pub damage: Mutex<Vec<String>>,
-    /// An index file did not verify: the keeper rebuilds.
+    /// An index file did not verify: the maintenance thread rebuilds.
     pub index_broken: AtomicBool,
 }

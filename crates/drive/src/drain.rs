@@ -8,7 +8,7 @@
 
 use crate::core::{Core, Shared};
 use crate::entry::{Loc, Region, Register, Shard, register_key, shard_key};
-use crate::index::{Manifest, RunSet, Walk, must};
+use crate::index::{Manifest, MergedScan, RunSet, must};
 use crate::run::{Mode, Run, RunWriter, file_name};
 use crate::{Error, Result};
 use ashlar_format::codec;
@@ -31,7 +31,7 @@ struct Replaced {
 /// A merge in progress.
 pub(crate) struct Merge {
     inputs: Vec<u32>,
-    walk: Walk<'static>,
+    scan: MergedScan<'static>,
     writer: RunWriter,
     id: u32,
     /// There are no older runs: removals can be dropped.
@@ -47,15 +47,15 @@ impl Shared {
                 let active = std::mem::take(&mut core.overlay.active);
                 core.overlay.frozen = Some(Arc::new(active));
                 let m = core.snapshot();
-                self.keeper.lock().freeze = Some(m);
+                self.maintenance.lock().freeze = Some(m);
             }
-            let manifest = self.keeper.lock().freeze.clone().unwrap_or_default();
+            let manifest = self.maintenance.lock().freeze.clone().unwrap_or_default();
             (core.overlay.frozen.clone(), core.runs.clone(), manifest)
         };
         let Some(frozen) = frozen else { return Ok(()) };
         let mut replaced = Replaced::default();
         let mut new_runs: Vec<Arc<Run>> = runs.runs.clone();
-        manifest.next_run = self.keeper.lock().next_run;
+        manifest.next_run = self.maintenance.lock().next_run;
         if !frozen.is_empty() {
             let id = manifest.next_run;
             let run = self.write_run(id, &frozen, &runs, &mut replaced)?;
@@ -76,7 +76,7 @@ impl Shared {
         core.overlay.frozen = None;
         core.generation += 1;
         drop(core);
-        let mut k = self.keeper.lock();
+        let mut k = self.maintenance.lock();
         k.next_run = manifest.next_run;
         k.freeze = None;
         k.manifest = manifest;
@@ -139,14 +139,14 @@ impl Shared {
         let inputs: Vec<Arc<Run>> = runs.runs[..take].to_vec();
         let expected = inputs.iter().map(|r| r.entries).sum();
         let id = {
-            let mut k = self.keeper.lock();
+            let mut k = self.maintenance.lock();
             k.next_run += 1;
             k.next_run - 1
         };
         self.index_folder.remove(&file_name(id)).map_err(|e| self.failed("writing the index", &e))?;
         Ok(Some(Merge {
             inputs: inputs.iter().map(|r| r.id).collect(),
-            walk: Walk::new(inputs.into_iter(), b"", Mode::Wait, None).map_err(must)?,
+            scan: MergedScan::new(inputs.into_iter(), b"", Mode::Wait, None).map_err(must)?,
             writer: RunWriter::new(&self.index_folder, id, &self.key, expected)?,
             id,
             last: take == n,
@@ -158,7 +158,7 @@ impl Shared {
         let stop = m.writer.bytes() + budget;
         let (mut key, mut value) = (Vec::new(), Vec::new());
         while m.writer.bytes() < stop {
-            match m.walk.next(&mut key, &mut value).map_err(must)? {
+            match m.scan.next(&mut key, &mut value).map_err(must)? {
                 None => {
                     self.finish_merge(m)?;
                     return Ok(None);
@@ -183,7 +183,7 @@ impl Shared {
         assert!(same, "inputs of a merge moved");
         runs.splice(at..at + m.inputs.len(), [run]);
         let manifest = {
-            let mut k = self.keeper.lock();
+            let mut k = self.maintenance.lock();
             k.manifest.runs = runs.iter().map(|r| (r.id, r.bytes)).collect();
             k.manifest.next_run = k.next_run;
             k.manifest.clone()

@@ -38,7 +38,7 @@ impl Drop for Last {
     fn drop(&mut self) {
         self.0.core.lock().closing = true;
         self.0.journal_work.notify_all();
-        self.0.keeper_work.notify_all();
+        self.0.maintenance_work.notify_all();
         self.0.io.close();
         if !self.0.threads {
             self.0.lock.lock().take();
@@ -63,7 +63,7 @@ impl Drive {
         if threads {
             let done = shared.journal_ended.completion(0);
             start(&shared, "journal", Shared::run_journal, move |_| done.ok())?;
-            start(&shared, "keeper", Shared::run_keeper, |s| {
+            start(&shared, "maintenance", Shared::run_maintenance, |s| {
                 s.ended.send_replace(true);
             })?;
         }
@@ -199,7 +199,7 @@ impl Drive {
             core.closing = true;
         }
         self.shared.journal_work.notify_all();
-        self.shared.keeper_work.notify_all();
+        self.shared.maintenance_work.notify_all();
         if self.shared.threads {
             let _ = self.shared.ended.subscribe().wait_for(|ended| *ended).await;
         } else {
@@ -320,7 +320,7 @@ impl Drive {
     // --- upkeep
 
     /// Does all upkeep that is due (index written to files, merges, compaction, space given back) now instead
-    /// of when the keeper has time. Blocking.
+    /// of when the maintenance thread has time. Blocking.
     ///
     /// # Errors
     /// The error of the upkeep.
@@ -346,7 +346,7 @@ impl Drive {
         self.shared.audit()
     }
 
-    /// Without threads: one round of the keeper.
+    /// Without threads: one round of the maintenance thread.
     #[doc(hidden)]
     pub fn upkeep(&self) -> Result<()> {
         let _one = self.shared.upkeep.lock();
@@ -359,7 +359,7 @@ impl Drive {
         while self.shared.commit() {}
     }
 
-    /// Without threads: what the keeper does once per tick.
+    /// Without threads: what the maintenance thread does once per tick.
     #[doc(hidden)]
     pub fn tick(&self) {
         self.shared.tick();

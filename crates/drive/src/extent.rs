@@ -107,8 +107,8 @@ impl Shared {
         let region = {
             let mut core = self.core.lock();
             let region = core.reserve(bytes).map(|r| Region { frame, ..r });
-            if self.wants_extent(&core) && !core.keeper_kicked {
-                self.kick_keeper(&mut core);
+            if self.wants_extent(&core) && !core.maintenance_woken {
+                self.wake_maintenance(&mut core);
             }
             region
         };

@@ -9,7 +9,7 @@
 use crate::core::Shared;
 use crate::entry::{Region, ShardName, layout};
 use crate::index::must;
-use crate::run::{Halt, Look, Mode};
+use crate::run::{Halt, Lookup, Mode};
 use crate::{Error, Result};
 use ashlar_format::frame::{self, Layout, PAGE, ShardId};
 use ashlar_machine::{Buf, DiskFile};
@@ -244,7 +244,7 @@ impl InExtent {
         self.layout.frame_len(u64::from(n)).next_multiple_of(ashlar_machine::ALIGN)
     }
 
-    fn read_now(&self, n: u32, check: Check) -> Look<Bytes> {
+    fn read_now(&self, n: u32, check: Check) -> Lookup<Bytes> {
         let s = &self.shared;
         if self.is_direct(n) {
             // Its bytes were written bypassing the page cache and are read the same way: a lookup in the
@@ -260,7 +260,7 @@ impl InExtent {
         s.read_frame(&self.file, self.region, self.layout, self.id, n, table, buf, Mode::Now)
     }
 
-    fn table_now(&self) -> Look<Arc<[u8]>> {
+    fn table_now(&self) -> Lookup<Arc<[u8]>> {
         if let Some(t) = self.table.lock().clone() {
             return Ok(t);
         }
@@ -278,14 +278,14 @@ impl Shared {
         layout: Layout,
         id: ShardId,
         mode: Mode,
-    ) -> Look<Arc<[u8]>> {
+    ) -> Lookup<Arc<[u8]>> {
         let len = layout.table_len() as usize;
         let mut buf = self.options.pool.get_reserved(len);
         self.read_region(file, region, layout.table_at(), &mut buf, mode, len >= DIRECT_FRAME)?;
         self.check_table(id, layout, &buf)
     }
 
-    fn check_table(&self, id: ShardId, layout: Layout, bytes: &[u8]) -> Look<Arc<[u8]>> {
+    fn check_table(&self, id: ShardId, layout: Layout, bytes: &[u8]) -> Lookup<Arc<[u8]>> {
         match id.check_table(bytes, layout.frames()) {
             Ok(t) => Ok(t.into()),
             Err(e) => Err(self.corrupt(format!("{e} of shard {:?}.{}", id.write_id, id.index))),
@@ -304,7 +304,7 @@ impl Shared {
         table: Option<Arc<[u8]>>,
         check: Check,
         mut buf: Buf,
-    ) -> Look<(Frames, Option<Arc<[u8]>>)> {
+    ) -> Lookup<(Frames, Option<Arc<[u8]>>)> {
         let first = layout.frame_at(u64::from(run.first));
         let direct = layout.frame_len(u64::from(run.first)) >= DIRECT_FRAME;
         self.read_region(file, region, first, &mut buf, Mode::Wait, direct)?;
@@ -340,7 +340,7 @@ impl Shared {
         first: u32,
         frames: &[&[u8]],
         table: &[u8],
-    ) -> Look<()> {
+    ) -> Lookup<()> {
         let mut hashes: SmallVec<[[u8; 32]; 2]> = SmallVec::from_elem([0; 32], frames.len());
         {
             let place = |n: u32| id.frame_place(n, layout.frame_len(u64::from(n)));
@@ -369,7 +369,7 @@ impl Shared {
         table: Option<&[u8]>,
         mut buf: Buf,
         mode: Mode,
-    ) -> Look<Bytes> {
+    ) -> Lookup<Bytes> {
         let len = layout.frame_len(u64::from(n));
         let direct = len >= DIRECT_FRAME && mode == Mode::Wait;
         if !direct {
@@ -390,7 +390,7 @@ impl Shared {
         buf: &mut [u8],
         mode: Mode,
         direct: bool,
-    ) -> Look<()> {
+    ) -> Lookup<()> {
         self.counters.reads.fetch_add(1, Ordering::Relaxed);
         let at = region.offset + at;
         let r = match mode {

@@ -10,7 +10,7 @@
 use crate::block::BlockCache;
 use crate::entry::{Loc, Register, Shard, ShardName, register_key, shard_key};
 use crate::fence_table::{Fence, FenceKey};
-use crate::run::{Cursor, Halt, Look, Mode, Run, filter_hash};
+use crate::run::{Cursor, Halt, Lookup, Mode, Run, filter_hash};
 use crate::space::{Extent, Position, Segment};
 use crate::{Error, Result};
 use ashlar_commit::bucket_fence::Deletion;
@@ -43,7 +43,7 @@ impl RunSet {
         mode: Mode,
         block: &mut Vec<u8>,
         decode: impl Fn(&[u8]) -> Result<T, ashlar_format::Error>,
-    ) -> Look<Option<T>> {
+    ) -> Lookup<Option<T>> {
         if self.runs.is_empty() {
             return Ok(None);
         }
@@ -57,7 +57,7 @@ impl RunSet {
     }
 
     /// The entry of a register.
-    pub fn register(&self, key: &[u8], mode: Mode) -> Look<Option<Register>> {
+    pub fn register(&self, key: &[u8], mode: Mode) -> Lookup<Option<Register>> {
         SCRATCH.with_borrow_mut(|(k, block)| {
             register_key(key, k);
             self.get(k, mode, block, Register::decode)
@@ -65,40 +65,45 @@ impl RunSet {
     }
 
     /// The entry of a shard.
-    pub fn shard(&self, name: ShardName, mode: Mode) -> Look<Option<Shard>> {
+    pub fn shard(&self, name: ShardName, mode: Mode) -> Lookup<Option<Shard>> {
         SCRATCH.with_borrow_mut(|(_, block)| self.get(&shard_key(name), mode, block, Shard::decode))
     }
 
     /// A merged scan of all runs, starting at `from`.
-    pub fn walk(&self, from: &[u8], mode: Mode) -> Look<Walk<'static>> {
-        Walk::new(self.runs.iter().cloned(), from, mode, None)
+    pub fn merged_scan(&self, from: &[u8], mode: Mode) -> Lookup<MergedScan<'static>> {
+        MergedScan::new(self.runs.iter().cloned(), from, mode, None)
     }
 
     /// Like [`RunSet::walk`], for a scan that others begin where it ends: blocks are kept in the cache.
-    pub fn walk_cached<'c>(&self, from: &[u8], mode: Mode, cache: &'c BlockCache) -> Look<Walk<'c>> {
-        Walk::new(self.runs.iter().cloned(), from, mode, Some(cache))
+    pub fn merged_scan_cached<'c>(
+        &self,
+        from: &[u8],
+        mode: Mode,
+        cache: &'c BlockCache,
+    ) -> Lookup<MergedScan<'c>> {
+        MergedScan::new(self.runs.iter().cloned(), from, mode, Some(cache))
     }
 }
 
 /// A merged scan of several runs: for each key the newest entry.
-pub(crate) struct Walk<'c> {
+pub(crate) struct MergedScan<'c> {
     /// Newest first.
     cursors: Vec<Cursor<'c>>,
 }
 
-impl<'c> Walk<'c> {
+impl<'c> MergedScan<'c> {
     pub fn new(
         runs: impl Iterator<Item = Arc<Run>>,
         from: &[u8],
         mode: Mode,
         cache: Option<&'c BlockCache>,
-    ) -> Look<Walk<'c>> {
-        let cursors = runs.map(|r| Cursor::new(r, from, mode, cache)).collect::<Look<Vec<_>>>()?;
-        Ok(Walk { cursors })
+    ) -> Lookup<MergedScan<'c>> {
+        let cursors = runs.map(|r| Cursor::new(r, from, mode, cache)).collect::<Lookup<Vec<_>>>()?;
+        Ok(MergedScan { cursors })
     }
 
     /// Copies the next entry; returns `None` at the end. The flag tells whether the value is a removal.
-    pub fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Look<Option<bool>> {
+    pub fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Lookup<Option<bool>> {
         let mut best: Option<usize> = None;
         for i in 0..self.cursors.len() {
             let Some((k, _)) = self.cursors[i].peek() else { continue };

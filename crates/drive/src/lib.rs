@@ -11,9 +11,10 @@
 //!
 //! Layers, each of which uses only those before it: the content of the medium (`entry`, `run`, `index`, `op`,
 //! `place`); rows and counts (`space`, `counters`); queues and memory (`overlay`, `queue`, `tally`, `head`,
-//! `upkeep`); the groups that the drive holds (`groups`); the state of a drive (`core`); operations on it
-//! (`impl` blocks of `Core` and `Shared`, in the file of the operation); the drive (`drive`); requests to a
-//! remote drive (`remote`); the handle of either (`handle`, `shard_handle`). `probe` opens a drive.
+//! `maintenance_state`); the groups that the drive holds (`groups`); the state of a drive (`core`);
+//! operations on it (`impl` blocks of `Core` and `Shared`, in the file of the operation); the drive
+//! (`drive`); requests to a remote drive (`remote`); the handle of either (`handle`, `shard_handle`). `probe`
+//! opens a drive.
 //!
 //! Must not depend on: S3, objects, erasure codes, other drives.
 
@@ -44,7 +45,8 @@ mod handle;
 mod head;
 mod index;
 mod journal;
-mod keeper;
+mod maintenance;
+mod maintenance_state;
 mod op;
 mod overlay;
 mod place;
@@ -64,7 +66,6 @@ mod shards;
 mod space;
 mod tally;
 mod types;
-mod upkeep;
 mod vote;
 mod window;
 

@@ -320,7 +320,7 @@ impl Shared {
         core.fences.restore(m.fences.iter().copied());
         drop(core);
         let wanted: Vec<String> = m.runs.iter().map(|(id, _)| file_name(*id)).collect();
-        let mut k = self.keeper.lock();
+        let mut k = self.maintenance.lock();
         k.next_run = m.next_run;
         k.manifest = m;
         k.last_drain = Some(ashlar_environment::time::Instant::now());
@@ -364,7 +364,7 @@ impl Shared {
             (e.live, e.suspect) = (0, false);
         }
         drop(core);
-        let mut k = self.keeper.lock();
+        let mut k = self.maintenance.lock();
         k.freeze = None;
         k.manifest = Manifest::default();
         Ok(())

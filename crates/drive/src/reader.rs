@@ -10,7 +10,7 @@ use crate::core::{Core, Shared};
 use crate::entry::{Loc, Region, Register, Shard, ShardName};
 use crate::files::Kind;
 use crate::frames::ShardReader;
-use crate::run::{Halt, Look, Mode};
+use crate::run::{Halt, Lookup, Mode};
 use ashlar_format::RegisterKey;
 use ashlar_format::journal::{self, Entry, RECORD_HEADER};
 use ashlar_machine::DiskFile;
@@ -24,7 +24,7 @@ const POOLED: usize = 32 << 10;
 const RETRIES: usize = 16;
 
 impl Core {
-    pub fn may_look_up(&self) -> Look<()> {
+    pub fn may_look_up(&self) -> Lookup<()> {
         if self.rebuilding {
             return Err(Halt::Failed(Error::Offline("the index is being rebuilt")));
         }
@@ -34,12 +34,12 @@ impl Core {
 
 impl Shared {
     /// The index entry of a register.
-    pub fn register_now(&self, key: &RegisterKey, mode: Mode) -> Look<Option<Register>> {
+    pub fn register_now(&self, key: &RegisterKey, mode: Mode) -> Lookup<Option<Register>> {
         Ok(self.look_up(key, mode)?.0)
     }
 
     /// The index entry of a register, and the generation of the index in which it was found.
-    pub fn look_up(&self, key: &RegisterKey, mode: Mode) -> Look<(Option<Register>, u64)> {
+    pub fn look_up(&self, key: &RegisterKey, mode: Mode) -> Lookup<(Option<Register>, u64)> {
         let (runs, generation) = {
             let core = self.core.lock();
             core.may_look_up()?;
@@ -52,12 +52,12 @@ impl Shared {
     }
 
     /// The index entry of a shard.
-    pub fn shard_now(&self, name: ShardName, mode: Mode) -> Look<Option<Shard>> {
+    pub fn shard_now(&self, name: ShardName, mode: Mode) -> Lookup<Option<Shard>> {
         Ok(self.shard_and_generation(name, mode)?.0)
     }
 
     /// The index entry of a shard, and the generation of the index in which it was found.
-    fn shard_and_generation(&self, name: ShardName, mode: Mode) -> Look<(Option<Shard>, u64)> {
+    fn shard_and_generation(&self, name: ShardName, mode: Mode) -> Lookup<(Option<Shard>, u64)> {
         let (runs, generation) = {
             let core = self.core.lock();
             core.may_look_up()?;
@@ -70,7 +70,7 @@ impl Shared {
     }
 
     /// Reads and checks a journal record; returns its payload.
-    pub fn payload(&self, loc: Loc, kind: u8, mode: Mode) -> Look<Bytes> {
+    pub fn payload(&self, loc: Loc, kind: u8, mode: Mode) -> Lookup<Bytes> {
         let file = match self.files.peek(Kind::Journal, loc.segment) {
             Some(f) => f,
             None if mode == Mode::Now && self.threads => return Err(Halt::WouldBlock),
@@ -98,7 +98,7 @@ impl Shared {
         Ok(bytes.slice(RECORD_HEADER..))
     }
 
-    fn read_into(&self, file: &DiskFile, buf: &mut [u8], loc: Loc, mode: Mode) -> Look<()> {
+    fn read_into(&self, file: &DiskFile, buf: &mut [u8], loc: Loc, mode: Mode) -> Lookup<()> {
         self.counters.reads.fetch_add(1, Ordering::Relaxed);
         let at = u64::from(loc.at);
         match mode {
@@ -111,7 +111,7 @@ impl Shared {
         }
     }
 
-    fn check(&self, bytes: &[u8], loc: Loc) -> Look<u8> {
+    fn check(&self, bytes: &[u8], loc: Loc) -> Lookup<u8> {
         match journal::record(bytes, &self.key, loc.segment, loc.at) {
             Ok((kind, p)) if p.len() == loc.len as usize => Ok(kind),
             _ => Err(self.corrupt(format!("journal record at {loc:?}"))),
@@ -136,7 +136,7 @@ impl Shared {
     }
 
     /// Repeats a read whose record compaction has moved in the meantime.
-    fn settled<T>(&self, segment: u32, r: Look<T>) -> Option<Look<T>> {
+    fn settled<T>(&self, segment: u32, r: Lookup<T>) -> Option<Lookup<T>> {
         let moved = matches!(&r, Err(Halt::Failed(_))) && !self.core.lock().journal.contains_key(&segment);
         (!moved).then_some(r)
     }
@@ -147,7 +147,7 @@ impl Shared {
         key: &RegisterKey,
         want_record: bool,
         mode: Mode,
-    ) -> Look<Option<(Register, Option<Bytes>)>> {
+    ) -> Lookup<Option<(Register, Option<Bytes>)>> {
         for attempt in 0.. {
             let Some(r) = self.register_now(key, mode)? else { return Ok(None) };
             if !want_record {
@@ -174,7 +174,7 @@ impl Shared {
     }
 
     /// Opens a shard.
-    pub fn open_shard(self: &Arc<Self>, name: ShardName, mode: Mode) -> Look<ShardReader> {
+    pub fn open_shard(self: &Arc<Self>, name: ShardName, mode: Mode) -> Lookup<ShardReader> {
         for attempt in 0.. {
             let (Some(s), generation) = self.shard_and_generation(name, mode)? else {
                 return Err(Halt::Failed(Error::Missing));
@@ -211,7 +211,7 @@ impl Shared {
         (s, generation): (&Shard, u64),
         region: Region,
         mode: Mode,
-    ) -> Look<Option<ShardReader>> {
+    ) -> Lookup<Option<ShardReader>> {
         let file = match self.files.peek(Kind::Extent, region.segment) {
             Some(f) => f,
             None if mode == Mode::Now && self.threads => return Err(Halt::WouldBlock),

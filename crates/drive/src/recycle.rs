@@ -12,8 +12,8 @@
 //!
 //! **A late drop cannot affect a segment that was reused.** A decision about a shard or a region may be
 //! executed arbitrarily late: a discard waits for the journal and for a lookup in the index files; a region
-//! waits for its readers, for the keeper and for the rest of its segment. This is harmless at any time,
-//! because
+//! waits for its readers, for the maintenance thread and for the rest of its segment. This is harmless at any
+//! time, because
 //!
 //! 1. A shard is dropped by its name (write id, index), never by its position. The drop applies to the entry
 //!    that the index has at that time, under the lock and in journal order. It concerns shards staged before
@@ -25,8 +25,8 @@
 //!    a replayed record). So no later shard ever has the same (number, offset).
 //! 3. A number that left the table never returns, and leads to no file: the table is checked, under its lock,
 //!    before a region is punched out ([`Verdict::Forget`]) and before a file is kept open under a number
-//!    ([`Shared::extent_file`]). Only the keeper removes numbers from the table and punches, one after the
-//!    other.
+//!    ([`Shared::extent_file`]). Only the maintenance thread removes numbers from the table and punches, one
+//!    after the other.
 //! 4. A segment leaves the table only if it is sealed, no shard in it is being written, none is pinned by a
 //!    reader, and its count, which is exact, is 0. A wrong count makes the segment suspect, and a suspect
 //!    segment never leaves the table while the process runs.
@@ -150,7 +150,7 @@ impl Shared {
             && core.extents.get(&core.active_extent).is_some_and(|e| !e.sealed && e.at * 2 > e.bytes)
     }
 
-    /// The keeper: makes the next segment before it is needed.
+    /// The maintenance thread: makes the next segment before it is needed.
     pub fn prepare_extent(&self) -> Result<()> {
         if !self.wants_extent(&self.core.lock()) {
             return Ok(());
@@ -184,10 +184,10 @@ impl Shared {
         if self.short(core) { 0 } else { (core.capacity / 16).min(core.free / 8).min(enough) }
     }
 
-    /// For the keeper: processes freed regions. Empty segments are kept or removed; regions of others are
-    /// given back to the file system after some time, or at once if `all` or short of space.
+    /// For the maintenance thread: processes freed regions. Empty segments are kept or removed; regions of
+    /// others are given back to the file system after some time, or at once if `all` or short of space.
     pub fn settle_freed(&self, all: bool) -> Result<()> {
-        let mut waiting = std::mem::take(&mut self.keeper.lock().freed);
+        let mut waiting = std::mem::take(&mut self.maintenance.lock().freed);
         let now = Instant::now();
         let short = {
             let mut core = self.core.lock();
@@ -219,7 +219,7 @@ impl Shared {
         }
         let bytes = |w: &FreedWaiting| w.regions.iter().map(|f| f.bytes).sum::<u64>();
         self.core.lock().freed_waiting = left.values().map(bytes).sum();
-        self.keeper.lock().freed = left;
+        self.maintenance.lock().freed = left;
         first_error
     }
 
@@ -275,7 +275,8 @@ impl Shared {
         Ok(())
     }
 
-    /// For the keeper: removes spare segments that were not used, and all if space is short or `all`.
+    /// For the maintenance thread: removes spare segments that were not used, and all if space is short or
+    /// `all`.
     pub fn release_spares(&self, all: bool) -> Result<()> {
         let gone: Vec<u32> = {
             let mut core = self.core.lock();
@@ -323,7 +324,7 @@ mod tests {
     }
 
     /// A reader may have kept the file open under its old number, and a writer may give its region back after
-    /// the keeper read the list of freed ones. Neither affects the shards that came later.
+    /// the maintenance thread read the list of freed ones. Neither affects the shards that came later.
     #[test]
     fn late_free_of_old_number_frees_nothing() {
         let disk = SimDisk::new(256 << 20);

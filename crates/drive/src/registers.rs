@@ -11,7 +11,7 @@ use crate::drive::Drive;
 use crate::entry::Register;
 use crate::index::must;
 use crate::op::Op;
-use crate::run::{Halt, Look, Mode};
+use crate::run::{Halt, Lookup, Mode};
 use crate::settle::promise_key;
 use crate::types::{Entry, Range, ReadReply, Role, Seen};
 use ashlar_format::{Ballot, GroupId, RegisterKey};
@@ -165,7 +165,7 @@ impl Drive {
     pub async fn digests(&self, ranges: Vec<Range>, few: bool) -> Result<Vec<(u64, u64)>> {
         self.shared.readable()?;
         let all = |s: &Arc<Shared>, ranges: &[Range], mode| {
-            ranges.iter().map(|r| s.range_digest(&r.from, &r.to, mode)).collect::<Look<Vec<_>>>()
+            ranges.iter().map(|r| s.range_digest(&r.from, &r.to, mode)).collect::<Lookup<Vec<_>>>()
         };
         if few {
             match all(&self.shared, &ranges, Mode::Now) {

@@ -52,7 +52,7 @@ impl From<Error> for Halt {
     }
 }
 
-pub(crate) type Look<T> = std::result::Result<T, Halt>;
+pub(crate) type Lookup<T> = std::result::Result<T, Halt>;
 
 fn hash(key: &HashKey, run: u32, at: u64, bytes: &[u8]) -> [u8; 16] {
     let mut place = [0; 32];
@@ -185,7 +185,7 @@ impl Run {
         bits == 0 || probes(hash, bits).all(|b| self.filter[(b / 8) as usize] & (1 << (b % 8)) != 0)
     }
 
-    fn read_block(&self, i: usize, out: &mut Vec<u8>, mode: Mode) -> Look<()> {
+    fn read_block(&self, i: usize, out: &mut Vec<u8>, mode: Mode) -> Lookup<()> {
         let b = &self.blocks[i];
         out.resize(b.len as usize, 0);
         self.counters.reads.fetch_add(1, Ordering::Relaxed);
@@ -224,7 +224,7 @@ impl Run {
         mode: Mode,
         scratch: &mut Vec<u8>,
         decode: impl FnOnce(&[u8]) -> Result<T, ashlar_format::Error>,
-    ) -> Look<Option<Option<T>>> {
+    ) -> Lookup<Option<Option<T>>> {
         if self.blocks.is_empty() || !self.may_hold(hash) {
             return Ok(None);
         }
@@ -263,7 +263,7 @@ pub(crate) struct Cursor<'c> {
 
 impl<'c> Cursor<'c> {
     /// A cursor before the first entry at or after `from`. With a cache, blocks come from there and go there.
-    pub fn new(run: Arc<Run>, from: &[u8], mode: Mode, cache: Option<&'c BlockCache>) -> Look<Cursor<'c>> {
+    pub fn new(run: Arc<Run>, from: &[u8], mode: Mode, cache: Option<&'c BlockCache>) -> Lookup<Cursor<'c>> {
         let mut c = Cursor { block: run.block_of(from), run, entries: Arc::default(), at: 0, mode, cache };
         c.load()?;
         c.at = c.entries.first_at(from);
@@ -271,7 +271,7 @@ impl<'c> Cursor<'c> {
         Ok(c)
     }
 
-    fn load(&mut self) -> Look<()> {
+    fn load(&mut self) -> Lookup<()> {
         self.at = 0;
         if self.block >= self.run.blocks.len() {
             self.entries = Arc::default();
@@ -292,7 +292,7 @@ impl<'c> Cursor<'c> {
     }
 
     /// Goes on to the next block at the end of one.
-    fn turn(&mut self) -> Look<()> {
+    fn turn(&mut self) -> Lookup<()> {
         while self.at >= self.entries.len() && self.block < self.run.blocks.len() {
             self.block += 1;
             self.load()?;
@@ -306,7 +306,7 @@ impl<'c> Cursor<'c> {
     }
 
     /// Moves past that entry.
-    pub fn next(&mut self) -> Look<()> {
+    pub fn next(&mut self) -> Lookup<()> {
         self.at += 1;
         self.turn()
     }

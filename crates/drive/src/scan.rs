@@ -9,7 +9,7 @@ use crate::Error;
 use crate::core::Shared;
 use crate::entry::{Register, Shard, ShardName, register_key, shard_key, shard_name};
 use crate::index::RunSet;
-use crate::run::{Halt, Look, Mode};
+use crate::run::{Halt, Lookup, Mode};
 use crate::types::{Entry, Range, ShardInfo};
 use ashlar_format::{GroupId, RegisterKey};
 use std::cmp::{Ordering, Reverse};
@@ -27,7 +27,7 @@ impl Shared {
         chunk: usize,
         mode: Mode,
         mut each: impl FnMut(RegisterKey, Register) -> bool,
-    ) -> Look<()> {
+    ) -> Lookup<()> {
         let mut from = from.to_vec();
         loop {
             let (recent, runs, done) = {
@@ -60,15 +60,15 @@ impl Shared {
         (from, until): (&[u8], &[u8]),
         mode: Mode,
         each: &mut impl FnMut(RegisterKey, Register) -> bool,
-    ) -> Look<bool> {
+    ) -> Lookup<bool> {
         let mut recent = recent.into_iter().peekable();
         if !runs.runs.is_empty() {
             let (mut start, mut end) = (Vec::new(), Vec::new());
             register_key(from, &mut start);
             register_key(until, &mut end);
-            let mut walk = runs.walk_cached(&start, mode, &self.blocks)?;
+            let mut scan = runs.merged_scan_cached(&start, mode, &self.blocks)?;
             let (mut key, mut value) = (Vec::new(), Vec::new());
-            while let Some(removed) = walk.next(&mut key, &mut value)? {
+            while let Some(removed) = scan.next(&mut key, &mut value)? {
                 if key >= end {
                     break;
                 }
@@ -105,7 +105,7 @@ impl Shared {
     }
 
     /// See [`crate::Drive::scan`].
-    pub fn scan(&self, from: &[u8], to: &[u8], limit: usize, mode: Mode) -> Look<Vec<Entry>> {
+    pub fn scan(&self, from: &[u8], to: &[u8], limit: usize, mode: Mode) -> Lookup<Vec<Entry>> {
         let mut out = Vec::with_capacity(limit.min(1024));
         if limit == 0 {
             return Ok(out);
@@ -125,7 +125,7 @@ impl Shared {
     }
 
     /// See [`crate::Drive::scan_many`].
-    pub fn scan_many(&self, ranges: &[Range], limit: usize, mode: Mode) -> Look<Vec<Entry>> {
+    pub fn scan_many(&self, ranges: &[Range], limit: usize, mode: Mode) -> Lookup<Vec<Entry>> {
         // Entries that are read of a range at a time. Keys are spread over ranges by hash, so that few ranges have more
         // than two standard deviations above the mean.
         let mean = limit / ranges.len().max(1);
@@ -161,7 +161,7 @@ impl Shared {
     }
 
     /// See [`crate::Drive::range_digest`].
-    pub fn range_digest(&self, from: &[u8], to: &[u8], mode: Mode) -> Look<(u64, u64)> {
+    pub fn range_digest(&self, from: &[u8], to: &[u8], mode: Mode) -> Lookup<(u64, u64)> {
         let (mut count, mut sum) = (0u64, 0u64);
         let mut bytes = Vec::with_capacity(128);
         self.walk_registers(from, to, CHUNK, mode, |key, r| {
@@ -177,7 +177,7 @@ impl Shared {
     }
 
     /// See [`crate::Drive::shards`].
-    pub fn census(&self, after: Option<ShardName>, limit: usize) -> Look<Vec<ShardInfo>> {
+    pub fn census(&self, after: Option<ShardName>, limit: usize) -> Lookup<Vec<ShardInfo>> {
         let (mut recent, runs) = {
             let core = self.core.lock();
             core.may_look_up()?;
@@ -194,9 +194,9 @@ impl Shared {
         };
         let mut out = Vec::with_capacity(limit.min(1024));
         let from = after.map_or([b's'; 1].to_vec(), |a| shard_key(a).to_vec());
-        let mut walk = runs.walk(&from, Mode::Wait)?;
+        let mut scan = runs.merged_scan(&from, Mode::Wait)?;
         let (mut key, mut value) = (Vec::new(), Vec::new());
-        let mut stored = next_shard(&mut walk, &mut key, &mut value, after)?;
+        let mut stored = next_shard(&mut scan, &mut key, &mut value, after)?;
         while out.len() < limit {
             let first = recent.first_key_value().map(|(n, _)| *n);
             let (name, shard) = match (first, &stored) {
@@ -210,13 +210,13 @@ impl Shared {
                     }
                     let (name, shard) = recent.pop_first().unwrap_or((n, None));
                     if stored.is_none() && hidden {
-                        stored = next_shard(&mut walk, &mut key, &mut value, after)?;
+                        stored = next_shard(&mut scan, &mut key, &mut value, after)?;
                     }
                     (name, shard)
                 }
             };
             if stored.is_none() {
-                stored = next_shard(&mut walk, &mut key, &mut value, after)?;
+                stored = next_shard(&mut scan, &mut key, &mut value, after)?;
             }
             if let Some(s) = shard {
                 out.push(ShardInfo {
@@ -275,12 +275,12 @@ fn take_stored(s: &mut Stored) -> (ShardName, Option<Shard>) {
 }
 
 fn next_shard(
-    walk: &mut crate::index::Walk<'_>,
+    scan: &mut crate::index::MergedScan<'_>,
     key: &mut Vec<u8>,
     value: &mut Vec<u8>,
     after: Option<ShardName>,
-) -> Look<Stored> {
-    while let Some(removed) = walk.next(key, value)? {
+) -> Lookup<Stored> {
+    while let Some(removed) = scan.next(key, value)? {
         let Some(name) = shard_name(key) else { continue };
         if removed || after.is_some_and(|a| name <= a) {
             continue;

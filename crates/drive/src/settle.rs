@@ -41,7 +41,7 @@ impl Shared {
                 core.overlay.active.bytes > self.options.cache_bytes / 2 && core.overlay.frozen.is_none();
             let garbage = core.freed_bytes > core.freed_most;
             if (half && core.spare.is_none()) || full || garbage {
-                self.kick_keeper(&mut core);
+                self.wake_maintenance(&mut core);
             }
         }
         for w in waiters {

@@ -117,7 +117,7 @@ impl Drive {
             }
         }
         if core.unresolved_discards.len() > 256 {
-            self.shared.kick_keeper(&mut core);
+            self.shared.wake_maintenance(&mut core);
         }
     }
 

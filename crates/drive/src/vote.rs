@@ -11,7 +11,7 @@ use crate::drive::{Drive, MAX_SUMMARY};
 use crate::entry::Register;
 use crate::index::must;
 use crate::op::{FRESH, Op, StateChange};
-use crate::run::{Halt, Look, Mode};
+use crate::run::{Halt, Lookup, Mode};
 use crate::settle::promise_key;
 use crate::types::{Accept, Accepted, Prepared, Role};
 use crate::{Completion, Error, Result};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// How a record is written to the drive.
 #[derive(Clone, Copy)]
-enum Way {
+enum AcceptKind {
     /// By ACCEPT, with the kind of change for the check against a fence.
     Vote(Grant),
     /// As a copy into a joining drive, which no fence refuses: it adds nothing that was not chosen.
@@ -133,7 +133,7 @@ impl Drive {
             return done.err(e);
         }
         let hash = promise_key(&accept.key);
-        self.accept_in(Mode::Now, accept, hash, Way::Vote(grant), done);
+        self.accept_in(Mode::Now, accept, hash, AcceptKind::Vote(grant), done);
     }
 
     /// Copies an accepted record into a joining drive (resync): regardless of promises, the higher of its own
@@ -143,7 +143,7 @@ impl Drive {
             return done.err(e);
         }
         let hash = promise_key(&accept.key);
-        self.accept_in(Mode::Now, accept, hash, Way::Copy { hint }, done);
+        self.accept_in(Mode::Now, accept, hash, AcceptKind::Copy { hint }, done);
     }
 
     fn check_accept(&self, a: &Accept) -> Result<()> {
@@ -163,7 +163,7 @@ impl Drive {
         (journal::MAX_PAYLOAD - (64 << 10)).min(segment / 2)
     }
 
-    fn accept_in(&self, mode: Mode, accept: Accept, hash: u128, way: Way, done: Completion) {
+    fn accept_in(&self, mode: Mode, accept: Accept, hash: u128, kind: AcceptKind, done: Completion) {
         let mut accept = accept;
         let mut done = done;
         loop {
@@ -171,13 +171,13 @@ impl Drive {
                 Err(Halt::Failed(e)) => return done.err(e),
                 Err(Halt::WouldBlock) => {
                     let me = self.clone();
-                    let job = move || me.accept_in(Mode::Wait, accept, hash, way, done);
+                    let job = move || me.accept_in(Mode::Wait, accept, hash, kind, done);
                     // A full queue drops the job, and with it the completion: that is a failure.
                     let _ = self.shared.spawn(job);
                     return;
                 }
                 Ok((entry, generation)) => {
-                    match self.try_accept(accept, hash, way, entry, generation, done) {
+                    match self.try_accept(accept, hash, kind, entry, generation, done) {
                         None => {
                             if self.shared.here {
                                 self.shared.commit_here();
@@ -196,7 +196,7 @@ impl Drive {
         &self,
         accept: Accept,
         hash: u128,
-        way: Way,
+        kind: AcceptKind,
         entry: Option<Register>,
         generation: u64,
         done: Completion,
@@ -216,7 +216,7 @@ impl Drive {
         let joining = match core.groups.in_epoch(group, accept.epoch) {
             Ok(vote) => vote.role() != Role::Voter,
             // Refused, as any ballot of that epoch.
-            Err(Error::NewerLayout(now)) if matches!(way, Way::Vote(_)) => {
+            Err(Error::NewerLayout(now)) if matches!(kind, AcceptKind::Vote(_)) => {
                 done.refused(Ballot::fence(now));
                 return None;
             }
@@ -228,13 +228,13 @@ impl Drive {
         let pending = core.pending.get(&hash).map(|p| p.ballot);
         let known = have.max(pending.unwrap_or(Ballot::ZERO));
         let fence = core.fences.of(&accept.key);
-        let answer = match way {
+        let answer = match kind {
             // What it has already accepted stays accepted.
-            Way::Vote(grant) if accept.ballot != known && !admits(fence, grant) => {
+            AcceptKind::Vote(grant) if accept.ballot != known && !admits(fence, grant) => {
                 done.err(Error::BucketFenced(fence));
                 return None;
             }
-            Way::Vote(_) => {
+            AcceptKind::Vote(_) => {
                 let ballot = accept.ballot;
                 match core.groups.ask(group, |acceptor| acceptor.accept(hash, known, ballot)) {
                     Some(answer) => answer,
@@ -244,16 +244,16 @@ impl Drive {
                     }
                 }
             }
-            Way::Copy { .. } if !joining => {
+            AcceptKind::Copy { .. } if !joining => {
                 done.err(Error::Malformed("a copy into a drive that is not joining"));
                 return None;
             }
-            Way::Copy { .. } if accept.ballot < known => {
+            AcceptKind::Copy { .. } if accept.ballot < known => {
                 done.ok();
                 return None;
             }
-            Way::Copy { .. } if accept.ballot == known => AcceptAnswer::Already { counted: true },
-            Way::Copy { .. } => AcceptAnswer::GoUncounted,
+            AcceptKind::Copy { .. } if accept.ballot == known => AcceptAnswer::Already { counted: true },
+            AcceptKind::Copy { .. } => AcceptAnswer::GoUncounted,
         };
         match answer {
             AcceptAnswer::Refused { highest } => done.refused(highest),
@@ -273,7 +273,7 @@ impl Drive {
                     (None, None) => FRESH,
                     (None, Some(_)) => 0,
                 };
-                self.enqueue_accept(core, accept, hash, way, oldest, answer, done);
+                self.enqueue_accept(core, accept, hash, kind, oldest, answer, done);
             }
         }
         None
@@ -285,7 +285,7 @@ impl Drive {
         core: &mut Core,
         accept: Accept,
         hash: u128,
-        way: Way,
+        kind: AcceptKind,
         oldest: u32,
         answer: AcceptAnswer,
         done: Completion,
@@ -295,9 +295,9 @@ impl Drive {
         p.ballot = p.ballot.max(accept.ballot);
         p.count += 1;
         let counted = answer == AcceptAnswer::Go;
-        let (hint, copy) = match way {
-            Way::Vote(_) => (false, false),
-            Way::Copy { hint } => (hint, true),
+        let (hint, copy) = match kind {
+            AcceptKind::Vote(_) => (false, false),
+            AcceptKind::Copy { hint } => (hint, true),
         };
         let op = Op::Accept { hash, accept, hint, oldest, counted, copy, done };
         let here = self.shared.here;
@@ -322,7 +322,7 @@ impl Drive {
             Err(Halt::Failed(Error::Corrupt(_))) => {
                 let mut core = self.shared.core.lock();
                 let answer = if counted { AcceptAnswer::Go } else { AcceptAnswer::GoUncounted };
-                self.enqueue_accept(&mut core, accept, hash, Way::Vote(Grant::Plain), 0, answer, done);
+                self.enqueue_accept(&mut core, accept, hash, AcceptKind::Vote(Grant::Plain), 0, answer, done);
                 drop(core);
                 if self.shared.here {
                     self.shared.commit_here();
@@ -348,7 +348,7 @@ fn entry_and_record(
     s: &Shared,
     key: &RegisterKey,
     mode: Mode,
-) -> Look<(Option<Register>, u64, Option<Bytes>)> {
+) -> Lookup<(Option<Register>, u64, Option<Bytes>)> {
     let (entry, generation) = s.look_up(key, mode)?;
     if entry.is_none() {
         return Ok((None, generation, None));

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 const BOUND: usize = 4096;
 
 /// The registers in doubt; see the module.
-pub(crate) struct Doubts {
+pub(crate) struct UndecidedRegisters {
     /// Number of times that everything came into doubt, and the number up to which a check has ended them.
     raised: AtomicU64,
     ended: AtomicU64,
@@ -29,10 +29,10 @@ pub(crate) struct Doubts {
     count: AtomicUsize,
 }
 
-impl Doubts {
-    pub(crate) fn new() -> Doubts {
+impl UndecidedRegisters {
+    pub(crate) fn new() -> UndecidedRegisters {
         let zero = || AtomicU64::new(0);
-        Doubts {
+        UndecidedRegisters {
             raised: AtomicU64::new(1),
             ended: zero(),
             keys: Mutex::default(),
@@ -45,7 +45,7 @@ impl Doubts {
         self.raised.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// A check begins; the returned number is for [`Doubts::end`].
+    /// A check begins; the returned number is for [`UndecidedRegisters::end`].
     pub(crate) fn begin(&self) -> u64 {
         self.raised.load(Ordering::SeqCst)
     }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn doubt_ends_only_by_later_check() {
-        let d = Doubts::new();
+        let d = UndecidedRegisters::new();
         assert!(d.all(), "at the start");
         let look = d.begin();
         d.raise();
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn keys_are_bounded() {
-        let d = Doubts::new();
+        let d = UndecidedRegisters::new();
         d.end(d.begin());
         for i in 0..=BOUND as u64 {
             d.add(&RegisterKey::new(GroupId::default(), Space::Object, BucketId::ZERO, &i.to_be_bytes()), i);

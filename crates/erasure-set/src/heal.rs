@@ -11,7 +11,7 @@ use crate::heal_queue::{HealStats, Healed, Wanted};
 use crate::register::Register;
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
-use crate::table::{GLANCE, View};
+use crate::table::{HANG_CHECK_INTERVAL, View};
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
 use ashlar_drive::{Accept, Error as DriveError, Inline, Outcome, Tally};
@@ -158,7 +158,7 @@ impl Inner {
             if let Some(r) = want
                 && matches!(r.record.body, Body::Tombstone)
             {
-                self.bury(key, r.ballot, &view, alike);
+                self.queue_purge(key, r.ballot, &view, alike);
             }
             return Ok(0);
         }
@@ -268,18 +268,18 @@ impl Inner {
 
     /// The shard that belongs in the same ACCEPT as a one-sync record.
     async fn inline_for(&self, view: &View, key: &RegisterKey, record: &Bytes, slot: u8) -> Option<Inline> {
-        if !Stored::is_light(record) {
+        if !Stored::is_one_sync(record) {
             return None;
         }
         let stored = Stored::parse(record).ok()?;
-        let light = stored.light.as_ref()?;
+        let one_sync_record = stored.one_sync_record.as_ref()?;
         let decoded = stored.decode().ok()?;
-        let part = decoded.data().find(|p| p.data.write_id == light.write_id)?;
+        let part = decoded.data().find(|p| p.data.write_id == one_sync_record.write_id)?;
         let index = part.data.shard_of(slot);
         let only: SlotSet = [slot].into_iter().collect();
         let rows = self.rows_of(view, key, &part.data, part.size, only).await.ok()?;
         let data = rows.into_iter().find(|(s, _)| *s == slot)?.1;
-        Some(Inline { write_id: light.write_id, index, data })
+        Some(Inline { write_id: one_sync_record.write_id, index, data })
     }
 
     /// The stored bytes of the record of `ballot`, from a slot that shows it.
@@ -301,7 +301,7 @@ impl Inner {
 pub(crate) async fn answers(tally: &Tally, view: &View, asked: SlotSet) -> Outcome {
     let began = Instant::now();
     loop {
-        let o = match time::timeout(GLANCE, tally.wait_all()).await {
+        let o = match time::timeout(HANG_CHECK_INTERVAL, tally.wait_all()).await {
             Ok(o) => return o,
             Err(_) => tally.outcome(),
         };

@@ -99,7 +99,7 @@ pub use read::ObjectReader;
 pub use register::Register;
 pub use salvage::{MAX_NAMED, Salvaged, Showing, Uncertain};
 pub use scrub_state::Scrubbed;
-pub use sets::{CopyTurn, DecoderRoom, EpochSource, Options, Sets};
+pub use sets::{CopyPermit, DecoderMemory, EpochSource, Options, Sets};
 #[doc(hidden)]
 pub use stored::{fuzzed_stored, fuzzed_stored_seeds};
 pub use update::{Decision, UpdateError, Updated};

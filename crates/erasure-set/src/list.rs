@@ -194,7 +194,7 @@ impl Inner {
     /// Refills several cursors with one request to each drive, as far as possible; at least one cursor makes
     /// progress.
     async fn refill_all(&self, cursors: &mut [&mut Cursor], chunk: usize, limit: usize) -> Result<()> {
-        let all = self.in_doubt() || self.doubts.any();
+        let all = self.in_doubt() || self.undecided_registers.any();
         let parts: Vec<Part<'_>> = {
             let asked = cursors.iter().filter_map(|c| Some((&*c.view, c.from.as_deref()?, &c.to[..])));
             asked.map(|(view, from, to)| Part { view, from, to }).collect()
@@ -215,7 +215,7 @@ impl Inner {
 
     async fn refill(&self, c: &mut Cursor, chunk: usize) -> Result<()> {
         let Some(from) = c.from.take() else { return Ok(()) };
-        let all = self.in_doubt() || self.doubts.any();
+        let all = self.in_doubt() || self.undecided_registers.any();
         let stretch = self.any_stretch(&c.view, &from, &c.to, chunk, all).await?;
         self.put(c, stretch).await
     }
@@ -230,7 +230,9 @@ impl Inner {
                 // chosen.
                 Shown::Same(e) if stretch.half && !e.hint => self.resolve(&c.view, e.key, &[]).await?,
                 // Its last update failed: it is settled before it is shown.
-                Shown::Same(e) if self.doubts.any() && self.doubts.has(hash_of(&e.key)) => {
+                Shown::Same(e)
+                    if self.undecided_registers.any() && self.undecided_registers.has(hash_of(&e.key)) =>
+                {
                     self.resolve(&c.view, e.key, &[]).await?
                 }
                 Shown::Same(e) => Some((e.key, e.summary)),

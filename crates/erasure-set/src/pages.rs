@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Bytes of encoded pages that are kept.
 const BOUND: usize = 8 << 20;
 /// Pages of one search that are read at the same time.
-const AT_ONCE: usize = 8;
+const CONCURRENCY: usize = 8;
 
 /// Pages that were read or written, oldest first.
 #[derive(Default)]
@@ -106,7 +106,7 @@ impl Inner {
             let page = self.version_page(key, &r).await?;
             Result::Ok((r.page.data.write_id, page))
         });
-        let mut reads = futures::stream::iter(reads).buffer_unordered(AT_ONCE);
+        let mut reads = futures::stream::iter(reads).buffer_unordered(CONCURRENCY);
         while let Some((id, page)) = reads.try_next().await? {
             pages.insert(id, page);
         }

@@ -92,7 +92,7 @@ impl Rebuilds {
     }
 
     /// Updates the list after a change of the drives.
-    pub(crate) fn look(&self) {
+    pub(crate) fn refresh(&self) {
         self.work.notify_one();
     }
 

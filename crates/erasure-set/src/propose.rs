@@ -11,8 +11,8 @@ use crate::cache::Updating;
 use crate::invariants::{drops_after_choice, no_joining_votes};
 use crate::register::Register;
 use crate::sets::Inner;
-use crate::stored::{Light, Stored};
-use crate::table::{FIRST_GLANCE, GLANCE, View};
+use crate::stored::{OneSyncRecord, Stored};
+use crate::table::{FIRST_HANG_CHECK, HANG_CHECK_INTERVAL, View};
 use crate::tail_queue::{Drops, Writes};
 use crate::update::set_durable;
 use crate::write::Staged;
@@ -103,7 +103,7 @@ pub(crate) async fn gather(tally: &Tally, view: &View, asked: SlotSet, need: u8,
     }
     let began = Instant::now();
     let o = loop {
-        match time::timeout(GLANCE, tally.wait(need)).await {
+        match time::timeout(HANG_CHECK_INTERVAL, tally.wait(need)).await {
             Ok(o) => break o,
             Err(_) => {
                 let o = tally.outcome();
@@ -208,7 +208,7 @@ impl<'a> Attempt<'a> {
         let deadline = time::sleep(DEADLINE);
         tokio::pin!(deadline);
         let mut hurried = false;
-        let mut glance = FIRST_GLANCE;
+        let mut check_after = FIRST_HANG_CHECK;
         loop {
             if self.p.could_decide() && !hurried {
                 // The others could only show that the highest record is dead, or make mending unnecessary.
@@ -235,8 +235,8 @@ impl<'a> Attempt<'a> {
                     }
                     unreachable!("all are silent that have not answered");
                 }
-                () = time::sleep(glance) => {
-                    glance = GLANCE;
+                () = time::sleep(check_after) => {
+                    check_after = HANG_CHECK_INTERVAL;
                     for slot in self.view.hung(self.open).iter() {
                         let step = self.p.on_silent(slot);
                         if step != Step::Wait {
@@ -294,8 +294,10 @@ impl<'a> Attempt<'a> {
                     self.p.on_hint(a.ballot);
                 }
                 match Stored::parse(&a.record) {
-                    Ok(Stored { light: None, .. }) => self.p.on_promise(slot, Some((a.ballot, a.record))),
-                    Ok(Stored { light: Some(l), .. }) => {
+                    Ok(Stored { one_sync_record: None, .. }) => {
+                        self.p.on_promise(slot, Some((a.ballot, a.record)))
+                    }
+                    Ok(Stored { one_sync_record: Some(l), .. }) => {
                         let pair = (a.ballot, a.record);
                         self.p.on_promise_one_sync(slot, pair, l.one_sync, a.with_shard)
                     }
@@ -356,7 +358,7 @@ impl<'a> Attempt<'a> {
             return Ok(Based { ballot, bytes: parts.record, record, digest, stored_digest });
         }
         let record = Arc::new(parts.decode().map_err(bad)?);
-        let stored_digest = if parts.light.is_some() { Record::digest(stored) } else { digest };
+        let stored_digest = if parts.one_sync_record.is_some() { Record::digest(stored) } else { digest };
         Ok(Based { ballot, bytes: parts.record, record, digest, stored_digest })
     }
 
@@ -364,17 +366,17 @@ impl<'a> Attempt<'a> {
     async fn recover(mut self, r: Recovery<Bytes>) -> Result<Option<Attempt<'a>>> {
         let bad = |e| Error::Corrupt(format!("a one-sync record: {e}"));
         let parts = Stored::parse(&r.value).map_err(bad)?;
-        let Some(light) = parts.light.clone() else {
+        let Some(one_sync_record) = parts.one_sync_record.clone() else {
             return Err(Error::Corrupt("a one-sync record without its wrapper".into()));
         };
         match r.footing {
             Footing::Overtaken => {
-                self.overtaken = Some(light.parent_summary.clone());
-                if !light.parent.is_empty() {
-                    let parent = Stored { record: light.parent, light: None };
+                self.overtaken = Some(one_sync_record.parent_summary.clone());
+                if !one_sync_record.parent.is_empty() {
+                    let parent = Stored { record: one_sync_record.parent, one_sync_record: None };
                     let record = Arc::new(parent.decode().map_err(bad)?);
                     let digest = Record::digest(&parent.record);
-                    let (ballot, stored_digest) = (light.parent_ballot, digest);
+                    let (ballot, stored_digest) = (one_sync_record.parent_ballot, digest);
                     let bytes = parent.record;
                     self.base = Some(Based { ballot, bytes, record, digest, stored_digest });
                 }
@@ -382,7 +384,7 @@ impl<'a> Attempt<'a> {
             }
             Footing::Mend { holders, needed } => {
                 let base = self.base_of(r.ballot, &r.value)?;
-                self.mend(&base, &light, holders, needed).await?;
+                self.mend(&base, &one_sync_record, holders, needed).await?;
                 // The data is safe now: the record continues as a plain one.
                 self.complete(Some(&base)).await?;
                 Ok(None)
@@ -391,8 +393,14 @@ impl<'a> Attempt<'a> {
     }
 
     /// Makes the missing shards of a one-sync record durable.
-    async fn mend(&mut self, base: &Based, light: &Light, holders: SlotSet, needed: u8) -> Result<()> {
-        let part = base.record.data().find(|p| p.data.write_id == light.write_id);
+    async fn mend(
+        &mut self,
+        base: &Based,
+        one_sync_record: &OneSyncRecord,
+        holders: SlotSet,
+        needed: u8,
+    ) -> Result<()> {
+        let part = base.record.data().find(|p| p.data.write_id == one_sync_record.write_id);
         let Some(part) = part else {
             return Err(Error::Corrupt("a one-sync record that does not name its data".into()));
         };
@@ -582,13 +590,13 @@ impl<'a> Attempt<'a> {
         &mut self,
         record: Bytes,
         summary: Bytes,
-        light: &Light,
+        one_sync_record: &OneSyncRecord,
         staged: &Staged,
         drops: Drops,
     ) -> Result<Option<(u64, usize)>> {
-        self.p.one_sync(light.one_sync);
-        let accepts_needed = light.one_sync.accepts_needed(self.view.quorum);
-        self.send(Stored::wrap(&record, light), summary, Some(staged), accepts_needed, drops).await
+        self.p.one_sync(one_sync_record.one_sync);
+        let accepts_needed = one_sync_record.one_sync.accepts_needed(self.view.quorum);
+        self.send(Stored::wrap(&record, one_sync_record), summary, Some(staged), accepts_needed, drops).await
     }
 
     async fn send(
@@ -676,7 +684,7 @@ impl<'a> Attempt<'a> {
             self.inner.follow(self.key, self.p.ballot(), view, tally, waiting, drops, left);
         }
         if self.tombstone {
-            self.inner.bury(self.key, self.p.ballot(), view, SlotSet(o.ok));
+            self.inner.queue_purge(self.key, self.p.ballot(), view, SlotSet(o.ok));
         }
     }
 }
@@ -684,7 +692,7 @@ impl<'a> Attempt<'a> {
 impl Attempt<'_> {
     /// Takes care of the shards of data that a chosen record names now: those still being made durable are
     /// followed, those left out are queued for heal.
-    pub(crate) fn look_after(&self, staged: &[&Staged]) {
+    pub(crate) fn queue_unfinished_shards(&self, staged: &[&Staged]) {
         for s in staged {
             let Some((tally, asked)) = s.tally() else { continue };
             let writes: Writes = [s.data.write_id].into_iter().collect();

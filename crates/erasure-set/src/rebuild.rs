@@ -354,7 +354,8 @@ impl Inner {
                 rule.on_absent(slot, horizon);
                 continue;
             };
-            match Stored::parse(&bytes).map_err(|e| Error::Corrupt(format!("{key:?}: {e}")))?.light {
+            match Stored::parse(&bytes).map_err(|e| Error::Corrupt(format!("{key:?}: {e}")))?.one_sync_record
+            {
                 Some(l) if !hint => {
                     rule.on_record_one_sync(slot, (ballot, bytes), l.one_sync, with_shard);
                 }
@@ -397,9 +398,11 @@ impl Inner {
         of: &Bytes,
     ) -> Result<bool> {
         let parts = Stored::parse(of).map_err(|e| Error::Corrupt(format!("{key:?}: {e}")))?;
-        let Some(light) = parts.light.filter(|l| !l.parent.is_empty()) else { return Ok(false) };
-        let (ballot, tally) = (light.parent_ballot, Tally::new(1));
-        let (key, record, summary) = (key.clone(), light.parent, light.parent_summary);
+        let Some(one_sync_record) = parts.one_sync_record.filter(|l| !l.parent.is_empty()) else {
+            return Ok(false);
+        };
+        let (ballot, tally) = (one_sync_record.parent_ballot, Tally::new(1));
+        let (key, record, summary) = (key.clone(), one_sync_record.parent, one_sync_record.parent_summary);
         let epoch = view.epoch;
         let accept = Accept { key: key.clone(), ballot, epoch, record, summary, inline: None };
         to.drive.copy(accept, false, tally.completion(0));

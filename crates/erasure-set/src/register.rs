@@ -15,7 +15,7 @@
 use crate::invariants::{Shown, no_joining_votes};
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
-use crate::table::{FIRST_GLANCE, GLANCE, View};
+use crate::table::{FIRST_HANG_CHECK, HANG_CHECK_INTERVAL, View};
 use crate::{Error, Result};
 use ashlar_commit::{Proof, ReadStep, Reader, SlotSet};
 use ashlar_drive::{Error as DriveError, ReadReply};
@@ -122,7 +122,7 @@ impl Inner {
 
     /// The fast path; `None`: use the slow path.
     fn read_now(&self, key: &RegisterKey, hash: u64) -> Option<Result<Option<Register>>> {
-        if self.doubts.has(hash) {
+        if self.undecided_registers.has(hash) {
             return None;
         }
         let all = self.in_doubt();
@@ -202,7 +202,7 @@ impl Inner {
 
     /// Asks all slots at once; settles what is undecided.
     pub(crate) async fn read_slowly(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
-        if !self.doubts.has(hash)
+        if !self.undecided_registers.has(hash)
             && let Asked::Known(r) = self.ask_all(key, hash).await?
         {
             return Ok(r);
@@ -214,7 +214,7 @@ impl Inner {
 
     /// Asks all slots; settles what is undecided. The caller holds the key's turn.
     pub(crate) async fn read_in_turn(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
-        if self.doubts.has(hash) {
+        if self.undecided_registers.has(hash) {
             return self.settle(key, hash).await;
         }
         match self.ask_all(key, hash).await? {
@@ -299,7 +299,7 @@ impl Inner {
         let deadline = time::sleep(DEADLINE);
         tokio::pin!(deadline);
         // The first check is early, so that the others can answer before drives that hang count as silent.
-        let mut glance = FIRST_GLANCE;
+        let mut check_after = FIRST_HANG_CHECK;
         loop {
             while step == ReadStep::Wait {
                 tokio::select! {
@@ -313,8 +313,8 @@ impl Inner {
                         }
                     },
                     () = &mut deadline => step = answers.reader.on_deadline(),
-                    () = time::sleep(glance) => {
-                        glance = GLANCE;
+                    () = time::sleep(check_after) => {
+                        check_after = HANG_CHECK_INTERVAL;
                         for slot in view.hung(view.quorum.all()).iter() {
                             step = answers.silent(slot);
                         }

@@ -128,9 +128,9 @@ impl Inner {
                 tracing::warn!(drive = %m.id, "the drive votes again, as an operator asked for");
             }
             self.cache.invalidate_all();
-            self.rebuilds.look();
+            self.rebuilds.refresh();
             // Shards that were lost with the damage are made again.
-            self.scrub.look_soon();
+            self.scrub.scan_soon();
         }
         Ok(out)
     }
@@ -237,7 +237,7 @@ impl Inner {
             let Some(stored) = seen.record.as_ref().map(Stored::parse) else { continue };
             match (stored, seen.record) {
                 (Ok(stored), Some(bytes)) => {
-                    match stored.light.filter(|_| !seen.hint) {
+                    match stored.one_sync_record.filter(|_| !seen.hint) {
                         Some(l) => {
                             rule.on_record_one_sync(slot, (seen.ballot, bytes), l.one_sync, seen.with_shard);
                         }
@@ -279,7 +279,7 @@ impl Inner {
                 out.copied += to.len() as u64;
             }
             Copy::Parent { of: (ballot, bytes), .. } => {
-                kept = Stored::parse(bytes).ok().and_then(|s| s.light).map(|l| l.parent_ballot);
+                kept = Stored::parse(bytes).ok().and_then(|s| s.one_sync_record).map(|l| l.parent_ballot);
                 // The record itself stays where it is; a round detects that it was overtaken.
                 let to: Vec<Arc<Member>> = lacking(*ballot);
                 if apply {

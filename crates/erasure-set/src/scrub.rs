@@ -74,7 +74,7 @@ impl Inner {
             ..Scrubbed::default()
         });
         let table = self.table.load_full();
-        let begun = self.doubts.begin();
+        let begun = self.undecided_registers.begin();
         let whole = |view: &View| view.which(|m| m.is_up() && m.is_late()).is_empty();
         let mut sure = true;
         for view in &table.views {
@@ -94,9 +94,9 @@ impl Inner {
         }
         if sure {
             // Every register was seen on every slot that answers.
-            self.doubts.end(begun);
+            self.undecided_registers.end(begun);
         }
-        let left = self.settle_doubts().await;
+        let left = self.settle_undecided().await;
         if left > 0 {
             tracing::debug!(left, "registers of failed updates are not settled yet");
         }
@@ -145,7 +145,7 @@ impl Inner {
         for (write_id, owner) in due {
             let began = Instant::now();
             let shard = ShardInfo { write_id, index: 0, owner, ballot: Ballot::ZERO, len: 0, inline: false };
-            let done = match self.look_at(&shard).await {
+            let done = match self.check_shard(&shard).await {
                 // It cannot be in flight again, since ids are used once: a record names it.
                 Ok(None) => true,
                 Ok(Some(now)) => {
@@ -196,7 +196,7 @@ impl Inner {
             after = Some((last.write_id, last.index));
             for shard in &page {
                 found.shards += 1;
-                match self.look_at(shard).await {
+                match self.check_shard(shard).await {
                     Ok(None) => {}
                     Ok(Some(dropped)) => {
                         found.orphans += 1;
@@ -210,8 +210,8 @@ impl Inner {
     }
 
     /// Checks one shard: `Some(dropped)` for an orphan.
-    async fn look_at(self: &Arc<Self>, shard: &ShardInfo) -> Result<Option<bool>> {
-        if self.live.lock().contains_key(&shard.write_id) {
+    async fn check_shard(self: &Arc<Self>, shard: &ShardInfo) -> Result<Option<bool>> {
+        if self.writes_in_flight.lock().contains_key(&shard.write_id) {
             return Ok(None);
         }
         match self.named(&shard.owner, shard.write_id).await? {
@@ -255,7 +255,7 @@ impl Inner {
         let Some(clear) = self.clear_root(key, hash, shard.write_id).await? else { return Ok(false) };
         let ballot = {
             let _turn = self.locks.lock(hash).await;
-            if self.live.lock().contains_key(&shard.write_id) {
+            if self.writes_in_flight.lock().contains_key(&shard.write_id) {
                 return Ok(false);
             }
             self.ballots.pass(shard.ballot, view.epoch)?;
@@ -324,10 +324,10 @@ impl Inner {
                     sweep.on_absent(slot, horizon)
                 }
                 Some(Ok(Prepared::Promised { accepted: Some(a), .. })) => {
-                    match Stored::parse(&a.record).and_then(|s| Ok((s.decode()?, s.light))) {
-                        Ok((_, light)) => {
+                    match Stored::parse(&a.record).and_then(|s| Ok((s.decode()?, s.one_sync_record))) {
+                        Ok((_, one_sync_record)) => {
                             let named = stored_names(&a.record, id, clear);
-                            let undecided = light.is_some() && !a.hint;
+                            let undecided = one_sync_record.is_some() && !a.hint;
                             sweep.on_promise(slot, Some((a.ballot, a.record)), named, undecided)
                         }
                         Err(_) => sweep.on_silent(slot),
@@ -421,7 +421,7 @@ fn names(record: &Record, id: WriteId, clear: Option<WriteId>) -> bool {
 fn stored_names(bytes: &Bytes, id: WriteId, clear: Option<WriteId>) -> bool {
     let Ok(stored) = Stored::parse(bytes) else { return true };
     let says = |b: &[u8]| Record::decode(b).map_or(true, |r| names(&r, id, clear));
-    says(&stored.record) || stored.light.is_some_and(|l| !l.parent.is_empty() && says(&l.parent))
+    says(&stored.record) || stored.one_sync_record.is_some_and(|l| !l.parent.is_empty() && says(&l.parent))
 }
 
 /// The background task.

@@ -83,7 +83,7 @@ impl ScrubState {
         self.abandoned.lock().clear();
     }
 
-    pub(crate) fn look_soon(&self) {
+    pub(crate) fn scan_soon(&self) {
         self.soon.notify_one();
     }
 }

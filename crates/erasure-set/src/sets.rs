@@ -9,7 +9,7 @@ use crate::ballots::{Ballots, WriteIds};
 use crate::budget::Share;
 use crate::cache::RecordCache;
 use crate::damage::{Damage, Damages};
-use crate::doubt::Doubts;
+use crate::doubt::UndecidedRegisters;
 use crate::heal_queue::HealQueue;
 use crate::keylock::KeyLocks;
 use crate::layout::Layout;
@@ -124,14 +124,14 @@ pub(crate) struct Inner {
     pub(crate) cache: RecordCache,
     pub(crate) pages: crate::pages::PageCache,
     pub(crate) locks: Arc<KeyLocks>,
-    pub(crate) doubts: Doubts,
+    pub(crate) undecided_registers: UndecidedRegisters,
     pub(crate) tails: Tails,
     pub(crate) heals: HealQueue,
     pub(crate) rebuilds: Rebuilds,
     pub(crate) scrub: ScrubState,
     /// Writes whose shards no record names yet, with the handles to give them up on drives that hang; one
     /// entry per body in flight.
-    pub(crate) live: Mutex<HashMap<WriteId, Vec<(DriveId, Unfinished)>>>,
+    pub(crate) writes_in_flight: Mutex<HashMap<WriteId, Vec<(DriveId, Unfinished)>>>,
     /// What readers and writers hold in memory.
     pub(crate) memory: Memory,
     /// Permits for requests that read one body to write another: they hold memory of both budgets, so enough
@@ -209,12 +209,12 @@ impl Sets {
             cache: RecordCache::new(options.record_cache),
             pages: crate::pages::PageCache::default(),
             locks: KeyLocks::new(),
-            doubts: Doubts::new(),
+            undecided_registers: UndecidedRegisters::new(),
             tails: Tails::new(),
             heals: HealQueue::new(),
             rebuilds: Rebuilds::new(),
             scrub: ScrubState::new(),
-            live: Mutex::new(HashMap::default()),
+            writes_in_flight: Mutex::new(HashMap::default()),
             copies: Arc::new(Semaphore::new((memory.writers.total() / 2 / COPY).max(1))),
             memory,
             pacer: Pacer::new(foreground.clone(), options.background),
@@ -242,9 +242,9 @@ impl Sets {
         let n = layout.code.n();
         self.inner.attached.set(&members, &layout, n - Quorum::new(n).majority());
         self.inner.table.store(Arc::new(Table::new(layout, members)));
-        self.inner.doubts.raise();
+        self.inner.undecided_registers.raise();
         self.inner.cache.invalidate_all();
-        self.inner.rebuilds.look();
+        self.inner.rebuilds.refresh();
     }
 
     /// Puts a drive in service (or replaces the handle with the same id). A joining drive is rebuilt in the
@@ -254,7 +254,7 @@ impl Sets {
         self.change(|_, m| {
             m.insert(member.id, member.clone());
         });
-        self.inner.scrub.look_soon();
+        self.inner.scrub.scan_soon();
     }
 
     /// Takes a drive out of service. Its slot counts as silent from now on. Returns the drive if it is in
@@ -324,18 +324,18 @@ impl Sets {
     }
 
     /// A permit to read one body while writing another; hold it as long as both are open.
-    pub fn copy_turn(&self) -> BoxFuture<'_, CopyTurn> {
-        Box::pin(async move { self.inner.copy_turn().await })
+    pub fn copy_permit(&self) -> BoxFuture<'_, CopyPermit> {
+        Box::pin(async move { self.inner.copy_permit().await })
     }
 
     /// Memory for `bytes` that a decoder of a body allocates itself; dropping the result gives it back.
     ///
     /// # Errors
     /// [`Error::Busy`]: not available in time.
-    pub fn decoder_room(&self, bytes: usize) -> BoxFuture<'_, Result<DecoderRoom>> {
+    pub fn reserve_decoder_memory(&self, bytes: usize) -> BoxFuture<'_, Result<DecoderMemory>> {
         Box::pin(async move {
             let room = self.inner.memory.decoder(bytes).await;
-            room.map(|share| DecoderRoom { _share: share })
+            room.map(|share| DecoderMemory { _share: share })
                 .ok_or(Error::Busy("no memory for a decoder came in time"))
         })
     }
@@ -346,26 +346,26 @@ impl Sets {
     }
 }
 
-/// See [`Sets::decoder_room`].
-pub struct DecoderRoom {
+/// See [`Sets::reserve_decoder_memory`].
+pub struct DecoderMemory {
     _share: Share,
 }
 
-/// See [`Sets::copy_turn`].
-pub struct CopyTurn {
+/// See [`Sets::copy_permit`].
+pub struct CopyPermit {
     _turn: Option<OwnedSemaphorePermit>,
 }
 
 impl Inner {
-    pub(crate) async fn copy_turn(&self) -> CopyTurn {
+    pub(crate) async fn copy_permit(&self) -> CopyPermit {
         // Never closed.
-        CopyTurn { _turn: self.copies.clone().acquire_owned().await.ok() }
+        CopyPermit { _turn: self.copies.clone().acquire_owned().await.ok() }
     }
 
     /// Whether undecided registers may be outside of the majority that would answer: then every slot is
     /// asked.
     pub(crate) fn in_doubt(&self) -> bool {
-        !self.options.sole || self.doubts.all()
+        !self.options.sole || self.undecided_registers.all()
     }
 
     /// The present epoch of a view's group, for the rest of work that began in the view.

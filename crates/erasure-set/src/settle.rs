@@ -22,7 +22,7 @@ impl Inner {
             let base = a.base.take();
             a.await_all_promises().await;
             if a.idle_known() || a.complete(base.as_ref()).await?.is_some() {
-                self.doubts.settled(hash);
+                self.undecided_registers.settled(hash);
                 return Ok(base.map(|b| a.register(b)));
             }
         }
@@ -37,7 +37,7 @@ impl Inner {
             let base = a.base.take();
             a.await_all_promises().await;
             if base.is_none() && a.idle_known() || a.complete(base.as_ref()).await?.is_some() {
-                self.doubts.settled(hash);
+                self.undecided_registers.settled(hash);
                 return Ok(());
             }
         }
@@ -45,9 +45,9 @@ impl Inner {
     }
 
     /// Settles the registers of failed updates; returns how many are left.
-    pub(crate) async fn settle_doubts(&self) -> usize {
+    pub(crate) async fn settle_undecided(&self) -> usize {
         let mut left = 0;
-        for key in self.doubts.keys() {
+        for key in self.undecided_registers.keys() {
             let hash = ashlar_checksum::key_hash(key.as_bytes());
             let _turn = self.locks.lock(hash).await;
             left += usize::from(self.settle(&key, hash).await.is_err());

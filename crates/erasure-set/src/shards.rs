@@ -178,7 +178,7 @@ impl Inner {
     /// were missing.
     async fn widen(self: &Arc<Self>, key: &RegisterKey, part: &Part) -> Result<()> {
         let old = part.data;
-        let _turn = self.copy_turn().await;
+        let _turn = self.copy_permit().await;
         let mut to = self.begin(key, part.size, u8::MAX).await?;
         if to.code().0 <= old.k {
             return Ok(());

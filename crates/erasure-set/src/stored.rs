@@ -18,7 +18,7 @@ const ONE_SYNC: u8 = 0xE1;
 
 /// The additional fields of a one-sync record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Light {
+pub(crate) struct OneSyncRecord {
     /// The parameters that decide whether it is chosen.
     pub(crate) one_sync: OneSync,
     /// The write whose shards are in the same ACCEPT.
@@ -37,19 +37,19 @@ pub(crate) struct Stored {
     /// The encoded record.
     pub(crate) record: Bytes,
     /// Present for a one-sync record.
-    pub(crate) light: Option<Light>,
+    pub(crate) one_sync_record: Option<OneSyncRecord>,
 }
 
 impl Stored {
     /// Whether the bytes are a wrapped record.
-    pub(crate) fn is_light(bytes: &[u8]) -> bool {
+    pub(crate) fn is_one_sync(bytes: &[u8]) -> bool {
         bytes.first() == Some(&ONE_SYNC)
     }
 
     /// Parses the bytes of a drive.
     pub(crate) fn parse(bytes: &Bytes) -> Result<Stored, Error> {
-        if !Stored::is_light(bytes) {
-            return Ok(Stored { record: bytes.clone(), light: None });
+        if !Stored::is_one_sync(bytes) {
+            return Ok(Stored { record: bytes.clone(), one_sync_record: None });
         }
         let mut r = Reader::new(bytes);
         r.u8()?;
@@ -64,21 +64,21 @@ impl Stored {
             return Err(Error::Malformed("one-sync record"));
         }
         let one_sync = OneSync { k, needed, targets };
-        let light = Light { one_sync, write_id, parent, parent_ballot, parent_summary };
-        Ok(Stored { record, light: Some(light) })
+        let one_sync_record = OneSyncRecord { one_sync, write_id, parent, parent_ballot, parent_summary };
+        Ok(Stored { record, one_sync_record: Some(one_sync_record) })
     }
 
     /// The bytes for a drive.
-    pub(crate) fn wrap(record: &[u8], light: &Light) -> Bytes {
-        let mut w = Writer::with_capacity(48 + record.len() + light.parent.len());
+    pub(crate) fn wrap(record: &[u8], one_sync_record: &OneSyncRecord) -> Bytes {
+        let mut w = Writer::with_capacity(48 + record.len() + one_sync_record.parent.len());
         w.u8(ONE_SYNC);
-        w.u8(light.one_sync.k);
-        w.u8(light.one_sync.needed);
-        w.u64(light.one_sync.targets.0);
-        w.raw(&light.write_id.0);
-        w.raw(&light.parent_ballot.to_bytes());
-        w.bytes(&light.parent);
-        w.bytes(&light.parent_summary);
+        w.u8(one_sync_record.one_sync.k);
+        w.u8(one_sync_record.one_sync.needed);
+        w.u64(one_sync_record.one_sync.targets.0);
+        w.raw(&one_sync_record.write_id.0);
+        w.raw(&one_sync_record.parent_ballot.to_bytes());
+        w.bytes(&one_sync_record.parent);
+        w.bytes(&one_sync_record.parent_summary);
         w.bytes(record);
         Bytes::from(w.into_vec())
     }
@@ -94,8 +94,8 @@ impl Stored {
 pub fn fuzzed_stored(bytes: &[u8]) {
     if let Ok(stored) = Stored::parse(&Bytes::copy_from_slice(bytes)) {
         let _ = stored.decode();
-        match &stored.light {
-            Some(light) => assert_eq!(Stored::wrap(&stored.record, light), bytes),
+        match &stored.one_sync_record {
+            Some(one_sync_record) => assert_eq!(Stored::wrap(&stored.record, one_sync_record), bytes),
             None => assert_eq!(stored.record, bytes),
         }
     }
@@ -106,14 +106,16 @@ pub fn fuzzed_stored(bytes: &[u8]) {
 #[must_use]
 pub fn fuzzed_stored_seeds() -> Vec<Vec<u8>> {
     let record = Record { seq: 3, parent: 9, body: ashlar_format::Body::Tombstone }.encode();
-    let light = |parent: &[u8]| Light {
+    let one_sync_record = |parent: &[u8]| OneSyncRecord {
         one_sync: OneSync { k: 2, needed: 3, targets: SlotSet(15) },
         write_id: WriteId([7; 16]),
         parent: Bytes::copy_from_slice(parent),
         parent_ballot: Ballot { epoch: 1, counter: 5, node: 2, nonce: 9 },
         parent_summary: Bytes::from_static(b"s"),
     };
-    [light(&record), light(b"")].map(|light| Stored::wrap(&record, &light).to_vec()).to_vec()
+    [one_sync_record(&record), one_sync_record(b"")]
+        .map(|one_sync_record| Stored::wrap(&record, &one_sync_record).to_vec())
+        .to_vec()
 }
 
 #[cfg(test)]
@@ -125,18 +127,18 @@ mod tests {
     fn both_forms_round_trip() {
         let plain = Bytes::from(Record { seq: 3, parent: 9, body: Body::Tombstone }.encode());
         let s = Stored::parse(&plain).unwrap();
-        assert_eq!((s.record.clone(), s.light.is_none()), (plain.clone(), true));
-        let light = Light {
+        assert_eq!((s.record.clone(), s.one_sync_record.is_none()), (plain.clone(), true));
+        let one_sync_record = OneSyncRecord {
             one_sync: OneSync { k: 2, needed: 3, targets: SlotSet(15) },
             write_id: WriteId([7; 16]),
             parent: Bytes::from_static(b"parent"),
             parent_ballot: Ballot { epoch: 1, counter: 5, node: 2, nonce: 9 },
             parent_summary: Bytes::from_static(b"s"),
         };
-        let wrapped = Stored::wrap(&plain, &light);
+        let wrapped = Stored::wrap(&plain, &one_sync_record);
         let s = Stored::parse(&wrapped).unwrap();
         assert_eq!(s.record, plain);
-        assert_eq!(s.light.as_ref(), Some(&light));
+        assert_eq!(s.one_sync_record.as_ref(), Some(&one_sync_record));
         assert_eq!(s.decode().unwrap().seq, 3);
         for cut in 0..wrapped.len() {
             let part = wrapped.slice(..cut);

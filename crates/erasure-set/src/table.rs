@@ -37,10 +37,10 @@ pub(crate) struct Member {
 /// A call to a device that takes this long will not return soon.
 pub(crate) const STALLED: Duration = Duration::from_secs(1);
 /// How often an operation that waits for drives checks whether one of them hangs.
-pub(crate) const GLANCE: Duration = Duration::from_millis(50);
+pub(crate) const HANG_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The time until the first such check.
-pub(crate) const FIRST_GLANCE: Duration = Duration::from_millis(5);
+pub(crate) const FIRST_HANG_CHECK: Duration = Duration::from_millis(5);
 
 /// All attached drives, to distinguish a drive that hangs from a machine that is stopped: if more drives
 /// stall at once than the others can replace, waiting is the only option.
@@ -264,7 +264,7 @@ impl Member {
         let began = Instant::now();
         tokio::pin!(answer);
         loop {
-            match time::timeout(GLANCE, &mut answer).await {
+            match time::timeout(HANG_CHECK_INTERVAL, &mut answer).await {
                 Ok(r) => return r,
                 Err(_) if self.is_hung() || began.elapsed() >= PATIENCE => {
                     self.latency.mark_slow();
@@ -282,7 +282,7 @@ impl Member {
     ) -> Result<T, DriveError> {
         tokio::pin!(answer);
         loop {
-            match time::timeout(GLANCE, &mut answer).await {
+            match time::timeout(HANG_CHECK_INTERVAL, &mut answer).await {
                 Ok(r) => return r,
                 Err(_) if self.is_hung() => return Err(DriveError::Offline("it does not answer")),
                 Err(_) => {}

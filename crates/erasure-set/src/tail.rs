@@ -75,7 +75,8 @@ impl Inner {
 
     /// Whether shards of a write may still be being written.
     pub(crate) fn is_under_way(&self, write: WriteId) -> bool {
-        self.live.lock().contains_key(&write) || self.tails.tails.lock().writes.contains_key(&write)
+        self.writes_in_flight.lock().contains_key(&write)
+            || self.tails.tails.lock().writes.contains_key(&write)
     }
 
     /// Slots missed a change. A drive that is out of service cannot be healed now: everything is checked when
@@ -91,7 +92,7 @@ impl Inner {
     }
 
     /// Checks which drives hang, and queues what drives that answer again have missed.
-    pub(crate) fn sweep_hung(&self) {
+    pub(crate) fn check_hung_drives(&self) {
         let table = self.table.load();
         for m in table.members.values() {
             match m.drive.stalled() {
@@ -109,7 +110,7 @@ impl Inner {
         let given_up: Vec<DriveId> =
             table.members.values().filter(|m| self.is_given_up(m)).map(|m| m.id).collect();
         if !given_up.is_empty() {
-            for shards in self.live.lock().values_mut() {
+            for shards in self.writes_in_flight.lock().values_mut() {
                 shards.retain(|(drive, shard)| {
                     let over = given_up.contains(drive);
                     if over {
@@ -127,7 +128,7 @@ impl Inner {
         };
         for lacking in back {
             if lacking.more {
-                self.scrub.look_soon();
+                self.scrub.scan_soon();
             }
             for key in lacking.keys {
                 self.heals.push(&key, false);
@@ -137,7 +138,7 @@ impl Inner {
 
     /// Has a tombstone purged in a while, if all slots, all of them voters, answered that they accepted it. A slot that
     /// did not answer may hold an older record, which would come back.
-    pub(crate) fn bury(&self, key: &RegisterKey, ballot: Ballot, view: &Arc<View>, accepted: SlotSet) {
+    pub(crate) fn queue_purge(&self, key: &RegisterKey, ballot: Ballot, view: &Arc<View>, accepted: SlotSet) {
         if accepted != view.quorum.all() {
             return;
         }
@@ -169,7 +170,7 @@ impl Inner {
 
     /// Processes all tails once; returns how many are left.
     pub(crate) fn sweep_tails(&self) -> usize {
-        self.sweep_hung();
+        self.check_hung_drives();
         let mut tails = std::mem::take(&mut self.tails.tails.lock().tails);
         let ended: Vec<Tail> = tails.extract_if(.., |t| self.sweep_tail(t)).collect();
         let mut now = self.tails.tails.lock();

@@ -14,7 +14,7 @@ use crate::invariants::named_no_more;
 use crate::propose::{Attempt, Based};
 use crate::register::Register;
 use crate::sets::{Inner, Sets};
-use crate::stored::Light;
+use crate::stored::OneSyncRecord;
 use crate::write::Staged;
 use crate::{Error, Result};
 use ashlar_commit::{OneSync, SlotSet};
@@ -155,9 +155,9 @@ impl Sent {
 /// one, is chosen: a majority without its slots does not show it, and a later majority with them builds on
 /// it. So no sent record is dropped before the update ends, and no answer is given from a base that was not
 /// chosen under a ballot above all of them ([`ashlar_commit::Proposer`], "Unknown outcome").
-struct Trail(SmallVec<[Sent; 1]>);
+struct SentRecords(SmallVec<[Sent; 1]>);
 
-impl Trail {
+impl SentRecords {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -192,7 +192,7 @@ struct Unsure<'a> {
 impl Drop for Unsure<'_> {
     fn drop(&mut self) {
         if self.sent {
-            self.inner.doubts.add(self.key, self.hash);
+            self.inner.undecided_registers.add(self.key, self.hash);
             self.inner.heals.push(self.key, false);
         }
     }
@@ -260,7 +260,7 @@ impl Sets {
             let hash = ashlar_checksum::key_hash(key.as_bytes());
             let _turn = self.inner.locks.lock(hash).await;
             let mut unsure = Unsure { inner: &self.inner, key, hash, sent: false };
-            let mut sent = Trail(SmallVec::new());
+            let mut sent = SentRecords(SmallVec::new());
             for round in 0..ATTEMPTS {
                 if round > 0 {
                     self.inner.back_off(round).await;
@@ -307,7 +307,7 @@ impl Inner {
         hash: u64,
         staged: &[&Staged],
         decide: &mut Decide<'_>,
-        sent: &mut Trail,
+        sent: &mut SentRecords,
         unsure: &mut Unsure<'_>,
     ) -> Result<Option<Done>, Stopped> {
         let view = self.view(key.group())?;
@@ -354,15 +354,15 @@ impl Inner {
         let seq = base.as_ref().map_or(1, |b| b.record.seq + 1);
         let parent = base.as_ref().map_or(0, |b| b.digest);
 
-        let light = self.one_sync(&attempt, &named).filter(|_| !follows.has_pages());
-        let parent_summary = match light {
+        let one_sync_record = self.one_sync(&attempt, &named).filter(|_| !follows.has_pages());
+        let parent_summary = match one_sync_record {
             None => Bytes::new(),
             Some(_) => match attempt.summary_of(base.as_ref()).await {
                 Some(s) => s,
                 None => return Ok(None),
             },
         };
-        let needed = if let Some(one) = &light {
+        let needed = if let Some(one) = &one_sync_record {
             set_durable(&mut body, &named[0].data, one.targets);
             0
         } else {
@@ -382,23 +382,23 @@ impl Inner {
         sent.0.push(Sent { seq, digest, ballot: attempt.ballot(), answer });
         let drops = dropped(base.as_ref().map(|b| &*b.record), &record, follows);
         named_no_more(&drops, &record);
-        let chosen = match light {
+        let chosen = match one_sync_record {
             None => attempt.accept(bytes, summary, needed, drops).await?,
             Some(one_sync) => {
                 let staged = named[0];
-                let light = Light {
+                let one_sync_record = OneSyncRecord {
                     one_sync,
                     write_id: staged.data.write_id,
                     parent: base.as_ref().map(|b| b.bytes.clone()).unwrap_or_default(),
                     parent_ballot: base.as_ref().map_or(Ballot::ZERO, |b| b.ballot),
                     parent_summary,
                 };
-                attempt.accept_one_sync(bytes, summary, &light, staged, drops).await?
+                attempt.accept_one_sync(bytes, summary, &one_sync_record, staged, drops).await?
             }
         };
         let Some((stored_digest, len)) = chosen else { return Ok(None) };
         named.iter().for_each(|s| s.was_named());
-        attempt.look_after(&named);
+        attempt.queue_unfinished_shards(&named);
         sent.0.pop();
         let record = Arc::new(record);
         let ballot = attempt.ballot();
@@ -432,7 +432,7 @@ pub(crate) fn each_data(body: &mut Body, mut f: impl FnMut(&mut Data)) {
             f(&mut p.below.root.page.data);
             &mut p.head
         }
-        Body::Held(h) => {
+        Body::HeldKey(h) => {
             if let Some(below) = &mut h.below {
                 f(&mut below.root.page.data);
             }

@@ -64,7 +64,7 @@ pub struct DataWriter {
     parked: Arc<Parked>,
     listed: bool,
     sink: Sink,
-    live: Option<Live>,
+    in_flight: Option<InFlightWrite>,
 }
 
 enum Sink {
@@ -75,21 +75,21 @@ enum Sink {
 }
 
 /// A guard: while it exists, the collector does not touch the write.
-struct Live {
+struct InFlightWrite {
     inner: Arc<Inner>,
     id: WriteId,
 }
 
-impl Live {
-    fn new(inner: &Arc<Inner>, id: WriteId) -> Live {
-        inner.live.lock().insert(id, Vec::new());
-        Live { inner: inner.clone(), id }
+impl InFlightWrite {
+    fn new(inner: &Arc<Inner>, id: WriteId) -> InFlightWrite {
+        inner.writes_in_flight.lock().insert(id, Vec::new());
+        InFlightWrite { inner: inner.clone(), id }
     }
 }
 
-impl Drop for Live {
+impl Drop for InFlightWrite {
     fn drop(&mut self) {
-        self.inner.live.lock().remove(&self.id);
+        self.inner.writes_in_flight.lock().remove(&self.id);
     }
 }
 
@@ -111,7 +111,7 @@ pub struct Staged {
     kept: AtomicBool,
     /// A record that names it was chosen.
     named: AtomicBool,
-    _live: Option<Live>,
+    _in_flight: Option<InFlightWrite>,
 }
 
 impl std::fmt::Debug for Staged {
@@ -299,7 +299,7 @@ impl Inner {
         let mut w = DataWriter {
             inner: self.clone(),
             // A small body is staged and named within one update, which holds the key's turn.
-            live: (!inline).then(|| Live::new(self, data.write_id)),
+            in_flight: (!inline).then(|| InFlightWrite::new(self, data.write_id)),
             owner: owner.clone(),
             data,
             size,
@@ -352,8 +352,8 @@ impl DataWriter {
             }
         }
         self.sink = Sink::Extents(writers);
-        if let Some(live) = self.inner.live.lock().get_mut(&self.data.write_id) {
-            *live = handles;
+        if let Some(in_flight) = self.inner.writes_in_flight.lock().get_mut(&self.data.write_id) {
+            *in_flight = handles;
         }
         match have {
             h if h >= self.needed => Ok(()),
@@ -676,7 +676,7 @@ impl DataWriter {
                 unfinished: Mutex::default(),
                 kept: AtomicBool::new(false),
                 named: AtomicBool::new(false),
-                _live: None,
+                _in_flight: None,
             };
             match std::mem::replace(&mut self.sink, Sink::Inline(None)) {
                 Sink::Inline(rows) => staged.rows = rows,
@@ -698,7 +698,7 @@ impl DataWriter {
                     }
                 }
             }
-            staged._live = self.live.take();
+            staged._in_flight = self.in_flight.take();
             Ok(staged)
         })
     }

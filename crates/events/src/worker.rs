@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::target::{AT_ONCE, Failure, Target};
+use crate::target::{CONCURRENCY, Failure, Target};
 use crate::{DeadLetter, DeadLetterStore, Event, Message, Name, Reader, Site, Source, TargetId};
 
 /// First pause after a failure.
@@ -168,11 +168,11 @@ impl Worker {
     }
 }
 
-/// The number of messages, from the first on, that are about different keys; at most [`AT_ONCE`].
+/// The number of messages, from the first on, that are about different keys; at most [`CONCURRENCY`].
 fn different(messages: &[Message]) -> usize {
     let mut seen = HashSet::new();
     let fresh = |m: &&Message| seen.insert((m.event.bucket.clone(), m.event.key.clone()));
-    messages.iter().take(AT_ONCE).take_while(fresh).count()
+    messages.iter().take(CONCURRENCY).take_while(fresh).count()
 }
 
 /// Sends a dead letter again.

@@ -16,7 +16,9 @@ pub mod record;
 
 pub use ids::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, VersionId, WriteId};
 pub use pages::{Below, Entry, Page, PageRef};
-pub use record::{Body, Checksum, Data, Held, Paged, Part, Record, Retention, Upload, UploadState, Version};
+pub use record::{
+    Body, Checksum, Data, HeldKey, Paged, Part, Record, Retention, Upload, UploadState, Version,
+};
 
 /// Why bytes could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -39,7 +39,7 @@ pub enum Body {
     /// (`ashlar_commit::upload`); never empty.
     Part(Vec<Part>),
     /// A key that is held by an attempt to rename or to complete an upload.
-    Held(Box<Held>),
+    HeldKey(Box<HeldKey>),
 }
 
 /// The versions of a key that has many: the newest here, the others in pages.
@@ -54,7 +54,7 @@ pub struct Paged {
 /// A key that is the source or destination of a rename, or the destination of a multipart upload, while the
 /// attempt is under way (`ashlar_commit::attempt`).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldKey {
     /// The versions of the key, newest first; empty if it has none.
     pub versions: Vec<Version>,
     /// Those below them, in version pages.
@@ -270,7 +270,7 @@ impl Record {
                 w.list(&p.head, put_version);
                 put_below(&mut w, &p.below);
             }
-            Body::Held(h) => {
+            Body::HeldKey(h) => {
                 w.u8(if h.below.is_some() { 7 } else { 4 });
                 w.list(&h.versions, put_version);
                 if let Some(below) = &h.below {
@@ -304,7 +304,7 @@ impl Record {
             2 => Body::Upload(Box::new(get_upload(&mut r)?)),
             3 => Body::Part(vec![get_part(&mut r)?]),
             6 => Body::Paged(Box::new(Paged { head: r.list(get_version)?, below: get_below(&mut r)? })),
-            4 | 7 => Body::Held(Box::new(Held {
+            4 | 7 => Body::HeldKey(Box::new(HeldKey {
                 versions: r.list(get_version)?,
                 below: if tag == 7 { Some(get_below(&mut r)?) } else { None },
                 attempt: r.array()?,
@@ -318,7 +318,7 @@ impl Record {
         let none = match &body {
             Body::Versions(v) => v.is_empty(),
             Body::Paged(p) => p.head.is_empty(),
-            Body::Held(h) => h.below.is_some() && h.versions.is_empty(),
+            Body::HeldKey(h) => h.below.is_some() && h.versions.is_empty(),
             _ => false,
         };
         if none {
@@ -353,7 +353,7 @@ impl Body {
         match self {
             Body::Versions(v) => v,
             Body::Paged(p) => &p.head,
-            Body::Held(h) => &h.versions,
+            Body::HeldKey(h) => &h.versions,
             Body::Tombstone | Body::Upload(_) | Body::Part(_) => &[],
         }
     }
@@ -363,7 +363,7 @@ impl Body {
     pub fn below(&self) -> Option<&Below> {
         match self {
             Body::Paged(p) => Some(&p.below),
-            Body::Held(h) => h.below.as_ref(),
+            Body::HeldKey(h) => h.below.as_ref(),
             Body::Tombstone | Body::Versions(_) | Body::Upload(_) | Body::Part(_) => None,
         }
     }

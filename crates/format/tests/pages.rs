@@ -1,7 +1,7 @@
 //! Version pages: golden bytes, round trips, filters.
 
 use ashlar_format::{
-    Below, Body, Data, Entry, Error, Held, Page, PageRef, Paged, Part, Record, Version, VersionId, WriteId,
+    Below, Body, Data, Entry, Error, HeldKey, Page, PageRef, Paged, Part, Record, Version, VersionId, WriteId,
 };
 use proptest::prelude::*;
 
@@ -55,7 +55,7 @@ fn golden_record_with_pages() {
     let bytes = record().encode();
     assert_eq!(hex(&bytes), include_str!("record-2.hex").trim());
     assert_eq!(Record::decode(&bytes), Ok(record()));
-    let body = Body::Held(Box::new(Held {
+    let body = Body::HeldKey(Box::new(HeldKey {
         versions: vec![version(1)],
         below: record().body.below().cloned(),
         attempt: [3; 16],
@@ -70,7 +70,7 @@ fn golden_record_with_pages() {
 }
 
 #[test]
-fn a_reference_sums_up() {
+fn reference_totals_equal_those_of_its_page() {
     let PageRef { level, versions, markers, bytes, newest, oldest, filter, .. } =
         row().reference(3, data(1), 222);
     assert_eq!((level, versions, markers, bytes, newest, oldest), (1, 3, 1, 27, 300, 4));
@@ -78,7 +78,7 @@ fn a_reference_sums_up() {
 }
 
 #[test]
-fn a_filter_knows_versions_and_data() {
+fn filter_contains_versions_and_data() {
     let of = leaf().reference(0, data(1), 400);
     for id in [7, 4, 0] {
         assert!(of.may_hold(&[id; 16]));
@@ -92,7 +92,7 @@ fn a_filter_knows_versions_and_data() {
 }
 
 #[test]
-fn what_is_out_of_order_is_refused() {
+fn pages_out_of_order_are_refused() {
     let entry = |position| Entry { position, version: version(1) };
     for positions in [vec![], vec![1, 1], vec![1, 2]] {
         let page = Page::Leaf(positions.into_iter().map(entry).collect());

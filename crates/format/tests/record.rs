@@ -1,7 +1,7 @@
 //! Records and identifiers: golden bytes, round trips, and decoders with arbitrary input.
 
 use ashlar_format::{
-    Ballot, Body, BucketId, Checksum, Data, GroupId, Held, Part, Record, RegisterKey, Retention, Space,
+    Ballot, Body, BucketId, Checksum, Data, GroupId, HeldKey, Part, Record, RegisterKey, Retention, Space,
     Upload, UploadState, Version, VersionId, WriteId,
 };
 use proptest::prelude::*;
@@ -264,7 +264,7 @@ fn record() -> impl Strategy<Value = Record> {
             proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40)),
         )
             .prop_map(|(versions, attempt, upload, to)| {
-                Body::Held(Box::new(Held { versions, below: None, attempt, upload, to }))
+                Body::HeldKey(Box::new(HeldKey { versions, below: None, attempt, upload, to }))
             }),
         (any::<i64>(), state, version(), 0u8..6, any::<bool>()).prop_map(
             |(created_ms, state, template, a, c)| {

@@ -181,7 +181,7 @@ fn drives() -> Vec<Target> {
                 record(ashlar_format::Body::Versions(vec![version; 2])),
                 record(ashlar_format::Body::Part(vec![part.clone(); 2])),
                 record(ashlar_format::Body::Part(vec![part.clone()])),
-                record(ashlar_format::Body::Held(Box::new(ashlar_format::Held {
+                record(ashlar_format::Body::HeldKey(Box::new(ashlar_format::HeldKey {
                     versions: Vec::new(),
                     below: None,
                     attempt: [3; 16],

@@ -22,5 +22,5 @@ mod rule;
 mod tests;
 
 pub use calendar::{Calendar, DAY_MS};
-pub use plan::{Action, Due, Glance, Seen};
+pub use plan::{Action, Due, KeySummary, VersionState};
 pub use rule::{Config, Expiration, Filter, Invalid, MAX_ID, MAX_RULES, Minimum, Noncurrent, Rule};

@@ -5,7 +5,7 @@ use crate::rule::{Config, Expiration, Rule};
 
 /// A version as rules see it. The versions of a key are ordered newest first.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct VersionState<'a> {
     /// When it was made, in milliseconds since 1970.
     pub modified_ms: i64,
     /// Bytes.
@@ -20,7 +20,7 @@ pub struct Seen<'a> {
 
 /// What a listing knows about a key.
 #[derive(Clone, Copy, Debug)]
-pub struct Glance {
+pub struct KeySummary {
     /// Of the current version.
     pub modified_ms: i64,
     /// Of the current version.
@@ -63,7 +63,7 @@ impl Config {
     /// All actions that become due for a key if it does not change, at most one for each version: the
     /// earliest; of several at the same time, that of the first rule. Ignores locks.
     #[must_use]
-    pub fn dues(&self, key: &str, versions: &[Seen<'_>], calendar: Calendar) -> Vec<Due> {
+    pub fn dues(&self, key: &str, versions: &[VersionState<'_>], calendar: Calendar) -> Vec<Due> {
         let mut out: Vec<Due> = Vec::new();
         let rules: Vec<(usize, &Rule)> =
             self.active().filter(|(_, r)| key.starts_with(&r.filter.prefix)).collect();
@@ -93,7 +93,7 @@ impl Config {
     pub fn plan(
         &self,
         key: &str,
-        versions: &[Seen<'_>],
+        versions: &[VersionState<'_>],
         keeps: bool,
         now_ms: i64,
         calendar: Calendar,
@@ -108,13 +108,13 @@ impl Config {
 
     /// When the next action for a key is due, ignoring locks.
     #[must_use]
-    pub fn next_due(&self, key: &str, versions: &[Seen<'_>], calendar: Calendar) -> Option<i64> {
+    pub fn next_due(&self, key: &str, versions: &[VersionState<'_>], calendar: Calendar) -> Option<i64> {
         self.dues(key, versions, calendar).into_iter().map(|d| d.at_ms).min()
     }
 
     /// When a current version expires, and the id of the rule; for the `x-amz-expiration` header.
     #[must_use]
-    pub fn expiry(&self, key: &str, version: &Seen<'_>, calendar: Calendar) -> Option<(i64, &str)> {
+    pub fn expiry(&self, key: &str, version: &VersionState<'_>, calendar: Calendar) -> Option<(i64, &str)> {
         if version.delete_marker {
             return None;
         }
@@ -128,8 +128,8 @@ impl Config {
 
     /// Whether the record of a key has to be read: false only if nothing is due.
     #[must_use]
-    pub fn may_be_due(&self, key: &str, seen: &Glance, now_ms: i64, calendar: Calendar) -> bool {
-        let v = Seen {
+    pub fn may_be_due(&self, key: &str, seen: &KeySummary, now_ms: i64, calendar: Calendar) -> bool {
+        let v = VersionState {
             modified_ms: seen.modified_ms,
             size: seen.size,
             delete_marker: seen.delete_marker,
@@ -185,7 +185,7 @@ impl Config {
 
 /// Whether a rule's filter, except for the key, matches a version. Delete markers have neither tags nor a
 /// size: a rule that filters by these does not match them.
-fn fits(r: &Rule, v: &Seen<'_>) -> bool {
+fn fits(r: &Rule, v: &VersionState<'_>) -> bool {
     if v.delete_marker {
         return !r.filter.looks_inside();
     }
@@ -193,7 +193,7 @@ fn fits(r: &Rule, v: &Seen<'_>) -> bool {
 }
 
 /// The action of a rule for a current version, and when it is due.
-fn current(r: &Rule, v: &Seen<'_>, alone: bool, calendar: Calendar) -> Option<(Action, i64)> {
+fn current(r: &Rule, v: &VersionState<'_>, alone: bool, calendar: Calendar) -> Option<(Action, i64)> {
     let action = match (v.delete_marker, alone) {
         (false, _) => Action::Expire,
         (true, true) => Action::RemoveMarker,
@@ -209,7 +209,7 @@ fn current(r: &Rule, v: &Seen<'_>, alone: bool, calendar: Calendar) -> Option<(A
 }
 
 /// When a rule removes the noncurrent version at `index`.
-fn noncurrent(r: &Rule, versions: &[Seen<'_>], index: usize, calendar: Calendar) -> Option<i64> {
+fn noncurrent(r: &Rule, versions: &[VersionState<'_>], index: usize, calendar: Calendar) -> Option<i64> {
     let n = r.noncurrent?;
     // A version is noncurrent since its successor was made, which is the next newer one in the list.
     let newer = index - 1;

@@ -6,8 +6,8 @@ use crate::*;
 const NOW: i64 = 1_705_314_600_000;
 const MIDNIGHT: i64 = 1_705_276_800_000;
 
-fn seen(modified_ms: i64, size: u64, delete_marker: bool) -> Seen<'static> {
-    Seen { modified_ms, size, delete_marker, tags: &[], locked: false }
+fn seen(modified_ms: i64, size: u64, delete_marker: bool) -> VersionState<'static> {
+    VersionState { modified_ms, size, delete_marker, tags: &[], locked: false }
 }
 
 fn rule(prefix: &str) -> Rule {
@@ -88,13 +88,13 @@ fn filters_locks_and_overlaps() {
     tagged.filter.greater = Some(10);
     let config = config(vec![Rule { expiration: Some(Expiration::Days(9)), ..rule("") }, tagged]);
     let at = |size, tags| {
-        let v = [Seen { tags, ..seen(NOW, size, false) }];
+        let v = [VersionState { tags, ..seen(NOW, size, false) }];
         config.next_due("k", &v, c).unwrap()
     };
     assert_eq!(at(11, &tag), c.after(NOW, 1), "the shorter wins");
     assert_eq!(at(10, &tag), c.after(NOW, 9), "more than, not from");
     assert_eq!(at(11, &tag[1..]), c.after(NOW, 9));
-    let locked = [Seen { locked: true, ..seen(NOW, 1, false) }];
+    let locked = [VersionState { locked: true, ..seen(NOW, 1, false) }];
     assert_eq!(config.plan("k", &locked, true, i64::MAX, c).len(), 1, "a marker hides it; its data stays");
     assert!(config.plan("k", &locked, false, i64::MAX, c).is_empty());
     let mut off = config.clone();
@@ -204,7 +204,7 @@ fn random_rule(r: &mut Rng, i: usize, day: i64) -> Rule {
 fn naive(
     config: &Config,
     key: &str,
-    list: &[Seen<'_>],
+    list: &[VersionState<'_>],
     keeps: bool,
     now: i64,
     day: i64,
@@ -268,11 +268,11 @@ fn random_rules_agree_with_the_second_implementation() {
             ..Config::default()
         };
         let mut at = r.below(8 * day as u64) as i64 + day;
-        let list: Vec<Seen<'_>> = (0..r.below(5))
+        let list: Vec<VersionState<'_>> = (0..r.below(5))
             .map(|_| {
                 let delete_marker = r.below(3) == 0;
                 let which = r.below(3) as usize;
-                let v = Seen {
+                let v = VersionState {
                     modified_ms: at,
                     size: if delete_marker { 0 } else { r.below(8) },
                     delete_marker,
@@ -297,13 +297,13 @@ fn random_rules_agree_with_the_second_implementation() {
             let untouched = |d: &Due| !list[d.index].locked || (d.action == Action::Expire && keeps);
             assert!(plan.iter().all(untouched), "seed {seed}: something locked");
             let Some(first) = list.first() else { continue };
-            let glance = Glance {
+            let key_summary = KeySummary {
                 modified_ms: first.modified_ms,
                 size: first.size,
                 delete_marker: first.delete_marker,
                 alone: list.len() == 1 && r.below(2) == 0,
             };
-            let looked = config.may_be_due(key, &glance, now, calendar);
+            let looked = config.may_be_due(key, &key_summary, now, calendar);
             assert!(looked || plan.is_empty(), "seed {seed} key {key}: overlooked by the list");
             assert!(plan.is_empty() || config.next_due(key, &list, calendar).unwrap() <= now, "seed {seed}");
             assert!(

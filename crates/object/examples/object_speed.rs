@@ -18,7 +18,7 @@ use bytes::Bytes;
 
 use store::{Fallible, open};
 
-const AT_ONCE: u64 = 8;
+const CONCURRENCY: u64 = 8;
 
 /// User and system time of this process, in microseconds.
 fn cpu_us() -> f64 {
@@ -49,15 +49,15 @@ async fn get(store: &Store, key: &str) -> Result<u64> {
     Ok(n)
 }
 
-/// Runs `n` operations, `AT_ONCE` concurrently; returns wall seconds and CPU microseconds.
+/// Runs `n` operations, `CONCURRENCY` concurrently; returns wall seconds and CPU microseconds.
 async fn measure<F>(n: u64, operation: impl Fn(u64) -> F) -> Fallible<(f64, f64)>
 where
     F: Future<Output = Result<()>> + Send + 'static,
 {
     let (wall, cpu) = (Instant::now(), cpu_us());
     let mut running = tokio::task::JoinSet::new();
-    for lane in 0..AT_ONCE {
-        let mine: Vec<F> = (lane..n).step_by(AT_ONCE as usize).map(&operation).collect();
+    for lane in 0..CONCURRENCY {
+        let mine: Vec<F> = (lane..n).step_by(CONCURRENCY as usize).map(&operation).collect();
         running.spawn(async move {
             for f in mine {
                 f.await?;

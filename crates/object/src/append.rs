@@ -29,7 +29,7 @@ use crate::{Error, MAX_OBJECT, MAX_PARTS, Result, Store, versions};
 
 /// The state of a key that is needed before something is appended to it.
 #[derive(Clone, Debug)]
-pub struct Tail {
+pub struct AppendBase {
     /// Bytes of the current version; 0 if there is none.
     pub size: u64,
     /// Whether there is a current version.
@@ -47,7 +47,11 @@ impl Store {
     ///
     /// # Errors
     /// As [`Store::get`]; `InvalidRequest` in a bucket with versions.
-    pub fn tail<'a>(&'a self, bucket: &'a OpenBucket, key: &'a str) -> BoxFuture<'a, Result<Tail>> {
+    pub fn append_base<'a>(
+        &'a self,
+        bucket: &'a OpenBucket,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<AppendBase>> {
         Box::pin(async move {
             if bucket.versioning != Versioning::Off {
                 return Err(Error::InvalidRequest(
@@ -59,31 +63,31 @@ impl Store {
                     let v = object.stored();
                     let checksum = v.checksum.as_ref().and_then(|c| number_algorithm(c.algorithm));
                     let sealed = object.sealed().cloned();
-                    Ok(Tail { size: v.size, exists: true, checksum, sealed, next: next(v) })
+                    Ok(AppendBase { size: v.size, exists: true, checksum, sealed, next: next(v) })
                 }
                 Err(Error::NoSuchKey { .. }) => {
-                    Ok(Tail { size: 0, exists: false, checksum: None, sealed: None, next: 1 })
+                    Ok(AppendBase { size: 0, exists: false, checksum: None, sealed: None, next: 1 })
                 }
                 Err(e) => Err(e),
             }
         })
     }
 
-    /// Begins a PUT that will be appended after `tail`. `seal`: with the content key, cipher and envelope of
+    /// Begins a PUT that will be appended after `base`. `seal`: with the content key, cipher and envelope of
     /// the existing version; for a key without a version, a new one, or none.
     ///
     /// # Errors
     /// As [`Store::put_sealed`].
-    pub fn put_behind<'a>(
+    pub fn put_append<'a>(
         &'a self,
         bucket: &'a OpenBucket,
         key: &'a str,
         spec: PutSpec,
         seal: Option<Seal>,
-        tail: &'a Tail,
+        base: &'a AppendBase,
     ) -> BoxFuture<'a, Result<Put>> {
         Box::pin(async move {
-            let behind = tail.exists.then_some(tail.next);
+            let behind = base.exists.then_some(base.next);
             self.begin_put(bucket, key, spec, seal, behind).await
         })
     }
@@ -138,23 +142,23 @@ impl Put {
                     None if self.seal.is_some() && self.behind.is_some() => return Err(Error::Conflict),
                     None => (first.clone(), checksum.clone()),
                     Some(v) if v.size != offset => return Err(Error::WrongOffset { size: v.size }),
-                    Some(v) => self.longer(v, &part, &sums)?,
+                    Some(v) => self.appended_version(v, &part, &sums)?,
                 };
                 let next = versions::with(list, next)?;
                 let committed = Committed { checksum, ..Committed::of(&next[0], bucket.versioning) };
                 Ok((Some(next), committed))
             };
             let by = ChangeContext::cause(self.cause.as_ref());
-            self.inner.change(&self.live, &self.key, staged.as_ref(), true, by, decide).await
+            self.inner.change(&self.handle, &self.key, staged.as_ref(), true, by, decide).await
         })
     }
 
     /// The version with one more part, as stored, and its checksum as shown to clients.
-    fn longer(&self, v: &Version, part: &Part, sums: &Sums) -> Result<(Version, Option<Checksum>)> {
+    fn appended_version(&self, v: &Version, part: &Part, sums: &Sums) -> Result<(Version, Option<Checksum>)> {
         match (self.seal.as_deref(), Sealed::of(&v.meta)?) {
             (None, None) => {
                 let part = Part { number: next(v), ..part.clone() };
-                let longer = longer(v, &part, sums, true)?;
+                let longer = appended_version(v, &part, sums, true)?;
                 let checksum = longer.checksum.clone();
                 Ok((longer, checksum))
             }
@@ -164,12 +168,12 @@ impl Put {
                     && seal.cipher == sealed.cipher =>
             {
                 // The tag of an encrypted object of one part has 32 digits, whether it is an MD5 or not.
-                let shown = longer(&seal::shown(v, &sealed, Some(&seal.key)), part, sums, true)?;
+                let shown = appended_version(&seal::shown(v, &sealed, Some(&seal.key)), part, sums, true)?;
                 let checksum = shown.checksum.clone();
                 let nonce = self.body_writer.nonce();
                 let nonce = nonce.ok_or_else(|| Error::Internal("sealed without a nonce".to_owned()))?;
                 let of_part = (nonce, self.body_writer.stored_size());
-                Ok((seal::behind(v, &sealed, &seal.key, of_part, shown)?, checksum))
+                Ok((seal::append_to(v, &sealed, &seal.key, of_part, shown)?, checksum))
             }
             _ => Err(Error::Conflict),
         }
@@ -177,7 +181,7 @@ impl Put {
 }
 
 /// The version with one more part, both as clients see them. `md5`: the ETag of a single part is its MD5.
-fn longer(v: &Version, part: &Part, sums: &Sums, md5: bool) -> Result<Version> {
+fn appended_version(v: &Version, part: &Part, sums: &Sums, md5: bool) -> Result<Version> {
     if part.number > MAX_PARTS {
         return Err(Error::TooManyParts);
     }
@@ -188,7 +192,7 @@ fn longer(v: &Version, part: &Part, sums: &Sums, md5: bool) -> Result<Version> {
     let mut parts = v.parts.clone();
     parts.push(part.clone());
     let md5s: Vec<u8> = parts.iter().flat_map(|p| p.md5).collect();
-    let checksum = whole(v, part, &parts)?;
+    let checksum = extended_checksum(v, part, &parts)?;
     Ok(Version {
         modified_ms: part.modified_ms,
         size,
@@ -203,7 +207,7 @@ fn longer(v: &Version, part: &Part, sums: &Sums, md5: bool) -> Result<Version> {
 
 /// The checksum of the longer version: CRCs are continued; for other algorithms, the checksums of the parts
 /// are combined.
-fn whole(v: &Version, part: &Part, parts: &[Part]) -> Result<Option<Checksum>> {
+fn extended_checksum(v: &Version, part: &Part, parts: &[Part]) -> Result<Option<Checksum>> {
     let Some(old) = &v.checksum else { return Ok(None) };
     let added = part.checksum.as_ref().and_then(digest_of);
     let (Some(algorithm), Some(before), Some(added)) =

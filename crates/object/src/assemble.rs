@@ -5,7 +5,7 @@
 use ashlar_checksum::{Digest, combine_crc, composite};
 use ashlar_format::{Checksum, Part, Upload, Version};
 
-use crate::kept::Kept;
+use crate::part_record::StoredPart;
 use crate::types::{ETag, digest_of, number_algorithm, stored};
 use crate::{Error, MAX_OBJECT, MAX_PARTS, Result, seal};
 
@@ -35,7 +35,11 @@ pub(crate) fn check_order(asked: &[CompletedPart]) -> Result<()> {
 }
 
 /// Compares the requested parts with the stored ones.
-pub(crate) fn check_parts(asked: &[CompletedPart], found: &[Option<Kept>], min_part: u64) -> Result<()> {
+pub(crate) fn check_parts(
+    asked: &[CompletedPart],
+    found: &[Option<StoredPart>],
+    min_part: u64,
+) -> Result<()> {
     let mut total = 0u64;
     for (i, (a, f)) in asked.iter().zip(found).enumerate() {
         let Some(f) = f else { return Err(Error::InvalidPart(a.number)) };
@@ -52,7 +56,7 @@ pub(crate) fn check_parts(asked: &[CompletedPart], found: &[Option<Kept>], min_p
 }
 
 /// The version assembled from the parts, without id and time.
-pub(crate) fn assemble(template: &Version, asked: &[CompletedPart], found: &[Option<Kept>]) -> Version {
+pub(crate) fn assemble(template: &Version, asked: &[CompletedPart], found: &[Option<StoredPart>]) -> Version {
     let mut md5s = Vec::with_capacity(16 * found.len());
     let mut parts = Vec::with_capacity(found.len());
     for (a, f) in asked.iter().zip(found.iter().flatten()) {
@@ -69,7 +73,7 @@ pub(crate) fn assemble(template: &Version, asked: &[CompletedPart], found: &[Opt
         }
     }
     Version {
-        size: found.iter().flatten().map(Kept::plain_size).sum(),
+        size: found.iter().flatten().map(StoredPart::plain_size).sum(),
         md5: ashlar_checksum::md5_once(&md5s),
         parts_count: asked.len() as u16,
         parts,
@@ -78,7 +82,7 @@ pub(crate) fn assemble(template: &Version, asked: &[CompletedPart], found: &[Opt
 }
 
 /// The checksum of the whole object from those of its parts.
-pub(crate) fn whole_checksum(upload: &Upload, found: &[Option<Kept>]) -> Result<Option<Checksum>> {
+pub(crate) fn whole_checksum(upload: &Upload, found: &[Option<StoredPart>]) -> Result<Option<Checksum>> {
     let Some(algorithm) = number_algorithm(upload.checksum_algorithm) else { return Ok(None) };
     let mut digests = Vec::with_capacity(found.len());
     for f in found.iter().flatten() {

@@ -26,13 +26,13 @@ use crate::{Error, Result};
 
 /// A permit to read one body while writing another, to be held as long as both are open: both take memory,
 /// and too many at once would wait for each other.
-pub struct CopyTurn {
-    _turn: Option<ashlar_erasure_set::CopyTurn>,
+pub struct CopyPermit {
+    _turn: Option<ashlar_erasure_set::CopyPermit>,
 }
 
 /// Memory for a decoder of a body; dropping it gives the memory back.
-pub struct DecoderRoom {
-    _room: Option<ashlar_erasure_set::DecoderRoom>,
+pub struct DecoderMemory {
+    _room: Option<ashlar_erasure_set::DecoderMemory>,
 }
 
 /// Where registers and data are stored.
@@ -282,20 +282,20 @@ impl Backend {
     }
 
     /// Memory for a decoder.
-    pub(crate) async fn decoder_room(&self, bytes: usize) -> Result<DecoderRoom> {
+    pub(crate) async fn reserve_decoder_memory(&self, bytes: usize) -> Result<DecoderMemory> {
         match self {
             Backend::Sets(s) => {
-                Ok(DecoderRoom { _room: Some(s.decoder_room(bytes).await.map_err(translate)?) })
+                Ok(DecoderMemory { _room: Some(s.reserve_decoder_memory(bytes).await.map_err(translate)?) })
             }
-            Backend::Memory(_) => Ok(DecoderRoom { _room: None }),
+            Backend::Memory(_) => Ok(DecoderMemory { _room: None }),
         }
     }
 
     /// A permit to read one body while writing another.
-    pub(crate) async fn copy_turn(&self) -> CopyTurn {
+    pub(crate) async fn copy_permit(&self) -> CopyPermit {
         match self {
-            Backend::Sets(s) => CopyTurn { _turn: Some(s.copy_turn().await) },
-            Backend::Memory(_) => CopyTurn { _turn: None },
+            Backend::Sets(s) => CopyPermit { _turn: Some(s.copy_permit().await) },
+            Backend::Memory(_) => CopyPermit { _turn: None },
         }
     }
 

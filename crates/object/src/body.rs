@@ -14,7 +14,7 @@ use crate::seal::{self, Seal};
 use crate::sealing::Sealing;
 use crate::spec::{PutSpec, Sums};
 use crate::store::Inner;
-use crate::usage::Room;
+use crate::usage::Reservation;
 use crate::{Error, MAX_PUT, Result};
 
 /// Bytes of one body that may wait for MD5; above it, the body waits.
@@ -47,7 +47,7 @@ pub(crate) struct BodyWriter {
     staged: Option<Staged>,
     sums: Option<Sums>,
     /// Space reserved under the bucket's limit, kept until the change is committed.
-    room: Room,
+    reservation: Reservation,
 }
 
 impl BodyWriter {
@@ -62,7 +62,7 @@ impl BodyWriter {
         if spec.size > MAX_PUT {
             return Err(Error::EntityTooLarge);
         }
-        let room = inner.reserve(owner.bucket(), spec.size).await?;
+        let reservation = inner.reserve(owner.bucket(), spec.size).await?;
         let writer = match spec.size {
             0 => None,
             size => {
@@ -96,7 +96,7 @@ impl BodyWriter {
             nonce,
             staged: None,
             sums: None,
-            room,
+            reservation,
         })
     }
 
@@ -142,9 +142,9 @@ impl BodyWriter {
         self.nonce
     }
 
-    /// The room that was reserved for it.
-    pub(crate) fn room(&self) -> &Room {
-        &self.room
+    /// The bytes reserved for it.
+    pub(crate) fn reservation(&self) -> &Reservation {
+        &self.reservation
     }
 
     /// Number of stored bytes.

@@ -21,8 +21,8 @@ use ashlar_commit::bucket_fence::Registered;
 use ashlar_format::BucketId;
 
 use crate::bucket::{Bucket, CreateBucket, Versioning, check_name};
+use crate::bucket_gate::REMOVING;
 use crate::fence::Removal;
-use crate::gate::REMOVING;
 use crate::registry::{BucketHandle, OpenBucket, PREFIX};
 use crate::types::Pairs;
 use crate::{Error, Result, Store};
@@ -68,7 +68,7 @@ impl Store {
                 Ok(())
             };
             // Before any request can find it: it is empty.
-            self.inner.usage.made(bucket.id, self.inner.now_ms());
+            self.inner.usage.bucket_created(bucket.id, self.inner.now_ms());
             let made = registry.control.change(make).await;
             if made.is_err() {
                 self.inner.usage.forget(bucket.id);
@@ -77,7 +77,10 @@ impl Store {
             let there = registry.refresh(name)?;
             made?;
             // Unless it was deleted in the meantime.
-            there.filter(|live| live.bucket().id == bucket.id).map(|l| l.open()).ok_or(Error::NoSuchBucket)
+            there
+                .filter(|handle| handle.bucket().id == bucket.id)
+                .map(|l| l.open())
+                .ok_or(Error::NoSuchBucket)
         })
     }
 
@@ -87,7 +90,7 @@ impl Store {
     /// # Errors
     /// `NoSuchBucket`; `Internal` if another server stored something that cannot be decoded.
     pub fn bucket(&self, name: &str) -> Result<OpenBucket> {
-        Ok(self.inner.registry.live(name)?.open())
+        Ok(self.inner.registry.handle(name)?.open())
     }
 
     /// All buckets in order of name, from memory.
@@ -133,24 +136,24 @@ impl Store {
     pub fn delete_bucket<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let registry = &self.inner.registry;
-            let live = registry.live(name)?;
-            let Some(_closed) = live.gate.close().await else {
-                live.gate.enter().await?;
+            let handle = registry.handle(name)?;
+            let Some(_closed) = handle.gate.close().await else {
+                handle.gate.enter().await?;
                 return Err(Error::Conflict);
             };
             let _turn = registry.turn.lock().await;
-            let done = match self.inner.delete_behind_gate(&live).await {
+            let done = match self.inner.delete_with_gate_closed(&handle).await {
                 Ok(Removal::Done) => Ok(()),
                 // Another server removed it.
                 Ok(Removal::Gone) | Err(Error::NoSuchBucket) => Err(Error::NoSuchBucket),
-                Ok(Removal::Overtaken) => return Err(Error::Conflict),
+                Ok(Removal::Superseded) => return Err(Error::Conflict),
                 // Only the removal itself leaves the outcome open: the stored state decides.
-                Err(Error::Unavailable(why)) if live.gate.is_removing() => {
-                    match registry.decide(&live).await {
+                Err(Error::Unavailable(why)) if handle.gate.is_removing() => {
+                    match registry.decide(&handle).await {
                         Ok(false) => Ok(()),
                         Ok(true) => {
-                            live.gate.unmark(REMOVING);
-                            self.inner.lift_left(live.bucket().id).await;
+                            handle.gate.unmark(REMOVING);
+                            self.inner.lift_remaining_fences(handle.bucket().id).await;
                             return Err(Error::Unavailable(why));
                         }
                         Err(_) => return Err(Error::Unavailable(why)),
@@ -158,7 +161,7 @@ impl Store {
                 }
                 Err(e) => return Err(e),
             };
-            self.inner.usage.forget(registry.forget(&live));
+            self.inner.usage.forget(registry.forget(&handle));
             done
         })
     }

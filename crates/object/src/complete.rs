@@ -10,15 +10,15 @@
 //! 8. Remove the mark from the key.
 //!
 //! Invariants: nothing undoes step 4; refusals happen before it and leave the upload open. After step 4,
-//! readers of the key find the version ([`held::read`]), and any of the caller, a retry, an abort, a writer
-//! of the key or the collector does steps 5 to 8. A marked version is not removed before its upload is done
-//! ([`Inner::settle`]). Locks of this process only save work.
+//! readers of the key find the version ([`held_keys::read`]), and any of the caller, a retry, an abort, a
+//! writer of the key or the collector does steps 5 to 8. A marked version is not removed before its upload is
+//! done ([`Inner::settle`]). Locks of this process only save work.
 //!
 //! Must not depend on: HTTP.
 
 use ashlar_checksum::Digest;
 use ashlar_commit::upload::{Attempt, Complete, complete, decide};
-use ashlar_format::{Body, Held, RegisterKey, Upload, UploadState, Version, VersionId};
+use ashlar_format::{Body, HeldKey, RegisterKey, Upload, UploadState, Version, VersionId};
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
 use std::sync::Arc;
@@ -27,19 +27,19 @@ use crate::assemble::{CompletedPart, assemble, check_order, check_parts, whole_c
 use crate::backend::{Decision, Failed};
 use crate::bucket::Bucket;
 use crate::conditions::Conditions;
-use crate::feed::{Cause, Effect, Kind, Ticket};
-use crate::held;
-use crate::kept::{AT_ONCE, Kept, kept};
+use crate::feed::{Cause, Effect, Kind, PendingChange};
+use crate::held_keys;
 use crate::list_change::ListChange;
-use crate::lock::{self, Permit};
+use crate::lock::{self, LockPermissions};
 use crate::marks;
-use crate::names::{Names, upload_of};
+use crate::part_record::{CONCURRENCY, StoredPart, stored_part};
 use crate::registry::{BucketHandle, OpenBucket};
 use crate::seal::Sealed;
 use crate::spec::Committed;
 use crate::store::Inner;
 use crate::tally::Share;
 use crate::types::{UploadId, digest_of, fresh_id};
+use crate::upload_registers::{UploadRegisters, upload_of};
 use crate::{Error, Result, Store, summary, versions};
 
 /// Part registers that the caller of a complete waits for; the others are cleared after the answer.
@@ -94,32 +94,32 @@ impl Store {
         conditions: &'a Conditions,
     ) -> BoxFuture<'a, Result<Completed>> {
         Box::pin(async move {
-            let live = bucket.handle();
-            let names = self.inner.names(bucket, key, id)?;
+            let handle = bucket.handle();
+            let registers = self.inner.upload_registers(bucket, key, id)?;
             // Always the gate before the lock: a change of a key waits for the lock inside the gate.
-            let _pass = live.gate.enter().await?;
+            let _pass = handle.gate.enter().await?;
             let turn = self.inner.upload_lock(id).lock_owned().await;
             let request = Request { parts, checksum, conditions, cause: self.cause.as_ref() };
-            let (filled, version) = match self.inner.complete(&live.bucket(), &names, &request).await? {
-                Outcome::Done(v) => return Ok(completed(&v, live)),
+            let (filled, version) = match self.inner.complete(&handle.bucket(), &registers, &request).await? {
+                Outcome::Done(v) => return Ok(completed(&v, handle)),
                 Outcome::Filled(v) => (true, v),
                 Outcome::Decided(v) => (false, v),
             };
-            let answer = completed(&version, live);
+            let answer = completed(&version, handle);
             let clear_now = version.parts.len() <= CLEAR_NOW;
             let inner = self.inner.clone();
             let finish = async move {
                 let _turn = turn;
                 // It has happened: if a step fails now, the next operation that finds it finishes it.
                 let done = match filled {
-                    true => inner.finish(&names, &version).await,
-                    false => inner.roll_forward(&names, &version).await,
+                    true => inner.finish(&registers, &version).await,
+                    false => inner.roll_forward(&registers, &version).await,
                 };
                 if let Err(error) = done {
                     tracing::debug!(%error, upload = %id, "completed, to be cleared later");
                 }
                 // Until here its mark has kept the version in the record.
-                inner.spill(&names.object).await;
+                inner.spill(&registers.object).await;
             };
             if clear_now {
                 finish.await;
@@ -131,26 +131,31 @@ impl Store {
     }
 }
 
-fn completed(v: &Version, live: &BucketHandle) -> Completed {
+fn completed(v: &Version, handle: &BucketHandle) -> Completed {
     // The encryption was checked when the upload was created.
     let sealed = Sealed::of(&v.meta).ok().flatten();
-    Completed { committed: Committed::of(v, live.bucket().versioning), sealed }
+    Completed { committed: Committed::of(v, handle.bucket().versioning), sealed }
 }
 
 impl Inner {
     /// Steps 1 to 4, repeated if other operations interfere.
-    async fn complete(&self, bucket: &Arc<Bucket>, names: &Names, request: &Request<'_>) -> Result<Outcome> {
+    async fn complete(
+        &self,
+        bucket: &Arc<Bucket>,
+        registers: &UploadRegisters,
+        request: &Request<'_>,
+    ) -> Result<Outcome> {
         for _ in 0..TRIES {
-            let record = self.read_upload(names).await?;
-            let upload = held::clients(upload_of(record.as_deref())).ok_or(Error::NoSuchUpload)?;
-            let generation = match complete(Some(&held::modelled(upload))) {
+            let record = self.read_upload(registers).await?;
+            let upload = held_keys::client_upload(upload_of(record.as_deref())).ok_or(Error::NoSuchUpload)?;
+            let generation = match complete(Some(&held_keys::protocol_state(upload))) {
                 Complete::Attempt(generation) => generation,
                 Complete::RollForward(v) => return Ok(Outcome::Decided((*v).clone())),
                 Complete::Completed(v) => return Ok(Outcome::Done((*v).clone())),
                 Complete::NoSuchUpload => return Err(Error::NoSuchUpload),
             };
-            let version = self.assembled(bucket, names, upload, request).await?;
-            if let Some(outcome) = self.attempt(bucket, names, generation, version, request).await? {
+            let version = self.assemble_version(bucket, registers, upload, request).await?;
+            if let Some(outcome) = self.attempt(bucket, registers, generation, version, request).await? {
                 return Ok(outcome);
             }
         }
@@ -158,17 +163,17 @@ impl Inner {
     }
 
     /// Step 2: the future version.
-    pub(crate) async fn assembled(
+    pub(crate) async fn assemble_version(
         &self,
         bucket: &Bucket,
-        names: &Names,
+        registers: &UploadRegisters,
         upload: &Upload,
         request: &Request<'_>,
     ) -> Result<Version> {
         let asked = request.parts;
         check_order(asked)?;
         let numbers: Vec<u16> = asked.iter().map(|p| p.number).collect();
-        let found = self.read_parts(names, &numbers).await?;
+        let found = self.read_parts(registers, &numbers).await?;
         check_parts(asked, &found, self.min_part)?;
         if upload.checksum_algorithm != 0
             && upload.checksum_composite
@@ -195,7 +200,7 @@ impl Inner {
     async fn attempt(
         &self,
         bucket: &Arc<Bucket>,
-        names: &Names,
+        registers: &UploadRegisters,
         generation: u64,
         version: Version,
         request: &Request<'_>,
@@ -203,41 +208,41 @@ impl Inner {
         let id = u128::from_be_bytes(fresh_id(self.now_ms())?);
         // The lower half is random.
         let attempt = Attempt { generation, nonce: (id & u128::from(u64::MAX)) as u64 };
-        let mut ticket = self.intend(bucket, names, request.cause).await?;
-        let held = self.hold_for_upload(names, attempt, version, request.conditions).await;
+        let mut pending_change = self.intend(bucket, registers, request.cause).await?;
+        let held = self.hold_for_upload(registers, attempt, version, request.conditions).await;
         let (version, before) = match held {
             Ok(held) => held,
             Err(e) => {
                 // No other call decides in the name of this attempt.
-                ticket.take().into_iter().for_each(|t| t.ended(None));
+                pending_change.take().into_iter().for_each(|t| t.finish(None));
                 return Err(e);
             }
         };
-        let turn = match &ticket {
-            Some(ticket) => ticket.turn().await,
+        let turn = match &pending_change {
+            Some(pending_change) => pending_change.turn().await,
             None => None,
         };
         // If the answer is lost, the next operation on the key finds out the outcome, also for the count.
-        let mut counting = self.usage.begin(names.object.bucket(), names.object.key());
-        counting.proposes(before, Share::default());
-        let decided = self.decide(names, attempt, &version).await?;
-        let effect = |t: &Ticket| Effect::of(t.cause().kind, &version, bucket.versioning);
-        if let Some(ticket) = ticket {
-            let effect = decided.then(|| effect(&ticket));
-            ticket.ended(effect);
+        let mut counting = self.usage.begin(registers.object.bucket(), registers.object.key());
+        counting.propose(before, Share::default());
+        let decided = self.decide(registers, attempt, &version).await?;
+        let effect = |t: &PendingChange| Effect::of(t.cause().kind, &version, bucket.versioning);
+        if let Some(pending_change) = pending_change {
+            let effect = decided.then(|| effect(&pending_change));
+            pending_change.finish(effect);
         }
         drop(turn);
-        if decided && let Err(error) = self.fill(names, &version).await {
-            tracing::debug!(%error, upload = %names.id(), "completed, to be put on its key later");
+        if decided && let Err(error) = self.apply_version(registers, &version).await {
+            tracing::debug!(%error, upload = %registers.id(), "completed, to be put on its key later");
             return Ok(Some(Outcome::Done(version)));
         }
         // The change of the key has counted it.
-        counting.looks();
-        counting.took_effect();
+        counting.retry();
+        counting.commit();
         if decided {
             return Ok(Some(Outcome::Filled(version)));
         }
-        self.release(&names.object, attempt.to_bytes()).await?;
+        self.release(&registers.object, attempt.to_bytes()).await?;
         Ok(None)
     }
 
@@ -245,45 +250,45 @@ impl Inner {
     async fn intend(
         &self,
         bucket: &Arc<Bucket>,
-        names: &Names,
+        registers: &UploadRegisters,
         cause: Option<&Arc<Cause>>,
-    ) -> Result<Option<Ticket>> {
+    ) -> Result<Option<PendingChange>> {
         if !self.feed.wants(bucket) {
             return Ok(None);
         }
         let default = || Arc::new(Cause { kind: Kind::Complete, ..Cause::default() });
         let cause = cause.cloned().unwrap_or_else(default);
-        self.feed.intend(bucket, names.object.key(), None, Some(&cause)).await
+        self.feed.intend(bucket, registers.object.key(), None, Some(&cause)).await
     }
 
     /// Step 3. The returned version has the time that is shown to clients and the name of the attempt; after
     /// it come the versions that the key has.
     pub(crate) async fn hold_for_upload(
         &self,
-        names: &Names,
+        registers: &UploadRegisters,
         attempt: Attempt,
         mut version: Version,
         conditions: &Conditions,
     ) -> Result<(Version, Share)> {
         enum Met {
             Mine(i64, Share),
-            Held(Box<Held>),
+            HeldKey(Box<HeldKey>),
             Marked(UploadId),
         }
-        let key = &names.object;
+        let key = &registers.object;
         let mut change = ListChange::new(self.version_bounds);
         // A null version replaces the null version, which may be locked.
         let ids: &[VersionId] = if version.id == VersionId::ZERO { &[VersionId::ZERO] } else { &[] };
         for _ in 0..TRIES {
             let mut wanted = None;
             let done = self.update(key, &[], |old| {
-                if let Some(Body::Held(by)) = old.map(|r| &r.body) {
+                if let Some(Body::HeldKey(by)) = old.map(|r| &r.body) {
                     return Decision::Keep(match versions::with(&by.versions, version.clone()) {
                         // The answer of an earlier call was lost.
                         Ok(list) if by.attempt == attempt.to_bytes() => {
                             Met::Mine(list[0].modified_ms, Share::of_body(old.map(|r| &r.body)))
                         }
-                        _ => Met::Held(by.clone()),
+                        _ => Met::HeldKey(by.clone()),
                     });
                 }
                 let body = old.map(|r| &r.body);
@@ -298,7 +303,12 @@ impl Inner {
                 let next = versions::check(conditions, list, false)
                     .and_then(|()| versions::with(list, version.clone()))
                     .and_then(|next| {
-                        lock::guard(list, &next, || self.lock_time.now_ms(), Permit::default())?;
+                        lock::check_locks(
+                            list,
+                            &next,
+                            || self.lock_time.now_ms(),
+                            LockPermissions::default(),
+                        )?;
                         Ok(next)
                     });
                 let next = match next {
@@ -311,16 +321,16 @@ impl Inner {
                     return Decision::Keep(Met::Marked(mark));
                 }
                 let head = body.map_or(&[][..], Body::newest);
-                let held = Held {
+                let held = HeldKey {
                     versions: head.to_vec(),
                     below: body.and_then(Body::below).cloned(),
                     attempt: attempt.to_bytes(),
-                    upload: names.id().0,
+                    upload: registers.id().0,
                     to: None,
                 };
                 let summary = summary::of_held(head);
                 let out = Met::Mine(next[0].modified_ms, Share::of_body(body));
-                Decision::Write { body: Body::Held(Box::new(held)), summary, moved: false, out }
+                Decision::Write { body: Body::HeldKey(Box::new(held)), summary, moved: false, out }
             });
             let done = done.await;
             if let (Err(Failed::Refused(_)), Some(wanted)) = (&done, wanted) {
@@ -334,10 +344,10 @@ impl Inner {
                     return Ok((version, before));
                 }
                 // Its own: this call has the turn.
-                Ok(Met::Held(by)) if by.upload == names.id().0 => self.free(key, &by).await?,
-                Ok(Met::Held(by)) => self.settle_held(key, &by).await?,
+                Ok(Met::HeldKey(by)) if by.upload == registers.id().0 => self.free(key, &by).await?,
+                Ok(Met::HeldKey(by)) => self.resolve_held_key(key, &by).await?,
                 Ok(Met::Marked(mark)) => {
-                    self.settle_other(key, mark).await?;
+                    self.resolve_other_upload(key, mark).await?;
                     self.unmark(key, mark).await?;
                 }
                 Err(Failed::Set(Error::Busy)) => {}
@@ -348,10 +358,15 @@ impl Inner {
     }
 
     /// Step 4. Returns false if another operation interfered.
-    pub(crate) async fn decide(&self, names: &Names, attempt: Attempt, version: &Version) -> Result<bool> {
-        let done = self.update(&names.upload, &[], |old| {
+    pub(crate) async fn decide(
+        &self,
+        registers: &UploadRegisters,
+        attempt: Attempt,
+        version: &Version,
+    ) -> Result<bool> {
+        let done = self.update(&registers.upload, &[], |old| {
             let Some(upload) = upload_of(old) else { return Decision::Keep(false) };
-            let found = held::modelled(upload);
+            let found = held_keys::protocol_state(upload);
             if matches!(&found, ashlar_commit::upload::Upload::Completing(a, _) if *a == attempt) {
                 return Decision::Keep(true);
             }
@@ -366,37 +381,41 @@ impl Inner {
         Ok(done.await?)
     }
 
-    async fn read_parts(&self, names: &Names, numbers: &[u16]) -> Result<Vec<Option<Kept>>> {
-        let keys: Vec<(u16, RegisterKey)> = numbers.iter().map(|n| (*n, names.part(*n))).collect();
+    async fn read_parts(
+        &self,
+        registers: &UploadRegisters,
+        numbers: &[u16],
+    ) -> Result<Vec<Option<StoredPart>>> {
+        let keys: Vec<(u16, RegisterKey)> = numbers.iter().map(|n| (*n, registers.part(*n))).collect();
         futures::stream::iter(keys)
             .map(|(number, key)| async move {
                 let record = self.backend.read_register(&key).await?;
-                Ok(record.and_then(|r| kept(&r.body, number)))
+                Ok(record.and_then(|r| stored_part(&r.body, number)))
             })
-            .buffered(AT_ONCE)
+            .buffered(CONCURRENCY)
             .try_collect()
             .await
     }
 
     /// Steps 5 to 8 of a rename or a completion that has happened.
-    pub(crate) async fn roll_forward(&self, names: &Names, v: &Version) -> Result<()> {
-        self.fill(names, v).await?;
-        self.finish(names, v).await
+    pub(crate) async fn roll_forward(&self, registers: &UploadRegisters, v: &Version) -> Result<()> {
+        self.apply_version(registers, v).await?;
+        self.finish(registers, v).await
     }
 
     /// Steps 6 to 8 for a version that is (or was) on the key.
-    pub(crate) async fn finish(&self, names: &Names, v: &Version) -> Result<()> {
-        self.finish_upload(names, v).await?;
-        self.unmark(&names.object, names.id()).await
+    pub(crate) async fn finish(&self, registers: &UploadRegisters, v: &Version) -> Result<()> {
+        self.finish_upload(registers, v).await?;
+        self.unmark(&registers.object, registers.id()).await
     }
 
     /// Steps 6 and 7.
-    async fn finish_upload(&self, names: &Names, v: &Version) -> Result<()> {
-        let record = self.read_upload(names).await?;
+    async fn finish_upload(&self, registers: &UploadRegisters, v: &Version) -> Result<()> {
+        let record = self.read_upload(registers).await?;
         if let Some(UploadState::Completing(fixed)) = upload_of(record.as_deref()).map(|u| &u.state) {
             // For a rename: only then may it be removed.
-            self.take(names, fixed).await?;
-            self.clear_parts(names, Some(fixed)).await?;
+            self.remove_source(registers, fixed).await?;
+            self.clear_parts(registers, Some(fixed)).await?;
             let mut result = marks::clean(v);
             result.parts.clear();
             if marks::rename(fixed).is_some() {
@@ -407,7 +426,7 @@ impl Inner {
                 matches!(u.state, UploadState::Completing(_))
                     .then(|| UploadState::Done(Box::new(result.clone())))
             };
-            self.set_upload(names, true, done).await?;
+            self.set_upload(registers, true, done).await?;
         }
         Ok(())
     }
@@ -431,19 +450,19 @@ impl Inner {
 
     /// Makes sure that an upload whose mark the key carries is done, so that the version may be removed.
     /// Waits for a completion of it in this process.
-    pub(crate) async fn settle(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
+    pub(crate) async fn resolve_upload(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
         let lock = self.upload_lock(upload);
         let _turn = lock.lock().await;
-        self.settle_other(key, upload).await
+        self.resolve_other_upload(key, upload).await
     }
 
     /// Like [`Inner::settle`] without its lock: every step is a compare-and-set that only moves forward.
-    async fn settle_other(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
-        let names = Names::of(&self.backend, key.bucket(), key.key(), upload);
+    async fn resolve_other_upload(&self, key: &RegisterKey, upload: UploadId) -> Result<()> {
+        let registers = UploadRegisters::of(&self.backend, key.bucket(), key.key(), upload);
         let record = self.backend.read_register(key).await?;
         let list = versions::of(record.as_ref().map(|r| &r.body));
         match list.iter().find(|v| marks::upload(v) == Some(upload)) {
-            Some(v) => self.finish_upload(&names, v).await,
+            Some(v) => self.finish_upload(&registers, v).await,
             None => Ok(()),
         }
     }

@@ -9,7 +9,7 @@ use ashlar_checksum::Algorithm;
 use ashlar_format::{Retention, Version, VersionId};
 use futures::future::BoxFuture;
 
-use crate::backend::CopyTurn;
+use crate::backend::CopyPermit;
 use crate::bucket::Bucket;
 use crate::conditions::{Conditions, Verdict, evaluate};
 use crate::get::Object;
@@ -180,7 +180,7 @@ impl Store {
         key: &str,
         spec: &CopySpec,
     ) -> Result<Committed> {
-        let live = bucket.handle();
+        let handle = bucket.handle();
         let key = self.inner.object_key(bucket, key)?;
         let now_ms = self.inner.now_ms();
         let v = source.stored();
@@ -218,12 +218,12 @@ impl Store {
         };
         let others = [v.id];
         let by = ChangeContext { others: &others, ..ChangeContext::cause(self.cause.as_ref()) };
-        self.inner.change(live, &key, None, !spec.conditions.is_empty(), by, decide).await
+        self.inner.change(handle, &key, None, !spec.conditions.is_empty(), by, decide).await
     }
 
-    /// A permit to take before one body is read to write another ([`CopyTurn`]).
-    pub fn copy_turn(&self) -> BoxFuture<'_, CopyTurn> {
-        Box::pin(async move { self.inner.backend.copy_turn().await })
+    /// A permit to take before one body is read to write another ([`CopyPermit`]).
+    pub fn copy_permit(&self) -> BoxFuture<'_, CopyPermit> {
+        Box::pin(async move { self.inner.backend.copy_permit().await })
     }
 
     async fn copy_data(
@@ -248,7 +248,7 @@ impl Store {
         };
         let want_md5 = seal.as_ref().is_none_or(|s| s.md5);
         let put = PutSpec { size: v.size, checksum, want_md5, class: spec.class };
-        let _turn = self.copy_turn().await;
+        let _turn = self.copy_permit().await;
         // Opened first: this copy itself may replace the source.
         let mut body = source.read_with(0..v.size, content).await?;
         let mut put = self.put_sealed(bucket, key, put, seal).await?;

@@ -20,7 +20,7 @@ use crate::{Error, MAX_PAGE, Result, Store, seal, summary};
 /// Keys that a count reads at a time.
 const PAGE: usize = 1000;
 /// Records that a count reads concurrently.
-const AT_ONCE: usize = 16;
+const CONCURRENCY: usize = 16;
 
 /// Gives up a scan that did not finish.
 struct Scanning<'a>(&'a Ledger);
@@ -66,7 +66,7 @@ impl Inner {
     /// Counts a bucket from the index.
     async fn scan(&self, bucket: BucketId, pause: bool) -> Result<()> {
         let ledger = self.usage.of(bucket);
-        let _turn = ledger.turn.lock().await;
+        let _turn = ledger.scan_lock.lock().await;
         self.begin_shared_count(bucket, &ledger).await?;
         self.count_parts(bucket).await?;
         ledger.tally.lock().scan();
@@ -78,12 +78,12 @@ impl Inner {
             let page = self.backend.list(Space::Object, bucket, b"", &from, PAGE).await?;
             let shares = futures::stream::iter(page.entries.clone())
                 .map(|(key, shown)| async move {
-                    match summary::glance(&shown) {
+                    match summary::scanned(&shown) {
                         Some((s, true)) => Ok(Some(Share::one(s.size, s.delete_marker))),
                         _ => self.read_share(bucket, &key).await,
                     }
                 })
-                .buffered(AT_ONCE);
+                .buffered(CONCURRENCY);
             let shares: Vec<Result<Option<Share>>> = shares.collect().await;
             let shares = shares.into_iter().collect::<Result<Vec<_>>>()?;
             ledger.tally.lock().page(page.entries.iter().map(|(key, _)| &key[..]).zip(shares));
@@ -110,7 +110,7 @@ impl Inner {
         let register = RegisterKey::new(self.backend.group_of(bucket, key), Space::Object, bucket, key);
         let record = self.backend.read_register(&register).await?;
         Ok(match record.as_ref().map(|r| &r.body) {
-            Some(Body::Held(_)) => None,
+            Some(Body::HeldKey(_)) => None,
             body => Some(Share::of_body(body)),
         })
     }
@@ -126,15 +126,15 @@ impl Inner {
                 let register =
                     RegisterKey::new(self.backend.group_of(bucket, &key), Space::Object, bucket, &key);
                 if let Ok(Some(record)) = self.backend.read_register(&register).await
-                    && let Body::Held(held) = &record.body
+                    && let Body::HeldKey(held) = &record.body
                 {
-                    let _ = self.settle_held(&register, held).await;
+                    let _ = self.resolve_held_key(&register, held).await;
                 }
                 share = None;
             }
             (key, share.flatten())
         });
-        let mut read = read.buffer_unordered(AT_ONCE);
+        let mut read = read.buffer_unordered(CONCURRENCY);
         while let Some((key, share)) = read.next().await {
             ledger.tally.lock().read(&key, share, self.now_ms());
         }
@@ -165,7 +165,7 @@ impl Store {
             if limit.is_some() {
                 self.inner.count_parts(bucket.id).await?;
             }
-            let alone = self.inner.usage.shares_as().is_none();
+            let alone = self.inner.usage.share_node().is_none();
             if limit.is_some() && !(alone && self.inner.counted(bucket.id).complete) {
                 self.inner.scan(bucket.id, false).await?;
             }

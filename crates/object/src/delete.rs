@@ -8,14 +8,14 @@ use futures::future::BoxFuture;
 
 use crate::bucket::Versioning;
 use crate::conditions::Conditions;
-use crate::lock::Permit;
+use crate::lock::LockPermissions;
 use crate::registry::OpenBucket;
 use crate::store::ChangeContext;
 use crate::versions::{self, Deleted};
 use crate::{Result, Store};
 
 /// Concurrent deletes of one multi-object call.
-const AT_ONCE: usize = 16;
+const CONCURRENCY: usize = 16;
 
 /// One key of a multi-object delete.
 #[derive(Clone, Debug)]
@@ -73,7 +73,7 @@ impl Store {
                 versions::delete_current(list, bucket.versioning, marker, now_ms)
             };
             let by = ChangeContext {
-                permit: Permit { bypass, hold: false },
+                permit: LockPermissions { bypass, hold: false },
                 version,
                 ..ChangeContext::cause(self.cause.as_ref())
             };
@@ -91,7 +91,7 @@ impl Store {
             let one = |d: ToDelete| async move {
                 self.delete_bypassing(bucket, &d.key, d.version, &d.conditions, d.bypass).await
             };
-            futures::stream::iter(what).map(one).buffered(AT_ONCE).collect().await
+            futures::stream::iter(what).map(one).buffered(CONCURRENCY).collect().await
         })
     }
 }

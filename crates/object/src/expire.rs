@@ -11,8 +11,8 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 
 use crate::bucket::Versioning;
-use crate::held;
-use crate::lock::keeps;
+use crate::held_keys;
+use crate::lock::is_locked;
 use crate::paged;
 use crate::registry::{BucketHandle, OpenBucket};
 use crate::store::ChangeContext;
@@ -21,15 +21,15 @@ use crate::versions;
 use crate::{Bucket, Error, Result, Store};
 
 /// Most versions that one change of a list with pages removes.
-const MOST: usize = 1000;
+const MAX_REMOVED: usize = 1000;
 /// Times that another change of such a list may come between.
 const TRIES: u32 = 16;
 /// Most keys of one page of a scan.
-pub const MAX_LOOK: usize = 5000;
+pub const MAX_SCAN: usize = 5000;
 
 /// What the index has about a key, without its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Glanced {
+pub struct ScannedKey {
     /// The key.
     pub key: String,
     /// Bytes of the current version.
@@ -43,18 +43,18 @@ pub struct Glanced {
 }
 
 /// The versions of a key, newest first.
-pub struct Found<'a> {
+pub struct KeyVersions<'a> {
     /// As they are in the record.
     pub versions: &'a [Version],
     /// For each version, whether a lock keeps it.
     pub locked: &'a [bool],
     /// Expiring the current version keeps all data, below a delete marker.
-    pub keeps: bool,
+    pub keeps_data: bool,
 }
 
 /// The versions to remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Chosen {
+pub struct ToExpire {
     /// The current version expires, like by a delete without a version id.
     pub current: bool,
     /// These versions are removed, by index.
@@ -93,10 +93,10 @@ struct Removal {
 
 impl Removal {
     /// The oldest of what was chosen, and the current version. `one`: one of them, the current version last.
-    fn of(list: &[Version], chosen: Chosen, one: bool) -> Removal {
-        let Chosen { current, mut versions } = chosen;
+    fn of(list: &[Version], chosen: ToExpire, one: bool) -> Removal {
+        let ToExpire { current, mut versions } = chosen;
         versions.sort_unstable_by_key(|i| std::cmp::Reverse(*i));
-        let most = if one { 1 } else { MOST };
+        let most = if one { 1 } else { MAX_REMOVED };
         let ids: Vec<VersionId> =
             versions.iter().take(most).filter_map(|i| list.get(*i)).map(|v| v.id).collect();
         let now = current && (!one || ids.is_empty());
@@ -107,33 +107,39 @@ impl Removal {
 
 impl Store {
     /// The keys with `prefix` after `after` (empty: from the first), in order, at most `limit`
-    /// (1..=[`MAX_LOOK`]), and the last key scanned if there are more after it. Reads no record.
+    /// (1..=[`MAX_SCAN`]), and the last key scanned if there are more after it. Reads no record.
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
-    pub fn glance<'a>(
+    pub fn scan_index<'a>(
         &'a self,
         bucket: &'a OpenBucket,
         prefix: &'a str,
         after: &'a str,
         limit: usize,
-    ) -> BoxFuture<'a, Result<(Vec<Glanced>, Option<String>)>> {
+    ) -> BoxFuture<'a, Result<(Vec<ScannedKey>, Option<String>)>> {
         Box::pin(async move {
             let mut from = after.as_bytes().to_vec();
             if !after.is_empty() {
                 from.push(0);
             }
             let from = from.max(prefix.as_bytes().to_vec());
-            let limit = limit.clamp(1, MAX_LOOK);
-            let page =
-                held::list(&self.inner.backend, Space::Object, bucket.id, prefix.as_bytes(), &from, limit)
-                    .await?;
+            let limit = limit.clamp(1, MAX_SCAN);
+            let page = held_keys::list(
+                &self.inner.backend,
+                Space::Object,
+                bucket.id,
+                prefix.as_bytes(),
+                &from,
+                limit,
+            )
+            .await?;
             let text = |key: &Bytes| String::from_utf8_lossy(key).into_owned();
             let next = page.entries.last().filter(|_| page.truncated).map(|(key, _)| text(key));
             let keys = page.entries.iter().filter_map(|(key, summary)| {
-                let (s, alone) = summary::glance(summary)?;
+                let (s, alone) = summary::scanned(summary)?;
                 let (size, modified_ms, delete_marker) = (s.size, s.modified_ms, s.delete_marker);
-                Some(Glanced { key: text(key), size, modified_ms, delete_marker, alone })
+                Some(ScannedKey { key: text(key), size, modified_ms, delete_marker, alone })
             });
             Ok((keys.collect(), next))
         })
@@ -143,28 +149,28 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `Unavailable`.
-    pub async fn look<R>(
+    pub async fn inspect<R>(
         &self,
         bucket: &OpenBucket,
         key: &str,
-        f: impl FnOnce(&Found<'_>) -> R,
+        f: impl FnOnce(&KeyVersions<'_>) -> R,
     ) -> Result<R> {
         let register = self.inner.object_key(bucket, key)?;
         let (_, list) = paged::all(&self.inner.backend, &register).await?;
         Ok(self.show(&list, bucket, f))
     }
 
-    fn show<R>(&self, list: &[Version], bucket: &Bucket, f: impl FnOnce(&Found<'_>) -> R) -> R {
+    fn show<R>(&self, list: &[Version], bucket: &Bucket, f: impl FnOnce(&KeyVersions<'_>) -> R) -> R {
         let now = self.inner.lock_time.now_ms();
-        let locked: smallvec::SmallVec<[bool; 8]> = list.iter().map(|v| keeps(v, now)).collect();
+        let locked: smallvec::SmallVec<[bool; 8]> = list.iter().map(|v| is_locked(v, now)).collect();
         let null = |v: &Version| v.id == VersionId::ZERO;
-        let keeps = match bucket.versioning {
+        let keeps_data = match bucket.versioning {
             Versioning::Off => false,
             Versioning::Enabled => true,
             // The marker replaces the null version.
             Versioning::Suspended => !list.iter().any(null),
         };
-        f(&Found { versions: list, locked: &locked, keeps })
+        f(&KeyVersions { versions: list, locked: &locked, keeps_data })
     }
 
     /// Removes the versions of a key that `decide` chooses. `decide` is called once for a list that was just
@@ -176,21 +182,21 @@ impl Store {
         &self,
         bucket: &OpenBucket,
         key: &str,
-        mut decide: impl FnMut(&Found<'_>) -> Chosen + Send,
+        mut decide: impl FnMut(&KeyVersions<'_>) -> ToExpire + Send,
     ) -> Result<Expired> {
-        let live = bucket.handle();
+        let handle = bucket.handle();
         let register = self.inner.object_key(bucket, key)?;
         let mut total = Expired::default();
         let mut changed = 0;
         // Bounded: each iteration but the last removes a version or covers the current one.
         loop {
-            let bucket = live.bucket();
+            let bucket = handle.bucket();
             let (record, list) = paged::all(&self.inner.backend, &register).await?;
             if list.is_empty() {
                 return Ok(total);
             }
             let chosen = self.show(&list, &bucket, &mut decide);
-            if chosen == Chosen::default() {
+            if chosen == ToExpire::default() {
                 return Ok(total);
             }
             // Followers of the bucket's changes get one version per change.
@@ -199,7 +205,7 @@ impl Store {
             if let Some(record) = with_pages {
                 let removal = Removal::of(&list, chosen, followed);
                 drop(list);
-                let expired = match self.expire_chosen(live, &register, &record, &removal).await {
+                let expired = match self.expire_chosen(handle, &register, &record, &removal).await {
                     // It was decided on another list.
                     Err(Error::Changed) if changed < TRIES => {
                         changed += 1;
@@ -216,7 +222,7 @@ impl Store {
             }
             let oldest = chosen.versions.iter().max().and_then(|i| list.get(*i)).map(|v| v.id);
             let only = followed.then_some(oldest);
-            let expired = self.expire_now(live, &register, only, &mut decide).await?;
+            let expired = self.expire_now(handle, &register, only, &mut decide).await?;
             total.add(expired);
             if !followed || expired.current + expired.versions + expired.markers == 0 {
                 return Ok(total);
@@ -227,7 +233,7 @@ impl Store {
     /// One change of a list with pages: removes what was chosen from exactly this list.
     async fn expire_chosen(
         &self,
-        live: &BucketHandle,
+        handle: &BucketHandle,
         register: &RegisterKey,
         record: &Record,
         removal: &Removal,
@@ -237,7 +243,7 @@ impl Store {
         let wanted: HashSet<VersionId> = ids.iter().copied().collect();
         let choose = |list: &[Version], bucket: &Bucket| {
             let places = list.iter().enumerate().filter(|(_, v)| wanted.contains(&v.id)).map(|(i, _)| i);
-            let chosen = Chosen { current: *current, versions: places.collect() };
+            let chosen = ToExpire { current: *current, versions: places.collect() };
             let locked = self.show(list, bucket, locked_of);
             without(list, bucket.versioning, &chosen, &locked, now_ms)
         };
@@ -247,7 +253,7 @@ impl Store {
         };
         let cause = self.cause.as_ref();
         let by = ChangeContext { version: first, others, only: Some(record), ..ChangeContext::cause(cause) };
-        match self.inner.change(live, register, None, false, by, choose).await {
+        match self.inner.change(handle, register, None, false, by, choose).await {
             Err(Error::Locked) => Ok(Expired { locked: 1, ..Expired::default() }),
             done => done,
         }
@@ -256,10 +262,10 @@ impl Store {
     /// One change. `only`: nothing but this version, or (`None` within) the current one.
     async fn expire_now(
         &self,
-        live: &BucketHandle,
+        handle: &BucketHandle,
         register: &RegisterKey,
         only: Option<Option<VersionId>>,
-        mut decide: impl FnMut(&Found<'_>) -> Chosen + Send,
+        mut decide: impl FnMut(&KeyVersions<'_>) -> ToExpire + Send,
     ) -> Result<Expired> {
         let now_ms = self.inner.now_ms();
         let choose = |list: &[Version], bucket: &Bucket| {
@@ -276,7 +282,7 @@ impl Store {
             Ok((next, expired))
         };
         let by = ChangeContext { version: only.flatten(), ..ChangeContext::cause(self.cause.as_ref()) };
-        let done = self.inner.change(live, register, None, false, by, choose).await;
+        let done = self.inner.change(handle, register, None, false, by, choose).await;
         match done {
             // Happens only if a marker would replace a locked null version.
             Err(Error::Locked) => Ok(Expired { locked: 1, ..Expired::default() }),
@@ -285,10 +291,10 @@ impl Store {
     }
 }
 
-fn locked_of(found: &Found<'_>) -> Vec<bool> {
+fn locked_of(found: &KeyVersions<'_>) -> Vec<bool> {
     // The data of the current version stays below a marker.
     let mut locked = found.locked.to_vec();
-    if let (Some(first), true) = (locked.first_mut(), found.keeps) {
+    if let (Some(first), true) = (locked.first_mut(), found.keeps_data) {
         *first = false;
     }
     locked
@@ -298,7 +304,7 @@ fn locked_of(found: &Found<'_>) -> Vec<bool> {
 fn without(
     list: &[Version],
     versioning: Versioning,
-    chosen: &Chosen,
+    chosen: &ToExpire,
     locked: &[bool],
     now_ms: i64,
 ) -> Result<(Option<Vec<Version>>, Expired)> {

@@ -4,8 +4,8 @@
 //! Invariants: `ashlar_commit::bucket_fence` makes the decisions. The registry numbers a deletion before the
 //! first drive is fenced, and only the number that the registry names removes the bucket. A fence is lifted
 //! only after the registry, read without a cache, has shown that the fence is left over. Waiting is bounded:
-//! an operation that waits for a deletion longer than [`PATIENCE`] aborts it; the client of the deletion gets
-//! a 409.
+//! an operation that waits for a deletion longer than [`MAX_DELETION_WAIT`] aborts it; the client of the
+//! deletion gets a 409.
 //!
 //! Must not depend on: what the updates of registers mean.
 
@@ -26,9 +26,9 @@ use crate::store::Inner;
 use crate::{Error, Result, summary};
 
 /// How long a deletion of another process may delay a change.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_DELETION_WAIT: Duration = Duration::from_secs(2);
 /// How long a change waits at fences in total.
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_FENCE_WAIT: Duration = Duration::from_secs(10);
 /// Pause before the registry is read again.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Keys held by attempts that a deletion frees before it gives up.
@@ -39,14 +39,14 @@ const TRIES: u32 = 16;
 pub(crate) enum Removal {
     Done,
     /// The deletion was aborted, or a later one has begun.
-    Overtaken,
+    Superseded,
     /// Another process has removed the bucket.
     Gone,
 }
 
 /// A deleted bucket that may have left traces: the value that the registry stores under [`GONE`].
 #[derive(Serialize, Deserialize)]
-struct Left {
+struct DeletedBucket {
     format: u32,
     /// The deletion whose fences still exist.
     #[serde(default)]
@@ -54,8 +54,8 @@ struct Left {
 }
 
 /// The deletion whose fences are left of a deleted bucket.
-pub(crate) fn left_by(value: &[u8]) -> Deletion {
-    Deletion(serde_json::from_slice::<Left>(value).map_or(0, |l| l.deletion))
+pub(crate) fn fences_left_by(value: &[u8]) -> Deletion {
+    Deletion(serde_json::from_slice::<DeletedBucket>(value).map_or(0, |l| l.deletion))
 }
 
 /// A change that waits at a fence.
@@ -95,13 +95,13 @@ impl Registry {
 
     /// Removes the bucket, if this deletion is the one under way.
     pub(crate) async fn remove(&self, was: &Bucket, deletion: Deletion) -> Result<Removal> {
-        let left = Left { format: 1, deletion: deletion.0 };
+        let left = DeletedBucket { format: 1, deletion: deletion.0 };
         let left = serde_json::to_vec(&left).map_err(|e| Error::Internal(e.to_string()))?;
         let remove = |update: &mut Update| {
             let entry = self.control.read(&format!("{PREFIX}{}", was.name));
             Ok::<_, Error>(match same(was, &entry)? {
                 None => Removal::Gone,
-                Some(b) if !b.deletion.is_open(deletion) => Removal::Overtaken,
+                Some(b) if !b.deletion.is_open(deletion) => Removal::Superseded,
                 Some(_) => {
                     update.remove(&entry);
                     self.forget_quota(was.id, update);
@@ -143,21 +143,26 @@ impl Inner {
                 Ok(out) => return Ok(out),
                 Err(Stopped::Failed(failed)) => return Err(failed),
                 Err(Stopped::Fenced(by)) => {
-                    self.met_fence(key.bucket(), by, &mut waiting).await.map_err(Failed::Set)?;
+                    self.wait_at_fence(key.bucket(), by, &mut waiting).await.map_err(Failed::Set)?;
                 }
             }
         }
     }
 
     /// Handles a change that a fence refused. Returns when the change may be tried again.
-    async fn met_fence(&self, id: BucketId, fence: Deletion, waiting: &mut Option<Waiting>) -> Result<()> {
+    async fn wait_at_fence(
+        &self,
+        id: BucketId,
+        fence: Deletion,
+        waiting: &mut Option<Waiting>,
+    ) -> Result<()> {
         if ashlar_erasure_set::fence_right(id).is_some() {
             // A later deletion has replaced the one that this task works for.
             return Err(Error::Conflict);
         }
         let now = Instant::now();
         let w = waiting.get_or_insert(Waiting { since: now, of: (Deletion::NONE, now) });
-        if w.since.elapsed() > LONGEST {
+        if w.since.elapsed() > MAX_FENCE_WAIT {
             return Err(Error::Unavailable("the bucket is being deleted".to_owned()));
         }
         self.registry.control.barrier().await?;
@@ -177,7 +182,7 @@ impl Inner {
                 if w.of.0 != by {
                     w.of = (by, now);
                 }
-                match stored.filter(|b| b.deletion.is_open(by) && w.of.1.elapsed() > PATIENCE) {
+                match stored.filter(|b| b.deletion.is_open(by) && w.of.1.elapsed() > MAX_DELETION_WAIT) {
                     Some(bucket) => self.abort_deletion(&bucket, by).await?,
                     None => time::sleep(PAUSE).await,
                 }
@@ -188,8 +193,8 @@ impl Inner {
 
     /// Drops a bucket that another process has removed.
     fn forget_bucket(&self, id: BucketId) {
-        if let Some(live) = self.registry.of_id(id) {
-            self.usage.forget(self.registry.forget(&live));
+        if let Some(handle) = self.registry.of_id(id) {
+            self.usage.forget(self.registry.forget(&handle));
         }
     }
 
@@ -216,8 +221,8 @@ impl Inner {
             let group = self.backend.group_of(bucket, &key);
             let key = RegisterKey::new(group, Space::Object, bucket, &key);
             let record = self.backend.read_register(&key).await?;
-            if let Some(Body::Held(held)) = record.as_ref().map(|r| &r.body) {
-                self.settle_held(&key, held).await?;
+            if let Some(Body::HeldKey(held)) = record.as_ref().map(|r| &r.body) {
+                self.resolve_held_key(&key, held).await?;
             }
         }
         Err(Error::Conflict)
@@ -268,7 +273,7 @@ impl Inner {
     }
 
     /// Lifts the fences that an aborted deletion may have left on drives; the rest is lifted later.
-    pub(crate) async fn lift_left(&self, id: BucketId) {
+    pub(crate) async fn lift_remaining_fences(&self, id: BucketId) {
         let last = self.registry.stored(id).ok().flatten().filter(|b| !b.deletion.open);
         if let Some(bucket) = last
             && let Err(error) = self.backend.lift_fences(id, bucket.deletion.last).await
@@ -278,13 +283,15 @@ impl Inner {
     }
 
     /// A later deletion has replaced one of this process: returns the state of the bucket.
-    async fn overtaken(&self, id: BucketId) -> Result<Removal> {
+    async fn superseded(&self, id: BucketId) -> Result<Removal> {
         let began = Instant::now();
         loop {
             self.registry.control.barrier().await?;
             match self.registry.stored(id)? {
                 None => return Ok(Removal::Gone),
-                Some(b) if !b.deletion.open || began.elapsed() > PATIENCE => return Ok(Removal::Overtaken),
+                Some(b) if !b.deletion.open || began.elapsed() > MAX_DELETION_WAIT => {
+                    return Ok(Removal::Superseded);
+                }
                 Some(_) => time::sleep(PAUSE).await,
             }
         }
@@ -292,8 +299,8 @@ impl Inner {
 
     /// The deletion of an empty bucket, behind its gate. On `BucketNotEmpty` and other errors the bucket
     /// stays as it was.
-    pub(crate) async fn delete_behind_gate(&self, live: &BucketHandle) -> Result<Removal> {
-        let was = live.bucket();
+    pub(crate) async fn delete_with_gate_closed(&self, handle: &BucketHandle) -> Result<Removal> {
+        let was = handle.bucket();
         // Usually a non-empty bucket is detected without a fence.
         let page = self.backend.list(Space::Object, was.id, b"", b"", 1).await?;
         if page.entries.first().is_some_and(|(_, shown)| !summary::is_held(shown)) {
@@ -306,21 +313,21 @@ impl Inner {
                 tracing::debug!(%error, bucket = %was.id, "a deletion is settled later");
             }
             return match e {
-                Error::Conflict => self.overtaken(was.id).await,
+                Error::Conflict => self.superseded(was.id).await,
                 e => Err(e),
             };
         }
-        live.gate.mark(crate::gate::REMOVING);
+        handle.gate.mark(crate::bucket_gate::REMOVING);
         let removed = self.registry.remove(&was, deletion).await;
         match &removed {
             Ok(Removal::Done | Removal::Gone) => {}
-            Ok(Removal::Overtaken) => {
-                live.gate.unmark(crate::gate::REMOVING);
-                return self.overtaken(was.id).await;
+            Ok(Removal::Superseded) => {
+                handle.gate.unmark(crate::bucket_gate::REMOVING);
+                return self.superseded(was.id).await;
             }
             Err(Error::Unavailable(_)) => {}
             Err(_) => {
-                live.gate.unmark(crate::gate::REMOVING);
+                handle.gate.unmark(crate::bucket_gate::REMOVING);
                 let _ = self.abort_deletion(&was, deletion).await;
             }
         }

@@ -63,7 +63,7 @@ pub fn feed_segments() -> Vec<Vec<u8>> {
 
 /// The summary of a record in the index of a drive, decoded as each of the kinds.
 pub fn summary(bytes: &[u8]) {
-    let _ = (summary::version(bytes), summary::glance(bytes), summary::upload(bytes), summary::part(bytes));
+    let _ = (summary::version(bytes), summary::scanned(bytes), summary::upload(bytes), summary::part(bytes));
     let _ = summary::is_held(bytes);
 }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::backend::Reader;
 use crate::bucket::Versioning;
-use crate::held;
+use crate::held_keys;
 use crate::marks;
 use crate::paged;
 use crate::registry::OpenBucket;
@@ -72,7 +72,7 @@ impl Store {
     ) -> BoxFuture<'a, Result<Object>> {
         Box::pin(async move {
             let key = self.inner.object_key(bucket, key)?;
-            let record = held::read(&self.inner.backend, &key).await?;
+            let record = held_keys::read(&self.inner.backend, &key).await?;
             let record = paged::with(&self.inner.backend, &key, record, version).await?;
             let list = versions::of(record.as_ref().map(|r| &r.body));
             let index = find(list, version)?;

@@ -12,12 +12,12 @@
 //! |---|---|---|
 //! | types | `types`, `error`, `conditions`, `bucket` | values of the interface; errors; RFC 9110 conditions; a bucket |
 //! | | `marks`, `seal`, `summary`, `versions`, `lock` | pure: internal metadata; packages and keys of encrypted bodies; the part of a record that the index keeps, so that lists read no records; the version list of a key; object lock and its time |
-//! | | `spec`, `tally`, `gate`, `timing` | parameters and results of changes; counts as a state machine; safe deletion; how long a call waits for the drives |
+//! | | `spec`, `tally`, `bucket_gate`, `timing` | parameters and results of changes; counts as a state machine; safe deletion; how long a call waits for the drives |
 //! | drives | `backend`, `memory`, `sealing` | registers and data over placement groups; the same in memory, for tests; encryption of bodies |
-//! | | `names`, `kept` | the registers of an upload, by name; the content of part registers |
-//! | parts of the store | `registry`, `usage`, `part_usage`, `quota_record`, `holding`, `feed` | buckets in memory; their usage and limits; what nodes record of a limit together; the change feed (except `feed::work`, which reads keys and is an operation) |
+//! | | `upload_registers`, `part_record` | the registers of an upload; the content of part registers |
+//! | parts of the store | `registry`, `usage`, `part_usage`, `quota_record`, `node_share`, `feed` | buckets in memory; their usage and limits; what nodes record of a limit together; the change feed (except `feed::work`, which reads keys and is an operation) |
 //! | store | `store` | what all operations share; the only way to change a key |
-//! | shared by operations | `body`, `shares`, `listing`, `held`, `assemble` | receiving a body; shares of a limit; grouping keys into pages; keys held by an attempt; assembling a version from parts |
+//! | shared by operations | `body`, `shares`, `listing`, `held_keys`, `assemble` | receiving a body; shares of a limit; grouping keys into pages; keys held by an attempt; assembling a version from parts |
 //! | operations | `buckets`, `put`, `get`, `copy`, `delete`, `tags`, `retention`, `list` | one family each |
 //! | | `append`, `rename`, `reseal` | appending parts; renaming a key; replacing envelopes |
 //! | | `upload`, `complete`, `parts`, `sweep` | multipart uploads, their state machine, their collector |
@@ -41,6 +41,7 @@ mod assemble;
 mod backend;
 mod body;
 mod bucket;
+mod bucket_gate;
 mod buckets;
 mod complete;
 pub mod conditions;
@@ -53,19 +54,17 @@ pub mod feed;
 mod fence;
 #[doc(hidden)]
 pub mod fuzzed;
-mod gate;
 mod get;
-mod held;
-mod holding;
-mod kept;
+mod held_keys;
 mod list;
 mod list_change;
 mod listing;
 mod lock;
 mod marks;
 mod memory;
-mod names;
+mod node_share;
 mod paged;
+mod part_record;
 mod part_usage;
 mod parts;
 mod put;
@@ -89,23 +88,24 @@ mod tests;
 pub mod timing;
 mod types;
 mod upload;
+mod upload_registers;
 mod usage;
 mod versions;
 
-pub use append::Tail;
+pub use append::AppendBase;
 pub use ashlar_checksum::{Algorithm, Digest};
 pub use ashlar_erasure_set::as_tenant;
 pub use ashlar_format::record::{Checksum, Data, Part, Retention, Version};
 pub use ashlar_format::{BucketId, VersionId, WriteId};
 pub use assemble::CompletedPart;
-pub use backend::{CopyTurn, DecoderRoom};
+pub use backend::{CopyPermit, DecoderMemory};
 pub use bucket::{Bucket, CreateBucket, Versioning};
 pub use complete::Completed;
 pub use conditions::{Conditions, EntityTag, Match, Verdict};
 pub use copy::{Copied, CopySeal, CopySource, CopySpec};
 pub use delete::ToDelete;
 pub use error::{Error, Result};
-pub use expire::{Chosen, Expired, Found, Glanced, MAX_LOOK};
+pub use expire::{Expired, KeyVersions, MAX_SCAN, ScannedKey, ToExpire};
 pub use get::{Object, ObjectBody};
 pub use list::{
     Entry, ListSpec, Listing, UploadEntry, UploadListSpec, UploadListing, VersionEntry, VersionListSpec,

@@ -10,19 +10,19 @@ use ashlar_format::{BucketId, Record, RegisterKey, Space, Version, VersionId};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 
-use crate::held;
+use crate::held_keys;
 use crate::listing::{Item, Walk, group, start, walk};
-use crate::names::split;
 use crate::paged::Older;
 use crate::registry::OpenBucket;
 use crate::store::Inner;
 use crate::types::{ETag, UploadId, number_algorithm, storage_class};
+use crate::upload_registers::split;
 use crate::{Error, MAX_PAGE, Result, Store, summary, versions};
 
 /// Records that a list of versions reads concurrently.
-const AT_ONCE: usize = 16;
+const CONCURRENCY: usize = 16;
 /// Times that a list is looked at which changes all the time.
-const LOOKS: usize = 16;
+const MAX_READS: usize = 16;
 
 /// Which keys to list. Limits above 1,000 count as 1,000; 0 gives an empty page that is not
 /// truncated.
@@ -244,7 +244,7 @@ impl Store {
                     Some(Item::Prefix(p)) => start(spec.prefix, spec.delimiter, p),
                     None => break,
                 };
-                // Reads are at most `AT_ONCE` ahead of the page.
+                // Reads are at most `CONCURRENCY` ahead of the page.
                 let read = items.into_iter().map(|item| async {
                     match item {
                         Item::Prefix(p) => crate::Result::Ok((p, None)),
@@ -254,7 +254,7 @@ impl Store {
                         }
                     }
                 });
-                let mut read = futures::stream::iter(read).buffered(AT_ONCE);
+                let mut read = futures::stream::iter(read).buffered(CONCURRENCY);
                 while let Some((name, record)) = read.try_next().await? {
                     let full = match record {
                         None => page.push_prefix(name),
@@ -307,7 +307,7 @@ impl Store {
         mut after: Option<VersionId>,
     ) -> Result<bool> {
         let backend = &self.inner.backend;
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_READS {
             let list = versions::of(record.as_ref().map(|r| &r.body));
             let below = record.as_ref().and_then(|r| r.body.below());
             let mut older = below.map(|b| Older::of(backend, key, b));
@@ -442,7 +442,7 @@ impl Inner {
     }
 
     async fn read_object(&self, key: &RegisterKey) -> Result<Option<Arc<Record>>> {
-        held::read(&self.backend, key).await
+        held_keys::read(&self.backend, key).await
     }
 }
 

@@ -20,7 +20,7 @@ use crate::versions::{self, MAX_VERSIONS};
 use crate::{Error, Result, paged};
 
 /// What has to be done before a change can be proposed.
-pub(crate) enum Wanted {
+pub(crate) enum MissingInput {
     /// These pages are to be read.
     Read(Need),
     /// The pages of this plan are to be written.
@@ -92,10 +92,10 @@ impl ListChange {
         &self,
         body: Option<&'a Body>,
         ids: &[VersionId],
-    ) -> std::result::Result<View<'a>, Wanted> {
+    ) -> std::result::Result<View<'a>, MissingInput> {
         match body {
             Some(body) if body.below().is_some() => {
-                Window::of(body, &self.pages, ids).map(|w| View::Part(body, w)).map_err(Wanted::Read)
+                Window::of(body, &self.pages, ids).map(|w| View::Part(body, w)).map_err(MissingInput::Read)
             }
             Some(body) => Ok(View::Whole(body.newest())),
             None => Ok(View::Whole(&[])),
@@ -108,7 +108,7 @@ impl ListChange {
         view: &View<'_>,
         new: Vec<Version>,
         out: impl FnOnce(&Body) -> R,
-    ) -> std::result::Result<Decision<R>, Wanted> {
+    ) -> std::result::Result<Decision<R>, MissingInput> {
         let (body, window) = match view {
             View::Whole(_) => {
                 let (body, summary) = versions::body(new);
@@ -118,20 +118,20 @@ impl ListChange {
             View::Part(body, window) => (body, window),
         };
         if new.len() > window.versions().len() && count(body) >= MAX_VERSIONS {
-            return Err(Wanted::Never(Error::TooManyVersions));
+            return Err(MissingInput::Never(Error::TooManyVersions));
         }
-        let plan = change(body, window, new, &self.pages, &self.bounds).map_err(Wanted::Read)?;
+        let plan = change(body, window, new, &self.pages, &self.bounds).map_err(MissingInput::Read)?;
         let next = self.carry_out(plan)?;
         let out = out(&next.body);
         Ok(next.decide(out))
     }
 
     /// The state that a plan leads to, if its pages are written.
-    pub(crate) fn carry_out(&self, plan: Plan) -> std::result::Result<Next, Wanted> {
+    pub(crate) fn carry_out(&self, plan: Plan) -> std::result::Result<Next, MissingInput> {
         let written: &[Written] = match &self.prepared {
             _ if plan.pages() == 0 => &[],
             Some(p) if p.plan.writes_the_same(&plan) => &p.written,
-            _ => return Err(Wanted::Write(Box::new(plan))),
+            _ => return Err(MissingInput::Write(Box::new(plan))),
         };
         let body = plan.body(written);
         let below = written.iter().map(|(data, _)| data.write_id).collect();
@@ -151,16 +151,16 @@ impl ListChange {
         &mut self,
         backend: &Backend,
         key: &RegisterKey,
-        wanted: Wanted,
+        wanted: MissingInput,
     ) -> Result<()> {
         match wanted {
-            Wanted::Never(e) => Err(e),
-            Wanted::Read(need) => match paged::read(backend, key, &mut self.pages, need).await {
+            MissingInput::Never(e) => Err(e),
+            MissingInput::Read(need) => match paged::read(backend, key, &mut self.pages, need).await {
                 // The list has changed: it is looked at again in any case.
                 Err(Error::Changed) => Ok(()),
                 done => done,
             },
-            Wanted::Write(plan) => {
+            MissingInput::Write(plan) => {
                 let (mut written, mut staged) = (Vec::new(), Vec::new());
                 for i in 0..plan.pages() {
                     let page = plan.page(i, &written);

@@ -15,7 +15,7 @@ use bytes::Bytes;
 
 use crate::Result;
 use crate::backend::Backend;
-use crate::held;
+use crate::held_keys;
 
 /// Registers requested at a time when keys may be grouped: enough for most pages of folders.
 const SMALL: usize = 64;
@@ -82,7 +82,7 @@ pub(crate) async fn walk<T>(
     let mut window =
         if walk.delimiter.is_empty() { (walk.max + 1).clamp(16, LARGE) } else { SMALL.min(walk.max + 16) };
     loop {
-        let page = held::list(backend, walk.space, walk.bucket, prefix, &from, window).await?;
+        let page = held_keys::list(backend, walk.space, walk.bucket, prefix, &from, window).await?;
         let mut rest = &page.entries[..];
         let mut behind = None;
         while let Some(((key, summary), more)) = rest.split_first() {

@@ -75,7 +75,7 @@ impl LockTime {
     }
 
     /// Stores the time.
-    pub async fn keep(&self, control: &Control) -> Result<()> {
+    pub async fn save(&self, control: &Control) -> Result<()> {
         let ms = self.now_ms();
         let json =
             serde_json::to_vec(&Stored { format: 1, ms }).map_err(|e| Error::Internal(e.to_string()))?;
@@ -103,7 +103,7 @@ fn stored(bytes: Option<&Bytes>) -> Result<Option<i64>> {
 
 /// The permissions of an operation on locks.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Permit {
+pub(crate) struct LockPermissions {
     /// Bypasses retention in GOVERNANCE mode.
     pub bypass: bool,
     /// The operation changes the legal hold.
@@ -116,16 +116,16 @@ fn active(v: &Version, now_ms: i64) -> Option<&Retention> {
 }
 
 /// Whether a lock of any kind protects a version at `now_ms`.
-pub(crate) fn keeps(v: &Version, now_ms: i64) -> bool {
+pub(crate) fn is_locked(v: &Version, now_ms: i64) -> bool {
     v.legal_hold || active(v, now_ms).is_some()
 }
 
 /// Refuses a next list that lacks a locked version of the old one, or contains it with a weaker lock.
-pub(crate) fn guard(
+pub(crate) fn check_locks(
     old: &[Version],
     new: &[Version],
     now_ms: impl FnOnce() -> i64,
-    permit: Permit,
+    permit: LockPermissions,
 ) -> Result<()> {
     if !old.iter().any(|v| v.legal_hold || v.retention.is_some()) {
         return Ok(());
@@ -156,9 +156,9 @@ mod tests {
     use ashlar_format::VersionId;
 
     #[derive(Default)]
-    struct Hands(Mutex<(i64, u64)>);
+    struct FakeClock(Mutex<(i64, u64)>);
 
-    impl Clock for Hands {
+    impl Clock for FakeClock {
         fn wall_ms(&self) -> i64 {
             self.0.lock().0
         }
@@ -169,17 +169,17 @@ mod tests {
 
     const DAY: i64 = 86_400_000;
 
-    fn at(ms: i64, hands: &Arc<Hands>) -> LockTime {
-        let clock: Arc<dyn Clock> = hands.clone();
+    fn at(ms: i64, clock: &Arc<FakeClock>) -> LockTime {
+        let clock: Arc<dyn Clock> = clock.clone();
         LockTime { at: Mutex::new(At { ms, uptime: clock.elapsed() }), clock }
     }
 
     #[test]
-    fn the_time_of_locks_is_not_hurried_by_the_wall_clock() {
-        let hands = Arc::new(Hands::default());
-        let set = |wall: i64, up: i64| *hands.0.lock() = (wall, up as u64);
+    fn lock_time_does_not_follow_wall_clock_set_forward() {
+        let clock = Arc::new(FakeClock::default());
+        let set = |wall: i64, up: i64| *clock.0.lock() = (wall, up as u64);
         set(100 * DAY, 0);
-        let time = at(100 * DAY, &hands);
+        let time = at(100 * DAY, &clock);
         // In step while nothing happens.
         set(101 * DAY, DAY);
         assert_eq!(time.now_ms(), 101 * DAY);
@@ -198,14 +198,14 @@ mod tests {
         assert_eq!(time.now_ms(), 50 * DAY);
         // Off for ten days: behind, and caught up slowly.
         set(200 * DAY, 0);
-        let time = at(190 * DAY, &hands);
+        let time = at(190 * DAY, &clock);
         set(252 * DAY, 52 * DAY);
         assert_eq!(time.now_ms(), 243 * DAY);
     }
 
     /// Every lock, every operation, before and after the end: the decisions of the user guide.
     #[test]
-    fn what_is_locked_stays() {
+    fn locked_versions_cannot_be_removed_or_weakened() {
         let modes = [None, Some((false, 10)), Some((true, 10))];
         let retention =
             |m: Option<(bool, i64)>| m.map(|(compliance, until_ms)| Retention { compliance, until_ms });
@@ -225,9 +225,10 @@ mod tests {
                         let active = mode.is_some() && now < 10;
                         let compliance = mode.is_some_and(|(c, _)| c);
                         let gives_way = !active || (!compliance && bypass);
-                        let try_it =
-                            |new: &[Version], permit: Permit| guard(&old, new, || now, permit).is_ok();
-                        let plain = Permit { bypass, hold: false };
+                        let try_it = |new: &[Version], permit: LockPermissions| {
+                            check_locks(&old, new, || now, permit).is_ok()
+                        };
+                        let plain = LockPermissions { bypass, hold: false };
                         let what = format!("{mode:?} hold {hold} now {now} bypass {bypass}");
                         // Removed, or replaced by other data under its id.
                         assert_eq!(try_it(&[], plain), !hold && gives_way, "remove: {what}");
@@ -240,7 +241,10 @@ mod tests {
                         // Hold lifted: only by what is about holds.
                         let lifted = Version { legal_hold: false, ..v.clone() };
                         assert_eq!(try_it(std::slice::from_ref(&lifted), plain), !hold, "lift: {what}");
-                        assert!(try_it(&[lifted], Permit { bypass, hold: true }), "lift rightly: {what}");
+                        assert!(
+                            try_it(&[lifted], LockPermissions { bypass, hold: true }),
+                            "lift rightly: {what}"
+                        );
                         // Other retentions.
                         for (to, fine) in [
                             (None, gives_way),

@@ -12,13 +12,13 @@ use ashlar_format::{Below, Body, Entry, Record, RegisterKey, Version, VersionId}
 use futures::{StreamExt, TryStreamExt};
 
 use crate::backend::Backend;
-use crate::held;
+use crate::held_keys;
 use crate::{Error, Result, versions};
 
 /// Pages read at the same time.
-const AT_ONCE: usize = 8;
+const CONCURRENCY: usize = 8;
 /// Times that a list is looked at which changes all the time.
-const LOOKS: usize = 16;
+const MAX_READS: usize = 16;
 
 /// Asks until no page is missing.
 async fn ask<T>(
@@ -49,7 +49,7 @@ pub(crate) async fn read(
         let page = backend.version_page(key, &r).await?;
         Result::Ok((r.page.data.write_id, page))
     });
-    let mut reads = futures::stream::iter(reads).buffer_unordered(AT_ONCE);
+    let mut reads = futures::stream::iter(reads).buffer_unordered(CONCURRENCY);
     while let Some((id, page)) = reads.try_next().await? {
         pages.insert(id, page);
     }
@@ -61,8 +61,8 @@ pub(crate) async fn read(
 /// # Errors
 /// `Busy`: the list changes all the time.
 pub(crate) async fn all(backend: &Backend, key: &RegisterKey) -> Result<(Option<Arc<Record>>, Vec<Version>)> {
-    for _ in 0..LOOKS {
-        let record = held::read(backend, key).await?;
+    for _ in 0..MAX_READS {
+        let record = held_keys::read(backend, key).await?;
         let mut list = versions::of(record.as_ref().map(|r| &r.body)).to_vec();
         let Some(below) = record.as_ref().and_then(|r| r.body.below()) else { return Ok((record, list)) };
         let mut older = Older::of(backend, key, below);
@@ -90,7 +90,7 @@ pub(crate) async fn with(
     id: Option<VersionId>,
 ) -> Result<Option<Arc<Record>>> {
     let Some(id) = id else { return Ok(record) };
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_READS {
         let Some(found) = record.as_ref().filter(|r| r.body.below().is_some()) else { return Ok(record) };
         let mut pages = Pages::default();
         match ask(backend, key, &mut pages, |pages| Window::of(&found.body, pages, &[id])).await {
@@ -98,7 +98,7 @@ pub(crate) async fn with(
                 let body = Body::Versions(window.versions().to_vec());
                 return Ok(Some(Arc::new(Record { seq: found.seq, parent: found.parent, body })));
             }
-            Err(Error::Changed) => record = held::read(backend, key).await?,
+            Err(Error::Changed) => record = held_keys::read(backend, key).await?,
             Err(e) => return Err(e),
         }
     }
@@ -142,7 +142,7 @@ impl<'a> Older<'a> {
         if let Some(last) = leaf.last() {
             self.before = last.position;
         }
-        // The null version of a page that the list does not show any more (`held::record_of`).
+        // The null version of a page that the list does not show any more (`held_keys::record_of`).
         let gone = |e: &&Entry| e.version.id == VersionId::ZERO && below.null != Some(e.position);
         if leaf.iter().any(|e| gone(&e)) {
             return Ok(Some(leaf.iter().filter(|e| !gone(e)).cloned().collect()));

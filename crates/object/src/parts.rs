@@ -17,15 +17,15 @@ use bytes::Bytes;
 
 use crate::backend::{Decision, Staged};
 use crate::body::BodyWriter;
-use crate::held;
-use crate::kept::{Kept, kept, kept_size, named, part_body};
-use crate::names::{Names, upload_of};
+use crate::held_keys;
+use crate::part_record::{StoredPart, named, part_body, part_size, stored_part};
 use crate::registry::{BucketHandle, OpenBucket};
 use crate::seal::{self, ContentKey, Seal, Sealed};
 use crate::spec::{PutSpec, Sums};
 use crate::store::Inner;
 use crate::types::{Class, ETag, UploadId, digest_of, fresh_id, number_algorithm, storage_class, stored};
 use crate::upload::OpenUpload;
+use crate::upload_registers::{UploadRegisters, upload_of};
 use crate::{Error, MAX_PAGE, MAX_PARTS, Result, Store, summary};
 
 /// The parameters of a part that are given before its body.
@@ -44,8 +44,8 @@ pub struct PartSpec {
 /// The upload of a part in progress. Dropping it abandons the data.
 pub struct PartPut {
     inner: Arc<Inner>,
-    live: Arc<BucketHandle>,
-    names: Names,
+    handle: Arc<BucketHandle>,
+    registers: UploadRegisters,
     number: u16,
     body_writer: BodyWriter,
     /// Whether the ETag is the MD5.
@@ -109,7 +109,7 @@ impl OpenUpload {
             if spec.number == 0 || spec.number > MAX_PARTS {
                 return Err(Error::InvalidArgument("part numbers are 1 to 10,000"));
             }
-            let OpenUpload { inner, live, names, sealed, algorithm: own, hide_md5 } = self;
+            let OpenUpload { inner, handle, registers, sealed, algorithm: own, hide_md5 } = self;
             let seal = match (sealed, key) {
                 (None, _) => None,
                 (Some(_), None) => return Err(Error::KeyNeeded),
@@ -127,9 +127,10 @@ impl OpenUpload {
                 class: Class::Standard,
             };
             let body_writer =
-                BodyWriter::begin(&inner, &names.part(spec.number), &put, spec.number, seal.as_ref()).await?;
+                BodyWriter::begin(&inner, &registers.part(spec.number), &put, spec.number, seal.as_ref())
+                    .await?;
             let shown_md5 = seal.is_none_or(|s| s.md5);
-            Ok(PartPut { inner, live, names, number: spec.number, body_writer, shown_md5 })
+            Ok(PartPut { inner, handle, registers, number: spec.number, body_writer, shown_md5 })
         })
     }
 }
@@ -148,13 +149,14 @@ impl Store {
         max_parts: usize,
     ) -> BoxFuture<'a, Result<PartListing>> {
         Box::pin(async move {
-            let names = self.inner.names(bucket, key, id)?;
-            let record = self.inner.read_upload(&names).await?;
+            let registers = self.inner.upload_registers(bucket, key, id)?;
+            let record = self.inner.read_upload(&registers).await?;
             let open = |u: &&ashlar_format::Upload| {
                 matches!(u.state, UploadState::Open(_) | UploadState::Completing(_))
             };
-            let upload =
-                held::clients(upload_of(record.as_deref())).filter(open).ok_or(Error::NoSuchUpload)?;
+            let upload = held_keys::client_upload(upload_of(record.as_deref()))
+                .filter(open)
+                .ok_or(Error::NoSuchUpload)?;
             let max = max_parts.min(MAX_PAGE);
             let mut listing = PartListing {
                 parts: Vec::new(),
@@ -163,11 +165,12 @@ impl Store {
                 checksum: number_algorithm(upload.checksum_algorithm).map(|a| (a, upload.checksum_composite)),
                 storage_class: storage_class(&upload.template.meta).to_owned(),
             };
-            let mut from = names.stem.clone();
+            let mut from = registers.stem.clone();
             from.extend_from_slice(&marker.saturating_add(1).to_be_bytes());
-            let page = self.inner.backend.list(Space::Part, bucket.id, &names.stem, &from, max + 1).await?;
+            let page =
+                self.inner.backend.list(Space::Part, bucket.id, &registers.stem, &from, max + 1).await?;
             for (key, summary) in &page.entries {
-                let Some(s) = summary::part(summary).filter(|_| key.len() == names.stem.len() + 2) else {
+                let Some(s) = summary::part(summary).filter(|_| key.len() == registers.stem.len() + 2) else {
                     continue;
                 };
                 if listing.parts.len() == max {
@@ -217,9 +220,9 @@ impl PartPut {
         Box::pin(async move {
             let sums = self.body_writer.end().await?;
             let staged = self.body_writer.finish().await?;
-            let _pass = self.live.gate.enter().await?;
+            let _pass = self.handle.gate.enter().await?;
             let now_ms = self.inner.now_ms();
-            let kept = Kept {
+            let kept = StoredPart {
                 size: self.body_writer.stored_size(),
                 md5: match sums.md5.filter(|_| self.shown_md5) {
                     Some(md5) => md5,
@@ -230,16 +233,16 @@ impl PartPut {
                 modified_ms: now_ms,
                 data: staged.as_ref().map(|s| s.data()),
             };
-            let key = self.names.part(self.number);
-            self.body_writer.room().check()?;
+            let key = self.registers.part(self.number);
+            self.body_writer.reservation().check()?;
             let put = self.put(&kept, staged.as_ref()).await;
             if put.is_err() {
-                self.body_writer.room().lost();
+                self.body_writer.reservation().lost();
             }
             let (replaced, before) = put?;
             let grown = i64::try_from(kept.plain_size()).unwrap_or(i64::MAX).saturating_sub_unsigned(before);
             self.inner.usage.note_part(key.bucket(), key.key(), grown);
-            if !self.counts(&kept, replaced).await? && self.withdraw(&kept).await? {
+            if !self.is_counted(&kept, replaced).await? && self.withdraw(&kept).await? {
                 return Err(Error::NoSuchUpload);
             }
             Ok(PartEntry {
@@ -254,22 +257,22 @@ impl PartPut {
 
     /// Writes the part to its register, in front of the one that it replaces. Returns whether it replaced
     /// one, and the bytes of that one.
-    async fn put(&self, mine: &Kept, staged: Option<&Staged>) -> Result<(bool, u64)> {
+    async fn put(&self, mine: &StoredPart, staged: Option<&Staged>) -> Result<(bool, u64)> {
         let number = self.number;
-        let key = self.names.part(number);
+        let key = self.registers.part(number);
         let done = self.inner.update(&key, staged.as_slice(), |old| {
             let before = old.map(|r| &r.body);
             let replaced: Vec<Part> =
-                before.map_or(&[][..], named).iter().filter(|p| !is(p, mine)).cloned().collect();
+                before.map_or(&[][..], named).iter().filter(|p| !is_same_part(p, mine)).cloned().collect();
             let (body, summary) = part_body(number, mine, &replaced);
-            let out = before.and_then(|b| kept_size(b, number));
+            let out = before.and_then(|b| part_size(b, number));
             Decision::Write { body, summary, moved: false, out: (out.is_some(), out.unwrap_or(0)) }
         });
         Ok(done.await?)
     }
 
     /// Whether the upload has the part or may still be completed with it.
-    async fn counts(&self, mine: &Kept, replaced: bool) -> Result<bool> {
+    async fn is_counted(&self, mine: &StoredPart, replaced: bool) -> Result<bool> {
         // Of an empty part, a version only records that there is one more.
         let has = |v: &Version| match mine.data {
             Some(d) => v.parts.iter().any(|p| p.data.write_id == d.write_id),
@@ -278,16 +281,16 @@ impl PartPut {
             }
         };
         loop {
-            let record = self.inner.read_upload(&self.names).await?;
+            let record = self.inner.read_upload(&self.registers).await?;
             let Some(upload) = upload_of(record.as_deref()) else { return Ok(false) };
-            match (replace(Some(&held::modelled(upload))), &upload.state) {
+            match (replace(Some(&held_keys::protocol_state(upload))), &upload.state) {
                 (Replace::Grow(_), _) if !replaced => return Ok(true),
                 (Replace::Grow(_), _) => {
-                    let grown = |u: &Upload| match replace(Some(&held::modelled(u))) {
+                    let grown = |u: &Upload| match replace(Some(&held_keys::protocol_state(u))) {
                         Replace::Grow(generation) => Some(UploadState::Open(generation)),
                         Replace::TooLate => None,
                     };
-                    if self.inner.set_upload(&self.names, false, grown).await? {
+                    if self.inner.set_upload(&self.registers, false, grown).await? {
                         self.drop_replaced(mine).await?;
                         return Ok(true);
                     }
@@ -299,11 +302,11 @@ impl PartPut {
     }
 
     /// Drops the data of the parts that this one replaced; the upload cannot be completed with it any more.
-    async fn drop_replaced(&self, mine: &Kept) -> Result<()> {
-        let (key, number) = (self.names.part(self.number), self.number);
+    async fn drop_replaced(&self, mine: &StoredPart) -> Result<()> {
+        let (key, number) = (self.registers.part(self.number), self.number);
         let done = self.inner.update(&key, &[], |old| {
             let Some(record) = old.filter(|r| !named(&r.body).is_empty()) else { return Decision::Keep(()) };
-            match kept(&record.body, number).filter(|now| now.same_data(mine)) {
+            match stored_part(&record.body, number).filter(|now| now.same_data(mine)) {
                 Some(now) => {
                     let (body, summary) = part_body(number, &now, &[]);
                     Decision::Write { body, summary, moved: false, out: () }
@@ -316,14 +319,15 @@ impl PartPut {
 
     /// Withdraws the part: the upload no longer accepts parts. Returns false if its register is gone already,
     /// so the completion or abort had seen it. The replaced part may belong to the version and stays.
-    async fn withdraw(&self, mine: &Kept) -> Result<bool> {
-        let key = self.names.part(self.number);
-        let done = self.inner.update(&key, &[], |old| match old.and_then(|r| kept(&r.body, self.number)) {
-            Some(now) if now.same_data(mine) => {
-                Decision::Write { body: Body::Tombstone, summary: Bytes::new(), moved: true, out: true }
-            }
-            _ => Decision::Keep(false),
-        });
+    async fn withdraw(&self, mine: &StoredPart) -> Result<bool> {
+        let key = self.registers.part(self.number);
+        let done =
+            self.inner.update(&key, &[], |old| match old.and_then(|r| stored_part(&r.body, self.number)) {
+                Some(now) if now.same_data(mine) => {
+                    Decision::Write { body: Body::Tombstone, summary: Bytes::new(), moved: true, out: true }
+                }
+                _ => Decision::Keep(false),
+            });
         let withdrawn = done.await?;
         if let Some(data) = mine.data.filter(|_| withdrawn) {
             self.inner.backend.discard(key.group(), &[data]);
@@ -333,6 +337,6 @@ impl PartPut {
 }
 
 /// Whether the data of a part is that of `kept`.
-fn is(part: &Part, kept: &Kept) -> bool {
+fn is_same_part(part: &Part, kept: &StoredPart) -> bool {
     kept.data.is_some_and(|d| d.write_id == part.data.write_id)
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use ashlar_format::{Part, RegisterKey, Version};
 use bytes::Bytes;
 
-use crate::backend::{DecoderRoom, Staged};
+use crate::backend::{DecoderMemory, Staged};
 use crate::body::BodyWriter;
 use crate::conditions::Conditions;
 use crate::feed::Cause;
@@ -27,7 +27,7 @@ use crate::{Result, Store};
 pub struct Put {
     pub(crate) inner: Arc<Inner>,
     pub(crate) cause: Option<Arc<Cause>>,
-    pub(crate) live: Arc<BucketHandle>,
+    pub(crate) handle: Arc<BucketHandle>,
     pub(crate) key: RegisterKey,
     pub(crate) body_writer: BodyWriter,
     pub(crate) seal: Option<Box<Seal>>,
@@ -68,8 +68,8 @@ impl Store {
     ///
     /// # Errors
     /// `Busy`: not available in time.
-    pub fn decoder_room(&self, bytes: usize) -> BoxFuture<'_, Result<DecoderRoom>> {
-        Box::pin(async move { self.inner.backend.decoder_room(bytes).await })
+    pub fn reserve_decoder_memory(&self, bytes: usize) -> BoxFuture<'_, Result<DecoderMemory>> {
+        Box::pin(async move { self.inner.backend.reserve_decoder_memory(bytes).await })
     }
 
     /// `behind`: the part number in an existing version.
@@ -88,8 +88,8 @@ impl Store {
         let body_writer =
             BodyWriter::begin(&self.inner, &key, &spec, behind.unwrap_or(1), seal.as_ref()).await?;
         let (inner, cause) = (self.inner.clone(), self.cause.clone());
-        let live = bucket.handle().clone();
-        Ok(Put { inner, cause, live, key, body_writer, seal: seal.map(Box::new), behind })
+        let handle = bucket.handle().clone();
+        Ok(Put { inner, cause, handle, key, body_writer, seal: seal.map(Box::new), behind })
     }
 }
 
@@ -120,7 +120,7 @@ impl Put {
         Box::pin(async move {
             let sums = self.body_writer.end().await?;
             let staged = self.body_writer.finish().await?;
-            self.body_writer.room().check()?;
+            self.body_writer.reservation().check()?;
             let now_ms = self.inner.now_ms();
             let shown = sums.checksum.map(|d| stored(&d, false));
             let version = self.version(&sums, staged.as_ref(), now_ms, spec)?;
@@ -134,7 +134,7 @@ impl Put {
             };
             let conditional = !conditions.is_empty();
             let by = ChangeContext::cause(self.cause.as_ref());
-            self.inner.change(&self.live, &self.key, staged.as_ref(), conditional, by, decide).await
+            self.inner.change(&self.handle, &self.key, staged.as_ref(), conditional, by, decide).await
         })
     }
 

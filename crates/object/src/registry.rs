@@ -19,8 +19,8 @@ use ashlar_format::BucketId;
 use parking_lot::RwLock;
 
 use crate::bucket::Bucket;
-use crate::gate::{DEAD, Gate};
-use crate::usage::{Usages, limit_of};
+use crate::bucket_gate::{BucketGate, DEAD};
+use crate::usage::{UsageTable, limit_of};
 use crate::{Error, Result, quota_record};
 
 /// Keys of buckets in the control store: this and the name.
@@ -31,7 +31,7 @@ pub(crate) const GONE: &str = "gone/";
 /// A bucket in memory.
 pub(crate) struct BucketHandle {
     present: RwLock<Present>,
-    pub gate: Gate,
+    pub gate: BucketGate,
 }
 
 /// A bucket, and the revision of the control store at which it reached this state.
@@ -84,7 +84,7 @@ impl OpenBucket {
 impl BucketHandle {
     fn new(bucket: Bucket, revision: u64) -> BucketHandle {
         let present = Present { bucket: Arc::new(bucket), revision };
-        BucketHandle { present: RwLock::new(present), gate: Gate::default() }
+        BucketHandle { present: RwLock::new(present), gate: BucketGate::default() }
     }
 
     pub(crate) fn bucket(&self) -> Arc<Bucket> {
@@ -100,11 +100,11 @@ impl BucketHandle {
 /// All buckets in memory over the control store.
 pub(crate) struct Registry {
     pub control: Control,
-    live: RwLock<BTreeMap<String, Arc<BucketHandle>>>,
+    handles: RwLock<BTreeMap<String, Arc<BucketHandle>>>,
     /// Serializes the changes of the registry by this process.
     pub turn: tokio::sync::Mutex<()>,
     /// Limits of buckets are applied here.
-    usage: Arc<Usages>,
+    usage: Arc<UsageTable>,
     /// The revision of the control store after which all buckets were read.
     since: u64,
 }
@@ -114,18 +114,18 @@ fn key(name: &str) -> String {
 }
 
 impl Registry {
-    pub(crate) fn load(control: Control, usage: Arc<Usages>) -> Result<Registry> {
-        let (since, live) = (control.revision(), RwLock::default());
-        let registry = Registry { control, live, turn: tokio::sync::Mutex::new(()), usage, since };
+    pub(crate) fn load(control: Control, usage: Arc<UsageTable>) -> Result<Registry> {
+        let (since, handles) = (control.revision(), RwLock::default());
+        let registry = Registry { control, handles, turn: tokio::sync::Mutex::new(()), usage, since };
         registry.refresh_all()?;
         Ok(registry)
     }
 
     /// The bucket of this name. One that is not in memory is looked up in the control store, which also
     /// answers from memory: requests for absent names cost no I/O.
-    pub(crate) fn live(&self, name: &str) -> Result<Arc<BucketHandle>> {
-        if let Some(live) = self.live.read().get(name) {
-            return Ok(live.clone());
+    pub(crate) fn handle(&self, name: &str) -> Result<Arc<BucketHandle>> {
+        if let Some(handle) = self.handles.read().get(name) {
+            return Ok(handle.clone());
         }
         // Without the write lock: a request for an absent name delays no other.
         self.control.get(&key(name)).ok_or(Error::NoSuchBucket)?;
@@ -134,19 +134,19 @@ impl Registry {
 
     /// The bucket of this id, if it is in memory.
     pub(crate) fn of_id(&self, id: BucketId) -> Option<Arc<BucketHandle>> {
-        self.live.read().values().find(|l| l.bucket().id == id).cloned()
+        self.handles.read().values().find(|l| l.bucket().id == id).cloned()
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<BucketHandle>> {
-        self.live.read().values().cloned().collect()
+        self.handles.read().values().cloned().collect()
     }
 
     /// Sets a name in memory to the state of the control store; returns the bucket that has the name.
     pub(crate) fn refresh(&self, name: &str) -> Result<Option<Arc<BucketHandle>>> {
-        let mut live = self.live.write();
+        let mut handle = self.handles.write();
         // Read inside the lock: if several refresh a name, the last one has the latest state.
         let stored = self.control.get(&key(name));
-        let known = live.get(name).cloned();
+        let known = handle.get(name).cloned();
         if let (Some(known), Some(stored)) = (&known, &stored)
             && known.present.read().revision == stored.revision
         {
@@ -164,13 +164,13 @@ impl Registry {
             }
             (known, stored) => {
                 if let Some(known) = known {
-                    live.remove(name);
+                    handle.remove(name);
                     known.gate.mark(DEAD);
                     self.usage.forget(known.bucket().id);
                 }
                 let made = stored.map(|(bucket, revision)| Arc::new(BucketHandle::new(bucket, revision)));
                 if let Some(made) = &made {
-                    live.insert(name.to_owned(), made.clone());
+                    handle.insert(name.to_owned(), made.clone());
                 }
                 Ok(made)
             }
@@ -178,7 +178,7 @@ impl Registry {
     }
 
     fn refresh_all(&self) -> Result<()> {
-        let mut names: BTreeSet<String> = self.live.read().keys().cloned().collect();
+        let mut names: BTreeSet<String> = self.handles.read().keys().cloned().collect();
         names.extend(self.control.list(PREFIX).into_iter().map(|(key, _)| key[PREFIX.len()..].to_owned()));
         names.iter().try_for_each(|name| self.refresh(name).map(drop))
     }
@@ -240,16 +240,16 @@ impl Registry {
     /// buckets that are gone.
     pub(crate) async fn resolve(&self) -> Vec<BucketId> {
         let shut: Vec<Arc<BucketHandle>> =
-            self.live.read().values().filter(|l| l.gate.is_undecided()).cloned().collect();
+            self.handles.read().values().filter(|l| l.gate.is_undecided()).cloned().collect();
         if shut.is_empty() {
             return Vec::new();
         }
         let _turn = self.turn.lock().await;
         let mut gone = Vec::new();
-        for live in shut {
-            match self.decide(&live).await {
-                Ok(true) => live.gate.open(),
-                Ok(false) => gone.push(self.forget(&live)),
+        for handle in shut {
+            match self.decide(&handle).await {
+                Ok(true) => handle.gate.open(),
+                Ok(false) => gone.push(self.forget(&handle)),
                 Err(error) => tracing::debug!(%error, "whether a bucket is gone is not known yet"),
             }
         }
@@ -258,8 +258,8 @@ impl Registry {
 
     /// Whether a bucket exists after a removal with an unknown outcome. It is written again without its
     /// deletion: a removal that is still under way then no longer matches.
-    pub(crate) async fn decide(&self, live: &BucketHandle) -> Result<bool> {
-        let was = live.bucket();
+    pub(crate) async fn decide(&self, handle: &BucketHandle) -> Result<bool> {
+        let was = handle.bucket();
         let write = |update: &mut Update| {
             let entry = self.control.read(&format!("{PREFIX}{}", was.name));
             let there = same(&was, &entry)?;
@@ -273,14 +273,14 @@ impl Registry {
     }
 
     /// A bucket that is gone from the control store.
-    pub(crate) fn forget(&self, live: &BucketHandle) -> BucketId {
-        let bucket = live.bucket();
-        let mut all = self.live.write();
+    pub(crate) fn forget(&self, handle: &BucketHandle) -> BucketId {
+        let bucket = handle.bucket();
+        let mut all = self.handles.write();
         // Another one may have been created under the name.
-        if all.get(&bucket.name).is_some_and(|now| std::ptr::eq(&raw const **now, live)) {
+        if all.get(&bucket.name).is_some_and(|now| std::ptr::eq(&raw const **now, handle)) {
             all.remove(&bucket.name);
         }
-        live.gate.mark(DEAD);
+        handle.gate.mark(DEAD);
         bucket.id
     }
 }

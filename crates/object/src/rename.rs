@@ -13,24 +13,24 @@
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-use ashlar_format::{Body, Held, Part, RegisterKey, Upload, UploadState, Version, VersionId};
+use ashlar_format::{Body, HeldKey, Part, RegisterKey, Upload, UploadState, Version, VersionId};
 
 use bytes::Bytes;
 
 use crate::backend::{Decision, Staged};
 use crate::bucket::{Bucket, Versioning};
 use crate::conditions::{Conditions, Verdict, evaluate};
-use crate::feed::{Cause, Effect, Kind, Ticket};
+use crate::feed::{Cause, Effect, Kind, PendingChange};
 use crate::get::Object;
-use crate::held;
-use crate::kept::{Kept, part_body};
-use crate::lock::{self, Permit};
+use crate::held_keys;
+use crate::lock::{self, LockPermissions};
 use crate::marks;
-use crate::names::{Names, upload_of};
+use crate::part_record::{StoredPart, part_body};
 use crate::registry::{BucketHandle, OpenBucket};
 use crate::seal::{self, Sealed};
 use crate::store::Inner;
 use crate::types::{UploadId, fresh_id};
+use crate::upload_registers::{UploadRegisters, upload_of};
 use crate::{Error, Result, Store, summary, versions};
 
 /// How often a rename frees a key from other attempts before it gives up.
@@ -55,7 +55,7 @@ pub struct RenameSpec {
 struct Attempt<'a> {
     id: [u8; 16],
     from: &'a RegisterKey,
-    names: &'a Names,
+    registers: &'a UploadRegisters,
     /// The version as it was found.
     source: &'a Version,
     /// The future version.
@@ -63,7 +63,7 @@ struct Attempt<'a> {
     spec: &'a RenameSpec,
 }
 
-fn whether_off(bucket: &Bucket) -> Result<()> {
+fn require_versioning_off(bucket: &Bucket) -> Result<()> {
     if bucket.versioning == Versioning::Off {
         return Ok(());
     }
@@ -75,7 +75,7 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `KeyTooLong`, `TokenReused` (from another key), `Unavailable`.
-    pub fn renamed<'a>(
+    pub fn rename_happened<'a>(
         &'a self,
         bucket: &'a OpenBucket,
         from: &'a str,
@@ -83,8 +83,8 @@ impl Store {
         token: [u8; 16],
     ) -> BoxFuture<'a, Result<bool>> {
         Box::pin(async move {
-            let names = self.inner.names(bucket, key, UploadId(token))?;
-            let record = self.inner.read_upload(&names).await?;
+            let registers = self.inner.upload_registers(bucket, key, UploadId(token))?;
+            let record = self.inner.read_upload(&registers).await?;
             let Some(upload) = upload_of(record.as_deref()) else { return Ok(false) };
             match (marks::rename(&upload.template), &upload.state) {
                 (Some((source, _)), _) if source != from => Err(Error::TokenReused),
@@ -109,39 +109,39 @@ impl Store {
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let bucket = source.bucket();
-            whether_off(bucket)?;
+            require_versioning_off(bucket)?;
             let id = match spec.token {
                 Some(token) => token,
                 None => fresh_id(self.inner.now_ms())?,
             };
-            let names = self.inner.names(bucket, key, UploadId(id))?;
-            if names.object == source.key {
+            let registers = self.inner.upload_registers(bucket, key, UploadId(id))?;
+            if registers.object == source.key {
                 return Err(Error::InvalidRequest("the object has this key"));
             }
-            judge_source(&spec.source, source.stored())?;
-            let there = held::read(&self.inner.backend, &names.object).await?;
+            check_source(&spec.source, source.stored())?;
+            let there = held_keys::read(&self.inner.backend, &registers.object).await?;
             versions::check(&spec.conditions, versions::of(there.as_ref().map(|r| &r.body)), false)?;
             let lock = self.inner.upload_lock(UploadId(id));
             let _turn = lock.lock().await;
             if spec.token.is_some() {
                 let from = String::from_utf8_lossy(source.key.key());
-                if self.renamed(bucket, &from, key, id).await? {
+                if self.rename_happened(bucket, &from, key, id).await? {
                     return Ok(());
                 }
                 // The remains of an attempt that did not finish.
-                self.inner.discard(&names).await?;
+                self.inner.discard(&registers).await?;
             }
             let attempt = Attempt {
                 id: fresh_id(self.inner.now_ms())?,
                 from: &source.key,
-                names: &names,
+                registers: &registers,
                 source: source.stored(),
-                version: named_anew(source, spec)?,
+                version: renamed_version(source, spec)?,
                 spec,
             };
             let done = self.attempt(bucket.handle(), attempt).await;
             if done.is_err()
-                && let Err(error) = self.inner.discard(&names).await
+                && let Err(error) = self.inner.discard(&registers).await
             {
                 tracing::debug!(%error, "a rename that failed is to be cleared later");
             }
@@ -149,50 +149,50 @@ impl Store {
         })
     }
 
-    async fn attempt(&self, live: &Arc<BucketHandle>, mut a: Attempt<'_>) -> Result<()> {
+    async fn attempt(&self, handle: &Arc<BucketHandle>, mut a: Attempt<'_>) -> Result<()> {
         let inner = &self.inner;
         inner.open_rename(&a).await?;
         a.version.parts = inner.copy_parts(&a).await?;
-        let _pass = live.gate.enter().await?;
-        let bucket = live.bucket();
-        whether_off(&bucket)?;
-        let tickets = self.tickets(&bucket, &a).await?;
+        let _pass = handle.gate.enter().await?;
+        let bucket = handle.bucket();
+        require_versioning_off(&bucket)?;
+        let pending_changes = self.pending_changes(&bucket, &a).await?;
         let lock = inner.upload_lock(UploadId(a.id));
         let _turn = lock.lock().await;
         let held = self.hold_both(&a).await;
-        let turns = Ticket::turns(tickets.0.as_ref(), tickets.1.as_ref()).await;
+        let turns = PendingChange::turns(pending_changes.0.as_ref(), pending_changes.1.as_ref()).await;
         let happened = match held {
             Ok(()) => {
                 let mut version = a.version.clone();
                 marks::set_rename(&mut version, &String::from_utf8_lossy(a.from.key()), a.id);
                 let to = UploadState::Completing(Box::new(version.clone()));
                 // If the answer is lost, the next operation that finds the attempt determines the outcome.
-                inner.end_attempt(a.names, a.id, to).await?.then_some(version).ok_or(Error::Conflict)
+                inner.end_attempt(a.registers, a.id, to).await?.then_some(version).ok_or(Error::Conflict)
             }
             Err(e) => Err(e),
         };
         let version = match happened {
             Ok(version) => version,
             Err(e) => {
-                inner.give_back(&a).await?;
-                for ticket in [tickets.0, tickets.1].into_iter().flatten() {
-                    ticket.ended(None);
+                inner.release_keys(&a).await?;
+                for pending_change in [pending_changes.0, pending_changes.1].into_iter().flatten() {
+                    pending_change.finish(None);
                 }
                 return Err(e);
             }
         };
         // It has happened: if a step fails now, the next operation that finds it finishes it.
         let finish = async {
-            inner.fill(a.names, &version).await?;
-            inner.take(a.names, &version).await?;
-            if let Some(ticket) = tickets.0 {
-                ticket.ended(Some(Effect::of(Kind::Rename, &a.version, bucket.versioning)));
+            inner.apply_version(a.registers, &version).await?;
+            inner.remove_source(a.registers, &version).await?;
+            if let Some(pending_change) = pending_changes.0 {
+                pending_change.finish(Some(Effect::of(Kind::Rename, &a.version, bucket.versioning)));
             }
-            if let Some(ticket) = tickets.1 {
-                ticket.ended(Some(Effect::of(Kind::Delete, a.source, bucket.versioning)));
+            if let Some(pending_change) = pending_changes.1 {
+                pending_change.finish(Some(Effect::of(Kind::Delete, a.source, bucket.versioning)));
             }
             drop(turns);
-            inner.finish(a.names, &version).await
+            inner.finish(a.registers, &version).await
         };
         if let Err(error) = finish.await {
             tracing::debug!(%error, "renamed, to be cleared later");
@@ -201,13 +201,17 @@ impl Store {
     }
 
     /// The entries of the change feed for destination and source.
-    async fn tickets(&self, bucket: &Bucket, a: &Attempt<'_>) -> Result<(Option<Ticket>, Option<Ticket>)> {
+    async fn pending_changes(
+        &self,
+        bucket: &Bucket,
+        a: &Attempt<'_>,
+    ) -> Result<(Option<PendingChange>, Option<PendingChange>)> {
         let feed = &self.inner.feed;
         let cause = |kind| {
             let of = self.cause.as_deref().cloned().unwrap_or_default();
             Arc::new(Cause { kind, ..of })
         };
-        let to = feed.intend(bucket, a.names.object.key(), None, Some(&cause(Kind::Rename))).await?;
+        let to = feed.intend(bucket, a.registers.object.key(), None, Some(&cause(Kind::Rename))).await?;
         let from = feed.intend(bucket, a.from.key(), None, Some(&cause(Kind::Delete))).await?;
         Ok((to, from))
     }
@@ -215,18 +219,19 @@ impl Store {
     /// Holds both keys, the lesser first, so that of several renames one always makes progress.
     async fn hold_both(&self, a: &Attempt<'_>) -> Result<()> {
         let inner = &self.inner;
-        let unlocked =
-            |list: &[Version]| lock::guard(list, &[], || inner.lock_time.now_ms(), Permit::default());
+        let unlocked = |list: &[Version]| {
+            lock::check_locks(list, &[], || inner.lock_time.now_ms(), LockPermissions::default())
+        };
         let source = |list: &[Version]| {
             let there = versions::current(list).filter(|v| *v == a.source).ok_or(Error::Changed)?;
-            judge_source(&a.spec.source, there)?;
+            check_source(&a.spec.source, there)?;
             unlocked(list)
         };
         let destination = |list: &[Version]| {
             versions::check(&a.spec.conditions, list, false)?;
             unlocked(list)
         };
-        if a.from.key() < a.names.object.key() {
+        if a.from.key() < a.registers.object.key() {
             inner.hold(a, true, source).await?;
             inner.hold(a, false, destination).await
         } else {
@@ -237,7 +242,7 @@ impl Store {
 }
 
 /// Conditions on the source are those of a read; 304 is not used here.
-fn judge_source(conditions: &Conditions, v: &Version) -> Result<()> {
+fn check_source(conditions: &Conditions, v: &Version) -> Result<()> {
     match evaluate(conditions, Some((&versions::etag(v), v.modified_ms)), true) {
         Verdict::Proceed => Ok(()),
         _ => Err(Error::PreconditionFailed),
@@ -245,7 +250,7 @@ fn judge_source(conditions: &Conditions, v: &Version) -> Result<()> {
 }
 
 /// The version under its new name, without its parts.
-fn named_anew(source: &Object, spec: &RenameSpec) -> Result<Version> {
+fn renamed_version(source: &Object, spec: &RenameSpec) -> Result<Version> {
     let mut version = marks::clean(source.stored());
     version.parts.clear();
     match (source.sealed(), &spec.envelope) {
@@ -273,7 +278,7 @@ impl Inner {
             checksum_composite: false,
         };
         let summary = summary::of_upload(&upload);
-        self.make(&a.names.upload, None, &Body::Upload(Box::new(upload)), &summary).await
+        self.make(&a.registers.upload, None, &Body::Upload(Box::new(upload)), &summary).await
     }
 
     /// Creates a register. If it exists, another server is executing the same rename.
@@ -296,10 +301,10 @@ impl Inner {
     /// Copies the stored parts into the placement group of the destination.
     async fn copy_parts(&self, a: &Attempt<'_>) -> Result<Vec<Part>> {
         let mut parts = Vec::with_capacity(a.source.parts.len());
-        let _turn = self.backend.copy_turn().await;
+        let _turn = self.backend.copy_permit().await;
         for p in &a.source.parts {
             let mut pieces = self.backend.read(a.from, &p.data, p.size, 0..p.size).await?;
-            let owner = a.names.part(p.number);
+            let owner = a.registers.part(p.number);
             let mut writer = self.backend.write(&owner, p.size).await?;
             while let Some(piece) = pieces.next().await {
                 writer.write(piece?).await?;
@@ -308,7 +313,7 @@ impl Inner {
             let part = Part { data: staged.data(), ..p.clone() };
             let (nonce, checksum) = seal::split(p.checksum.as_ref());
             let (size, md5, modified_ms) = (p.size, p.md5, p.modified_ms);
-            let kept = Kept { size, md5, checksum, nonce, modified_ms, data: Some(part.data) };
+            let kept = StoredPart { size, md5, checksum, nonce, modified_ms, data: Some(part.data) };
             let (body, summary) = part_body(p.number, &kept, &[]);
             self.make(&owner, Some(&staged), &body, &summary).await?;
             parts.push(part);
@@ -325,17 +330,17 @@ impl Inner {
     ) -> Result<()> {
         enum Met {
             Mine,
-            Held(Box<Held>),
+            HeldKey(Box<HeldKey>),
             Marked(UploadId),
         }
-        let key = if source { a.from } else { &a.names.object };
+        let key = if source { a.from } else { &a.registers.object };
         for _ in 0..TRIES {
             let done = self.update(key, &[], |old| {
-                if let Some(Body::Held(by)) = old.map(|r| &r.body) {
+                if let Some(Body::HeldKey(by)) = old.map(|r| &r.body) {
                     return Decision::Keep(if by.attempt == a.id {
                         Met::Mine
                     } else {
-                        Met::Held(by.clone())
+                        Met::HeldKey(by.clone())
                     });
                 }
                 let list = versions::of(old.map(|r| &r.body));
@@ -350,23 +355,23 @@ impl Inner {
                 if let Err(e) = judge(list) {
                     return Decision::Refuse(e);
                 }
-                let held = Held {
+                let held = HeldKey {
                     versions: list.to_vec(),
                     below: None,
                     attempt: a.id,
-                    upload: a.names.id().0,
-                    to: source.then(|| a.names.object.key().to_vec()),
+                    upload: a.registers.id().0,
+                    to: source.then(|| a.registers.object.key().to_vec()),
                 };
                 let summary = summary::of_held(list);
-                Decision::Write { body: Body::Held(Box::new(held)), summary, moved: false, out: Met::Mine }
+                Decision::Write { body: Body::HeldKey(Box::new(held)), summary, moved: false, out: Met::Mine }
             });
             match done.await? {
                 Met::Mine => return Ok(()),
                 // Of the same rename, which has the turn.
-                Met::Held(by) if by.upload == a.names.id().0 => self.free(key, &by).await?,
-                Met::Held(by) => self.settle_held(key, &by).await?,
+                Met::HeldKey(by) if by.upload == a.registers.id().0 => self.free(key, &by).await?,
+                Met::HeldKey(by) => self.resolve_held_key(key, &by).await?,
                 Met::Marked(mark) => {
-                    self.settle(key, mark).await?;
+                    self.resolve_upload(key, mark).await?;
                     self.unmark(key, mark).await?;
                 }
             }
@@ -375,26 +380,26 @@ impl Inner {
     }
 
     /// Ends an attempt that did not happen, and frees its keys.
-    async fn give_back(&self, a: &Attempt<'_>) -> Result<()> {
-        self.end_attempt(a.names, a.id, UploadState::Aborted).await?;
+    async fn release_keys(&self, a: &Attempt<'_>) -> Result<()> {
+        self.end_attempt(a.registers, a.id, UploadState::Aborted).await?;
         self.release(a.from, a.id).await?;
-        self.release(&a.names.object, a.id).await
+        self.release(&a.registers.object, a.id).await
     }
 
     /// Drops the remains of a rename that did not happen; one that happened is not changed.
-    pub(crate) async fn discard(&self, names: &Names) -> Result<()> {
-        let record = self.read_upload(names).await?;
+    pub(crate) async fn discard(&self, registers: &UploadRegisters) -> Result<()> {
+        let record = self.read_upload(registers).await?;
         let aborted = match upload_of(record.as_deref()).map(|u| &u.state) {
             Some(UploadState::Open(_)) => {
                 let open =
                     |u: &Upload| matches!(u.state, UploadState::Open(_)).then_some(UploadState::Aborted);
-                self.set_upload(names, false, open).await?
+                self.set_upload(registers, false, open).await?
             }
             Some(UploadState::Aborted) => true,
             _ => false,
         };
         if aborted {
-            self.drop_aborted(names).await?;
+            self.drop_aborted(registers).await?;
         }
         Ok(())
     }

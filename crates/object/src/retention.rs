@@ -8,14 +8,14 @@ use futures::future::BoxFuture;
 use ashlar_format::{Retention, VersionId};
 
 use crate::bucket::{Bucket, Versioning};
-use crate::lock::Permit;
+use crate::lock::LockPermissions;
 use crate::registry::OpenBucket;
 use crate::{Error, Result, Store};
 
 impl Store {
     /// The lock time in milliseconds since 1970; never later than the wall clock.
     #[must_use]
-    pub fn lock_now(&self) -> i64 {
+    pub fn lock_time_ms(&self) -> i64 {
         self.inner.lock_time.now_ms()
     }
 
@@ -24,8 +24,8 @@ impl Store {
     ///
     /// # Errors
     /// `Unavailable`.
-    pub fn keep_lock_time(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move { self.inner.lock_time.keep(&self.inner.registry.control).await })
+    pub fn save_lock_time(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.inner.lock_time.save(&self.inner.registry.control).await })
     }
 
     /// Permanently allows locks in a bucket with versioning.
@@ -60,8 +60,8 @@ impl Store {
         bypass: bool,
     ) -> BoxFuture<'a, Result<Option<VersionId>>> {
         Box::pin(async move {
-            needs_lock(bucket)?;
-            let permit = Permit { bypass, hold: false };
+            require_object_lock(bucket)?;
+            let permit = LockPermissions { bypass, hold: false };
             self.edit(bucket, key, version, permit, |v| v.retention.clone_from(&retention)).await
         })
     }
@@ -78,13 +78,16 @@ impl Store {
         on: bool,
     ) -> BoxFuture<'a, Result<Option<VersionId>>> {
         Box::pin(async move {
-            needs_lock(bucket)?;
-            self.edit(bucket, key, version, Permit { bypass: false, hold: true }, |v| v.legal_hold = on).await
+            require_object_lock(bucket)?;
+            self.edit(bucket, key, version, LockPermissions { bypass: false, hold: true }, |v| {
+                v.legal_hold = on
+            })
+            .await
         })
     }
 }
 
-fn needs_lock(bucket: &Bucket) -> Result<()> {
+fn require_object_lock(bucket: &Bucket) -> Result<()> {
     if bucket.object_lock {
         return Ok(());
     }

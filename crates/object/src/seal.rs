@@ -287,7 +287,7 @@ pub(crate) fn shown(v: &Version, sealed: &Sealed, key: Option<&ContentKey>) -> V
 /// The inverse of [`shown`] for a version to which a part was appended. `next`: the new version as clients
 /// see it; `v`: the stored one so far; `nonce` and `stored`: of the new part, and the number of its stored
 /// bytes.
-pub(crate) fn behind(
+pub(crate) fn append_to(
     v: &Version,
     sealed: &Sealed,
     key: &ContentKey,
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_open_in_their_place_only() {
+    fn packages_open_only_at_their_position() {
         let key = ContentKey::new([1; 32]);
         let size = 2 * PACKAGE as u64 + 9;
         let of = |key: &ContentKey, nonce, number, size| {

@@ -5,8 +5,8 @@
 //! alone has no shares: its count is all there is (`usage`).
 //!
 //! Invariants: one settlement of a bucket at a time; what a settlement gives back is out of reach before it is sent;
-//! a share that was not confirmed for [`EXPIRY`](crate::holding::EXPIRY) admits nothing, and it is taken back no earlier than [`HOLD`] after
-//! its owner was told.
+//! a share that was not confirmed for [`EXPIRY`](crate::node_share::EXPIRY) admits nothing, and it is taken
+//! back no earlier than [`HOLD`] after its owner was told.
 //!
 //! Must not depend on: what is stored in a bucket.
 
@@ -21,17 +21,17 @@ use futures::future::BoxFuture;
 
 use crate::quota_record::{self, Read};
 use crate::store::Inner;
-use crate::usage::{Ledger, Room};
+use crate::usage::{Ledger, Reservation};
 use crate::{Error, Result};
 
 /// The share of a node that is gone is taken back so long after it was doubted. Longer than
-/// [`EXPIRY`](crate::holding::EXPIRY) by what a process
+/// [`EXPIRY`](crate::node_share::EXPIRY) by what a process
 /// may stand still between the look at its clock and the end of a change, and by what clocks differ in their pace.
 const HOLD: Duration = Duration::from_secs(6 * 3600);
 /// Time between confirmations.
 const CONFIRM: Duration = Duration::from_secs(60);
 /// How long a body waits for others to give back what they do not need.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MAX_WAIT: Duration = Duration::from_secs(2);
 /// That a bucket is full, as all nodes said, holds for so long without another question.
 const FRESH: Duration = Duration::from_secs(1);
 /// Pause between looks at what the others answered.
@@ -41,7 +41,7 @@ const TRIES: u32 = 16;
 
 impl Inner {
     /// Reserves room for a body.
-    pub(crate) async fn reserve(&self, bucket: BucketId, bytes: u64) -> Result<Room> {
+    pub(crate) async fn reserve(&self, bucket: BucketId, bytes: u64) -> Result<Reservation> {
         match self.usage.reserve(bucket, bytes)? {
             Ok(room) => Ok(room),
             Err(ledger) => self.ask_for_room(bucket, ledger, bytes).await,
@@ -49,10 +49,15 @@ impl Inner {
     }
 
     /// Makes the share larger until there is room for `need` bytes.
-    fn ask_for_room(&self, bucket: BucketId, ledger: Arc<Ledger>, need: u64) -> BoxFuture<'_, Result<Room>> {
+    fn ask_for_room(
+        &self,
+        bucket: BucketId,
+        ledger: Arc<Ledger>,
+        need: u64,
+    ) -> BoxFuture<'_, Result<Reservation>> {
         Box::pin(async move {
             let _turn = ledger.asking.lock().await;
-            let until = Instant::now() + PATIENCE;
+            let until = Instant::now() + MAX_WAIT;
             let mut ask = None;
             loop {
                 if let Ok(room) = self.usage.reserve(bucket, need)? {
@@ -147,7 +152,7 @@ impl Inner {
     /// counted. `confirmed`: when the control store was asked last in this pass over all buckets.
     pub(crate) async fn tend_share(&self, bucket: BucketId, confirmed: &mut Option<Instant>) -> Result<bool> {
         let ledger = self.usage.of(bucket);
-        let Some(node) = self.usage.shares_as().filter(|_| ledger.is_shared()) else { return Ok(false) };
+        let Some(node) = self.usage.share_node().filter(|_| ledger.is_shared()) else { return Ok(false) };
         ledger.with(|h| h.forget_lost());
         if ledger.with(|h| h.confirmed.elapsed() >= CONFIRM) == Some(true) {
             let began = match *confirmed {
@@ -209,7 +214,7 @@ impl Inner {
         let post = |record: &mut QuotaRecord| record.counted(&before, bytes).then_some(());
         let posted = self.change_quota(bucket, post).await?;
         ledger.with(|h| (h.counted, h.recount) = (None, posted.is_none()));
-        if let Some(node) = self.usage.shares_as() {
+        if let Some(node) = self.usage.share_node() {
             self.answer_calls(bucket, ledger, node).await?;
         }
         Ok(())
@@ -240,7 +245,7 @@ impl Inner {
 
     /// Takes up what other nodes ask for.
     pub(crate) fn take_quota_news(self: &Arc<Inner>, news: &News) {
-        let Some(node) = self.usage.shares_as() else { return };
+        let Some(node) = self.usage.share_node() else { return };
         let buckets: Vec<BucketId> = match news {
             News::Changes(changes) => {
                 changes.iter().filter_map(|c| quota_record::bucket_of(&c.key)).collect()

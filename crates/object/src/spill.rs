@@ -12,7 +12,7 @@ use ashlar_commit::version_list::{is_long, newest_to_spill, spill_from};
 use ashlar_format::{Body, RegisterKey, VersionId};
 
 use crate::backend::{Decision, Failed, Stopped};
-use crate::list_change::{ListChange, Next, Wanted};
+use crate::list_change::{ListChange, MissingInput, Next};
 use crate::marks;
 use crate::store::Inner;
 use crate::{Error, Result};
@@ -53,7 +53,7 @@ impl Inner {
         if !self.spilling.lock().insert(key.clone()) {
             return;
         }
-        let _turn = Turn { inner: self, key };
+        let _turn = SpillGuard { inner: self, key };
         if let Err(error) = self.spill_now(key).await {
             tracing::debug!(?key, %error, "versions stay in the record for now");
         }
@@ -63,11 +63,11 @@ impl Inner {
         let mut change = ListChange::new(self.version_bounds);
         let Some(record) = self.backend.read_register(key).await? else { return Ok(()) };
         let Some(newest) = due(&change, &record.body) else { return Ok(()) };
-        let step = |change: &ListChange, body: &Body| -> Option<std::result::Result<Next, Wanted>> {
+        let step = |change: &ListChange, body: &Body| -> Option<std::result::Result<Next, MissingInput>> {
             match spill_from(body, change.pages(), change.bounds(), newest) {
                 Ok(None) => None,
                 Ok(Some(plan)) => Some(change.carry_out(plan)),
-                Err(need) => Some(Err(Wanted::Read(need))),
+                Err(need) => Some(Err(MissingInput::Read(need))),
             }
         };
         // What can be done without the register's turn is done before.
@@ -106,18 +106,18 @@ impl Inner {
 
     /// Nothing is being moved.
     #[cfg(test)]
-    pub(crate) fn spills_are_over(&self) -> bool {
+    pub(crate) fn spills_idle(&self) -> bool {
         self.spilling.lock().is_empty()
     }
 }
 
 /// A spill of a key on its way.
-struct Turn<'a> {
+struct SpillGuard<'a> {
     inner: &'a Inner,
     key: &'a RegisterKey,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for SpillGuard<'_> {
     fn drop(&mut self) {
         self.inner.spilling.lock().remove(self.key);
     }

@@ -19,15 +19,15 @@ use smallvec::SmallVec;
 
 use crate::backend::{Backend, Decision, Failed, Staged};
 use crate::bucket::{Bucket, Versioning};
-use crate::feed::{self, Cause, Effect, Feed, Ticket};
+use crate::feed::{self, Cause, Effect, Feed, PendingChange};
 use crate::list_change::ListChange;
-use crate::lock::{self, LockTime, Permit};
+use crate::lock::{self, LockPermissions, LockTime};
 use crate::marks;
 use crate::memory::Memory;
 use crate::registry::{BucketHandle, Registry};
 use crate::tally::Share;
 use crate::types::UploadId;
-use crate::usage::Usages;
+use crate::usage::UsageTable;
 use crate::{Error, MAX_KEY, MIN_PART, Result};
 
 /// Settings of a store.
@@ -86,7 +86,7 @@ pub(crate) struct Inner {
     pub md5: Md5Lanes,
     pub min_part: u64,
     pub duties: Duties,
-    pub usage: Arc<Usages>,
+    pub usage: Arc<UsageTable>,
     pub lock_time: LockTime,
     pub feed: Feed,
     locks: Mutex<UploadLocks>,
@@ -125,7 +125,7 @@ impl Store {
         let lock_time = LockTime::open(&control, options.clock.clone())?;
         let feed = Feed::new(backend.clone(), control.clone(), options.clock.clone(), options.feed);
         let shared = options.shared || !backend.is_sole();
-        let usage = Arc::new(Usages::new(shared.then(|| options.duties.node())));
+        let usage = Arc::new(UsageTable::new(shared.then(|| options.duties.node())));
         let inner = Inner {
             feed,
             lock_time,
@@ -170,7 +170,7 @@ impl Store {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ChangeContext<'a> {
     /// Its permissions on locks.
-    pub permit: Permit,
+    pub permit: LockPermissions,
     /// The cause for the change feed.
     pub cause: Option<&'a Arc<Cause>>,
     /// The version that the request names, if any.
@@ -235,16 +235,16 @@ impl Inner {
     /// ensures that.
     pub(crate) async fn change<R: Send>(
         self: &Arc<Self>,
-        live: &BucketHandle,
+        handle: &BucketHandle,
         key: &RegisterKey,
         staged: Option<&Staged>,
         conditional: bool,
         by: ChangeContext<'_>,
         mut decide: impl FnMut(&[Version], &Bucket) -> Result<(Option<Vec<Version>>, R)> + Send,
     ) -> Result<R> {
-        let _pass = live.gate.enter().await?;
-        let bucket = live.bucket();
-        let ticket = self.feed.intend(&bucket, key.key(), by.version, by.cause).await?;
+        let _pass = handle.gate.enter().await?;
+        let bucket = handle.bucket();
+        let pending_change = self.feed.intend(&bucket, key.key(), by.version, by.cause).await?;
         let mut settled: Vec<UploadId> = Vec::new();
         let mut change = ListChange::new(self.version_bounds);
         let mut ids: SmallVec<[VersionId; 2]> =
@@ -256,15 +256,15 @@ impl Inner {
         loop {
             let (mut unsettled, mut held, mut wanted) = (None, None, None);
             let mut changing = self.usage.begin(key.bucket(), key.key());
-            let turn = match &ticket {
-                Some(ticket) => ticket.turn().await,
+            let turn = match &pending_change {
+                Some(pending_change) => pending_change.turn().await,
                 None => None,
             };
             let all = change.staged(staged);
             let result = self
                 .update(key, &all, |old| {
-                    changing.looks();
-                    if let Some(Body::Held(by)) = old.map(|r| &r.body) {
+                    changing.retry();
+                    if let Some(Body::HeldKey(by)) = old.map(|r| &r.body) {
                         held = Some(by.clone());
                         return Decision::Refuse(Error::Busy);
                     }
@@ -288,13 +288,16 @@ impl Inner {
                             if unsettled.is_some() {
                                 return Decision::Refuse(Error::Busy);
                             }
-                            if let Err(e) = lock::guard(list, &new, || self.lock_time.now_ms(), by.permit) {
+                            if let Err(e) =
+                                lock::check_locks(list, &new, || self.lock_time.now_ms(), by.permit)
+                            {
                                 return Decision::Refuse(e);
                             }
-                            let told = |t: &Ticket| Effect::between(t.cause().kind, list, &new, &bucket);
-                            let effect = ticket.as_ref().map(told);
+                            let told =
+                                |t: &PendingChange| Effect::between(t.cause().kind, list, &new, &bucket);
+                            let effect = pending_change.as_ref().map(told);
                             let decision = change.decide(&view, new, |next| {
-                                changing.proposes(Share::of_body(body), Share::of_body(Some(next)));
+                                changing.propose(Share::of_body(body), Share::of_body(Some(next)));
                                 (out, effect, self.long_head(next))
                             });
                             decision.unwrap_or_else(|w| {
@@ -306,18 +309,18 @@ impl Inner {
                 })
                 .await;
             if !matches!(result, Err(Failed::Set(_))) {
-                changing.took_effect();
+                changing.commit();
             }
             if let (Err(Failed::Refused(_)), Some(held)) = (&result, held) {
                 drop(turn);
-                self.settle_held(key, &held).await?;
+                self.resolve_held_key(key, &held).await?;
                 continue;
             }
             if let (Err(Failed::Refused(_)), Some(wanted)) = (&result, wanted) {
                 drop(turn);
                 if let Err(e) = change.provide(&self.backend, key, wanted).await {
-                    if let Some(ticket) = ticket {
-                        ticket.ended(None);
+                    if let Some(pending_change) = pending_change {
+                        pending_change.finish(None);
                     }
                     return Err(e);
                 }
@@ -325,8 +328,8 @@ impl Inner {
             }
             match (result, unsettled) {
                 (Ok((out, effect, long)), _) => {
-                    if let Some(ticket) = ticket {
-                        ticket.ended(effect);
+                    if let Some(pending_change) = pending_change {
+                        pending_change.finish(effect);
                     }
                     if let Some(head) = long {
                         drop(turn);
@@ -336,12 +339,12 @@ impl Inner {
                 }
                 (Err(Failed::Refused(_)), Some(upload)) => {
                     drop(turn);
-                    self.settle(key, upload).await?;
+                    self.resolve_upload(key, upload).await?;
                     settled.push(upload);
                 }
                 (Err(Failed::Refused(e)), _) => {
-                    if let Some(ticket) = ticket {
-                        ticket.ended(None);
+                    if let Some(pending_change) = pending_change {
+                        pending_change.finish(None);
                     }
                     return Err(e);
                 }

@@ -160,7 +160,7 @@ fn begin(bytes: &[u8], kind: u8) -> Option<Reader<'_>> {
 }
 
 /// Like [`version`], and whether it is known to be the only version.
-pub(crate) fn glance(bytes: &[u8]) -> Option<(ObjectSummary, bool)> {
+pub(crate) fn scanned(bytes: &[u8]) -> Option<(ObjectSummary, bool)> {
     Some((version(bytes)?, bytes.get(2)? & 2 != 0))
 }
 
@@ -236,7 +236,7 @@ mod tests {
             meta: vec![("x-amz-storage-class".into(), "GLACIER".into())],
             ..Version::default()
         };
-        assert!(glance(&of_version(&v, true)).unwrap().1 && !glance(&of_version(&v, false)).unwrap().1);
+        assert!(scanned(&of_version(&v, true)).unwrap().1 && !scanned(&of_version(&v, false)).unwrap().1);
         assert_eq!(hex(&of_version(&v, true)[..3]), "010102");
         let b = of_version(&v, false);
         assert_eq!(
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn never_longer_than_a_drive_keeps() {
+    fn summary_fits_limit_of_drive_index() {
         let meta = vec![("x-amz-storage-class".to_owned(), "X".repeat(2000))];
         let v = Version { size: u64::MAX, meta, ..Version::default() };
         assert!(of_version(&v, true).len() <= 256);

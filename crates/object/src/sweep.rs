@@ -17,11 +17,11 @@ use ashlar_format::{BucketId, Space, UploadState};
 
 use crate::backend::Page;
 use crate::error::control_error;
-use crate::fence::left_by;
-use crate::held;
-use crate::names::{Names, split, upload_of};
+use crate::fence::fences_left_by;
+use crate::held_keys;
 use crate::registry::{BucketHandle, GONE};
 use crate::store::Inner;
+use crate::upload_registers::{UploadRegisters, split, upload_of};
 use crate::{Result, Store, summary};
 
 /// How long the result of a completed upload is kept for retries.
@@ -56,12 +56,12 @@ impl Store {
             inner.settle_deletions().await?;
             let mut swept = Swept::default();
             let mine = |id: BucketId| inner.duties.mine(Duty::Sweep, &Unit::Bucket(id.0));
-            for live in inner.registry.all() {
-                let id = live.bucket().id;
+            for handle in inner.registry.all() {
+                let id = handle.bucket().id;
                 if !mine(id) {
                     continue;
                 }
-                inner.sweep_uploads(id, Some(&live), now_ms, &mut swept).await?;
+                inner.sweep_uploads(id, Some(&handle), now_ms, &mut swept).await?;
                 inner.sweep_parts(id, &mut swept).await?;
             }
             for gone in inner.registry.control.entries(GONE) {
@@ -69,7 +69,7 @@ impl Store {
                     if !mine(id) {
                         continue;
                     }
-                    let left = left_by(gone.bytes().map_or(&[][..], |b| b));
+                    let left = fences_left_by(gone.bytes().map_or(&[][..], |b| b));
                     let work = async {
                         inner.sweep_uploads(id, None, now_ms, &mut swept).await?;
                         inner.sweep_parts(id, &mut swept).await
@@ -99,7 +99,7 @@ impl Inner {
     async fn sweep_uploads(
         &self,
         bucket: BucketId,
-        live: Option<&Arc<BucketHandle>>,
+        handle: Option<&Arc<BucketHandle>>,
         now_ms: i64,
         swept: &mut Swept,
     ) -> Result<()> {
@@ -108,13 +108,15 @@ impl Inner {
             let page = self.backend.list(Space::Upload, bucket, b"", &from, WINDOW).await?;
             for (stem, s) in &page.entries {
                 let Some(s) = summary::upload(s) else { continue };
-                let idle = live.is_some() && s.state == 0;
-                let Some(names) = Names::from_stem(&self.backend, bucket, stem).filter(|_| !idle) else {
+                let idle = handle.is_some() && s.state == 0;
+                let Some(registers) =
+                    UploadRegisters::from_stem(&self.backend, bucket, stem).filter(|_| !idle)
+                else {
                     continue;
                 };
-                match live {
-                    Some(live) => self.sweep_upload(live, &names, now_ms, swept).await?,
-                    None => self.drop_upload(&names, swept).await?,
+                match handle {
+                    Some(handle) => self.sweep_upload(handle, &registers, now_ms, swept).await?,
+                    None => self.drop_upload(&registers, swept).await?,
                 }
             }
             match next(&page) {
@@ -127,36 +129,36 @@ impl Inner {
     /// An upload of an existing bucket that is not open.
     async fn sweep_upload(
         &self,
-        live: &Arc<BucketHandle>,
-        names: &Names,
+        handle: &Arc<BucketHandle>,
+        registers: &UploadRegisters,
         now_ms: i64,
         swept: &mut Swept,
     ) -> Result<()> {
-        let Ok(_pass) = live.gate.enter().await else { return Ok(()) };
-        let lock = self.upload_lock(names.id());
+        let Ok(_pass) = handle.gate.enter().await else { return Ok(()) };
+        let lock = self.upload_lock(registers.id());
         let _turn = lock.lock().await;
-        let record = self.read_upload(names).await?;
+        let record = self.read_upload(registers).await?;
         match upload_of(record.as_deref()).map(|u| &u.state) {
             Some(UploadState::Completing(v)) => {
-                self.roll_forward(names, v).await?;
+                self.roll_forward(registers, v).await?;
                 swept.finished += 1;
             }
             Some(UploadState::Done(v)) => {
-                self.unmark(&names.object, names.id()).await?;
+                self.unmark(&registers.object, registers.id()).await?;
                 if v.modified_ms.saturating_add(KEEP_MS) < now_ms {
-                    self.free_key(names).await?;
-                    self.forget_upload(names, |u| matches!(u.state, UploadState::Done(_))).await?;
+                    self.free_key(registers).await?;
+                    self.forget_upload(registers, |u| matches!(u.state, UploadState::Done(_))).await?;
                     swept.forgotten += 1;
                 }
             }
             Some(UploadState::Aborted) => {
-                swept.parts += self.drop_aborted(names).await?;
+                swept.parts += self.drop_aborted(registers).await?;
                 swept.forgotten += 1;
             }
             // No process works on it. It has no other trace than the keys that it holds, and the next
             // operation on these frees them.
-            Some(UploadState::Open(_)) if held::noted_upload(record.as_deref()) => {
-                self.discard(names).await?;
+            Some(UploadState::Open(_)) if held_keys::is_rename_upload(record.as_deref()) => {
+                self.discard(registers).await?;
                 swept.forgotten += 1;
             }
             Some(UploadState::Open(_)) | None => {}
@@ -165,11 +167,11 @@ impl Inner {
     }
 
     /// An upload of a deleted bucket: no key can get a version any more.
-    async fn drop_upload(&self, names: &Names, swept: &mut Swept) -> Result<()> {
-        let lock = self.upload_lock(names.id());
+    async fn drop_upload(&self, registers: &UploadRegisters, swept: &mut Swept) -> Result<()> {
+        let lock = self.upload_lock(registers.id());
         let _turn = lock.lock().await;
-        swept.parts += self.clear_parts(names, None).await?;
-        self.forget_upload(names, |_| true).await?;
+        swept.parts += self.clear_parts(registers, None).await?;
+        self.forget_upload(registers, |_| true).await?;
         swept.forgotten += 1;
         Ok(())
     }
@@ -187,13 +189,13 @@ impl Inner {
                 from.push(0);
                 continue;
             };
-            if let Some(names) = Names::from_stem(&self.backend, bucket, stem) {
-                let lock = self.upload_lock(names.id());
+            if let Some(registers) = UploadRegisters::from_stem(&self.backend, bucket, stem) {
+                let lock = self.upload_lock(registers.id());
                 let _turn = lock.lock().await;
-                let record = self.read_upload(&names).await?;
+                let record = self.read_upload(&registers).await?;
                 let state = upload_of(record.as_deref()).map(|u| &u.state);
                 if !matches!(state, Some(UploadState::Open(_) | UploadState::Completing(_))) {
-                    swept.parts += self.clear_parts(&names, None).await?;
+                    swept.parts += self.clear_parts(&registers, None).await?;
                 }
             }
             from = stem.to_vec();

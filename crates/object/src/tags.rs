@@ -7,7 +7,7 @@ use ashlar_format::{Version, VersionId};
 use futures::future::BoxFuture;
 
 use crate::get::find;
-use crate::lock::Permit;
+use crate::lock::LockPermissions;
 use crate::registry::OpenBucket;
 use crate::store::ChangeContext;
 use crate::types::Pairs;
@@ -43,7 +43,7 @@ impl Store {
         tags: Pairs,
     ) -> BoxFuture<'a, Result<Option<VersionId>>> {
         Box::pin(async move {
-            self.edit(bucket, key, version, Permit::default(), |v| v.tags.clone_from(&tags)).await
+            self.edit(bucket, key, version, LockPermissions::default(), |v| v.tags.clone_from(&tags)).await
         })
     }
 
@@ -59,7 +59,7 @@ impl Store {
         acl: String,
     ) -> BoxFuture<'a, Result<Option<VersionId>>> {
         Box::pin(async move {
-            self.edit(bucket, key, version, Permit::default(), |v| v.acl.clone_from(&acl)).await
+            self.edit(bucket, key, version, LockPermissions::default(), |v| v.acl.clone_from(&acl)).await
         })
     }
 
@@ -69,7 +69,7 @@ impl Store {
         bucket: &OpenBucket,
         key: &str,
         version: Option<VersionId>,
-        permit: Permit,
+        permit: LockPermissions,
         edit: impl Fn(&mut Version) + Sync,
     ) -> Result<Option<VersionId>> {
         let key = self.inner.object_key(bucket, key)?;

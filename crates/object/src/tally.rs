@@ -1,16 +1,16 @@
 //! Counts of the content of a bucket, as a state machine without I/O.
 //!
-//! [`Bucket`] keeps two counts of one bucket: the one that is shown, and the one that a scan builds. Every
-//! change of a key is announced before it can take effect and ends as committed, as nothing, or as lost (its
-//! outcome is unknown). A committed change adds its difference to each count that covers its key.
+//! [`BucketTally`] keeps two counts of one bucket: the one that is shown, and the one that a scan builds.
+//! Every change of a key is announced before it can take effect and ends as committed, as nothing, or as lost
+//! (its outcome is unknown). A committed change adds its difference to each count that covers its key.
 //!
 //! If a difference is not enough, the key is *open*: it is outside of the sum, and counted with its last
 //! known share until it has been read while no change of it was under way. Open keys are:
 //!
 //! - keys whose change was under way while a scan read their page: the page may show them before or after;
 //! - keys whose change was lost. They stay open until a later change of the key is known or until they have
-//!   been read [`LOOKS`] times over about a quarter of an hour, because another operation may still complete
-//!   a change without an answer.
+//!   been read [`MAX_READS`] times over about a quarter of an hour, because another operation may still
+//!   complete a change without an answer.
 //!
 //! Invariants: the sum and the open keys together contain every key that a count covers exactly once; a count
 //! that cannot guarantee that is marked `suspect` and made again.
@@ -28,9 +28,9 @@ pub const SIZE_BOUNDS: [u64; 9] =
 pub const COUNT_BOUNDS: [u64; 6] = [1, 2, 10, 100, 1000, 10_000];
 
 /// How often an open key of a lost change is read.
-const LOOKS: u32 = 10;
+const MAX_READS: u32 = 10;
 /// Most open keys; with more, the bucket is counted again.
-const MOST_OPEN: usize = 10_000;
+const MAX_OPEN_KEYS: usize = 10_000;
 
 /// The content of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,38 +152,38 @@ fn class(bounds: &[u64], n: u64) -> usize {
 
 /// A key outside the sum.
 #[derive(Clone, Debug)]
-struct Open {
+struct OpenKey {
     /// Its last known share.
     share: Share,
     /// Whether one read without a concurrent change is enough.
     sure: bool,
     /// Whether a change of it has ended or begun since it was last read.
     touched: bool,
-    looks: u32,
+    reads: u32,
     /// Milliseconds on the caller's clock: it is not read earlier.
     due_ms: i64,
 }
 
-impl Open {
-    fn new(share: Share, sure: bool) -> Open {
-        Open { share, sure, touched: true, looks: 0, due_ms: 0 }
+impl OpenKey {
+    fn new(share: Share, sure: bool) -> OpenKey {
+        OpenKey { share, sure, touched: true, reads: 0, due_ms: 0 }
     }
 }
 
 #[derive(Clone, Debug, Default)]
 struct Count {
     sum: Tally,
-    open: HashMap<Box<[u8]>, Open>,
+    open: HashMap<Box<[u8]>, OpenKey>,
     suspect: bool,
 }
 
 impl Count {
     fn open(&mut self, key: &[u8], share: Share, sure: bool) {
-        if self.open.len() >= MOST_OPEN {
+        if self.open.len() >= MAX_OPEN_KEYS {
             self.suspect = true;
             return;
         }
-        self.open.insert(key.into(), Open::new(share, sure));
+        self.open.insert(key.into(), OpenKey::new(share, sure));
     }
 
     /// `overlapped`: it is unknown whether the sum includes the key. `covers`: the sum includes its old
@@ -192,7 +192,7 @@ impl Count {
         if !self.open.is_empty()
             && let Some(open) = self.open.get_mut(key)
         {
-            *open = Open::new(*new, true);
+            *open = OpenKey::new(*new, true);
         } else if overlapped {
             self.open(key, *new, true);
         } else if covers {
@@ -203,7 +203,7 @@ impl Count {
 
     fn lost(&mut self, key: &[u8], overlapped: bool, covers: bool, shared: bool, old: &Share) {
         if let Some(open) = self.open.get_mut(key) {
-            *open = Open::new(open.share, false);
+            *open = OpenKey::new(open.share, false);
         } else if overlapped || !covers {
             self.open(key, *old, false);
         } else if shared {
@@ -234,7 +234,7 @@ impl Count {
 
 /// Changes under way, of keys with one hash.
 #[derive(Clone, Copy, Debug, Default)]
-struct Flight {
+struct InFlight {
     number: u32,
     /// Whether there was more than one at some time.
     shared: bool,
@@ -265,12 +265,12 @@ impl Scan {
 
 /// The counts of a bucket.
 #[derive(Debug, Default)]
-pub(crate) struct Bucket {
+pub(crate) struct BucketTally {
     known: Option<Count>,
     scan: Option<Scan>,
     /// Keys of lost changes from before the first count.
-    limbo: Count,
-    flights: HashMap<u64, Flight>,
+    lost_before_count: Count,
+    flights: HashMap<u64, InFlight>,
     /// Number of scans begun.
     scans: u64,
     /// Milliseconds on the caller's clock when the shown count was made.
@@ -279,7 +279,7 @@ pub(crate) struct Bucket {
     pub reserved: u64,
 }
 
-impl Bucket {
+impl BucketTally {
     /// Starts the count of a new bucket, which is known to be empty.
     pub fn start_empty(&mut self, now_ms: i64) {
         self.known = Some(Count::default());
@@ -296,7 +296,7 @@ impl Bucket {
         self.scan.as_ref().map(|s| s.count.usage())
     }
 
-    /// Bytes of all versions, like [`Bucket::usage`].
+    /// Bytes of all versions, like [`BucketTally::usage`].
     pub fn bytes(&self) -> Option<u64> {
         let known = self.known.as_ref()?;
         let open: i128 = known.open.values().map(|o| i128::from(o.share.bytes)).sum();
@@ -343,8 +343,8 @@ impl Bucket {
         hash
     }
 
-    fn land(&mut self, hash: u64) -> Flight {
-        let Some(flight) = self.flights.get_mut(&hash) else { return Flight::default() };
+    fn land(&mut self, hash: u64) -> InFlight {
+        let Some(flight) = self.flights.get_mut(&hash) else { return InFlight::default() };
         let was = *flight;
         flight.number -= 1;
         if flight.number == 0 {
@@ -375,7 +375,7 @@ impl Bucket {
         let flight = self.land(hash);
         match &mut self.known {
             Some(known) => known.lost(key, flight.overlaps_known, true, flight.shared, old),
-            None => self.limbo.lost(key, false, false, flight.shared, old),
+            None => self.lost_before_count.lost(key, false, false, flight.shared, old),
         }
         if let Some(scan) = &mut self.scan {
             let covers = scan.covers(key);
@@ -388,10 +388,10 @@ impl Bucket {
         self.scans += 1;
         let mut scan = Scan { number: self.scans, ..Scan::default() };
         // A lost change from before may still take effect after the scan has read its key.
-        let before = self.known.as_ref().unwrap_or(&self.limbo);
+        let before = self.known.as_ref().unwrap_or(&self.lost_before_count);
         let unsure = before.open.iter().filter(|(_, open)| !open.sure);
         scan.count.open = unsure.map(|(key, open)| (key.clone(), open.clone())).collect();
-        scan.count.suspect = self.known.is_none() && self.limbo.suspect;
+        scan.count.suspect = self.known.is_none() && self.lost_before_count.suspect;
         self.scan = Some(scan);
         self.flights.values_mut().for_each(|f| f.overlaps_scan = false);
     }
@@ -436,7 +436,7 @@ impl Bucket {
     pub fn finish(&mut self, now_ms: i64) {
         let Some(scan) = self.scan.take() else { return };
         self.known = Some(scan.count);
-        self.limbo = Count::default();
+        self.lost_before_count = Count::default();
         self.counted_ms = now_ms;
         for f in self.flights.values_mut() {
             (f.overlaps_known, f.overlaps_scan) = (f.overlaps_scan, false);
@@ -454,19 +454,19 @@ impl Bucket {
         .collect()
     }
 
-    /// An open key was read after [`Bucket::due`] returned it; `None`: the read failed.
+    /// An open key was read after [`BucketTally::due`] returned it; `None`: the read failed.
     pub fn read(&mut self, key: &[u8], share: Option<Share>, now_ms: i64) {
         let flies = self.flights.contains_key(&key_hash(key));
         let Some(known) = &mut self.known else { return };
         let Some(open) = known.open.get_mut(key) else { return };
         let Some(share) = share.filter(|_| !open.touched && !flies) else { return };
         open.share = share;
-        open.looks += 1;
-        if open.sure || open.looks >= LOOKS {
+        open.reads += 1;
+        if open.sure || open.reads >= MAX_READS {
             known.open.remove(key);
             known.sum.add(&share, 1);
         } else {
-            open.due_ms = now_ms + (1000 << open.looks);
+            open.due_ms = now_ms + (1000 << open.reads);
         }
     }
 }
@@ -479,7 +479,7 @@ mod tests {
     use crate::tests::Rng;
 
     #[test]
-    fn classes_are_those_of_their_names() {
+    fn size_classes_match_their_bounds() {
         let at = |n| class(&SIZE_BOUNDS, n);
         assert_eq!(
             [at(0), at(1023), at(1024), at((1 << 20) - 1), at(1 << 20), at(u64::MAX)],
@@ -507,10 +507,10 @@ mod tests {
     /// several changes of one key on their way, lost answers and changes that take effect after they
     /// were lost. When everything is quiet, the count is the truth.
     #[test]
-    fn counts_are_exact_whatever_happens_in_between() {
+    fn counts_are_exact_under_random_changes() {
         for seed in 1..3000u64 {
             let mut rng = Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-            let (mut keys, mut b) = (BTreeMap::<u8, Share>::new(), Bucket::default());
+            let (mut keys, mut b) = (BTreeMap::<u8, Share>::new(), BucketTally::default());
             for k in 0..rng.below(6) as u8 {
                 keys.insert(k, Share::one(rng.below(3000), false));
             }
@@ -618,7 +618,7 @@ mod tests {
                 b.page(names.iter().map(|(k, s)| (&k[..], Some(*s))));
                 b.finish(0);
             }
-            for now in 0..2 * i64::from(LOOKS) {
+            for now in 0..2 * i64::from(MAX_READS) {
                 for key in b.due(now * 10_000_000, 100) {
                     let share = keys.get(&key[0]).copied().unwrap_or_default();
                     b.read(&key, Some(share), now * 10_000_000);

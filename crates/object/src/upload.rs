@@ -1,6 +1,6 @@
 //! Multipart uploads: their registers, creation, and abort.
 //!
-//! `names` defines the names of their registers, `complete` makes a version of an upload.
+//! `upload_registers` names their registers, `complete` makes a version of an upload.
 //!
 //! Must not depend on: HTTP.
 
@@ -14,15 +14,15 @@ use futures::StreamExt;
 
 use crate::backend::Decision;
 use crate::bucket::Bucket;
-use crate::held;
-use crate::kept::{AT_ONCE, kept_size};
-use crate::names::{Names, upload_of};
+use crate::held_keys;
+use crate::part_record::{CONCURRENCY, part_size};
 use crate::registry::{BucketHandle, OpenBucket};
 use crate::seal::{self, Cipher, Hiding, Sealed};
 use crate::spec::VersionSpec;
 use crate::store::Inner;
 use crate::summary;
 use crate::types::{Class, UploadId, algorithm_number, fresh_id, number_algorithm};
+use crate::upload_registers::{UploadRegisters, upload_of};
 use crate::{Error, MAX_KEY, Result, Store};
 
 /// The parameters of a new upload.
@@ -42,8 +42,8 @@ pub struct UploadSpec {
 /// An upload that accepts parts.
 pub struct OpenUpload {
     pub(crate) inner: Arc<Inner>,
-    pub(crate) live: Arc<BucketHandle>,
-    pub(crate) names: Names,
+    pub(crate) handle: Arc<BucketHandle>,
+    pub(crate) registers: UploadRegisters,
     pub(crate) sealed: Option<Sealed>,
     pub(crate) algorithm: Option<Algorithm>,
     pub(crate) hide_md5: bool,
@@ -65,25 +65,30 @@ impl OpenUpload {
 }
 
 impl Inner {
-    pub(crate) fn names(&self, bucket: &Bucket, key: &str, id: UploadId) -> Result<Names> {
+    pub(crate) fn upload_registers(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        id: UploadId,
+    ) -> Result<UploadRegisters> {
         let object = self.object_key(bucket, key)?;
-        Ok(Names::of(&self.backend, bucket.id, object.key(), id))
+        Ok(UploadRegisters::of(&self.backend, bucket.id, object.key(), id))
     }
 
     /// Reads an upload register.
-    pub(crate) async fn read_upload(&self, names: &Names) -> Result<Option<Arc<Record>>> {
-        self.backend.read_register(&names.upload).await
+    pub(crate) async fn read_upload(&self, registers: &UploadRegisters) -> Result<Option<Arc<Record>>> {
+        self.backend.read_register(&registers.upload).await
     }
 
     /// Sets the state of an upload if `from` accepts the present one; returns whether it did. `moved`:
     /// another register names the data that this one no longer names.
     pub(crate) async fn set_upload(
         &self,
-        names: &Names,
+        registers: &UploadRegisters,
         moved: bool,
         mut to: impl FnMut(&Upload) -> Option<UploadState> + Send,
     ) -> Result<bool> {
-        let done = self.update(&names.upload, &[], |old| {
+        let done = self.update(&registers.upload, &[], |old| {
             let Some(upload) = upload_of(old) else { return Decision::Keep(false) };
             let Some(state) = to(upload) else { return Decision::Keep(false) };
             let next = Upload { state, ..upload.clone() };
@@ -96,10 +101,10 @@ impl Inner {
     /// Makes the upload register a tombstone, unless `keep` forbids that.
     pub(crate) async fn forget_upload(
         &self,
-        names: &Names,
+        registers: &UploadRegisters,
         forget: impl Fn(&Upload) -> bool + Sync,
     ) -> Result<bool> {
-        let done = self.update(&names.upload, &[], |old| match upload_of(old) {
+        let done = self.update(&registers.upload, &[], |old| match upload_of(old) {
             Some(upload) if forget(upload) => Decision::Write {
                 body: Body::Tombstone,
                 summary: bytes::Bytes::new(),
@@ -112,32 +117,38 @@ impl Inner {
     }
 
     /// Drops the parts of an aborted upload and removes its register; returns how many parts there were.
-    pub(crate) async fn drop_aborted(&self, names: &Names) -> Result<u64> {
-        let parts = self.clear_parts(names, None).await?;
-        self.free_key(names).await?;
-        self.forget_upload(names, |u| u.state == UploadState::Aborted).await?;
+    pub(crate) async fn drop_aborted(&self, registers: &UploadRegisters) -> Result<u64> {
+        let parts = self.clear_parts(registers, None).await?;
+        self.free_key(registers).await?;
+        self.forget_upload(registers, |u| u.state == UploadState::Aborted).await?;
         Ok(parts)
     }
 
     /// Makes all part registers of an upload tombstones. Data that `version` names now belongs to it; all
     /// other data is dropped. Returns how many there were.
-    pub(crate) async fn clear_parts(&self, names: &Names, version: Option<&Version>) -> Result<u64> {
-        let bucket = names.object.bucket();
+    pub(crate) async fn clear_parts(
+        &self,
+        registers: &UploadRegisters,
+        version: Option<&Version>,
+    ) -> Result<u64> {
+        let bucket = registers.object.bucket();
         let kept: ashlar_environment::HashSet<ashlar_format::WriteId> =
             version.iter().flat_map(|v| v.parts.iter()).map(|p| p.data.write_id).collect();
         let mut cleared = 0;
-        let mut from = names.stem.clone();
+        let mut from = registers.stem.clone();
         loop {
-            let page = self.backend.list(Space::Part, bucket, &names.stem, &from, crate::MAX_PAGE).await?;
-            let group = names.object.group();
+            let page =
+                self.backend.list(Space::Part, bucket, &registers.stem, &from, crate::MAX_PAGE).await?;
+            let group = registers.object.group();
             let keys: Vec<RegisterKey> = page
                 .entries
                 .iter()
-                .filter(|(k, _)| k.len() == names.stem.len() + 2)
+                .filter(|(k, _)| k.len() == registers.stem.len() + 2)
                 .map(|(k, _)| RegisterKey::new(group, Space::Part, bucket, k))
                 .collect();
-            let mut work =
-                futures::stream::iter(keys).map(|key| self.clear_part(key, &kept)).buffer_unordered(AT_ONCE);
+            let mut work = futures::stream::iter(keys)
+                .map(|key| self.clear_part(key, &kept))
+                .buffer_unordered(CONCURRENCY);
             while let Some(done) = work.next().await {
                 cleared += u64::from(done?);
             }
@@ -166,7 +177,7 @@ impl Inner {
                     body: Body::Tombstone,
                     summary: bytes::Bytes::new(),
                     moved: !moved.is_empty(),
-                    out: Some((kept_size(&r.body, number).unwrap_or(0), (!moved.is_empty()).then_some(rest))),
+                    out: Some((part_size(&r.body, number).unwrap_or(0), (!moved.is_empty()).then_some(rest))),
                 }
             }
             _ => Decision::Keep(None),
@@ -211,7 +222,7 @@ impl Store {
             }
             let now_ms = self.inner.now_ms();
             let id = UploadId(fresh_id(now_ms)?);
-            let names = self.inner.names(bucket, key, id)?;
+            let registers = self.inner.upload_registers(bucket, key, id)?;
             let mut meta = VersionSpec::stored_meta(spec.version.meta);
             if let Some((cipher, envelope)) = spec.seal {
                 seal::check_envelope(&envelope)?;
@@ -234,7 +245,7 @@ impl Store {
             };
             let summary = summary::of_upload(&upload);
             self.inner
-                .update(&names.upload, &[], |old| match old {
+                .update(&registers.upload, &[], |old| match old {
                     None => Decision::Write {
                         body: Body::Upload(Box::new(upload.clone())),
                         summary: summary.clone(),
@@ -259,16 +270,16 @@ impl Store {
         id: UploadId,
     ) -> BoxFuture<'a, Result<OpenUpload>> {
         Box::pin(async move {
-            let names = self.inner.names(bucket, key, id)?;
-            let record = self.inner.read_upload(&names).await?;
-            let upload = held::clients(upload_of(record.as_deref()));
+            let registers = self.inner.upload_registers(bucket, key, id)?;
+            let record = self.inner.read_upload(&registers).await?;
+            let upload = held_keys::client_upload(upload_of(record.as_deref()));
             let Some(upload) = upload.filter(|u| matches!(u.state, UploadState::Open(_))) else {
                 return Err(Error::NoSuchUpload);
             };
             let sealed = Sealed::of(&upload.template.meta)?;
             let algorithm = number_algorithm(upload.checksum_algorithm);
-            let (inner, live) = (self.inner.clone(), bucket.handle().clone());
-            Ok(OpenUpload { inner, live, names, sealed, algorithm, hide_md5: false })
+            let (inner, handle) = (self.inner.clone(), bucket.handle().clone());
+            Ok(OpenUpload { inner, handle, registers, sealed, algorithm, hide_md5: false })
         })
     }
 
@@ -283,39 +294,40 @@ impl Store {
         id: UploadId,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let names = self.inner.names(bucket, key, id)?;
+            let registers = self.inner.upload_registers(bucket, key, id)?;
             let _pass = bucket.handle().gate.enter().await?;
             let lock = self.inner.upload_lock(id);
             let _turn = lock.lock().await;
-            let record = self.inner.read_upload(&names).await?;
-            held::clients(upload_of(record.as_deref())).ok_or(Error::NoSuchUpload)?;
-            self.inner.abort(&names).await
+            let record = self.inner.read_upload(&registers).await?;
+            held_keys::client_upload(upload_of(record.as_deref())).ok_or(Error::NoSuchUpload)?;
+            self.inner.abort(&registers).await
         })
     }
 }
 
 impl Inner {
     /// Aborts an upload.
-    pub(crate) async fn abort(&self, names: &Names) -> Result<()> {
+    pub(crate) async fn abort(&self, registers: &UploadRegisters) -> Result<()> {
         loop {
-            let record = self.read_upload(names).await?;
-            let upload = upload_of(record.as_deref()).map(held::modelled);
+            let record = self.read_upload(registers).await?;
+            let upload = upload_of(record.as_deref()).map(held_keys::protocol_state);
             match abort(upload.as_ref()) {
                 Abort::Set => {
                     let open = |u: &Upload| {
-                        matches!(abort(Some(&held::modelled(u))), Abort::Set).then_some(UploadState::Aborted)
+                        matches!(abort(Some(&held_keys::protocol_state(u))), Abort::Set)
+                            .then_some(UploadState::Aborted)
                     };
-                    if self.set_upload(names, false, open).await? {
-                        self.drop_aborted(names).await?;
+                    if self.set_upload(registers, false, open).await? {
+                        self.drop_aborted(registers).await?;
                         return Ok(());
                     }
                 }
                 Abort::RollForward(v) => {
-                    self.roll_forward(names, v).await?;
+                    self.roll_forward(registers, v).await?;
                     return Err(Error::NoSuchUpload);
                 }
                 Abort::Again => {
-                    self.drop_aborted(names).await?;
+                    self.drop_aborted(registers).await?;
                     return Err(Error::NoSuchUpload);
                 }
                 Abort::NoSuchUpload => return Err(Error::NoSuchUpload),

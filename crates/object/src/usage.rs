@@ -11,7 +11,7 @@
 //! separately. A rename is counted when its keys are freed, by whichever operation frees them.
 //!
 //! Where several nodes have the buckets, each counts its own changes between two counts, and a limit is kept by shares
-//! (`shares`): a ledger of a limited bucket then has a [`Holding`], and room is reserved from that.
+//! (`shares`): a ledger of a limited bucket then has a [`NodeShare`], and room is reserved from that.
 //!
 //! Must not depend on: who sets limits.
 
@@ -24,7 +24,7 @@ use ashlar_format::BucketId;
 use parking_lot::{Mutex, RwLock};
 
 use crate::bucket::Bucket;
-use crate::holding::Holding;
+use crate::node_share::NodeShare;
 use crate::part_usage::PartUsage;
 use crate::tally::{self, Share};
 pub use crate::tally::{COUNT_BOUNDS, SIZE_BOUNDS, Usage};
@@ -51,13 +51,13 @@ pub struct Counted {
 
 /// The counts of one bucket.
 pub(crate) struct Ledger {
-    pub tally: Mutex<tally::Bucket>,
+    pub tally: Mutex<tally::BucketTally>,
     /// Bytes; [`NONE`]: no limit.
     limit: AtomicU64,
     /// Allows one scan at a time.
-    pub turn: tokio::sync::Mutex<()>,
+    pub scan_lock: tokio::sync::Mutex<()>,
     /// This node's share of the limit, where there are others.
-    share: Mutex<Option<Holding>>,
+    share: Mutex<Option<NodeShare>>,
     /// One asks for a larger share at a time.
     pub asking: tokio::sync::Mutex<()>,
     /// One settles at a time.
@@ -69,7 +69,7 @@ impl Default for Ledger {
         Ledger {
             tally: Mutex::default(),
             limit: AtomicU64::new(NONE),
-            turn: tokio::sync::Mutex::default(),
+            scan_lock: tokio::sync::Mutex::default(),
             share: Mutex::default(),
             asking: tokio::sync::Mutex::default(),
             settling: tokio::sync::Mutex::default(),
@@ -89,7 +89,7 @@ impl Ledger {
     }
 
     /// Does something with the share, if there is one.
-    pub fn with<R>(&self, f: impl FnOnce(&mut Holding) -> R) -> Option<R> {
+    pub fn with<R>(&self, f: impl FnOnce(&mut NodeShare) -> R) -> Option<R> {
         self.share.lock().as_mut().map(f)
     }
 
@@ -110,19 +110,19 @@ impl Ledger {
 
 /// All buckets.
 #[derive(Default)]
-pub(crate) struct Usages {
+pub(crate) struct UsageTable {
     /// Number of buckets with a limit; most bodies check only this.
     limited: AtomicUsize,
     buckets: RwLock<HashMap<BucketId, Arc<Ledger>>>,
     /// Parts of open uploads, which also count against limits.
     pub parts: PartUsage,
     /// The number of this node, where limits are kept together with others.
-    shares_as: Option<NodeNumber>,
+    share_node: Option<NodeNumber>,
 }
 
 /// Bytes reserved in a bucket for a body under way; given back when dropped.
 #[derive(Default)]
-pub(crate) struct Room(Option<Reserved>);
+pub(crate) struct Reservation(Option<Reserved>);
 
 struct Reserved {
     ledger: Arc<Ledger>,
@@ -131,7 +131,7 @@ struct Reserved {
     life: Option<u64>,
 }
 
-impl Room {
+impl Reservation {
     /// Whether what was reserved may still be used: its share could have been taken back meanwhile.
     pub fn check(&self) -> Result<()> {
         let Some(Reserved { ledger, life: Some(life), .. }) = &self.0 else { return Ok(()) };
@@ -149,7 +149,7 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for Reservation {
     fn drop(&mut self) {
         match self.0.take() {
             Some(Reserved { ledger, bytes, life: Some(life) }) => {
@@ -166,7 +166,7 @@ impl Drop for Room {
 
 /// A change of a key under way. If it is dropped before its end, its outcome is unknown if it proposed
 /// anything.
-pub(crate) struct Changing<'a> {
+pub(crate) struct CountedChange<'a> {
     ledger: Arc<Ledger>,
     key: &'a [u8],
     hash: u64,
@@ -174,19 +174,19 @@ pub(crate) struct Changing<'a> {
     ended: bool,
 }
 
-impl Changing<'_> {
+impl CountedChange<'_> {
     /// It reads the key again: its earlier proposal did not take effect.
-    pub fn looks(&mut self) {
+    pub fn retry(&mut self) {
         self.proposed = None;
     }
 
     /// It proposes `new` in the place of `old`.
-    pub fn proposes(&mut self, old: Share, new: Share) {
+    pub fn propose(&mut self, old: Share, new: Share) {
         self.proposed = Some((old, new));
     }
 
     /// Its last proposal took effect; without a proposal, it changed nothing.
-    pub fn took_effect(mut self) {
+    pub fn commit(mut self) {
         self.ended = true;
         let mut tally = self.ledger.tally.lock();
         match &self.proposed {
@@ -206,7 +206,7 @@ fn grown(old: &Share, new: &Share) -> i64 {
     wide(new).saturating_sub(wide(old))
 }
 
-impl Drop for Changing<'_> {
+impl Drop for CountedChange<'_> {
     fn drop(&mut self) {
         if self.ended {
             return;
@@ -223,15 +223,15 @@ impl Drop for Changing<'_> {
     }
 }
 
-impl Usages {
+impl UsageTable {
     /// Of a node that keeps limits together with others, or of one that is alone.
-    pub fn new(shares_as: Option<NodeNumber>) -> Usages {
-        Usages { shares_as, ..Usages::default() }
+    pub fn new(share_node: Option<NodeNumber>) -> UsageTable {
+        UsageTable { share_node, ..UsageTable::default() }
     }
 
     /// The number of this node, where limits are kept together with others.
-    pub fn shares_as(&self) -> Option<NodeNumber> {
-        self.shares_as
+    pub fn share_node(&self) -> Option<NodeNumber> {
+        self.share_node
     }
 
     /// Buckets with a limit that is kept together with others.
@@ -242,7 +242,7 @@ impl Usages {
     /// A part register changed its size.
     pub fn note_part(&self, bucket: BucketId, key: &[u8], difference: i64) {
         self.parts.note(bucket, key, difference);
-        if self.shares_as.is_some() {
+        if self.share_node.is_some() {
             self.of(bucket).landed(difference);
         }
     }
@@ -259,10 +259,10 @@ impl Usages {
     pub fn limit(&self, bucket: BucketId, limit: Option<u64>) -> Result<()> {
         self.parts.follow(bucket, limit.is_some());
         let ledger = self.of(bucket);
-        if let (Some(node), Some(_)) = (self.shares_as, limit) {
+        if let (Some(node), Some(_)) = (self.share_node, limit) {
             let mut share = ledger.share.lock();
             if share.is_none() {
-                *share = Some(Holding::new(node)?);
+                *share = Some(NodeShare::new(node)?);
             }
         }
         let had = ledger.limit.swap(limit.unwrap_or(NONE), Relaxed);
@@ -278,7 +278,7 @@ impl Usages {
     }
 
     /// A bucket was created: it is empty.
-    pub fn made(&self, bucket: BucketId, now_ms: i64) {
+    pub fn bucket_created(&self, bucket: BucketId, now_ms: i64) {
         self.of(bucket).tally.lock().start_empty(now_ms);
     }
 
@@ -290,19 +290,23 @@ impl Usages {
     }
 
     /// Reserves bytes for a body. The inner error: the share of this node is too small, ask for more.
-    pub fn reserve(&self, bucket: BucketId, bytes: u64) -> Result<std::result::Result<Room, Arc<Ledger>>> {
+    pub fn reserve(
+        &self,
+        bucket: BucketId,
+        bytes: u64,
+    ) -> Result<std::result::Result<Reservation, Arc<Ledger>>> {
         if self.limited.load(Relaxed) == 0 {
-            return Ok(Ok(Room::default()));
+            return Ok(Ok(Reservation::default()));
         }
         let ledger = self.of(bucket);
-        let Some(limit) = ledger.limit() else { return Ok(Ok(Room::default())) };
-        if self.shares_as.is_some() {
+        let Some(limit) = ledger.limit() else { return Ok(Ok(Reservation::default())) };
+        if self.share_node.is_some() {
             let life = ledger.with(|h| h.reserve(bytes).then(|| h.holder.life()));
             return Ok(match life {
                 // The limit is being set or lifted at this moment.
                 None => return Err(Error::Busy),
                 Some(None) => Err(ledger),
-                Some(life) => Ok(Room(Some(Reserved { ledger, bytes, life }))),
+                Some(life) => Ok(Reservation(Some(Reserved { ledger, bytes, life }))),
             });
         }
         let mut tally = ledger.tally.lock();
@@ -315,14 +319,14 @@ impl Usages {
         }
         tally.reserved += bytes;
         drop(tally);
-        Ok(Ok(Room(Some(Reserved { ledger, bytes, life: None }))))
+        Ok(Ok(Reservation(Some(Reserved { ledger, bytes, life: None }))))
     }
 
     /// Begins a change of a key; call it before the register is read for the change.
-    pub fn begin<'a>(&self, bucket: BucketId, key: &'a [u8]) -> Changing<'a> {
+    pub fn begin<'a>(&self, bucket: BucketId, key: &'a [u8]) -> CountedChange<'a> {
         let ledger = self.of(bucket);
         let hash = ledger.tally.lock().begin(key);
-        Changing { ledger, key, hash, proposed: None, ended: false }
+        CountedChange { ledger, key, hash, proposed: None, ended: false }
     }
 }
 

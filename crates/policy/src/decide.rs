@@ -54,7 +54,7 @@ pub enum Source {
 
 /// What decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
+pub enum DecidedBy {
     /// A statement, allowing or denying.
     Statement {
         /// The policy.
@@ -82,29 +82,29 @@ pub struct Decision {
     /// Whether the request may go on.
     pub allowed: bool,
     /// What decided.
-    pub by: By,
+    pub by: DecidedBy,
 }
 
-const fn denied(by: By) -> Decision {
+const fn denied(by: DecidedBy) -> Decision {
     Decision { allowed: false, by }
 }
 
 /// Decides a request.
 pub fn decide(request: &Request, who: &Authority) -> Decision {
-    let mut allow: Option<By> = None;
+    let mut allow: Option<DecidedBy> = None;
     let mut blocked = false;
     let root = request.principal.who == Who::Root;
     let anonymous = request.principal.who == Who::Anonymous;
     if let Some(policy) = who.bucket.policy {
         match policy.verdict(request) {
             Verdict::Deny(_) if root && repairs(request.action) => {}
-            Verdict::Deny(index) => return denied(By::Statement { source: Source::Bucket, index }),
+            Verdict::Deny(index) => return denied(DecidedBy::Statement { source: Source::Bucket, index }),
             Verdict::Allow(_)
                 if anonymous && who.bucket.block.restrict_public_buckets && policy.is_public() =>
             {
                 blocked = true;
             }
-            Verdict::Allow(index) => allow = Some(By::Statement { source: Source::Bucket, index }),
+            Verdict::Allow(index) => allow = Some(DecidedBy::Statement { source: Source::Bucket, index }),
             Verdict::Silent => {}
         }
     }
@@ -112,35 +112,35 @@ pub fn decide(request: &Request, who: &Authority) -> Decision {
         for (i, policy) in who.identity.iter().enumerate() {
             let source = Source::Identity(i as u16);
             match policy.verdict(request) {
-                Verdict::Deny(index) => return denied(By::Statement { source, index }),
-                Verdict::Allow(index) => allow = allow.or(Some(By::Statement { source, index })),
+                Verdict::Deny(index) => return denied(DecidedBy::Statement { source, index }),
+                Verdict::Allow(index) => allow = allow.or(Some(DecidedBy::Statement { source, index })),
                 Verdict::Silent => {}
             }
         }
         if root {
-            allow = Some(By::Root);
+            allow = Some(DecidedBy::Root);
         } else if allow.is_none() && who.own {
-            allow = Some(By::Own);
+            allow = Some(DecidedBy::Own);
         }
     }
     // Where a public policy is blocked, a public list in addition grants nothing either.
     if allow.is_none() && who.bucket.acl && !blocked {
-        allow = Some(By::Acl);
+        allow = Some(DecidedBy::Acl);
     }
     let mut refused = None;
     for (i, policy) in who.sessions.iter().enumerate() {
         let source = Source::Session(i as u16);
         match policy.verdict(request) {
-            Verdict::Deny(index) => return denied(By::Statement { source, index }),
+            Verdict::Deny(index) => return denied(DecidedBy::Statement { source, index }),
             Verdict::Allow(_) => {}
-            Verdict::Silent => refused = refused.or(Some(By::NoSession(i as u16))),
+            Verdict::Silent => refused = refused.or(Some(DecidedBy::NoSession(i as u16))),
         }
     }
     match (refused, allow) {
         (Some(by), _) => denied(by),
         (None, Some(by)) => Decision { allowed: true, by },
-        (None, None) if blocked => denied(By::PublicAccessBlock),
-        (None, None) => denied(By::Nothing),
+        (None, None) if blocked => denied(DecidedBy::PublicAccessBlock),
+        (None, None) => denied(DecidedBy::Nothing),
     }
 }
 
@@ -207,7 +207,7 @@ pub fn explain(request: &Request, who: &Authority) -> Explanation {
         }
     }
     let sid = match decision.by {
-        By::Statement { source, index } => {
+        DecidedBy::Statement { source, index } => {
             traces.iter().find(|t| t.source == source && t.index == index).and_then(|t| t.sid.clone())
         }
         _ => None,
@@ -229,15 +229,15 @@ impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let verb = if self.allowed { "allowed" } else { "denied" };
         match self.by {
-            By::Statement { source, index } => write!(f, "{verb} by statement {index} of {source}"),
-            By::Root => write!(f, "{verb}: the requester is the owner"),
-            By::Own => write!(f, "{verb}: it is the requester's own account"),
-            By::Acl => write!(f, "{verb} by an access control list"),
-            By::NoSession(i) => write!(f, "{verb}: session policy {i} does not allow it"),
-            By::PublicAccessBlock => {
+            DecidedBy::Statement { source, index } => write!(f, "{verb} by statement {index} of {source}"),
+            DecidedBy::Root => write!(f, "{verb}: the requester is the owner"),
+            DecidedBy::Own => write!(f, "{verb}: it is the requester's own account"),
+            DecidedBy::Acl => write!(f, "{verb} by an access control list"),
+            DecidedBy::NoSession(i) => write!(f, "{verb}: session policy {i} does not allow it"),
+            DecidedBy::PublicAccessBlock => {
                 write!(f, "{verb}: the public access block restricts the bucket's public policy")
             }
-            By::Nothing => write!(f, "{verb}: no statement allows it"),
+            DecidedBy::Nothing => write!(f, "{verb}: no statement allows it"),
         }
     }
 }

@@ -46,7 +46,7 @@ pub use acl::{
 };
 pub use action::{Action, ActionSet, Level};
 pub use builtin::{BUILTIN, builtin};
-pub use decide::{Authority, BucketRules, By, Decision, Explanation, Source, Trace, decide, explain};
+pub use decide::{Authority, BucketRules, DecidedBy, Decision, Explanation, Source, Trace, decide, explain};
 pub use document::{Block, Document, Effect, Listed, StatementDocument, Version};
 pub use key::{Key, KeyId};
 pub use policy::{Attached, Policy};

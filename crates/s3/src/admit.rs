@@ -8,10 +8,10 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 
 use crate::auth::{self, Scheme, Verified};
+use crate::document_cache::Origin;
 use crate::fault::{Code, Fault, Outcome};
 use crate::form;
 use crate::framing::Framing;
-use crate::gate::Origin;
 use crate::headers;
 use crate::operation::{Operation, classify};
 use crate::ops::{Call, bucket_policy, lock};
@@ -135,7 +135,7 @@ impl Service {
             verified,
             host,
             tls: arrival.tls,
-            origin: Origin { ip: arrival.peer.ip(), gate: self.gate.clone() },
+            origin: Origin { ip: arrival.peer.ip(), document_cache: self.document_cache.clone() },
             authz_decision: Default::default(),
             id: id.to_owned(),
         };

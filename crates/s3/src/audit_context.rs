@@ -14,7 +14,7 @@ use http::header::{HeaderMap, HeaderValue, USER_AGENT};
 use parking_lot::Mutex;
 
 use crate::auth::Verified;
-pub use crate::authz_decision::{AuthzDecision, Slot};
+pub use crate::authz_decision::{AuthzDecision, DecisionSlot};
 use crate::call::Call;
 pub(crate) use crate::note::{Ended, Note};
 use crate::target::Query;
@@ -60,7 +60,7 @@ pub(crate) struct AuditContext {
     pub verified: Option<Verified>,
     /// Who asked, proved otherwise.
     pub authenticated: Option<Arc<Identity>>,
-    pub authz_decision: Slot,
+    pub authz_decision: DecisionSlot,
     pub bucket: String,
     pub key: String,
     pub version: Option<String>,

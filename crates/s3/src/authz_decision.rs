@@ -4,7 +4,7 @@
 
 use ashlar_audit::Record;
 use ashlar_iam::{Identity, Kind};
-use ashlar_policy::{Action, By, Decision, Source};
+use ashlar_policy::{Action, DecidedBy, Decision, Source};
 use parking_lot::Mutex;
 
 /// A decision, with what is needed to say it in words.
@@ -19,11 +19,11 @@ pub struct AuthzDecision {
 }
 
 /// Where the last ruling of a request is kept.
-pub type Slot = Mutex<Option<AuthzDecision>>;
+pub type DecisionSlot = Mutex<Option<AuthzDecision>>;
 
 impl AuthzDecision {
     /// A decision without a statement.
-    pub fn plain(action: Action, allowed: bool, by: By) -> AuthzDecision {
+    pub fn plain(action: Action, allowed: bool, by: DecidedBy) -> AuthzDecision {
         AuthzDecision { action, decision: Some(Decision { allowed, by }), sid: None }
     }
 
@@ -39,7 +39,7 @@ impl AuthzDecision {
             record.decided_by = "denied: the bucket's policy cannot be read".into();
             return;
         };
-        if let By::Statement { source, index } = decision.by {
+        if let DecidedBy::Statement { source, index } = decision.by {
             let verb = if decision.allowed { "allowed" } else { "denied" };
             record.policy = named(source, who);
             record.decided_by = format!("{verb} by statement {index} of {}", record.policy);

@@ -12,11 +12,11 @@ use http::Method;
 use http::header::{self, HeaderMap};
 
 use crate::auth::Verified;
-use crate::authz_decision::Slot;
+use crate::authz_decision::DecisionSlot;
 use crate::buckets::{Buckets, Named};
 use crate::context::Context;
+use crate::document_cache::Origin;
 use crate::fault::{Code, Fault, Outcome};
-use crate::gate::Origin;
 use crate::headers::{self, DeclaredChecksums, content_md5, unknown_algorithm};
 use crate::request_body::RequestBody;
 use crate::store_fault::fault;
@@ -47,7 +47,7 @@ pub struct Call {
     /// Where it came from.
     pub origin: Origin,
     /// What was decided last.
-    pub authz_decision: Slot,
+    pub authz_decision: DecisionSlot,
     /// The id of the request.
     pub id: String,
 }

@@ -159,7 +159,7 @@ impl Form {
     }
 
     /// The body, to be drained after a fault.
-    pub fn into_intake(self) -> RequestBody {
+    pub fn into_request_body(self) -> RequestBody {
         self.request_body
     }
 }

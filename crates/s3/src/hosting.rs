@@ -79,7 +79,7 @@ impl Service {
         let path = target.path[1..].to_owned();
         let found = seen.buckets.named(bucket).open()?;
         let site = self
-            .gate
+            .document_cache
             .features
             .website
             .of(&found)

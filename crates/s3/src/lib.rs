@@ -15,10 +15,10 @@
 //! | | `headers`, `answer`, `store_fault` | headers of requests; answers; errors of the store as errors of S3 |
 //! | settings | `cors_rules`, `documents`, `parsed` | documents of buckets, by kind; cache of parsed documents |
 //! | context | `context`, `buckets`, `notifications`, `access_log` | what operations share; the buckets of a request, each looked up once; listeners; lines for access logs |
-//! | | `acl`, `gate`, `authz_decision`, `call`, `permit` | access control lists; compiled policies; decisions; a verified request; authorization |
+//! | | `acl`, `document_cache`, `authz_decision`, `call`, `permit` | access control lists; compiled policies; decisions; a verified request; authorization |
 //! | operations | `sse`, `ops`, `needs` | server-side encryption; one file per family of operations; the permissions that each needs |
 //! | | `notifications::listen`, `access_log::delivery`, `audit_context` | streams for listeners; log objects; data for the audit log |
-//! | request path | `service`, `admit`, `hosting`, `sts`, `cors`, `turns` | the request path, request ids, logging, common headers; head, signature, operation; websites; temporary credentials; origins for all buckets; limits on unauthenticated work |
+//! | request path | `service`, `admit`, `hosting`, `sts`, `cors`, `work_permits` | the request path, request ids, logging, common headers; head, signature, operation; websites; temporary credentials; origins for all buckets; limits on unauthenticated work |
 //!
 //! [`Call`](ops::Call) and [`Context`] are in a low layer and contain only data; `permit` and `needs` make
 //! the decisions about a call.
@@ -55,6 +55,7 @@ mod context;
 pub mod cors;
 pub mod cors_rules;
 pub mod date;
+mod document_cache;
 mod documents;
 pub mod fault;
 mod fields;
@@ -62,7 +63,6 @@ pub mod form;
 pub mod framing;
 #[doc(hidden)]
 pub mod fuzzed;
-mod gate;
 pub mod headers;
 mod hosting;
 pub mod madmin;
@@ -83,8 +83,8 @@ mod sts;
 mod tags;
 pub mod target;
 pub mod trace;
-mod turns;
 pub mod website;
+mod work_permits;
 pub mod xml;
 
 pub use auth::{Credential, Keys, Secret, Verifier};
@@ -97,4 +97,4 @@ pub use metrics::Metrics;
 pub use notifications::Notifications;
 pub use request_body::Source;
 pub use service::{Arrival, Config, Service};
-pub use turns::{Turn, Turns};
+pub use work_permits::{WorkPermit, WorkPermits};

@@ -11,7 +11,7 @@
 use ashlar_iam::Kind;
 use ashlar_object::{OpenBucket, Pairs, VersionId, parse_version};
 use ashlar_policy::{
-    Action, BucketRules, By, Check, Context as Facts, Decision, Level, Lookup, Of, Ownership, Policy,
+    Action, BucketRules, Check, Context as Facts, DecidedBy, Decision, Level, Lookup, Of, Ownership, Policy,
     PublicAccessBlock, Request, Requester, Source, Values, decide,
 };
 use http::HeaderMap;
@@ -19,14 +19,14 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::acl;
 use crate::auth::{Scheme, Verified};
-use crate::authz_decision::{AuthzDecision, Slot};
+use crate::authz_decision::{AuthzDecision, DecisionSlot};
 use crate::buckets::Buckets;
 use crate::call::Call;
 use crate::context::Context;
 use crate::date;
+use crate::document_cache::Rules;
+pub use crate::document_cache::{DocumentCache, Origin};
 use crate::fault::{Code, Fault, Outcome};
-use crate::gate::Rules;
-pub use crate::gate::{Gate, Origin};
 use crate::headers;
 use crate::target::{Query, RESERVED_PREFIX};
 
@@ -66,7 +66,7 @@ pub struct Asker<'a> {
     /// Where it came from.
     pub origin: &'a Origin,
     /// Where the ruling is kept.
-    pub authz_decision: &'a Slot,
+    pub authz_decision: &'a DecisionSlot,
     /// The tags that the request stores, where `x-amz-tagging` does not hold them.
     pub tags: Option<&'a Pairs>,
 }
@@ -95,19 +95,23 @@ impl Asker<'_> {
         let who = self.verified.identity();
         // What the server keeps in buckets of its own is not forged by anybody.
         if need.bucket.starts_with(RESERVED_PREFIX) && !reads(need.action) && !who.is_unbounded_root() {
-            return AuthzDecision::plain(need.action, false, By::Nothing);
+            return AuthzDecision::plain(need.action, false, DecidedBy::Nothing);
         }
-        let rules = bucket.and_then(|b| self.origin.gate.rules(b));
+        let rules = bucket.and_then(|b| self.origin.document_cache.rules(b));
         if rules.is_none() && (who.is_unbounded_root() || who.kind == Kind::Anonymous) {
             let root = who.kind != Kind::Anonymous;
-            return AuthzDecision::plain(need.action, root, if root { By::Root } else { By::Nothing });
+            return AuthzDecision::plain(
+                need.action,
+                root,
+                if root { DecidedBy::Root } else { DecidedBy::Nothing },
+            );
         }
         let (policy, block, ownership) = match rules.as_deref() {
             None => (None, PublicAccessBlock::default(), Ownership::default()),
             Some(Rules { policy: Ok(policy), block, ownership, .. }) => (policy.as_ref(), *block, *ownership),
             // Root can still repair it.
             Some(Rules { policy: Err(()), .. }) if who.is_unbounded_root() => {
-                return AuthzDecision::plain(need.action, true, By::Root);
+                return AuthzDecision::plain(need.action, true, DecidedBy::Root);
             }
             Some(Rules { policy: Err(()), .. }) => {
                 return AuthzDecision { action: need.action, decision: None, sid: None };
@@ -130,8 +134,11 @@ impl Asker<'_> {
                 decision = self.decide(cx, need, rules, tags.as_ref());
             }
         }
-        let sid =
-            if decision.allowed && !self.origin.gate.recorded { None } else { self.sid(&decision, policy) };
+        let sid = if decision.allowed && !self.origin.document_cache.recorded {
+            None
+        } else {
+            self.sid(&decision, policy)
+        };
         AuthzDecision { action: need.action, decision: Some(decision), sid }
     }
 
@@ -173,7 +180,7 @@ impl Asker<'_> {
 
     /// The `Sid` of the statement that decided.
     fn sid(&self, decision: &Decision, bucket: Option<&Policy>) -> Option<String> {
-        let By::Statement { source, index } = decision.by else { return None };
+        let DecidedBy::Statement { source, index } = decision.by else { return None };
         let who = self.verified.identity();
         let policy = match source {
             Source::Bucket => bucket?,
@@ -261,7 +268,7 @@ impl Asker<'_> {
     fn could(&self, cx: &Context, need: &Need<'_>) -> bool {
         let who = self.verified.identity();
         let bucket = self.buckets.find(need.bucket).ok();
-        let rules = bucket.and_then(|b| self.origin.gate.rules(&b));
+        let rules = bucket.and_then(|b| self.origin.document_cache.rules(&b));
         let of_bucket = rules.as_deref().and_then(|r| r.policy.as_ref().ok()?.as_ref());
         let mut all = who.policies.iter().map(|p| &**p).chain(of_bucket);
         who.root || self.question(cx, need, None, |q| all.any(|p| p.could_allow(q)))

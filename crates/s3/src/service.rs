@@ -25,10 +25,10 @@ use crate::auth::{Scheme, Verifier};
 use crate::body::Body;
 use crate::buckets::Buckets;
 use crate::cors::Origins;
+use crate::document_cache::{DocumentCache, Origin};
 use crate::fault::{Code, Fault, Outcome};
 use crate::form::Form;
 use crate::framing::{Framing, Watch};
-use crate::gate::{Gate, Origin};
 use crate::metrics::{InBucket, Metrics};
 use crate::operation::Operation;
 use crate::ops::{self, Answer, Call, Context, post};
@@ -36,7 +36,7 @@ use crate::request_body::{RequestBody, Source};
 use crate::sts;
 use crate::target::Target;
 use crate::trace::{Event, Sending, Slow, Tracer};
-use crate::turns::{Turn, Turns};
+use crate::work_permits::{WorkPermit, WorkPermits};
 
 /// Bytes of an unread body that are passed over so that the client can read an early answer.
 const DRAIN: u64 = 1 << 20;
@@ -92,10 +92,10 @@ pub struct Service {
     host_id: HeaderValue,
     metrics: Metrics,
     ids: AtomicU64,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) document_cache: Arc<DocumentCache>,
     audit: Arc<Audit>,
     /// For what is read before a signature can be checked.
-    unsigned: Arc<Turns>,
+    unsigned: Arc<WorkPermits>,
     tracer: Arc<Tracer>,
     /// Milliseconds after which a request is logged as slow.
     slow_ms: AtomicU64,
@@ -165,9 +165,9 @@ impl Service {
             host_id: HeaderValue::from_str(&config.host_id).unwrap_or(HeaderValue::from_static("ashlar")),
             metrics: Metrics::default(),
             ids: AtomicU64::new(u64::from_le_bytes(seed)),
-            gate: Arc::new(Gate::new(audit.is_on())),
+            document_cache: Arc::new(DocumentCache::new(audit.is_on())),
             audit,
-            unsigned: Turns::new(UNSIGNED, PLACE),
+            unsigned: WorkPermits::new(UNSIGNED, PLACE),
             tracer: Arc::default(),
             slow_ms: AtomicU64::new(SLOW.as_millis() as u64),
         }
@@ -253,7 +253,7 @@ impl Service {
             let rules = origin.as_ref().and_then(|_| self.cors_of(&parts, &seen.buckets));
             let traced = seen.traced.then(|| Box::new(self.heard(&parts, &arrival)));
             let mut drives = Duration::ZERO;
-            let logged = self.gate.logs.any().then(|| {
+            let logged = self.document_cache.logs.any().then(|| {
                 [header::REFERER, header::USER_AGENT, header::HOST]
                     .map(|name| parts.headers.get(name).cloned())
             });
@@ -422,7 +422,7 @@ impl Service {
             Operation::PutObject | Operation::UploadPart => Some(seen.received),
             _ => None,
         };
-        self.gate.logs.note(
+        self.document_cache.logs.note(
             &self.context,
             &seen.buckets,
             &Entry {
@@ -455,7 +455,7 @@ impl Service {
 
     /// Access logs of buckets.
     pub fn access_logs(&self) -> &crate::access_log::Logs {
-        &self.gate.logs
+        &self.document_cache.logs
     }
 
     /// The rules for browsers of the bucket that a request is for, if it has its own.
@@ -464,7 +464,7 @@ impl Service {
         let of_host = host.and_then(|h| self.bucket_of(h).or_else(|| crate::admit::below(&self.websites, h)));
         let target = Target::parse(parts.uri.path(), None, of_host).ok()?;
         let bucket = buckets.find(&target.bucket?).ok()?;
-        self.gate.features.cors.of(&bucket)
+        self.document_cache.features.cors.of(&bucket)
     }
 
     /// Hands a request to the audit log, and keeps it in memory if it was refused.
@@ -671,12 +671,12 @@ impl Service {
                 return Err(fault);
             }
         };
-        let Some(turn) = self.unsigned_turn().await else {
+        let Some(permit) = self.unsigned_permit().await else {
             return Err(crowded());
         };
         let read = tokio::select! {
             read = Form::read(request_body, boundary) => read,
-            () = turn.lost() => return Err(crowded()),
+            () = permit.lost() => return Err(crowded()),
         };
         let mut form = match read {
             Ok(form) => form,
@@ -685,8 +685,8 @@ impl Service {
                 return Err(fault);
             }
         };
-        drop(turn);
-        let origin = Origin { ip: arrival.peer.ip(), gate: self.gate.clone() };
+        drop(permit);
+        let origin = Origin { ip: arrival.peer.ip(), document_cache: self.document_cache.clone() };
         let from = post::From { origin: &origin, buckets: &seen.buckets, tls: arrival.tls, host: &host, id };
         let audit_context = &mut seen.audit_context;
         let post = post::post_object(&self.context, &self.verifier, &bucket, from, &mut form, audit_context);
@@ -696,14 +696,14 @@ impl Service {
         if let (Some(watch), true) = (arrival.watch, outcome.is_ok()) {
             watch.know();
         }
-        let request_body = form.into_intake();
+        let request_body = form.into_request_body();
         seen.received = request_body.received();
         seen.left = Some(request_body.into_source());
         outcome
     }
 
     /// A place to read a body before a signature can be checked.
-    pub(crate) async fn unsigned_turn(&self) -> Option<Turn> {
+    pub(crate) async fn unsigned_permit(&self) -> Option<WorkPermit> {
         self.unsigned.take(Arc::default()).await
     }
 

@@ -43,7 +43,7 @@ pub struct AdminRequest {
     /// The request came over TLS.
     pub tls: bool,
     /// The last authorization decision.
-    pub authz_decision: audit_context::Slot,
+    pub authz_decision: audit_context::DecisionSlot,
 }
 
 /// An error of an administration request.

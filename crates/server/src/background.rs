@@ -119,7 +119,7 @@ pub async fn count(node: Arc<Node>) {
 /// Stores periodically the clock that object locks use.
 pub async fn store_lock_time(node: Arc<Node>) {
     loop {
-        if let Err(error) = node.store.keep_lock_time().await {
+        if let Err(error) = node.store.save_lock_time().await {
             tracing::warn!(%error, "the clock of object locks cannot be stored; locks may last longer");
         }
         time::sleep(LOCK_TIME).await;

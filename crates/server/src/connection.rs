@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use ashlar_erasure_set::Sets;
 use ashlar_s3::body::Broken;
-use ashlar_s3::{Body, HeadScanner, Turn, Turns, Watch};
+use ashlar_s3::{Body, HeadScanner, Watch, WorkPermit, WorkPermits};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::task::AtomicWaker;
@@ -42,7 +42,7 @@ pub const FREE_HEAD: usize = 8 << 10;
 /// Long request heads that are read at the same time.
 const LONG_HEADS: usize = 64;
 /// How long a connection waits for a permit.
-const TURN_TIMEOUT: Duration = Duration::from_secs(4);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// What is known about the client of a connection.
 pub struct Peer {
@@ -57,8 +57,8 @@ pub struct Peer {
 }
 
 /// Permits for reading long request heads.
-pub fn heads() -> Arc<Turns> {
-    Turns::new(LONG_HEADS, TURN_TIMEOUT)
+pub fn heads() -> Arc<WorkPermits> {
+    WorkPermits::new(LONG_HEADS, PERMIT_TIMEOUT)
 }
 
 /// Counters of connections, for metrics.
@@ -293,35 +293,35 @@ pub struct Watched<S> {
     socket: S,
     scanner: HeadScanner,
     state: Arc<ConnectionState>,
-    turns: Arc<Turns>,
-    turn: TurnState,
+    permits: Arc<WorkPermits>,
+    permit: PermitState,
 }
 
 /// State of the permit to read a long head.
-enum TurnState {
+enum PermitState {
     No,
-    Waiting(BoxFuture<'static, Option<Turn>>),
-    Has(#[allow(dead_code)] Turn), // held, not looked at
+    Waiting(BoxFuture<'static, Option<WorkPermit>>),
+    Has(#[allow(dead_code)] WorkPermit), // held, not looked at
 }
 
 impl<S> Watched<S> {
-    /// Observes `socket`; reading long heads needs a permit of `turns`.
-    pub fn new(socket: S, state: Arc<ConnectionState>, turns: Arc<Turns>) -> Watched<S> {
+    /// Observes `socket`; reading long heads needs a permit of `permits`.
+    pub fn new(socket: S, state: Arc<ConnectionState>, permits: Arc<WorkPermits>) -> Watched<S> {
         let scanner = HeadScanner::new(state.watch.clone());
-        Watched { socket, scanner, state, turns, turn: TurnState::No }
+        Watched { socket, scanner, state, permits, permit: PermitState::No }
     }
 
     /// Waits for the permit to read more of a head.
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            match &mut self.turn {
-                TurnState::Has(_) => return Poll::Ready(Ok(())),
-                TurnState::No => {
-                    let (turns, cut) = (self.turns.clone(), self.state.cut.clone());
-                    self.turn = TurnState::Waiting(Box::pin(async move { turns.take(cut).await }));
+            match &mut self.permit {
+                PermitState::Has(_) => return Poll::Ready(Ok(())),
+                PermitState::No => {
+                    let (permits, cut) = (self.permits.clone(), self.state.cut.clone());
+                    self.permit = PermitState::Waiting(Box::pin(async move { permits.take(cut).await }));
                 }
-                TurnState::Waiting(turn) => match std::task::ready!(turn.as_mut().poll(cx)) {
-                    Some(turn) => self.turn = TurnState::Has(turn),
+                PermitState::Waiting(permit) => match std::task::ready!(permit.as_mut().poll(cx)) {
+                    Some(permit) => self.permit = PermitState::Has(permit),
                     None => return Poll::Ready(Err(io::Error::other("too many long request heads at once"))),
                 },
             }
@@ -339,8 +339,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let heading = me.state.running.load(Relaxed) == 0;
         if heading && me.state.head.load(Relaxed) >= FREE_HEAD {
             std::task::ready!(me.poll_turn(cx))?;
-        } else if !heading && !matches!(me.turn, TurnState::No) {
-            me.turn = TurnState::No;
+        } else if !heading && !matches!(me.permit, PermitState::No) {
+            me.permit = PermitState::No;
         }
         let before = buf.filled().len();
         let result = Pin::new(&mut self.socket).poll_read(cx, buf);

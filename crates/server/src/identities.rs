@@ -330,7 +330,7 @@ impl Identities {
         });
         let statements = statements.collect();
         let why = match answer.decision.by {
-            ashlar_policy::By::Statement { source, index } => {
+            ashlar_policy::DecidedBy::Statement { source, index } => {
                 format!("statement {index} of {}", named(source))
             }
             _ => answer

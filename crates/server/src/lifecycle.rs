@@ -11,8 +11,8 @@
 //! | `POST lifecycle/BUCKET/test` `{"after", "at"}` | counts what the rules would do now, or at a given time; changes nothing |
 //!
 //! Invariants: the decision to remove a version is made on the state that the change replaces; locked
-//! versions are not removed (`ashlar_object::Found::locked`); requests have priority (`ashlar_pacer`); a key
-//! that fails does not stop the others.
+//! versions are not removed (`ashlar_object::KeyVersions::locked`); requests have priority (`ashlar_pacer`);
+//! a key that fails does not stop the others.
 //!
 //! Must not depend on: how versions are removed, the semantics of rules.
 
@@ -24,11 +24,11 @@ use std::time::Duration;
 
 use ashlar_cluster::{Control, Update};
 use ashlar_duties::{Duties, Duty, Unit};
-use ashlar_lifecycle::{Action, Calendar, Config, Glance, Seen};
+use ashlar_lifecycle::{Action, Calendar, Config, KeySummary, VersionState};
 use ashlar_metrics::{self as metrics, Group, Page};
 use ashlar_object::feed::{Cause, Kind};
 use ashlar_object::{
-    Bucket, BucketId, Chosen, Error, Expired, Found, MAX_LOOK, OpenBucket, Store, UploadListSpec,
+    Bucket, BucketId, Error, Expired, KeyVersions, MAX_SCAN, OpenBucket, Store, ToExpire, UploadListSpec,
 };
 use ashlar_pacer::{Limits, Pacer};
 use ashlar_s3::ops::lifecycle::DOCUMENT;
@@ -52,7 +52,7 @@ const RETRY_MS: i64 = 30_000;
 /// Time between writes of the position of a pass.
 const STORE: Duration = Duration::from_secs(30);
 /// Keys changed at the same time.
-const AT_ONCE: usize = 16;
+const CONCURRENCY: usize = 16;
 /// Uploads per page.
 const UPLOADS: usize = 1000;
 /// Time limit of one call of a dry run; the next call continues from there.
@@ -370,15 +370,15 @@ impl Lifecycle {
         counts: &mut PassCounts,
     ) -> Result<Option<String>, Error> {
         let now = now_ms();
-        let (keys, next) = self.store.glance(bucket, &position.prefix, &position.after, MAX_LOOK).await?;
+        let (keys, next) = self.store.scan_index(bucket, &position.prefix, &position.after, MAX_SCAN).await?;
         counts.keys += keys.len() as u64;
         let calendar = self.calendar;
-        let due = keys.into_iter().filter(|k| config.may_be_due(&k.key, &glanced(k), now, calendar));
+        let due = keys.into_iter().filter(|k| config.may_be_due(&k.key, &key_summary(k), now, calendar));
         let work = due.map(|k| async move {
-            let decide = |found: &Found<'_>| chosen(config, &k.key, found, now, calendar);
+            let decide = |found: &KeyVersions<'_>| chosen(config, &k.key, found, now, calendar);
             self.store.expire(bucket, &k.key, decide).await
         });
-        let mut work = futures::stream::iter(work).buffer_unordered(AT_ONCE);
+        let mut work = futures::stream::iter(work).buffer_unordered(CONCURRENCY);
         let (mut tried, mut failed) = (0u64, 0u64);
         while let Some(done) = work.next().await {
             tried += 1;
@@ -641,16 +641,16 @@ impl Lifecycle {
         at: i64,
         counted: &mut Counted,
     ) -> Result<Option<String>, Error> {
-        let (keys, next) = self.store.glance(bucket, &position.prefix, &position.after, MAX_LOOK).await?;
+        let (keys, next) = self.store.scan_index(bucket, &position.prefix, &position.after, MAX_SCAN).await?;
         counted.keys += keys.len() as u64;
         let calendar = self.calendar;
-        let due = keys.into_iter().filter(|k| config.may_be_due(&k.key, &glanced(k), at, calendar));
+        let due = keys.into_iter().filter(|k| config.may_be_due(&k.key, &key_summary(k), at, calendar));
         let work = due.map(|k| async move {
             self.store
-                .look(bucket, &k.key, |found| {
+                .inspect(bucket, &k.key, |found| {
                     let (seen, mut hits) = (seen(found), Counted::default());
                     let all = config.dues(&k.key, &seen, calendar);
-                    let plan = config.plan(&k.key, &seen, found.keeps, at, calendar);
+                    let plan = config.plan(&k.key, &seen, found.keeps_data, at, calendar);
                     hits.locked = (all.iter().filter(|d| d.at_ms <= at).count() - plan.len()) as u64;
                     for due in plan {
                         hits.hit(due.rule, due.action, seen[due.index].size);
@@ -659,7 +659,7 @@ impl Lifecycle {
                 })
                 .await
         });
-        let mut work = futures::stream::iter(work).buffer_unordered(AT_ONCE);
+        let mut work = futures::stream::iter(work).buffer_unordered(CONCURRENCY);
         while let Some(hits) = work.next().await {
             counted.add(hits?);
         }
@@ -690,14 +690,14 @@ fn load(n: &AtomicU64) -> f64 {
     n.load(Relaxed) as f64
 }
 
-fn glanced(k: &ashlar_object::Glanced) -> Glance {
-    Glance { modified_ms: k.modified_ms, size: k.size, delete_marker: k.delete_marker, alone: k.alone }
+fn key_summary(k: &ashlar_object::ScannedKey) -> KeySummary {
+    KeySummary { modified_ms: k.modified_ms, size: k.size, delete_marker: k.delete_marker, alone: k.alone }
 }
 
 /// Versions in the form that rules are evaluated on.
-fn seen<'a>(found: &'a Found<'_>) -> Vec<Seen<'a>> {
+fn seen<'a>(found: &'a KeyVersions<'_>) -> Vec<VersionState<'a>> {
     let all = found.versions.iter().zip(found.locked);
-    all.map(|(v, locked)| Seen {
+    all.map(|(v, locked)| VersionState {
         modified_ms: v.modified_ms,
         size: v.size,
         delete_marker: v.delete_marker,
@@ -708,9 +708,9 @@ fn seen<'a>(found: &'a Found<'_>) -> Vec<Seen<'a>> {
 }
 
 /// The versions of a key that are due.
-fn chosen(config: &Config, key: &str, found: &Found<'_>, now: i64, calendar: Calendar) -> Chosen {
-    let mut chosen = Chosen::default();
-    for due in config.plan(key, &seen(found), found.keeps, now, calendar) {
+fn chosen(config: &Config, key: &str, found: &KeyVersions<'_>, now: i64, calendar: Calendar) -> ToExpire {
+    let mut chosen = ToExpire::default();
+    for due in config.plan(key, &seen(found), found.keeps_data, now, calendar) {
         match due.action {
             Action::Expire => chosen.current = true,
             Action::Remove | Action::RemoveMarker => chosen.versions.push(due.index),

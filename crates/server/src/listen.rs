@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use ashlar_s3::Turns;
+use ashlar_s3::WorkPermits;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -185,7 +185,7 @@ struct ListenerState {
     /// Bytes of answers that sockets have not taken.
     unsent: Arc<AtomicUsize>,
     stuck_closed_at: Mutex<Instant>,
-    heads: Arc<Turns>,
+    heads: Arc<WorkPermits>,
     stop: watch::Receiver<bool>,
 }
 

@@ -445,7 +445,7 @@ fn feed(node: &Node, page: &mut Page) {
     let help = "Changes dropped before a reader had them, since the start.";
     page.count(n, "ashlar_feed_lost_total", help, stats.lost);
     let help = "1 while the change feed cannot be written.";
-    page.value(n, "ashlar_feed_failing", help, u8::from(stats.trouble.is_some()));
+    page.value(n, "ashlar_feed_failing", help, u8::from(stats.last_error.is_some()));
     for (reader, lag) in stats.readers {
         let help = "Changes that a reader has not done.";
         page.gauge(n, "ashlar_feed_lag", help).add(&[("reader", &reader)], lag);

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_option_wins_over_minios_variables() {
+    fn option_overrides_minio_variables() {
         let set =
             |name: &'static str, value: &'static str| move |n: &str| (n == name).then(|| value.to_owned());
         let is = |name: &str, configured| Ok(Region { name: name.to_owned(), configured });

@@ -12,7 +12,7 @@ use ashlar_erasure_set::Sets;
 use ashlar_machine::Folder;
 use ashlar_metrics::{Group, Page};
 use ashlar_pacer::Foreground;
-use ashlar_s3::{Arrival, Body, Service, Turns};
+use ashlar_s3::{Arrival, Body, Service, WorkPermits};
 use futures::FutureExt as _;
 use http::header::{self, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
@@ -62,7 +62,7 @@ pub struct Routes {
     minio: Minio,
     public_metrics: bool,
     connections: Arc<Counts>,
-    heads: Arc<Turns>,
+    heads: Arc<WorkPermits>,
     certificates: Option<Arc<Certificates>>,
     /// The label `server` of metrics.
     name: String,
@@ -108,7 +108,7 @@ impl Routes {
     }
 
     /// Permits for reading long request heads.
-    pub fn heads(&self) -> &Arc<Turns> {
+    pub fn heads(&self) -> &Arc<WorkPermits> {
         &self.heads
     }
 

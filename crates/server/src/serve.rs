@@ -251,7 +251,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     let s3 = listener.serve(routes.clone(), bounds, stopping.clone(), DRAIN);
     tokio::join!(s3, administration.serve(routes, bounds, stopping, DRAIN));
     target_manager.stop().await;
-    if let Err(error) = node.store.keep_lock_time().await {
+    if let Err(error) = node.store.save_lock_time().await {
         tracing::warn!(%error, "the clock of object locks cannot be stored; locks may last longer");
     }
     if time::timeout(CLOSE, service.access_logs().deliver(service.context())).await.is_err() {

@@ -18,7 +18,7 @@ fn data(record: &[u8]) -> String {
         Body::Paged(_) => "versions with pages",
         Body::Upload(_) => "upload",
         Body::Part(_) => "part",
-        Body::Held(_) => "held",
+        Body::HeldKey(_) => "held",
     };
     format!("{kind} [{}]", parts.join(" "))
 }

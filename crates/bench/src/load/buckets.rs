@@ -22,7 +22,7 @@ pub struct Buckets {
 }
 
 /// Requests at once while cleaning up.
-const AT_ONCE: usize = 8;
+const CONCURRENCY: usize = 8;
 
 impl Buckets {
     /// For a job; connects to nothing.
@@ -177,7 +177,7 @@ impl Buckets {
                     page.entries.into_iter().map(of).collect::<Vec<_>>()
                 });
                 let work = pages.try_filter(|keys| std::future::ready(!keys.is_empty()));
-                let mut done = work.map_ok(remove).try_buffer_unordered(AT_ONCE).boxed();
+                let mut done = work.map_ok(remove).try_buffer_unordered(CONCURRENCY).boxed();
                 while let Some(outcome) = done.try_next().await.map_err(failed)? {
                     check(outcome)?;
                 }
@@ -188,7 +188,7 @@ impl Buckets {
                     page.entries.into_iter().map(of).collect::<Vec<_>>()
                 });
                 let work = pages.try_filter(|keys| std::future::ready(!keys.is_empty()));
-                let mut done = work.map_ok(remove).try_buffer_unordered(AT_ONCE).boxed();
+                let mut done = work.map_ok(remove).try_buffer_unordered(CONCURRENCY).boxed();
                 while let Some(outcome) = done.try_next().await.map_err(failed)? {
                     check(outcome)?;
                 }

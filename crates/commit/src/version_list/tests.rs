@@ -301,7 +301,7 @@ proptest! {
 
 /// Lists that were written before there were pages go to pages at once.
 #[test]
-fn a_long_plain_list_is_spilled() {
+fn long_list_without_pages_is_spilled() {
     let mut rig = Rig::new(Bounds::STANDARD);
     rig.plain = (0..5000).map(|_| rig.version(false)).collect();
     rig.plain.reverse();
@@ -333,7 +333,7 @@ fn few_versions_have_no_pages() {
 
 /// What a PUT costs does not grow: bytes of records and pages, and pages read.
 #[test]
-fn a_hundred_thousand_versions() {
+fn list_of_100_000_versions() {
     let mut rig = Rig { strict: false, ..Rig::new(Bounds::STANDARD) };
     let (mut most_record, mut most_read, mut at) = (0, 0, Vec::new());
     let mut put = |rig: &mut Rig| {

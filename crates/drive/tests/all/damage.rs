@@ -198,7 +198,7 @@ fn flips_in_the_index() {
         seen += u64::from(errors > 0);
         let r = run(&d, d.scan(b"", &[0xff; 40], 1000, u32::MAX));
         assert!(r.is_err() || r.unwrap().len() == 200, "{what}");
-        // The keeper repairs it.
+        // The maintenance thread repairs it.
         d.tidy().unwrap();
         assert_eq!(never_wrong(&d, 200, 60, 3, &what), 0, "{what}");
         assert_eq!(run(&d, d.scan(b"", &[0xff; 40], 1000, u32::MAX)).unwrap().len(), 200, "{what}");

@@ -1,6 +1,6 @@
 //! Updates that are retried after their records were sent: what they may answer, and when.
 
-use super::{Choice, Done, Error, Follows, Result, Trail};
+use super::{Choice, Done, Error, Follows, Result, SentRecords};
 use crate::tests::{Rig, body, drive_id, key, summary};
 use crate::{Options, Register, Sets};
 use ashlar_format::{Ballot, Body, Record};
@@ -23,7 +23,7 @@ fn size_of(r: Option<&Register>) -> Option<u64> {
 }
 
 /// One attempt that writes a version that is `size` bytes larger than the present one.
-async fn add(sets: &Sets, sent: &mut Trail, size: u64) -> Result<Option<Done>> {
+async fn add(sets: &Sets, sent: &mut SentRecords, size: u64) -> Result<Option<Done>> {
     let key = key(sets, "x");
     let hash = ashlar_checksum::key_hash(key.as_bytes());
     let _turn = sets.inner.locks.lock(hash).await;
@@ -69,12 +69,12 @@ async fn holds(sets: &Sets, slot: u8, node: u16, above: Ballot) {
 async fn ancestor_of_undecided_base_is_undecided() {
     let rig = Rig::with(4, 2, 1, |o| o.sole = false).await;
     let second = other(&rig);
-    let mut sent = Trail(SmallVec::new());
+    let mut sent = SentRecords(SmallVec::new());
     only(&rig.sets, &[0]);
     assert!(matches!(add(&rig.sets, &mut sent, 10).await, Err(Error::Unavailable(_))));
     holds(&rig.sets, 0, 0, Ballot::ZERO).await;
     only(&second, &[1]);
-    let mut theirs = Trail(SmallVec::new());
+    let mut theirs = SentRecords(SmallVec::new());
     assert!(matches!(add(&second, &mut theirs, 100).await, Err(Error::Unavailable(_))));
     holds(&rig.sets, 1, 2, Ballot::ZERO).await;
     rig.sets.inner.gate.set(None);
@@ -100,7 +100,7 @@ async fn ancestor_of_undecided_base_is_undecided() {
 async fn successful_earlier_attempt_is_not_repeated() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
     let second = other(&rig);
-    let mut sent = Trail(SmallVec::new());
+    let mut sent = SentRecords(SmallVec::new());
     only(&rig.sets, &[0]);
     assert!(matches!(add(&rig.sets, &mut sent, 10).await, Err(Error::Unavailable(_))));
     holds(&rig.sets, 0, 0, Ballot::ZERO).await;
@@ -136,7 +136,7 @@ async fn successful_earlier_attempt_is_not_repeated() {
 async fn refusal_follows_newer_chosen_record() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
     let before = rig.put("x", b"").await.unwrap();
-    let mut sent = Trail(SmallVec::new());
+    let mut sent = SentRecords(SmallVec::new());
     only(&rig.sets, &[0]);
     assert!(matches!(add(&rig.sets, &mut sent, 10).await, Err(Error::Unavailable(_))));
     holds(&rig.sets, 0, 0, before.ballot).await;

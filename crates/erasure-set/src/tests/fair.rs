@@ -154,13 +154,14 @@ async fn bodies_collected_in_pieces_are_complete() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn decoders_do_not_delay_bodies() {
     let rig = rig(|m| m.patience = Duration::from_millis(50)).await;
-    let all = rig.sets.decoder_room(1 << 30).await.expect("more than there is counts as all");
-    assert!(matches!(rig.sets.decoder_room(1).await, Err(Error::Busy(_))));
+    let all = rig.sets.reserve_decoder_memory(1 << 30).await.expect("more than there is counts as all");
+    assert!(matches!(rig.sets.reserve_decoder_memory(1).await, Err(Error::Busy(_))));
     assert_eq!(rig.sets.memory().refused_writes, 1);
     let body = noise(2, 3 << 20);
     rig.put("k", &body).await.unwrap();
     drop(all);
-    let (one, other) = (rig.sets.decoder_room(1 << 20).await, rig.sets.decoder_room(1 << 20).await);
+    let (one, other) =
+        (rig.sets.reserve_decoder_memory(1 << 20).await, rig.sets.reserve_decoder_memory(1 << 20).await);
     assert!(one.is_ok() && other.is_ok());
     rig.close().await;
 }

@@ -373,7 +373,7 @@ async fn many_copies_do_not_wait_for_each_other() {
     let copies = (0..24).map(|i| {
         let (sets, part) = (rig.sets.clone(), part.clone());
         tokio::spawn(async move {
-            let _turn = sets.copy_turn().await;
+            let _turn = sets.copy_permit().await;
             let (from, to) = (key(&sets, "source"), key(&sets, &format!("copy{i}")));
             let mut r = sets.read(&from, &part.data, part.size, skip as u64..part.size).await.unwrap();
             let mut w = sets.write(&to, part.size - skip as u64).await.unwrap();

@@ -315,7 +315,7 @@ async fn heal_does_not_wait_for_a_hung_drive() {
 /// A drive that lacks a tombstone and says nothing: the tombstone stays on the others, or the deleted object could
 /// come back with the drive.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tombstone_that_a_hung_drive_lacks_is_not_purged() {
+async fn tombstone_missing_on_hung_drive_is_not_purged() {
     let rig = Rig::new(2, 2).await;
     rig.put("x", b"to be deleted").await.unwrap();
     rig.sets.inner.gate.set(Some((u64::MAX, 0b0111)));

@@ -114,7 +114,7 @@ fn forget(sets: &Sets) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_pages_name_is_rebuilt_and_kept() {
+async fn data_named_by_pages_is_rebuilt_and_kept() {
     let rig = Rig::with(2, 2, 1, |o| o.orphan_age = Duration::ZERO).await;
     let key = rig.key("k");
     for n in 1..=30 {
@@ -153,7 +153,7 @@ async fn what_pages_name_is_rebuilt_and_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_no_page_names_goes() {
+async fn data_named_by_no_page_is_removed() {
     let rig = Rig::with(2, 2, 1, |o| {
         o.orphan_age = Duration::ZERO;
         o.one_sync = false;

@@ -152,7 +152,7 @@ async fn one_of_each(
     let inject = || faults.set_after(Operation::Read, Fault::Error(EIO), after, u64::MAX);
     let got = read_while(rig, "x", part, 0, inject).await.expect(&what);
     faults.clear();
-    // Its keeper may have detected the fault, and a late drive is not asked again soon.
+    // Its maintenance thread may have detected the fault, and a late drive is not asked again soon.
     rig.unplug(part.data.slot_of(failing), 0).await;
     rig.plug(part.data.slot_of(failing), 0).await;
     let mut wrong = 0;

@@ -29,7 +29,7 @@ pub use crate::settings::Format;
 pub use sent::{Failure, Sent};
 
 /// Messages per call, at most.
-pub const AT_ONCE: usize = 64;
+pub const CONCURRENCY: usize = 64;
 /// Time for one call.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -69,7 +69,7 @@ impl Target {
         }))
     }
 
-    /// Sends at most [`AT_ONCE`] messages about different keys.
+    /// Sends at most [`CONCURRENCY`] messages about different keys.
     pub async fn send(&mut self, messages: &[Message], site: &Site) -> Sent {
         self.within(messages, site, false).await
     }

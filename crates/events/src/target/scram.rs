@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_conversation_of_rfc_7677() {
+    fn scram_exchange_of_rfc_7677() {
         let mut s = Scram::new(Hash::Sha256, "user", "rOprNGfwEbeRWgbNEkqO");
         assert_eq!(s.first(), "n,,n=user,r=rOprNGfwEbeRWgbNEkqO");
         let server = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";

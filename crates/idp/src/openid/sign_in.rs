@@ -3,9 +3,9 @@
 //!
 //! The server stores nothing between the two steps: the data for the second step is sealed in `state`.
 //! Invariants: a code is exchanged only with a `state` that this server sealed at most [`LIFE_MS`] ago, for
-//! the provider and the redirect in it; the returned token must contain the nonce; at most [`AT_ONCE`] codes
-//! are exchanged at once. Each process has its own sealing key: a sign-in that spans a restart has to start
-//! again.
+//! the provider and the redirect in it; the returned token must contain the nonce; at most [`CONCURRENCY`]
+//! codes are exchanged at once. Each process has its own sealing key: a sign-in that spans a restart has to
+//! start again.
 //!
 //! Must not depend on: cookies, pages.
 
@@ -28,7 +28,7 @@ use crate::WebAsk;
 /// Most time for a sign-in, in milliseconds.
 const LIFE_MS: i64 = 10 * 60_000;
 /// Most concurrent exchanges of codes.
-const AT_ONCE: usize = 16;
+const CONCURRENCY: usize = 16;
 /// Longest code and state, in bytes.
 const LIMIT: usize = 4096;
 /// The path of the redirect, if it is made from the server's own address (MinIO's path).
@@ -153,7 +153,7 @@ impl Provider {
 impl SignInFlow {
     /// With a random sealing key.
     pub fn new() -> SignInFlow {
-        SignInFlow { seal: Sealer::new(&random()), room: Semaphore::new(AT_ONCE) }
+        SignInFlow { seal: Sealer::new(&random()), room: Semaphore::new(CONCURRENCY) }
     }
 
     /// See [`crate::Idp::choices`]. A provider that does not answer is left out.

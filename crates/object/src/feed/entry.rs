@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_nothing_else() {
+    fn entries_round_trip_and_other_bytes_are_refused() {
         let bytes = encode(2, &entries());
         let back = decode(&bytes).unwrap();
         assert_eq!((back.open_from, &back.entries), (2, &entries()));

@@ -28,14 +28,14 @@ const WINDOW: usize = 1000;
 
 /// The name of an existing segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SegmentRef {
     pub number: u64,
     /// Position of the first change that no earlier segment has.
     pub first: u64,
     pub bytes: u64,
 }
 
-impl Place {
+impl SegmentRef {
     fn name(&self) -> String {
         format!("{PREFIX}{:016x}-{:016x}", self.number, self.first)
     }
@@ -45,31 +45,36 @@ impl Place {
         RegisterKey::new(backend.group_of(OWN, name.as_bytes()), Space::Object, OWN, name.as_bytes())
     }
 
-    fn parse(name: &[u8], bytes: u64) -> Option<Place> {
+    fn parse(name: &[u8], bytes: u64) -> Option<SegmentRef> {
         let text = std::str::from_utf8(name).ok()?.strip_prefix(PREFIX)?;
         let (number, first) = text.split_once('-')?;
         let hex = |t: &str| u64::from_str_radix(t, 16).ok();
-        let place = Place { number: hex(number)?, first: hex(first)?, bytes };
+        let segment_ref = SegmentRef { number: hex(number)?, first: hex(first)?, bytes };
         // A segment has only one name: signs and capitals are refused.
-        (place.name().as_bytes() == name).then_some(place)
+        (segment_ref.name().as_bytes() == name).then_some(segment_ref)
     }
 }
 
 /// For the fuzzer: what is decoded from a name must encode to the same name.
 pub(crate) fn fuzzed_name(name: &[u8]) {
-    if let Some(place) = Place::parse(name, 0) {
-        assert_eq!(place.name().as_bytes(), name, "a segment with two names");
+    if let Some(segment_ref) = SegmentRef::parse(name, 0) {
+        assert_eq!(segment_ref.name().as_bytes(), name, "a segment with two names");
     }
 }
 
 /// A name for the fuzzer.
 pub(crate) fn fuzzed_names() -> String {
-    Place { number: 7, first: 0xab, bytes: 0 }.name()
+    SegmentRef { number: 7, first: 0xab, bytes: 0 }.name()
 }
 
 /// Writes a segment, unless it exists.
-pub(crate) async fn write(backend: &Backend, place: Place, bytes: Bytes, now_ms: i64) -> Result<()> {
-    let key = place.key(backend);
+pub(crate) async fn write(
+    backend: &Backend,
+    segment_ref: SegmentRef,
+    bytes: Bytes,
+    now_ms: i64,
+) -> Result<()> {
+    let key = segment_ref.key(backend);
     let size = bytes.len() as u64;
     let mut writer = backend.write(&key, size).await?;
     writer.write(bytes).await?;
@@ -89,8 +94,8 @@ pub(crate) async fn write(backend: &Backend, place: Place, bytes: Bytes, now_ms:
 }
 
 /// Reads a segment; `None` if it does not exist.
-pub(crate) async fn read(backend: &Backend, place: Place) -> Result<Option<Bytes>> {
-    let key = place.key(backend);
+pub(crate) async fn read(backend: &Backend, segment_ref: SegmentRef) -> Result<Option<Bytes>> {
+    let key = segment_ref.key(backend);
     let record = backend.read_register(&key).await?;
     let Some(part) = versions::of(record.as_ref().map(|r| &r.body)).first().and_then(|v| v.parts.first())
     else {
@@ -108,8 +113,8 @@ pub(crate) async fn read(backend: &Backend, place: Place) -> Result<Option<Bytes
 }
 
 /// Removes a segment.
-pub(crate) async fn remove(backend: &Backend, place: Place) -> Result<()> {
-    let key = place.key(backend);
+pub(crate) async fn remove(backend: &Backend, segment_ref: SegmentRef) -> Result<()> {
+    let key = segment_ref.key(backend);
     let done = backend.update(&key, &[], |old| {
         if versions::of(old.map(|r| &r.body)).is_empty() {
             return Decision::Keep(());
@@ -120,15 +125,15 @@ pub(crate) async fn remove(backend: &Backend, place: Place) -> Result<()> {
 }
 
 /// All segments, in order.
-pub(crate) async fn list(backend: &Backend) -> Result<Vec<Place>> {
+pub(crate) async fn list(backend: &Backend) -> Result<Vec<SegmentRef>> {
     let mut places = Vec::new();
     let mut from = Vec::new();
     loop {
         let page = backend.list(Space::Object, OWN, PREFIX.as_bytes(), &from, WINDOW).await?;
         for (name, s) in &page.entries {
             let size = summary::version(s).map_or(0, |s| s.size);
-            match Place::parse(name, size) {
-                Some(place) => places.push(place),
+            match SegmentRef::parse(name, size) {
+                Some(segment_ref) => places.push(segment_ref),
                 None => tracing::warn!(?name, "not a segment of the change feed"),
             }
         }
@@ -162,9 +167,9 @@ pub(crate) fn readers(control: &Control) -> Result<Vec<(String, u64)>> {
 
 fn position(name: &str, bytes: &[u8]) -> Result<u64> {
     let stored: Stored = serde_json::from_slice(bytes)
-        .map_err(|e| Error::Internal(format!("the place of reader {name} in the change feed: {e}")))?;
+        .map_err(|e| Error::Internal(format!("the position of reader {name} in the change feed: {e}")))?;
     if stored.format != 1 {
-        return Err(Error::Internal(format!("the place of reader {name}: format {}", stored.format)));
+        return Err(Error::Internal(format!("the position of reader {name}: format {}", stored.format)));
     }
     Ok(stored.position)
 }
@@ -202,7 +207,7 @@ mod tests {
 
     /// Two servers store positions of one reader: the higher one stays, in either order.
     #[tokio::test]
-    async fn places_never_go_back() {
+    async fn reader_positions_never_decrease() {
         let (_, _, control) = crate::tests::memory().await;
         let name = |i: usize| format!("r{i}");
         let keep_at = |at: u64| {
@@ -224,11 +229,11 @@ mod tests {
 
     #[test]
     fn names_of_segments() {
-        let place = Place { number: 0x1f, first: 500, bytes: 9 };
-        assert_eq!(place.name(), "feed/0/000000000000001f-00000000000001f4");
-        assert_eq!(Place::parse(place.name().as_bytes(), 9), Some(place));
+        let segment_ref = SegmentRef { number: 0x1f, first: 500, bytes: 9 };
+        assert_eq!(segment_ref.name(), "feed/0/000000000000001f-00000000000001f4");
+        assert_eq!(SegmentRef::parse(segment_ref.name().as_bytes(), 9), Some(segment_ref));
         for bad in ["", "feed/0/", "feed/0/1-2", "feed/1/000000000000001f-00000000000001f4"] {
-            assert_eq!(Place::parse(bad.as_bytes(), 0), None, "{bad}");
+            assert_eq!(SegmentRef::parse(bad.as_bytes(), 0), None, "{bad}");
         }
     }
 }

@@ -10,7 +10,7 @@
 //! | `change` | a change: [`Change`], [`Kind`], [`Cause`] |
 //! | `entry` | the bytes of segments |
 //! | `log` | segments as registers of the drives, positions of readers in the control store |
-//! | `ticket` | one change under way: intent, turn of the key, outcome |
+//! | `pending_change` | one change under way: intent, turn of the key, outcome |
 //! | `work` | writing, trimming, settling open intents |
 //! | `reader` | following: durable readers, live watchers |
 //!
@@ -24,8 +24,8 @@
 mod change;
 pub(crate) mod entry;
 mod log;
+mod pending_change;
 mod reader;
-mod ticket;
 mod work;
 
 use ashlar_environment::HashMap;
@@ -39,14 +39,14 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast, watch};
 
 pub use change::{Cause, Change, Kind};
-pub use reader::{Batch, Reader, Watch, Watched};
+pub use reader::{Batch, Reader, WatchEvent, Watcher};
 
 pub(crate) use change::Effect;
 pub(crate) use log::{fuzzed_name, fuzzed_names};
-pub(crate) use ticket::Ticket;
+pub(crate) use pending_change::PendingChange;
 
 use entry::{Entry, Intent};
-use log::Place;
+use log::SegmentRef;
 
 use crate::backend::Backend;
 use crate::{Bucket, Error, Result};
@@ -61,7 +61,7 @@ const MAX_OPEN: usize = 1 << 16;
 /// Changes kept in memory for readers that keep up.
 const TAIL: usize = 4096;
 /// Changes that a live watcher may be behind.
-const WATCH: usize = 1024;
+const WATCHER_CAPACITY: usize = 1024;
 /// Number of locks for turns of keys: sometimes two keys share one.
 const TURNS: usize = 1024;
 
@@ -85,16 +85,16 @@ impl Default for Limits {
 pub struct Feed {
     pub(crate) shared: Arc<Shared>,
     /// The background work ends with the last handle.
-    _alive: Arc<Alive>,
+    _stop: Arc<StopOnDrop>,
 }
 
-struct Alive(Arc<Shared>);
+struct StopOnDrop(Arc<Shared>);
 
-impl Drop for Alive {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.stop.store(true, Ordering::SeqCst);
         self.0.work.notify_one();
-        self.0.chores.notify_one();
+        self.0.maintenance.notify_one();
     }
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct Shared {
     /// Notifies that there is something to write.
     work: Notify,
     /// Notifies that there is other work.
-    chores: Notify,
+    maintenance: Notify,
     stop: AtomicBool,
     /// The number of the newest entry that is durable.
     durable: watch::Sender<u64>,
@@ -141,17 +141,17 @@ struct State {
     /// The newest changes, including all that are not durable.
     tail: VecDeque<Arc<Change>>,
     /// The segments on drives, and their bytes.
-    segments: VecDeque<Place>,
+    segments: VecDeque<SegmentRef>,
     bytes: u64,
     /// Segments to be removed.
-    doomed: Vec<Place>,
+    to_remove: Vec<SegmentRef>,
     readers: HashMap<String, Cursor>,
     /// Readers to be removed from the control store.
     gone: Vec<String>,
     /// Number of changes that were dropped before some reader had them.
     lost: u64,
     /// Why the last write failed.
-    trouble: Option<String>,
+    last_error: Option<String>,
 }
 
 /// An intent without a durable outcome.
@@ -190,7 +190,7 @@ pub struct Stats {
     /// Readers by name, and how many changes each is behind.
     pub readers: Vec<(String, u64)>,
     /// Why the last write failed, while writes fail.
-    pub trouble: Option<String>,
+    pub last_error: Option<String>,
 }
 
 impl Feed {
@@ -202,15 +202,15 @@ impl Feed {
             limits,
             state: Mutex::new(State { next: 1, next_intent: 1, next_segment: 1, ..State::default() }),
             work: Notify::new(),
-            chores: Notify::new(),
+            maintenance: Notify::new(),
             stop: AtomicBool::new(false),
             durable: watch::Sender::new(0),
             newest: watch::Sender::new(0),
-            live: broadcast::Sender::new(WATCH),
+            live: broadcast::Sender::new(WATCHER_CAPACITY),
             watchers: AtomicUsize::new(0),
             turns: (0..TURNS).map(|_| Arc::default()).collect(),
         });
-        Feed { _alive: Arc::new(Alive(shared.clone())), shared }
+        Feed { _stop: Arc::new(StopOnDrop(shared.clone())), shared }
     }
 
     /// Whether changes of this bucket are recorded.
@@ -227,9 +227,9 @@ impl Feed {
 
     /// Reports an event that is no change (a read): to watchers at once, and, for a recorded bucket, to
     /// readers, durable shortly afterwards. It gets its position here. Dropped if too much is waiting.
-    pub fn tell(&self, bucket: &Bucket, change: Change) {
+    pub fn report(&self, bucket: &Bucket, change: Change) {
         if !self.records(bucket) {
-            self.shared.show(Arc::new(Change { position: 0, ..change }));
+            self.shared.notify_watchers(Arc::new(Change { position: 0, ..change }));
             return;
         }
         let mut s = self.shared.state.lock();
@@ -257,7 +257,7 @@ impl Feed {
             open: s.open.len(),
             lost: s.lost,
             readers,
-            trouble: s.trouble.clone(),
+            last_error: s.last_error.clone(),
         }
     }
 }
@@ -272,7 +272,7 @@ impl Shared {
     }
 
     /// Sends a change to the watchers.
-    fn show(&self, change: Arc<Change>) {
+    fn notify_watchers(&self, change: Arc<Change>) {
         if self.watchers.load(Ordering::Relaxed) > 0 {
             // An error means that there is no watcher.
             let _ = self.live.send(change);
@@ -286,9 +286,9 @@ impl Shared {
         let change = Arc::new(change);
         s.tail.push_back(change.clone());
         s.queue(Entry::Change(intent, change.clone()));
-        s.shorten();
+        s.trim_tail();
         self.newest.send_replace(change.position);
-        self.show(change);
+        self.notify_watchers(change);
     }
 }
 
@@ -300,14 +300,14 @@ impl State {
     }
 
     /// Drops durable changes above the limit from memory.
-    fn shorten(&mut self) {
+    fn trim_tail(&mut self) {
         while self.tail.len() > TAIL && self.tail.front().is_some_and(|c| c.position <= self.durable) {
             self.tail.pop_front();
         }
     }
 
     /// The lowest position of a reader; without readers, all changes are done.
-    fn least(&self) -> u64 {
+    fn lowest_position(&self) -> u64 {
         self.readers.values().map(|c| c.saved).min().unwrap_or(self.durable).min(self.durable)
     }
 

@@ -37,10 +37,10 @@ pub struct Batch {
 }
 
 /// Where the next change is.
-enum Found {
+enum NextChanges {
     Some(Batch),
     /// It is in this segment.
-    Cold(log::Place),
+    Cold(log::SegmentRef),
     /// There is nothing newer.
     Nothing,
 }
@@ -89,14 +89,14 @@ impl Feed {
             s.gone.push(name.to_owned());
         }
         drop(s);
-        self.shared.chores.notify_one();
+        self.shared.maintenance.notify_one();
     }
 
     /// Follows all changes of all buckets from now on, without a durable position.
     #[must_use]
-    pub fn watch(&self) -> Watch {
+    pub fn watch(&self) -> Watcher {
         self.shared.watchers.fetch_add(1, Ordering::SeqCst);
-        Watch { shared: self.shared.clone(), changes: self.shared.live.subscribe() }
+        Watcher { shared: self.shared.clone(), changes: self.shared.live.subscribe() }
     }
 }
 
@@ -123,30 +123,32 @@ impl Reader {
                     self.next = changes.last().map_or(self.next, |c| c.position + 1);
                     return Ok(Batch { changes, lost });
                 }
-                match self.look(max.max(1), &mut lost) {
-                    Found::Some(batch) => {
+                match self.find_next(max.max(1), &mut lost) {
+                    NextChanges::Some(batch) => {
                         self.next = batch.changes.last().map_or(self.next, |c| c.position + 1);
                         return Ok(Batch { lost, ..batch });
                     }
-                    Found::Cold(place) => match work::segment(&self.feed.shared, place).await {
-                        Ok(segment) => {
-                            let wanted = |e: Entry| match e {
-                                Entry::Change(_, c) if c.position >= self.next => Some(c),
-                                _ => None,
-                            };
-                            self.read = segment.entries.into_iter().filter_map(wanted).collect();
-                            if self.read.is_empty() {
-                                return Err(Error::Internal(format!(
-                                    "segment {} of the change feed lacks position {}",
-                                    place.number, self.next
-                                )));
+                    NextChanges::Cold(segment_ref) => {
+                        match work::segment(&self.feed.shared, segment_ref).await {
+                            Ok(segment) => {
+                                let wanted = |e: Entry| match e {
+                                    Entry::Change(_, c) if c.position >= self.next => Some(c),
+                                    _ => None,
+                                };
+                                self.read = segment.entries.into_iter().filter_map(wanted).collect();
+                                if self.read.is_empty() {
+                                    return Err(Error::Internal(format!(
+                                        "segment {} of the change feed lacks position {}",
+                                        segment_ref.number, self.next
+                                    )));
+                                }
                             }
+                            // It was removed in the meantime: check again.
+                            Err(Error::Changed) => tokio::task::yield_now().await,
+                            Err(e) => return Err(e),
                         }
-                        // It was removed in the meantime: check again.
-                        Err(Error::Changed) => tokio::task::yield_now().await,
-                        Err(e) => return Err(e),
-                    },
-                    Found::Nothing => {
+                    }
+                    NextChanges::Nothing => {
                         if newest.changed().await.is_err() {
                             return Err(Error::Unavailable("the change feed is closed".to_owned()));
                         }
@@ -162,15 +164,15 @@ impl Reader {
         self.read.is_empty() && self.next >= self.feed.shared.state.lock().next
     }
 
-    fn look(&mut self, max: usize, lost: &mut u64) -> Found {
+    fn find_next(&mut self, max: usize, lost: &mut u64) -> NextChanges {
         let s = self.feed.shared.state.lock();
         if self.next >= s.next {
-            return Found::Nothing;
+            return NextChanges::Nothing;
         }
         if let Some(first) = s.tail.front().map(|c| c.position).filter(|first| *first <= self.next) {
             let skip = (self.next - first) as usize;
             let changes = s.tail.iter().skip(skip).take(max).cloned().collect();
-            return Found::Some(Batch { changes, lost: 0 });
+            return NextChanges::Some(Batch { changes, lost: 0 });
         }
         if let Some(front) = s.segments.front()
             && front.first > self.next
@@ -181,8 +183,8 @@ impl Reader {
         let at = s.segments.partition_point(|p| p.first <= self.next);
         // Several segments may begin at one position if all but the last contain no change.
         match at.checked_sub(1).map(|i| s.segments[i]) {
-            Some(place) => Found::Cold(place),
-            None => Found::Nothing,
+            Some(segment_ref) => NextChanges::Cold(segment_ref),
+            None => NextChanges::Nothing,
         }
     }
 
@@ -194,7 +196,7 @@ impl Reader {
             cursor.done = cursor.done.max(position);
         }
         drop(s);
-        self.feed.shared.chores.notify_one();
+        self.feed.shared.maintenance.notify_one();
     }
 
     /// Number of changes that are not done.
@@ -206,14 +208,14 @@ impl Reader {
 }
 
 /// Follows changes live.
-pub struct Watch {
+pub struct Watcher {
     shared: Arc<Shared>,
     changes: Receiver<Arc<Change>>,
 }
 
 /// What a watcher receives.
 #[derive(Debug)]
-pub enum Watched {
+pub enum WatchEvent {
     /// A change; its position is 0 when its bucket is not recorded.
     Change(Arc<Change>),
     /// Number of changes missed because the watcher was slow.
@@ -222,24 +224,24 @@ pub enum Watched {
     Closed,
 }
 
-impl Watch {
+impl Watcher {
     /// The next change.
-    pub async fn next(&mut self) -> Watched {
+    pub async fn next(&mut self) -> WatchEvent {
         self.boxed_next().await
     }
 
-    fn boxed_next(&mut self) -> BoxFuture<'_, Watched> {
+    fn boxed_next(&mut self) -> BoxFuture<'_, WatchEvent> {
         Box::pin(async move {
             match self.changes.recv().await {
-                Ok(change) => Watched::Change(change),
-                Err(RecvError::Lagged(missed)) => Watched::Missed(missed),
-                Err(RecvError::Closed) => Watched::Closed,
+                Ok(change) => WatchEvent::Change(change),
+                Err(RecvError::Lagged(missed)) => WatchEvent::Missed(missed),
+                Err(RecvError::Closed) => WatchEvent::Closed,
             }
         })
     }
 }
 
-impl Drop for Watch {
+impl Drop for Watcher {
     fn drop(&mut self) {
         self.shared.watchers.fetch_sub(1, Ordering::SeqCst);
     }

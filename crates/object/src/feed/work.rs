@@ -15,8 +15,8 @@ use ashlar_format::{RegisterKey, Space, Version, VersionId};
 use bytes::Bytes;
 
 use super::entry::{self, Entry, Intent};
-use super::log::{self, Place};
-use super::ticket::change;
+use super::log::{self, SegmentRef};
+use super::pending_change::change;
 use super::{Cursor, Effect, Feed, Kind, Open, Shared, State};
 use crate::types::Pairs;
 use crate::{Error, Result, Store, Versioning, versions};
@@ -24,7 +24,7 @@ use crate::{Error, Result, Store, Versioning, versions};
 /// How long entries without a waiting caller are collected.
 const LAZY: Duration = Duration::from_millis(100);
 /// Minimum interval between two rounds of storing positions and removing segments.
-const CHORES: Duration = Duration::from_millis(500);
+const MAINTENANCE_INTERVAL: Duration = Duration::from_millis(500);
 /// Approximate bytes of a segment.
 const SEGMENT: usize = 1 << 20;
 /// Longest pause between attempts.
@@ -44,15 +44,18 @@ impl Store {
         Box::pin(async move {
             let shared = &self.inner.feed.shared;
             recover(shared).await?;
-            ashlar_environment::spawn("feed-writer", write_on(shared.clone()));
+            ashlar_environment::spawn("feed-writer", write_loop(shared.clone()));
             // Not the store itself, which would then never be dropped.
             let inner = Arc::downgrade(&self.inner);
-            let living = move |i: &Intent| {
-                let bucket = inner.upgrade()?.registry.live(&i.bucket).ok()?.bucket();
+            let versioning_of = move |i: &Intent| {
+                let bucket = inner.upgrade()?.registry.handle(&i.bucket).ok()?.bucket();
                 (bucket.id == i.bucket_id).then_some(bucket.versioning)
             };
-            ashlar_environment::spawn("feed-chores", chores(Box::new(living), shared.clone()));
-            shared.chores.notify_one();
+            ashlar_environment::spawn(
+                "feed-maintenance",
+                maintenance(Box::new(versioning_of), shared.clone()),
+            );
+            shared.maintenance.notify_one();
             Ok(())
         })
     }
@@ -69,13 +72,13 @@ impl Store {
             if opened {
                 shared.work.notify_one();
                 let _ = time::timeout(CLOSING, shared.written(queued)).await;
-                if let Err(error) = keep_places(shared).await {
+                if let Err(error) = save_positions(shared).await {
                     tracing::warn!(%error, "places of readers of the change feed were not stored");
                 }
             }
             shared.stop.store(true, std::sync::atomic::Ordering::SeqCst);
             shared.work.notify_one();
-            shared.chores.notify_one();
+            shared.maintenance.notify_one();
         })
     }
 }
@@ -90,8 +93,8 @@ async fn recover(shared: &Shared) -> Result<()> {
         let newest = segment(shared, *last).await?;
         let changes = newest.entries.iter().filter(|e| matches!(e, Entry::Change(..))).count() as u64;
         position = last.first - 1 + changes;
-        for place in places.iter().filter(|p| p.number >= newest.open_from && p.number < last.number) {
-            found.push((place.number, segment(shared, *place).await?.entries));
+        for segment_ref in places.iter().filter(|p| p.number >= newest.open_from && p.number < last.number) {
+            found.push((segment_ref.number, segment(shared, *segment_ref).await?.entries));
         }
         found.push((last.number, newest.entries));
     }
@@ -124,14 +127,14 @@ async fn recover(shared: &Shared) -> Result<()> {
 }
 
 /// Reads a segment that must exist.
-pub(super) async fn segment(shared: &Shared, place: Place) -> Result<entry::Segment> {
-    let bytes = log::read(&shared.backend, place).await?.ok_or(Error::Changed)?;
+pub(super) async fn segment(shared: &Shared, segment_ref: SegmentRef) -> Result<entry::Segment> {
+    let bytes = log::read(&shared.backend, segment_ref).await?.ok_or(Error::Changed)?;
     entry::decode(&bytes)
-        .map_err(|e| Error::Internal(format!("segment {} of the change feed: {e}", place.number)))
+        .map_err(|e| Error::Internal(format!("segment {} of the change feed: {e}", segment_ref.number)))
 }
 
 /// Writes waiting entries, until the end.
-async fn write_on(shared: Arc<Shared>) {
+async fn write_loop(shared: Arc<Shared>) {
     loop {
         let (any, urgent) = {
             let s = shared.state.lock();
@@ -161,16 +164,16 @@ async fn write_on(shared: Arc<Shared>) {
 
 /// Writes one segment; returns false if the end came first.
 async fn write_one(shared: &Arc<Shared>) -> bool {
-    let (place, bytes, batch, upto) = {
+    let (segment_ref, bytes, batch, upto) = {
         let mut s = shared.state.lock();
         take(&mut s)
     };
     let mut pause = Duration::from_millis(10);
     loop {
-        match log::write(&shared.backend, place, bytes.clone(), shared.now_ms()).await {
+        match log::write(&shared.backend, segment_ref, bytes.clone(), shared.now_ms()).await {
             Ok(()) => break,
             Err(error) => {
-                if shared.state.lock().trouble.replace(error.to_string()).is_none() {
+                if shared.state.lock().last_error.replace(error.to_string()).is_none() {
                     tracing::warn!(%error, "the change feed cannot be written");
                 }
             }
@@ -182,14 +185,14 @@ async fn write_one(shared: &Arc<Shared>) -> bool {
         pause = (pause * 2).min(PAUSE);
     }
     let mut s = shared.state.lock();
-    if s.trouble.take().is_some() {
+    if s.last_error.take().is_some() {
         tracing::info!("the change feed is written again");
     }
     for e in &batch {
         match e {
             Entry::Intent(i) => {
                 if let Some(open) = s.open.get_mut(&i.id) {
-                    open.segment = place.number;
+                    open.segment = segment_ref.number;
                 }
             }
             Entry::Change(id, c) => {
@@ -201,17 +204,17 @@ async fn write_one(shared: &Arc<Shared>) -> bool {
             }
         }
     }
-    s.segments.push_back(place);
-    s.bytes += place.bytes;
-    s.shorten();
+    s.segments.push_back(segment_ref);
+    s.bytes += segment_ref.bytes;
+    s.trim_tail();
     drop(s);
     shared.durable.send_replace(upto);
-    shared.chores.notify_one();
+    shared.maintenance.notify_one();
     true
 }
 
 /// Takes the entries of the next segment: its name, its bytes, and the number of its last entry.
-fn take(s: &mut State) -> (Place, Bytes, Vec<Entry>, u64) {
+fn take(s: &mut State) -> (SegmentRef, Bytes, Vec<Entry>, u64) {
     let mut weight = 0;
     let mut count = 0;
     for e in &s.pending {
@@ -230,52 +233,52 @@ fn take(s: &mut State) -> (Place, Bytes, Vec<Entry>, u64) {
     let number = s.next_segment;
     s.next_segment += 1;
     let bytes = Bytes::from(entry::encode(s.open_from().unwrap_or(number), &batch));
-    let place = Place { number, first: s.durable + 1, bytes: bytes.len() as u64 };
-    (place, bytes, batch, s.queued - s.pending.len() as u64)
+    let segment_ref = SegmentRef { number, first: s.durable + 1, bytes: bytes.len() as u64 };
+    (segment_ref, bytes, batch, s.queued - s.pending.len() as u64)
 }
 
 /// Returns whether the bucket of an intent still exists, and whether it keeps versions.
-type Living = Box<dyn Fn(&Intent) -> Option<Versioning> + Send + Sync>;
+type VersioningOf = Box<dyn Fn(&Intent) -> Option<Versioning> + Send + Sync>;
 
 /// All other work, until the end.
-async fn chores(living: Living, shared: Arc<Shared>) {
+async fn maintenance(versioning_of: VersioningOf, shared: Arc<Shared>) {
     loop {
-        shared.chores.notified().await;
+        shared.maintenance.notified().await;
         if shared.stopped() {
             return;
         }
         let unsure = std::mem::take(&mut shared.state.lock().unsure);
         let mut again = Vec::new();
         for id in unsure {
-            if let Err(error) = find_out(&living, &shared, id).await {
+            if let Err(error) = settle_intent(&versioning_of, &shared, id).await {
                 tracing::debug!(%error, "the outcome of a change is not known yet");
                 again.push(id);
             }
         }
         let retry = !again.is_empty();
         shared.state.lock().unsure.append(&mut again);
-        if let Err(error) = keep_places(&shared).await {
+        if let Err(error) = save_positions(&shared).await {
             tracing::warn!(%error, "places of readers of the change feed were not stored");
         }
         trim(&shared).await;
-        time::sleep(CHORES).await;
+        time::sleep(MAINTENANCE_INTERVAL).await;
         if retry {
-            shared.chores.notify_one();
+            shared.maintenance.notify_one();
         }
     }
 }
 
 /// Settles an intent by the present state of its key.
-async fn find_out(living: &Living, shared: &Shared, id: u64) -> Result<()> {
+async fn settle_intent(versioning_of: &VersioningOf, shared: &Shared, id: u64) -> Result<()> {
     let Some(intent) = shared.state.lock().open.get(&id).map(|o| o.intent.clone()) else { return Ok(()) };
-    let Some(versioning) = living(&intent) else {
+    let Some(versioning) = versioning_of(&intent) else {
         shared.settle(id, None);
         return Ok(());
     };
     let _turn = shared.turn(&intent).await;
     let group = shared.backend.group_of(intent.bucket_id, intent.key.as_bytes());
     let key = RegisterKey::new(group, Space::Object, intent.bucket_id, intent.key.as_bytes());
-    let record = crate::held::read(&shared.backend, &key).await?;
+    let record = crate::held_keys::read(&shared.backend, &key).await?;
     let record = crate::paged::with(&shared.backend, &key, record, intent.version).await?;
     let list = versions::of(record.as_ref().map(|r| &r.body));
     let effect = effect(&intent, list, versioning);
@@ -325,7 +328,7 @@ fn effect(i: &Intent, list: &[Version], versioning: Versioning) -> Option<Effect
 }
 
 /// Stores positions that changed; never ahead of what is durable.
-async fn keep_places(shared: &Shared) -> Result<()> {
+async fn save_positions(shared: &Shared) -> Result<()> {
     let (moved, gone) = {
         let s = shared.state.lock();
         let moved: Vec<(String, u64)> = s
@@ -352,15 +355,15 @@ async fn keep_places(shared: &Shared) -> Result<()> {
 
 /// Removes segments that are no longer needed, and the oldest while there are too many.
 async fn trim(shared: &Shared) {
-    let doomed = {
+    let to_remove = {
         let mut s = shared.state.lock();
-        doom(&mut s, shared.limits);
-        std::mem::take(&mut s.doomed)
+        select_to_remove(&mut s, shared.limits);
+        std::mem::take(&mut s.to_remove)
     };
-    for (i, place) in doomed.iter().enumerate() {
-        if let Err(error) = log::remove(&shared.backend, *place).await {
+    for (i, segment_ref) in to_remove.iter().enumerate() {
+        if let Err(error) = log::remove(&shared.backend, *segment_ref).await {
             tracing::debug!(%error, "a segment of the change feed is removed later");
-            shared.state.lock().doomed.extend(&doomed[i..]);
+            shared.state.lock().to_remove.extend(&to_remove[i..]);
             return;
         }
     }
@@ -368,8 +371,8 @@ async fn trim(shared: &Shared) {
 
 /// Chooses the segments to remove. The newest segment always stays: it contains the position from which the
 /// feed continues.
-fn doom(s: &mut State, limits: super::Limits) {
-    let least = s.least();
+fn select_to_remove(s: &mut State, limits: super::Limits) {
+    let least = s.lowest_position();
     let open = s.open_from().unwrap_or(u64::MAX);
     while s.segments.len() > 1 && s.segments[0].number < open {
         let next = s.segments[1].first;
@@ -378,10 +381,10 @@ fn doom(s: &mut State, limits: super::Limits) {
         if !done && !over {
             return;
         }
-        if let Some(place) = s.segments.pop_front() {
-            s.bytes -= place.bytes;
+        if let Some(segment_ref) = s.segments.pop_front() {
+            s.bytes -= segment_ref.bytes;
             if !done {
-                let lost = next - place.first.max(least + 1);
+                let lost = next - segment_ref.first.max(least + 1);
                 if s.lost == 0 {
                     tracing::error!(
                         "the change feed is full: the oldest changes are dropped before everybody had them"
@@ -389,7 +392,7 @@ fn doom(s: &mut State, limits: super::Limits) {
                 }
                 s.lost += lost;
             }
-            s.doomed.push(place);
+            s.to_remove.push(segment_ref);
         }
     }
 }

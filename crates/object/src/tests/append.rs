@@ -7,8 +7,8 @@ use crate::seal::{Hiding, PACKAGE};
 use crate::*;
 
 async fn append(s: &Store, key: &str, offset: u64, body: &Bytes) -> Result<Committed> {
-    let tail = s.tail("bucket", key).await?;
-    let checksum = Some(tail.checksum.unwrap_or(Algorithm::Crc64Nvme));
+    let base = s.append_base("bucket", key).await?;
+    let checksum = Some(base.checksum.unwrap_or(Algorithm::Crc64Nvme));
     let spec = PutSpec { checksum, ..PutSpec::new(body.len() as u64) };
     let mut p = s.put("bucket", key, spec).await?;
     p.write(body.clone()).await?;
@@ -22,7 +22,7 @@ fn sum(algorithm: Algorithm, bytes: &[u8]) -> Digest {
 }
 
 #[tokio::test]
-async fn appends_grow_the_object_and_its_checksum() {
+async fn append_extends_object_and_checksum() {
     let (store, memory, _) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     let mut all = Vec::new();
@@ -70,7 +70,7 @@ async fn appends_grow_the_object_and_its_checksum() {
 }
 
 #[tokio::test]
-async fn other_checksums_become_those_of_parts() {
+async fn append_turns_non_crc_checksum_into_composite() {
     let (store, ..) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     let spec = PutSpec { checksum: Some(Algorithm::Sha256), ..PutSpec::new(1) };
@@ -93,7 +93,7 @@ async fn other_checksums_become_those_of_parts() {
 
 /// Many concurrent appends, each at the end that it sees: every acknowledged one is there exactly once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn appends_at_once_never_overwrite_each_other() {
+async fn concurrent_appends_never_overwrite_each_other() {
     let mut pool = Pool::new(4).await;
     let store = pool.open(&[]).await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
@@ -104,7 +104,7 @@ async fn appends_at_once_never_overwrite_each_other() {
                 let mut done = 0u32;
                 while done < 10 {
                     let body = Bytes::from(vec![t; 100 + usize::from(t)]);
-                    let at = store.tail("bucket", "k").await.unwrap().size;
+                    let at = store.append_base("bucket", "k").await.unwrap().size;
                     match append(&store, "k", at, &body).await {
                         Ok(_) => done += 1,
                         Err(Error::WrongOffset { .. } | Error::Conflict) => {}
@@ -141,17 +141,24 @@ async fn append_sealed(
     body: &Bytes,
     md5: bool,
 ) -> Result<Committed> {
-    let tail = s.tail("bucket", name).await?;
-    let p = begin_sealed(s, name, n, body, md5, &tail).await?;
+    let base = s.append_base("bucket", name).await?;
+    let p = begin_sealed(s, name, n, body, md5, &base).await?;
     p.append(offset, VersionSpec::default(), &Conditions::NONE).await
 }
 
-async fn begin_sealed(s: &Store, name: &str, n: u8, body: &Bytes, md5: bool, tail: &Tail) -> Result<Put> {
-    let checksum = Some(tail.checksum.unwrap_or(Algorithm::Crc64Nvme));
+async fn begin_sealed(
+    s: &Store,
+    name: &str,
+    n: u8,
+    body: &Bytes,
+    md5: bool,
+    base: &AppendBase,
+) -> Result<Put> {
+    let checksum = Some(base.checksum.unwrap_or(Algorithm::Crc64Nvme));
     let spec = PutSpec { checksum, want_md5: md5, ..PutSpec::new(body.len() as u64) };
-    let envelope = tail.sealed.as_ref().map_or_else(|| format!("envelope {n}"), |s| s.envelope.clone());
+    let envelope = base.sealed.as_ref().map_or_else(|| format!("envelope {n}"), |s| s.envelope.clone());
     let seal = Seal { key: key(n), cipher: Cipher::Aes256Gcm, envelope, md5 };
-    let mut p = s.put_behind("bucket", name, spec, Some(seal), tail).await?;
+    let mut p = s.put_append("bucket", name, spec, Some(seal), base).await?;
     p.write(body.clone()).await?;
     Ok(p)
 }
@@ -173,7 +180,7 @@ async fn read_sealed(o: &Object, range: std::ops::Range<u64>, n: u8) -> Result<V
 /// Compared with an unencrypted object: a growing encrypted object has the same sizes, ETags, checksums and
 /// bytes.
 #[tokio::test]
-async fn what_is_appended_to_an_encrypted_object_is_as_in_clear() {
+async fn append_to_encrypted_object_equals_append_to_plain_object() {
     let (store, ..) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     let mut rng = Rng(31);
@@ -196,7 +203,7 @@ async fn what_is_appended_to_an_encrypted_object_is_as_in_clear() {
         }
         let mut masked = Vec::new();
         for body in &bodies {
-            let at = store.tail("bucket", start).await.unwrap().size;
+            let at = store.append_base("bucket", start).await.unwrap().size;
             assert!(matches!(
                 append_sealed(&store, start, 1, at + 1, body, true).await,
                 Err(Error::WrongOffset { size }) if size == at
@@ -252,7 +259,7 @@ async fn what_is_appended_to_an_encrypted_object_is_as_in_clear() {
 }
 
 #[tokio::test]
-async fn an_object_without_md5_keeps_random_tags() {
+async fn append_without_md5_keeps_random_etag() {
     let (store, ..) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     let body = Bytes::from_static(b"the same");
@@ -302,7 +309,7 @@ async fn an_object_without_md5_keeps_random_tags() {
 }
 
 #[tokio::test]
-async fn an_encrypted_object_is_continued_under_another_name() {
+async fn append_to_encrypted_object_after_copy() {
     let (store, ..) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     let mut rng = Rng(31);
@@ -330,7 +337,7 @@ async fn an_encrypted_object_is_continued_under_another_name() {
 
 /// A body that was sealed for one version, or one position in it, becomes no part of another.
 #[tokio::test]
-async fn a_version_that_changed_meanwhile_is_not_continued() {
+async fn append_to_changed_version_fails() {
     let (store, ..) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     let (a, b) = (Bytes::from_static(b"aaaa"), Bytes::from_static(b"bbbb"));
@@ -345,13 +352,13 @@ async fn a_version_that_changed_meanwhile_is_not_continued() {
     let commit = |p: Put, at: u64| p.append(at, VersionSpec::default(), &Conditions::NONE);
     // Another key, the same size.
     sealed(1, &a).await;
-    let tail = store.tail("bucket", "k").await.unwrap();
-    let begun = begin_sealed(&store, "k", 1, &b, true, &tail).await.unwrap();
+    let base = store.append_base("bucket", "k").await.unwrap();
+    let begun = begin_sealed(&store, "k", 1, &b, true, &base).await.unwrap();
     sealed(2, &a).await;
     assert!(matches!(commit(begun, 4).await, Err(Error::Conflict)));
     // In clear, with the same size; and the reverse.
-    let tail = store.tail("bucket", "k").await.unwrap();
-    let begun = begin_sealed(&store, "k", 2, &b, true, &tail).await.unwrap();
+    let base = store.append_base("bucket", "k").await.unwrap();
+    let begun = begin_sealed(&store, "k", 2, &b, true, &base).await.unwrap();
     put(&store, "bucket", "k", &a).await.unwrap();
     assert!(matches!(commit(begun, 4).await, Err(Error::Conflict)));
     let mut begun = store.put("bucket", "k", PutSpec::new(4)).await.unwrap();
@@ -359,18 +366,18 @@ async fn a_version_that_changed_meanwhile_is_not_continued() {
     sealed(3, &a).await;
     assert!(matches!(commit(begun, 4).await, Err(Error::Conflict)));
     // The same size in another number of parts, under the same envelope.
-    let tail = store.tail("bucket", "k").await.unwrap();
-    let begun = begin_sealed(&store, "k", 3, &b, true, &tail).await.unwrap();
+    let base = store.append_base("bucket", "k").await.unwrap();
+    let begun = begin_sealed(&store, "k", 3, &b, true, &base).await.unwrap();
     append_sealed(&store, "k", 3, 4, &b, true).await.unwrap();
     assert!(matches!(commit(begun, 8).await, Err(Error::Conflict)), "sealed as part 2, would be part 3");
     // Another envelope of the same key: the caller has to start again.
-    let tail = store.tail("bucket", "k").await.unwrap();
-    let begun = begin_sealed(&store, "k", 3, &b, true, &tail).await.unwrap();
+    let base = store.append_base("bucket", "k").await.unwrap();
+    let begun = begin_sealed(&store, "k", 3, &b, true, &base).await.unwrap();
     assert!(store.replace_envelope("bucket", "k", None, "envelope 3", "another").await.unwrap());
     assert!(matches!(commit(begun, 8).await, Err(Error::Conflict)));
     // Deleted: a content key belongs to one version, so it cannot begin another.
-    let tail = store.tail("bucket", "k").await.unwrap();
-    let begun = begin_sealed(&store, "k", 3, &b, true, &tail).await.unwrap();
+    let base = store.append_base("bucket", "k").await.unwrap();
+    let begun = begin_sealed(&store, "k", 3, &b, true, &base).await.unwrap();
     store.delete("bucket", "k", None, &Conditions::NONE).await.unwrap();
     assert!(matches!(commit(begun, 0).await, Err(Error::Conflict)));
     assert!(matches!(store.get("bucket", "k", None).await, Err(Error::NoSuchKey { .. })));
@@ -378,7 +385,7 @@ async fn a_version_that_changed_meanwhile_is_not_continued() {
 
 /// As above, encrypted: the parts of racing appends under several keys open in their positions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sealed_appends_at_once_never_overwrite_each_other() {
+async fn concurrent_encrypted_appends_never_overwrite_each_other() {
     let mut pool = Pool::new(4).await;
     let store = pool.open(&[]).await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
@@ -390,7 +397,7 @@ async fn sealed_appends_at_once_never_overwrite_each_other() {
                 let mut done = 0u32;
                 while done < 10 {
                     let body = Bytes::from(vec![t; 100 + usize::from(t)]);
-                    let at = store.tail("bucket", "k").await.unwrap().size;
+                    let at = store.append_base("bucket", "k").await.unwrap().size;
                     match append_sealed(&store, "k", 9, at, &body, true).await {
                         Ok(_) => done += 1,
                         Err(Error::WrongOffset { .. } | Error::Conflict) => {}

@@ -49,7 +49,7 @@ async fn bodies_of_all_sizes_and_pieces() {
 }
 
 #[tokio::test]
-async fn bodies_of_the_wrong_length() {
+async fn put_with_wrong_length_fails() {
     let store = bucket().await;
     let mut p = store.put("bucket", "k", PutSpec::new(3)).await.unwrap();
     let e = p.write(bytes("four")).await.unwrap_err();
@@ -67,7 +67,7 @@ async fn bodies_of_the_wrong_length() {
 }
 
 #[tokio::test]
-async fn keys_are_any_bytes_of_any_legal_length() {
+async fn keys_with_any_bytes_and_any_legal_length() {
     let store = bucket().await;
     let long = "k".repeat(1024);
     let odd = [
@@ -103,7 +103,7 @@ async fn keys_are_any_bytes_of_any_legal_length() {
 }
 
 #[tokio::test]
-async fn delete_markers_say_who_they_are() {
+async fn get_of_delete_marker_returns_its_version_id() {
     let store = bucket().await;
     store.set_versioning("bucket", Versioning::Enabled).await.unwrap();
     let first = put(&store, "bucket", "k", &bytes("1")).await.unwrap().version_id.unwrap();
@@ -264,7 +264,7 @@ async fn last_modified_never_goes_back() {
 }
 
 #[tokio::test]
-async fn buckets_survive_and_carry_documents() {
+async fn buckets_and_documents_survive_restart() {
     let (store, memory, control) = memory().await;
     store.create_bucket("one", &CreateBucket { object_lock: true, ..CreateBucket::default() }).await.unwrap();
     assert_eq!(store.bucket("one").unwrap().versioning, Versioning::Enabled);
@@ -308,7 +308,7 @@ async fn empty_pages() {
 /// Two servers over one control store change a bucket at the same time: no setting is lost, and one of them
 /// creates and deletes a bucket. A server whose lock time is behind does not set it back.
 #[tokio::test]
-async fn two_writers_of_one_registry() {
+async fn concurrent_writers_of_registry() {
     let (one, memory, control) = memory().await;
     one.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     let two = super::again(&memory, &control);
@@ -336,6 +336,6 @@ async fn two_writers_of_one_registry() {
     let mut update = ashlar_cluster::Update::new();
     update.set(&control.read("lock-time"), future.clone());
     control.update(update).await.unwrap();
-    one.keep_lock_time().await.unwrap();
+    one.save_lock_time().await.unwrap();
     assert_eq!(control.read("lock-time").bytes(), Some(&future));
 }

@@ -80,15 +80,20 @@ impl Store {
         Ok(self.0.delete_many(&self.0.bucket(bucket)?, what).await)
     }
 
-    pub async fn look<R>(&self, bucket: &str, key: &str, f: impl FnOnce(&Found<'_>) -> R) -> Result<R> {
-        self.0.look(&self.0.bucket(bucket)?, key, f).await
+    pub async fn inspect<R>(
+        &self,
+        bucket: &str,
+        key: &str,
+        f: impl FnOnce(&KeyVersions<'_>) -> R,
+    ) -> Result<R> {
+        self.0.inspect(&self.0.bucket(bucket)?, key, f).await
     }
 
     pub async fn expire(
         &self,
         bucket: &str,
         key: &str,
-        decide: impl FnMut(&Found<'_>) -> Chosen + Send,
+        decide: impl FnMut(&KeyVersions<'_>) -> ToExpire + Send,
     ) -> Result<Expired> {
         self.0.expire(&self.0.bucket(bucket)?, key, decide).await
     }
@@ -107,19 +112,19 @@ macro_rules! by_name {
 by_name! {
     put(key: &'a str, spec: PutSpec) -> Put;
     put_sealed(key: &'a str, spec: PutSpec, seal: Option<Seal>) -> Put;
-    put_behind(key: &'a str, spec: PutSpec, seal: Option<Seal>, tail: &'a Tail) -> Put;
-    tail(key: &'a str) -> Tail;
+    put_append(key: &'a str, spec: PutSpec, seal: Option<Seal>, tail: &'a AppendBase) -> Put;
+    append_base(key: &'a str) -> AppendBase;
     get(key: &'a str, version: Option<VersionId>) -> Object;
     delete(key: &'a str, version: Option<VersionId>, conditions: &'a Conditions) -> Deleted;
     delete_bypassing(
         key: &'a str, version: Option<VersionId>, conditions: &'a Conditions, bypass: bool
     ) -> Deleted;
-    renamed(from: &'a str, key: &'a str, token: [u8; 16]) -> bool;
+    rename_happened(from: &'a str, key: &'a str, token: [u8; 16]) -> bool;
     replace_envelope(key: &'a str, version: Option<VersionId>, from: &'a str, to: &'a str) -> bool;
     list(spec: &'a ListSpec<'a>) -> Listing;
     list_versions(spec: &'a VersionListSpec<'a>) -> VersionListing;
     list_uploads(spec: &'a UploadListSpec<'a>) -> UploadListing;
-    glance(prefix: &'a str, after: &'a str, limit: usize) -> (Vec<Glanced>, Option<String>);
+    scan_index(prefix: &'a str, after: &'a str, limit: usize) -> (Vec<ScannedKey>, Option<String>);
     get_tags(key: &'a str, version: Option<VersionId>) -> (Pairs, Option<VersionId>);
     set_tags(key: &'a str, version: Option<VersionId>, tags: Pairs) -> Option<VersionId>;
     set_acl(key: &'a str, version: Option<VersionId>, acl: String) -> Option<VersionId>;

@@ -18,7 +18,7 @@ fn body() -> Bytes {
 }
 
 /// Whether a key of this bucket exists, whatever the registry contains.
-async fn lies(store: &Store, bucket: BucketId, key: &str) -> bool {
+async fn is_stored(store: &Store, bucket: BucketId, key: &str) -> bool {
     let inner = &store.inner;
     let group = inner.backend.group_of(bucket, key.as_bytes());
     let key = RegisterKey::new(group, Space::Object, bucket, key.as_bytes());
@@ -29,7 +29,7 @@ async fn lies(store: &Store, bucket: BucketId, key: &str) -> bool {
 /// One store deletes buckets while another, which read the registry before, writes into them: an acknowledged
 /// write keeps its bucket.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_acknowledged_write_goes_with_a_bucket_that_another_process_deletes() {
+async fn bucket_deletion_by_another_process_loses_no_acknowledged_write() {
     let mut pool = Pool::new(4).await;
     pool.sole = false;
     let store = pool.open(&[]).await;
@@ -93,8 +93,8 @@ async fn no_acknowledged_write_goes_with_a_bucket_that_another_process_deletes()
             assert_eq!(acknowledged, [""; 0], "round {round}: acknowledged into a bucket that is gone");
             for n in 0..seen.load(Ordering::SeqCst) {
                 assert!(
-                    !lies(&store, bucket.id, &format!("key{n}")).await,
-                    "round {round}: key{n} lies there"
+                    !is_stored(&store, bucket.id, &format!("key{n}")).await,
+                    "round {round}: key{n} is_stored there"
                 );
             }
         } else {
@@ -116,7 +116,7 @@ async fn no_acknowledged_write_goes_with_a_bucket_that_another_process_deletes()
 
 /// The purpose of the fence: with the registry alone, an acknowledged write is lost with its bucket.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_its_fence_a_deletion_loses_a_write() {
+async fn bucket_deletion_without_fence_loses_write() {
     let mut pool = Pool::new(4).await;
     pool.sole = false;
     let store = pool.open(&[]).await;
@@ -128,14 +128,14 @@ async fn without_its_fence_a_deletion_loses_a_write() {
     put(&other, "bucket", "key", &body()).await.unwrap();
     let removed = store.inner.registry.remove(&bucket, begun).await.unwrap();
     assert_eq!(removed, Removal::Done);
-    assert!(lies(&store, bucket.id, "key").await, "it lies in a bucket that is gone");
+    assert!(is_stored(&store, bucket.id, "key").await, "it is_stored in a bucket that is gone");
     sets.stop().await;
     pool.close().await;
 }
 
 /// A store with the old view gets the error that the bucket is gone, and a bucket that stays can be written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fence_says_what_became_of_the_bucket() {
+async fn write_at_fence_follows_bucket_outcome() {
     let mut pool = Pool::new(4).await;
     pool.sole = false;
     let store = pool.open(&[]).await;
@@ -168,7 +168,7 @@ async fn a_fence_says_what_became_of_the_bucket() {
 
 /// A deletion whose process crashed: a write of another process aborts it, and so does the collector.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_deletion_whose_process_died_is_settled() {
+async fn abandoned_bucket_deletion_is_settled() {
     let mut pool = Pool::new(4).await;
     pool.sole = false;
     let store = pool.open(&[]).await;
@@ -179,7 +179,7 @@ async fn a_deletion_whose_process_died_is_settled() {
     // It crashed here.
     put(&other, "bucket", "key", &body()).await.unwrap();
     let late = store.inner.registry.remove(&bucket, begun).await.unwrap();
-    assert_eq!(late, Removal::Overtaken, "a deletion that wakes up late");
+    assert_eq!(late, Removal::Superseded, "a deletion that wakes up late");
     assert_eq!(get(&store, "bucket", "key", None).await.unwrap(), b"x");
     let begun = store.inner.registry.begin_deletion(&bucket).await.unwrap();
     assert_eq!(begun, Deletion(2));
@@ -205,7 +205,7 @@ async fn a_deletion_whose_process_died_is_settled() {
 
 /// A crash after any number of steps on the registers: for the next process, the bucket is writable or gone.
 #[tokio::test]
-async fn a_crash_at_any_step_leaves_the_bucket_or_nothing() {
+async fn crash_during_bucket_deletion_leaves_bucket_or_nothing() {
     for full in [false, true] {
         let (mut whole, mut gone) = (0, 0);
         for steps in 0..12 {

@@ -16,17 +16,17 @@ async fn versions(store: &Store, key: &str) -> Vec<VersionEntry> {
     store.list_versions("bucket", &spec).await.unwrap().entries
 }
 
-fn everything(found: &Found<'_>) -> Chosen {
+fn everything(found: &KeyVersions<'_>) -> ToExpire {
     let marker = found.versions[0].delete_marker;
-    Chosen { current: !marker, versions: (usize::from(!marker)..found.versions.len()).collect() }
+    ToExpire { current: !marker, versions: (usize::from(!marker)..found.versions.len()).collect() }
 }
 
 #[tokio::test]
-async fn what_goes_depends_on_versioning() {
+async fn expiry_depends_on_versioning() {
     let (store, ..) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     put(&store, "bucket", "k", &body()).await.unwrap();
-    let nothing = store.expire("bucket", "k", |_| Chosen::default()).await.unwrap();
+    let nothing = store.expire("bucket", "k", |_| ToExpire::default()).await.unwrap();
     assert_eq!((nothing, versions(&store, "k").await.len()), (Expired::default(), 1));
     let gone = store.expire("bucket", "k", everything).await.unwrap();
     assert_eq!((gone, versions(&store, "k").await.len()), (Expired { current: 1, ..Default::default() }, 0));
@@ -35,21 +35,21 @@ async fn what_goes_depends_on_versioning() {
     put(&store, "bucket", "k", &body()).await.unwrap();
     store.set_versioning("bucket", Versioning::Enabled).await.unwrap();
     put(&store, "bucket", "k", &body()).await.unwrap();
-    let current = |_: &Found<'_>| Chosen { current: true, versions: vec![] };
+    let current = |_: &KeyVersions<'_>| ToExpire { current: true, versions: vec![] };
     assert_eq!(store.expire("bucket", "k", current).await.unwrap().current, 1);
     let list = versions(&store, "k").await;
     assert_eq!(list.iter().map(|v| v.delete_marker).collect::<Vec<_>>(), [true, false, false]);
     assert_eq!(list[2].version_id, VersionId::ZERO);
     // A marker does not expire again, and a current version is never treated as a noncurrent one.
     assert_eq!(store.expire("bucket", "k", current).await.unwrap(), Expired::default());
-    let older = |_: &Found<'_>| Chosen { current: false, versions: vec![1, 2] };
+    let older = |_: &KeyVersions<'_>| ToExpire { current: false, versions: vec![1, 2] };
     assert_eq!(store.expire("bucket", "k", older).await.unwrap().versions, 2);
-    let (keys, next) = store.glance("bucket", "", "", 10).await.unwrap();
+    let (keys, next) = store.scan_index("bucket", "", "", 10).await.unwrap();
     assert!(next.is_none() && keys[0].delete_marker && keys[0].alone, "{keys:?}");
     assert_eq!(store.expire("bucket", "k", everything).await.unwrap().markers, 1);
     assert!(versions(&store, "k").await.is_empty());
     put(&store, "bucket", "k", &body()).await.unwrap();
-    let by_place = |_: &Found<'_>| Chosen { current: false, versions: vec![0] };
+    let by_place = |_: &KeyVersions<'_>| ToExpire { current: false, versions: vec![0] };
     assert_eq!(store.expire("bucket", "k", by_place).await.unwrap(), Expired::default());
     // Suspended: the marker is the null version.
     store.set_versioning("bucket", Versioning::Suspended).await.unwrap();
@@ -60,7 +60,7 @@ async fn what_goes_depends_on_versioning() {
 }
 
 #[tokio::test]
-async fn a_glance_goes_through_all_keys() {
+async fn index_scan_covers_all_keys() {
     let (store, ..) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     for i in 0..23 {
@@ -70,7 +70,7 @@ async fn a_glance_goes_through_all_keys() {
     for (prefix, want) in [("", 46), ("a/", 23), ("b/1", 10), ("c", 0)] {
         let (mut seen, mut after) = (Vec::new(), String::new());
         loop {
-            let (keys, next) = store.glance("bucket", prefix, &after, 7).await.unwrap();
+            let (keys, next) = store.scan_index("bucket", prefix, &after, 7).await.unwrap();
             assert!(keys.iter().all(|k| k.alone && k.size == 4 && k.key.starts_with(prefix)));
             seen.extend(keys.into_iter().map(|k| k.key));
             match next {
@@ -84,7 +84,7 @@ async fn a_glance_goes_through_all_keys() {
 }
 
 #[tokio::test]
-async fn who_follows_changes_is_told_of_each_version() {
+async fn expiry_of_each_version_is_recorded() {
     let (store, ..) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     store.set_versioning("bucket", Versioning::Enabled).await.unwrap();
@@ -98,9 +98,9 @@ async fn who_follows_changes_is_told_of_each_version() {
     let cause = Cause { kind: Kind::Expire, who: "lifecycle".into(), ..Cause::default() };
     let store = store.by(std::sync::Arc::new(cause));
     // By age: a marker that was added in the meantime does not make the current version older.
-    let all = |found: &Found<'_>| match found.versions[0].delete_marker {
+    let all = |found: &KeyVersions<'_>| match found.versions[0].delete_marker {
         false => everything(found),
-        true => Chosen::default(),
+        true => ToExpire::default(),
     };
     let expired = store.expire("bucket", "k", all).await.unwrap();
     assert_eq!(expired, Expired { current: 1, versions: 3, ..Expired::default() });
@@ -117,7 +117,7 @@ async fn who_follows_changes_is_told_of_each_version() {
 
 /// Random versions, locks and choices: the chosen versions that are not locked are removed, and nothing else.
 #[tokio::test]
-async fn nothing_locked_is_touched() {
+async fn expiry_skips_locked_versions() {
     let far = ashlar_environment::time::SystemClock::default().wall_ms() + 1_000_000_000;
     for seed in 1..=150u64 {
         let mut r = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -142,11 +142,11 @@ async fn nothing_locked_is_touched() {
         }
         let before = versions(&store, "k").await;
         let mut locked = Vec::new();
-        let mut chosen = Chosen::default();
+        let mut chosen = ToExpire::default();
         store
-            .look("bucket", "k", |found| {
+            .inspect("bucket", "k", |found| {
                 locked = found.locked.to_vec();
-                assert!(found.keeps);
+                assert!(found.keeps_data);
                 chosen.current = r.chance(2);
                 chosen.versions = (0..found.versions.len()).filter(|_| r.chance(2)).collect();
             })
@@ -168,11 +168,11 @@ async fn nothing_locked_is_touched() {
     }
 }
 
-/// The speed of scanning a bucket: `cargo test --release -p ashlar-object glance_speed -- --ignored
+/// The speed of scanning a bucket: `cargo test --release -p ashlar-object index_scan_speed -- --ignored
 /// --nocapture`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a measurement"]
-async fn glance_speed() {
+async fn index_scan_speed() {
     const KEYS: usize = 100_000;
     let mut pool = Pool::new(4).await;
     let store = pool.open(&[]).await;
@@ -187,7 +187,7 @@ async fn glance_speed() {
         let began = std::time::Instant::now();
         let (mut seen, mut after) = (0, String::new());
         loop {
-            let (keys, next) = store.glance("bucket", "", &after, MAX_LOOK).await.unwrap();
+            let (keys, next) = store.scan_index("bucket", "", &after, MAX_SCAN).await.unwrap();
             seen += keys.len();
             match next {
                 Some(next) => after = next,
@@ -198,7 +198,7 @@ async fn glance_speed() {
         println!("{:.0} keys/s looked at", KEYS as f64 / began.elapsed().as_secs_f64());
     }
     let began = std::time::Instant::now();
-    let (keys, _) = store.glance("bucket", "", "", MAX_LOOK).await.unwrap();
+    let (keys, _) = store.scan_index("bucket", "", "", MAX_SCAN).await.unwrap();
     let gone = keys.iter().map(|k| store.expire("bucket", &k.key, everything));
     let n = futures::stream::iter(gone)
         .buffer_unordered(16)

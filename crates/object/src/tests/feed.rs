@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{CopySource, Pool, Rng, Store, again, memory, part, put};
-use crate::feed::{Cause, Change, Kind, Limits, NOTIFICATION, Reader, Watched};
+use crate::feed::{Cause, Change, Kind, Limits, NOTIFICATION, Reader, WatchEvent};
 use crate::*;
 
 async fn followed(store: &Store) {
@@ -39,7 +39,7 @@ fn kinds(changes: &[Arc<Change>]) -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn every_kind_of_change_is_told_once() {
+async fn every_kind_of_change_is_recorded_once() {
     let (store, ..) = memory().await;
     store.create_bucket("bucket", &CreateBucket { object_lock: true, ..Default::default() }).await.unwrap();
     store.set_bucket_document("bucket", NOTIFICATION, Some("x")).await.unwrap();
@@ -97,7 +97,7 @@ async fn every_kind_of_change_is_told_once() {
 }
 
 #[tokio::test]
-async fn readers_go_on_after_a_restart_and_watchers_see_what_is_not_recorded() {
+async fn readers_resume_after_restart_and_watchers_see_unrecorded_changes() {
     let (store, memory, control) = memory().await;
     store.open_feed().await.unwrap();
     store.create_bucket("other", &CreateBucket::default()).await.unwrap();
@@ -105,7 +105,7 @@ async fn readers_go_on_after_a_restart_and_watchers_see_what_is_not_recorded() {
     let mut watch = store.feed().watch();
     put(&by(&store, Kind::Put), "other", "seen", &body(1)).await.unwrap();
     match watch.next().await {
-        Watched::Change(c) => assert_eq!((c.key.as_str(), c.position), ("seen", 0)),
+        WatchEvent::Change(c) => assert_eq!((c.key.as_str(), c.position), ("seen", 0)),
         other => panic!("{other:?}"),
     }
     drop(watch);
@@ -154,7 +154,7 @@ async fn readers_go_on_after_a_restart_and_watchers_see_what_is_not_recorded() {
 }
 
 #[tokio::test]
-async fn a_reader_that_is_too_far_behind_is_told_how_much_it_lost() {
+async fn slow_reader_learns_number_of_lost_changes() {
     let (_, memory, control) = memory().await;
     let limits = Limits { bytes: 6000, segments: 1000 };
     let backend = crate::backend::Backend::Memory(memory.clone());
@@ -168,7 +168,7 @@ async fn a_reader_that_is_too_far_behind_is_told_how_much_it_lost() {
         if i % 50 == 0 {
             put(&by(&store, Kind::Put), "bucket", &format!("k{i}"), &body(1)).await.unwrap();
         } else {
-            store.feed().tell(&store.bucket("bucket").unwrap(), change(i));
+            store.feed().report(&store.bucket("bucket").unwrap(), change(i));
         }
     }
     store.feed().flush().await.unwrap();
@@ -227,7 +227,7 @@ async fn truth(store: &Store, keys: &[String]) -> BTreeMap<String, Option<ETag>>
 
 /// A crash after every possible number of steps: in the end the feed shows the actual state.
 #[tokio::test]
-async fn a_crash_at_any_step_loses_no_change() {
+async fn crash_loses_no_change() {
     let mut steps = 0;
     for budget in 0.. {
         let (store, memory, control) = memory().await;
@@ -294,7 +294,7 @@ async fn a_crash_at_any_step_loses_no_change() {
 /// Many concurrent changes of a few keys, over real drives, with callers that disconnect: the last change of
 /// every key is its state, and there is one change for every acknowledged call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn changes_of_a_key_stand_in_their_order() {
+async fn changes_of_key_are_in_commit_order() {
     let mut pool = Pool::new(4).await;
     let store = pool.open(&[]).await;
     store.open_feed().await.unwrap();
@@ -356,7 +356,7 @@ async fn changes_of_a_key_stand_in_their_order() {
 
 /// While the feed cannot be written, nothing of a followed bucket changes; other buckets are not affected.
 #[tokio::test]
-async fn without_a_feed_nothing_is_changed() {
+async fn change_fails_while_feed_cannot_be_written() {
     let (store, memory, _) = memory().await;
     store.open_feed().await.unwrap();
     followed(&store).await;

@@ -57,7 +57,7 @@ async fn listed(store: &Store, key: &str, page: usize) -> Vec<(VersionId, bool, 
 /// the same key in turn. Versions are in the order of their commits, the latest is the one written last, and
 /// the shown times never go back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f7_clocks_order_nothing() {
+async fn f7_order_does_not_depend_on_clocks() {
     let mut pool = Pool::new(4).await;
     pool.sole = false;
     let first = pool.open(&[]).await;
@@ -145,7 +145,7 @@ async fn f7_clocks_order_nothing() {
 
 /// F7 without versions: the later commit wins, regardless of the clock of its node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f7_the_later_commit_wins() {
+async fn f7_later_commit_wins() {
     let mut pool = Pool::new(4).await;
     pool.sole = false;
     let first = pool.open(&[]).await;
@@ -175,7 +175,7 @@ async fn f7_the_later_commit_wins() {
 
 /// F8: a half-received body of a conditional PUT and a half-read large object do not hold the key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f8_nobody_holds_a_key_while_a_body_moves() {
+async fn f8_slow_body_blocks_no_other_writer() {
     let mut pool = Pool::new(4).await;
     let store = pool.open(&[]).await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
@@ -218,7 +218,7 @@ fn files(path: &std::path::Path) -> usize {
 
 /// F12: a drive has as many files after thousands of keys as before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f12_files_do_not_follow_keys() {
+async fn f12_keys_create_no_files() {
     let mut pool = Pool::new(4).await;
     let store = pool.open(&[]).await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
@@ -243,7 +243,7 @@ async fn f12_files_do_not_follow_keys() {
 /// Related to F12: if objects were folders, `p` and `p/one` could not both exist. Here they are two
 /// independent keys.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn f12_a_prefix_hides_no_key() {
+async fn f12_key_that_is_prefix_of_another_key() {
     let mut pool = Pool::new(4).await;
     let store = pool.open(&[]).await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();

@@ -15,11 +15,11 @@ use bytes::Bytes;
 use super::{Rng, Store, again, get, memory, part, put};
 use crate::*;
 
-type Call = Pin<Box<dyn Future<Output = Told>>>;
+type Call = Pin<Box<dyn Future<Output = Outcome>>>;
 
 /// The answer to a caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Told {
+enum Outcome {
     Put(Option<VersionId>),
     Deleted,
     Completed(Vec<u8>),
@@ -29,18 +29,18 @@ enum Told {
     Unknown,
 }
 
-fn told<T>(r: Result<T>, yes: Told) -> Told {
+fn outcome_of<T>(r: Result<T>, yes: Outcome) -> Outcome {
     match r {
         Ok(_) => yes,
-        Err(Error::Unavailable(_)) => Told::Unknown,
-        Err(e) => Told::No(e.to_string()),
+        Err(Error::Unavailable(_)) => Outcome::Unknown,
+        Err(e) => Outcome::No(e.to_string()),
     }
 }
 
 /// Polls the calls in an order drawn from `rng` until all are done or `stop` polls were made. Polling a call
 /// that waits for a lock is useless but harmless.
-fn run(calls: &mut [Option<Call>], rng: &mut Rng, stop: usize) -> Vec<Option<Told>> {
-    let mut out: Vec<Option<Told>> = vec![None; calls.len()];
+fn run(calls: &mut [Option<Call>], rng: &mut Rng, stop: usize) -> Vec<Option<Outcome>> {
+    let mut out: Vec<Option<Outcome>> = vec![None; calls.len()];
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..stop {
         let alive: Vec<usize> = (0..calls.len()).filter(|i| calls[*i].is_some()).collect();
@@ -94,16 +94,16 @@ fn calls(store: &Store, id: UploadId, scene: &Scene, etag: ETag, rng: &mut Rng) 
                     let list = [CompletedPart { number: 1, etag, checksum: None }];
                     let r = store.complete_upload("bucket", "k", id, &list, None, &conditions).await;
                     let md5 = r.as_ref().map(|c| c.committed.etag.md5.to_vec()).unwrap_or_default();
-                    told(r, Told::Completed(md5))
+                    outcome_of(r, Outcome::Completed(md5))
                 }
-                3 => told(store.abort_upload("bucket", "k", id).await, Told::Aborted),
-                4 => told(part(&store, "bucket", "k", id, 1, &body).await, Told::Part),
+                3 => outcome_of(store.abort_upload("bucket", "k", id).await, Outcome::Aborted),
+                4 => outcome_of(part(&store, "bucket", "k", id, 1, &body).await, Outcome::Part),
                 5 => {
                     let r = put(&store, "bucket", "k", &Bytes::from_static(b"put")).await;
                     let id = r.as_ref().ok().and_then(|c| c.version_id);
-                    told(r, Told::Put(id))
+                    outcome_of(r, Outcome::Put(id))
                 }
-                _ => told(store.delete("bucket", "k", None, &Conditions::NONE).await, Told::Deleted),
+                _ => outcome_of(store.delete("bucket", "k", None, &Conditions::NONE).await, Outcome::Deleted),
             }
         })));
     }
@@ -135,10 +135,10 @@ async fn one(seed: u64, stop: usize) {
 
     let store = again(&memory, &control);
     let completed = answers.iter().flatten().find_map(|t| match t {
-        Told::Completed(md5) => Some(md5.clone()),
+        Outcome::Completed(md5) => Some(md5.clone()),
         _ => None,
     });
-    let aborted = answers.iter().flatten().any(|t| *t == Told::Aborted);
+    let aborted = answers.iter().flatten().any(|t| *t == Outcome::Aborted);
     assert!(!(completed.is_some() && aborted), "complete and abort both won: {}", at());
     if let Some(md5) = &completed {
         let whole = md5_once(&md5_once(&scene.bodies[0]));
@@ -156,7 +156,7 @@ async fn one(seed: u64, stop: usize) {
     // Acknowledged versions exist, whatever else happened to the key.
     if scene.versioning == Versioning::Enabled {
         for t in answers.iter().flatten() {
-            if let Told::Put(id) = t {
+            if let Outcome::Put(id) = t {
                 let body = block(get(&store, "bucket", "k", *id));
                 assert_eq!(body.unwrap_or_default(), b"put", "{}", at());
             }
@@ -213,12 +213,12 @@ async fn one(seed: u64, stop: usize) {
 
 /// How many bodies without a name a run may leave: parts that replaced another while the upload was being
 /// completed, or that were interrupted between the change of their register and the drop.
-fn orphans(answers: &[Option<Told>], cut: bool) -> usize {
+fn orphans(answers: &[Option<Outcome>], cut: bool) -> usize {
     answers
         .iter()
         .filter(|a| match a {
             None => cut,
-            Some(Told::Part | Told::No(_) | Told::Unknown) => true,
+            Some(Outcome::Part | Outcome::No(_) | Outcome::Unknown) => true,
             _ => false,
         })
         .count()
@@ -232,7 +232,7 @@ async fn every_order() {
 }
 
 #[tokio::test]
-async fn a_crash_at_any_point() {
+async fn crash_at_any_point() {
     for seed in 1..=60 * super::times() {
         for stop in 1..60 {
             one(seed.wrapping_mul(0xd134_2543_de82_ef95), stop).await;
@@ -277,7 +277,7 @@ async fn failing_drives_at_any_point() {
 /// A completion with a condition is interrupted; then another call writes the key. The call that finishes the
 /// completion evaluates the original condition.
 #[tokio::test]
-async fn an_interrupted_conditional_completion_replaces_no_later_write() {
+async fn interrupted_conditional_completion_replaces_no_later_write() {
     let mut refused = 0;
     for steps in 0..40 {
         let (store, memory, control) = memory().await;

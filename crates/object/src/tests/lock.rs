@@ -30,7 +30,7 @@ fn locked<T: std::fmt::Debug>(r: Result<T>) -> bool {
 }
 
 #[tokio::test]
-async fn a_locked_version_outlives_deletes_overwrites_and_changes_of_its_lock() {
+async fn locked_version_survives_delete_overwrite_and_lock_changes() {
     let store = locked_bucket().await;
     let spec = VersionSpec { retention: Some(until(false, later())), ..VersionSpec::default() };
     let body = bytes::Bytes::from_static(b"kept");
@@ -78,7 +78,7 @@ async fn a_locked_version_outlives_deletes_overwrites_and_changes_of_its_lock() 
 /// Random operations on one key, by a caller with bypass and one without: versions locked in COMPLIANCE mode
 /// or under hold always exist.
 #[tokio::test]
-async fn nothing_removes_what_is_locked() {
+async fn no_operation_removes_locked_versions() {
     for seed in 1..40u64 {
         let store = locked_bucket().await;
         let mut rng = Rng(seed * 104_729);

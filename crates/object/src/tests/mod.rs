@@ -103,7 +103,7 @@ pub(crate) async fn memory() -> (Store, Arc<Memory>, Control) {
 
 /// Waits until no version is being moved to a page.
 pub(crate) async fn spilled(store: &Store) {
-    while !store.inner.spills_are_over() {
+    while !store.inner.spills_idle() {
         tokio::task::yield_now().await;
     }
 }

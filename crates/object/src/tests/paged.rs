@@ -56,7 +56,7 @@ async fn shape(store: &Store, key: &str) -> (usize, u64) {
 }
 
 #[tokio::test]
-async fn a_long_list_looks_like_a_short_one() {
+async fn paged_list_equals_unpaged_list() {
     let (_, memory, control) = memory().await;
     let options = Options { version_bounds: Bounds::STANDARD, ..options() };
     let store = Store::over(Backend::Memory(memory.clone()), control.clone(), options).unwrap();
@@ -114,7 +114,7 @@ async fn a_long_list_looks_like_a_short_one() {
 
 /// What is locked stays, in a page as in the record.
 #[tokio::test]
-async fn locks_hold_in_pages() {
+async fn locks_apply_to_versions_in_pages() {
     let (store, ..) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     // The null version is locked, and the oldest.
@@ -126,7 +126,7 @@ async fn locks_hold_in_pages() {
     for i in 0..40 {
         ids.push(add(&store, "k", i).await);
     }
-    let until_ms = store.lock_now() + 1_000_000_000;
+    let until_ms = store.lock_time_ms() + 1_000_000_000;
     let retention = |compliance| Some(Retention { compliance, until_ms });
     store.set_retention("bucket", "k", Some(ids[5]), retention(true), false).await.unwrap();
     store.set_retention("bucket", "k", Some(ids[9]), retention(false), false).await.unwrap();
@@ -150,7 +150,7 @@ async fn locks_hold_in_pages() {
     assert!(matches!(weaker, Err(Error::Locked)));
     assert_eq!(listed(&store, 1000).await.len(), 39);
     // Lifecycle removes the others, however many a change takes, and nothing that is locked.
-    let all = |found: &Found<'_>| Chosen {
+    let all = |found: &KeyVersions<'_>| ToExpire {
         current: false,
         versions: (1..found.versions.len()).filter(|i| !found.locked[*i]).collect(),
     };
@@ -162,7 +162,7 @@ async fn locks_hold_in_pages() {
 
 /// A completed upload in a bucket whose versioning is suspended replaces the null version in a page.
 #[tokio::test]
-async fn uploads_meet_pages() {
+async fn completion_onto_key_with_pages() {
     let (store, memory) = store(SMALL).await;
     store.set_versioning("bucket", Versioning::Suspended).await.unwrap();
     put(&store, "bucket", "k", &"null".into()).await.unwrap();
@@ -192,7 +192,7 @@ async fn uploads_meet_pages() {
 
 /// A copy of an old version onto its key shares the data with it.
 #[tokio::test]
-async fn shared_data_stays_while_a_version_names_it() {
+async fn shared_data_is_kept_while_a_version_names_it() {
     let (store, memory) = store(SMALL).await;
     let mut ids = Vec::new();
     for i in 0..12 {
@@ -231,7 +231,7 @@ async fn shared_data_stays_while_a_version_names_it() {
 
 /// Who follows the changes of a bucket is told of versions in pages too.
 #[tokio::test]
-async fn the_feed_tells_of_versions_in_pages() {
+async fn feed_records_versions_in_pages() {
     use crate::feed::{Cause, Kind, NOTIFICATION};
     let (store, _) = store(SMALL).await;
     let mut ids = Vec::new();
@@ -243,7 +243,8 @@ async fn the_feed_tells_of_versions_in_pages() {
     let mut reader = store.feed().reader("r").await.unwrap();
     store.delete("bucket", "k", Some(ids[3]), &Conditions::NONE).await.unwrap();
     let cause = Cause { kind: Kind::Expire, who: "lifecycle".into(), ..Cause::default() };
-    let older = |found: &Found<'_>| Chosen { current: false, versions: (10..found.versions.len()).collect() };
+    let older =
+        |found: &KeyVersions<'_>| ToExpire { current: false, versions: (10..found.versions.len()).collect() };
     let expired = store.by(Arc::new(cause)).expire("bucket", "k", older).await.unwrap();
     assert_eq!(expired, Expired { versions: 9, ..Expired::default() });
     let mut told = Vec::new();

@@ -258,7 +258,7 @@ async fn lists_over_drives() {
 
 /// Folders cost what they show, not what they group.
 #[tokio::test]
-async fn a_folder_is_skipped_over() {
+async fn list_skips_keys_below_common_prefix() {
     let (store, memory, _) = super::memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     for d in 0..20 {

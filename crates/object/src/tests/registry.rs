@@ -25,7 +25,7 @@ fn body() -> bytes::Bytes {
 /// Changes of a bucket in one process are visible in another that follows: created, configured, deleted,
 /// created again.
 #[tokio::test]
-async fn another_process_follows() {
+async fn other_process_follows_bucket_changes() {
     let (one, memory, control) = memory().await;
     let two = again(&memory, &control);
     let follower = tokio::spawn(two.follow_buckets());
@@ -56,7 +56,7 @@ async fn another_process_follows() {
 
 /// Changes from before the follower began, and more of them than a watch keeps, are not missed.
 #[tokio::test]
-async fn a_follower_that_begins_late_misses_nothing() {
+async fn late_follower_misses_no_change() {
     let (one, memory, control) = memory().await;
     one.create_bucket("kept", &CreateBucket::default()).await.unwrap();
     one.create_bucket("gone", &CreateBucket::default()).await.unwrap();
@@ -81,7 +81,7 @@ async fn a_follower_that_begins_late_misses_nothing() {
 /// Without following: a bucket that only the control store contains is found when it is requested, and a
 /// change that finds another state than expected adopts that state.
 #[tokio::test]
-async fn the_control_store_counts() {
+async fn registry_adopts_state_of_control_store() {
     let (one, memory, control) = memory().await;
     let two = again(&memory, &control);
     one.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
@@ -113,7 +113,7 @@ async fn the_control_store_counts() {
 /// A request sees one revision of its bucket, whatever is changed; the versioning state is read where the
 /// list of versions is replaced.
 #[tokio::test]
-async fn an_open_bucket_stays_what_it_is() {
+async fn open_bucket_is_a_snapshot() {
     let (store, ..) = memory().await;
     let store: &crate::Store = &store;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
@@ -140,7 +140,7 @@ async fn an_open_bucket_stays_what_it_is() {
 /// A PUT, a part and a deletion that began in a bucket that is deleted and created again have no effect on
 /// either bucket.
 #[tokio::test]
-async fn what_began_in_a_bucket_that_is_gone_fails() {
+async fn request_begun_in_deleted_bucket_fails() {
     let (by_name, ..) = memory().await;
     let store: &crate::Store = &by_name;
     let old = store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();

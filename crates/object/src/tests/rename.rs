@@ -47,7 +47,7 @@ async fn bucket() -> (Store, Arc<Memory>, ashlar_cluster::Control) {
 }
 
 #[tokio::test]
-async fn everything_but_the_name_stays() {
+async fn rename_changes_only_the_key() {
     let (store, memory, _) = bucket().await;
     let spec = VersionSpec {
         meta: vec![("content-type".into(), "a/b".into()), ("x-amz-meta-a".into(), "1".into())],
@@ -91,7 +91,7 @@ async fn everything_but_the_name_stays() {
 }
 
 #[tokio::test]
-async fn what_is_refused_changes_nothing() {
+async fn refused_rename_changes_nothing() {
     let (store, memory, _) = bucket().await;
     let a = put(&store, "bucket", "a", &bytes(1)).await.unwrap();
     put(&store, "bucket", "b", &bytes(2)).await.unwrap();
@@ -133,19 +133,19 @@ async fn what_is_refused_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_token_makes_a_retry_answer_the_same() {
+async fn rename_retry_with_token_returns_same_answer() {
     let (store, memory, control) = bucket().await;
     put(&store, "bucket", "a", &bytes(1)).await.unwrap();
     let spec = RenameSpec { token: Some([9; 16]), ..RenameSpec::default() };
-    assert!(!store.renamed("bucket", "a", "b", [9; 16]).await.unwrap());
+    assert!(!store.rename_happened("bucket", "a", "b", [9; 16]).await.unwrap());
     rename_with(&store, "a", "b", &spec).await.unwrap();
     // A new source of the same name is another object: the retry belongs to the old one.
     put(&store, "bucket", "a", &bytes(2)).await.unwrap();
     let store = again(&memory, &control);
-    assert!(store.renamed("bucket", "a", "b", [9; 16]).await.unwrap());
+    assert!(store.rename_happened("bucket", "a", "b", [9; 16]).await.unwrap());
     rename_with(&store, "a", "b", &spec).await.unwrap();
     assert_eq!(get(&store, "bucket", "a", None).await.unwrap(), bytes(2));
-    assert!(matches!(store.renamed("bucket", "c", "b", [9; 16]).await, Err(Error::TokenReused)));
+    assert!(matches!(store.rename_happened("bucket", "c", "b", [9; 16]).await, Err(Error::TokenReused)));
     // The register of a rename is not visible as an upload.
     let id = UploadId([9; 16]);
     let none = store.list_uploads("bucket", &UploadListSpec { max_uploads: 9, ..Default::default() }).await;
@@ -156,13 +156,13 @@ async fn a_token_makes_a_retry_answer_the_same() {
     assert!(matches!(store.list_parts("bucket", "b", id, 0, 9).await, Err(Error::NoSuchUpload)));
     // The result is kept for a day, regardless of the age of the object.
     store.sweep(store.inner.now_ms() + 23 * 3600 * 1000).await.unwrap();
-    assert!(store.renamed("bucket", "a", "b", [9; 16]).await.unwrap());
+    assert!(store.rename_happened("bucket", "a", "b", [9; 16]).await.unwrap());
     store.sweep(store.inner.now_ms() + 25 * 3600 * 1000).await.unwrap();
-    assert!(!store.renamed("bucket", "a", "b", [9; 16]).await.unwrap());
+    assert!(!store.rename_happened("bucket", "a", "b", [9; 16]).await.unwrap());
 }
 
 #[tokio::test]
-async fn encrypted_bytes_are_moved_as_they_are() {
+async fn rename_of_encrypted_object_copies_ciphertext() {
     let (store, ..) = bucket().await;
     let key = ContentKey::new([5; 32]);
     let seal = Seal { key: key.clone(), cipher: Cipher::Aes256Gcm, envelope: "under a".into(), md5: true };
@@ -184,7 +184,7 @@ async fn encrypted_bytes_are_moved_as_they_are() {
 }
 
 #[tokio::test]
-async fn it_is_told_and_counted() {
+async fn rename_is_recorded_and_counted() {
     let (store, ..) = bucket().await;
     store.set_bucket_document("bucket", NOTIFICATION, Some("x")).await.unwrap();
     store.open_feed().await.unwrap();
@@ -219,7 +219,7 @@ enum Ask {
 
 /// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Came {
+enum Outcome {
     Yes,
     Value(Option<u64>),
     /// The source does not exist.
@@ -233,7 +233,7 @@ enum Came {
 
 const KEYS: [&str; 3] = ["b", "a", "c"];
 
-async fn make(s: Store, ask: Ask) -> Came {
+async fn make(s: Store, ask: Ask) -> Outcome {
     let free = RenameSpec {
         conditions: Conditions { if_none_match: Some(Match::Any), ..Conditions::NONE },
         ..RenameSpec::default()
@@ -244,14 +244,14 @@ async fn make(s: Store, ask: Ask) -> Came {
         Ask::Delete(k) => s.delete("bucket", KEYS[k], None, &Conditions::NONE).await.map(|_| ()),
         Ask::Rename(from, to) => rename(&s, KEYS[from], KEYS[to]).await,
         Ask::RenameFree(from, to) => rename_with(&s, KEYS[from], KEYS[to], &free).await,
-        Ask::Get(k) => return value(&s, k).await.map_or(Came::Lost, Came::Value),
+        Ask::Get(k) => return value(&s, k).await.map_or(Outcome::Lost, Outcome::Value),
     };
     match done {
-        Ok(()) => Came::Yes,
-        Err(Error::NoSuchKey { .. }) => Came::Absent,
-        Err(Error::PreconditionFailed) => Came::Refused,
-        Err(Error::Conflict | Error::Busy) => Came::Lost,
-        Err(Error::Unavailable(_)) => Came::Unknown,
+        Ok(()) => Outcome::Yes,
+        Err(Error::NoSuchKey { .. }) => Outcome::Absent,
+        Err(Error::PreconditionFailed) => Outcome::Refused,
+        Err(Error::Conflict | Error::Busy) => Outcome::Lost,
+        Err(Error::Unavailable(_)) => Outcome::Unknown,
         Err(e) => panic!("{ask:?}: {e}"),
     }
 }
@@ -276,10 +276,10 @@ type State = [Option<u64>; KEYS.len()];
 
 /// The effect of a call on all keys together, if this answer is possible; with an unknown answer, its
 /// possible effects.
-fn after(state: &State, ask: Ask, came: &Came) -> Option<State> {
+fn after(state: &State, ask: Ask, outcome: &Outcome) -> Option<State> {
     let mut next = *state;
-    let maybe = *came == Came::Unknown;
-    let set = |cond: bool| if maybe { cond } else { cond == (*came == Came::Yes) };
+    let maybe = *outcome == Outcome::Unknown;
+    let set = |cond: bool| if maybe { cond } else { cond == (*outcome == Outcome::Yes) };
     let ok = match ask {
         Ask::Put(k, v) => {
             next[k] = Some(v);
@@ -290,22 +290,22 @@ fn after(state: &State, ask: Ask, came: &Came) -> Option<State> {
             if free {
                 next[k] = Some(v);
             }
-            set(free) && (free || maybe || *came == Came::Refused)
+            set(free) && (free || maybe || *outcome == Outcome::Refused)
         }
         Ask::Delete(k) => {
             next[k] = None;
             true
         }
-        Ask::Get(k) => maybe || *came == Came::Value(state[k]),
+        Ask::Get(k) => maybe || *outcome == Outcome::Value(state[k]),
         Ask::Rename(from, to) | Ask::RenameFree(from, to) => {
             let only_free = matches!(ask, Ask::RenameFree(..));
             let can = state[from].is_some() && !(only_free && state[to].is_some());
             if can {
                 next[to] = next[from].take();
             }
-            match came {
-                Came::Absent => state[from].is_none(),
-                Came::Refused => only_free && state[to].is_some(),
+            match outcome {
+                Outcome::Absent => state[from].is_none(),
+                Outcome::Refused => only_free && state[to].is_some(),
                 _ => can,
             }
         }
@@ -314,7 +314,7 @@ fn after(state: &State, ask: Ask, came: &Came) -> Option<State> {
 }
 
 /// One call: its parameters, the polls of the whole run between which it took place, and the answer.
-type Event = (Ask, usize, usize, Came);
+type Event = (Ask, usize, usize, Outcome);
 
 /// The calls so far, and the number of the present poll.
 #[derive(Clone, Default)]
@@ -327,10 +327,10 @@ impl Log {
     /// Makes a call and records it; an interrupted one stays unknown.
     async fn make(&self, s: &Store, ask: Ask) {
         let at = self.events.borrow().len();
-        self.events.borrow_mut().push((ask, self.now.get(), usize::MAX, Came::Unknown));
-        let came = make(s.clone(), ask).await;
+        self.events.borrow_mut().push((ask, self.now.get(), usize::MAX, Outcome::Unknown));
+        let outcome = make(s.clone(), ask).await;
         let mut events = self.events.borrow_mut();
-        (events[at].2, events[at].3) = (self.now.get(), came);
+        (events[at].2, events[at].3) = (self.now.get(), outcome);
     }
 }
 
@@ -349,26 +349,26 @@ fn explained(events: &[Event], last: &State) -> bool {
         }
         let open = |i: &usize| done & 1 << i == 0;
         let left: Vec<usize> = (0..events.len()).filter(open).collect();
-        if left.iter().all(|i| matches!(events[*i].3, Came::Unknown | Came::Lost)) && state == last {
+        if left.iter().all(|i| matches!(events[*i].3, Outcome::Unknown | Outcome::Lost)) && state == last {
             return true;
         }
         // Nothing may follow a call that ended before it began.
         let first_end = left.iter().map(|i| events[*i].2).min().unwrap_or(usize::MAX);
         for i in left {
-            let (ask, begin, _, came) = &events[i];
+            let (ask, begin, _, outcome) = &events[i];
             if *begin > first_end {
                 continue;
             }
             let done = done | 1 << i;
-            if *came == Came::Lost || *came == Came::Unknown {
+            if *outcome == Outcome::Lost || *outcome == Outcome::Unknown {
                 if go(events, done, state, last, dead) {
                     return true;
                 }
-                if *came == Came::Lost {
+                if *outcome == Outcome::Lost {
                     continue;
                 }
             }
-            if let Some(next) = after(state, *ask, came)
+            if let Some(next) = after(state, *ask, outcome)
                 && go(events, done, &next, last, dead)
             {
                 return true;
@@ -434,7 +434,7 @@ async fn one(seed: u64, stop: usize) -> bool {
     drop(calls);
     drop((store, other));
     let events = log.events.take();
-    let renamed = events.iter().any(|(a, .., c)| matches!(a, Ask::Rename(..)) && *c == Came::Yes);
+    let renamed = events.iter().any(|(a, .., c)| matches!(a, Ask::Rename(..)) && *c == Outcome::Yes);
 
     let store = again(&memory, &control);
     // Half of the time the collector comes first, half of the time readers.
@@ -477,7 +477,7 @@ async fn every_order() {
 }
 
 #[tokio::test]
-async fn a_crash_at_any_point() {
+async fn crash_at_any_point() {
     for seed in 1..=60 * super::times() {
         for stop in 2..80 {
             one(seed.wrapping_mul(0xd134_2543_de82_ef95), stop).await;
@@ -507,7 +507,7 @@ async fn failing_drives_at_any_point() {
             Err(e) => panic!("{steps}: {e}"),
         }
         unknown += u32::from(done.is_err());
-        if !store.renamed("bucket", "a", "b", [7; 16]).await.unwrap() {
+        if !store.rename_happened("bucket", "a", "b", [7; 16]).await.unwrap() {
             rename_with(&store, "a", "b", &spec).await.unwrap();
         }
         assert_eq!(keys(&store).await, ["b"]);
@@ -522,7 +522,7 @@ async fn failing_drives_at_any_point() {
 /// A reader that begins after the rename has happened and sleeps after each of its steps never sees the
 /// source again.
 #[tokio::test]
-async fn a_slow_reader_of_the_source() {
+async fn rename_with_slow_reader_of_source() {
     let mut met = 0;
     for steps in 1..40 {
         for naps in 1..6 {
@@ -552,7 +552,7 @@ async fn a_slow_reader_of_the_source() {
 /// One change takes effect and its answer is lost: the outcome is unknown to the caller, and the state is
 /// right.
 #[tokio::test]
-async fn a_lost_answer_at_any_point() {
+async fn lost_answer_at_any_point() {
     let mut unknown = 0;
     for changes in 0..12 {
         let (store, memory, control) = bucket().await;

@@ -90,7 +90,7 @@ async fn ranges_in_memory() {
 }
 
 #[tokio::test]
-async fn over_drives_with_one_missing_and_after_a_restart() {
+async fn encrypted_objects_with_missing_drive_and_after_restart() {
     let mut pool = Pool::new(4).await;
     let store = pool.open(&[]).await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
@@ -151,7 +151,7 @@ async fn sound(sets: &Sets, data: &ashlar_format::Data) -> bool {
 /// open. Every read returns the right bytes, and the damage is found and repaired; reads of other bytes do
 /// not detect it. With more damage than the code tolerates, no wrong bytes are returned.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damage_on_drives_is_read_around_and_repaired() {
+async fn damaged_shards_are_read_around_and_repaired() {
     let mut pool = Pool::new(4).await;
     let store = pool.open(&[]).await;
     let sets = pool.sets.clone().unwrap();
@@ -221,7 +221,7 @@ async fn damage_on_drives_is_read_around_and_repaired() {
 
 /// While the pool has nothing left, opening continues above its ceiling, one package at a time.
 #[tokio::test]
-async fn opening_goes_on_while_the_pool_is_used_up() {
+async fn decryption_continues_while_pool_is_exhausted() {
     let (store, _, _) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     let body = Rng(19).body(900_000);
@@ -250,7 +250,7 @@ async fn opening_goes_on_while_the_pool_is_used_up() {
 }
 
 #[tokio::test]
-async fn an_upload_shows_plain_sizes_and_is_read_across_parts() {
+async fn encrypted_upload_shows_plain_sizes_and_reads_across_parts() {
     let (store, _, _) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     let mut rng = Rng(13);
@@ -314,7 +314,7 @@ async fn tampered(change: impl Fn(&mut Vec<u8>)) -> Result<Vec<u8>> {
 }
 
 #[tokio::test]
-async fn packages_that_are_changed_moved_or_missing_are_noticed() {
+async fn changed_moved_or_missing_packages_are_detected() {
     assert!(tampered(|_| {}).await.is_ok());
     assert!(tampered(|b| b[5] ^= 1).await.is_err(), "a changed byte");
     assert!(tampered(|b| b[..2 * WHOLE].rotate_left(WHOLE)).await.is_err(), "two packages swapped");
@@ -328,7 +328,7 @@ async fn packages_that_are_changed_moved_or_missing_are_noticed() {
 
 /// Whichever package is damaged, and whether it is in one row or in two: the returned bytes end before it.
 #[tokio::test]
-async fn no_byte_of_a_damaged_package_comes_out() {
+async fn damaged_package_returns_no_byte() {
     let (store, memory, _) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     let body = Rng(18).body(19 * PACKAGE + 10);
@@ -365,7 +365,7 @@ async fn no_byte_of_a_damaged_package_comes_out() {
 }
 
 #[tokio::test]
-async fn a_body_cut_at_a_package_does_not_open() {
+async fn truncated_encrypted_body_is_refused() {
     let (store, memory, _) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     let body = Rng(15).body(3 * PACKAGE);
@@ -424,7 +424,7 @@ async fn copies_keep_or_change_the_encryption() {
 }
 
 #[tokio::test]
-async fn an_envelope_is_replaced_although_the_version_is_locked() {
+async fn envelope_of_locked_version_can_be_replaced() {
     let (store, _, _) = memory().await;
     let spec = CreateBucket { object_lock: true, ..CreateBucket::default() };
     store.create_bucket("bucket", &spec).await.unwrap();
@@ -448,7 +448,7 @@ async fn an_envelope_is_replaced_although_the_version_is_locked() {
 }
 
 #[tokio::test]
-async fn what_clients_send_never_becomes_an_envelope() {
+async fn client_metadata_never_becomes_envelope() {
     // MinIO GHSA-3rh2-v3gr-35p9: internal metadata from outside.
     let (store, _, _) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();

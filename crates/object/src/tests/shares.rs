@@ -177,7 +177,7 @@ async fn parts_and_completions_count() {
 
 /// A body costs no write of the control store of its own.
 #[tokio::test]
-async fn shares_are_asked_for_in_bulk() {
+async fn shares_are_requested_in_bulk() {
     let (nodes, _, control) = nodes(2, 10_000_000).await;
     put(&nodes[0].store, "bucket", "first", &body(100)).await.unwrap();
     put(&nodes[1].store, "bucket", "first", &body(100)).await.unwrap();
@@ -190,7 +190,7 @@ async fn shares_are_asked_for_in_bulk() {
 
 /// A node that is alone in the record has everything: it refuses what a node without shares refuses.
 #[tokio::test]
-async fn one_node_has_it_all() {
+async fn single_node_gets_whole_quota() {
     let (nodes, _, control) = nodes(1, 1000).await;
     let store = &nodes[0].store;
     put(store, "bucket", "a", &body(400)).await.unwrap();
@@ -206,7 +206,7 @@ async fn one_node_has_it_all() {
 /// A node without the control store goes on within its share; beyond, it answers that it cannot say, not that the
 /// bucket is full.
 #[tokio::test]
-async fn cut_off_it_goes_on_within_its_share() {
+async fn disconnected_node_continues_within_its_share() {
     let (nodes, ..) = nodes(2, 1000).await;
     let (one, two) = (&nodes[0].store, &nodes[1].store);
     put(two, "bucket", "b", &body(10)).await.unwrap();
@@ -238,7 +238,7 @@ async fn cut_off_it_goes_on_within_its_share() {
 
 /// What a node that crashed was granted is not lost: the node that comes back in its place counts.
 #[tokio::test]
-async fn a_node_that_crashed_comes_back() {
+async fn restarted_node_replaces_share_of_crashed_node() {
     let (mut nodes, memory, control) = nodes(2, 1000).await;
     put(&nodes[1].store, "bucket", "b", &body(50)).await.unwrap();
     put(&nodes[0].store, "bucket", "a", &body(50)).await.unwrap();
@@ -259,7 +259,7 @@ async fn a_node_that_crashed_comes_back() {
 /// Random puts, deletions, lost answers, crashes, counts and outages: never more than the limit, and in the end all
 /// of it can be used.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn random_changes_never_exceed_it() {
+async fn random_changes_never_exceed_quota() {
     for seed in 1..=4 * times() {
         const LIMIT: u64 = 5000;
         let (mut nodes, memory, control) = nodes(3, LIMIT).await;

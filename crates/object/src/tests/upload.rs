@@ -8,7 +8,7 @@ use super::{Pool, Rng, Store, get, memory, part, put};
 use crate::complete::Request;
 use crate::marks;
 use crate::memory::Memory;
-use crate::names::{Names, upload_of};
+use crate::upload_registers::{UploadRegisters, upload_of};
 use crate::*;
 use ashlar_commit::upload::Attempt;
 use ashlar_format::{UploadState, Version};
@@ -99,7 +99,7 @@ async fn conditions_of_complete() {
 /// A completion of `bucket/k` whose process crashes: after it held the key, or after it was decided.
 struct Interrupted {
     store: Store,
-    names: Names,
+    registers: UploadRegisters,
     attempt: Attempt,
     version: Version,
 }
@@ -107,32 +107,32 @@ struct Interrupted {
 impl Interrupted {
     async fn holding(store: &Store, list: &[CompletedPart], id: UploadId) -> Interrupted {
         let inner = &store.inner;
-        let bucket = inner.registry.live("bucket").unwrap().bucket();
-        let names = inner.names(&bucket, "k", id).unwrap();
-        let record = inner.read_upload(&names).await.unwrap();
+        let bucket = inner.registry.handle("bucket").unwrap().bucket();
+        let registers = inner.upload_registers(&bucket, "k", id).unwrap();
+        let record = inner.read_upload(&registers).await.unwrap();
         let upload = upload_of(record.as_deref()).unwrap();
         let UploadState::Open(generation) = upload.state else { panic!("not open") };
         let request = Request { parts: list, checksum: None, conditions: &Conditions::NONE, cause: None };
-        let version = inner.assembled(&bucket, &names, upload, &request).await.unwrap();
+        let version = inner.assemble_version(&bucket, &registers, upload, &request).await.unwrap();
         let attempt = Attempt { generation, nonce: 7 };
-        let held = inner.hold_for_upload(&names, attempt, version, &Conditions::NONE).await;
+        let held = inner.hold_for_upload(&registers, attempt, version, &Conditions::NONE).await;
         let (version, _) = held.unwrap();
-        Interrupted { store: store.clone(), names, attempt, version }
+        Interrupted { store: store.clone(), registers, attempt, version }
     }
 
     async fn decide(&self) -> bool {
-        self.store.inner.decide(&self.names, self.attempt, &self.version).await.unwrap()
+        self.store.inner.decide(&self.registers, self.attempt, &self.version).await.unwrap()
     }
 
     async fn fill(&self) {
         let mut version = self.version.clone();
         marks::set_attempt(&mut version, self.attempt.to_bytes());
-        self.store.inner.fill(&self.names, &version).await.unwrap();
+        self.store.inner.apply_version(&self.registers, &version).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_completion_interrupted_before_its_decision_never_happens() {
+async fn completion_interrupted_before_decision_has_no_effect() {
     for deleted in [false, true] {
         let (store, memory) = bucket().await;
         let mut rng = Rng(8);
@@ -162,7 +162,7 @@ async fn a_completion_interrupted_before_its_decision_never_happens() {
 }
 
 #[tokio::test]
-async fn a_completion_that_is_decided_is_visible_and_stays_in_its_place() {
+async fn decided_completion_is_visible_and_keeps_its_position() {
     #[derive(PartialEq, Clone, Copy, Debug)]
     enum Next {
         Sweep,
@@ -202,7 +202,7 @@ async fn a_completion_that_is_decided_is_visible_and_stays_in_its_place() {
 }
 
 #[tokio::test]
-async fn a_part_that_is_replaced_makes_completions_fail_that_have_read_it() {
+async fn replaced_part_fails_completions_that_read_it() {
     let (store, memory) = bucket().await;
     let mut rng = Rng(10);
     let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
@@ -218,7 +218,7 @@ async fn a_part_that_is_replaced_makes_completions_fail_that_have_read_it() {
 }
 
 #[tokio::test]
-async fn a_part_that_comes_after_the_decision_replaces_nothing() {
+async fn part_after_decision_replaces_nothing() {
     for empty in [false, true] {
         let (store, memory) = bucket().await;
         let mut rng = Rng(11);
@@ -290,7 +290,7 @@ async fn checksums_of_parts_and_objects() {
 }
 
 #[tokio::test]
-async fn an_empty_part() {
+async fn empty_part() {
     let (store, memory) = bucket().await;
     let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
     let p = part(&store, "bucket", "k", id, 1, &Bytes::new()).await.unwrap();
@@ -343,7 +343,7 @@ async fn many_parts_in_pages() {
 }
 
 #[tokio::test]
-async fn uploads_of_a_deleted_bucket_are_collected() {
+async fn uploads_of_deleted_bucket_are_collected() {
     let (store, memory) = bucket().await;
     let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
     part(&store, "bucket", "k", id, 1, &Rng(2).body(1000)).await.unwrap();
@@ -361,7 +361,7 @@ async fn uploads_of_a_deleted_bucket_are_collected() {
 }
 
 #[tokio::test]
-async fn a_bucket_is_swept_by_the_node_whose_duty_it_is() {
+async fn bucket_is_swept_by_node_on_duty() {
     let (store, memory) = bucket().await;
     let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
     part(&store, "bucket", "k", id, 1, &Rng(11).body(100)).await.unwrap();
@@ -377,7 +377,7 @@ async fn a_bucket_is_swept_by_the_node_whose_duty_it_is() {
 /// The data of a part is named by its register, then by the upload, then by the key: while a completion is under
 /// way by several of them. Healing may not replace it for one of them and drop what the others name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn healing_leaves_the_data_that_an_upload_and_its_key_name() {
+async fn heal_keeps_data_named_by_upload_and_key() {
     for filled in [false, true] {
         let mut pool = Pool::new(5).await;
         // Data that is written while drives are away has fewer data shards than healing would give it.

@@ -26,7 +26,7 @@ fn body(n: usize) -> Bytes {
 }
 
 #[tokio::test]
-async fn a_limit_holds_for_puts_copies_parts_and_completions() {
+async fn quota_applies_to_puts_copies_parts_and_completions() {
     let (store, memory, control) = limited(1000).await;
     let used = |s: &Store| {
         let counted = s.usage("bucket").unwrap();
@@ -95,7 +95,7 @@ async fn a_limit_holds_for_puts_copies_parts_and_completions() {
 }
 
 #[tokio::test]
-async fn bodies_in_flight_together_never_exceed_it() {
+async fn concurrent_bodies_never_exceed_quota() {
     let (store, ..) = limited(1000).await;
     let spec = || PutSpec::new(300);
     let mut open = Vec::new();
@@ -149,7 +149,7 @@ pub(crate) async fn recount(store: &Store, bucket: &str) -> Usage {
 }
 
 #[tokio::test]
-async fn a_new_bucket_is_counted_from_its_first_byte() {
+async fn new_bucket_is_counted_from_first_byte() {
     let (store, ..) = memory().await;
     store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
     put(&store, "bucket", "a", &body(400)).await.unwrap();
@@ -164,7 +164,7 @@ async fn a_new_bucket_is_counted_from_its_first_byte() {
 /// Changes of many kinds by clients of a bucket, then `counted == recount` after every single one; answers
 /// are lost and the process crashes, with half-done changes of every kind.
 #[tokio::test]
-async fn counts_are_exact_after_every_step_lost_answers_and_crashes() {
+async fn counts_are_exact_after_lost_answers_and_crashes() {
     for seed in 1..=30 * times() {
         let (mut store, mut memory, control) = memory().await;
         let mut rng = Rng(seed * 7919);
@@ -202,8 +202,10 @@ async fn counts_are_exact_after_every_step_lost_answers_and_crashes() {
                     }
                 }
                 5 => {
-                    let everything =
-                        |f: &Found<'_>| Chosen { current: true, versions: (1..f.versions.len()).collect() };
+                    let everything = |f: &KeyVersions<'_>| ToExpire {
+                        current: true,
+                        versions: (1..f.versions.len()).collect(),
+                    };
                     drop(store.expire("bucket", &key, everything).await);
                 }
                 6 => {

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::net::IpAddr;
 
 use ashlar_policy::{
-    Action, Attached, Authority, By, Context, Key, KeyId, Level, Lookup, Principal, Request, Values, Who,
-    builtin, decide,
+    Action, Attached, Authority, Context, DecidedBy, Key, KeyId, Level, Lookup, Principal, Request, Values,
+    Who, builtin, decide,
 };
 
 use crate::{alice, document, holds, may, read};
@@ -63,7 +63,11 @@ fn cve_2025_62506_own_account_under_a_session_policy() {
             for identity in [&parent[..], &[]] {
                 let authority = Authority { identity, sessions: &session, own: true, ..Authority::default() };
                 let decision = decide(&request, &authority);
-                assert_eq!((decision.allowed, decision.by), (false, By::NoSession(0)), "{who:?} {action:?}");
+                assert_eq!(
+                    (decision.allowed, decision.by),
+                    (false, DecidedBy::NoSession(0)),
+                    "{who:?} {action:?}"
+                );
             }
         }
     }

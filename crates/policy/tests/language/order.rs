@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use ashlar_policy::{
-    Action, Attached, Authority, BucketRules, By, Context, Policy, Principal, PublicAccessBlock, Request,
-    Source, Who, builtin, decide, explain,
+    Action, Attached, Authority, BucketRules, Context, DecidedBy, Policy, Principal, PublicAccessBlock,
+    Request, Source, Who, builtin, decide, explain,
 };
 
 use crate::{alice, document, may, read};
@@ -28,7 +28,7 @@ fn anyone(effect: &str, principal: &str) -> Policy {
     ))
 }
 
-fn ask(principal: &Principal, action: Action, key: &str, authority: &Authority) -> (bool, By) {
+fn ask(principal: &Principal, action: Action, key: &str, authority: &Authority) -> (bool, DecidedBy) {
     let context = Context::default();
     let request = Request::new(action, "b", key, principal, &context);
     let decision = decide(&request, authority);
@@ -36,34 +36,37 @@ fn ask(principal: &Principal, action: Action, key: &str, authority: &Authority) 
     (decision.allowed, decision.by)
 }
 
-fn get(principal: &Principal, authority: &Authority) -> (bool, By) {
+fn get(principal: &Principal, authority: &Authority) -> (bool, DecidedBy) {
     ask(principal, Action::GetObject, "k", authority)
 }
 
 #[test]
 fn request_without_policies_is_denied() {
-    assert_eq!(get(&alice(), &Authority::default()), (false, By::Nothing));
-    assert_eq!(get(&Principal::default(), &Authority::default()), (false, By::Nothing));
+    assert_eq!(get(&alice(), &Authority::default()), (false, DecidedBy::Nothing));
+    assert_eq!(get(&Principal::default(), &Authority::default()), (false, DecidedBy::Nothing));
 }
 
 #[test]
 fn explicit_deny_overrides_every_allow() {
     let both = [identity(ALLOW), identity(DENY)];
     let authority = Authority { identity: &both, ..Authority::default() };
-    assert_eq!(get(&alice(), &authority), (true, By::Statement { source: Source::Identity(0), index: 0 }));
+    assert_eq!(
+        get(&alice(), &authority),
+        (true, DecidedBy::Statement { source: Source::Identity(0), index: 0 })
+    );
     let (allowed, by) = ask(&alice(), Action::GetObject, "secret/x", &authority);
-    assert_eq!((allowed, by), (false, By::Statement { source: Source::Identity(1), index: 0 }));
+    assert_eq!((allowed, by), (false, DecidedBy::Statement { source: Source::Identity(1), index: 0 }));
 
     let deny = anyone("Deny", r#""Principal":"*""#);
     let rules = BucketRules { policy: Some(&deny), ..BucketRules::default() };
     let authority = Authority { bucket: rules, ..authority };
-    assert_eq!(get(&alice(), &authority), (false, By::Statement { source: Source::Bucket, index: 0 }));
+    assert_eq!(get(&alice(), &authority), (false, DecidedBy::Statement { source: Source::Bucket, index: 0 }));
 
     let sessions = [identity(&format!("{ALLOW},{DENY}"))];
     let authority = Authority { identity: &both[..1], sessions: &sessions, ..Authority::default() };
     assert!(get(&alice(), &authority).0);
     let (allowed, by) = ask(&alice(), Action::GetObject, "secret/x", &authority);
-    assert_eq!((allowed, by), (false, By::Statement { source: Source::Session(0), index: 1 }));
+    assert_eq!((allowed, by), (false, DecidedBy::Statement { source: Source::Session(0), index: 1 }));
 }
 
 #[test]
@@ -71,9 +74,9 @@ fn identity_or_bucket_policy_is_sufficient() {
     let allow = anyone("Allow", r#""Principal":{"AWS":"alice"}"#);
     let rules = BucketRules { policy: Some(&allow), ..BucketRules::default() };
     let authority = Authority { bucket: rules, ..Authority::default() };
-    assert_eq!(get(&alice(), &authority), (true, By::Statement { source: Source::Bucket, index: 0 }));
+    assert_eq!(get(&alice(), &authority), (true, DecidedBy::Statement { source: Source::Bucket, index: 0 }));
     let bob = Principal { name: "bob", ..alice() };
-    assert_eq!(get(&bob, &authority), (false, By::Nothing));
+    assert_eq!(get(&bob, &authority), (false, DecidedBy::Nothing));
 }
 
 #[test]
@@ -87,17 +90,21 @@ fn session_policies_only_restrict() {
     assert!(get(&session, &authority).0);
     for who in [Who::Session, Who::User, Who::Federated, Who::Root] {
         let principal = Principal { who, ..alice() };
-        assert_eq!(ask(&principal, Action::PutObject, "k", &authority), (false, By::NoSession(0)), "{who:?}");
+        assert_eq!(
+            ask(&principal, Action::PutObject, "k", &authority),
+            (false, DecidedBy::NoSession(0)),
+            "{who:?}"
+        );
     }
     let two = [builtin("readonly").unwrap(), builtin("writeonly").unwrap()];
     let authority = Authority { sessions: &two, ..authority };
-    assert_eq!(get(&session, &authority), (false, By::NoSession(1)));
+    assert_eq!(get(&session, &authority), (false, DecidedBy::NoSession(1)));
 }
 
 #[test]
 fn owner_is_allowed_everything() {
     let root = Principal { who: Who::Root, ..alice() };
-    assert_eq!(get(&root, &Authority::default()), (true, By::Root));
+    assert_eq!(get(&root, &Authority::default()), (true, DecidedBy::Root));
     let deny = anyone("Deny", r#""Principal":"*""#);
     let authority = Authority {
         bucket: BucketRules { policy: Some(&deny), ..BucketRules::default() },
@@ -106,12 +113,12 @@ fn owner_is_allowed_everything() {
     assert!(!get(&root, &authority).0);
     // A bucket's policy cannot lock the owner out of the policy itself.
     for action in [Action::GetBucketPolicy, Action::PutBucketPolicy, Action::DeleteBucketPolicy] {
-        assert_eq!(ask(&root, action, "", &authority), (true, By::Root));
+        assert_eq!(ask(&root, action, "", &authority), (true, DecidedBy::Root));
         assert!(!ask(&alice(), action, "", &authority).0);
         let limited = [builtin("readonly").unwrap()];
         assert_eq!(
             ask(&root, action, "", &Authority { sessions: &limited, ..authority }),
-            (false, By::NoSession(0))
+            (false, DecidedBy::NoSession(0))
         );
     }
 }
@@ -129,19 +136,19 @@ fn unsigned_requests_need_bucket_policy_or_list() {
         ..Authority::default()
     };
     let off = PublicAccessBlock::default();
-    assert_eq!(get(&anonymous, &with(None, off, false)), (false, By::Nothing));
-    assert_eq!(get(&anonymous, &with(None, off, true)), (true, By::Acl));
-    assert_eq!(get(&anonymous, &with(Some(&named), off, true)), (true, By::Acl));
+    assert_eq!(get(&anonymous, &with(None, off, false)), (false, DecidedBy::Nothing));
+    assert_eq!(get(&anonymous, &with(None, off, true)), (true, DecidedBy::Acl));
+    assert_eq!(get(&anonymous, &with(Some(&named), off, true)), (true, DecidedBy::Acl));
     // A public policy that is blocked closes public lists too.
     assert_eq!(
         get(&anonymous, &with(Some(&open), PublicAccessBlock::ALL, true)),
-        (false, By::PublicAccessBlock)
+        (false, DecidedBy::PublicAccessBlock)
     );
     assert!(get(&anonymous, &with(Some(&open), off, false)).0);
-    assert_eq!(get(&anonymous, &with(Some(&named), off, false)), (false, By::Nothing));
+    assert_eq!(get(&anonymous, &with(Some(&named), off, false)), (false, DecidedBy::Nothing));
     assert_eq!(
         get(&anonymous, &with(Some(&open), PublicAccessBlock::ALL, false)),
-        (false, By::PublicAccessBlock)
+        (false, DecidedBy::PublicAccessBlock)
     );
     // The setting is about the public; people with an identity keep what the policy gives them.
     let authority = Authority { identity: &[], ..with(Some(&open), PublicAccessBlock::ALL, false) };
@@ -286,7 +293,7 @@ fn own_account_is_allowed_unless_denied() {
     let own = Authority { own: true, ..Authority::default() };
     let context = Context::default();
     let request = Request::new(Action::AdminCreateServiceAccount, "", "", &session, &context);
-    assert_eq!(decide(&request, &own).by, By::Own);
+    assert_eq!(decide(&request, &own).by, DecidedBy::Own);
     let deny = [identity(r#"{"Effect":"Deny","Action":"admin:CreateServiceAccount"}"#)];
     assert!(!decide(&request, &Authority { identity: &deny, ..own }).allowed);
 }

@@ -13,7 +13,7 @@ mod oracle;
 
 use std::collections::BTreeMap;
 
-use ashlar_policy::{By, decide, explain};
+use ashlar_policy::{DecidedBy, decide, explain};
 use ask::Ask;
 use generate::{Random, World};
 
@@ -93,16 +93,16 @@ fn two_evaluators_agree_on_a_generated_table() {
     }
 }
 
-fn reason(by: By, allowed: bool) -> &'static str {
+fn reason(by: DecidedBy, allowed: bool) -> &'static str {
     match by {
-        By::Statement { .. } if allowed => "allow",
-        By::Statement { .. } => "deny",
-        By::Root => "root",
-        By::Own => "own",
-        By::Acl => "acl",
-        By::NoSession(_) => "session",
-        By::PublicAccessBlock => "block",
-        By::Nothing => "nothing",
+        DecidedBy::Statement { .. } if allowed => "allow",
+        DecidedBy::Statement { .. } => "deny",
+        DecidedBy::Root => "root",
+        DecidedBy::Own => "own",
+        DecidedBy::Acl => "acl",
+        DecidedBy::NoSession(_) => "session",
+        DecidedBy::PublicAccessBlock => "block",
+        DecidedBy::Nothing => "nothing",
     }
 }
 
@@ -114,7 +114,7 @@ fn check_explanation(
     explanation: &ashlar_policy::Explanation,
 ) {
     assert_eq!(explanation.decision, decision);
-    if let By::Statement { source, index } = decision.by {
+    if let DecidedBy::Statement { source, index } = decision.by {
         let trace = explanation.traces.iter().find(|t| t.source == source && t.index == index);
         let trace = trace.unwrap_or_else(|| panic!("no trace of what decided\n{world}\n{ask:#?}"));
         assert_eq!(trace.misses, None);

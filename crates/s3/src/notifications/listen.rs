@@ -13,7 +13,7 @@ use std::time::Duration;
 use ashlar_events::rules::DOCUMENT;
 use ashlar_events::{Event, Names, Site, store};
 use ashlar_object::Object;
-use ashlar_object::feed::{Change, Kind, Watch, Watched};
+use ashlar_object::feed::{Change, Kind, WatchEvent, Watcher};
 use bytes::Bytes;
 use tokio::sync::watch;
 
@@ -50,7 +50,7 @@ impl Filter {
 /// A listener.
 pub struct Stream {
     filter: Filter,
-    watch: Watch,
+    watch: Watcher,
     site: Arc<Site>,
     ping: Option<Duration>,
     stopping: Option<watch::Receiver<bool>>,
@@ -102,15 +102,15 @@ impl Pieces for Stream {
                 })),
             };
             match seen {
-                Watched::Change(change) => {
+                WatchEvent::Change(change) => {
                     let Some(event) = store::event(&change).filter(|e| self.filter.fits(e)) else { continue };
                     return Some(Ok([&event.records("", &self.site)[..], b"\n"].concat().into()));
                 }
                 // Programs that read lines of events skip it; a person who watches sees it.
-                Watched::Missed(missed) => {
+                WatchEvent::Missed(missed) => {
                     return Some(Ok(format!("{{\"Records\":null,\"Missed\":{missed}}}\n").into()));
                 }
-                Watched::Closed => return None,
+                WatchEvent::Closed => return None,
             }
         }
     }
@@ -144,5 +144,5 @@ pub fn accessed(cx: &Context, call: &Call, kind: Kind, object: &Object) {
         meta,
         cause: Arc::new(call.request_origin().cause(kind)),
     };
-    feed.tell(bucket, change);
+    feed.report(bucket, change);
 }

@@ -4,7 +4,7 @@
 //! are stored.
 
 use ashlar_object::feed::Kind;
-use ashlar_object::{PutSpec, Tail};
+use ashlar_object::{AppendBase, PutSpec};
 use http::header::{HeaderName, HeaderValue};
 
 use super::new_object::{DEFAULT_CHECKSUM, DeclaredBody, version_spec};
@@ -39,18 +39,18 @@ pub async fn append_object(cx: &Context, call: &mut Call, offset: u64) -> Outcom
     }
     let (spec, class) = version_spec(cx, call)?;
     let conditions = headers::conditions(&call.headers, "")?;
-    let tail = cx.store.tail(&call.open()?, &call.key).await.map_err(|e| call.fault(e))?;
-    if tail.exists && (spec.meta.iter().any(|(n, _)| n.starts_with("x-amz-meta-")) || !spec.tags.is_empty()) {
+    let base = cx.store.append_base(&call.open()?, &call.key).await.map_err(|e| call.fault(e))?;
+    if base.exists && (spec.meta.iter().any(|(n, _)| n.starts_with("x-amz-meta-")) || !spec.tags.is_empty()) {
         let why =
             "Cannot specify both a write offset value and user-defined object metadata for existing objects.";
         return Err(Fault::with(Code::INVALID_REQUEST, why));
     }
-    let checksum = Some(algorithm(&promise, &tail)?);
-    let made = sse::for_append(cx, call, &tail).await?;
+    let checksum = Some(algorithm(&promise, &base)?);
+    let made = sse::for_append(cx, call, &base).await?;
     let want_md5 = made.as_ref().is_none_or(|m| m.seal.md5) || promise.md5.is_some();
     let put = PutSpec { size: promise.size, checksum, want_md5, class };
     let seal = made.as_ref().map(|m| m.seal.clone());
-    let put = call.store(cx, Kind::Append).put_behind(&call.open()?, &call.key, put, seal, &tail).await;
+    let put = call.store(cx, Kind::Append).put_append(&call.open()?, &call.key, put, seal, &base).await;
     let mut put = put.map_err(|e| call.fault(e))?;
     while let Some(data) = call.request_body.next().await? {
         put.write(data).await.map_err(|e| call.fault(e))?;
@@ -64,13 +64,13 @@ pub async fn append_object(cx: &Context, call: &mut Call, offset: u64) -> Outcom
     if let Some(made) = &made {
         made.show(&mut answer);
     }
-    super::lifecycle::look(cx, call, &committed, &mut answer).await;
+    super::lifecycle::show_after_write(cx, call, &committed, &mut answer).await;
     Ok(answer)
 }
 
 /// The checksum of what is appended: that of the object, which a stated one has to be.
-fn algorithm(promise: &DeclaredBody, tail: &Tail) -> Outcome<ashlar_checksum::Algorithm> {
-    match (promise.stated.algorithm(), tail.checksum) {
+fn algorithm(promise: &DeclaredBody, base: &AppendBase) -> Outcome<ashlar_checksum::Algorithm> {
+    match (promise.stated.algorithm(), base.checksum) {
         (Some(stated), Some(has)) if stated != has => Err(Fault::with(
             Code::INVALID_REQUEST,
             format!(

@@ -126,7 +126,7 @@ pub async fn copy_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         answer.set(SOURCE_VERSION, version_text(id));
     }
     shown.show(&mut answer);
-    super::lifecycle::look(cx, call, committed, &mut answer).await;
+    super::lifecycle::show_after_write(cx, call, committed, &mut answer).await;
     Ok(answer)
 }
 
@@ -233,7 +233,7 @@ pub async fn upload_part_copy(cx: &Context, call: &mut Call) -> Outcome<Answer> 
             "The part is larger than 5 GiB. Copy a smaller range.",
         ));
     }
-    let _turn = cx.store.copy_turn().await;
+    let _turn = cx.store.copy_permit().await;
     let spec = PartSpec { number, size, checksum: None, want_md5: true };
     let (mut put, shown) = begin_part(cx, call, id, spec, false).await?;
     if size > 0 {

@@ -35,10 +35,10 @@ use super::new_object::{DEFAULT_CHECKSUM, DeclaredBody, spec_from};
 use super::{Answer, CHECKSUM_TYPE, Call, Context, RequestOrigin, fault};
 use crate::archive::{self, Entry, Item, Kind};
 use crate::auth::Verified;
-use crate::authz_decision::Slot;
+use crate::authz_decision::DecisionSlot;
 use crate::buckets::Buckets;
+use crate::document_cache::Origin;
 use crate::fault::{Code, Fault, Outcome};
-use crate::gate::Origin;
 use crate::headers;
 use crate::permit::{Asker, Need, carried};
 use crate::sse::{self, Allowed};
@@ -399,7 +399,7 @@ struct Job<'a> {
     query: &'a Query,
     tls: bool,
     origin: &'a Origin,
-    authz_decision: &'a Slot,
+    authz_decision: &'a DecisionSlot,
     host: &'a str,
     id: &'a str,
 }

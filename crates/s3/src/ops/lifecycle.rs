@@ -7,16 +7,16 @@
 
 use std::sync::Arc;
 
-use ashlar_lifecycle::{Calendar, Config, Minimum, Seen};
+use ashlar_lifecycle::{Calendar, Config, Minimum, VersionState};
 use ashlar_object::{Bucket, Committed, Object};
 use http::header::HeaderName;
 
 use super::{Answer, Call, Context, document};
 use crate::date;
+use crate::document_cache::Origin;
 use crate::documents::lifecycle::fault_of;
 pub use crate::documents::lifecycle::{DOCUMENT, parse, print};
 use crate::fault::{Code, Fault, Outcome};
-use crate::gate::Origin;
 use crate::headers;
 use crate::xml::url_encode;
 
@@ -74,7 +74,7 @@ pub async fn delete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 
 /// Tells when the current version expires, in a bucket that has rules.
 pub fn show(call: &Call, object: &Object, answer: &mut Answer) {
-    let Some(config) = call.origin.gate.features.lifecycle.of(object.bucket()) else { return };
+    let Some(config) = call.origin.document_cache.features.lifecycle.of(object.bucket()) else { return };
     let v = object.version();
     if object.is_latest() {
         tell(&config, &call.key, (v.modified_ms, v.size), &v.tags, answer);
@@ -83,7 +83,7 @@ pub fn show(call: &Call, object: &Object, answer: &mut Answer) {
 
 /// As [`show`], of a version that was just made with tags that the request need not name: it is looked at
 /// again, in a bucket that has rules.
-pub async fn look(cx: &Context, call: &Call, made: &Committed, answer: &mut Answer) {
+pub async fn show_after_write(cx: &Context, call: &Call, made: &Committed, answer: &mut Answer) {
     let Ok(bucket) = call.open() else { return };
     if rules(&bucket, &call.origin).is_none() {
         return;
@@ -103,7 +103,7 @@ pub fn tell(
     tags: &[(String, String)],
     answer: &mut Answer,
 ) {
-    let seen = Seen { modified_ms, size, delete_marker: false, tags, locked: false };
+    let seen = VersionState { modified_ms, size, delete_marker: false, tags, locked: false };
     if let Some((at, id)) = config.expiry(key, &seen, Calendar::default()) {
         let date = date::format_http(at.div_euclid(1000));
         answer.set(EXPIRATION, format!("expiry-date=\"{date}\", rule-id=\"{}\"", url_encode(id)));
@@ -112,5 +112,5 @@ pub fn tell(
 
 /// The lifecycle rules of the bucket, if it has any.
 pub fn rules(bucket: &Bucket, origin: &Origin) -> Option<Arc<Config>> {
-    origin.gate.features.lifecycle.of(bucket)
+    origin.document_cache.features.lifecycle.of(bucket)
 }

@@ -41,7 +41,7 @@ pub async fn put(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if text.is_some() || before.is_some() {
         document::set(cx, call, DOCUMENT, text.as_deref()).await?;
     }
-    call.origin.gate.logs.look_again(&cx.store);
+    call.origin.document_cache.logs.look_again(&cx.store);
     Ok(Answer::ok())
 }
 

@@ -180,7 +180,7 @@ pub async fn complete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if let Some(sealed) = &done.sealed {
         sse::show(&mut answer, &sse::envelope(sealed)?, customer.as_ref().map(sse::CustomerKey::md5));
     }
-    super::lifecycle::look(cx, call, committed, &mut answer).await;
+    super::lifecycle::show_after_write(cx, call, committed, &mut answer).await;
     Ok(answer)
 }
 

@@ -62,7 +62,11 @@ pub async fn rename_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     };
     let of_source = |e: Error| fault(e, &call.bucket, &from);
     if let Some(token) = spec.token
-        && cx.store.renamed(&call.open()?, &from, &call.key, token).await.map_err(|e| call.fault(e))?
+        && cx
+            .store
+            .rename_happened(&call.open()?, &from, &call.key, token)
+            .await
+            .map_err(|e| call.fault(e))?
     {
         return Ok(Answer::ok());
     }

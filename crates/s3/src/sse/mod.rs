@@ -23,7 +23,7 @@ mod encryption;
 mod envelope;
 
 use ashlar_kms::{DataKey, Kms, Secret};
-use ashlar_object::{Bucket, BucketId, Cipher, ContentKey, Object, Seal, Sealed, Tail};
+use ashlar_object::{AppendBase, Bucket, BucketId, Cipher, ContentKey, Object, Seal, Sealed};
 use http::HeaderMap;
 
 use crate::buckets::Named;
@@ -76,7 +76,7 @@ pub async fn for_new(
 
 /// How what is appended is to be encrypted: as the version that is there, for which a request can only ask
 /// again; of a key without version as [`for_new`].
-pub async fn for_append(cx: &Context, call: &Call, tail: &Tail) -> Outcome<Option<Made>> {
+pub async fn for_append(cx: &Context, call: &Call, tail: &AppendBase) -> Outcome<Option<Made>> {
     if !tail.exists {
         return for_new(cx, call.named(), &call.key, &call.headers, call.tls).await;
     }

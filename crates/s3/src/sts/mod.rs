@@ -23,7 +23,7 @@ use http::{Method, StatusCode};
 use crate::answer::Answer;
 use crate::audit_context::AuditContext;
 use crate::auth::{Request, Verified};
-use crate::authz_decision::{AuthzDecision, Slot};
+use crate::authz_decision::{AuthzDecision, DecisionSlot};
 use crate::body::Body;
 use crate::date;
 use crate::fault::{Code, Fault, Outcome};
@@ -94,12 +94,12 @@ impl Service {
         // A body that could not be read to its end leaves the connection in no state to go on.
         let mut request_body =
             RequestBody::unchecked(source, &parts.headers).map_err(|(fault, _)| fault.closing())?;
-        let turn = self.unsigned_turn().await.ok_or_else(crowded)?;
+        let permit = self.unsigned_permit().await.ok_or_else(crowded)?;
         let body = tokio::select! {
             body = request_body.collect(LIMIT) => body.map_err(Fault::closing)?,
-            () = turn.lost() => return Err(crowded()),
+            () = permit.lost() => return Err(crowded()),
         };
-        drop(turn);
+        drop(permit);
         seen.received = body.len() as u64;
         match self.sts_answer(parts, &body, target, arrival, seen, id).await {
             Ok(xml) => Ok(Answer::document(xml)),
@@ -164,7 +164,7 @@ impl Service {
         who: &Identity,
         form: &Query,
         arrival: &Arrival<'_>,
-        authz_decision: &Slot,
+        authz_decision: &DecisionSlot,
         now_ms: i64,
         id: &str,
     ) -> Result<Xml, Refused> {
@@ -209,7 +209,7 @@ fn not_denied(
     who: &Identity,
     action: Action,
     arrival: &Arrival<'_>,
-    authz_decision: &Slot,
+    authz_decision: &DecisionSlot,
     now_ms: i64,
 ) -> Result<(), Refused> {
     let facts = Facts { now_ms, source_ip: Some(arrival.peer.ip()), secure: arrival.tls, ..Facts::default() };

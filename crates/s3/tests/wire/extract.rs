@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use crate::common::*;
-use ashlar_object::feed::Watched;
+use ashlar_object::feed::WatchEvent;
 use ashlar_s3::archive::fuzzed::entry;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -523,7 +523,7 @@ fn every_entry_causes_an_event() {
     runtime.block_on(async {
         while told.len() < 3 {
             match watch.next().await {
-                Watched::Change(change) => {
+                WatchEvent::Change(change) => {
                     assert_eq!((change.kind.name(), change.cause.who.as_str()), ("put", KEY));
                     told.push((change.key.clone(), change.size));
                 }

@@ -38,7 +38,7 @@ fn world() -> World {
 /// An archive is on its way when its bucket gets a default encryption and a policy that denies: each of its
 /// entries, for which both are decided anew, is stored by the bucket that the request found.
 #[test]
-fn a_bucket_that_changes_under_a_request() {
+fn bucket_changed_during_request() {
     let w = world();
     let s = &w.server;
     let (first, second) = (entry("first", b'0', b"1"), [entry("second", b'0', b"2"), vec![0; 1024]].concat());
@@ -60,7 +60,7 @@ fn a_bucket_that_changes_under_a_request() {
 /// The bucket is deleted under a request and made again under its name: nothing of the request gets into
 /// the new one.
 #[test]
-fn a_bucket_that_is_made_again_under_a_request() {
+fn bucket_recreated_during_request() {
     let w = world();
     let s = &w.server;
     let (first, second) = (entry("first", b'0', b"1"), [entry("second", b'0', b"2"), vec![0; 1024]].concat());

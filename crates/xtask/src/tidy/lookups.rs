@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_file_looks_buckets_up() {
+    fn buckets_are_resolved_in_one_file() {
         let text = "let a = 1;\nlet b = self.context.store.bucket(&name)?;\n";
         let found = lookups("crates/s3/src/ops/get.rs", text);
         assert!(found.len() == 1 && found[0].contains("get.rs:2:"), "{found:?}");

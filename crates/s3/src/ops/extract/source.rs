@@ -8,7 +8,7 @@ use ashlar_environment::time::Instant;
 use std::collections::VecDeque;
 
 use ashlar_checksum::{Algorithm, Digest, Hasher};
-use ashlar_object::DecoderRoom;
+use ashlar_object::DecoderMemory;
 use bytes::{Bytes, BytesMut};
 
 use crate::archive::{DETECT, Decoder, Format, Item, Reader};
@@ -34,7 +34,7 @@ pub struct Source<'a> {
     /// Once the format is known.
     decoder: Option<Decoder>,
     is_plain: bool,
-    _room: Option<DecoderRoom>,
+    _room: Option<DecoderMemory>,
     reader: Reader,
     /// Plain text that was not looked at yet.
     plain: Bytes,
@@ -118,7 +118,7 @@ impl<'a> Source<'a> {
         let format = Format::detect(&first)?;
         self.is_plain = format == Format::Plain;
         if format.memory() > 0 {
-            let room = self.cx.store.decoder_room(format.memory()).await;
+            let room = self.cx.store.reserve_decoder_memory(format.memory()).await;
             self._room = Some(room.map_err(|e| fault(e, "", ""))?);
         }
         let mut decoder = Decoder::new(format);

@@ -24,16 +24,16 @@ const ONE: u64 = 16;
 
 /// Counts the changes of the bucket that are under way, and lets one closer wait until there are none.
 #[derive(Default)]
-pub(crate) struct Gate {
+pub(crate) struct BucketGate {
     /// Multiples of [`ONE`]: the number of changes inside; low bits: flags.
     state: AtomicU64,
     moved: Notify,
 }
 
 /// A guard for being inside; dropping it leaves.
-pub(crate) struct Pass<'a>(&'a Gate);
+pub(crate) struct GateGuard<'a>(&'a BucketGate);
 
-impl Drop for Pass<'_> {
+impl Drop for GateGuard<'_> {
     fn drop(&mut self) {
         if self.0.state.fetch_sub(ONE, Ordering::AcqRel) & CLOSED != 0 {
             self.0.moved.notify_waiters();
@@ -43,9 +43,9 @@ impl Drop for Pass<'_> {
 
 /// A guard for the closed gate. Dropping it opens the gate, unless the bucket is dead, or its removal has
 /// begun and the outcome is unknown (also if the caller was dropped).
-pub(crate) struct Closed<'a>(&'a Gate);
+pub(crate) struct ClosedGate<'a>(&'a BucketGate);
 
-impl Drop for Closed<'_> {
+impl Drop for ClosedGate<'_> {
     fn drop(&mut self) {
         match self.0.state.load(Ordering::Acquire) {
             s if s & DEAD != 0 => {}
@@ -55,12 +55,12 @@ impl Drop for Closed<'_> {
     }
 }
 
-impl Gate {
+impl BucketGate {
     /// Enters; waits while the gate is closed.
-    pub(crate) async fn enter(&self) -> Result<Pass<'_>> {
+    pub(crate) async fn enter(&self) -> Result<GateGuard<'_>> {
         loop {
             let before = self.state.fetch_add(ONE, Ordering::AcqRel);
-            let pass = Pass(self);
+            let pass = GateGuard(self);
             if before & (CLOSED | DEAD | UNDECIDED) == 0 {
                 return Ok(pass);
             }
@@ -96,11 +96,11 @@ impl Gate {
     }
 
     /// Closes it and waits until nothing is inside; `None`: it is closed already.
-    pub(crate) async fn close(&self) -> Option<Closed<'_>> {
+    pub(crate) async fn close(&self) -> Option<ClosedGate<'_>> {
         if self.state.fetch_or(CLOSED, Ordering::AcqRel) & (CLOSED | DEAD | UNDECIDED) != 0 {
             return None;
         }
-        let closed = Closed(self);
+        let closed = ClosedGate(self);
         loop {
             let moved = self.moved.notified();
             tokio::pin!(moved);
@@ -133,8 +133,8 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn the_gate() {
-        let gate = Arc::new(Gate::default());
+    async fn gate_excludes_changes_while_closed() {
+        let gate = Arc::new(BucketGate::default());
         let pass = gate.enter().await.unwrap();
         let closer = {
             let gate = gate.clone();

@@ -1,4 +1,4 @@
-//! The registers of a multipart upload, by name: the key, the upload, its parts.
+//! The keys of the registers of a multipart upload: the object, the upload, its parts.
 //!
 //! An upload is a register `key 0x00 id` in the space of uploads, each part a register
 //! `key 0x00 id number` in the space of parts, all in the placement group of the key.
@@ -10,34 +10,34 @@ use ashlar_format::{Body, BucketId, Record, RegisterKey, Space, Upload};
 use crate::backend::Backend;
 use crate::types::UploadId;
 
-/// The three registers of an upload, by name.
+/// The keys of the registers of an upload.
 #[derive(Clone)]
-pub(crate) struct Names {
+pub(crate) struct UploadRegisters {
     pub object: RegisterKey,
     pub upload: RegisterKey,
     /// Key bytes of the upload register: the prefix of its parts.
     pub stem: Vec<u8>,
 }
 
-impl Names {
+impl UploadRegisters {
     pub(crate) fn part(&self, number: u16) -> RegisterKey {
         let mut key = self.stem.clone();
         key.extend_from_slice(&number.to_be_bytes());
         RegisterKey::new(self.object.group(), Space::Part, self.object.bucket(), &key)
     }
 
-    /// The names for the upload `id` to a key.
-    pub(crate) fn of(backend: &Backend, bucket: BucketId, key: &[u8], id: UploadId) -> Names {
+    /// The registers of the upload `id` to a key.
+    pub(crate) fn of(backend: &Backend, bucket: BucketId, key: &[u8], id: UploadId) -> UploadRegisters {
         let group = backend.group_of(bucket, key);
         let stem = [key, &[0], &id.0[..]].concat();
         let object = RegisterKey::new(group, Space::Object, bucket, key);
-        Names { object, upload: RegisterKey::new(group, Space::Upload, bucket, &stem), stem }
+        UploadRegisters { object, upload: RegisterKey::new(group, Space::Upload, bucket, &stem), stem }
     }
 
-    /// The names from the key bytes of an upload register, as a list returns them.
-    pub(crate) fn from_stem(backend: &Backend, bucket: BucketId, stem: &[u8]) -> Option<Names> {
+    /// The registers from the key bytes of an upload register, as a list returns them.
+    pub(crate) fn from_stem(backend: &Backend, bucket: BucketId, stem: &[u8]) -> Option<UploadRegisters> {
         let (key, id) = split(stem)?;
-        Some(Names::of(backend, bucket, key, id))
+        Some(UploadRegisters::of(backend, bucket, key, id))
     }
 
     pub(crate) fn id(&self) -> UploadId {

@@ -1,7 +1,7 @@
 //! One change of a followed bucket while it is made: its intent, which is made durable first; the turn of its
 //! key; its outcome.
 //!
-//! Invariants: if a ticket is dropped without an outcome (the caller was dropped, or the drives do not
+//! Invariants: if a change is dropped without an outcome (the caller was dropped, or the drives do not
 //! answer), the outcome is determined later; while a turn is held, no other recorded change of the key is
 //! made or recorded, so changes are recorded in the order in which they were made.
 //!
@@ -20,15 +20,15 @@ use super::{Cause, Change, Effect, Feed, Open, Shared, TURNS, check};
 use crate::{Bucket, Error, Result};
 
 /// How long an intent may take to become durable.
-const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 10_000 });
+const INTENT_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 10_000 });
 
 /// An intended change of a key.
-pub(crate) struct Ticket {
+pub(crate) struct PendingChange {
     shared: Arc<Shared>,
-    what: What,
+    what: Delivery,
 }
 
-enum What {
+enum Delivery {
     /// Recorded; 0 once it has an outcome.
     Recorded(u64, Intent),
     /// Only for watchers.
@@ -43,7 +43,7 @@ impl Feed {
         key: &[u8],
         version: Option<VersionId>,
         cause: Option<&Arc<Cause>>,
-    ) -> Result<Option<Ticket>> {
+    ) -> Result<Option<PendingChange>> {
         if !self.wants(bucket) {
             return Ok(None);
         }
@@ -57,9 +57,9 @@ impl Feed {
             cause: cause.cloned().unwrap_or_default(),
         };
         if !self.records(bucket) {
-            return Ok(Some(Ticket { shared: self.shared.clone(), what: What::Watched(intent) }));
+            return Ok(Some(PendingChange { shared: self.shared.clone(), what: Delivery::Watched(intent) }));
         }
-        let (ticket, number) = {
+        let (pending_change, number) = {
             let mut s = self.shared.state.lock();
             check(&s)?;
             intent.id = s.next_intent;
@@ -67,14 +67,14 @@ impl Feed {
             s.open.insert(intent.id, Open { segment: 0, intent: intent.clone() });
             s.queue(Entry::Intent(intent.clone()));
             s.urgent = true;
-            let what = What::Recorded(intent.id, intent);
-            (Ticket { shared: self.shared.clone(), what }, s.queued)
+            let what = Delivery::Recorded(intent.id, intent);
+            (PendingChange { shared: self.shared.clone(), what }, s.queued)
         };
         self.shared.work.notify_one();
-        match ticket.shared.written(number).await {
-            Ok(()) => Ok(Some(ticket)),
+        match pending_change.shared.written(number).await {
+            Ok(()) => Ok(Some(pending_change)),
             Err(e) => {
-                ticket.nothing();
+                pending_change.cancel();
                 Err(e)
             }
         }
@@ -85,31 +85,32 @@ impl Shared {
     /// Waits until the entry of this number is durable.
     pub(super) async fn written(&self, number: u64) -> Result<()> {
         let mut durable = self.durable.subscribe();
-        match time::timeout(PATIENCE, durable.wait_for(|d| *d >= number)).await {
+        match time::timeout(INTENT_TIMEOUT, durable.wait_for(|d| *d >= number)).await {
             Ok(Ok(_)) => Ok(()),
             _ => {
-                let why = self.state.lock().trouble.clone().unwrap_or_else(|| "it takes too long".to_owned());
+                let why =
+                    self.state.lock().last_error.clone().unwrap_or_else(|| "it takes too long".to_owned());
                 Err(Error::Unavailable(format!("the change feed cannot be written: {why}")))
             }
         }
     }
 
     /// The index of the turn of a key.
-    fn place(i: &Intent) -> usize {
+    fn turn_index(i: &Intent) -> usize {
         let hash = ashlar_checksum::key_hash(i.key.as_bytes()) ^ u64::from(i.bucket_id.0[0]);
         (hash % TURNS as u64) as usize
     }
 
     /// The turn of a key.
     pub(super) async fn turn(&self, i: &Intent) -> OwnedMutexGuard<()> {
-        self.turns[Shared::place(i)].clone().lock_owned().await
+        self.turns[Shared::turn_index(i)].clone().lock_owned().await
     }
 }
 
-impl Ticket {
+impl PendingChange {
     fn intent(&self) -> &Intent {
         match &self.what {
-            What::Recorded(_, i) | What::Watched(i) => i,
+            Delivery::Recorded(_, i) | Delivery::Watched(i) => i,
         }
     }
 
@@ -122,21 +123,21 @@ impl Ticket {
     pub fn turn(&self) -> BoxFuture<'_, Option<OwnedMutexGuard<()>>> {
         Box::pin(async move {
             match &self.what {
-                What::Watched(_) => None,
-                What::Recorded(_, intent) => Some(self.shared.turn(intent).await),
+                Delivery::Watched(_) => None,
+                Delivery::Recorded(_, intent) => Some(self.shared.turn(intent).await),
             }
         })
     }
 
     /// The turns of the keys of two changes that are made together.
     pub fn turns<'a>(
-        a: Option<&'a Ticket>,
-        b: Option<&'a Ticket>,
+        a: Option<&'a PendingChange>,
+        b: Option<&'a PendingChange>,
     ) -> BoxFuture<'a, Vec<OwnedMutexGuard<()>>> {
         Box::pin(async move {
-            let recorded = |t: &Ticket| match &t.what {
-                What::Watched(_) => None,
-                What::Recorded(_, intent) => Some((Shared::place(intent), t.shared.clone())),
+            let recorded = |t: &PendingChange| match &t.what {
+                Delivery::Watched(_) => None,
+                Delivery::Recorded(_, intent) => Some((Shared::turn_index(intent), t.shared.clone())),
             };
             let mut places: Vec<_> = [a, b].into_iter().flatten().filter_map(recorded).collect();
             // In the same order for all callers, and each once.
@@ -151,12 +152,12 @@ impl Ticket {
     }
 
     /// The change was made.
-    fn happened(mut self, effect: Effect) {
+    fn record_effect(mut self, effect: Effect) {
         let i = self.intent();
         let change = change(i, effect);
         match &mut self.what {
-            What::Watched(_) => self.shared.show(Arc::new(change)),
-            What::Recorded(id, _) => {
+            Delivery::Watched(_) => self.shared.notify_watchers(Arc::new(change)),
+            Delivery::Recorded(id, _) => {
                 let id = std::mem::take(id);
                 self.shared.settle(id, Some(change));
             }
@@ -164,27 +165,27 @@ impl Ticket {
     }
 
     /// The outcome is known: `None` means that nothing happened.
-    pub fn ended(self, effect: Option<Effect>) {
+    pub fn finish(self, effect: Option<Effect>) {
         match effect {
-            Some(effect) => self.happened(effect),
-            None => self.nothing(),
+            Some(effect) => self.record_effect(effect),
+            None => self.cancel(),
         }
     }
 
     /// The change was certainly not made.
-    fn nothing(mut self) {
-        if let What::Recorded(id, _) = &mut self.what {
+    fn cancel(mut self) {
+        if let Delivery::Recorded(id, _) = &mut self.what {
             let id = std::mem::take(id);
             self.shared.settle(id, None);
         }
     }
 }
 
-impl Drop for Ticket {
+impl Drop for PendingChange {
     fn drop(&mut self) {
-        if let What::Recorded(id @ 1.., _) = &self.what {
+        if let Delivery::Recorded(id @ 1.., _) = &self.what {
             self.shared.state.lock().unsure.push(*id);
-            self.shared.chores.notify_one();
+            self.shared.maintenance.notify_one();
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Rules {
 
 /// What decisions share.
 #[derive(Default)]
-pub struct Gate {
+pub struct DocumentCache {
     rules: RwLock<HashMap<BucketId, Arc<Rules>>>,
     /// What buckets' documents say.
     pub features: Features,
@@ -48,13 +48,13 @@ pub struct Origin {
     /// The other end of the connection.
     pub ip: IpAddr,
     /// What decisions share.
-    pub gate: Arc<Gate>,
+    pub document_cache: Arc<DocumentCache>,
 }
 
-impl Gate {
+impl DocumentCache {
     /// Nothing is compiled yet.
-    pub fn new(recorded: bool) -> Gate {
-        Gate { recorded, ..Gate::default() }
+    pub fn new(recorded: bool) -> DocumentCache {
+        DocumentCache { recorded, ..DocumentCache::default() }
     }
 
     /// The rules of a bucket that has any.

@@ -13,37 +13,37 @@ use std::time::Duration;
 use ashlar_commit::attempt::{Holds, Settle, State, read as holds, settle};
 use ashlar_commit::upload::{self, Attempt, invalidate};
 use ashlar_format::{
-    Body, BucketId, Held, Record, RegisterKey, Space, Upload, UploadState, Version, VersionId,
+    Body, BucketId, HeldKey, Record, RegisterKey, Space, Upload, UploadState, Version, VersionId,
 };
 use bytes::Bytes;
 
 use crate::backend::{Backend, Decision, Failed, Page};
-use crate::list_change::{ListChange, Wanted};
+use crate::list_change::{ListChange, MissingInput};
 use crate::marks;
-use crate::names::{Names, upload_of};
 use crate::store::Inner;
 use crate::tally::Share;
 use crate::types::UploadId;
+use crate::upload_registers::{UploadRegisters, upload_of};
 use crate::{Error, Result, summary, versions};
 
 /// Most reads of a held key; each but the last found another attempt.
-const LOOKS: usize = 64;
+const MAX_READS: usize = 64;
 /// How long a writer waits for an attempt of this process before it makes the attempt fail. It only saves
 /// work: correctness does not depend on it.
-const COURTESY: Duration = Duration::from_secs(2);
+const ATTEMPT_WAIT: Duration = Duration::from_secs(2);
 
 /// Whether the upload in a register belongs to a rename.
-pub(crate) fn noted_upload(record: Option<&Record>) -> bool {
+pub(crate) fn is_rename_upload(record: Option<&Record>) -> bool {
     upload_of(record).is_some_and(|u| marks::rename(&u.template).is_some())
 }
 
 /// An upload that does not belong to a rename.
-pub(crate) fn clients(upload: Option<&Upload>) -> Option<&Upload> {
+pub(crate) fn client_upload(upload: Option<&Upload>) -> Option<&Upload> {
     upload.filter(|u| marks::rename(&u.template).is_none())
 }
 
 /// An upload as the protocol models it.
-pub(crate) fn modelled(u: &Upload) -> upload::Upload<&Version> {
+pub(crate) fn protocol_state(u: &Upload) -> upload::Upload<&Version> {
     match &u.state {
         UploadState::Open(generation) => upload::Upload::Open(*generation),
         // A version without its attempt belongs to no completion; no key is held for it.
@@ -56,20 +56,20 @@ pub(crate) fn modelled(u: &Upload) -> upload::Upload<&Version> {
 }
 
 /// The destination of the rename that the record belongs to, or the key of the upload.
-fn destination<'a>(key: &'a RegisterKey, held: &'a Held) -> &'a [u8] {
+fn destination<'a>(key: &'a RegisterKey, held: &'a HeldKey) -> &'a [u8] {
     held.to.as_deref().unwrap_or(key.key())
 }
 
 /// The registers of the rename or the upload that holds a key.
-fn names_of(backend: &Backend, key: &RegisterKey, held: &Held) -> Names {
-    Names::of(backend, key.bucket(), destination(key, held), UploadId(held.upload))
+fn upload_registers_of(backend: &Backend, key: &RegisterKey, held: &HeldKey) -> UploadRegisters {
+    UploadRegisters::of(backend, key.bucket(), destination(key, held), UploadId(held.upload))
 }
 
 /// The state of this attempt; `None`: the register does not contain it any more.
 fn state(record: Option<&Record>, attempt: [u8; 16]) -> Option<State<&Version>> {
     let upload = upload_of(record)?;
     let Some((_, rename)) = marks::rename(&upload.template) else {
-        return Some(modelled(upload).attempt(Attempt::from_bytes(attempt)));
+        return Some(protocol_state(upload).attempt(Attempt::from_bytes(attempt)));
     };
     let state = match &upload.state {
         UploadState::Open(_) => State::Open,
@@ -106,7 +106,7 @@ fn record_of(held: &Record, list: Vec<Version>) -> Option<Arc<Record>> {
 pub(crate) async fn read(backend: &Backend, key: &RegisterKey) -> Result<Option<Arc<Record>>> {
     let record = backend.read_register(key).await?;
     match record {
-        Some(r) if matches!(r.body, Body::Held(_)) => resolve(backend, key, r).await,
+        Some(r) if matches!(r.body, Body::HeldKey(_)) => resolve(backend, key, r).await,
         other => Ok(other),
     }
 }
@@ -115,12 +115,12 @@ async fn resolve(backend: &Backend, key: &RegisterKey, first: Arc<Record>) -> Re
     let mut record = first;
     // The attempt that the register does not contain any more, once one was found.
     let mut unknown = None;
-    for _ in 0..LOOKS {
-        let Body::Held(held) = &record.body else { return Ok(Some(record)) };
+    for _ in 0..MAX_READS {
+        let Body::HeldKey(held) = &record.body else { return Ok(Some(record)) };
         if unknown == Some(held.attempt) {
             return Ok(record_of(&record, held.versions.clone()));
         }
-        let upload = backend.read_register(&names_of(backend, key, held).upload).await?;
+        let upload = backend.read_register(&upload_registers_of(backend, key, held).upload).await?;
         let state = state(upload.as_deref(), held.attempt);
         match (holds(state.as_ref()), state) {
             (Holds::After, Some(State::Completing(v))) => {
@@ -167,31 +167,33 @@ pub(crate) async fn list(
 
 impl Inner {
     /// Frees a key from the attempt that holds it. Waits briefly for an attempt of this process.
-    pub(crate) async fn settle_held(&self, key: &RegisterKey, held: &Held) -> Result<()> {
+    pub(crate) async fn resolve_held_key(&self, key: &RegisterKey, held: &HeldKey) -> Result<()> {
         let attempt = self.upload_lock(UploadId(held.attempt));
         let upload = self.upload_lock(UploadId(held.upload));
         let both = async { (attempt.lock().await, upload.lock().await) };
-        drop(time::timeout(COURTESY, both).await);
+        drop(time::timeout(ATTEMPT_WAIT, both).await);
         self.free(key, held).await
     }
 
-    /// Like [`Inner::settle_held`], without waiting: an attempt that has not happened yet is made to fail.
-    pub(crate) async fn free(&self, key: &RegisterKey, held: &Held) -> Result<()> {
-        let names = names_of(&self.backend, key, held);
+    /// Like [`Inner::resolve_held_key`], without waiting: an attempt that has not happened yet is made to
+    /// fail.
+    pub(crate) async fn free(&self, key: &RegisterKey, held: &HeldKey) -> Result<()> {
+        let registers = upload_registers_of(&self.backend, key, held);
         loop {
-            let record = self.read_upload(&names).await?;
+            let record = self.read_upload(&registers).await?;
             match settle(state(record.as_deref(), held.attempt).as_ref()) {
-                Settle::Abort if noted_upload(record.as_deref()) => {
-                    self.end_attempt(&names, held.attempt, UploadState::Aborted).await?;
+                Settle::Abort if is_rename_upload(record.as_deref()) => {
+                    self.end_attempt(&registers, held.attempt, UploadState::Aborted).await?;
                 }
                 Settle::Abort => {
                     let attempt = Attempt::from_bytes(held.attempt);
-                    let grown = |u: &Upload| invalidate(Some(&modelled(u)), attempt).map(UploadState::Open);
-                    self.set_upload(&names, false, grown).await?;
+                    let grown =
+                        |u: &Upload| invalidate(Some(&protocol_state(u)), attempt).map(UploadState::Open);
+                    self.set_upload(&registers, false, grown).await?;
                 }
                 Settle::RollForward => {
                     if let Some(UploadState::Completing(v)) = upload_of(record.as_deref()).map(|u| &u.state) {
-                        return self.roll_forward(&names, v).await;
+                        return self.roll_forward(&registers, v).await;
                     }
                 }
                 Settle::Release => return self.release(key, held.attempt).await,
@@ -200,10 +202,12 @@ impl Inner {
     }
 
     /// Frees the key of an upload that is over, if an unsuccessful attempt still holds it.
-    pub(crate) async fn free_key(&self, names: &Names) -> Result<()> {
-        let record = self.backend.read_register(&names.object).await?;
+    pub(crate) async fn free_key(&self, registers: &UploadRegisters) -> Result<()> {
+        let record = self.backend.read_register(&registers.object).await?;
         match record.as_ref().map(|r| &r.body) {
-            Some(Body::Held(held)) if held.upload == names.id().0 => self.free(&names.object, held).await,
+            Some(Body::HeldKey(held)) if held.upload == registers.id().0 => {
+                self.free(&registers.object, held).await
+            }
             _ => Ok(()),
         }
     }
@@ -211,42 +215,42 @@ impl Inner {
     /// Ends this attempt of a rename, if it is open. Returns whether it was.
     pub(crate) async fn end_attempt(
         &self,
-        names: &Names,
+        registers: &UploadRegisters,
         attempt: [u8; 16],
         to: UploadState,
     ) -> Result<bool> {
         let mine = |u: &Upload| marks::rename(&u.template).is_some_and(|(_, a)| a == attempt);
         let open = |u: &Upload| (matches!(u.state, UploadState::Open(_)) && mine(u)).then(|| to.clone());
-        self.set_upload(names, false, open).await
+        self.set_upload(registers, false, open).await
     }
 
     /// Restores the content of a key from before the attempt, if this attempt still holds it.
     pub(crate) async fn release(&self, key: &RegisterKey, attempt: [u8; 16]) -> Result<()> {
-        self.unhold(key, attempt, &[], |before| Ok(before.to_vec())).await
+        self.change_held_key(key, attempt, &[], |before| Ok(before.to_vec())).await
     }
 
     /// Puts the version of an attempt that happened on its key.
-    pub(crate) async fn fill(&self, names: &Names, v: &Version) -> Result<()> {
+    pub(crate) async fn apply_version(&self, registers: &UploadRegisters, v: &Version) -> Result<()> {
         let Some(attempt) = marks::attempt(v) else {
             return Err(Error::Internal("a version without its attempt".to_owned()));
         };
         let mut new = marks::clean(v);
-        marks::set_upload(&mut new, names.id());
+        marks::set_upload(&mut new, registers.id());
         // A null version replaces the null version.
         let ids: &[VersionId] = if v.id == VersionId::ZERO { &[VersionId::ZERO] } else { &[] };
-        self.unhold(&names.object, attempt, ids, |before| filled(before, v, new.clone())).await
+        self.change_held_key(&registers.object, attempt, ids, |before| filled(before, v, new.clone())).await
     }
 
     /// Removes the renamed version from its source, after the rename happened.
-    pub(crate) async fn take(&self, names: &Names, v: &Version) -> Result<()> {
+    pub(crate) async fn remove_source(&self, registers: &UploadRegisters, v: &Version) -> Result<()> {
         let Some((source, attempt)) = marks::rename(v) else { return Ok(()) };
-        let group = self.backend.group_of(names.object.bucket(), source.as_bytes());
-        let key = RegisterKey::new(group, Space::Object, names.object.bucket(), source.as_bytes());
-        self.unhold(&key, attempt, &[], |_| Ok(Vec::new())).await
+        let group = self.backend.group_of(registers.object.bucket(), source.as_bytes());
+        let key = RegisterKey::new(group, Space::Object, registers.object.bucket(), source.as_bytes());
+        self.change_held_key(&key, attempt, &[], |_| Ok(Vec::new())).await
     }
 
     /// `ids`: the versions besides the newest ones that `next` has to see.
-    async fn unhold(
+    async fn change_held_key(
         &self,
         key: &RegisterKey,
         attempt: [u8; 16],
@@ -259,16 +263,16 @@ impl Inner {
             let mut wanted = None;
             let staged = change.staged(None);
             let done = self.update(key, &staged, |old| {
-                changing.looks();
+                changing.retry();
                 let body = match old.map(|r| &r.body) {
-                    Some(body @ Body::Held(held)) if held.attempt == attempt => body,
+                    Some(body @ Body::HeldKey(held)) if held.attempt == attempt => body,
                     _ => return Decision::Keep(()),
                 };
                 let view = change.view(Some(body), ids);
                 let decision = view.and_then(|view| {
-                    let list = next(view.versions()).map_err(Wanted::Never)?;
+                    let list = next(view.versions()).map_err(MissingInput::Never)?;
                     change.decide(&view, list, |next| {
-                        changing.proposes(Share::of_body(Some(body)), Share::of_body(Some(next)));
+                        changing.propose(Share::of_body(Some(body)), Share::of_body(Some(next)));
                     })
                 });
                 decision.unwrap_or_else(|w| {
@@ -282,7 +286,7 @@ impl Inner {
                 }
                 (done, _) => {
                     done?;
-                    changing.took_effect();
+                    changing.commit();
                     return Ok(());
                 }
             }

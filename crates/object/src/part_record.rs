@@ -8,11 +8,11 @@ use bytes::Bytes;
 use crate::{seal, summary};
 
 /// Part registers that are read or changed concurrently.
-pub(crate) const AT_ONCE: usize = 16;
+pub(crate) const CONCURRENCY: usize = 16;
 
 /// The content of a part register.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct StoredPart {
     pub size: u64,
     pub md5: [u8; 16],
     pub checksum: Option<Checksum>,
@@ -25,13 +25,20 @@ pub(crate) struct Kept {
 
 /// Decodes a part register. An empty part is stored as a version of no bytes, since a part record always
 /// names data; the parts that it replaced are the parts of that version.
-pub(crate) fn kept(body: &Body, number: u16) -> Option<Kept> {
+pub(crate) fn stored_part(body: &Body, number: u16) -> Option<StoredPart> {
     match body {
         Body::Part(parts) => parts.first().filter(|p| p.number == number).map(|p| {
             let (nonce, checksum) = seal::split(p.checksum.as_ref());
-            Kept { size: p.size, md5: p.md5, checksum, nonce, modified_ms: p.modified_ms, data: Some(p.data) }
+            StoredPart {
+                size: p.size,
+                md5: p.md5,
+                checksum,
+                nonce,
+                modified_ms: p.modified_ms,
+                data: Some(p.data),
+            }
         }),
-        Body::Versions(v) => v.first().map(|v| Kept {
+        Body::Versions(v) => v.first().map(|v| StoredPart {
             size: 0,
             md5: v.md5,
             checksum: v.checksum.clone(),
@@ -43,9 +50,9 @@ pub(crate) fn kept(body: &Body, number: u16) -> Option<Kept> {
     }
 }
 
-impl Kept {
+impl StoredPart {
     /// Whether both belong to the same write.
-    pub(crate) fn same_data(&self, other: &Kept) -> bool {
+    pub(crate) fn same_data(&self, other: &StoredPart) -> bool {
         self.data.map(|d| d.write_id) == other.data.map(|d| d.write_id)
     }
 
@@ -56,8 +63,8 @@ impl Kept {
 }
 
 /// Bytes of the part in a register, as clients see them.
-pub(crate) fn kept_size(body: &Body, number: u16) -> Option<u64> {
-    kept(body, number).map(|k| k.plain_size())
+pub(crate) fn part_size(body: &Body, number: u16) -> Option<u64> {
+    stored_part(body, number).map(|k| k.plain_size())
 }
 
 /// The parts whose data a part register names: the part and those that it replaced.
@@ -70,7 +77,7 @@ pub(crate) fn named(body: &Body) -> &[Part] {
 }
 
 /// The record of a part, and its summary for lists. `replaced`: parts whose data is kept.
-pub(crate) fn part_body(number: u16, k: &Kept, replaced: &[Part]) -> (Body, Bytes) {
+pub(crate) fn part_body(number: u16, k: &StoredPart, replaced: &[Part]) -> (Body, Bytes) {
     let (size, md5, modified_ms) = (k.size, k.md5, k.modified_ms);
     let checksum = seal::join(k.nonce, k.checksum.clone());
     // Used only for the summary if there is no data.

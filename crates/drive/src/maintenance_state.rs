@@ -1,17 +1,18 @@
-//! State that only the keeper (or recovery before it) uses.
+//! State that only the maintenance thread (or recovery before it) uses.
 //!
 //! Invariant: one thread uses it at a time.
 //!
-//! Must not depend on: the state of a drive, what the keeper does with it (`keeper`, `compact`, `recycle`).
+//! Must not depend on: the state of a drive, what the maintenance thread does with it (`maintenance`,
+//! `compact`, `recycle`).
 
 use crate::index::Manifest;
 use crate::space::FreedWaiting;
 use ashlar_environment::time::Instant;
 use std::collections::BTreeMap;
 
-/// State that only the keeper (or recovery before it) uses.
+/// State that only the maintenance thread (or recovery before it) uses.
 #[derive(Default)]
-pub(crate) struct Keeper {
+pub(crate) struct MaintenanceState {
     /// The last manifest stored.
     pub manifest: Manifest,
     /// The future manifest of the frozen generation.

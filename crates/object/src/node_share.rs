@@ -20,7 +20,7 @@ const UNSURE: Duration = Duration::from_secs(900);
 const IDLE: Duration = Duration::from_secs(60);
 
 /// A share.
-pub(crate) struct Holding {
+pub(crate) struct NodeShare {
     pub holder: Holder,
     node: NodeNumber,
     /// Changes with a lost outcome: since when, of which life, bytes.
@@ -41,10 +41,10 @@ pub(crate) struct Holding {
     pub recount: bool,
 }
 
-impl Holding {
-    pub fn new(node: NodeNumber) -> Result<Holding> {
+impl NodeShare {
+    pub fn new(node: NodeNumber) -> Result<NodeShare> {
         let now = Instant::now();
-        Ok(Holding {
+        Ok(NodeShare {
             holder: Holder::new(node, fresh_life()?),
             node,
             unsure: Vec::new(),
@@ -122,7 +122,7 @@ impl Holding {
                 return Ok((settled, Some(self.holder.life())));
             }
             // Another life begins, without a share.
-            Settled::TakenBack => *self = Holding::new(self.node)?,
+            Settled::TakenBack => *self = NodeShare::new(self.node)?,
             _ => {}
         }
         Ok((settled, None))

@@ -1,10 +1,10 @@
-//! The keeper: one thread per drive for all work that is not urgent.
+//! The maintenance thread: one thread per drive for all work that is not urgent.
 //!
 //! It checks the folder, updates the free space, journals lazy operations, prepares segments, writes and
 //! merges index files, frees regions and compacts.
 //!
-//! Invariants: each piece of work is bounded and can be interrupted by a crash; the keeper yields between
-//! steps, so that a long merge never delays writing the overlay.
+//! Invariants: each piece of work is bounded and can be interrupted by a crash; the maintenance thread yields
+//! between steps, so that a long merge never delays writing the overlay.
 //!
 //! Must not depend on: other drives.
 
@@ -25,8 +25,8 @@ use std::time::Duration;
 const MERGE_STEP: u64 = 2 << 20;
 
 impl Shared {
-    /// The keeper's thread.
-    pub fn run_keeper(self: &Arc<Self>) {
+    /// Runs the maintenance thread.
+    pub fn run_maintenance(self: &Arc<Self>) {
         let mut merge: Option<Merge> = None;
         let mut last_tick = Instant::now();
         loop {
@@ -35,10 +35,10 @@ impl Shared {
                 if core.closing || core.fenced.is_some() {
                     break;
                 }
-                if !core.keeper_kicked && merge.is_none() {
-                    self.keeper_work.wait_for(&mut core, self.options.tick);
+                if !core.maintenance_woken && merge.is_none() {
+                    self.maintenance_work.wait_for(&mut core, self.options.tick);
                 }
-                core.keeper_kicked = false;
+                core.maintenance_woken = false;
                 if core.closing {
                     break;
                 }
@@ -103,7 +103,7 @@ impl Shared {
         self.options.pool.trim();
         {
             let records = self.counters.records.load(Ordering::Relaxed);
-            let mut k = self.keeper.lock();
+            let mut k = self.maintenance.lock();
             k.idle = records - k.records < 64;
             k.records = records;
         }
@@ -132,12 +132,12 @@ impl Shared {
         };
         // From time to time also a small overlay, so that recovery stays short and space is given back.
         let stale = {
-            let k = self.keeper.lock();
+            let k = self.maintenance.lock();
             k.last_drain.is_none_or(|t| t.elapsed() > Duration::from_secs(60))
         };
         if over || (all && idle_bytes > 0) || (stale && idle_bytes > 0) {
             self.drain()?;
-            self.keeper.lock().last_drain = Some(Instant::now());
+            self.maintenance.lock().last_drain = Some(Instant::now());
         }
         self.settle_freed(all)?;
         self.release_spares(all)?;
@@ -171,7 +171,7 @@ impl Shared {
         loop {
             let victim = {
                 let core = self.core.lock();
-                let mut k = self.keeper.lock();
+                let mut k = self.maintenance.lock();
                 let short = core.free < self.options.reserve_bytes.saturating_mul(2);
                 let urge = match (short, all || k.idle) {
                     (true, _) => Urge::ShortOfSpace,
@@ -185,11 +185,11 @@ impl Shared {
             let short = self.core.lock().free < self.options.reserve_bytes;
             if !self.compact(n, !short && !all)? {
                 tracing::error!(drive = %self.label.drive, segment = n, "segment does not verify");
-                self.keeper.lock().bad.push(n);
+                self.maintenance.lock().bad.push(n);
             }
             if !all {
                 // Does the other work first, then continues at once.
-                self.core.lock().keeper_kicked = true;
+                self.core.lock().maintenance_woken = true;
                 return Ok(());
             }
         }
