@@ -8,6 +8,7 @@
 use crate::counters::Counters;
 use crate::entry::ShardName;
 use crate::fence_table::Fences;
+use crate::found::Found;
 use crate::groups::Groups;
 use crate::head::Writer;
 use crate::index::RunSet;
@@ -120,6 +121,8 @@ pub(crate) struct Core {
     pub keeper_kicked: bool,
     /// Grows whenever the index files change: an earlier lookup must then be repeated.
     pub generation: u64,
+    /// What PREPARE found in the index files.
+    pub found: Found,
     /// The index is being rebuilt: no lookup is possible.
     pub rebuilding: bool,
 }
@@ -526,6 +529,7 @@ impl Core {
             checkpoint_on_close: false,
             keeper_kicked: false,
             generation: 0,
+            found: Found::default(),
             rebuilding: false,
         }
     }

@@ -396,13 +396,14 @@ impl Inner {
                 attempt.accept_one_sync(bytes, summary, &light, staged, drops).await?
             }
         };
-        let Some((stored_digest, len)) = chosen else { return Ok(None) };
+        let Some((stored_digest, stored)) = chosen else { return Ok(None) };
         named.iter().for_each(|s| s.was_named());
         attempt.look_after(&named);
         sent.0.pop();
         let record = Arc::new(record);
         let ballot = attempt.ballot();
-        self.cache.put(hash, key, ballot, stored_digest, &record, len);
+        self.cache.put(hash, key, ballot, stored_digest, &record, stored.bytes.len());
+        self.cache.keep(hash, key, ballot, stored);
         self.cache.decided(hash, key, ballot);
         let register = Some(Register { ballot, digest: stored_digest, record });
         Ok(Some(Done { answer, register }))
