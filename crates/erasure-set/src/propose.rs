@@ -68,6 +68,8 @@ pub(crate) struct Attempt<'a> {
     open: SlotSet,
     /// Slots whose drives are joining.
     joining: SlotSet,
+    /// The highest purge horizon of slots without a record.
+    purged: Ballot,
     /// Slots that promised and have a fence of the bucket, and the latest deletion among them.
     fenced: SlotSet,
     fence: Deletion,
@@ -181,6 +183,7 @@ impl<'a> Attempt<'a> {
             waiting: Mutex::new(FuturesUnordered::new()),
             open: SlotSet::EMPTY,
             joining: SlotSet::EMPTY,
+            purged: Ballot::ZERO,
             fenced: SlotSet::EMPTY,
             fence: Deletion::NONE,
             updating: None,
@@ -307,7 +310,10 @@ impl<'a> Attempt<'a> {
             self.fence = self.fence.max(*fence);
         }
         match reply {
-            Ok(Prepared::Promised { accepted: None, horizon, .. }) => self.p.on_absent(slot, horizon),
+            Ok(Prepared::Promised { accepted: None, horizon, .. }) => {
+                self.purged = self.purged.max(horizon);
+                self.p.on_absent(slot, horizon)
+            }
             Ok(Prepared::Promised { accepted: Some(a), .. }) => {
                 if a.hint {
                     self.p.on_hint(a.ballot);
@@ -448,6 +454,9 @@ impl<'a> Attempt<'a> {
     }
     pub(crate) fn ballot(&self) -> Ballot {
         self.p.ballot()
+    }
+    pub(crate) fn purged(&self) -> Ballot {
+        self.purged
     }
     pub(crate) fn promised(&self) -> SlotSet {
         self.p.promised_by()

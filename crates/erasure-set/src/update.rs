@@ -136,8 +136,11 @@ enum Fate {
 }
 
 impl Sent {
-    fn fate(&self, base: Option<&Based>) -> Fate {
-        let Some(base) = base else { return Fate::Elsewhere };
+    fn fate(&self, base: Option<&Based>, purged: Ballot) -> Fate {
+        let Some(base) = base else {
+            // It may have been chosen, and purged after a tombstone was built on it.
+            return if self.ballot <= purged { Fate::Untold } else { Fate::Elsewhere };
+        };
         let (seq, parent) = (base.record.seq, base.record.parent);
         if base.digest == self.digest || (seq == self.seq + 1 && parent == self.digest) {
             Fate::There
@@ -168,10 +171,11 @@ impl Trail {
     }
 
     /// The index of the sent record that is part of the base, or an error if that cannot be determined.
-    fn find(&self, base: Option<&Based>) -> Result<Option<usize>> {
+    /// `purged`: what was purged, where there is no base.
+    fn find(&self, base: Option<&Based>, purged: Ballot) -> Result<Option<usize>> {
         let mut untold = None;
         for (i, s) in self.0.iter().enumerate() {
-            match s.fate(base) {
+            match s.fate(base, purged) {
                 Fate::There => return Ok(Some(i)),
                 Fate::Elsewhere => {}
                 Fate::Untold => untold = Some(s.ballot),
@@ -315,7 +319,7 @@ impl Inner {
             return Ok(None);
         };
         let base = attempt.base.take();
-        if let Some(mine) = sent.find(base.as_ref())? {
+        if let Some(mine) = sent.find(base.as_ref(), attempt.purged())? {
             // The base may not be chosen yet: answer only once it is.
             if !attempt.chosen_known() && attempt.complete(base.as_ref()).await?.is_none() {
                 return Ok(None);
