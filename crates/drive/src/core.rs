@@ -9,6 +9,7 @@ use crate::block::BlockCache;
 use crate::counters::Counters;
 use crate::entry::ShardName;
 use crate::fence_table::Fences;
+use crate::found::Found;
 use crate::groups::Groups;
 use crate::head::Writer;
 use crate::index::RunSet;
@@ -121,6 +122,8 @@ pub(crate) struct Core {
     pub maintenance_woken: bool,
     /// Grows whenever the index files change: an earlier lookup must then be repeated.
     pub generation: u64,
+    /// What PREPARE found in the index files.
+    pub found: Found,
     /// The index is being rebuilt: no lookup is possible.
     pub rebuilding: bool,
 }
@@ -530,6 +533,7 @@ impl Core {
             checkpoint_on_close: false,
             maintenance_woken: false,
             generation: 0,
+            found: Found::default(),
             rebuilding: false,
         }
     }

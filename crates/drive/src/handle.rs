@@ -9,12 +9,13 @@
 use crate::remote::{Answer, Remote, Request};
 use crate::shard_handle::{ReaderHandle, WriterHandle, strange};
 use crate::types::{
-    Accept, Entry, FenceAnswer, InlineShard, Prepared, Range, ReadReply, Role, ShardInfo, State, Stats,
+    Accept, Entry, FenceAnswer, InlineShard, Known, Prepared, Range, ReadReply, Role, ShardInfo, State, Stats,
 };
 use crate::{Completion, Drive, Error, Label, Result};
 use ashlar_commit::bucket_fence::{Deletion, Grant};
 use ashlar_format::frame::ShardId;
 use ashlar_format::{Ballot, BucketId, GroupId, RegisterKey, WriteId};
+use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -245,6 +246,19 @@ impl DriveHandle {
         }
     }
 
+    /// As [`Drive::prepare_knowing`]; a remote drive always sends its record.
+    pub async fn prepare_knowing(
+        &self,
+        key: &RegisterKey,
+        ballot: Ballot,
+        known: Option<&Known>,
+    ) -> Result<Prepared> {
+        match self {
+            DriveHandle::Local(d) => d.prepare_knowing(key, ballot, known).await,
+            DriveHandle::Remote(_) => self.prepare(key, ballot).await,
+        }
+    }
+
     /// As [`Drive::accept`].
     pub fn accept(&self, accept: Accept, done: Completion) {
         self.accept_with(accept, Grant::Plain, done);
@@ -271,6 +285,16 @@ impl DriveHandle {
         match self {
             DriveHandle::Local(d) => d.stage(shard, done),
             DriveHandle::Remote(r) => r.order(Request::Stage(shard), done),
+        }
+    }
+
+    /// As [`Drive::stage_all`].
+    pub fn stage_all(&self, shards: impl IntoIterator<Item = (InlineShard, Completion)>) {
+        match self {
+            DriveHandle::Local(d) => d.stage_all(shards),
+            DriveHandle::Remote(r) => {
+                shards.into_iter().for_each(|(shard, done)| r.order(Request::Stage(shard), done));
+            }
         }
     }
 
@@ -315,6 +339,12 @@ impl DriveHandle {
     #[must_use]
     pub fn scan_now(&self, from: &[u8], to: &[u8], limit: usize, epoch: u32) -> Option<Result<Vec<Entry>>> {
         self.local()?.scan_now(from, to, limit, epoch)
+    }
+
+    /// As [`Drive::summary_now`].
+    #[must_use]
+    pub fn summary_now(&self, key: &RegisterKey, ballot: Ballot, epoch: u32) -> Option<Bytes> {
+        self.local()?.summary_now(key, ballot, epoch)
     }
 
     /// As [`Drive::range_digest`].

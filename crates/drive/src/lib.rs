@@ -37,6 +37,7 @@ mod extent;
 mod fence_table;
 mod fences;
 mod files;
+mod found;
 mod frames;
 #[doc(hidden)]
 pub mod fuzzed;
@@ -82,6 +83,6 @@ pub use remote::{Answer, Later, Remote, RemoteReader, RemoteWriter, Request, Sta
 pub use shard_handle::{ReaderHandle, WriterHandle};
 pub use tally::{Completion, Outcome, Tally};
 pub use types::{
-    Accept, Accepted, Entry, FenceAnswer, Inline, InlineShard, Options, Prepared, Probe, Range, ReadReply,
-    Role, Seen, ShardInfo, State, Stats,
+    Accept, Accepted, Entry, FenceAnswer, Inline, InlineShard, Known, Options, Prepared, Probe, Range,
+    ReadReply, Role, Seen, ShardInfo, State, Stats,
 };

@@ -40,13 +40,37 @@ impl Shared {
 
     /// The index entry of a register, and the generation of the index in which it was found.
     pub fn look_up(&self, key: &RegisterKey, mode: Mode) -> Lookup<(Option<Register>, u64)> {
+        self.look_up_as(key, None, mode)
+    }
+
+    /// Like [`Shared::look_up`], for a register that a PREPARE may have looked up. `hash`: its name for the
+    /// acceptor.
+    pub fn look_up_again(
+        &self,
+        key: &RegisterKey,
+        hash: u128,
+        mode: Mode,
+    ) -> Lookup<(Option<Register>, u64)> {
+        self.look_up_as(key, Some(hash), mode)
+    }
+
+    fn look_up_as(
+        &self,
+        key: &RegisterKey,
+        hash: Option<u128>,
+        mode: Mode,
+    ) -> Lookup<(Option<Register>, u64)> {
         let (runs, generation) = {
             let core = self.core.lock();
             core.may_look_up()?;
-            match core.overlay.register(key) {
-                Some(found) => return Ok((found.cloned(), core.generation)),
-                None => (core.runs.clone(), core.generation),
+            let generation = core.generation;
+            if let Some(found) = core.overlay.register(key) {
+                return Ok((found.cloned(), generation));
             }
+            if let Some(found) = hash.and_then(|h| core.found.get(h, generation)) {
+                return Ok((Some(found.clone()), generation));
+            }
+            (core.runs.clone(), generation)
         };
         Ok((runs.register(key.as_bytes(), mode)?, generation))
     }
@@ -153,24 +177,28 @@ impl Shared {
             if !want_record {
                 return Ok(Some((r, None)));
             }
-            let found = self.payload(r.loc, journal::kind::ACCEPT, mode);
-            let found = match self.settled(r.loc.segment, found) {
-                Some(f) => f,
-                None if attempt < RETRIES => continue,
-                None => Err(self.corrupt("a record that moves".into())),
-            };
-            let payload = found?;
-            let same = matches!(
-                Entry::decode(journal::kind::ACCEPT, &payload),
-                Ok(Entry::Accept(e)) if e.key == key.as_bytes() && e.ballot == r.ballot
-            );
-            if !same {
-                return Err(self.corrupt(format!("the record of {key:?} is another one's")));
+            match self.record_of(key, &r, mode)? {
+                Some(record) => return Ok(Some((r, Some(record)))),
+                None if attempt < RETRIES => {}
+                None => return Err(self.corrupt("a record that moves".into())),
             }
-            let record = payload.slice(payload.len() - r.record_len as usize..);
-            return Ok(Some((r, Some(record))));
         }
         unreachable!("the loop returns")
+    }
+
+    /// The record bytes of an index entry. `None`: compaction has moved them.
+    pub fn record_of(&self, key: &RegisterKey, r: &Register, mode: Mode) -> Lookup<Option<Bytes>> {
+        let found = self.payload(r.loc, journal::kind::ACCEPT, mode);
+        let Some(found) = self.settled(r.loc.segment, found) else { return Ok(None) };
+        let payload = found?;
+        let same = matches!(
+            Entry::decode(journal::kind::ACCEPT, &payload),
+            Ok(Entry::Accept(e)) if e.key == key.as_bytes() && e.ballot == r.ballot
+        );
+        if !same {
+            return Err(self.corrupt(format!("the record of {key:?} is another one's")));
+        }
+        Ok(Some(payload.slice(payload.len() - r.record_len as usize..)))
     }
 
     /// Opens a shard.

@@ -123,6 +123,16 @@ impl Drive {
         }
     }
 
+    /// The summary of a register, if its record is that of `ballot` and no device is needed. `None`: ask by
+    /// [`Drive::scan`].
+    #[must_use]
+    pub fn summary_now(&self, key: &RegisterKey, ballot: Ballot, epoch: u32) -> Option<Bytes> {
+        self.shared.readable().ok()?;
+        let (entry, _) = self.shared.look_up_again(key, promise_key(key), Mode::Now).ok()?;
+        self.shared.core.lock().groups.in_epoch(key.group(), epoch).ok()?;
+        entry.filter(|r| r.ballot == ballot).map(|r| r.summary.into_vec().into())
+    }
+
     /// Number and order-independent digest of (key, ballot, record digest) over `from <= key < to`.
     ///
     /// # Errors

@@ -18,30 +18,47 @@ use crate::types::{InlineShard, ShardInfo};
 use crate::{Completion, Error, Result};
 use ashlar_commit::ConfirmAnswer;
 use ashlar_format::{Ballot, GroupId, RegisterKey, WriteId};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 impl Drive {
     /// STAGE of a small shard: completes when durable.
     pub fn stage(&self, shard: InlineShard, done: Completion) {
-        if shard.data.is_empty() || shard.data.len() > self.max_record() {
-            return done.err(Error::Malformed("inline shard length"));
-        }
-        if let Err(e) = self.shared.check_room(shard.data.len() as u64) {
-            return done.err(e);
-        }
-        let failed = {
-            let mut core = self.shared.core.lock();
-            let known = core.groups.in_epoch(shard.owner.group(), shard.epoch).map(drop);
-            let op = Op::Stage { shard, done };
-            match known {
-                Err(e) => Some((op, e)),
-                Ok(()) => core.enqueue_for(op, &self.shared.journal_work, self.shared.here).err(),
+        self.stage_all([(shard, done)]);
+    }
+
+    /// Like [`Drive::stage`], for shards that become durable together, usually in one batch of the journal.
+    pub fn stage_all(&self, shards: impl IntoIterator<Item = (InlineShard, Completion)>) {
+        let mut ops: SmallVec<[Op; 2]> = SmallVec::new();
+        for (shard, done) in shards {
+            if shard.data.is_empty() || shard.data.len() > self.max_record() {
+                done.err(Error::Malformed("inline shard length"));
+            } else if let Err(e) = self.shared.check_room(shard.data.len() as u64) {
+                done.err(e);
+            } else {
+                ops.push(Op::Stage { shard, done });
             }
-        };
-        match failed {
-            Some((op, e)) => op.fail(&e),
-            None if self.shared.here => self.shared.commit_here(),
-            None => {}
+        }
+        let mut failed: SmallVec<[(Op, Error); 2]> = SmallVec::new();
+        let mut queued = false;
+        {
+            let mut core = self.shared.core.lock();
+            for op in ops {
+                let Op::Stage { shard, .. } = &op else { continue };
+                let known = core.groups.in_epoch(shard.owner.group(), shard.epoch).map(drop);
+                let refused = match known {
+                    Err(e) => Some((op, e)),
+                    Ok(()) => core.enqueue_for(op, &self.shared.journal_work, self.shared.here).err(),
+                };
+                queued |= refused.is_none();
+                failed.extend(refused);
+            }
+        }
+        for (op, e) in failed {
+            op.fail(&e);
+        }
+        if queued && self.shared.here {
+            self.shared.commit_here();
         }
     }
 

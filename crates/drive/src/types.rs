@@ -198,6 +198,17 @@ pub struct Accepted {
     pub record: Bytes,
 }
 
+/// A record that the sender of a prepare has: a drive that accepted it last does not read it.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// The ballot under which drives accepted it.
+    pub ballot: Ballot,
+    /// [`ashlar_format::Record::digest`] of `record`.
+    pub digest: u64,
+    /// The encoded record.
+    pub record: Bytes,
+}
+
 /// The answer to a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadReply {

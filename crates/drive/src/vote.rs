@@ -13,7 +13,7 @@ use crate::index::must;
 use crate::op::{FRESH, Op, StateChange};
 use crate::run::{Halt, Lookup, Mode};
 use crate::settle::promise_key;
-use crate::types::{Accept, Accepted, Prepared, Role};
+use crate::types::{Accept, Accepted, Known, Prepared, Role};
 use crate::{Completion, Error, Result};
 use ashlar_commit::bucket_fence::{Grant, admits};
 use ashlar_commit::{AcceptAnswer, PrepareAnswer};
@@ -44,10 +44,24 @@ impl Drive {
     /// # Errors
     /// A drive that cannot read the register cannot promise: `Corrupt`, `Io`, `Fenced`.
     pub async fn prepare(&self, key: &RegisterKey, ballot: Ballot) -> Result<Prepared> {
+        self.prepare_knowing(key, ballot, None).await
+    }
+
+    /// Like [`Drive::prepare`], for a caller that has a record. If it is the one that the drive accepted last,
+    /// it is the answer, and the drive does not read its copy.
+    ///
+    /// # Errors
+    /// Those of [`Drive::prepare`].
+    pub async fn prepare_knowing(
+        &self,
+        key: &RegisterKey,
+        ballot: Ballot,
+        known: Option<&Known>,
+    ) -> Result<Prepared> {
         self.shared.writable()?;
         let hash = promise_key(key);
         loop {
-            let (entry, generation, record) = self.entry_and_record(key).await?;
+            let (entry, generation, record) = self.entry_and_record(key, known).await?;
             match self.try_prepare(key, hash, ballot, entry, record, generation) {
                 Next::Again => {}
                 Next::Answer(a) => return Ok(a),
@@ -55,7 +69,7 @@ impl Drive {
                 Next::Flush(flushed) => {
                     self.pump_if_manual();
                     flushed.await.map_err(|_| self.gone())?;
-                    let (entry, _, record) = self.entry_and_record(key).await?;
+                    let (entry, _, record) = self.entry_and_record(key, known).await?;
                     return Ok(match entry {
                         Some(e) if e.ballot > ballot => Prepared::Refused { highest: e.ballot },
                         // A horizon read now would not match the record that was looked up before.
@@ -82,8 +96,12 @@ impl Drive {
         let mut core = self.shared.core.lock();
         let core = &mut *core;
         let have = entry.as_ref().map_or(Ballot::ZERO, |e| e.ballot);
-        if !core.still(key, have, generation) {
-            return Next::Again;
+        match (core.recent(key), &entry) {
+            (Some(now), _) if now != have => return Next::Again,
+            (Some(_), _) => {}
+            (None, _) if core.generation != generation => return Next::Again,
+            (None, Some(entry)) => core.found.put(hash, entry, generation),
+            (None, None) => {}
         }
         let pending = core.pending.get(&hash).map_or(Ballot::ZERO, |p| p.ballot);
         let group = key.group();
@@ -110,11 +128,17 @@ impl Drive {
         answer
     }
 
-    async fn entry_and_record(&self, key: &RegisterKey) -> Result<(Option<Register>, u64, Option<Bytes>)> {
-        match entry_and_record(&self.shared, key, Mode::Now) {
+    async fn entry_and_record(
+        &self,
+        key: &RegisterKey,
+        known: Option<&Known>,
+    ) -> Result<(Option<Register>, u64, Option<Bytes>)> {
+        match entry_and_record(&self.shared, key, known, Mode::Now) {
             Err(Halt::WouldBlock) => {
-                let key = key.clone();
-                let f = move |s: &Arc<Shared>| entry_and_record(s, &key, Mode::Wait).map_err(must);
+                let (key, known) = (key.clone(), known.cloned());
+                let f = move |s: &Arc<Shared>| {
+                    entry_and_record(s, &key, known.as_ref(), Mode::Wait).map_err(must)
+                };
                 self.shared.on_io(f).await
             }
             r => r.map_err(must),
@@ -167,7 +191,7 @@ impl Drive {
         let mut accept = accept;
         let mut done = done;
         loop {
-            match self.shared.look_up(&accept.key, mode) {
+            match self.shared.look_up_again(&accept.key, hash, mode) {
                 Err(Halt::Failed(e)) => return done.err(e),
                 Err(Halt::WouldBlock) => {
                     let me = self.clone();
@@ -291,6 +315,7 @@ impl Drive {
         done: Completion,
     ) {
         let group = accept.key.group();
+        core.found.forget(hash);
         let p = core.pending.entry(hash).or_default();
         p.ballot = p.ballot.max(accept.ballot);
         p.count += 1;
@@ -337,23 +362,32 @@ impl Drive {
 impl Core {
     /// Whether the result of a lookup is still the entry of the index.
     fn still(&self, key: &RegisterKey, have: Ballot, generation: u64) -> bool {
-        match self.overlay.register(key) {
-            Some(found) => found.map_or(Ballot::ZERO, |r| r.ballot) == have,
-            None => self.generation == generation,
-        }
+        self.recent(key).map_or(self.generation == generation, |now| now == have)
+    }
+
+    /// The ballot of a register of which the overlay has an entry; zero if it is removed.
+    fn recent(&self, key: &RegisterKey) -> Option<Ballot> {
+        self.overlay.register(key).map(|found| found.map_or(Ballot::ZERO, |r| r.ballot))
     }
 }
 
 fn entry_and_record(
     s: &Shared,
     key: &RegisterKey,
+    known: Option<&Known>,
     mode: Mode,
 ) -> Lookup<(Option<Register>, u64, Option<Bytes>)> {
     let (entry, generation) = s.look_up(key, mode)?;
-    if entry.is_none() {
-        return Ok((None, generation, None));
+    let Some(entry) = entry else { return Ok((None, generation, None)) };
+    if let Some(known) = known
+        && (known.ballot, known.digest) == (entry.ballot, entry.digest)
+    {
+        return Ok((Some(entry), generation, Some(known.record.clone())));
     }
-    // Reads the entry again: compaction may have moved it, which changes nothing else.
+    if let Some(record) = s.record_of(key, &entry, mode)? {
+        return Ok((Some(entry), generation, Some(record)));
+    }
+    // Reads the entry again: compaction has moved it, which changes nothing else.
     Ok(match s.read_register(key, true, mode)? {
         Some((r, record)) => (Some(r), generation, record),
         None => (None, generation, None),

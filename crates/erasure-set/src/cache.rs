@@ -10,14 +10,20 @@
 //! the same counter) was under way or began since before the read asked the drives ([`Watch`]). Every change
 //! of the drives removes all marks.
 //!
-//! Invariant: the weights of all entries stay below the given bound. Eviction: CLOCK (one bit of use per
-//! entry), per shard.
+//! With a record that this process wrote, the bytes that the drives store are kept for a while, so that the
+//! next update of the register need not read them ([`Sent`]).
+//!
+//! Invariants: the weights of all entries stay below the given bound. Eviction: CLOCK (one bit of use per
+//! entry), per shard. The bytes of records stay below an eighth of it; the oldest go first.
 //!
 //! Must not depend on: how a register is read or changed.
 
 use crate::keylock::HashKeyed;
+use ashlar_drive::Known;
 use ashlar_format::{Ballot, Record, RegisterKey};
+use bytes::Bytes;
 use parking_lot::Mutex;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -53,6 +59,14 @@ impl Drop for Updating<'_> {
     }
 }
 
+/// What an update of this process sent to the drives.
+#[derive(Clone)]
+pub(crate) struct Sent {
+    /// The stored bytes.
+    pub(crate) bytes: Bytes,
+    pub(crate) summary: Bytes,
+}
+
 #[derive(Default)]
 struct Shard {
     by_hash: HashKeyed<u32>,
@@ -60,6 +74,9 @@ struct Shard {
     free: Vec<u32>,
     hand: usize,
     weight: usize,
+    /// Entries to which [`Sent`] was added, oldest first, with its size; and the sum of the sizes.
+    sent: VecDeque<(u64, Ballot, usize)>,
+    sent_bytes: usize,
 }
 
 struct Entry {
@@ -68,6 +85,7 @@ struct Entry {
     ballot: Ballot,
     digest: u64,
     record: Arc<Record>,
+    sent: Option<Sent>,
     weight: usize,
     used: bool,
     /// Whether it is known to be the chosen state.
@@ -174,6 +192,36 @@ impl RecordCache {
         Some((e.ballot, e.digest, e.record.clone()))
     }
 
+    /// What the drives store of the cached record, and its summary, if they are kept.
+    pub(crate) fn sent(&self, hash: u64, key: &RegisterKey) -> Option<(Known, Bytes)> {
+        let shard = self.shard(hash).lock();
+        let e = shard.entries[*shard.by_hash.get(&hash)? as usize].as_ref()?;
+        let Sent { bytes, summary } = e.sent.as_ref().filter(|_| e.key == *key)?;
+        let known = Known { ballot: e.ballot, digest: e.digest, record: bytes.clone() };
+        Some((known, summary.clone()))
+    }
+
+    /// Adds to the record of this ballot what was sent to the drives.
+    pub(crate) fn keep(&self, hash: u64, key: &RegisterKey, ballot: Ballot, sent: Sent) {
+        let size = sent.bytes.len() + sent.summary.len() + OVERHEAD;
+        let bound = self.bound / 8;
+        let mut guard = self.shard(hash).lock();
+        let shard = &mut *guard;
+        if let Some(&at) = shard.by_hash.get(&hash)
+            && let Some(e) = shard.entries[at as usize].as_mut()
+            && e.key == *key
+            && e.ballot == ballot
+            && size <= bound
+        {
+            e.sent = Some(sent);
+            shard.sent.push_back((hash, ballot, size));
+            shard.sent_bytes += size;
+        }
+        while shard.sent_bytes > bound {
+            shard.drop_sent();
+        }
+    }
+
     /// Adds a record of `len` encoded bytes. An older ballot never replaces a newer one.
     pub(crate) fn put(
         &self,
@@ -195,6 +243,9 @@ impl RecordCache {
                 && e.key == *key
             {
                 if ballot >= e.ballot {
+                    if (ballot, digest) != (e.ballot, e.digest) {
+                        e.sent = None;
+                    }
                     e.current &= ballot == e.ballot;
                     shard.weight = shard.weight - e.weight + weight;
                     e.ballot = ballot;
@@ -210,8 +261,8 @@ impl RecordCache {
             shard.evict();
         }
         let key = key.clone();
-        let entry =
-            Entry { hash, key, ballot, digest, record: record.clone(), weight, used: false, current: false };
+        let (record, sent) = (record.clone(), None);
+        let entry = Entry { hash, key, ballot, digest, record, sent, weight, used: false, current: false };
         let at = match shard.free.pop() {
             Some(at) => {
                 shard.entries[at as usize] = Some(entry);
@@ -241,6 +292,18 @@ impl Shard {
             self.by_hash.remove(&e.hash);
             self.weight -= e.weight;
             self.free.push(at);
+        }
+    }
+
+    /// Drops the oldest bytes that are kept.
+    fn drop_sent(&mut self) {
+        let Some((hash, ballot, size)) = self.sent.pop_front() else { return };
+        self.sent_bytes -= size;
+        if let Some(&at) = self.by_hash.get(&hash)
+            && let Some(e) = self.entries[at as usize].as_mut()
+            && e.ballot == ballot
+        {
+            e.sent = None;
         }
     }
 
@@ -307,6 +370,46 @@ mod tests {
         assert!(!is(1));
         c.confirm(9, &key, b(1), old);
         assert!(!is(1));
+    }
+
+    #[test]
+    fn what_was_sent_belongs_to_one_record_and_is_bounded() {
+        let bound = 64 << 10;
+        let c = RecordCache::new(SHARDS * bound);
+        let record = Arc::new(Record { seq: 1, parent: 0, body: Body::Tombstone });
+        let key =
+            |i: u64| RegisterKey::new(GroupId::default(), Space::Object, BucketId::ZERO, &i.to_be_bytes());
+        let b = |c| Ballot { counter: c, ..Ballot::ZERO };
+        let sent = || Sent { bytes: Bytes::from(vec![5; 500]), summary: Bytes::from_static(b"s") };
+        c.keep(1, &key(1), b(1), sent());
+        assert!(c.sent(1, &key(1)).is_none(), "there is no such record");
+        c.put(1, &key(1), b(1), 7, &record, 500);
+        c.keep(1, &key(1), b(2), sent());
+        assert!(c.sent(1, &key(1)).is_none(), "it is of another ballot");
+        c.keep(1, &key(1), b(1), sent());
+        let (known, summary) = c.sent(1, &key(1)).unwrap();
+        assert_eq!((known.ballot, known.digest, known.record.len(), &summary[..]), (b(1), 7, 500, &b"s"[..]));
+        assert!(c.sent(1, &key(2)).is_none(), "a colliding hash is another key");
+        c.put(1, &key(1), b(1), 7, &record, 500);
+        assert!(c.sent(1, &key(1)).is_some(), "the same record was read");
+        c.put(1, &key(1), b(2), 8, &record, 500);
+        assert!(c.sent(1, &key(1)).is_none(), "the record has changed");
+        for i in 0..1000 {
+            c.put(2, &key(2), b(i), i, &record, 500);
+            c.keep(2, &key(2), b(i), sent());
+        }
+        c.put(3, &key(3), b(1), 7, &record, 500);
+        c.keep(3, &key(3), b(1), Sent { bytes: Bytes::from(vec![0; bound / 8 + 1]), ..sent() });
+        assert!(c.sent(2, &key(2)).is_some() && c.sent(3, &key(3)).is_none(), "too large to keep");
+        for i in 10..1000 {
+            c.put(i, &key(i), b(1), i, &record, 10);
+            c.keep(i, &key(i), b(1), sent());
+            assert!(c.sent(i, &key(i)).is_some());
+        }
+        let shard = c.shard(0).lock();
+        let kept = shard.entries.iter().flatten().filter(|e| e.sent.is_some()).count();
+        assert!(shard.sent_bytes <= bound / 8 && kept <= shard.sent.len() && kept > 5, "{kept}");
+        assert_eq!(shard.sent_bytes, shard.sent.iter().map(|(_, _, size)| size).sum::<usize>());
     }
 
     #[test]

@@ -76,6 +76,7 @@ mod scrub_state;
 mod sets;
 mod settle;
 mod shards;
+mod stage;
 mod stored;
 mod table;
 mod tail;

@@ -7,10 +7,11 @@
 //! Must not depend on: what a record means beyond the data it names.
 
 use crate::bucket_fence::grant;
-use crate::cache::Updating;
+use crate::cache::{Sent, Updating};
 use crate::invariants::{drops_after_choice, no_joining_votes};
 use crate::register::Register;
 use crate::sets::Inner;
+use crate::stage::staged_on;
 use crate::stored::{OneSyncRecord, Stored};
 use crate::table::{FIRST_HANG_CHECK, HANG_CHECK_INTERVAL, View};
 use crate::tail_queue::{Drops, Writes};
@@ -19,7 +20,7 @@ use crate::write::Staged;
 use crate::{Error, Result};
 use ashlar_commit::bucket_fence::{Deletion, admits, could_be_chosen};
 use ashlar_commit::{Footing, Proposer, Recovery, SlotSet, Step};
-use ashlar_drive::{Accept, DriveHandle, Error as DriveError, Inline, InlineShard, Outcome, Prepared, Tally};
+use ashlar_drive::{Accept, DriveHandle, Error as DriveError, Inline, Known, Outcome, Prepared, Tally};
 use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Ballot, Body, Record, RegisterKey};
 use bytes::Bytes;
@@ -27,13 +28,14 @@ use futures::future::{BoxFuture, join_all};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a phase waits for the answers it needs.
 const DEADLINE: Duration = Duration::from_secs(20);
 /// How long it waits, once it has what it needs, for drives that are usually prompt.
-const GRACE: Duration = Duration::from_millis(50);
+pub(crate) const GRACE: Duration = Duration::from_millis(50);
 
 /// The base of an attempt.
 pub(crate) struct Based {
@@ -55,6 +57,8 @@ pub(crate) struct Attempt<'a> {
     hash: u64,
     p: Proposer<Bytes>,
     pub(crate) base: Option<Based>,
+    /// The record that this process wrote last, and its summary.
+    sent: Option<(Known, Bytes)>,
     /// The base was taken out of an overtaken one-sync record, with this summary.
     overtaken: Option<Bytes>,
     completed: bool,
@@ -64,6 +68,8 @@ pub(crate) struct Attempt<'a> {
     open: SlotSet,
     /// Slots whose drives are joining.
     joining: SlotSet,
+    /// The highest purge horizon of slots without a record.
+    purged: Ballot,
     /// Slots that promised and have a fence of the bucket, and the latest deletion among them.
     fenced: SlotSet,
     fence: Deletion,
@@ -138,8 +144,17 @@ pub(crate) fn shortage(tally: &Tally, what: &str, have: u32, need: u8) -> Error 
 
 type Reply = (u8, Result<Prepared, DriveError>);
 
-async fn ask(drive: DriveHandle, slot: u8, key: &RegisterKey, ballot: Ballot) -> Reply {
-    (slot, drive.prepare(key, ballot).await)
+async fn ask(drive: DriveHandle, slot: u8, key: &RegisterKey, ballot: Ballot, known: Option<Known>) -> Reply {
+    (slot, drive.prepare_knowing(key, ballot, known.as_ref()).await)
+}
+
+/// The record that a drive has sent, if it is above the known one.
+fn learned(known: Option<Known>, reply: &Reply) -> Option<Known> {
+    let (_, Ok(Prepared::Promised { accepted: Some(a), .. })) = reply else { return known };
+    match known {
+        Some(known) if known.ballot >= a.ballot => Some(known),
+        _ => Some(Known { ballot: a.ballot, digest: Record::digest(&a.record), record: a.record.clone() }),
+    }
 }
 
 impl<'a> Attempt<'a> {
@@ -162,11 +177,13 @@ impl<'a> Attempt<'a> {
             hash,
             p,
             base: None,
+            sent: inner.cache.sent(hash, key),
             overtaken: None,
             completed: false,
             waiting: Mutex::new(FuturesUnordered::new()),
             open: SlotSet::EMPTY,
             joining: SlotSet::EMPTY,
+            purged: Ballot::ZERO,
             fenced: SlotSet::EMPTY,
             fence: Deletion::NONE,
             updating: None,
@@ -175,14 +192,19 @@ impl<'a> Attempt<'a> {
         };
         let mut step = Step::Wait;
         let view = a.view.clone();
+        // One copy of the record is enough while the drives agree.
+        let mut known = a.sent.as_ref().map(|(known, _)| known.clone());
         for slot in 0..view.n() {
             let new = match view.member(slot) {
                 None => a.p.on_silent(slot),
                 Some(m) => {
                     // Most drives answer without waiting: no need to queue the future.
-                    let mut f = ask(m.drive.clone(), slot, key, ballot).boxed();
+                    let mut f = ask(m.drive.clone(), slot, key, ballot, known.clone()).boxed();
                     match f.as_mut().now_or_never() {
-                        Some(reply) => a.feed(reply),
+                        Some(reply) => {
+                            known = learned(known, &reply);
+                            a.feed(reply)
+                        }
                         // A request would only fill its queue.
                         None if m.is_hung() => a.p.on_silent(slot),
                         None => {
@@ -288,7 +310,10 @@ impl<'a> Attempt<'a> {
             self.fence = self.fence.max(*fence);
         }
         match reply {
-            Ok(Prepared::Promised { accepted: None, horizon, .. }) => self.p.on_absent(slot, horizon),
+            Ok(Prepared::Promised { accepted: None, horizon, .. }) => {
+                self.purged = self.purged.max(horizon);
+                self.p.on_absent(slot, horizon)
+            }
             Ok(Prepared::Promised { accepted: Some(a), .. }) => {
                 if a.hint {
                     self.p.on_hint(a.ballot);
@@ -438,6 +463,9 @@ impl<'a> Attempt<'a> {
     pub(crate) fn ballot(&self) -> Ballot {
         self.p.ballot()
     }
+    pub(crate) fn purged(&self) -> Ballot {
+        self.purged
+    }
     pub(crate) fn promised(&self) -> SlotSet {
         self.p.promised_by()
     }
@@ -491,6 +519,11 @@ impl<'a> Attempt<'a> {
         if let Some(s) = &self.overtaken {
             return Some(s.clone());
         }
+        if let Some((known, summary)) = &self.sent
+            && known.ballot == base.ballot
+        {
+            return Some(summary.clone());
+        }
         self.inner.summary(&self.view, self.key, base.ballot).await
     }
 
@@ -499,12 +532,16 @@ impl<'a> Attempt<'a> {
     pub(crate) async fn stage(&mut self, named: &[&Staged], body: &mut Body) -> Result<u8> {
         let mut common = self.view.quorum.all();
         let mut most = 0;
-        // All at once: pages wait for one flush.
         let this = &*self;
-        let staging = named.iter().map(|s| async move {
-            match s.is_pending() {
-                true => this.stage_one(s).await,
-                false => Ok(this.confirmed(s).await),
+        let pending: SmallVec<[&Staged; 2]> = named.iter().copied().filter(|s| s.is_pending()).collect();
+        let asked = this.inner.send_shards(&this.view, this.key, &pending, this.p.ballot());
+        let staging = named.iter().map(|s| {
+            let sent = pending.iter().any(|p| std::ptr::eq(*p, *s));
+            async move {
+                match sent {
+                    true => staged_on(s, &this.view, asked).await,
+                    false => Ok(this.confirmed(s).await),
+                }
             }
         });
         for (s, durable) in named.iter().zip(join_all(staging).await) {
@@ -545,33 +582,7 @@ impl<'a> Attempt<'a> {
         join_all(asks).await.into_iter().flatten().collect()
     }
 
-    async fn stage_one(&self, s: &Staged) -> Result<SlotSet> {
-        let asked = self.view.which(|_| true);
-        let tally = Tally::new(asked.len());
-        for (slot, m) in self.view.members() {
-            let done = tally.completion(slot);
-            if !self.inner.allowed(true, slot) {
-                continue;
-            }
-            let shard = InlineShard {
-                owner: self.key.clone(),
-                write_id: s.data.write_id,
-                index: s.data.shard_of(slot),
-                ballot: self.p.ballot(),
-                epoch: self.view.epoch,
-                data: s.row(s.data.shard_of(slot)),
-            };
-            m.drive.stage(shard, done);
-        }
-        s.staged_as(tally.clone(), asked);
-        let o = gather(&tally, &self.view, asked, s.needed, GRACE).await;
-        if o.ok.count_ones() < u32::from(s.needed) {
-            return Err(shortage(&tally, "staging", o.ok.count_ones(), s.needed));
-        }
-        Ok(SlotSet(o.ok))
-    }
-
-    /// Sends ACCEPT to all slots. `Some`: chosen; the digest and length of the stored bytes. `None`: lost.
+    /// Sends ACCEPT to all slots. `Some`: chosen; the digest of the stored bytes, and what was sent. `None`: lost.
     /// `drops` are dropped on the slots that accepted the record.
     pub(crate) async fn accept(
         &mut self,
@@ -579,7 +590,7 @@ impl<'a> Attempt<'a> {
         summary: Bytes,
         needed: u8,
         drops: Drops,
-    ) -> Result<Option<(u64, usize)>> {
+    ) -> Result<Option<(u64, Sent)>> {
         self.p.propose(needed);
         let accepts_needed = self.view.quorum.majority();
         self.send(record, summary, None, accepts_needed, drops).await
@@ -593,7 +604,7 @@ impl<'a> Attempt<'a> {
         one_sync_record: &OneSyncRecord,
         staged: &Staged,
         drops: Drops,
-    ) -> Result<Option<(u64, usize)>> {
+    ) -> Result<Option<(u64, Sent)>> {
         self.p.one_sync(one_sync_record.one_sync);
         let accepts_needed = one_sync_record.one_sync.accepts_needed(self.view.quorum);
         self.send(Stored::wrap(&record, one_sync_record), summary, Some(staged), accepts_needed, drops).await
@@ -606,7 +617,7 @@ impl<'a> Attempt<'a> {
         inline: Option<&Staged>,
         accepts_needed: u8,
         drops: Drops,
-    ) -> Result<Option<(u64, usize)>> {
+    ) -> Result<Option<(u64, Sent)>> {
         let view = self.view.clone();
         let asked = view.which(|_| true);
         let grant = grant(self.key, self.tombstone);
@@ -633,7 +644,7 @@ impl<'a> Attempt<'a> {
         match step {
             Step::Chosen => {
                 self.after(&o, tally, asked, drops);
-                Ok(Some((Record::digest(&record), record.len())))
+                Ok(Some((Record::digest(&record), Sent { bytes: record, summary })))
             }
             Step::Lost { .. } => Ok(None),
             // Some slots refuse because of a higher ballot, and the others had no time to answer: the next

@@ -136,8 +136,11 @@ enum Fate {
 }
 
 impl Sent {
-    fn fate(&self, base: Option<&Based>) -> Fate {
-        let Some(base) = base else { return Fate::Elsewhere };
+    fn fate(&self, base: Option<&Based>, purged: Ballot) -> Fate {
+        let Some(base) = base else {
+            // It may have been chosen, and purged after a tombstone was built on it.
+            return if self.ballot <= purged { Fate::Untold } else { Fate::Elsewhere };
+        };
         let (seq, parent) = (base.record.seq, base.record.parent);
         if base.digest == self.digest || (seq == self.seq + 1 && parent == self.digest) {
             Fate::There
@@ -168,10 +171,11 @@ impl SentRecords {
     }
 
     /// The index of the sent record that is part of the base, or an error if that cannot be determined.
-    fn find(&self, base: Option<&Based>) -> Result<Option<usize>> {
+    /// `purged`: what was purged, where there is no base.
+    fn find(&self, base: Option<&Based>, purged: Ballot) -> Result<Option<usize>> {
         let mut untold = None;
         for (i, s) in self.0.iter().enumerate() {
-            match s.fate(base) {
+            match s.fate(base, purged) {
                 Fate::There => return Ok(Some(i)),
                 Fate::Elsewhere => {}
                 Fate::Untold => untold = Some(s.ballot),
@@ -315,7 +319,7 @@ impl Inner {
             return Ok(None);
         };
         let base = attempt.base.take();
-        if let Some(mine) = sent.find(base.as_ref())? {
+        if let Some(mine) = sent.find(base.as_ref(), attempt.purged())? {
             // The base may not be chosen yet: answer only once it is.
             if !attempt.chosen_known() && attempt.complete(base.as_ref()).await?.is_none() {
                 return Ok(None);
@@ -396,13 +400,14 @@ impl Inner {
                 attempt.accept_one_sync(bytes, summary, &one_sync_record, staged, drops).await?
             }
         };
-        let Some((stored_digest, len)) = chosen else { return Ok(None) };
+        let Some((stored_digest, stored)) = chosen else { return Ok(None) };
         named.iter().for_each(|s| s.was_named());
         attempt.queue_unfinished_shards(&named);
         sent.0.pop();
         let record = Arc::new(record);
         let ballot = attempt.ballot();
-        self.cache.put(hash, key, ballot, stored_digest, &record, len);
+        self.cache.put(hash, key, ballot, stored_digest, &record, stored.bytes.len());
+        self.cache.keep(hash, key, ballot, stored);
         self.cache.decided(hash, key, ballot);
         let register = Some(Register { ballot, digest: stored_digest, record });
         Ok(Some(Done { answer, register }))

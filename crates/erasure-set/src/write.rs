@@ -142,6 +142,10 @@ impl Staged {
             None => unreachable!("only small bodies are staged by the update"),
         }
     }
+    /// From here on the collector of this process does not touch it.
+    pub(crate) fn guard(&mut self) {
+        self._live = Some(Live::new(&self.inner, self.data.write_id));
+    }
     pub(crate) fn staged_as(&self, tally: Arc<Tally>, asked: SlotSet) {
         *self.tally.lock() = Some((tally, asked));
     }

@@ -322,6 +322,20 @@ impl Backend {
         }
     }
 
+    /// Makes small bodies durable before the update that names them, together.
+    pub(crate) async fn stage(&self, key: &RegisterKey, staged: &mut [Staged]) -> Result<()> {
+        match self {
+            Backend::Sets(s) => {
+                let of_sets = staged.iter_mut().filter_map(|staged| match staged {
+                    Staged::Sets(s) => Some(s),
+                    Staged::Memory(_) => None,
+                });
+                drives(s.stage(key, of_sets.collect())).await.map_err(translate)
+            }
+            Backend::Memory(_) => Ok(()),
+        }
+    }
+
     /// Keeps a version page that was just written, so that it need not be read.
     pub(crate) fn keep_page(&self, data: &Data, page: Arc<VersionPage>, bytes: usize) {
         if let Backend::Sets(s) = self {

@@ -138,6 +138,17 @@ impl ListChange {
         Ok(Next { body, dropped: plan.dropped, below })
     }
 
+    /// Makes the pages that were written durable, so that the update need not.
+    ///
+    /// # Errors
+    /// Of the drives.
+    pub(crate) async fn stage(&mut self, backend: &Backend, key: &RegisterKey) -> Result<()> {
+        match &mut self.prepared {
+            Some(p) => backend.stage(key, &mut p.staged).await,
+            None => Ok(()),
+        }
+    }
+
     /// The pages that were written, behind `body`: what the next state may name.
     pub(crate) fn staged<'a>(&'a self, body: Option<&'a Staged>) -> Vec<&'a Staged> {
         body.into_iter().chain(self.prepared.iter().flat_map(|p| &p.staged)).collect()

@@ -73,7 +73,14 @@ impl Inner {
         // What can be done without the register's turn is done before.
         for _ in 0..TRIES {
             match step(&change, &record.body) {
-                Some(Err(wanted)) => change.provide(&self.backend, key, wanted).await?,
+                Some(Err(wanted)) => {
+                    let written = matches!(wanted, Wanted::Write(_));
+                    change.provide(&self.backend, key, wanted).await?;
+                    if written {
+                        change.stage(&self.backend, key).await?;
+                        break;
+                    }
+                }
                 Some(Ok(_)) => break,
                 None => return Ok(()),
             }

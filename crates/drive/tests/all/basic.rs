@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use ashlar_commit::bucket_fence::Deletion;
-use ashlar_drive::{Check, Drive, Error, Prepared, Probe, Role, State, Tally, probe};
+use ashlar_drive::{Check, Drive, Error, Known, Prepared, Probe, Role, State, Tally, probe};
 use ashlar_format::{Ballot, Record};
 use ashlar_machine::Folder;
 
@@ -43,6 +43,42 @@ fn registers_follow_acceptor_and_survive_restart() {
     let above = Ballot { counter: floor.counter + 1, ..ballot(0) };
     assert!(matches!(run(&d, d.prepare(&key(1), above)).unwrap(), Prepared::Promised { .. }));
     assert!(d.floor() > above);
+}
+
+#[test]
+fn a_record_that_the_proposer_has_is_not_read() {
+    let (_, _, d) = sim_drive(&small_options());
+    assert_eq!(one(&d, |d, c| d.accept(accept_of(1, ballot(5), b"stored"), c)).0.ok, 1);
+    let prepare = |counter, known: &Known| {
+        let before = d.stats().reads;
+        let p = run(&d, d.prepare_knowing(&key(1), ballot(counter), Some(known))).unwrap();
+        let Prepared::Promised { accepted: Some(a), .. } = p else { panic!("{p:?}") };
+        assert_eq!((a.ballot, a.record.as_ref()), (ballot(5), &b"stored"[..]));
+        d.stats().reads - before
+    };
+    let known = |counter, record: &'static [u8]| Known {
+        ballot: ballot(counter),
+        digest: Record::digest(record),
+        record: record.into(),
+    };
+    assert_eq!(prepare(6, &known(5, b"stored")), 0);
+    assert_eq!(prepare(7, &known(4, b"stored")), 1, "another ballot");
+    assert_eq!(prepare(8, &known(5, b"other")), 1, "another record");
+}
+
+#[test]
+fn shards_that_are_staged_together_are_one_batch() {
+    let (_, _, d) = sim_drive(&small_options());
+    let before = d.stats().batches;
+    let tally = Tally::new(3);
+    let empty = (stage_of(3, 3, b""), tally.completion(2));
+    let shards =
+        [(stage_of(1, 1, b"one"), tally.completion(0)), (stage_of(2, 2, b"two"), tally.completion(1))];
+    d.stage_all(shards.into_iter().chain([empty]));
+    let o = run(&d, async { tally.wait(2).await });
+    assert_eq!((o.ok, o.failed), (0b11, 0b100), "an empty shard is refused, the others are durable");
+    assert_eq!(d.stats().batches - before, 1);
+    assert_eq!((read_shard(&d, 1).unwrap(), read_shard(&d, 2).unwrap()), (b"one".to_vec(), b"two".to_vec()));
 }
 
 #[test]
