@@ -144,7 +144,7 @@ impl Staged {
     }
     /// From here on the collector of this process does not touch it.
     pub(crate) fn guard(&mut self) {
-        self._live = Some(Live::new(&self.inner, self.data.write_id));
+        self._in_flight = Some(InFlightWrite::new(&self.inner, self.data.write_id));
     }
     pub(crate) fn staged_as(&self, tally: Arc<Tally>, asked: SlotSet) {
         *self.tally.lock() = Some((tally, asked));

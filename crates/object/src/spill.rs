@@ -74,7 +74,7 @@ impl Inner {
         for _ in 0..TRIES {
             match step(&change, &record.body) {
                 Some(Err(wanted)) => {
-                    let written = matches!(wanted, Wanted::Write(_));
+                    let written = matches!(wanted, MissingInput::Write(_));
                     change.provide(&self.backend, key, wanted).await?;
                     if written {
                         change.stage(&self.backend, key).await?;
