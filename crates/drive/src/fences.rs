@@ -21,7 +21,7 @@ use ashlar_format::journal::{FenceEntry, LiftEntry};
 use ashlar_format::{BucketId, GroupId};
 
 /// Most fences of a drive; further deletions of buckets fail until some are lifted.
-pub(crate) const MAX_FENCES: usize = 64 << 10;
+pub(crate) const MAX_FENCES: usize = 256 << 10;
 
 impl Drive {
     /// Durably fences a bucket in a group that the drive holds, for a deletion, as of the layout of `epoch`.
@@ -81,11 +81,8 @@ impl Drive {
         {
             let mut core = self.shared.core.lock();
             let core = &mut *core;
-            let mut keys: Vec<FenceKey> =
-                core.fences.durable.keys().chain(core.fences.asked.keys()).copied().collect();
-            keys.retain(|k| k.1 == bucket && lifts(core.fences.at(k), up_to));
-            keys.sort_unstable();
-            keys.dedup();
+            let held = core.groups.iter().map(|(group, _)| (group, bucket));
+            let keys: Vec<FenceKey> = held.filter(|k| lifts(core.fences.at(k), up_to)).collect();
             if keys.is_empty() {
                 return Ok(());
             }
@@ -100,10 +97,16 @@ impl Drive {
         }
         self.pump_if_manual();
         match tally.wait(1).await.ok {
-            1 if self.fences().iter().any(|(_, b, d)| *b == bucket && lifts(*d, up_to)) => Err(Error::Full),
+            1 if self.is_fenced(bucket, up_to) => Err(Error::Full),
             1 => Ok(()),
             _ => Err(tally.error().unwrap_or_else(|| self.gone())),
         }
+    }
+
+    /// Whether it has a fence of the bucket, of a deletion up to this one, in a group that it holds.
+    fn is_fenced(&self, bucket: BucketId, up_to: Deletion) -> bool {
+        let core = self.shared.core.lock();
+        core.groups.iter().any(|(group, _)| lifts(core.fences.at(&(group, bucket)), up_to))
     }
 
     /// The fences: group, bucket, deletion. From memory, including those that are being written.
