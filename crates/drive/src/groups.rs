@@ -281,8 +281,6 @@ mod tests {
         groups.distrust();
         assert_eq!(groups.get(group(0)).unwrap().role(), Role::Distrusted);
         assert_eq!(groups.get(group(1)).unwrap().role(), Role::Joining, "it did not vote");
-        groups.restore(&[(group(0), voter())]);
-        assert_eq!(groups.get(group(0)).unwrap().role(), Role::Voter);
         assert_eq!(groups.ask(group(2), |a| a.epoch()), None);
     }
 }

@@ -219,7 +219,7 @@ fn joining_drives_do_not_vote() {
     assert_eq!(one(&d, |d, c| d.copy(accept_of(1, ballot(9), b"old"), true, c)).0.ok, 1);
     assert_eq!(one(&d, |d, c| d.copy(accept_of(2, ballot(9), b"old"), true, c)).0.ok, 1);
     let d = Drive::open_folder(&folder, &o, false).unwrap();
-    assert_eq!((role(&d), d.epoch(GROUP)), (Role::Joining, 3));
+    assert_eq!((role(&d), d.epoch(GROUP)), (Role::Distrusted, 3));
     assert_eq!(read_record(&d, 1).unwrap().unwrap(), (b3, b"new".to_vec()));
     let seen = run(&d, d.read(&key(2), true, u32::MAX)).unwrap();
     assert!(!seen.voter && seen.accepted.unwrap().hint);

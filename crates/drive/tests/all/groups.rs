@@ -101,7 +101,7 @@ fn groups_are_fenced_joined_and_purged_one_by_one() {
     let look = |d: &Drive| {
         let horizon = |n| run(d, d.read(&key_in(n, 7), false, u32::MAX)).unwrap().horizon;
         assert_eq!((horizon(0), horizon(2)), (Ballot::ZERO, in_epoch(1, 9)));
-        assert_eq!((d.role(group(0)), d.role(group(1))), (Some(Role::Voter), Some(Role::Joining)));
+        assert_eq!((d.role(group(0)), d.role(group(1))), (Some(Role::Voter), Some(Role::Distrusted)));
         assert_eq!((d.epoch(group(0)), d.epoch(group(1))), (1, 2));
         assert!(matches!(run(d, d.read(&key_in(1, 1), true, 1)), Err(Error::NewerLayout(2))));
         assert!(run(d, d.read(&key_in(0, 1), true, 1)).unwrap().voter);
