@@ -79,6 +79,11 @@ impl Groups {
         self.of.len()
     }
 
+    /// The purge horizon of the group; zero for one that the drive does not hold.
+    pub fn horizon(&self, id: GroupId) -> Ballot {
+        self.of.get(&id).map_or(Ballot::ZERO, |vote| vote.acceptor.horizon())
+    }
+
     /// The group, for a caller that follows the layout of `epoch`.
     ///
     /// # Errors

@@ -161,6 +161,8 @@ pub enum Prepared {
         accepted: Option<Accepted>,
         /// If there is no record: none is accepted up to this ballot, the purge horizon.
         horizon: Ballot,
+        /// The purge horizon of the group, with a record or without: tombstones up to it may have been purged.
+        purged: Ballot,
         /// The fence of the bucket: an ACCEPT that the fence does not admit would be refused.
         fence: Deletion,
     },

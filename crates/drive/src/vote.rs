@@ -70,13 +70,15 @@ impl Drive {
                     self.pump_if_manual();
                     flushed.await.map_err(|_| self.gone())?;
                     let (entry, _, record) = self.entry_and_record(key, known).await?;
+                    let core = self.shared.core.lock();
                     return Ok(match entry {
                         Some(e) if e.ballot > ballot => Prepared::Refused { highest: e.ballot },
                         // A horizon read now would not match the record that was looked up before.
                         e => Prepared::Promised {
                             accepted: accepted(e, record),
                             horizon: Ballot::ZERO,
-                            fence: self.shared.core.lock().fences.of(key),
+                            purged: core.groups.horizon(key.group()),
+                            fence: core.fences.of(key),
                         },
                     });
                 }
@@ -117,11 +119,15 @@ impl Drive {
                     p.waiters.push(tx);
                     Next::Flush(rx)
                 }
-                None => Next::Answer(Prepared::Promised {
-                    accepted: accepted(entry, record),
-                    horizon: core.groups.get(group).map_or(Ballot::ZERO, |g| g.acceptor.horizon()),
-                    fence: core.fences.of(key),
-                }),
+                None => {
+                    let horizon = core.groups.horizon(group);
+                    Next::Answer(Prepared::Promised {
+                        accepted: accepted(entry, record),
+                        horizon,
+                        purged: horizon,
+                        fence: core.fences.of(key),
+                    })
+                }
             },
         };
         core.raise_floors(Some(group), &self.shared.journal_work);

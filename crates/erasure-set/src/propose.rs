@@ -68,7 +68,7 @@ pub(crate) struct Attempt<'a> {
     open: SlotSet,
     /// Slots whose drives are joining.
     joining: SlotSet,
-    /// The highest purge horizon of slots without a record.
+    /// The highest purge horizon of the slots that promised.
     purged: Ballot,
     /// Slots that promised and have a fence of the bucket, and the latest deletion among them.
     fenced: SlotSet,
@@ -303,17 +303,15 @@ impl<'a> Attempt<'a> {
 
     fn feed(&mut self, (slot, reply): Reply) -> Step<Bytes> {
         self.open.remove(slot);
-        if let Ok(Prepared::Promised { fence, .. }) = &reply
-            && *fence != Deletion::NONE
-        {
-            self.fenced.insert(slot);
-            self.fence = self.fence.max(*fence);
+        if let Ok(Prepared::Promised { fence, purged, .. }) = &reply {
+            self.purged = self.purged.max(*purged);
+            if *fence != Deletion::NONE {
+                self.fenced.insert(slot);
+                self.fence = self.fence.max(*fence);
+            }
         }
         match reply {
-            Ok(Prepared::Promised { accepted: None, horizon, .. }) => {
-                self.purged = self.purged.max(horizon);
-                self.p.on_absent(slot, horizon)
-            }
+            Ok(Prepared::Promised { accepted: None, horizon, .. }) => self.p.on_absent(slot, horizon),
             Ok(Prepared::Promised { accepted: Some(a), .. }) => {
                 if a.hint {
                     self.p.on_hint(a.ballot);
@@ -346,6 +344,8 @@ impl<'a> Attempt<'a> {
 
     async fn based(mut self, step: Step<Bytes>) -> Result<Option<Attempt<'a>>> {
         no_joining_votes(self.p.promised_by(), self.joining);
+        // So that what this process sends later is not taken for something sent before that purge.
+        self.inner.ballots.pass(self.purged, self.view.epoch)?;
         match step {
             Step::Base(None, _) => Ok(Some(self)),
             Step::Base(Some((ballot, bytes)), _) => {

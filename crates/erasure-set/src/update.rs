@@ -131,20 +131,20 @@ enum Fate {
     There,
     /// The base was not built on it.
     Elsewhere,
-    /// Too old to tell.
+    /// It cannot be determined: many records may have followed it, or it may have been chosen, and purged after a
+    /// tombstone was built on it.
     Untold,
 }
 
 impl Sent {
+    /// `purged`: the purge horizon of the group. A key that is created again after a purge counts from 1 again, so that
+    /// a low sequence number proves nothing if something above this record's ballot was purged.
     fn fate(&self, base: Option<&Based>, purged: Ballot) -> Fate {
-        let Some(base) = base else {
-            // It may have been chosen, and purged after a tombstone was built on it.
-            return if self.ballot <= purged { Fate::Untold } else { Fate::Elsewhere };
-        };
-        let (seq, parent) = (base.record.seq, base.record.parent);
-        if base.digest == self.digest || (seq == self.seq + 1 && parent == self.digest) {
+        let (seq, parent) = base.map_or((0, 0), |b| (b.record.seq, b.record.parent));
+        let is_base = base.is_some_and(|b| b.digest == self.digest);
+        if is_base || (seq == self.seq + 1 && parent == self.digest) {
             Fate::There
-        } else if seq <= self.seq + 1 {
+        } else if seq <= self.seq + 1 && purged < self.ballot {
             Fate::Elsewhere
         } else {
             Fate::Untold
@@ -171,7 +171,7 @@ impl SentRecords {
     }
 
     /// The index of the sent record that is part of the base, or an error if that cannot be determined.
-    /// `purged`: what was purged, where there is no base.
+    /// `purged`: the purge horizon of the group, as the drives that promised know it.
     fn find(&self, base: Option<&Based>, purged: Ballot) -> Result<Option<usize>> {
         let mut untold = None;
         for (i, s) in self.0.iter().enumerate() {

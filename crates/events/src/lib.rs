@@ -27,10 +27,9 @@ pub mod arn;
 pub mod dead_letter_store;
 pub mod event;
 pub mod name;
-#[cfg(feature = "script")]
 mod played;
 pub mod rules;
-#[cfg(feature = "script")]
+#[doc(hidden)]
 pub mod script;
 pub mod settings;
 pub mod source;

@@ -1,6 +1,6 @@
 //! The scripted bytes that connections of this thread read in place of a server's answer.
 //!
-//! Only with the feature `script`, which no release has. Depends on no other file of this crate, so that
+//! Only `script::play` sets them, which only the fuzzer calls. Depends on no other file of this crate, so that
 //! connections (`wire`) and the fuzz entry points (`script`) do not depend on each other.
 
 use std::cell::{Cell, RefCell};

@@ -1,6 +1,7 @@
 //! Feeds bytes to a target as the answer of its server, so that the fuzzer reaches the decoders.
 //!
-//! Only with the feature `script`, which no release has.
+//! Nothing but the fuzzer calls this. It is part of every build, because a feature of Cargo for it would compile this
+//! crate, and all that depend on it, once for the tests and once for the program.
 
 use std::sync::OnceLock;
 

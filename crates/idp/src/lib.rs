@@ -52,9 +52,9 @@ pub use environment::{Environment, Target, targets};
 pub use error::Error;
 pub use idp::Idp;
 pub use ldap::Checked;
-#[cfg(feature = "script")]
+#[doc(hidden)]
 pub use ldap::script;
-#[cfg(feature = "script")]
+#[doc(hidden)]
 pub use openid::script as openid_script;
 pub use openid::{Choice, SignIn};
 pub use settings::{REDACTED, Shown, Subsystem};

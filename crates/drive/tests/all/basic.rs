@@ -13,7 +13,8 @@ fn registers_follow_acceptor_and_survive_restart() {
     assert_eq!(role(&d), Role::Voter);
     assert_eq!(read_record(&d, 1).unwrap(), None);
     let p = run(&d, d.prepare(&key(1), ballot(5))).unwrap();
-    assert_eq!(p, Prepared::Promised { accepted: None, horizon: Ballot::ZERO, fence: Deletion::NONE });
+    let (horizon, purged) = (Ballot::ZERO, Ballot::ZERO);
+    assert_eq!(p, Prepared::Promised { accepted: None, horizon, purged, fence: Deletion::NONE });
     let (r, _) = one(&d, |d, c| d.accept(accept_of(1, ballot(4), b"low"), c));
     assert_eq!((r.refused, r.highest), (1, ballot(5)));
     let (r, _) = one(&d, |d, c| d.accept(accept_of(1, ballot(5), b"first"), c));
@@ -193,10 +194,17 @@ fn purge_keeps_a_horizon() {
     d.purge(&key(1), ballot(50), u32::MAX);
     run(&d, d.flush()).unwrap();
     assert_eq!(read_record(&d, 1).unwrap(), None);
-    for d in [d, Drive::open_folder(&folder, &o, false).unwrap()] {
+    // A drive that was opened again has promised everything up to its floor.
+    for (d, above) in [(d, 60), (Drive::open_folder(&folder, &o, false).unwrap(), 1 << 40)] {
         let (r, _) = one(&d, |d, c| d.accept(accept_of(3, ballot(50), b"late"), c));
         assert_eq!(r.refused, 1);
         assert!(r.highest >= ballot(50));
+        let Prepared::Promised { accepted: Some(_), purged, .. } =
+            run(&d, d.prepare(&key(2), ballot(above))).unwrap()
+        else {
+            panic!("key 2 has a record");
+        };
+        assert_eq!(purged, ballot(50), "what was purged is said with every record of the group");
         assert_eq!(read_record(&d, 2).unwrap().unwrap().0, ballot(3));
         assert_eq!(read_record(&d, 1).unwrap(), None);
         d.tidy().unwrap();

@@ -1,7 +1,8 @@
 //! Updates that are retried after their records were sent: what they may answer, and when.
 
 use super::{Choice, Done, Error, Follows, Result, SentRecords};
-use crate::tests::{Rig, body, drive_id, key, summary};
+use crate::tests::back::purged;
+use crate::tests::{Rig, body, delete, drive_id, key, put, summary};
 use crate::{Options, Register, Sets};
 use ashlar_format::{Ballot, Body, Record};
 use ashlar_machine::BufferPool;
@@ -164,5 +165,58 @@ async fn refusal_follows_newer_chosen_record() {
     rig.sets.detach(drive_id(3, 0));
     let now = rig.sets.read_register(&key).await.unwrap();
     assert_eq!(size_of(now.as_ref()), Some(0), "a refused write appeared");
+    rig.close().await;
+}
+
+/// A record of an attempt that failed on most drives; another process completes it, deletes the key, and purges it.
+async fn completed_deleted_and_purged(rig: &Rig, second: &Sets) -> SentRecords {
+    let mut sent = SentRecords(SmallVec::new());
+    only(&rig.sets, &[0]);
+    assert!(matches!(add(&rig.sets, &mut sent, 10).await, Err(Error::Unavailable(_))));
+    holds(&rig.sets, 0, 0, Ballot::ZERO).await;
+    let chosen = second.read_register(&rig.key("x")).await.unwrap();
+    assert_eq!(size_of(chosen.as_ref()), Some(10));
+    delete(second, "x").await.unwrap();
+    let began = std::time::Instant::now();
+    while !purged(second).await {
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "purged");
+        second.scrub(false).await.unwrap();
+    }
+    rig.sets.inner.gate.set(None);
+    sent
+}
+
+/// Attempts until one does not ask for another.
+async fn add_until_done(sets: &Sets, sent: &mut SentRecords) -> Result<Done> {
+    for _ in 0..8 {
+        if let Some(done) = add(sets, sent, 1000).await? {
+            return Ok(done);
+        }
+    }
+    panic!("nobody is in the way");
+}
+
+/// The update was applied, and its key deleted and purged. It must not be applied again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn purged_update_is_not_repeated() {
+    let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
+    let second = other(&rig);
+    let mut sent = completed_deleted_and_purged(&rig, &second).await;
+    let done = add_until_done(&rig.sets, &mut sent).await.map(|d| d.answer);
+    assert!(matches!(done, Err(Error::Unknown(_))), "{done:?}");
+    assert_eq!(size_of(rig.sets.read_register(&rig.key("x")).await.unwrap().as_ref()), None);
+    rig.close().await;
+}
+
+/// The same, and the key was created again: its new record has the sequence number of the one that was sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn update_of_key_created_again_is_not_repeated() {
+    let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
+    let second = other(&rig);
+    let mut sent = completed_deleted_and_purged(&rig, &second).await;
+    put(&second, "x", b"").await.unwrap();
+    let done = add_until_done(&rig.sets, &mut sent).await.map(|d| d.answer);
+    assert!(matches!(done, Err(Error::Unknown(_))), "{done:?}");
+    assert_eq!(size_of(rig.sets.read_register(&rig.key("x")).await.unwrap().as_ref()), Some(0));
     rig.close().await;
 }

@@ -8,12 +8,12 @@ use super::*;
 
 const KEYS: u8 = 16;
 
-/// Purges the waiting tombstones; returns whether no drive shows a register any more.
-async fn purged(rig: &Rig) -> bool {
-    quiet(&rig.sets).await;
-    while rig.sets.inner.purge_tombstones(Duration::ZERO) > 0 {}
+/// Purges the tombstones that wait in this process; returns whether no drive shows a register any more.
+pub(crate) async fn purged(sets: &Sets) -> bool {
+    quiet(sets).await;
+    while sets.inner.purge_tombstones(Duration::ZERO) > 0 {}
     let mut none = true;
-    for d in rig.sets.drives() {
+    for d in sets.drives() {
         d.flush().await.unwrap();
         none &= d.scan(&[], &[0xff], 100, 1).await.unwrap().is_empty();
     }
@@ -42,7 +42,7 @@ async fn gone_back(k: u8, m: u8, slot: u8) -> Rig {
         rig.delete(&name(i)).await.unwrap();
     }
     let began = std::time::Instant::now();
-    while !purged(&rig).await {
+    while !purged(&rig.sets).await {
         assert!(began.elapsed() < Duration::from_secs(60), "all purged");
         // The tombstone of a key whose drive was late stays until the key is read.
         rig.sets.scrub(false).await.unwrap();

@@ -195,7 +195,6 @@ impl Connection {
     }
 
     /// A connection whose directory answers these bytes, whatever the requests, and then closes it.
-    #[cfg(feature = "script")]
     pub fn scripted(bytes: &[u8]) -> Connection {
         let script = std::io::Cursor::new(bytes.to_vec());
         Connection::over(Box::new(tokio::io::join(script, tokio::io::sink())))

@@ -28,7 +28,6 @@ mod dn;
 mod filter;
 mod message;
 mod people;
-#[cfg(feature = "script")]
 pub mod script;
 mod settings;
 #[cfg(test)]

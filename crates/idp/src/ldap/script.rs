@@ -1,6 +1,6 @@
 //! Entry points for the fuzzer: answers of a directory, and distinguished names.
 //!
-//! Only with the feature `script`, which no release has.
+//! Nothing but the fuzzer calls this; it is part of every build, as `ashlar_events::script` explains.
 
 use std::sync::OnceLock;
 

@@ -18,7 +18,6 @@ mod cached;
 mod claims;
 mod config;
 mod keys;
-#[cfg(feature = "script")]
 pub mod script;
 mod sign_in;
 #[cfg(test)]

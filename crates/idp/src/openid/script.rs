@@ -1,6 +1,6 @@
 //! Reads bytes in place of a provider's tokens and keys: for the fuzzer.
 //!
-//! Only with the feature `script`, which no release has.
+//! Nothing but the fuzzer calls this; it is part of every build, as `ashlar_events::script` explains.
 
 use super::keys::Keys;
 use super::token;
