@@ -248,21 +248,25 @@ impl Shared {
                 }
             }
             if err == Error::ReadOnly {
+                w.batch_failed();
                 self.set_read_only();
                 return Err(err);
             }
+            w.batch_failed();
             self.fence(&format!("journal write failed: {e}"));
             return Err(err);
         }
         if self.options.strict {
             self.counters.syncs.fetch_add(1, Ordering::Relaxed);
             if let Err(e) = file.sync_data() {
+                w.batch_failed();
                 self.fence(&format!("journal flush failed: {e}"));
                 return Err(Error::io("flushing the journal", &e));
             }
         }
         self.still_linked(file, "a journal segment")?;
-        w.position = Position { segment: at.segment, at: at.at + done.len, seq: done.seq, chain: done.chain };
+        let end = at.at + done.len;
+        w.batch_is_durable(Position { segment: at.segment, at: end, seq: done.seq, chain: done.chain });
         Ok(())
     }
 }

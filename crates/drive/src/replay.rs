@@ -363,7 +363,7 @@ impl Shared {
     pub fn resume(self: &Arc<Self>, found: &Recovered, fenced: bool) -> Result<()> {
         let at = found.position;
         let mut w = self.writer.lock();
-        w.position = at;
+        w.opened_at(at);
         w.file = None;
         for &(n, bytes) in &found.extra {
             let usable = n == at.segment + 1 && bytes > 0 && found.damage == 0 && !fenced;

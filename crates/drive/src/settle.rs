@@ -27,6 +27,7 @@ impl Shared {
         batch: &mut Vec<Op>,
         states: &[(GroupId, GroupState)],
     ) {
+        w.may_answer();
         let mut waiters = Vec::new();
         let mut repeats = Vec::new();
         {
