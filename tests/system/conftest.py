@@ -1,4 +1,4 @@
-"""Starts one `ashlar server` for the whole run and hands every test its own bucket.
+"""Starts one `ashlar server` for the whole run (one for each worker) and hands every test its own bucket.
 
 The server listens on loopback, on a free port, over four fresh folders. It is ended by its own
 process id when the run is over, and its log is printed when a test fails.
@@ -26,10 +26,29 @@ SECRET = "clienttests-secret-key"
 REGION = "us-east-1"
 
 
+def ports():
+    """Ports for servers. They are below those that the system gives to outgoing connections, and each worker has
+    its own range: nobody else takes one before the server listens there."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 4
+    first, count = 12_000 + 5_000 * worker, 5_000
+    start = os.getpid() * 64
+    while True:
+        yield first + start % count
+        start += 1
+
+
+PORTS = ports()
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port on loopback that nobody listens on."""
+    for port in PORTS:
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 class Server:
