@@ -36,7 +36,7 @@ async fn bucket_deletion_by_another_process_loses_no_acknowledged_write() {
     let (mut written, mut deleted) = (0, 0);
     // Which of the two comes first is not certain: both must have happened.
     let mut round = 0;
-    while round < 8 || round < 80 && (written <= 8 || deleted == 0) {
+    while round < 24 || round < 80 && (written <= 8 || deleted == 0) {
         round += 1;
         let bucket = store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
         // It reads the registry now, and never again.
@@ -46,14 +46,12 @@ async fn bucket_deletion_by_another_process_loses_no_acknowledged_write() {
             let (stop, seen) = (stop.clone(), seen.clone());
             tokio::spawn(async move {
                 let mut acknowledged = Vec::new();
-                for n in 0u64.. {
+                for n in 0u64..100 {
                     if stop.load(Ordering::SeqCst) {
                         break;
                     }
-                    if round > 3 {
-                        // A writer without a pause may win every time.
-                        tokio::time::sleep(Duration::from_millis(round.into())).await;
-                    }
+                    // Without a pause the bucket is hardly ever empty.
+                    tokio::time::sleep(Duration::from_millis(u64::from(round) % 5)).await;
                     let key = format!("key{n}");
                     match put(&other, "bucket", &key, &body()).await {
                         Ok(_) => acknowledged.push(key.clone()),
@@ -73,6 +71,10 @@ async fn bucket_deletion_by_another_process_loses_no_acknowledged_write() {
                 acknowledged
             })
         };
+        // The deletion begins before the first write, after it, or after the second.
+        while seen.load(Ordering::SeqCst) < u64::from(round) % 3 && !writer.is_finished() {
+            tokio::time::sleep(Duration::from_micros(200)).await;
+        }
         let mut gone = false;
         for _ in 0..12 {
             match store.delete_bucket("bucket").await {
