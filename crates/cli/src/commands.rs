@@ -12,7 +12,7 @@ use super::failure::{Failure, Kind, Outcome};
 use super::globals::Globals;
 use super::output::{Output, finish};
 use super::{
-    admin, alias, bucket, cat, change, cp, event, find, iam, ilm, lock, ls, manual, mirror, quota, reach, rm,
+    admin, alias, bucket, cat, change, cp, event, find, iam, ilm, lock, ls, manual, mirror, ping, quota, rm,
     settings, stat,
 };
 
@@ -48,7 +48,7 @@ pub enum Command {
     Undo(change::UndoOptions),
     /// Create links that work without credentials for a limited time
     #[command(subcommand)]
-    Share(reach::ShareCommand),
+    Share(ping::ShareCommand),
     /// Show the properties of objects and buckets
     Stat(stat::Options),
     /// Create buckets
@@ -90,9 +90,9 @@ pub enum Command {
     /// Print the events of a bucket as they happen
     Watch(event::WatchOptions),
     /// Send requests to a server and show the response times
-    Ping(reach::PingOptions),
+    Ping(ping::PingOptions),
     /// Show whether a server is ready, or wait until it is
-    Ready(reach::ReadyOptions),
+    Ready(ping::ReadyOptions),
     /// Show the state of an Ashlar server: drives, groups, repair, memory
     Info(admin::InfoOptions),
     /// Show and start the repair of damaged data
@@ -156,13 +156,13 @@ async fn dispatch(command: Command, context: &mut Context) -> Outcome {
         Command::Du(options) => find::du(&options, context).await,
         Command::Diff(options) => change::diff(&options, context).await,
         Command::Undo(options) => change::undo(&options, context).await,
-        Command::Share(command) => reach::share(command, context).await,
+        Command::Share(command) => ping::share(command, context).await,
         Command::Tag(command) => settings::tag(command, context).await,
         Command::Anonymous(command) => settings::anonymous(command, context).await,
         Command::Cors(command) => settings::cors(command, context).await,
         Command::Encrypt(command) => settings::encrypt(command, context).await,
-        Command::Ping(options) => reach::ping(&options, context).await,
-        Command::Ready(options) => reach::ready(&options, context).await,
+        Command::Ping(options) => ping::ping(&options, context).await,
+        Command::Ready(options) => ping::ready(&options, context).await,
         Command::Stat(options) => stat::run(&options, context).await,
         Command::Mb(options) => bucket::make(&options, context).await,
         Command::Rb(options) => bucket::remove(&options, context).await,

@@ -58,10 +58,11 @@ mod mime;
 mod mirror;
 mod monitor;
 mod output;
+mod ping;
 mod plan;
 mod progress;
 mod quota;
-mod reach;
+
 mod recover;
 mod rm;
 pub mod root_key;

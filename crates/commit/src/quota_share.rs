@@ -42,8 +42,8 @@ pub struct Share {
     pub gross: u64,
     /// Number of the last call for shares that it has answered.
     pub answered: u64,
-    /// Somebody takes the node for gone: the number of that doubt. Any settlement clears it.
-    pub doubted: Option<u64>,
+    /// Somebody takes the node for gone: the number of that suspicion. Any settlement clears it.
+    pub suspected: Option<u64>,
 }
 
 /// A count that waits for the nodes to say what they added meanwhile.
@@ -66,8 +66,8 @@ pub struct QuotaRecord {
     pub asked: u64,
     /// How many lives of nodes have ended.
     pub ended: u64,
-    /// Number of the last doubt.
-    pub doubts: u64,
+    /// Number of the last suspicion.
+    pub suspicions: u64,
     /// A count that is not in what is charged yet.
     pub count: Option<PendingCount>,
 }
@@ -145,7 +145,7 @@ impl QuotaRecord {
         let answered = |s: &Share| ask.is_some_and(|ask| s.answered >= ask);
         let held = |s: &Share| if answered(s) { 0 } else { s.granted };
         let gone = others.clone().fold(0u64, |sum, s| sum.saturating_add(held(s)));
-        others.all(|s| answered(s) || s.doubted.is_some()) && missing > gone
+        others.all(|s| answered(s) || s.suspected.is_some()) && missing > gone
     }
 
     /// Calls for what nodes do not need; answers the number of the call.
@@ -154,18 +154,18 @@ impl QuotaRecord {
         self.asked
     }
 
-    /// Somebody takes a life of a node for gone. Answers the number of the doubt, if the life is there.
-    pub fn doubt(&mut self, node: NodeNumber, life: u64) -> Option<u64> {
+    /// Somebody takes a life of a node for gone. Answers the number of the suspicion, if the life is there.
+    pub fn suspect(&mut self, node: NodeNumber, life: u64) -> Option<u64> {
         let share = self.shares.get_mut(&node).filter(|s| s.life == life)?;
-        self.doubts += 1;
-        share.doubted = Some(self.doubts);
-        share.doubted
+        self.suspicions += 1;
+        share.suspected = Some(self.suspicions);
+        share.suspected
     }
 
-    /// Takes the share of a life back whose owner has not admitted on it since this doubt, and will not: all of it
+    /// Takes the share of a life back whose owner has not admitted on it since this suspicion, and will not: all of it
     /// is charged. Answers whether it was there.
-    pub fn take_back(&mut self, node: NodeNumber, life: u64, doubt: u64) -> bool {
-        let there = self.shares.get(&node).is_some_and(|s| s.life == life && s.doubted == Some(doubt));
+    pub fn take_back(&mut self, node: NodeNumber, life: u64, suspicion: u64) -> bool {
+        let there = self.shares.get(&node).is_some_and(|s| s.life == life && s.suspected == Some(suspicion));
         if there {
             self.end(node);
         }
@@ -359,7 +359,7 @@ impl Holder {
             }
         };
         let Holder { node, life, net, gross, .. } = *self;
-        let share = Share { life, granted, net, gross, answered: record.asked, doubted: None };
+        let share = Share { life, granted, net, gross, answered: record.asked, suspected: None };
         record.shares.insert(node, share);
         Settled::Write(Settlement { granted, net })
     }
@@ -470,10 +470,10 @@ mod tests {
         assert!(one.reserve(40) && !one.reserve(1));
         // Who is gone does not answer. What it holds is not to be had, and not known to be used.
         let ask = Some(record.ask());
-        let doubt = record.doubt(2, 8).unwrap();
+        let suspicion = record.suspect(2, 8).unwrap();
         assert!(!certain(settle(&mut one, &mut record, 100, more(60, ask))));
         assert!(certain(settle(&mut one, &mut record, 100, more(61, ask))));
-        assert!(!record.take_back(2, 8, doubt + 1) && record.take_back(2, 8, doubt));
+        assert!(!record.take_back(2, 8, suspicion + 1) && record.take_back(2, 8, suspicion));
         assert_eq!(settle(&mut two, &mut record, 100, Keep::Rest), Settled::TakenBack);
         assert!(certain(settle(&mut one, &mut record, 100, more(1, None))));
     }

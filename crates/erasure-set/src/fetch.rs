@@ -263,7 +263,7 @@ impl ObjectReader {
                 continue;
             }
             // A wanted row will not arrive, or not soon: k others are needed.
-            if (0..self.data.k).any(|i| fetch.want >> i & 1 == 1 && self.is_doubtful(fetch, i)) {
+            if (0..self.data.k).any(|i| fetch.want >> i & 1 == 1 && self.is_suspect(fetch, i)) {
                 let before = fetch.asked;
                 self.ask_more(fetch);
                 if fetch.asked != before {
@@ -315,7 +315,7 @@ impl ObjectReader {
         }
     }
 
-    fn is_doubtful(&self, fetch: &Fetch, shard: u8) -> bool {
+    fn is_suspect(&self, fetch: &Fetch, shard: u8) -> bool {
         let bit = |set: u64| set >> shard & 1 == 1;
         !bit(fetch.have) && (!bit(fetch.asked) || bit(fetch.late) || self.is_gone(shard))
     }

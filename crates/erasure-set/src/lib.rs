@@ -13,7 +13,7 @@
 //! | `register` | reading a register |
 //! | `update`, `propose`, `settle` | changing a register: prepare, decide, stage, accept |
 //! | `bucket_fence` | fences of deleted buckets |
-//! | `doubt` | which registers may be undecided |
+//! | `undecided_registers` | which registers may be undecided |
 //! | `stored` | the bytes that a drive stores as the record of a register |
 //! | `write` | bytes -> stripes -> shards |
 //! | `read`, `fetch` | shards -> stripes -> bytes, around damage and slow drives |
@@ -28,7 +28,7 @@
 //! | `health` | what a group can still do |
 //!
 //! Layers, each of which uses only those before it: types (`error`, `layout`, `stored`), parts of the shared
-//! state (`table`, `ballots`, `cache`, `doubt`, `damage`, `memory`, the queues), the shared state (`sets`),
+//! state (`table`, `ballots`, `cache`, `undecided_registers`, `damage`, `memory`, the queues), the shared state (`sets`),
 //! operations on it (`register`, `update`, `read`, `write`, `list`, `tail`, `heal` and what follows),
 //! `background`. Operations are `impl` blocks of `Inner` and `Sets`, in the file of the operation.
 //!
@@ -50,7 +50,6 @@ mod bucket_fence;
 mod budget;
 mod cache;
 mod damage;
-mod doubt;
 mod error;
 mod fetch;
 mod heal;
@@ -83,6 +82,7 @@ mod tail;
 mod tail_queue;
 #[cfg(test)]
 mod tests;
+mod undecided_registers;
 mod update;
 mod write;
 

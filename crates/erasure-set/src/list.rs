@@ -194,7 +194,7 @@ impl Inner {
     /// Refills several cursors with one request to each drive, as far as possible; at least one cursor makes
     /// progress.
     async fn refill_all(&self, cursors: &mut [&mut Cursor], chunk: usize, limit: usize) -> Result<()> {
-        let all = self.in_doubt() || self.undecided_registers.any();
+        let all = self.all_may_be_undecided() || self.undecided_registers.any();
         let parts: Vec<Part<'_>> = {
             let asked = cursors.iter().filter_map(|c| Some((&*c.view, c.from.as_deref()?, &c.to[..])));
             asked.map(|(view, from, to)| Part { view, from, to }).collect()
@@ -215,7 +215,7 @@ impl Inner {
 
     async fn refill(&self, c: &mut Cursor, chunk: usize) -> Result<()> {
         let Some(from) = c.from.take() else { return Ok(()) };
-        let all = self.in_doubt() || self.undecided_registers.any();
+        let all = self.all_may_be_undecided() || self.undecided_registers.any();
         let stretch = self.any_stretch(&c.view, &from, &c.to, chunk, all).await?;
         self.put(c, stretch).await
     }

@@ -125,7 +125,7 @@ impl Inner {
         if self.undecided_registers.has(hash) {
             return None;
         }
-        let all = self.in_doubt();
+        let all = self.all_may_be_undecided();
         let table = self.table.load();
         let view = match table.view(key.group()) {
             Ok(v) => v,
@@ -321,7 +321,7 @@ impl Inner {
                     }
                 }
             }
-            if self.in_doubt() && answers.reader.more() {
+            if self.all_may_be_undecided() && answers.reader.more() {
                 step = self.ask_more(view, key, &mut answers, &mut waiting).await;
             }
             // What was heard beyond an answer can show a higher ballot, which the slots still open must settle.

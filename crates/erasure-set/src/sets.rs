@@ -9,7 +9,6 @@ use crate::ballots::{Ballots, WriteIds};
 use crate::budget::Share;
 use crate::cache::RecordCache;
 use crate::damage::{Damage, Damages};
-use crate::doubt::UndecidedRegisters;
 use crate::heal_queue::HealQueue;
 use crate::keylock::KeyLocks;
 use crate::layout::Layout;
@@ -18,6 +17,7 @@ use crate::progress::Rebuilds;
 use crate::scrub_state::ScrubState;
 use crate::table::{Attached, Member, Table, View};
 use crate::tail_queue::{Missed, Tails};
+use crate::undecided_registers::UndecidedRegisters;
 use crate::{Error, Result};
 use arc_swap::ArcSwap;
 use ashlar_commit::Quorum;
@@ -364,7 +364,7 @@ impl Inner {
 
     /// Whether undecided registers may be outside of the majority that would answer: then every slot is
     /// asked.
-    pub(crate) fn in_doubt(&self) -> bool {
+    pub(crate) fn all_may_be_undecided(&self) -> bool {
         !self.options.sole || self.undecided_registers.all()
     }
 

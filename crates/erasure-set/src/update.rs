@@ -124,30 +124,30 @@ struct Sent {
     answer: usize,
 }
 
-/// The fate of a record sent earlier, seen from a later base.
+/// What became of a record sent earlier, seen from a later base.
 #[derive(PartialEq, Eq)]
-enum Fate {
+enum SentOutcome {
     /// It is the base, or the base was made from it.
-    There,
+    Applied,
     /// The base was not built on it.
-    Elsewhere,
+    NotApplied,
     /// It cannot be determined: many records may have followed it, or it may have been chosen, and purged after a
     /// tombstone was built on it.
-    Untold,
+    Unknown,
 }
 
 impl Sent {
     /// `purged`: the purge horizon of the group. A key that is created again after a purge counts from 1 again, so that
     /// a low sequence number proves nothing if something above this record's ballot was purged.
-    fn fate(&self, base: Option<&Based>, purged: Ballot) -> Fate {
+    fn outcome(&self, base: Option<&Based>, purged: Ballot) -> SentOutcome {
         let (seq, parent) = base.map_or((0, 0), |b| (b.record.seq, b.record.parent));
         let is_base = base.is_some_and(|b| b.digest == self.digest);
         if is_base || (seq == self.seq + 1 && parent == self.digest) {
-            Fate::There
+            SentOutcome::Applied
         } else if seq <= self.seq + 1 && purged < self.ballot {
-            Fate::Elsewhere
+            SentOutcome::NotApplied
         } else {
-            Fate::Untold
+            SentOutcome::Unknown
         }
     }
 }
@@ -173,27 +173,27 @@ impl SentRecords {
     /// The index of the sent record that is part of the base, or an error if that cannot be determined.
     /// `purged`: the purge horizon of the group, as the drives that promised know it.
     fn find(&self, base: Option<&Based>, purged: Ballot) -> Result<Option<usize>> {
-        let mut untold = None;
+        let mut unknown = None;
         for (i, s) in self.0.iter().enumerate() {
-            match s.fate(base, purged) {
-                Fate::There => return Ok(Some(i)),
-                Fate::Elsewhere => {}
-                Fate::Untold => untold = Some(s.ballot),
+            match s.outcome(base, purged) {
+                SentOutcome::Applied => return Ok(Some(i)),
+                SentOutcome::NotApplied => {}
+                SentOutcome::Unknown => unknown = Some(s.ballot),
             }
         }
-        untold.map_or(Ok(None), |b| Err(Error::Unknown(b)))
+        unknown.map_or(Ok(None), |b| Err(Error::Unknown(b)))
     }
 }
 
 /// Records, however an update ends, that its record was sent with an unknown outcome.
-struct Unsure<'a> {
+struct UndecidedGuard<'a> {
     inner: &'a Inner,
     key: &'a RegisterKey,
     hash: u64,
     sent: bool,
 }
 
-impl Drop for Unsure<'_> {
+impl Drop for UndecidedGuard<'_> {
     fn drop(&mut self) {
         if self.sent {
             self.inner.undecided_registers.add(self.key, self.hash);
@@ -263,20 +263,20 @@ impl Sets {
         Box::pin(async move {
             let hash = ashlar_checksum::key_hash(key.as_bytes());
             let _turn = self.inner.locks.lock(hash).await;
-            let mut unsure = Unsure { inner: &self.inner, key, hash, sent: false };
+            let mut undecided = UndecidedGuard { inner: &self.inner, key, hash, sent: false };
             let mut sent = SentRecords(SmallVec::new());
             for round in 0..ATTEMPTS {
                 if round > 0 {
                     self.inner.back_off(round).await;
                 }
-                match self.inner.attempt(key, hash, staged, decide, &mut sent, &mut unsure).await {
+                match self.inner.attempt(key, hash, staged, decide, &mut sent, &mut undecided).await {
                     Ok(Some(done)) => {
-                        unsure.sent = false;
+                        undecided.sent = false;
                         return Ok(done);
                     }
                     Ok(None) => {}
                     Err(UpdateError::Refused(())) => {
-                        unsure.sent = false;
+                        undecided.sent = false;
                         return Err(UpdateError::Refused(()));
                     }
                     // A deletion of the bucket began in between: it may end soon.
@@ -312,7 +312,7 @@ impl Inner {
         staged: &[&Staged],
         decide: &mut Decide<'_>,
         sent: &mut SentRecords,
-        unsure: &mut Unsure<'_>,
+        undecided: &mut UndecidedGuard<'_>,
     ) -> Result<Option<Done>, Stopped> {
         let view = self.view(key.group())?;
         let Some(mut attempt) = Attempt::prepare(self, view, key, hash, !sent.is_empty()).await? else {
@@ -382,7 +382,7 @@ impl Inner {
         for s in &named {
             s.keep();
         }
-        unsure.sent = true;
+        undecided.sent = true;
         sent.0.push(Sent { seq, digest, ballot: attempt.ballot(), answer });
         let drops = dropped(base.as_ref().map(|b| &*b.record), &record, follows);
         named_no_more(&drops, &record);

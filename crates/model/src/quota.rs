@@ -39,7 +39,7 @@ pub struct Scope {
     /// Counts.
     pub counts: u8,
     /// Nodes taken for gone.
-    pub doubts: u8,
+    pub suspicions: u8,
     /// The rule that is broken.
     pub mutant: Option<Mutant>,
 }
@@ -119,7 +119,7 @@ pub enum Act {
     ArriveLoose(u8),
     Crash(u8),
     Restart(u8),
-    Doubt(u8),
+    Suspect(u8),
     Expire(u8),
     TakeBack(u8),
     CountBegin,
@@ -342,14 +342,14 @@ impl Scope {
                 (node.up, node.expired) = (true, false);
                 true
             }
-            Act::Doubt(n) => {
+            Act::Suspect(n) => {
                 let Some(life) = w.present(n) else { return false };
-                spend(&mut w.left.doubts) && w.change(|r| r.doubt(node_number(n), life).is_some())
+                spend(&mut w.left.suspicions) && w.change(|r| r.suspect(node_number(n), life).is_some())
             }
             Act::Expire(n) => {
-                let doubted = w.record.shares.get(&node_number(n)).is_some_and(|s| s.doubted.is_some());
+                let suspected = w.record.shares.get(&node_number(n)).is_some_and(|s| s.suspected.is_some());
                 let node = &mut w.nodes[usize::from(n)];
-                let expires = doubted && node.up && !node.expired;
+                let expires = suspected && node.up && !node.expired;
                 node.expired |= expires;
                 expires
             }
@@ -357,8 +357,8 @@ impl Scope {
                 let node = &w.nodes[usize::from(n)];
                 let ended = !node.up || node.expired || self.is(Mutant::QuotaTakenAlive);
                 let Some(life) = w.present(n).filter(|_| ended) else { return false };
-                let doubt = w.record.shares.get(&node_number(n)).and_then(|s| s.doubted);
-                doubt.is_some_and(|doubt| w.change(|r| r.take_back(node_number(n), life, doubt)))
+                let suspicion = w.record.shares.get(&node_number(n)).and_then(|s| s.suspected);
+                suspicion.is_some_and(|suspicion| w.change(|r| r.take_back(node_number(n), life, suspicion)))
             }
             Act::CountBegin => {
                 let current = |l: &Lost| w.present(l.node) == Some(l.life);
@@ -427,7 +427,7 @@ impl Model for Scope {
             }
             acts.extend([Act::Admit(n), Act::SettleRest(n), Act::SettleInUse(n), Act::SettleMore(n)]);
             acts.extend([Act::Arrive(n), Act::Unknown(n), Act::Crash(n), Act::Restart(n)]);
-            acts.extend([Act::Doubt(n), Act::Expire(n), Act::TakeBack(n)]);
+            acts.extend([Act::Suspect(n), Act::Expire(n), Act::TakeBack(n)]);
         }
         for i in 0..w.lost.len() as u8 {
             acts.extend([Act::Late(i), Act::Never(i), Act::Sure(i)]);
@@ -454,7 +454,7 @@ impl Model for Scope {
         all.push(Property::sometimes("reached: both nodes admitted", |_, w: &World| {
             w.nodes.iter().all(|n| n.flights > 0)
         }));
-        if self.counts > 0 && self.crashes + self.doubts > 0 {
+        if self.counts > 0 && self.crashes + self.suspicions > 0 {
             all.push(Property::sometimes(
                 "reached: filled again after a life ended",
                 |s: &Scope, w: &World| w.record.ended > 0 && w.left.puts == 0 && w.stored() == s.limit,

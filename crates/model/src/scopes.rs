@@ -247,14 +247,14 @@ const QUOTAS: [(&str, quota::Scope); 4] = {
         unknown: 0,
         crashes: 0,
         counts: 0,
-        doubts: 0,
+        suspicions: 0,
         mutant: None,
     };
     [
         ("3 puts, 1 lost, 1 unknown update", quota::Scope { lost: 1, unknown: 1, ..none }),
         ("2 puts, 1 delete, 1 count", quota::Scope { filled: 1, puts: 2, deletes: 1, counts: 1, ..none }),
         ("3 puts, 1 crash, 1 count", quota::Scope { settles: 4, crashes: 1, counts: 1, ..none }),
-        ("3 puts, 1 silent node, 1 count", quota::Scope { settles: 4, doubts: 1, counts: 1, ..none }),
+        ("3 puts, 1 silent node, 1 count", quota::Scope { settles: 4, suspicions: 1, counts: 1, ..none }),
     ]
 };
 /// Two deletions, one of which may replace the other.

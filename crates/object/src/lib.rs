@@ -15,7 +15,7 @@
 //! | | `spec`, `tally`, `bucket_gate`, `timing` | parameters and results of changes; counts as a state machine; safe deletion; how long a call waits for the drives |
 //! | drives | `backend`, `memory`, `sealing` | registers and data over placement groups; the same in memory, for tests; encryption of bodies |
 //! | | `upload_registers`, `part_record` | the registers of an upload; the content of part registers |
-//! | parts of the store | `registry`, `usage`, `part_usage`, `quota_record`, `node_share`, `feed` | buckets in memory; their usage and limits; what nodes record of a limit together; the change feed (except `feed::work`, which reads keys and is an operation) |
+//! | parts of the store | `registry`, `usage`, `part_usage`, `quota_record`, `node_share`, `feed` | buckets in memory; their usage and limits; what nodes record of a limit together; the change feed (except `feed::background`, which reads keys and is an operation) |
 //! | store | `store` | what all operations share; the only way to change a key |
 //! | shared by operations | `body`, `shares`, `listing`, `held_keys`, `assemble` | receiving a body; shares of a limit; grouping keys into pages; keys held by an attempt; assembling a version from parts |
 //! | operations | `buckets`, `put`, `get`, `copy`, `delete`, `tags`, `retention`, `list` | one family each |

@@ -31,7 +31,7 @@ pub(crate) struct NodeShare {
     pub confirmed: Instant,
     /// When the bucket was full, as all nodes said, and what the others were granted then.
     pub full: Option<(Instant, u64)>,
-    /// Doubts about nodes that are not announced, and since when they are known here.
+    /// Suspicions of nodes that are not announced, and since when they are known here.
     pub gone: BTreeMap<u64, Instant>,
     /// The record as it was before the scan that is under way.
     pub scanning: Option<QuotaRecord>,
@@ -91,7 +91,7 @@ impl NodeShare {
     /// Without a share nothing is admitted, so that there is nothing to confirm.
     pub fn confirm(&mut self, record: &QuotaRecord, began: Instant) {
         let mut share = record.shares.get(&self.node).into_iter();
-        let good = share.any(|s| s.life == self.holder.life() && s.doubted.is_none());
+        let good = share.any(|s| s.life == self.holder.life() && s.suspected.is_none());
         if good || !self.holder.has_share() {
             self.confirmed = self.confirmed.max(began);
         }

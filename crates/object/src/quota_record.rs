@@ -36,7 +36,7 @@ struct Stored {
     charged: Option<u64>,
     asked: u64,
     ended: u64,
-    doubts: u64,
+    suspicions: u64,
     shares: BTreeMap<u16, StoredShare>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     count: Option<StoredCount>,
@@ -50,7 +50,7 @@ struct StoredShare {
     gross: u64,
     answered: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    doubted: Option<u64>,
+    suspected: Option<u64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -80,14 +80,14 @@ pub(crate) fn decode(entry: &Entry) -> Result<Read> {
         net: s.net,
         gross: s.gross,
         answered: s.answered,
-        doubted: s.doubted,
+        suspected: s.suspected,
     };
     let record = QuotaRecord {
         charged: stored.charged,
         shares: stored.shares.into_iter().map(|(node, s)| (node, share(s))).collect(),
         asked: stored.asked,
         ended: stored.ended,
-        doubts: stored.doubts,
+        suspicions: stored.suspicions,
         count: stored.count.map(|c| PendingCount { bytes: c.bytes, waits: c.waits }),
     };
     Ok(Read { record, writes: stored.writes })
@@ -102,7 +102,7 @@ impl Read {
             net: s.net,
             gross: s.gross,
             answered: s.answered,
-            doubted: s.doubted,
+            suspected: s.suspected,
         };
         let stored = Stored {
             format: 1,
@@ -110,7 +110,7 @@ impl Read {
             charged: record.charged,
             asked: record.asked,
             ended: record.ended,
-            doubts: record.doubts,
+            suspicions: record.suspicions,
             shares: record.shares.iter().map(|(node, s)| (*node, share(s))).collect(),
             count: record.count.as_ref().map(|c| StoredCount { bytes: c.bytes, waits: c.waits.clone() }),
         };

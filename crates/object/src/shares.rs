@@ -24,7 +24,7 @@ use crate::store::Inner;
 use crate::usage::{Ledger, Reservation};
 use crate::{Error, Result};
 
-/// The share of a node that is gone is taken back so long after it was doubted. Longer than
+/// The share of a node that is gone is taken back so long after it was suspected. Longer than
 /// [`EXPIRY`](crate::node_share::EXPIRY) by what a process
 /// may stand still between the look at its clock and the end of a change, and by what clocks differ in their pace.
 const HOLD: Duration = Duration::from_secs(6 * 3600);
@@ -179,10 +179,10 @@ impl Inner {
     /// Answers what others ask for.
     async fn answer_calls(&self, bucket: BucketId, ledger: &Ledger, node: NodeNumber) -> Result<()> {
         let record = self.read_quota(bucket)?.record;
-        let doubted = record.shares.get(&node).is_some_and(|s| s.doubted.is_some());
+        let suspected = record.shares.get(&node).is_some_and(|s| s.suspected.is_some());
         if record.share_is_asked(node) {
             self.settle_share(bucket, ledger, Keep::InUse).await?;
-        } else if record.calls(node) || doubted {
+        } else if record.calls(node) || suspected {
             self.settle_share(bucket, ledger, Keep::Rest).await?;
         }
         Ok(())
@@ -220,22 +220,24 @@ impl Inner {
         Ok(())
     }
 
-    /// Doubts nodes that are not announced, and takes back the shares of those that stay away.
+    /// Suspects nodes that are not announced, and takes back the shares of those that stay away.
     async fn look_for_gone(&self, bucket: BucketId, ledger: &Ledger, me: NodeNumber) -> Result<()> {
         let announced = self.registry.control.announced().borrow().clone();
         let record = self.read_quota(bucket)?.record;
         let gone = record.shares.iter().filter(|(node, _)| **node != me && !announced.contains(node));
         let gone: Vec<_> = gone.map(|(node, share)| (*node, *share)).collect();
-        ledger.with(|h| h.gone.retain(|doubt, _| gone.iter().any(|(_, s)| s.doubted == Some(*doubt))));
+        ledger.with(|h| {
+            h.gone.retain(|suspicion, _| gone.iter().any(|(_, s)| s.suspected == Some(*suspicion)))
+        });
         for (node, share) in gone {
-            let Some(doubt) = share.doubted else {
+            let Some(suspicion) = share.suspected else {
                 // From here on its owner learns of it when it confirms its share.
-                self.change_quota(bucket, |r| r.doubt(node, share.life)).await?;
+                self.change_quota(bucket, |r| r.suspect(node, share.life)).await?;
                 continue;
             };
-            let since = ledger.with(|h| *h.gone.entry(doubt).or_insert_with(Instant::now));
+            let since = ledger.with(|h| *h.gone.entry(suspicion).or_insert_with(Instant::now));
             if since.is_some_and(|since| since.elapsed() >= HOLD) {
-                let take = |r: &mut QuotaRecord| r.take_back(node, share.life, doubt).then_some(());
+                let take = |r: &mut QuotaRecord| r.take_back(node, share.life, suspicion).then_some(());
                 let taken = self.change_quota(bucket, take).await?;
                 ledger.with(|h| h.recount |= taken.is_some());
             }

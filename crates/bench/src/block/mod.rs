@@ -11,7 +11,7 @@ mod facts;
 mod outlier;
 mod slot;
 mod target;
-mod work;
+mod threads;
 
 use std::{path::PathBuf, sync::atomic::AtomicBool, time::Instant};
 
@@ -255,7 +255,7 @@ pub fn run(options: &Options, run: &mut Run, stop: &AtomicBool, note: &dyn Fn(&s
     }
     if options.precondition {
         note(&format!("writing {} on each of {} drives", block_text(targets[0].size), targets.len()));
-        work::precondition(&targets, options, stop)?;
+        threads::precondition(&targets, options, stop)?;
     }
     let started = Instant::now();
     let watch = stall::Watch::start();
@@ -287,7 +287,7 @@ fn phases(
                 let name = only.map_or_else(|| name.clone(), |path| format!("{name} alone {path}"));
                 note(&name);
                 let at_s = started.elapsed().as_secs_f64();
-                let mut phase = work::measure(
+                let mut phase = threads::measure(
                     options,
                     &groups,
                     test.order(options.mix),

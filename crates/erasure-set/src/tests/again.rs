@@ -37,10 +37,10 @@ async fn add(sets: &Sets, sent: &mut SentRecords, size: u64) -> Result<Option<Do
         let (body, summary) = (body(size, None), summary(size));
         Choice::Write { body, summary, follows: Follows::Drop, answer: size as usize }
     };
-    let mut unsure = super::Unsure { inner: &sets.inner, key: &key, hash, sent: false };
-    let done = sets.inner.attempt(&key, hash, &[], &mut decide, sent, &mut unsure).await;
+    let mut undecided = super::UndecidedGuard { inner: &sets.inner, key: &key, hash, sent: false };
+    let done = sets.inner.attempt(&key, hash, &[], &mut decide, sent, &mut undecided).await;
     // The update continues with its next attempt.
-    unsure.sent = false;
+    undecided.sent = false;
     done.map_err(|e| match e {
         super::UpdateError::Set(e) => e,
         super::UpdateError::Refused(()) => unreachable!("nothing is refused here"),
@@ -148,8 +148,8 @@ async fn refusal_follows_newer_chosen_record() {
     let mut refused = false;
     for _ in 0..8 {
         let mut refuse = |_: Option<&Record>| Choice::Refuse;
-        let mut unsure = super::Unsure { inner: &rig.sets.inner, key: &key, hash, sent: false };
-        match rig.sets.inner.attempt(&key, hash, &[], &mut refuse, &mut sent, &mut unsure).await {
+        let mut undecided = super::UndecidedGuard { inner: &rig.sets.inner, key: &key, hash, sent: false };
+        match rig.sets.inner.attempt(&key, hash, &[], &mut refuse, &mut sent, &mut undecided).await {
             Ok(None) => {}
             Ok(Some(_)) => panic!("it was not written"),
             Err(super::UpdateError::Refused(())) => {

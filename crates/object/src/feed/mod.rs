@@ -2,7 +2,7 @@
 //!
 //! Before a change of such a bucket is made, the feed records the intent; when the outcome is known, it
 //! records the change with the next position. So a change that became durable is never missing: after a
-//! crash, intents without an outcome are settled by reading their keys ([`work`]). If a change is recorded
+//! crash, intents without an outcome are settled by reading their keys ([`background`]). If a change is recorded
 //! twice, the second record is a later state of the key, never an older one.
 //!
 //! | file | what it holds |
@@ -11,7 +11,7 @@
 //! | `entry` | the bytes of segments |
 //! | `log` | segments as registers of the drives, positions of readers in the control store |
 //! | `pending_change` | one change under way: intent, turn of the key, outcome |
-//! | `work` | writing, trimming, settling open intents |
+//! | `background` | writing, trimming, settling open intents |
 //! | `reader` | following: durable readers, live watchers |
 //!
 //! Invariants: an intent is durable before its change is proposed; changes of one key are in the order in
@@ -21,12 +21,12 @@
 //!
 //! Must not depend on: who follows and why; S3.
 
+mod background;
 mod change;
 pub(crate) mod entry;
 mod log;
 mod pending_change;
 mod reader;
-mod work;
 
 use ashlar_environment::HashMap;
 use std::collections::{BTreeMap, VecDeque};

@@ -14,7 +14,7 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
 use super::entry::Entry;
-use super::{Change, Cursor, Feed, Shared, log, work};
+use super::{Change, Cursor, Feed, Shared, background, log};
 use crate::{Error, Result};
 
 /// Follows the feed from a position that survives restarts.
@@ -129,7 +129,7 @@ impl Reader {
                         return Ok(Batch { lost, ..batch });
                     }
                     NextChanges::Cold(segment_ref) => {
-                        match work::segment(&self.feed.shared, segment_ref).await {
+                        match background::segment(&self.feed.shared, segment_ref).await {
                             Ok(segment) => {
                                 let wanted = |e: Entry| match e {
                                     Entry::Change(_, c) if c.position >= self.next => Some(c),

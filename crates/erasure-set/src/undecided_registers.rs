@@ -6,8 +6,8 @@
 //! whose update failed, or was abandoned after its record was sent, until a round has settled it. If other
 //! processes propose too, it always holds.
 //!
-//! Invariants: doubt is the safe state; the number of kept keys is bounded, and above the bound everything is
-//! in doubt; without doubt it costs a reader two loads.
+//! Invariants: "all may be undecided" is the safe state; the number of kept keys is bounded, and above the bound all
+//! registers may be undecided; a reader pays two loads if none is.
 //!
 //! Must not depend on: how a register is read or settled.
 
@@ -19,9 +19,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// Most keys kept.
 const BOUND: usize = 4096;
 
-/// The registers in doubt; see the module.
+/// The registers that may be undecided; see the module.
 pub(crate) struct UndecidedRegisters {
-    /// Number of times that everything came into doubt, and the number up to which a check has ended them.
+    /// Number of times that all registers became possibly undecided, and the number up to which a check has ended that.
     raised: AtomicU64,
     ended: AtomicU64,
     /// Registers of failed updates, by their hash.
@@ -40,7 +40,7 @@ impl UndecidedRegisters {
         }
     }
 
-    /// Everything is in doubt.
+    /// From now on all registers may be undecided.
     pub(crate) fn raise(&self) {
         self.raised.fetch_add(1, Ordering::SeqCst);
     }
@@ -55,7 +55,7 @@ impl UndecidedRegisters {
         self.ended.fetch_max(begun, Ordering::SeqCst);
     }
 
-    /// Whether everything is in doubt.
+    /// Whether all registers may be undecided.
     pub(crate) fn all(&self) -> bool {
         self.ended.load(Ordering::SeqCst) != self.raised.load(Ordering::SeqCst)
     }
@@ -103,7 +103,7 @@ mod tests {
     use ashlar_format::{BucketId, GroupId, Space};
 
     #[test]
-    fn doubt_ends_only_by_later_check() {
+    fn only_a_later_check_ends_it() {
         let d = UndecidedRegisters::new();
         assert!(d.all(), "at the start");
         let look = d.begin();
