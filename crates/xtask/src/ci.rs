@@ -142,7 +142,7 @@ impl Step {
             }
             Step::Test => tests(),
             Step::Sim => program("ashlar-sim", "sim", &["--minutes=3"], tested),
-            Step::Fuzz => program("ashlar-fuzz", "ashlar-fuzz", &["--seconds", "15"], tested),
+            Step::Fuzz => program("ashlar-fuzz", "ashlar-fuzz", &["--seconds", "8"], tested),
             Step::System => system(),
         }
     }
