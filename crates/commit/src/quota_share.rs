@@ -17,7 +17,8 @@
 //! * A change with an unknown outcome keeps its bytes until it can no longer take effect (`QuotaLostIsFree`).
 //! * A count adds all that nodes have added since before its first read, and each of them says so after its
 //!   last (`QuotaCountUnanswered`). What they removed is not subtracted: the scan may have seen it
-//!   (`QuotaCountNet`). When a node's life ended meanwhile, nobody knows what it added: the count is void
+//!   (`QuotaCountNet`). For the same reason a removal that began before the last count ended is never subtracted,
+//!   although its node learns of it only afterwards, or had no share until then (`QuotaOldRemoval`). When a node's life ended meanwhile, nobody knows what it added: the count is void
 //!   (`QuotaCountAcrossLives`).
 //! * The share of a node that does not answer is charged as a whole, and only when its owner no longer admits on
 //!   it (`QuotaTakenAlive`).
@@ -68,6 +69,8 @@ pub struct QuotaRecord {
     pub ended: u64,
     /// Number of the last suspicion.
     pub suspicions: u64,
+    /// Number of the last count whose scan has ended.
+    pub counts: u64,
     /// A count that is not in what is charged yet.
     pub count: Option<PendingCount>,
 }
@@ -113,6 +116,16 @@ pub enum Settled {
 pub struct Settlement {
     granted: u64,
     net: i64,
+    /// The last count of the record that it was made from.
+    counts: u64,
+}
+
+/// When a change began, for its node: in which life, and after which count. A removal that began before the last
+/// count that its node knows is not subtracted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Began {
+    life: u64,
+    counts: u64,
 }
 
 fn add(bytes: u64, difference: i64) -> u64 {
@@ -193,6 +206,7 @@ impl QuotaRecord {
         };
         let waits = self.shares.iter().map(|(node, share)| (*node, base(node, share))).collect();
         self.count = Some(PendingCount { bytes, waits });
+        self.counts += 1;
         self.apply();
         true
     }
@@ -231,19 +245,43 @@ pub struct Holder {
     states: Vec<Settlement>,
     /// A settlement is known to be in the record. Before, there may be no share, and then no count asks.
     joined: bool,
+    /// Number of the last count that it knows.
+    counts: u64,
 }
 
 impl Holder {
     /// Of a node whose life begins: without a share.
     #[must_use]
     pub fn new(node: NodeNumber, life: u64) -> Holder {
-        Holder { node, life, net: 0, gross: 0, reserved: 0, unsure: 0, states: Vec::new(), joined: false }
+        let states = Vec::new();
+        Holder { node, life, net: 0, gross: 0, reserved: 0, unsure: 0, states, joined: false, counts: 0 }
     }
 
     /// Which life it is.
     #[must_use]
     pub fn life(&self) -> u64 {
         self.life
+    }
+
+    /// For a change that begins now, to be kept until [`Holder::landed`].
+    #[must_use]
+    pub fn began(&self) -> Began {
+        Began { life: self.life, counts: self.counts }
+    }
+
+    /// A record with this number of counts was read. To be called for a node without a share, so that the removals that
+    /// it begins from now on can be subtracted.
+    pub fn saw(&mut self, counts: u64) {
+        if !self.has_share() {
+            self.net = self.net_in(counts);
+            self.counts = counts;
+        }
+    }
+
+    /// What its changes have added and removed, in a record with this number of counts. What a node without a share
+    /// removed before a count ended stays charged.
+    fn net_in(&self, counts: u64) -> i64 {
+        if self.has_share() || counts == self.counts { self.net } else { self.net.max(0) }
     }
 
     /// It may have a share in the record.
@@ -294,8 +332,10 @@ impl Holder {
         }
     }
 
-    /// A change took effect, with this difference.
-    pub fn landed(&mut self, difference: i64) {
+    /// A change took effect, with this difference. What it removed counts if it `began` after the last count that this
+    /// node knows: otherwise the count may have seen it.
+    pub fn landed(&mut self, difference: i64, began: Began) {
+        let difference = if began == self.began() { difference } else { difference.max(0) };
         self.net = self.net.saturating_add(difference);
         self.gross = self.gross.saturating_add(u64::try_from(difference).unwrap_or(0));
     }
@@ -310,7 +350,7 @@ impl Holder {
     pub fn sure(&mut self, life: u64, bytes: u64) {
         if life == self.life {
             self.unsure = self.unsure.saturating_sub(bytes);
-            self.landed(i64::try_from(bytes).unwrap_or(i64::MAX));
+            self.landed(i64::try_from(bytes).unwrap_or(i64::MAX), self.began());
         }
     }
 
@@ -327,7 +367,8 @@ impl Holder {
                 Share { life: self.life, ..Share::default() }
             }
         };
-        let difference = self.net - present.net;
+        let net = self.net_in(record.counts);
+        let difference = net - present.net;
         record.fold(self.node, difference, self.gross);
         record.apply();
         let left = present.granted.saturating_add_signed(difference.saturating_neg());
@@ -358,10 +399,10 @@ impl Holder {
                 in_use.saturating_add(give.max(need))
             }
         };
-        let Holder { node, life, net, gross, .. } = *self;
+        let Holder { node, life, gross, .. } = *self;
         let share = Share { life, granted, net, gross, answered: record.asked, suspected: None };
         record.shares.insert(node, share);
-        Settled::Write(Settlement { granted, net })
+        Settled::Write(Settlement { granted, net, counts: record.counts })
     }
 
     /// The record is known to have this settlement, and nothing else is on its way.
@@ -372,6 +413,8 @@ impl Holder {
 
     /// The settlement is sent: from now on the record may say so. To be called before it is.
     pub fn sent(&mut self, settlement: Settlement) {
+        self.saw(settlement.counts);
+        self.counts = settlement.counts;
         self.states.push(settlement);
     }
 
@@ -483,7 +526,30 @@ mod tests {
         let (mut one, mut record) = (Holder::new(1, 7), counted(100));
         settle(&mut one, &mut record, 100, Keep::Rest);
         assert!(!one.reserve(1));
-        one.landed(-30);
+        one.landed(-30, one.began());
         assert!(one.reserve(30) && !one.reserve(1));
+    }
+
+    #[test]
+    fn removals_that_a_count_may_have_seen_are_not_subtracted() {
+        // One without a share.
+        let (mut one, mut record) = (Holder::new(1, 7), counted(100));
+        one.saw(record.counts);
+        one.landed(-30, one.began());
+        let before = record.clone();
+        assert!(record.counted(&before, 70));
+        settle(&mut one, &mut record, 100, Keep::Rest);
+        assert_eq!((record.charged, one.free()), (Some(70), 0));
+        // One that answers the count before it learns that its removal took effect.
+        let (began, before) = (one.began(), record.clone());
+        assert!(record.counted(&before, 50));
+        settle(&mut one, &mut record, 100, Keep::Rest);
+        one.landed(-20, began);
+        settle(&mut one, &mut record, 100, Keep::Rest);
+        assert_eq!((record.charged, one.free()), (Some(50), 0));
+        // What begins after the count is subtracted.
+        one.landed(-10, one.began());
+        settle(&mut one, &mut record, 100, Keep::Rest);
+        assert_eq!(record.charged, Some(40));
     }
 }

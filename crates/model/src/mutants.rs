@@ -134,6 +134,8 @@ pub enum Mutant {
     QuotaCountUnanswered,
     /// What nodes removed during a count is subtracted from it.
     QuotaCountNet,
+    /// A removal that began before the last count is subtracted after it.
+    QuotaOldRemoval,
     /// A count goes on although the life of a node ended meanwhile.
     QuotaCountAcrossLives,
     /// The share of a node is taken back while it still admits on it.
@@ -209,6 +211,7 @@ impl Mutant {
         Mutant::QuotaLostIsFree,
         Mutant::QuotaCountUnanswered,
         Mutant::QuotaCountNet,
+        Mutant::QuotaOldRemoval,
         Mutant::QuotaCountAcrossLives,
         Mutant::QuotaTakenAlive,
         Mutant::CountRenames,

@@ -1,6 +1,6 @@
 //! Shares of a quota (`ashlar_commit::quota_share`): two nodes, a bucket of two keys, a limit of a few bytes.
 //!
-//! A put adds one byte to a key, a deletion removes one; a put whose outcome is lost takes effect at any later time or
+//! A put adds one byte to a key, a deletion removes one, and its node learns of it later; a put whose outcome is lost takes effect at any later time or
 //! never. Updates of the control store are compared and arrive later or never; their senders may not learn what
 //! became of them. A count reads one key after the other. A node crashes, comes back with another life, or is
 //! silent while others take it for gone.
@@ -9,7 +9,7 @@
 //! life of a node left on its way takes effect before the next count begins, or never.
 
 use crate::Mutant;
-use ashlar_commit::quota_share::{Holder, Keep, QuotaRecord, Settled, Settlement};
+use ashlar_commit::quota_share::{Began, Holder, Keep, QuotaRecord, Settled, Settlement};
 use stateright::{Model, Property};
 
 /// Nodes.
@@ -62,6 +62,8 @@ struct Node {
     lives: u8,
     /// Puts that were admitted.
     flights: u8,
+    /// Deletions that took effect, and whose node does not know it yet: the counts that it knew when they began.
+    removing: Vec<Began>,
     sent: Option<Sent>,
 }
 
@@ -110,6 +112,10 @@ pub enum Act {
     /// Its node knows that it is over.
     Sure(u8),
     Delete(u8, u8),
+    /// Its node knows that a deletion took effect.
+    Deleted(u8),
+    /// A node without a share learns of a count.
+    See(u8),
     SettleRest(u8),
     SettleInUse(u8),
     SettleMore(u8),
@@ -234,7 +240,7 @@ impl Scope {
                     }
                 } else {
                     w.keys[usize::from(key)] += 1;
-                    node.holder.landed(1);
+                    node.holder.landed(1, node.holder.began());
                 }
                 node.holder.release(life, 1);
                 true
@@ -262,8 +268,26 @@ impl Scope {
                     return false;
                 }
                 *size -= 1;
-                node.holder.landed(-1);
+                node.removing.push(node.holder.began());
                 true
+            }
+            Act::Deleted(n) => {
+                let node = &mut w.nodes[usize::from(n)];
+                if node.removing.is_empty() {
+                    return false;
+                }
+                let began = node.removing.remove(0);
+                let began = if self.is(Mutant::QuotaOldRemoval) { node.holder.began() } else { began };
+                node.holder.landed(-1, began);
+                true
+            }
+            Act::See(n) => {
+                let (node, counts) = (&mut w.nodes[usize::from(n)], w.record.counts);
+                let (up, before) = (node.up, node.holder.began());
+                if up {
+                    node.holder.saw(counts);
+                }
+                node.holder.began() != before
             }
             _ => self.control(w, act),
         }
@@ -330,6 +354,7 @@ impl Scope {
                 Self::loosen(w, n);
                 let node = &mut w.nodes[usize::from(n)];
                 (node.up, node.flights) = (false, 0);
+                node.removing.clear();
                 true
             }
             Act::Restart(n) => {
@@ -407,6 +432,7 @@ impl Model for Scope {
             expired: false,
             lives: 0,
             flights: 0,
+            removing: Vec::new(),
             sent: None,
         };
         vec![World {
@@ -428,6 +454,7 @@ impl Model for Scope {
             acts.extend([Act::Admit(n), Act::SettleRest(n), Act::SettleInUse(n), Act::SettleMore(n)]);
             acts.extend([Act::Arrive(n), Act::Unknown(n), Act::Crash(n), Act::Restart(n)]);
             acts.extend([Act::Suspect(n), Act::Expire(n), Act::TakeBack(n)]);
+            acts.extend([Act::Deleted(n), Act::See(n)]);
         }
         for i in 0..w.lost.len() as u8 {
             acts.extend([Act::Late(i), Act::Never(i), Act::Sure(i)]);

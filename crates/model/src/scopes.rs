@@ -236,7 +236,7 @@ const BUCKETS: [(&str, bucket::Scope); 4] = {
     ]
 };
 /// A bucket with a quota under two nodes.
-const QUOTAS: [(&str, quota::Scope); 4] = {
+const QUOTAS: [(&str, quota::Scope); 5] = {
     let none = quota::Scope {
         limit: 2,
         filled: 0,
@@ -253,6 +253,10 @@ const QUOTAS: [(&str, quota::Scope); 4] = {
     [
         ("3 puts, 1 lost, 1 unknown update", quota::Scope { lost: 1, unknown: 1, ..none }),
         ("2 puts, 1 delete, 1 count", quota::Scope { filled: 1, puts: 2, deletes: 1, counts: 1, ..none }),
+        (
+            "3 puts, 1 delete by a node without a share, 1 count",
+            quota::Scope { limit: 3, filled: 2, deletes: 1, counts: 1, settles: 4, ..none },
+        ),
         ("3 puts, 1 crash, 1 count", quota::Scope { settles: 4, crashes: 1, counts: 1, ..none }),
         ("3 puts, 1 silent node, 1 count", quota::Scope { settles: 4, suspicions: 1, counts: 1, ..none }),
     ]
@@ -360,7 +364,7 @@ pub fn large() -> Vec<Setting> {
     all.push(Setting::new("bucket: 1 deletion, 2 groups, 2 writers, crashes", all_of_it));
     let replaced = bucket::Scope { others: true, ..BUCKETS[3].1 };
     all.push(Setting::new("bucket: 1 deletion, 1 writer, a drive replaced, crashes", replaced));
-    let all_of_it = quota::Scope { settles: 8, lost: 1, deletes: 1, unknown: 1, ..QUOTAS[2].1 };
+    let all_of_it = quota::Scope { settles: 8, lost: 1, deletes: 1, unknown: 1, ..QUOTAS[3].1 };
     all.push(Setting::new("quota: 3 puts, 1 lost, 1 delete, 1 unknown update, 1 crash, 1 count", all_of_it));
 
     let s = onesync::Scope { hints: true, reads: 1, ..L3 };
@@ -470,8 +474,9 @@ fn mutant(m: Mutant) -> Setting {
         M::QuotaLostIsFree => Setting::new(name, quota::Scope { mutant, ..QUOTAS[0].1 }),
         M::QuotaCountUnanswered => Setting::new(name, quota::Scope { mutant, ..QUOTAS[1].1 }),
         M::QuotaCountNet => Setting::new(name, quota::Scope { puts: 3, deletes: 2, mutant, ..QUOTAS[1].1 }),
-        M::QuotaCountAcrossLives => Setting::new(name, quota::Scope { mutant, ..QUOTAS[2].1 }),
-        M::QuotaTakenAlive => Setting::new(name, quota::Scope { mutant, ..QUOTAS[3].1 }),
+        M::QuotaOldRemoval => Setting::new(name, quota::Scope { mutant, ..QUOTAS[2].1 }),
+        M::QuotaCountAcrossLives => Setting::new(name, quota::Scope { mutant, ..QUOTAS[3].1 }),
+        M::QuotaTakenAlive => Setting::new(name, quota::Scope { mutant, ..QUOTAS[4].1 }),
         M::CountRenames => Setting::new(name, renames::Scope { n: 16, k: 12, mutant }),
     }
 }

@@ -235,13 +235,14 @@ impl PartPut {
             };
             let key = self.registers.part(self.number);
             self.body_writer.reservation().check()?;
+            let began = self.inner.usage.begin_part(key.bucket());
             let put = self.put(&kept, staged.as_ref()).await;
             if put.is_err() {
                 self.body_writer.reservation().lost();
             }
             let (replaced, before) = put?;
             let grown = i64::try_from(kept.plain_size()).unwrap_or(i64::MAX).saturating_sub_unsigned(before);
-            self.inner.usage.note_part(key.bucket(), key.key(), grown);
+            self.inner.usage.note_part(key.bucket(), key.key(), grown, began);
             if !self.is_counted(&kept, replaced).await? && self.withdraw(&kept).await? {
                 return Err(Error::NoSuchUpload);
             }

@@ -37,6 +37,8 @@ struct Stored {
     asked: u64,
     ended: u64,
     suspicions: u64,
+    #[serde(default)]
+    counts: u64,
     shares: BTreeMap<u16, StoredShare>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     count: Option<StoredCount>,
@@ -88,6 +90,7 @@ pub(crate) fn decode(entry: &Entry) -> Result<Read> {
         asked: stored.asked,
         ended: stored.ended,
         suspicions: stored.suspicions,
+        counts: stored.counts,
         count: stored.count.map(|c| PendingCount { bytes: c.bytes, waits: c.waits }),
     };
     Ok(Read { record, writes: stored.writes })
@@ -111,6 +114,7 @@ impl Read {
             asked: record.asked,
             ended: record.ended,
             suspicions: record.suspicions,
+            counts: record.counts,
             shares: record.shares.iter().map(|(node, s)| (*node, share(s))).collect(),
             count: record.count.as_ref().map(|c| StoredCount { bytes: c.bytes, waits: c.waits.clone() }),
         };

@@ -153,7 +153,11 @@ impl Inner {
     pub(crate) async fn tend_share(&self, bucket: BucketId, confirmed: &mut Option<Instant>) -> Result<bool> {
         let ledger = self.usage.of(bucket);
         let Some(node) = self.usage.share_node().filter(|_| ledger.is_shared()) else { return Ok(false) };
-        ledger.with(|h| h.forget_lost());
+        let counts = self.read_quota(bucket)?.record.counts;
+        ledger.with(|h| {
+            h.holder.saw(counts);
+            h.forget_lost();
+        });
         if ledger.with(|h| h.confirmed.elapsed() >= CONFIRM) == Some(true) {
             let began = match *confirmed {
                 Some(began) => began,
@@ -256,7 +260,12 @@ impl Inner {
         };
         for bucket in buckets {
             let ledger = self.usage.of(bucket);
-            if !ledger.is_shared() || !self.read_quota(bucket).is_ok_and(|r| r.record.calls(node)) {
+            if !ledger.is_shared() {
+                continue;
+            }
+            let Ok(Read { record, .. }) = self.read_quota(bucket) else { continue };
+            ledger.with(|h| h.holder.saw(record.counts));
+            if !record.calls(node) {
                 continue;
             }
             let inner = self.clone();

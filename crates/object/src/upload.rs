@@ -169,6 +169,7 @@ impl Inner {
     ) -> Result<bool> {
         // The number of a part is at the end of its key.
         let number = key.key().last_chunk::<2>().map_or(0, |n| u16::from_be_bytes(*n));
+        let began = self.usage.begin_part(key.bucket());
         let done = self.update(&key, &[], |old| match old {
             Some(r) if r.body != Body::Tombstone => {
                 let (moved, rest): (Vec<Data>, Vec<Data>) =
@@ -187,7 +188,7 @@ impl Inner {
             self.backend.discard(key.group(), rest.as_deref().unwrap_or_default());
             let bytes = *bytes;
             let less = i64::try_from(bytes).unwrap_or(i64::MAX).saturating_neg();
-            self.usage.note_part(key.bucket(), key.key(), less);
+            self.usage.note_part(key.bucket(), key.key(), less, began);
         }
         Ok(gone.is_some())
     }

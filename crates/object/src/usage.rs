@@ -19,7 +19,7 @@ use ashlar_environment::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use ashlar_commit::quota_share::NodeNumber;
+use ashlar_commit::quota_share::{Began, NodeNumber};
 use ashlar_format::BucketId;
 use parking_lot::{Mutex, RwLock};
 
@@ -93,10 +93,18 @@ impl Ledger {
         self.share.lock().as_mut().map(f)
     }
 
-    /// A change took effect, with this difference in bytes.
-    fn landed(&self, difference: i64) {
+    /// A change begins. To be kept until it has landed.
+    fn began(&self) -> Option<Began> {
+        self.with(|h| h.holder.began())
+    }
+
+    /// A change took effect, with this difference in bytes. Without `began` there was no share when it began.
+    fn landed(&self, difference: i64, began: Option<Began>) {
         if self.limit().is_some() {
-            self.with(|h| h.holder.landed(difference));
+            self.with(|h| match began {
+                Some(began) => h.holder.landed(difference, began),
+                None => h.holder.landed(difference.max(0), h.holder.began()),
+            });
         }
     }
 
@@ -171,6 +179,7 @@ pub(crate) struct CountedChange<'a> {
     key: &'a [u8],
     hash: u64,
     proposed: Option<(Share, Share)>,
+    began: Option<Began>,
     ended: bool,
 }
 
@@ -193,7 +202,7 @@ impl CountedChange<'_> {
             Some((old, new)) => {
                 tally.committed(self.hash, self.key, old, new);
                 drop(tally);
-                self.ledger.landed(grown(old, new));
+                self.ledger.landed(grown(old, new), self.began);
             }
             None => tally.nothing(self.hash),
         }
@@ -239,11 +248,16 @@ impl UsageTable {
         self.buckets.read().iter().filter(|(_, l)| l.is_shared()).map(|(id, _)| *id).collect()
     }
 
+    /// A change of a part register begins: for [`UsageTable::note_part`].
+    pub fn begin_part(&self, bucket: BucketId) -> Option<Began> {
+        self.share_node.and_then(|_| self.of(bucket).began())
+    }
+
     /// A part register changed its size.
-    pub fn note_part(&self, bucket: BucketId, key: &[u8], difference: i64) {
+    pub fn note_part(&self, bucket: BucketId, key: &[u8], difference: i64, began: Option<Began>) {
         self.parts.note(bucket, key, difference);
         if self.share_node.is_some() {
-            self.of(bucket).landed(difference);
+            self.of(bucket).landed(difference, began);
         }
     }
 
@@ -325,8 +339,9 @@ impl UsageTable {
     /// Begins a change of a key; call it before the register is read for the change.
     pub fn begin<'a>(&self, bucket: BucketId, key: &'a [u8]) -> CountedChange<'a> {
         let ledger = self.of(bucket);
+        let began = self.share_node.and_then(|_| ledger.began());
         let hash = ledger.tally.lock().begin(key);
-        CountedChange { ledger, key, hash, proposed: None, ended: false }
+        CountedChange { ledger, key, hash, proposed: None, began, ended: false }
     }
 }
 

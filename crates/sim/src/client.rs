@@ -187,7 +187,8 @@ impl Clients {
             | Error::InvalidPart(_)
             | Error::NoSuchBucket
             | Error::BucketNotEmpty
-            | Error::BucketExists => Outcome::NoEffect(format!("{e:?}")),
+            | Error::BucketExists
+            | Error::QuotaExceeded { .. } => Outcome::NoEffect(format!("{e:?}")),
             e => {
                 self.report(format!("{what} answered: {e:?}"));
                 Outcome::Unknown(e.to_string())

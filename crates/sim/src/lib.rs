@@ -29,6 +29,8 @@ pub mod host;
 pub mod keys;
 pub mod network;
 pub mod plan;
+#[cfg(test)]
+mod quota_scenario;
 pub mod run;
 #[cfg(test)]
 mod scenario;

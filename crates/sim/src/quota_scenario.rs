@@ -1,0 +1,183 @@
+//! Quotas: several coordinators admit into one bucket while one of them crashes and another loses the control store.
+//! The bucket never holds more than its quota, and in the end all of it can be used.
+//!
+//! Must not depend on: the default calls of clients.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_environment::random::Seeded;
+use ashlar_environment::time::sleep;
+use ashlar_object::{Conditions, ListSpec, PutSpec, Result, Store, VersionSpec};
+use bytes::Bytes;
+
+use crate::client::{Clients, Outcome, PLAIN};
+use crate::faults::stop_faults;
+use crate::plan::{NetworkFaults, Plan};
+use crate::run::simulate;
+
+/// The quota in bytes: about seven bodies.
+const LIMIT: u64 = 4_000;
+/// The largest body.
+const BODY: u64 = 900;
+/// The body with which the bucket is filled in the end.
+const LAST: u64 = 50;
+
+async fn put(store: Store, key: String, size: u64) -> Result<()> {
+    let mut put = store.put(&store.bucket(PLAIN)?, &key, PutSpec::new(size)).await?;
+    put.write(Bytes::from(vec![7; size as usize])).await?;
+    put.commit(VersionSpec::default(), &Conditions::NONE).await.map(|_| ())
+}
+
+async fn delete(store: Store, key: String) -> Result<()> {
+    store.delete(&store.bucket(PLAIN)?, &key, None, &Conditions::NONE).await.map(|_| ())
+}
+
+/// The bytes that a list shows. Nothing may be changed meanwhile.
+async fn listed(store: Store) -> Result<u64> {
+    let spec = ListSpec { max_keys: 1000, ..ListSpec::default() };
+    let page = store.list(&store.bucket(PLAIN)?, &spec).await?;
+    Ok(page.entries.iter().map(|e| e.size).sum())
+}
+
+/// Repeats a call until it is answered, for at most a minute of virtual time.
+async fn until_answered<T, F>(
+    clients: &Clients,
+    at: usize,
+    what: &str,
+    call: impl Fn(Store) -> F,
+) -> Option<T>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T>> + Send + 'static,
+{
+    for _ in 0..120 {
+        if let Outcome::Answer(answer) = clients.at(at, what, &call).await {
+            return Some(answer);
+        }
+        sleep(Duration::from_millis(500)).await;
+    }
+    clients.report(format!("{what} at coordinator {at} is never answered"));
+    None
+}
+
+fn show(clients: &Clients) {
+    for n in 0..clients.cluster.plan.coordinators {
+        if let Some(c) = clients.cluster.coordinator(n) {
+            for (k, v) in c.control.list("quota/") {
+                clients.cluster.note(|| format!("RECORD@{n} {k} {}", String::from_utf8_lossy(&v.bytes)));
+            }
+        }
+    }
+}
+
+/// Puts and deletes of one client.
+async fn change(clients: &Clients, at: usize) {
+    let mut rng = Seeded::new(clients.cluster.plan.seed ^ (at as u64 + 1) << 20);
+    for _ in 0..16 {
+        let key = format!("q{}", rng.below(8));
+        if rng.below(4) == 0 {
+            let what = format!("delete {key}");
+            drop(clients.at(at, &what, |s| delete(s, key)).await);
+        } else {
+            let size = 100 + rng.below(BODY - 100);
+            let what = format!("put {key} of {size} bytes");
+            drop(clients.at(at, &what, |s| put(s, key, size)).await);
+        }
+        show(clients);
+        sleep(Duration::from_micros(rng.below(150_000))).await;
+    }
+}
+
+/// A coordinator crashes and comes back; another one loses the control store for a while.
+async fn disturb(clients: &Clients) {
+    let (cluster, mut rng) = (&clients.cluster, Seeded::new(clients.cluster.plan.seed ^ 0xd15));
+    sleep(Duration::from_micros(rng.below(1_500_000))).await;
+    cluster.crash(1);
+    cluster.control.set_reachable(0, rng.below(2) == 0);
+    sleep(Duration::from_micros(rng.below(800_000))).await;
+    cluster.start(1).await;
+    sleep(Duration::from_micros(rng.below(800_000))).await;
+    cluster.control.set_reachable(0, true);
+}
+
+async fn quota_of_three_coordinators(clients: Arc<Clients>) {
+    let mut announcements = Vec::new();
+    for number in 0..clients.cluster.plan.coordinators {
+        let Some(c) = clients.cluster.coordinator(number) else { return clients.report("it is down") };
+        announcements.push(c.control.announce(number as u16).await);
+    }
+    let set = |s: Store| async move { s.set_quota(&s.bucket(PLAIN)?, Some(LIMIT)).await };
+    if until_answered(&clients, 0, "set the quota", set).await.is_none() {
+        return;
+    }
+    // Longer than a copy of the control store lags.
+    sleep(Duration::from_secs(2)).await;
+    futures::join!(change(&clients, 0), change(&clients, 1), change(&clients, 2), disturb(&clients));
+    stop_faults(&clients).await;
+    // What was not answered takes effect by then, or never.
+    sleep(Duration::from_secs(60)).await;
+    let Some(held) = until_answered(&clients, 0, "list", listed).await else { return };
+    clients.cluster.note(|| format!("HELD {held}"));
+    if held > LIMIT {
+        clients.report(format!("the bucket holds {held} bytes and may hold {LIMIT}"));
+    }
+    fill(&clients).await;
+    drop(announcements);
+}
+
+/// After a count all of the quota can be used, and no more.
+async fn fill(clients: &Clients) {
+    let coordinators = clients.cluster.plan.coordinators;
+    for at in (0..coordinators).chain(0..coordinators) {
+        let count = |s: Store| async move { s.count_uncounted(true).await };
+        if until_answered(clients, at, "count", count).await.is_none() {
+            return;
+        }
+        sleep(Duration::from_secs(1)).await;
+        show(clients);
+    }
+    for n in 0..400 {
+        show(clients);
+        let put = clients.at(n % coordinators, "fill", |s| put(s, format!("fill{n}"), LAST)).await;
+        match put {
+            Outcome::NoEffect(why) if why.starts_with("QuotaExceeded") => {
+                let Some(held) = until_answered(clients, 0, "list", listed).await else { return };
+                if held > LIMIT || held + LAST <= LIMIT {
+                    clients.report(format!("it is full with {held} bytes and may hold {LIMIT}"));
+                }
+                return;
+            }
+            Outcome::NoEffect(_) => sleep(Duration::from_millis(100)).await,
+            _ => {}
+        }
+    }
+    clients.report("it never says that the bucket is full");
+}
+
+#[test]
+fn quota_is_never_exceeded_and_all_of_it_can_be_used() {
+    let plan = |seed| Plan {
+        coordinators: 3,
+        drives: 4,
+        groups: 1,
+        clients: 0,
+        calls: 0,
+        fault_count: 0,
+        network_faults: NetworkFaults::NONE,
+        ..Plan::of(seed)
+    };
+    let one = |seed| (seed, simulate(plan(seed), quota_of_three_coordinators).findings);
+    if let Ok(seed) = std::env::var("TRACE_SEED") {
+        let seed: u64 = seed.parse().unwrap();
+        let v = simulate(Plan { traced: true, ..plan(seed) }, quota_of_three_coordinators);
+        for l in &v.trace {
+            println!("{l}");
+        }
+        println!("{:?}", v.findings);
+        return;
+    }
+    let n: u64 = std::env::var("SEEDS").map_or(40, |n| n.parse().unwrap());
+    let found: Vec<_> = (0..n).map(one).filter(|(_, found)| !found.is_empty()).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
