@@ -67,6 +67,12 @@ impl WriteIds {
         WriteIds { key, counter: AtomicU64::new(0) }
     }
 
+    /// For a record ([`ashlar_format::Record::nonce`]); never 0.
+    pub(crate) fn nonce(&self) -> u32 {
+        let [a, b, c, d, ..] = self.next().0;
+        u32::from_le_bytes([a, b, c, d]).max(1)
+    }
+
     pub(crate) fn next(&self) -> WriteId {
         let count = self.counter.fetch_add(1, Ordering::Relaxed);
         let hash = ashlar_checksum::frame_hash(&self.key, &[&count.to_le_bytes()]);

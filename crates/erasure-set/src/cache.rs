@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn entries_are_current_without_updates() {
         let c = RecordCache::new(1 << 20);
-        let record = Arc::new(Record { seq: 1, parent: 0, body: Body::Tombstone });
+        let record = Arc::new(Record { seq: 1, parent: 0, nonce: 0, body: Body::Tombstone });
         let key = RegisterKey::new(GroupId::default(), Space::Object, BucketId::ZERO, b"k");
         let b = |c| Ballot { counter: c, ..Ballot::ZERO };
         let put = |n| c.put(9, &key, b(n), n, &record, 10);
@@ -376,7 +376,7 @@ mod tests {
     fn what_was_sent_belongs_to_one_record_and_is_bounded() {
         let bound = 64 << 10;
         let c = RecordCache::new(SHARDS * bound);
-        let record = Arc::new(Record { seq: 1, parent: 0, body: Body::Tombstone });
+        let record = Arc::new(Record { seq: 1, parent: 0, nonce: 0, body: Body::Tombstone });
         let key =
             |i: u64| RegisterKey::new(GroupId::default(), Space::Object, BucketId::ZERO, &i.to_be_bytes());
         let b = |c| Ballot { counter: c, ..Ballot::ZERO };
@@ -415,7 +415,7 @@ mod tests {
     #[test]
     fn cache_stays_within_bound_and_keeps_used_entries() {
         let c = RecordCache::new(SHARDS * 100 * 1000);
-        let record = Arc::new(Record { seq: 1, parent: 0, body: Body::Tombstone });
+        let record = Arc::new(Record { seq: 1, parent: 0, nonce: 0, body: Body::Tombstone });
         let key =
             |i: u64| RegisterKey::new(GroupId::default(), Space::Object, BucketId::ZERO, &i.to_be_bytes());
         let hash = |i: u64| ashlar_checksum::key_hash(&i.to_be_bytes());

@@ -116,7 +116,7 @@ mod tests {
     #[should_panic(expected = "I10")]
     fn i10_fires_on_data_that_is_named() {
         let part = Part { number: 1, size: 1, md5: [0; 16], checksum: None, modified_ms: 0, data: data(1) };
-        let record = Record { seq: 1, parent: 0, body: Body::Part(vec![part]) };
+        let record = Record { seq: 1, parent: 0, nonce: 0, body: Body::Part(vec![part]) };
         named_no_more(&[data(2)], &record);
         named_no_more(&[data(2), data(1)], &record);
     }

@@ -494,7 +494,7 @@ impl<'a> Attempt<'a> {
         self.check_fence()?;
         let bytes = match base {
             Some(b) => b.bytes.clone(),
-            None => Bytes::from(Record { seq: 1, parent: 0, body: Body::Tombstone }.encode()),
+            None => Bytes::from(Record { seq: 1, parent: 0, nonce: 0, body: Body::Tombstone }.encode()),
         };
         let len = bytes.len();
         let chosen = self.accept(bytes, summary, 0, Drops::new()).await?;

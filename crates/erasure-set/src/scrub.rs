@@ -367,7 +367,7 @@ impl Inner {
         base: Option<(Ballot, Bytes)>,
         ballot: Ballot,
     ) -> Result<Swept> {
-        let tombstone = Record { seq: 1, parent: 0, body: ashlar_format::Body::Tombstone };
+        let tombstone = Record { seq: 1, parent: 0, nonce: 0, body: ashlar_format::Body::Tombstone };
         let grant = if base.is_none() { Grant::Empties } else { Grant::Plain };
         let (record, summary) = match base {
             None => (Bytes::from(tombstone.encode()), Bytes::new()),

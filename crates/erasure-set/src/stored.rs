@@ -105,7 +105,7 @@ pub fn fuzzed_stored(bytes: &[u8]) {
 #[doc(hidden)]
 #[must_use]
 pub fn fuzzed_stored_seeds() -> Vec<Vec<u8>> {
-    let record = Record { seq: 3, parent: 9, body: ashlar_format::Body::Tombstone }.encode();
+    let record = Record { seq: 3, parent: 9, nonce: 0, body: ashlar_format::Body::Tombstone }.encode();
     let one_sync_record = |parent: &[u8]| OneSyncRecord {
         one_sync: OneSync { k: 2, needed: 3, targets: SlotSet(15) },
         write_id: WriteId([7; 16]),
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn both_forms_round_trip() {
-        let plain = Bytes::from(Record { seq: 3, parent: 9, body: Body::Tombstone }.encode());
+        let plain = Bytes::from(Record { seq: 3, parent: 9, nonce: 0, body: Body::Tombstone }.encode());
         let s = Stored::parse(&plain).unwrap();
         assert_eq!((s.record.clone(), s.one_sync_record.is_none()), (plain.clone(), true));
         let one_sync_record = OneSyncRecord {

@@ -372,7 +372,8 @@ impl Inner {
         } else {
             attempt.stage(&named, &mut body).await?
         };
-        let record = Record { seq, parent, body };
+        let nonce = self.ids.nonce();
+        let record = Record { seq, parent, nonce, body };
         if let Some(b) = &base {
             let next = record.seq == b.record.seq + 1 && record.parent == b.digest;
             assert!(next && attempt.ballot() > b.ballot, "I5: {key:?} is not built on its base");

@@ -19,6 +19,9 @@ pub struct Record {
     pub seq: u64,
     /// [`Record::digest`] of the record this one was made from; 0 for the first.
     pub parent: u64,
+    /// Distinguishes records of the same content that two updates make from one base, such as two deletions, so that
+    /// each of them knows its own. 0: made by no update of a caller.
+    pub nonce: u32,
     /// The content of the register.
     pub body: Body,
 }
@@ -245,6 +248,7 @@ impl Record {
         w.u8(FORMAT);
         w.var(self.seq);
         w.u64(self.parent);
+        w.u32(self.nonce);
         match &self.body {
             Body::Tombstone => w.u8(0),
             Body::Versions(v) => {
@@ -297,6 +301,7 @@ impl Record {
         }
         let seq = r.var()?;
         let parent = r.u64()?;
+        let nonce = r.u32()?;
         let tag = r.u8()?;
         let body = match tag {
             0 => Body::Tombstone,
@@ -327,7 +332,7 @@ impl Record {
         if matches!(&body, Body::Part(p) if p.is_empty() || p.len() == 1 && tag == 5) {
             return Err(Error::Malformed("parts"));
         }
-        Ok(Record { seq, parent, body })
+        Ok(Record { seq, parent, nonce, body })
     }
 
     /// Every piece of data this record names itself; pages name more. An upload that is being completed
@@ -370,7 +375,7 @@ impl Body {
 }
 
 /// The record format written by this release.
-const FORMAT: u8 = 2;
+const FORMAT: u8 = 3;
 
 fn put_pairs(w: &mut Writer, pairs: &[(String, String)]) {
     w.list(pairs, |w, (k, v)| {

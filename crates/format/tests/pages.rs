@@ -32,7 +32,12 @@ fn row() -> Page {
 fn record() -> Record {
     let root = row().reference(0, data(0xcc), 222);
     let below = Below { next: 301, null: Some(5), root };
-    Record { seq: 9, parent: 8, body: Body::Paged(Box::new(Paged { head: vec![version(1)], below })) }
+    Record {
+        seq: 9,
+        parent: 8,
+        nonce: 0,
+        body: Body::Paged(Box::new(Paged { head: vec![version(1)], below })),
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

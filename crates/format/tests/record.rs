@@ -10,6 +10,7 @@ fn sample() -> Record {
     Record {
         seq: 300,
         parent: 0x1122_3344_5566_7788,
+        nonce: 0x0102_0304,
         body: Body::Versions(vec![Version {
             id: VersionId([7; 16]),
             delete_marker: false,
@@ -278,7 +279,12 @@ fn record() -> impl Strategy<Value = Record> {
             }
         ),
     ];
-    (any::<u64>(), any::<u64>(), body).prop_map(|(seq, parent, body)| Record { seq, parent, body })
+    (any::<u64>(), any::<u64>(), any::<u32>(), body).prop_map(|(seq, parent, nonce, body)| Record {
+        seq,
+        parent,
+        nonce,
+        body,
+    })
 }
 
 proptest! {

@@ -131,7 +131,7 @@ fn version_page(part: &Part) -> Target {
     let body = Body::Paged(Box::new(Paged { head: vec![version.clone()], below }));
     Target {
         name: "version-page",
-        seeds: vec![leaf.encode(), row.encode(), Record { seq: 3, parent: 9, body }.encode()],
+        seeds: vec![leaf.encode(), row.encode(), Record { seq: 3, parent: 9, nonce: 0, body }.encode()],
         tokens: &[&[0xff; 9], &[0x80; 8], &[0]],
         run: |b| {
             if let Ok(page) = Page::decode(b) {
@@ -167,7 +167,7 @@ fn drives() -> Vec<Target> {
         meta: vec![("a".into(), "b".into())],
         ..Version::default()
     };
-    let record = |body| Record { seq: 3, parent: 9, body }.encode();
+    let record = |body| Record { seq: 3, parent: 9, nonce: 0, body }.encode();
     let label = ashlar_format::label::Label {
         deployment: ashlar_format::DeploymentId([3; 16]),
         drive: DriveId([4; 16]),

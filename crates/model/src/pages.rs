@@ -131,7 +131,7 @@ fn version(id: u8) -> Version {
 fn encode(body: Body) -> Bytes {
     match body {
         Body::Tombstone => Bytes::new(),
-        body => Record { seq: 1, parent: 0, body }.encode(),
+        body => Record { seq: 1, parent: 0, nonce: 0, body }.encode(),
     }
 }
 
@@ -189,7 +189,7 @@ impl World {
 
     /// Whether a record names the data, itself or by its pages. With a page that is gone it cannot be told.
     fn names(&self, record: &Bytes, id: u8) -> bool {
-        let record = Record { seq: 1, parent: 0, body: decode(record) };
+        let record = Record { seq: 1, parent: 0, nonce: 0, body: decode(record) };
         if record.data().any(|p| p.data.write_id.0[0] == id) {
             return true;
         }
@@ -401,7 +401,7 @@ impl Scope {
             w.writers.iter_mut().for_each(|writer| writer.undecided = None);
         }
         let named = if self.broken(Mutant::SweepPassesPages) {
-            let record = Record { seq: 1, parent: 0, body: decode(&w.record) };
+            let record = Record { seq: 1, parent: 0, nonce: 0, body: decode(&w.record) };
             record.data().any(|p| p.data.write_id.0[0] == id)
         } else {
             w.names(&w.record, id)

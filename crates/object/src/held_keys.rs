@@ -99,7 +99,7 @@ fn record_of(held: &Record, list: Vec<Version>) -> Option<Arc<Record>> {
         below.null = None;
     }
     let body = versions::list_body(list, below.as_ref());
-    Some(Arc::new(Record { seq: held.seq, parent: held.parent, body }))
+    Some(Arc::new(Record { seq: held.seq, parent: held.parent, nonce: held.nonce, body }))
 }
 
 /// Reads the register of a key as clients see it: never held.

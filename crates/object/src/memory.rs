@@ -181,7 +181,7 @@ impl Memory {
             Some(r) => (r.seq + 1, Record::digest(&r.encode())),
             None => (1, 0),
         };
-        let record = Record { seq, parent, body };
+        let record = Record { seq, parent, nonce: 0, body };
         // What cannot be read back was never written.
         let record = Record::decode(&record.encode())
             .map_err(|e| failed(Error::Internal(format!("a record that does not survive encoding: {e}"))))?;

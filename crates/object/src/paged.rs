@@ -96,7 +96,12 @@ pub(crate) async fn with(
         match ask(backend, key, &mut pages, |pages| Window::of(&found.body, pages, &[id])).await {
             Ok(window) => {
                 let body = Body::Versions(window.versions().to_vec());
-                return Ok(Some(Arc::new(Record { seq: found.seq, parent: found.parent, body })));
+                return Ok(Some(Arc::new(Record {
+                    seq: found.seq,
+                    parent: found.parent,
+                    nonce: found.nonce,
+                    body,
+                })));
             }
             Err(Error::Changed) => record = held_keys::read(backend, key).await?,
             Err(e) => return Err(e),

@@ -108,7 +108,7 @@ impl Rig {
     }
 
     fn set(&mut self, body: Body) {
-        let record = Record { seq: 1, parent: 0, body };
+        let record = Record { seq: 1, parent: 0, nonce: 0, body };
         let bytes = record.encode();
         if self.strict {
             assert_eq!(Record::decode(&bytes).unwrap(), record);
@@ -184,7 +184,7 @@ impl Rig {
             }
         }
         assert_eq!(named, self.there, "data is lost, or left");
-        let direct = Record { seq: 1, parent: 0, body: self.body.clone() };
+        let direct = Record { seq: 1, parent: 0, nonce: 0, body: self.body.clone() };
         let direct: HashSet<WriteId> = direct.data().map(|p| p.data.write_id).collect();
         let Some(below) = self.body.below().cloned() else { return };
         for id in named {

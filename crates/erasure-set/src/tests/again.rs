@@ -47,6 +47,29 @@ async fn add(sets: &Sets, sent: &mut SentRecords, size: u64) -> Result<Option<Do
     })
 }
 
+/// One attempt that deletes. The answer: 1, it was there; 0, it was not.
+async fn remove(sets: &Sets, sent: &mut SentRecords) -> Result<Option<Done>> {
+    let key = key(sets, "x");
+    let hash = ashlar_checksum::key_hash(key.as_bytes());
+    let _turn = sets.inner.locks.lock(hash).await;
+    let mut decide = |base: Option<&Record>| match base.map(|r| &r.body) {
+        None | Some(Body::Tombstone) => Choice::Keep { answer: 0 },
+        Some(_) => Choice::Write {
+            body: Body::Tombstone,
+            summary: bytes::Bytes::new(),
+            follows: Follows::Drop,
+            answer: 1,
+        },
+    };
+    let mut undecided = super::UndecidedGuard { inner: &sets.inner, key: &key, hash, sent: false };
+    let done = sets.inner.attempt(&key, hash, &[], &mut decide, sent, &mut undecided).await;
+    undecided.sent = false;
+    done.map_err(|e| match e {
+        super::UpdateError::Set(e) => e,
+        super::UpdateError::Refused(()) => unreachable!("nothing is refused here"),
+    })
+}
+
 fn only(sets: &Sets, slots: &[u8]) {
     sets.inner.gate.set(Some((u64::MAX, slots.iter().fold(0, |b, s| b | 1 << s))));
 }
@@ -218,5 +241,33 @@ async fn update_of_key_created_again_is_not_repeated() {
     let done = add_until_done(&rig.sets, &mut sent).await.map(|d| d.answer);
     assert!(matches!(done, Err(Error::Unknown(_))), "{done:?}");
     assert_eq!(size_of(rig.sets.read_register(&rig.key("x")).await.unwrap().as_ref()), Some(0));
+    rig.close().await;
+}
+
+/// Two processes delete one key: their tombstones are alike, and only one of them has deleted it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deletion_of_another_process_is_not_taken_for_ones_own() {
+    let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
+    let second = other(&rig);
+    let before = rig.put("x", b"").await.unwrap();
+    let mut sent = SentRecords(SmallVec::new());
+    only(&rig.sets, &[0]);
+    assert!(matches!(remove(&rig.sets, &mut sent).await, Err(Error::Unavailable(_))));
+    holds(&rig.sets, 0, 0, before.ballot).await;
+    // The other one does not see that tombstone.
+    let d = second.detach(drive_id(0, 0)).unwrap();
+    let mut theirs = SentRecords(SmallVec::new());
+    let done = remove(&second, &mut theirs).await.unwrap().expect("nobody is in the way");
+    assert_eq!(done.answer, 1);
+    second.attach(d);
+    rig.sets.inner.gate.set(None);
+    let mut done = None;
+    for _ in 0..8 {
+        done = remove(&rig.sets, &mut sent).await.unwrap();
+        if done.is_some() {
+            break;
+        }
+    }
+    assert_eq!(done.expect("nobody is in the way").answer, 0, "both have deleted it");
     rig.close().await;
 }
