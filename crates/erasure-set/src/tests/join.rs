@@ -33,6 +33,21 @@ pub(crate) async fn census(sets: &Sets) -> (usize, usize) {
     result.unwrap_or_else(|e| panic!("{e}"))
 }
 
+/// A census after writes under load. On a busy machine a shard may arrive after its body was replaced; the
+/// collector removes it, in a later pass if a drive does not answer in time. Needs an `orphan_age` of zero.
+pub(crate) async fn census_after_load(sets: &Sets) -> (usize, usize) {
+    for _ in 0..20 {
+        basic::quiet(sets).await;
+        sets.heal_queued().await;
+        sets.scrub(true).await.unwrap();
+        sets.inner.purge_tombstones(Duration::ZERO);
+        if count(sets).await.is_ok() {
+            break;
+        }
+    }
+    census(sets).await
+}
+
 async fn count(sets: &Sets) -> Result<(usize, usize), String> {
     let layout = sets.layout();
     let (mut records, mut named) = (0, HashSet::new());
@@ -107,7 +122,7 @@ async fn check(rig: &Rig, count: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn blank_drive_joins_under_load() {
-    let rig = Rig::with(2, 2, 2, |_| {}).await;
+    let rig = Rig::with(2, 2, 2, |o| o.orphan_age = Duration::ZERO).await;
     fill(&rig, 40).await;
     let stop = Arc::new(AtomicBool::new(false));
     let puts = Arc::new(AtomicU64::new(0));
@@ -142,11 +157,7 @@ async fn blank_drive_joins_under_load() {
     assert!(done.copied >= 40 && done.shards >= 20, "{done:?}");
     stop.store(true, Ordering::SeqCst);
     load.await.unwrap();
-    basic::quiet(&rig.sets).await;
-    rig.sets.heal_queued().await;
-    rig.sets.scrub(false).await.unwrap();
-    rig.sets.inner.purge_tombstones(Duration::ZERO);
-    let (records, shards) = census(&rig.sets).await;
+    let (records, shards) = census_after_load(&rig.sets).await;
     assert!(records >= 40 && shards >= 160, "{records} records, {shards} shards");
     // The new drive and one old one are enough.
     for slot in [2, 3] {
@@ -157,7 +168,7 @@ async fn blank_drive_joins_under_load() {
 }
 
 async fn two_of_four_emptied(one_sync: bool) {
-    let rig = Rig::with(2, 2, 1, |o| o.one_sync = one_sync).await;
+    let rig = Rig::with(2, 2, 1, |o| (o.one_sync, o.orphan_age) = (one_sync, Duration::ZERO)).await;
     fill(&rig, 24).await;
     let stop = Arc::new(AtomicBool::new(false));
     // Reads hold it shared; a moment with too few drives holds it exclusively.
@@ -215,11 +226,9 @@ async fn two_of_four_emptied(one_sync: bool) {
     rig.put("new", b"works again").await.unwrap();
     rig.delete("other").await.unwrap();
     rig.put("other", &noise(3, 1_200_000)).await.unwrap();
-    rig.sets.heal_queued().await;
-    rig.sets.scrub(false).await.unwrap();
     stop.store(true, Ordering::SeqCst);
     assert!(load.await.unwrap() > 0);
-    let (records, shards) = census(&rig.sets).await;
+    let (records, shards) = census_after_load(&rig.sets).await;
     assert_eq!((records, shards), (26, 104));
     for slot in [0, 1] {
         rig.sets.detach(drive_id(slot, 0));
