@@ -58,7 +58,7 @@ fn golden_pages() {
 #[test]
 fn golden_record_with_pages() {
     let bytes = record().encode();
-    assert_eq!(hex(&bytes), include_str!("record-2.hex").trim());
+    assert_eq!(hex(&bytes), include_str!("record-3.hex").trim());
     assert_eq!(Record::decode(&bytes), Ok(record()));
     let body = Body::HeldKey(Box::new(HeldKey {
         versions: vec![version(1)],

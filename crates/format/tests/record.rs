@@ -50,11 +50,12 @@ fn sample() -> Record {
 fn golden_record() {
     let hex = sample().encode().iter().map(|b| format!("{b:02x}")).collect::<String>();
     let golden = concat!(
-        "02",
+        "03",
         "ac02",
         "8877665544332211",
+        "04030201",
         "01",
-        "01", // format, seq, parent, versions, count
+        "01", // format, seq, parent, nonce, versions, count
         "07070707070707070707070707070707",
         "00",
         "7b68e5cf8b010000",
@@ -97,7 +98,7 @@ fn golden_record() {
         "00" // retention, legal hold, acl
     );
     assert_eq!(hex, golden);
-    assert_eq!(Record::digest(&sample().encode()), 0xf9bac79b4155ca32);
+    assert_eq!(Record::digest(&sample().encode()), 0xa45769fb559bac3c);
 }
 
 /// If the data of a part is in a location that only a newer release knows, decoding fails with an error that
