@@ -4,6 +4,7 @@ The server listens on loopback, on a free port, over four fresh folders. It is e
 process id when the run is over, and its log is printed when a test fails.
 """
 
+import collections
 import hashlib
 import os
 import random
@@ -151,6 +152,18 @@ def run(environment, tmp_path):
         return done
 
     return go
+
+
+def pytest_collection_modifyitems(items):
+    """Gives every test an id of its own: pytest-xdist runs each id once, and tests that schemathesis makes share one."""
+    seen = collections.Counter()
+    for item in items:
+        nodeid = item.nodeid
+        seen[nodeid] += 1
+        if seen[nodeid] > 1:
+            item._id = type(item._id).parse(f"{nodeid}[{seen[nodeid]}]")
+    if len({item.nodeid for item in items}) != len(items):
+        pytest.exit("two tests have one id, and pytest-xdist would run one of them", returncode=3)
 
 
 def noise(size, seed=1):
