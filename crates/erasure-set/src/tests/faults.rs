@@ -306,11 +306,12 @@ async fn pairs_of_drive_faults() {
                     let name = format!("new{i}");
                     let mut put = rig.put(&name, &fresh).await;
                     // A drive whose index and journal cannot be read fences itself at some time. A write at
-                    // that moment fails; the next one uses the remaining drives.
-                    let fences =
-                        [a, b].iter().any(|i| matches!(i, DriveFault::Unreadable | DriveFault::Corrupting));
-                    if fences && matches!(put, Err(Error::Unavailable(_))) {
-                        put = rig.put(&name, &fresh).await;
+                    // that moment fails; the next one uses the remaining drives. Two such drives fail two writes.
+                    for fault in [a, b] {
+                        let fences = matches!(fault, DriveFault::Unreadable | DriveFault::Corrupting);
+                        if fences && matches!(put, Err(Error::Unavailable(_))) {
+                            put = rig.put(&name, &fresh).await;
+                        }
                     }
                     put.expect(&what);
                     let got = rig.get(&format!("new{i}")).await;
