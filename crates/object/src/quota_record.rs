@@ -37,7 +37,6 @@ struct Stored {
     asked: u64,
     ended: u64,
     suspicions: u64,
-    #[serde(default)]
     counts: u64,
     shares: BTreeMap<u16, StoredShare>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

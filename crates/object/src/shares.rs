@@ -153,11 +153,7 @@ impl Inner {
     pub(crate) async fn tend_share(&self, bucket: BucketId, confirmed: &mut Option<Instant>) -> Result<bool> {
         let ledger = self.usage.of(bucket);
         let Some(node) = self.usage.share_node().filter(|_| ledger.is_shared()) else { return Ok(false) };
-        let counts = self.read_quota(bucket)?.record.counts;
-        ledger.with(|h| {
-            h.holder.saw(counts);
-            h.forget_lost();
-        });
+        ledger.with(|h| h.forget_lost());
         if ledger.with(|h| h.confirmed.elapsed() >= CONFIRM) == Some(true) {
             let began = match *confirmed {
                 Some(began) => began,
@@ -183,6 +179,7 @@ impl Inner {
     /// Answers what others ask for.
     async fn answer_calls(&self, bucket: BucketId, ledger: &Ledger, node: NodeNumber) -> Result<()> {
         let record = self.read_quota(bucket)?.record;
+        ledger.with(|h| h.holder.saw(record.counts));
         let suspected = record.shares.get(&node).is_some_and(|s| s.suspected.is_some());
         if record.share_is_asked(node) {
             self.settle_share(bucket, ledger, Keep::InUse).await?;

@@ -8,13 +8,12 @@ use std::time::Duration;
 
 use ashlar_environment::random::Seeded;
 use ashlar_environment::time::sleep;
-use ashlar_object::{Conditions, ListSpec, PutSpec, Result, Store, VersionSpec};
-use bytes::Bytes;
+use ashlar_object::{Conditions, ListSpec, Result, Store};
 
 use crate::client::{Clients, Outcome, PLAIN};
 use crate::faults::stop_faults;
-use crate::plan::{NetworkFaults, Plan};
-use crate::run::simulate;
+use crate::plan::Plan;
+use crate::scenario::{findings, put, without_faults};
 
 /// The quota in bytes: about seven bodies.
 const LIMIT: u64 = 4_000;
@@ -22,12 +21,6 @@ const LIMIT: u64 = 4_000;
 const BODY: u64 = 900;
 /// The body with which the bucket is filled in the end.
 const LAST: u64 = 50;
-
-async fn put(store: Store, key: String, size: u64) -> Result<()> {
-    let mut put = store.put(&store.bucket(PLAIN)?, &key, PutSpec::new(size)).await?;
-    put.write(Bytes::from(vec![7; size as usize])).await?;
-    put.commit(VersionSpec::default(), &Conditions::NONE).await.map(|_| ())
-}
 
 async fn delete(store: Store, key: String) -> Result<()> {
     store.delete(&store.bucket(PLAIN)?, &key, None, &Conditions::NONE).await.map(|_| ())
@@ -74,7 +67,7 @@ async fn change(clients: &Clients, at: usize) -> u64 {
         } else {
             let size = 100 + rng.below(BODY - 100);
             let what = format!("put {key} of {size} bytes");
-            if let Outcome::Unknown(_) = clients.at(at, &what, |s| put(s, key, size)).await {
+            if let Outcome::Unknown(_) = clients.at(at, &what, |s| put(s, PLAIN, key, size)).await {
                 unknown += size;
             }
         }
@@ -132,7 +125,7 @@ async fn fill(clients: &Clients, unknown: u64) {
         sleep(Duration::from_secs(1)).await;
     }
     for n in 0..400 {
-        let put = clients.at(n % coordinators, "fill", |s| put(s, format!("fill{n}"), LAST)).await;
+        let put = clients.at(n % coordinators, "fill", |s| put(s, PLAIN, format!("fill{n}"), LAST)).await;
         match put {
             Outcome::NoEffect(why) if why.starts_with("QuotaExceeded") => {
                 let Some(held) = until_answered(clients, 0, "list", listed).await else { return };
@@ -150,17 +143,7 @@ async fn fill(clients: &Clients, unknown: u64) {
 
 #[test]
 fn quota_is_never_exceeded_and_all_of_it_can_be_used() {
-    let plan = |seed| Plan {
-        coordinators: 3,
-        drives: 4,
-        groups: 1,
-        clients: 0,
-        calls: 0,
-        fault_count: 0,
-        network_faults: NetworkFaults::NONE,
-        ..Plan::of(seed)
-    };
-    let one = |seed| (seed, simulate(plan(seed), quota_of_three_coordinators).findings);
-    let found: Vec<_> = (0..60).map(one).filter(|(_, found)| !found.is_empty()).collect();
+    let plan = |seed| Plan { coordinators: 3, ..without_faults(seed) };
+    let found = findings(0..60, plan, quota_of_three_coordinators);
     assert!(found.is_empty(), "{found:#?}");
 }

@@ -23,7 +23,7 @@ use crate::plan::{NetworkFaults, Plan};
 use crate::run::{check_recovered, judge, simulate};
 
 /// Two coordinators over four drives, without injected faults.
-fn without_faults(seed: u64) -> Plan {
+pub(crate) fn without_faults(seed: u64) -> Plan {
     let network_faults = NetworkFaults::NONE;
     Plan {
         coordinators: 2,
@@ -38,7 +38,7 @@ fn without_faults(seed: u64) -> Plan {
 }
 
 /// The findings of the seeds in `seeds`.
-fn findings<F: Future<Output = ()> + 'static>(
+pub(crate) fn findings<F: Future<Output = ()> + 'static>(
     seeds: std::ops::Range<u64>,
     plan: impl Fn(u64) -> Plan,
     story: impl Fn(Arc<Clients>) -> F + Clone + 'static,
@@ -82,9 +82,15 @@ fn two_coordinators_complete_and_abort_one_upload() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-async fn put(store: Store, bucket: &'static str, key: String) -> ashlar_object::Result<()> {
-    let mut put = store.put(&store.bucket(bucket)?, &key, PutSpec::new(5)).await?;
-    put.write(Bytes::from_static(b"bytes")).await?;
+/// Puts a body of `size` bytes.
+pub(crate) async fn put(
+    store: Store,
+    bucket: &'static str,
+    key: String,
+    size: u64,
+) -> ashlar_object::Result<()> {
+    let mut put = store.put(&store.bucket(bucket)?, &key, PutSpec::new(size)).await?;
+    put.write(Bytes::from(vec![7; size as usize])).await?;
     put.commit(VersionSpec::default(), &ashlar_object::Conditions::NONE).await.map(|_| ())
 }
 
@@ -96,7 +102,7 @@ async fn bucket_deleted_under_a_write(clients: Arc<Clients>) {
     };
     let write = async {
         random_pause(&clients, 2, 8_000).await;
-        clients.at(1, "put", |s| put(s, PLAIN, name(2))).await
+        clients.at(1, "put", |s| put(s, PLAIN, name(2), 5)).await
     };
     let upload = async {
         random_pause(&clients, 3, 8_000).await;

@@ -23,20 +23,15 @@ fn size_of(r: Option<&Register>) -> Option<u64> {
     }
 }
 
-/// One attempt that writes a version that is `size` bytes larger than the present one.
-async fn add(sets: &Sets, sent: &mut SentRecords, size: u64) -> Result<Option<Done>> {
+/// One attempt.
+async fn attempt(
+    sets: &Sets,
+    sent: &mut SentRecords,
+    mut decide: impl FnMut(Option<&Record>) -> Choice + Send,
+) -> Result<Option<Done>> {
     let key = key(sets, "x");
     let hash = ashlar_checksum::key_hash(key.as_bytes());
     let _turn = sets.inner.locks.lock(hash).await;
-    let mut decide = |base: Option<&Record>| {
-        let had = match base.map(|r| &r.body) {
-            Some(Body::Versions(v)) => v[0].size,
-            _ => 0,
-        };
-        let size = had + size;
-        let (body, summary) = (body(size, None), summary(size));
-        Choice::Write { body, summary, follows: Follows::Drop, answer: size as usize }
-    };
     let mut undecided = super::UndecidedGuard { inner: &sets.inner, key: &key, hash, sent: false };
     let done = sets.inner.attempt(&key, hash, &[], &mut decide, sent, &mut undecided).await;
     // The update continues with its next attempt.
@@ -47,12 +42,23 @@ async fn add(sets: &Sets, sent: &mut SentRecords, size: u64) -> Result<Option<Do
     })
 }
 
+/// One attempt that writes a version that is `size` bytes larger than the present one.
+async fn add(sets: &Sets, sent: &mut SentRecords, size: u64) -> Result<Option<Done>> {
+    let decide = |base: Option<&Record>| {
+        let had = match base.map(|r| &r.body) {
+            Some(Body::Versions(v)) => v[0].size,
+            _ => 0,
+        };
+        let size = had + size;
+        let (body, summary) = (body(size, None), summary(size));
+        Choice::Write { body, summary, follows: Follows::Drop, answer: size as usize }
+    };
+    attempt(sets, sent, decide).await
+}
+
 /// One attempt that deletes. The answer: 1, it was there; 0, it was not.
 async fn remove(sets: &Sets, sent: &mut SentRecords) -> Result<Option<Done>> {
-    let key = key(sets, "x");
-    let hash = ashlar_checksum::key_hash(key.as_bytes());
-    let _turn = sets.inner.locks.lock(hash).await;
-    let mut decide = |base: Option<&Record>| match base.map(|r| &r.body) {
+    let decide = |base: Option<&Record>| match base.map(|r| &r.body) {
         None | Some(Body::Tombstone) => Choice::Keep { answer: 0 },
         Some(_) => Choice::Write {
             body: Body::Tombstone,
@@ -61,13 +67,7 @@ async fn remove(sets: &Sets, sent: &mut SentRecords) -> Result<Option<Done>> {
             answer: 1,
         },
     };
-    let mut undecided = super::UndecidedGuard { inner: &sets.inner, key: &key, hash, sent: false };
-    let done = sets.inner.attempt(&key, hash, &[], &mut decide, sent, &mut undecided).await;
-    undecided.sent = false;
-    done.map_err(|e| match e {
-        super::UpdateError::Set(e) => e,
-        super::UpdateError::Refused(()) => unreachable!("nothing is refused here"),
-    })
+    attempt(sets, sent, decide).await
 }
 
 fn only(sets: &Sets, slots: &[u8]) {
