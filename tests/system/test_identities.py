@@ -322,7 +322,7 @@ def test_every_route_by_every_kind_of_caller(own):
     root(own, "POST", "policies/attach", {"policies": ["wrong"], "user": "wrong"})
     client(own).create_bucket(Bucket="limits")
     # Every route of the server's table is here.
-    source = (Path(__file__).parents[2] / "crates/server/src/table.rs").read_text()
+    source = (Path(__file__).parents[2] / "crates/admin/src/table.rs").read_text()
     table = re.findall(r'^    \w+ (GET|PUT|POST|PATCH|DELETE) "([^"]+)"', source, re.M)
     assert len(table) >= 32
     names = r"^(usage|users|groups|policies|keys|quotas|why|kms/keys|lifecycle|dead-letters)/(?!attach|detach)[^/]+|^(settings)/.+"
@@ -437,7 +437,7 @@ def test_temporary_credentials(own):
 def test_user_administrators_cannot_escalate_privileges(own):
     """No sequence of calls by an administrator of users makes a credential that does more than that
     one could: every call there is, up to four in a row, in random order. Federated callers, and every way
-    to hold a policy: crates/server/src/delegation_tests.rs."""
+    to hold a policy: crates/admin/src/delegation_tests.rs."""
     seed = int(os.environ.get("SEED", random.randrange(1 << 30)))
     print("SEED", seed)
     rng = random.Random(seed)

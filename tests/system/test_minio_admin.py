@@ -30,7 +30,7 @@ from conftest import ACCESS, REGION, SECRET, Server
 ROOT = (ACCESS, SECRET)
 HERE = Path(__file__).parent
 EXPORT = HERE / "fixtures" / "minio-iam-export.zip"
-TABLE = HERE / "../../crates/server/src"
+TABLE = HERE / "../../crates/admin/src"
 # Secrets that must not show in any log.
 PLANTED = ["planted-secret-of-user", "planted-secret-of-key", "planted-client-secret", "fixture-secret-of-anna"]
 

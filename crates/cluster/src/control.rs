@@ -1,7 +1,8 @@
 //! The control store as its users see it: a small key-value store in which every write names what was read.
 //!
-//! [`Control`] is the handle that all users hold. A [`ControlDriver`] implements it, here
-//! [`Embedded`](crate::Embedded). `tests/conformance.rs` tests the contract of every driver.
+//! [`Control`] is the handle that all users hold. A [`ControlDriver`] implements it: here
+//! [`Embedded`](crate::Embedded), and `Etcd` in a crate of its own. `tests/conformance` tests the contract of
+//! every driver.
 //!
 //! Invariants: reads are served from memory and wait for nothing. Only an [`Update`] changes the store; it
 //! fails with `Conflict` if one of its keys is not as it was read. A caller that gets a `Conflict` and reads
@@ -60,6 +61,8 @@ pub struct Health {
     pub term: u64,
     /// Present revision.
     pub revision: u64,
+    /// How long ago memory was last confirmed to be current. Zero if no other process can change the store.
+    pub age: Duration,
 }
 
 /// What a watcher receives.

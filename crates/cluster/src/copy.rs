@@ -23,7 +23,7 @@ use crate::control::Value;
 /// Format number, the first byte.
 const FORMAT: u8 = 1;
 /// Largest copy, in bytes.
-pub(crate) const MAX_BYTES: usize = 64 << 20;
+pub const MAX_BYTES: usize = 64 << 20;
 /// Key of the checksum: "ashlar control store copy 1 ....". Never changes.
 const KEY: [u64; 4] = [
     u64::from_le_bytes(*b"ashlar c"),
@@ -83,12 +83,7 @@ impl Copy {
         w.u64(s.revision);
         w.list(&s.members, |w, d| w.raw(&d.0));
         w.list(&s.before, |w, d| w.raw(&d.0));
-        w.var(s.entries.len() as u64);
-        for (key, value) in &s.entries {
-            w.bytes(key.as_bytes());
-            w.u64(value.revision);
-            w.bytes(&value.bytes);
-        }
+        encode_entries(&mut w, &s.entries);
         let mut out = w.into_vec();
         let hash = frame_hash(&KEY, &[&out]);
         out.extend_from_slice(&hash);
@@ -119,17 +114,34 @@ impl Copy {
         let (term, revision) = (r.u64().ok()?, r.u64().ok()?);
         let members = r.list(|r| r.array().map(DriveId)).ok()?;
         let before = r.list(|r| r.array().map(DriveId)).ok()?;
-        let entries = r
-            .list(|r| {
-                let key = r.string()?;
-                let revision = r.u64()?;
-                Ok((key, Value { revision, bytes: Bytes::copy_from_slice(r.bytes()?) }))
-            })
-            .ok()?;
+        let entries = decode_entries(&mut r).ok()?;
         r.end().ok()?;
         let entries: BTreeMap<_, _> = entries.into_iter().collect();
         Some(Copy { promised, snapshot: Arc::new(Snapshot { term, revision, members, before, entries }) })
     }
+}
+
+/// Appends the content of a store: list of (key bytes, revision u64, value bytes) in order of key. For copies and for
+/// snapshots of other drivers.
+pub fn encode_entries(w: &mut Writer, entries: &BTreeMap<String, Value>) {
+    w.var(entries.len() as u64);
+    for (key, value) in entries {
+        w.bytes(key.as_bytes());
+        w.u64(value.revision);
+        w.bytes(&value.bytes);
+    }
+}
+
+/// The inverse of [`encode_entries`].
+///
+/// # Errors
+/// Bytes that are no such list.
+pub fn decode_entries(r: &mut Reader<'_>) -> std::result::Result<Vec<(String, Value)>, ashlar_format::Error> {
+    r.list(|r| {
+        let key = r.string()?;
+        let revision = r.u64()?;
+        Ok((key, Value { revision, bytes: Bytes::copy_from_slice(r.bytes()?) }))
+    })
 }
 
 /// For the fuzzer: a copy without its hash. What decodes must encode to the same copy.
@@ -159,24 +171,31 @@ pub trait Medium: Send + Sync + 'static {
     fn write(&self, slot: usize, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// The files `control.0` and `control.1` in the folder of a drive.
+/// Two files in the folder of a drive: `control.0` and `control.1` for the embedded store.
 pub struct FileMedium {
     folder: Folder,
+    slots: [&'static str; 2],
 }
 
 const SLOTS: [&str; 2] = ["control.0", "control.1"];
 
 impl FileMedium {
-    /// The two files in the folder of a formatted drive.
+    /// The files of the embedded store in the folder of a formatted drive.
     #[must_use]
     pub fn new(folder: Folder) -> FileMedium {
-        FileMedium { folder }
+        FileMedium { folder, slots: SLOTS }
+    }
+
+    /// The files with other names, for the snapshots of a store that is elsewhere.
+    #[must_use]
+    pub fn named(folder: Folder, slots: [&'static str; 2]) -> FileMedium {
+        FileMedium { folder, slots }
     }
 }
 
 impl Medium for FileMedium {
     fn read(&self, slot: usize) -> io::Result<Option<Vec<u8>>> {
-        match self.folder.read(SLOTS[slot], MAX_BYTES as u64) {
+        match self.folder.read(self.slots[slot], MAX_BYTES as u64) {
             Ok(bytes) => Ok(Some(bytes)),
             // This program never wrote it: handled like a torn slot.
             Err(e) if e.kind() == io::ErrorKind::FileTooLarge => Ok(Some(Vec::new())),
@@ -190,7 +209,7 @@ impl Medium for FileMedium {
     }
 
     fn write(&self, slot: usize, bytes: &[u8]) -> io::Result<()> {
-        let name = SLOTS[slot];
+        let name = self.slots[slot];
         let (file, new) = match self.folder.open(name, false) {
             Ok(file) => (file, false),
             Err(e) if e.kind() == io::ErrorKind::NotFound => (self.folder.create(name, false)?, true),

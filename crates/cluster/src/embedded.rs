@@ -10,7 +10,7 @@
 //! Must not depend on: what the values mean.
 
 use ashlar_environment::time;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,15 +21,14 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 use crate::announced::{Announced, Announcement, Nodes};
-use crate::control::{Change, Control, ControlDriver, Follower, Health, Value, Watch, Watched};
+use crate::control::{Change, Control, ControlDriver, Health, Value, Watch};
 use crate::copy::{Copy, MAX_BYTES, Medium, Snapshot};
+use crate::history::History;
 use crate::update::{Action, Step, Update};
 use crate::{Error, Result};
 
 /// How long a change waits for a majority of drives.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-/// Changes kept for watchers that are behind. A watcher that is further behind must read everything again.
-const HISTORY: usize = 1024;
 
 /// One attached drive.
 pub(crate) struct Site {
@@ -73,9 +72,7 @@ pub(crate) struct Shared {
     pub turn: tokio::sync::Mutex<()>,
     /// Counts finished writes.
     pub progress: watch::Sender<u64>,
-    /// A revision, and the changes after it.
-    history: Mutex<(u64, VecDeque<Change>)>,
-    changed: watch::Sender<u64>,
+    history: History,
     announced: Announced,
 }
 
@@ -102,8 +99,7 @@ impl Embedded {
                 term: Mutex::new(0),
                 turn: tokio::sync::Mutex::new(()),
                 progress: watch::Sender::new(0),
-                history: Mutex::new((revision, VecDeque::new())),
-                changed: watch::Sender::new(revision),
+                history: History::new(revision),
                 announced: Announced::default(),
             }),
         }
@@ -149,16 +145,8 @@ impl Embedded {
         if !self.wait_majority(&next).await {
             return Err(Error::Unavailable("no majority of its drives took the change".to_owned()));
         }
-        // Before the snapshot is published: a watcher that sees the revision finds its changes here.
-        {
-            let (base, history) = &mut *self.shared.history.lock();
-            history.extend(changes);
-            while history.len() > HISTORY {
-                *base = history.pop_front().map_or(*base, |c| c.revision);
-            }
-        }
         *self.shared.seen.write() = next;
-        self.shared.changed.send_replace(revision);
+        self.shared.history.add(changes, revision);
         Ok(revision)
     }
 
@@ -173,11 +161,8 @@ impl Embedded {
     /// Publishes `seen` to readers without an update (at the start, or for a copy found later).
     pub(crate) fn show(&self, seen: Arc<Snapshot>) {
         let revision = seen.revision;
-        if self.shared.seen.read().revision != revision {
-            *self.shared.history.lock() = (revision, VecDeque::new());
-        }
         *self.shared.seen.write() = seen;
-        self.shared.changed.send_replace(revision);
+        self.shared.history.jump(revision);
     }
 
     /// Detaches a drive, for instance because it failed.
@@ -318,6 +303,7 @@ impl ControlDriver for Embedded {
             writable: *self.shared.term.lock() > 0 && alive > seen.members.len() / 2,
             term: seen.term,
             revision: seen.revision,
+            age: Duration::ZERO,
         }
     }
 
@@ -334,8 +320,7 @@ impl ControlDriver for Embedded {
     }
 
     fn watch(&self, from: u64) -> Watch {
-        let changed = self.shared.changed.subscribe();
-        Watch::new(Box::new(EmbeddedWatch { store: self.clone(), from, changed }))
+        self.shared.history.watch(from)
     }
 
     fn announce(&self, node: u16) -> BoxFuture<'_, Result<Announcement>> {
@@ -409,41 +394,4 @@ fn apply(
         return Err(Error::TooLarge("the store"));
     }
     Ok((next, changes))
-}
-
-/// Follows the changes from memory.
-struct EmbeddedWatch {
-    store: Embedded,
-    from: u64,
-    changed: watch::Receiver<u64>,
-}
-
-impl Follower for EmbeddedWatch {
-    fn next(&mut self) -> BoxFuture<'_, Watched> {
-        Box::pin(async move {
-            loop {
-                self.changed.borrow_and_update();
-                let now = self.store.revision();
-                if now > self.from {
-                    let (complete, news) = {
-                        let (base, history) = &*self.store.shared.history.lock();
-                        let fresh = |c: &&Change| c.revision > self.from && c.revision <= now;
-                        let news: Vec<Change> = history.iter().filter(fresh).cloned().collect();
-                        (self.from >= *base, news)
-                    };
-                    self.from = now;
-                    if !complete {
-                        return Watched::Reset(now);
-                    }
-                    if !news.is_empty() {
-                        return Watched::Changes(news);
-                    }
-                    continue;
-                }
-                if self.changed.changed().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            }
-        })
-    }
 }

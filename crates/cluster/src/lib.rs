@@ -6,6 +6,7 @@
 //! | `control` | the control store as its users see it, and the contract of its drivers |
 //! | `update` | a change, and what it was derived from: the only write |
 //! | `projection` | following the keys under a prefix, for components that keep them in memory |
+//! | `history` | the last changes, for watchers of every driver |
 //! | `announced` | the list of running nodes |
 //! | `embedded` | the embedded driver: copies on the drives, one process |
 //! | `establish` | how a process becomes the one writer: two rounds before the first answer |
@@ -34,6 +35,7 @@ pub mod drive_monitor;
 mod embedded;
 mod error;
 mod establish;
+mod history;
 mod layout;
 mod map;
 mod memory;
@@ -45,9 +47,10 @@ pub use announced::{Announced, Announcement, Nodes};
 pub use control::{Change, Control, ControlDriver, Follower, Health, Value, Watch, Watched};
 #[doc(hidden)]
 pub use copy::fuzzed_copy;
-pub use copy::{FileMedium, Medium};
+pub use copy::{FileMedium, MAX_BYTES, Medium, decode_entries, encode_entries};
 pub use embedded::Embedded;
 pub use error::{Error, Result};
+pub use history::History;
 pub use layout::{CodeSpec, Plan, default_code, default_parity, plan};
 pub use map::{Drive, DriveState, FoundAt, Group, Map, Pool, Slot};
 pub use memory::MemoryMedium;

@@ -98,12 +98,13 @@ pub struct Update {
 }
 
 impl Update {
-    /// Largest number of keys. etcd accepts as many operations in one transaction.
-    pub const MAX_KEYS: usize = 128;
+    /// Largest number of keys. etcd accepts 128 operations in one transaction, and its driver needs some of
+    /// its own.
+    pub const MAX_KEYS: usize = 120;
     /// Longest value, in bytes.
     pub const MAX_VALUE: usize = 1 << 20;
-    /// Largest update, in bytes of keys and values and [`Update::PER_KEY`] for each key: below the 1.5 MiB
-    /// that etcd accepts in one request.
+    /// Largest update, in bytes of values, of keys, which count twice (an update compares and writes them),
+    /// and [`Update::PER_KEY`] for each key: below the 1.5 MiB that etcd accepts in one request.
     pub const MAX_BYTES: usize = 1280 << 10;
     /// Bytes that a key counts in addition to its own.
     pub const PER_KEY: usize = 128;
@@ -187,7 +188,7 @@ impl Update {
             return Err(Error::Conflict(key.clone()));
         }
         if self.len() > Update::MAX_KEYS {
-            return Err(Error::TooLarge("a change of more than 128 keys at once"));
+            return Err(Error::TooLarge("a change of more than 120 keys at once"));
         }
         let long = |(_, a): &(Seen, Action)| matches!(a, Action::Set(b) if b.len() > Update::MAX_VALUE);
         if self.steps.values().any(long) {
@@ -201,7 +202,7 @@ impl Update {
 }
 
 fn cost(key: &str, bytes: usize) -> usize {
-    key.len() + bytes + Update::PER_KEY
+    2 * key.len() + bytes + Update::PER_KEY
 }
 
 #[cfg(test)]
@@ -254,8 +255,8 @@ mod tests {
             }
             u
         };
-        assert!(full(128, 1).check().is_ok());
-        assert!(matches!(full(129, 1).check(), Err(Error::TooLarge(_))));
+        assert!(full(120, 1).check().is_ok());
+        assert!(matches!(full(121, 1).check(), Err(Error::TooLarge(_))));
         assert!(full(1, 1 << 20).check().is_ok());
         assert!(matches!(full(1, (1 << 20) + 1).check(), Err(Error::TooLarge(_))));
         assert!(matches!(full(2, 1 << 20).check(), Err(Error::TooLarge(_))));

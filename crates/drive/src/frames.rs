@@ -179,7 +179,33 @@ impl ShardReader {
     /// # Errors
     /// `Corrupt` if one does not verify, `Io` if the hashes cannot be read, `Malformed` past the end.
     pub async fn verify(&self, n: u32, frames: Frames) -> Result<()> {
-        self.within(n, frames.len() as u32)?;
+        let Body::Extent(e) = &self.body else { return self.within(n, frames.len() as u32) };
+        let (id, layout) = (e.id, e.layout);
+        self.compare(n, frames.len() as u32, move |s, table| {
+            let bytes: SmallVec<[&[u8]; 2]> = frames.iter().map(|b| &b[..]).collect();
+            s.check_frames(id, layout, n, &bytes, table)
+        })
+        .await
+    }
+
+    /// Like [`ShardReader::verify`], for a caller that sends the hashes of the frames instead of the frames.
+    ///
+    /// # Errors
+    /// Like [`ShardReader::verify`].
+    pub async fn verify_hashes(&self, n: u32, hashes: Vec<[u8; 32]>) -> Result<()> {
+        let Body::Extent(e) = &self.body else { return self.within(n, hashes.len() as u32) };
+        let id = e.id;
+        self.compare(n, hashes.len() as u32, move |s, table| s.compare_hashes(id, n, &hashes, table)).await
+    }
+
+    /// Compares something about `count` frames with the table of hashes, which is read if it was not yet.
+    async fn compare(
+        &self,
+        n: u32,
+        count: u32,
+        compare: impl FnOnce(&Shared, &[u8]) -> Lookup<()> + Send + 'static,
+    ) -> Result<()> {
+        self.within(n, count)?;
         let Body::Extent(e) = &self.body else { return Ok(()) };
         let table = e.table.lock().clone();
         let (file, region, layout, id) = (e.file.clone(), e.region, e.layout, e.id);
@@ -189,8 +215,7 @@ impl ShardReader {
                 Some(t) => t,
                 None => s.read_table(&file, region, layout, id, Mode::Wait).map_err(must)?,
             };
-            let bytes: SmallVec<[&[u8]; 2]> = frames.iter().map(|b| &b[..]).collect();
-            s.check_frames(id, layout, n, &bytes, &table).map_err(must)?;
+            compare(s, &table).map_err(must)?;
             Ok(table)
         };
         *e.table.lock() = Some(e.shared.on_io(look).await?);
@@ -348,7 +373,11 @@ impl Shared {
                 (first..).zip(frames).map(|(n, bytes)| (place(n), *bytes)).collect();
             ashlar_checksum::frame_hashes(&id.key(), &items, &mut hashes);
         }
-        for (n, hash) in (first..).zip(&hashes) {
+        self.compare_hashes(id, first, &hashes, table)
+    }
+
+    fn compare_hashes(&self, id: ShardId, first: u32, hashes: &[[u8; 32]], table: &[u8]) -> Lookup<()> {
+        for (n, hash) in (first..).zip(hashes) {
             let at = n as usize * 32;
             if hash[..] != table[at..at + 32] {
                 return Err(self.corrupt(format!("frame {n} of shard {:?}.{}", id.write_id, id.index)));

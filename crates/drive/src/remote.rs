@@ -312,7 +312,10 @@ impl Drive {
     }
 
     /// The answer of a call that answers through a completion.
-    async fn complete(&self, call: impl FnOnce(Completion)) -> Result<Answer> {
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub async fn complete(&self, call: impl FnOnce(Completion)) -> Result<Answer> {
         let tally = Tally::new(1);
         call(tally.completion(0));
         self.pump_if_manual();

@@ -10,7 +10,7 @@
 //! Invariants: an entry is listed only if a majority shows its ballot or its register was read; a key that a
 //! majority shows all the time is in exactly one page; fewer drives than a read needs give
 //! [`Error::Unavailable`], never a shorter listing; the list waits for a slow drive only if no other can be
-//! asked.
+//! asked, and for none of a layout that a newer one has replaced: its drives refuse one after the other.
 //!
 //! Must not depend on: what keys and summaries mean.
 
@@ -286,7 +286,7 @@ impl Inner {
         // A drive that fails here counts as late from then on, so the next attempt prefers others.
         let mut result = self.stretch_of(view, askable(view, all)?, from, to, limit).await;
         for _ in 0..view.n() {
-            if result.is_ok() {
+            if result.is_ok() || self.is_replaced(view) {
                 break;
             }
             result = self.stretch_of(view, askable(view, all)?, from, to, limit).await;
@@ -388,6 +388,7 @@ impl Inner {
         let mut error = Error::Unavailable("no drive to list".into());
         let mut waiting = FuturesUnordered::new();
         loop {
+            self.check_current(view)?;
             if let Some(slot) = order.next() {
                 waiting.push(async move { (slot, self.scan(view, slot, from, to, limit).await) });
             }
@@ -397,7 +398,10 @@ impl Inner {
                     Ok(Some((_, Err(e)))) => error = e,
                     Ok(None) if order.len() == 0 => return Err(error),
                     Ok(None) => {}
-                    Err(_) if order.len() == 0 => continue,
+                    Err(_) if order.len() == 0 => {
+                        self.check_current(view)?;
+                        continue;
+                    }
                     Err(_) => {}
                 }
                 break;
@@ -424,6 +428,7 @@ impl Inner {
         let mut start = usize::from(need) - 1;
         let ask = |slot| async move { (slot, shows_same(view, slot, from, to, entries, mine).await) };
         while answered.len() < need {
+            self.check_current(view)?;
             for slot in order.by_ref().take(start) {
                 waiting.push(ask(slot));
             }
@@ -453,6 +458,19 @@ impl Inner {
             }
         }
         Ok((answered, same))
+    }
+
+    /// Whether this process knows a newer layout of the group.
+    fn is_replaced(&self, view: &View) -> bool {
+        self.table.load().view(view.group).is_ok_and(|now| now.epoch > view.epoch)
+    }
+
+    /// Fails if [`Inner::is_replaced`]: the caller begins again in the newer layout.
+    fn check_current(&self, view: &View) -> Result<()> {
+        match self.is_replaced(view) {
+            true => Err(Error::Unavailable(format!("listing: group {} has a newer layout", view.group))),
+            false => Ok(()),
+        }
     }
 
     pub(crate) async fn scan(

@@ -269,8 +269,13 @@ impl ObjectReader {
     /// The error if the stripe cannot be read.
     pub(crate) async fn shortage(&mut self, have: u32, stripe: u64) -> Error {
         let bad = self.shards.iter().filter(|s| matches!(s, Shard::Bad)).count();
-        // The usual reason for missing shards: the version was replaced and its data dropped.
-        if bad > 0 && !self.quiet && superseded(&self.inner, &self.owner, self.data.write_id).await {
+        // The usual reason for missing shards: the version was replaced and its data dropped. While that cannot be
+        // told, nothing is known to be damaged.
+        let named = match bad > 0 && !self.quiet {
+            true => named_now(&self.inner, &self.owner, self.data.write_id).await,
+            false => Ok(true),
+        };
+        if let Ok(false) = named {
             return Error::Superseded;
         }
         let k = self.data.k;
@@ -281,7 +286,13 @@ impl ObjectReader {
         };
         let states: String = self.shards.iter().map(state).collect();
         let what = format!("{have} of {k} shards of stripe {stripe} can be read ({states})");
-        if bad > usize::from(self.data.m) { Error::Corrupt(what) } else { Error::Unavailable(what) }
+        match named {
+            Ok(_) if bad > usize::from(self.data.m) => Error::Corrupt(what),
+            Ok(_) => Error::Unavailable(what),
+            Err(e) => {
+                Error::Unavailable(format!("{what}, and whether they are still named is not known: {e}"))
+            }
+        }
     }
 
     /// Queues the wanted bytes of a complete run, reconstructing missing rows.
@@ -354,11 +365,11 @@ impl Drop for ObjectReader {
     }
 }
 
-/// Whether the register names other data now. Boxed: settling a register may read data.
-fn superseded<'a>(
+/// Whether the register still names this data. Boxed: settling a register may read data.
+fn named_now<'a>(
     inner: &'a Inner,
     owner: &'a RegisterKey,
     id: WriteId,
-) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
-    Box::pin(async move { matches!(inner.named_now(owner, id).await, Ok(false)) })
+) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + 'a>> {
+    Box::pin(inner.named_now(owner, id))
 }

@@ -137,14 +137,26 @@ enum SentOutcome {
 }
 
 impl Sent {
-    /// `purged`: the purge horizon of the group. A key that is created again after a purge counts from 1 again, so that
-    /// a low sequence number proves nothing if something above this record's ballot was purged.
-    fn outcome(&self, base: Option<&Based>, purged: Ballot) -> SentOutcome {
-        let (seq, parent) = base.map_or((0, 0), |b| (b.record.seq, b.record.parent));
-        let is_base = base.is_some_and(|b| b.digest == self.digest);
-        if is_base || (seq == self.seq + 1 && parent == self.digest) {
+    /// `bases`: what earlier attempts of the update were based on. `purged`: the purge horizon of the group. A key that
+    /// is created again after a purge counts from 1 again, so that a low sequence number proves nothing if something
+    /// above this record's ballot was purged.
+    fn outcome(&self, base: Option<&Based>, bases: &[Lineage], purged: Ballot) -> SentOutcome {
+        let Some(mut at) = base.map(Lineage::of) else {
+            return if purged < self.ballot { SentOutcome::NotApplied } else { SentOutcome::Unknown };
+        };
+        if at.digest == self.digest {
+            return SentOutcome::Applied;
+        }
+        // From the base to its ancestors, as far as they are known.
+        while at.seq > self.seq + 1 {
+            match bases.iter().find(|seen| seen.digest == at.parent && seen.seq + 1 == at.seq) {
+                Some(seen) => at = *seen,
+                None => return SentOutcome::Unknown,
+            }
+        }
+        if at.seq == self.seq + 1 && at.parent == self.digest {
             SentOutcome::Applied
-        } else if seq <= self.seq + 1 && purged < self.ballot {
+        } else if purged < self.ballot {
             SentOutcome::NotApplied
         } else {
             SentOutcome::Unknown
@@ -152,34 +164,57 @@ impl Sent {
     }
 }
 
-/// Every record that an update has sent so far, oldest first; at most one per attempt.
+/// What a record was built on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Lineage {
+    seq: u64,
+    digest: u64,
+    parent: u64,
+}
+
+impl Lineage {
+    fn of(base: &Based) -> Lineage {
+        Lineage { seq: base.record.seq, digest: base.digest, parent: base.record.parent }
+    }
+}
+
+/// Every record that an update has sent so far, oldest first; at most one per attempt. And what the attempts since
+/// then were based on: if others changed the register between any two of them, their records are the ancestors of the
+/// present base, and show that no sent record is one.
 ///
 /// A record that was accepted anywhere may reappear as long as nothing newer of this update, or of another
 /// one, is chosen: a majority without its slots does not show it, and a later majority with them builds on
 /// it. So no sent record is dropped before the update ends, and no answer is given from a base that was not
 /// chosen under a ballot above all of them ([`ashlar_commit::Proposer`], "Unknown outcome").
-struct SentRecords(SmallVec<[Sent; 1]>);
+#[derive(Default)]
+struct SentRecords {
+    sent: SmallVec<[Sent; 1]>,
+    bases: Vec<Lineage>,
+}
 
 impl SentRecords {
     fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.sent.is_empty()
     }
 
     /// The ballot under which the newest was sent.
     fn ballot(&self) -> Ballot {
-        self.0.last().map_or(Ballot::ZERO, |s| s.ballot)
+        self.sent.last().map_or(Ballot::ZERO, |s| s.ballot)
     }
 
     /// The index of the sent record that is part of the base, or an error if that cannot be determined.
     /// `purged`: the purge horizon of the group, as the drives that promised know it.
-    fn find(&self, base: Option<&Based>, purged: Ballot) -> Result<Option<usize>> {
+    fn find(&mut self, base: Option<&Based>, purged: Ballot) -> Result<Option<usize>> {
         let mut unknown = None;
-        for (i, s) in self.0.iter().enumerate() {
-            match s.outcome(base, purged) {
+        for (i, s) in self.sent.iter().enumerate() {
+            match s.outcome(base, &self.bases, purged) {
                 SentOutcome::Applied => return Ok(Some(i)),
                 SentOutcome::NotApplied => {}
                 SentOutcome::Unknown => unknown = Some(s.ballot),
             }
+        }
+        if !self.sent.is_empty() {
+            self.bases.extend(base.map(Lineage::of));
         }
         unknown.map_or(Ok(None), |b| Err(Error::Unknown(b)))
     }
@@ -264,7 +299,7 @@ impl Sets {
             let hash = ashlar_checksum::key_hash(key.as_bytes());
             let _turn = self.inner.locks.lock(hash).await;
             let mut undecided = UndecidedGuard { inner: &self.inner, key, hash, sent: false };
-            let mut sent = SentRecords(SmallVec::new());
+            let mut sent = SentRecords::default();
             for round in 0..ATTEMPTS {
                 if round > 0 {
                     self.inner.back_off(round).await;
@@ -324,7 +359,7 @@ impl Inner {
             if !attempt.chosen_known() && attempt.complete(base.as_ref()).await?.is_none() {
                 return Ok(None);
             }
-            let answer = sent.0.swap_remove(mine).answer;
+            let answer = sent.sent.swap_remove(mine).answer;
             let register = base.map(|b| attempt.register(b));
             return Ok(Some(Done { answer, register }));
         }
@@ -384,7 +419,7 @@ impl Inner {
             s.keep();
         }
         undecided.sent = true;
-        sent.0.push(Sent { seq, digest, ballot: attempt.ballot(), answer });
+        sent.sent.push(Sent { seq, digest, ballot: attempt.ballot(), answer });
         let drops = dropped(base.as_ref().map(|b| &*b.record), &record, follows);
         named_no_more(&drops, &record);
         let chosen = match one_sync_record {
@@ -404,7 +439,7 @@ impl Inner {
         let Some((stored_digest, stored)) = chosen else { return Ok(None) };
         named.iter().for_each(|s| s.was_named());
         attempt.queue_unfinished_shards(&named);
-        sent.0.pop();
+        sent.sent.pop();
         let record = Arc::new(record);
         let ballot = attempt.ballot();
         self.cache.put(hash, key, ballot, stored_digest, &record, stored.bytes.len());

@@ -1,6 +1,6 @@
-//! Decoders of answers of other servers: notification targets and directories.
+//! Decoders of what other servers send: notification targets, directories, nodes of the cluster.
 //!
-//! Each run uses the input as the answers of the server and sends one event, or binds and searches, so that
+//! Each run for a target or a directory uses the input as the answers of the server and sends one event, or binds and searches, so that
 //! the input reaches all steps of the protocol. The seeds are complete successful exchanges; a check at the
 //! start asserts this once.
 
@@ -27,6 +27,31 @@ const MQTT: Settings = &[("broker", "tcp://h:1"), ("topic", "t"), ("qos", "2")];
 const REDIS: Settings = &[("address", "h:1"), ("key", "k"), ("password", "p"), ("format", "access")];
 const NSQ: Settings = &[("nsqd_address", "h:1"), ("topic", "t")];
 
+/// Answers to a watch, as releases of etcd send them.
+fn etcd() -> Target {
+    let messages = [
+        r#"{"result":{"header":{"cluster_id":"15","revision":"3","raft_term":"2"},"created":true}}"#,
+        r#"{"result":{"header":{"revision":"3"},"fragment":true,"events":[{"type":"DELETE","kv":{"key":"YQ==","mod_revision":"3"}}]}}"#,
+        r#"{"result":{"events":[{"kv":{"key":"YQ==","create_revision":"2","mod_revision":"2","value":"MQ=="}}]}}"#,
+        r#"{"result":{"canceled":true,"compact_revision":"3"}}"#,
+        r#"{"error":{"grpc_code":14,"http_code":503,"message":"etcdserver: no leader"}}"#,
+        r#"{"error":{"code":14,"message":"etcdserver: no leader","details":[]}}"#,
+    ];
+    Target {
+        name: "etcd-watch",
+        seeds: vec![(messages.join("\n") + "\n").into_bytes(), messages[1].as_bytes().to_vec()],
+        tokens: &[
+            b"\n",
+            b"\"mod_revision\":",
+            b"\"18446744073709551616\"",
+            b"\"-1\"",
+            b"\"events\":[",
+            b"null",
+        ],
+        run: ashlar_etcd::fuzzed_watch,
+    }
+}
+
 /// Every target. The runtimes are made here, so that their allocations are not attributed to an input.
 pub fn all() -> Vec<Target> {
     ashlar_outbound::allow(true, false);
@@ -36,6 +61,7 @@ pub fn all() -> Vec<Target> {
     assert_eq!(ashlar_idp::script::play(&directory()), 1, "the seed is a directory with an entry");
     assert!(script::play(Kind::Redis, REDIS, REDIS_SEED), "the seed takes an event");
     vec![
+        etcd(),
         target("kafka", vec![kafka(), kafka()[..9].to_vec()], &[&[0xff; 4], &[0x7f; 4]], |b| {
             script::play(Kind::Kafka, KAFKA, b);
         }),
@@ -78,6 +104,8 @@ pub fn all() -> Vec<Target> {
                 script::play(Kind::Redis, REDIS, b);
             },
         ),
+        messages(),
+        drive_calls(),
         target("nsq", vec![NSQ_SEED.to_vec()], &[&[0xff; 4], &[0x7f; 4], b"E_INVALID"], |b| {
             script::play(Kind::Nsq, NSQ, b);
         }),
@@ -97,6 +125,31 @@ pub fn all() -> Vec<Target> {
             },
         ),
     ]
+}
+
+/// Calls of drives of other nodes, and their answers.
+fn drive_calls() -> Target {
+    use ashlar_remote::fuzzed;
+    Target {
+        name: "drive-calls",
+        seeds: fuzzed::messages(),
+        tokens: &[&[200, 0], &[201, 0], &[65, 0], &[4; 16], &[0xff; 4], &[1, 0x81, 0x20]],
+        run: fuzzed::message,
+    }
+}
+
+/// Messages between nodes, as they come and with corrected checksums.
+fn messages() -> Target {
+    use ashlar_rpc::frame;
+    Target {
+        name: "messages",
+        seeds: frame::fuzz_seeds(),
+        tokens: &[b"ASHM", &[1, 2], &[0, 1], &[0, 8], &[0xff; 4], &[0, 0, 4, 0], &[0, 0, 0x80, 0]],
+        run: |b| {
+            frame::fuzzed(b);
+            frame::fuzzed(&frame::with_checksums(b));
+        },
+    }
 }
 
 fn target(

@@ -92,9 +92,15 @@ fn archive() -> Target {
 fn kept() -> Vec<Target> {
     use ashlar_drive::fuzzed as drive;
     use ashlar_object::fuzzed as object;
-    let golden = include_str!("../../cluster/tests/control-copy-1.hex").trim().as_bytes();
     let digit = |c: u8| (c as char).to_digit(16).unwrap_or(0) as u8;
-    let copy: Vec<u8> = golden.chunks(2).map(|c| digit(c[0]) << 4 | digit(c[1])).collect();
+    // Without its hash.
+    let golden = |hex: &str| -> Vec<u8> {
+        let digits = hex.trim().as_bytes();
+        let body = &digits[..digits.len() - 64];
+        body.chunks(2).map(|c| digit(c[0]) << 4 | digit(c[1])).collect()
+    };
+    let copy = golden(include_str!("../../cluster/tests/control-copy-1.hex"));
+    let snapshot = golden(include_str!("../../etcd/tests/snapshot-1.hex"));
     let tokens: &[&[u8]] = &[&[0xff; 9], &[0x80; 8], &[0], &[1], &[0xff, 0xff]];
     vec![
         Target { name: "feed-segment", seeds: object::feed_segments(), tokens, run: object::feed_segment },
@@ -104,12 +110,8 @@ fn kept() -> Vec<Target> {
             tokens,
             run: object::summary,
         },
-        Target {
-            name: "control-copy",
-            seeds: vec![copy[..copy.len() - 32].to_vec()],
-            tokens,
-            run: ashlar_cluster::fuzzed_copy,
-        },
+        Target { name: "control-copy", seeds: vec![copy], tokens, run: ashlar_cluster::fuzzed_copy },
+        Target { name: "etcd-snapshot", seeds: vec![snapshot], tokens, run: ashlar_etcd::fuzzed_snapshot },
         Target { name: "index-manifest", seeds: drive::manifests(), tokens, run: drive::manifest },
         Target { name: "index-run", seeds: drive::runs(), tokens, run: drive::run },
     ]

@@ -23,4 +23,4 @@ mod tests;
 
 pub use calendar::{Calendar, DAY_MS};
 pub use plan::{Action, Due, KeySummary, VersionState};
-pub use rule::{Config, Expiration, Filter, Invalid, MAX_ID, MAX_RULES, Minimum, Noncurrent, Rule};
+pub use rule::{Config, DOCUMENT, Expiration, Filter, Invalid, MAX_ID, MAX_RULES, Minimum, Noncurrent, Rule};

@@ -7,6 +7,9 @@ use thiserror::Error;
 
 use crate::calendar::DAY_MS;
 
+/// The bucket's document that holds its rules.
+pub const DOCUMENT: &str = "lifecycle";
+
 /// Most rules of a bucket.
 pub const MAX_RULES: usize = 1000;
 /// Longest id of a rule, in characters.

@@ -6,6 +6,7 @@
 //! * [`SimDisk`], [`Crash`]: the same over memory, with every write logged, for crash tests.
 //! * [`IoPool`]: the few threads of one drive, so that a hung drive never blocks another.
 //! * [`Watch`]: how long the calls of a drive have been in progress.
+//! * [`tune_socket`]: options of connections between nodes.
 //! * [`Faults`]: failures injected by tests; one relaxed atomic load when off.
 //!
 //! Invariants: no function here retries a failed sync; every queue is bounded; a buffer is never shared while
@@ -24,6 +25,7 @@ mod folder;
 mod pool;
 mod process;
 mod sim;
+mod socket;
 mod watch;
 
 pub use buffer::{ALIGN, Buf, BufferPool};
@@ -34,4 +36,5 @@ pub use folder::{Folder, Lock};
 pub use pool::{Busy, IoPool};
 pub use process::raise_open_files;
 pub use sim::{Crash, SimDisk};
+pub use socket::tune_socket;
 pub use watch::{Call, Watch};

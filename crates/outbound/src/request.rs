@@ -93,6 +93,30 @@ pub struct Answer {
     pub body: Bytes,
 }
 
+/// An answer that arrives piece by piece. Dropping it closes its connection.
+pub struct Stream {
+    /// The status.
+    pub status: StatusCode,
+    url: Url,
+    body: Incoming,
+    _sender: Sender,
+}
+
+impl Stream {
+    /// The next piece of the body; none at its end. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// The connection broke.
+    pub async fn next(&mut self) -> Result<Option<Bytes>> {
+        while let Some(frame) = self.body.frame().await {
+            if let Ok(data) = frame.map_err(|e| broken(&self.url, &e))?.into_data() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+}
+
 /// Resolves names.
 pub trait Resolve: Send + Sync {
     /// The addresses of a host.
@@ -184,19 +208,36 @@ impl Outbound {
         body: Bytes,
     ) -> Result<Answer> {
         let url = Url::parse(url)?;
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = method;
-        *request.uri_mut() = url.path.clone();
-        let all = request.headers_mut();
-        all.insert(header::HOST, url.authority.clone());
-        all.insert(header::USER_AGENT, HeaderValue::from_static("Ashlar"));
-        for (name, value) in headers {
-            all.insert(name.clone(), value.clone());
-        }
+        let request = request(method, &url, headers, body);
         match time::timeout(self.rules.timeout, self.run(&url, request)).await {
             Ok(result) => result,
             Err(_) => Err(Error::TooSlow { host: url.host, seconds: self.rules.timeout.as_secs() }),
         }
+    }
+
+    /// `POST url`, whose answer arrives piece by piece for as long as the server likes. The limits of time
+    /// and size hold only until the head of the answer is there.
+    ///
+    /// # Errors
+    /// See [`Error`]. An answer of any status is an answer.
+    pub async fn stream(
+        &self,
+        url: &str,
+        headers: &[(HeaderName, HeaderValue)],
+        body: Bytes,
+    ) -> Result<Stream> {
+        let url = Url::parse(url)?;
+        let request = request(Method::POST, &url, headers, body);
+        let begin = async {
+            let mut sender = self.connect(&url).await?;
+            let answer = sender.send_request(request).await.map_err(|e| broken(&url, &e))?;
+            Ok((sender, answer))
+        };
+        let Ok(begun) = time::timeout(self.rules.timeout, begin).await else {
+            return Err(Error::TooSlow { host: url.host, seconds: self.rules.timeout.as_secs() });
+        };
+        let (sender, answer) = begun?;
+        Ok(Stream { status: answer.status(), url, body: answer.into_body(), _sender: sender })
     }
 
     async fn run(&self, url: &Url, mut request: Request<Full<Bytes>>) -> Result<Answer> {
@@ -296,6 +337,24 @@ impl Outbound {
         let stream = self.tls.connect(name, stream).await.map_err(|e| broken(url, &e))?;
         handshake(url, stream).await
     }
+}
+
+fn request(
+    method: Method,
+    url: &Url,
+    headers: &[(HeaderName, HeaderValue)],
+    body: Bytes,
+) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = method;
+    *request.uri_mut() = url.path.clone();
+    let all = request.headers_mut();
+    all.insert(header::HOST, url.authority.clone());
+    all.insert(header::USER_AGENT, HeaderValue::from_static("Ashlar"));
+    for (name, value) in headers {
+        all.insert(name.clone(), value.clone());
+    }
+    request
 }
 
 async fn handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(

@@ -127,3 +127,42 @@ async fn answers_are_limited_in_size_and_time() {
     let error = out.get(&format!("http://{at}/"), &[]).await.unwrap_err();
     assert!(matches!(error, Error::TooSlow { .. }), "{error}");
 }
+
+/// The pieces of an answer arrive as they are sent, however long that takes; the client ends it by dropping
+/// it.
+#[tokio::test]
+async fn streams_arrive_piece_by_piece() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let (go_on, told) = std::sync::mpsc::channel::<()>();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = [0u8; 4096];
+        assert!(stream.read(&mut buffer).unwrap() > 0);
+        stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\none\n\r\n").unwrap();
+        told.recv().unwrap();
+        stream.write_all(b"4\r\ntwo\n\r\n").unwrap();
+        // The end of the connection.
+        stream.read(&mut buffer).unwrap()
+    });
+    let out = Outbound::new(Rules { timeout: Duration::from_secs(1), ..local() }).unwrap();
+    let mut stream = out.stream(&format!("http://{at}/"), &[], Bytes::from_static(b"{}")).await.unwrap();
+    assert_eq!(stream.status.as_u16(), 200);
+    assert_eq!(stream.next().await.unwrap().as_deref(), Some(&b"one\n"[..]));
+    // Longer than a whole request may take.
+    assert!(tokio::time::timeout(Duration::from_millis(1500), stream.next()).await.is_err());
+    go_on.send(()).unwrap();
+    assert_eq!(stream.next().await.unwrap().as_deref(), Some(&b"two\n"[..]));
+    drop(stream);
+    assert_eq!(tokio::task::spawn_blocking(|| server.join().unwrap()).await.unwrap(), 0);
+    // Before the head the limit of time holds, and the rules hold as for every request.
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let failed = out.stream(&format!("http://{dead}/"), &[], Bytes::new()).await;
+    assert!(matches!(failed.err(), Some(Error::Unreachable(_))));
+    let hung = TcpListener::bind("127.0.0.1:0").unwrap();
+    let failed = out.stream(&format!("http://{}/", hung.local_addr().unwrap()), &[], Bytes::new()).await;
+    assert!(matches!(failed.err(), Some(Error::TooSlow { .. })));
+    let strict = Outbound::new(Rules::default()).unwrap();
+    let failed = strict.stream(&format!("http://{at}/"), &[], Bytes::new()).await;
+    assert!(matches!(failed.err(), Some(Error::Forbidden { .. })));
+}

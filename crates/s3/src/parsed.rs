@@ -60,7 +60,7 @@ pub struct Features {
 impl Default for Features {
     fn default() -> Features {
         Features {
-            lifecycle: Parsed::new(documents::lifecycle::DOCUMENT, ashlar_lifecycle::Config::decode),
+            lifecycle: Parsed::new(ashlar_lifecycle::DOCUMENT, ashlar_lifecycle::Config::decode),
             cors: Parsed::new(documents::cors::DOCUMENT, documents::cors::decode),
             website: Parsed::new(documents::website::DOCUMENT, documents::website::decode),
         }

@@ -2,9 +2,8 @@
 
 use std::net::SocketAddr;
 
+use ashlar_node::credentials::Origin;
 use ashlar_s3::Credential;
-
-use super::credentials::Origin;
 
 /// The content of the banner.
 pub struct Banner<'a> {

@@ -8,7 +8,6 @@
 //! taken the previous one.
 
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -16,6 +15,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ashlar_erasure_set::Sets;
+use ashlar_node::clock::coarse;
 use ashlar_s3::body::Broken;
 use ashlar_s3::{Body, HeadScanner, Watch, WorkPermit, WorkPermits};
 use bytes::Bytes;
@@ -24,8 +24,6 @@ use futures::task::AtomicWaker;
 use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
-
-use super::clock::coarse;
 
 /// Maximum seconds to receive a request head, from its first byte.
 pub const HEAD: u64 = 10;
@@ -44,36 +42,9 @@ const LONG_HEADS: usize = 64;
 /// How long a connection waits for a permit.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// What is known about the client of a connection.
-pub struct Peer {
-    /// Its address.
-    pub address: SocketAddr,
-    /// Whether the connection uses TLS.
-    pub tls: bool,
-    /// The client's certificates in DER, its own first; empty unless TLS asked for them.
-    pub certificates: Vec<Vec<u8>>,
-    /// Finds request heads in the traffic, and notes whether a request was permitted.
-    pub watch: Watch,
-}
-
 /// Permits for reading long request heads.
 pub fn heads() -> Arc<WorkPermits> {
     WorkPermits::new(LONG_HEADS, PERMIT_TIMEOUT)
-}
-
-/// Counters of connections, for metrics.
-#[derive(Default, Debug)]
-pub struct Counts {
-    /// Open now.
-    pub open: AtomicUsize,
-    /// Closed in favour of new connections, by class.
-    pub displaced: [AtomicU64; 4],
-    /// Refused because there were too many connections.
-    pub refused: AtomicU64,
-    /// Closed because sockets held too much unsent data.
-    pub cut: AtomicU64,
-    /// Requests answered with 503 on reserved connections.
-    pub busy: AtomicU64,
 }
 
 /// State of a connection. Times are [`coarse`] seconds; 0 means unset.

@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use ashlar_iam::Iam;
 use ashlar_idp::{Environment, ProviderContext};
+use ashlar_node::clock;
 use ashlar_outbound::{Class, Outbound, Rules, is_allowed};
-
-use super::clock;
 
 /// Time limit of one request to a provider.
 const TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,55 +1,18 @@
-//! Encryption keys at rest: the configured source of keys, and their administration API.
+//! Options for encryption keys, and the opening of the key service at the start.
 //!
-//! | request | document |
-//! |---|---|
-//! | `GET kms/status` | the driver, the default key, whether it works |
-//! | `GET kms/keys` | the named keys |
-//! | `GET kms/keys/NAME` | one key, after a test of sealing and opening |
-//! | `PUT kms/keys/NAME` | creates a key |
-//! | `POST kms/keys/NAME/rotate` | adds a version to a key |
-//! | `POST kms/rewrap` | `{"bucket": "b", "prefix": "p", "key": "NAME"}`: seals envelopes again, in the background |
-//! | `GET kms/rewrap` | the progress |
-//!
-//! Invariants: no answer contains a key; if there is no root key, no key server, and no folder for a
-//! generated root key (`own_key`), nothing is encrypted and requests for encryption are refused; one rewrap
-//! pass runs at a time. A pass moves no data and skips envelopes that are sealed already, so it can be
-//! restarted after any interruption.
-//!
-//! Must not depend on: how keys seal.
+//! Invariant: a server that is configured to encrypt does not start without keys. Must not depend on: how
+//! keys seal, where they are kept.
 
-use ashlar_environment::time::{self, Instant};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
-use ashlar_cluster::Control;
-use ashlar_format::DeploymentId;
-use ashlar_kms::{Builtin, Error, Kms, Root, Secret, root_from};
-use ashlar_object::{Cipher, OpenBucket, Store, VersionListSpec};
-use ashlar_s3::sse::{self, Encryption};
-use http::StatusCode;
-use parking_lot::Mutex;
-use serde::Deserialize;
-use utoipa::ToSchema;
-
-use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
-use super::api::{self, keys as shape};
-use super::clock::now_ms;
-use super::credentials::{self, CredentialSealer};
-use super::kms_remote::{kes, kes_endpoints, vault};
-use super::node::Node;
-use super::own_key::KeyFolders;
-use super::table::Route;
-
-/// Name of the default key, unless configured otherwise.
-pub const DEFAULT_KEY: &str = "ashlar";
-/// Versions examined in one batch.
-const PAGE: usize = 200;
-/// After each batch, a pass sleeps this many times the duration of the batch.
-const REST: u32 = 1;
+use ashlar_node::Node;
+use ashlar_node::kms::{Configured, Sources};
+use ashlar_object::Cipher;
+use ashlar_s3::sse::Encryption;
 
 /// Options for encryption keys.
 #[derive(clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// File with the root key: 32 bytes, raw, as base64 or as hexadecimal digits, readable by its owner
     /// alone. Without this and without a key server, the server makes a root key (see --state-dir).
@@ -70,191 +33,30 @@ pub struct Args {
     kms_kes: Vec<String>,
 }
 
-fn variable(name: &str) -> Option<String> {
-    ashlar_environment::process::variable(name).filter(|v| !v.is_empty())
-}
-
-fn warn_without_key(why: &str) {
-    tracing::warn!(
-        why,
-        "encryption: no root key is configured and none can be made: requests for encryption are refused. Name a \
-         folder for it (--state-dir)"
-    );
-}
-
-pub fn describe(e: Error) -> String {
-    format!("encryption: {e}")
-}
-
-/// The configured source of keys: a root key with its predecessor, or a key server, or nothing.
-pub struct Configured {
-    now: Option<Root>,
-    old: Option<Secret>,
-    remote: Option<Arc<Kms>>,
-    /// Where the generated root key is, if nothing else is configured.
-    key_folders: KeyFolders,
-    /// Whether `now` is the generated root key.
-    own: bool,
-}
-
-impl Configured {
-    /// Reads options and environment. Does not contact a key server.
+impl Args {
+    /// Reads the configured source of keys, from these options and the environment. Does not contact a key
+    /// server.
     ///
     /// # Errors
     /// A message for the operator: the configuration is invalid.
-    pub fn read(args: &Args, state_dir: Option<&Path>) -> Result<Configured, String> {
-        if variable("MINIO_KMS_SERVER").is_some() {
-            return Err(
-                "encryption: MINIO_KMS_SERVER is set, and this server does not speak to MinIO's KMS \
-                        (MinKMS); use a root key, Vault or KES"
-                    .to_owned(),
-            );
-        }
-        let now = root_from(args.kms_root_key_file.as_deref(), variable).map_err(describe)?;
-        let old = root_from(None, |name| {
-            (name == "ASHLAR_KMS_ROOT_KEY").then(|| variable("ASHLAR_KMS_ROOT_KEY_OLD")).flatten()
-        });
-        let old = old.map_err(|e| describe(e).replace("ROOT_KEY:", "ROOT_KEY_OLD:"))?.map(|r| r.key);
-        let servers = kes_endpoints(&args.kms_kes, &variable)?;
-        let named = args.kms_key.as_deref();
-        let remote = match (&now, &args.kms_vault, servers.is_empty()) {
-            (_, None, true) => None,
-            (None, Some(endpoint), true) => Some(vault(endpoint, named, &variable)?),
-            (None, None, false) => Some(kes(servers, named, &variable)?),
-            _ => {
-                return Err("encryption: more than one of a root key, Vault and KES is configured; keep one"
-                    .to_owned());
-            }
+    pub fn read(&self, state_dir: Option<&Path>) -> Result<Configured, String> {
+        let sources = Sources {
+            root_key_file: self.kms_root_key_file.as_deref(),
+            vault: self.kms_vault.as_deref(),
+            kes: &self.kms_kes,
+            default_key: self.kms_key.as_deref(),
         };
-        let superuser = ashlar_machine::is_superuser();
-        let key_folders = KeyFolders::find(state_dir, superuser, variable);
-        Ok(Configured { now, old, remote: remote.map(Arc::new), key_folders, own: false })
-    }
-
-    /// Nothing is configured; the generated root key is kept in `state`.
-    #[cfg(test)]
-    pub fn nothing(state: &Path) -> Configured {
-        Configured {
-            now: None,
-            old: None,
-            remote: None,
-            key_folders: KeyFolders::find(Some(state), false, |_| None),
-            own: false,
-        }
-    }
-
-    fn is_none(&self) -> bool {
-        self.now.is_none() && self.remote.is_none()
-    }
-
-    fn use_own_key(&mut self, key: Secret) {
-        self.now = Some(Root { key, default: None, origin: "a file that this server made" });
-        self.own = true;
-    }
-
-    /// Loads the generated root key, as soon as the deployment is known. If nothing is configured, the key is
-    /// used, and generated at the first start (`fresh`). If something is configured, it still opens what it
-    /// has sealed.
-    ///
-    /// # Errors
-    /// A message for the operator: the file cannot be used; or no key can be generated and `secret`, a
-    /// generated credential, would be stored in clear.
-    pub fn load_own_key(
-        &mut self,
-        deployment: DeploymentId,
-        drives: &[PathBuf],
-        fresh: bool,
-        secret: bool,
-    ) -> Result<(), String> {
-        self.key_folders = std::mem::take(&mut self.key_folders).excluding_drives(drives);
-        let found = self.key_folders.load(deployment);
-        if !self.is_none() {
-            // It opens what was sealed before a key was configured.
-            match found {
-                Ok(Some((key, _))) if self.old.is_none() => self.old = Some(key),
-                Err(why) => {
-                    tracing::warn!(why, "encryption: the root key that this server made cannot be used")
-                }
-                Ok(_) => {}
-            }
-            return Ok(());
-        }
-        match found.map_err(|e| format!("encryption: {e}"))? {
-            Some((key, file)) => {
-                tracing::info!(file = %file.display(), "encryption: the root key of this server");
-                self.use_own_key(key);
-                Ok(())
-            }
-            None if fresh => match self.create_own_key(deployment) {
-                Err(why) if secret => Err(format!(
-                    "root's credentials would have to be stored in clear: no root key can be made ({why}). Name a folder \
-                     for it (--state-dir), or set ASHLAR_ROOT_USER and ASHLAR_ROOT_PASSWORD"
-                )),
-                Err(why) => {
-                    warn_without_key(&why);
-                    Ok(())
-                }
-                Ok(()) => Ok(()),
-            },
-            None => Ok(()),
-        }
-    }
-
-    fn create_own_key(&mut self, deployment: DeploymentId) -> Result<(), String> {
-        let (key, file) = self.key_folders.make(deployment)?;
-        tracing::warn!(
-            file = %file.display(),
-            "encryption: a root key was made. Keep a copy of it: without it nobody reads what is encrypted, and a \
-             generated root password is lost. It protects drives that leave this machine, not from who can \
-             read the file"
-        );
-        self.use_own_key(key);
-        Ok(())
-    }
-
-    /// Called for an existing deployment, once its control store is open: generates the root key if the
-    /// deployment never had one. `stored`: root's credentials come from the control store.
-    ///
-    /// # Errors
-    /// A message for the operator: something is sealed under a root key that is missing. Nothing has been
-    /// changed.
-    pub fn create_missing_own_key(&mut self, control: &Control, stored: bool) -> Result<(), String> {
-        if !self.is_none() {
-            return Ok(());
-        }
-        let deployment = control.deployment();
-        let sealed =
-            stored && control.get(credentials::KEY).is_some_and(|v| credentials::is_under_root_key(&v.bytes));
-        if sealed || !control.list("kms/").is_empty() {
-            return Err(format!(
-                "encryption: the root key of this deployment is missing, and nothing was changed. If the server made \
-                 it, it was in {}: bring that file from the machine or the backup that has it. If it was configured, \
-                 start with it as before (--kms-root-key-file, ASHLAR_KMS_ROOT_KEY, or MinIO's variables)",
-                self.key_folders.expected_path(deployment)
-            ));
-        }
-        if let Err(why) = self.create_own_key(deployment) {
-            warn_without_key(&why);
-        }
-        Ok(())
-    }
-
-    /// Seals and opens root's stored credentials.
-    pub fn sealer(&self) -> CredentialSealer {
-        CredentialSealer {
-            key: self.now.as_ref().map(|r| r.key.clone()),
-            old: self.old.clone(),
-            kms: self.remote.clone(),
-        }
+        Configured::read(&sources, state_dir)
     }
 }
 
-/// Opens the key service. `None`: no keys are configured.
+/// Opens the key service. Without keys, requests for encryption are refused.
 ///
 /// # Errors
-/// A message for the operator. A server that is configured to encrypt does not start without keys.
-pub async fn open(args: &Args, configured: Configured, node: &Node) -> Result<Encryption, String> {
-    let cipher = match variable("ASHLAR_ENCRYPTION_CIPHER").as_deref() {
+/// A message for the operator.
+pub async fn open(configured: Configured, node: &Node) -> Result<Encryption, String> {
+    let cipher = ashlar_environment::process::variable("ASHLAR_ENCRYPTION_CIPHER").filter(|v| !v.is_empty());
+    let cipher = match cipher.as_deref() {
         None => None,
         Some("aes") => Some(Cipher::Aes256Gcm),
         Some("chacha") => Some(Cipher::ChaCha20Poly1305),
@@ -262,267 +64,5 @@ pub async fn open(args: &Args, configured: Configured, node: &Node) -> Result<En
             return Err(format!("ASHLAR_ENCRYPTION_CIPHER is \"{other}\"; there are aes and chacha"));
         }
     };
-    let Configured { now, old, remote, own, .. } = configured;
-    if remote.is_some() && !node.control.list("kms/").is_empty() {
-        tracing::warn!(
-            "encryption: keys that were made here are not used with a key server; what they seal is not read"
-        );
-    }
-    let kms = match (now, remote) {
-        (_, Some(kms)) => {
-            create_default_key(&kms).await;
-            kms
-        }
-        (None, None) => {
-            if !node.control.list("kms/").is_empty() {
-                return Err(
-                    "encryption: there are keys, and no root key; start with the one that they were made with"
-                        .to_owned(),
-                );
-            }
-            return Ok(Encryption { kms: None, cipher });
-        }
-        (Some(root), None) => {
-            let driver = Builtin::open_keys(node.control.clone(), root.key, old.as_ref(), now_ms);
-            let default = args.kms_key.clone().or(root.default).unwrap_or_else(|| DEFAULT_KEY.to_owned());
-            tracing::info!(root = root.origin, key = default, "encryption: keys are in the control store");
-            let driver = driver.await.map_err(describe)?;
-            Arc::new(match own {
-                // If nothing was ever encrypted, losing the file loses nothing.
-                true => Kms::builtin_when_needed(driver, &default).map_err(describe)?,
-                false => Kms::builtin(driver, &default).await.map_err(describe)?,
-            })
-        }
-    };
-    Ok(Encryption { kms: Some(kms), cipher })
-}
-
-/// Creates the default key in KES if it does not exist, as MinIO does. Without permission to create keys the
-/// server still uses existing ones, and requests without encryption are served while KES is unreachable.
-async fn create_default_key(kms: &Kms) {
-    if kms.describe().0 != "kes" {
-        return;
-    }
-    match kms.ensure_default().await {
-        Ok(()) => {}
-        Err(Error::Refused(why)) => tracing::info!(why, "KES does not let this server make keys"),
-        Err(error) => {
-            tracing::warn!(%error, "KES cannot be used now; requests that need encryption are refused")
-        }
-    }
-}
-
-/// The envelopes to seal again.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = RewrapOrder)]
-pub struct Order {
-    /// The bucket.
-    bucket: String,
-    /// Only keys with this prefix.
-    #[serde(default)]
-    prefix: String,
-    /// The named key to seal under; by default the newest version of each envelope's own key.
-    #[serde(default)]
-    key: Option<String>,
-}
-
-/// The handler of requests about encryption keys.
-pub struct KeyAdmin {
-    encryption: Encryption,
-    store: Store,
-    pass: Arc<Mutex<Option<shape::Rewrap>>>,
-}
-
-impl KeyAdmin {
-    /// A handler over the key service and the store.
-    pub fn new(encryption: Encryption, store: Store) -> KeyAdmin {
-        KeyAdmin { encryption, store, pass: Arc::default() }
-    }
-
-    /// Whether the default key works; `None` if no keys are configured. Asks the key server.
-    pub async fn works(&self) -> Option<bool> {
-        let kms = self.encryption.kms.as_ref()?;
-        Some(status(Some(kms)).await.works)
-    }
-
-    /// Numbers of data keys generated and opened: see `Kms::uses`. `None` if no keys are configured.
-    pub fn uses(&self) -> Option<[u64; 3]> {
-        self.encryption.kms.as_ref().map(|kms| kms.uses())
-    }
-
-    /// Answers a request about keys.
-    pub async fn answer(&self, req: &AdminRequest) -> AdminResult {
-        req.need(req.route.actions(), false)?;
-        if req.route == Route::RewrapStatus {
-            // No pass was started since the server start.
-            let pass = self.pass.lock().clone().unwrap_or_default();
-            return Ok((StatusCode::OK, api::value(pass)));
-        }
-        let kms = self.encryption.kms.as_ref();
-        if req.route == Route::KmsStatus {
-            return Ok((StatusCode::OK, api::value(status(kms.map(|k| &**k)).await)));
-        }
-        if kms.is_none() && req.route == Route::KmsKeyList {
-            return Ok((StatusCode::OK, api::value(shape::EncryptionKeyList { keys: Vec::new() })));
-        }
-        let kms = kms.ok_or_else(|| {
-            bad_request(
-                "no keys are configured; start the server with --kms-root-key-file, --kms-vault or --kms-kes",
-            )
-        })?;
-        match req.route {
-            Route::KmsKeyList => {
-                let prefix = req.query.get("prefix").unwrap_or_default();
-                let keys = kms.list_keys(prefix).await.map_err(refusal)?;
-                let keys = keys.into_iter().map(|k| shown(k, kms)).collect();
-                return Ok((StatusCode::OK, api::value(shape::EncryptionKeyList { keys })));
-            }
-            Route::KmsKeyCreate => kms.create_key(&req.name).await.map_err(refusal)?,
-            Route::KmsKeyRotate => {
-                kms.rotate(&req.name).await.map_err(refusal)?;
-            }
-            Route::RewrapStart => return self.start(kms, req).await,
-            _ => {}
-        }
-        let key = kms.key_status(&req.name).await.map_err(refusal)?;
-        Ok((StatusCode::OK, api::value(shown(key, kms))))
-    }
-
-    /// Starts a pass in the background.
-    async fn start(&self, kms: &Arc<Kms>, req: &AdminRequest) -> AdminResult {
-        let order: Order = req.document()?;
-        self.store.bucket(&order.bucket).map_err(|e| ashlar_s3::ops::fault(e, &order.bucket, ""))?;
-        if let Some(key) = &order.key {
-            kms.key_status(key).await.map_err(refusal)?;
-        }
-        let begun = shape::Rewrap {
-            bucket: order.bucket.clone(),
-            prefix: order.prefix.clone(),
-            running: true,
-            ..shape::Rewrap::default()
-        };
-        {
-            let mut pass = self.pass.lock();
-            if pass.as_ref().is_some_and(|p| p.running) {
-                let why = "a rewrap pass is running; `ashlar admin kms rewrap --status` shows it".into();
-                return Err(Refusal { status: StatusCode::CONFLICT, code: "Conflict", why });
-            }
-            *pass = Some(begun.clone());
-        }
-        let (kms, store, pass) = (kms.clone(), self.store.clone(), self.pass.clone());
-        ashlar_environment::spawn("kms", async move {
-            let result = run(&kms, &store, &order, &pass).await;
-            if let Some(p) = pass.lock().as_mut() {
-                p.running = false;
-                p.problem = result.err();
-                tracing::info!(bucket = p.bucket, looked = p.looked, sealed = p.sealed, failed = p.failed, problem = ?p.problem, "rewrap completed");
-            }
-        });
-        Ok((StatusCode::ACCEPTED, api::value(begun)))
-    }
-}
-
-/// One pass over the versions of a bucket.
-async fn run(
-    kms: &Kms,
-    store: &Store,
-    order: &Order,
-    pass: &Mutex<Option<shape::Rewrap>>,
-) -> Result<(), String> {
-    let bucket = store.bucket(&order.bucket).map_err(|e| e.to_string())?;
-    let (mut key_marker, mut version_marker) = (String::new(), None);
-    loop {
-        let began = Instant::now();
-        let spec = VersionListSpec {
-            prefix: &order.prefix,
-            delimiter: "",
-            key_marker: &key_marker,
-            version_marker,
-            max_keys: PAGE,
-        };
-        let page = store.list_versions(&bucket, &spec).await.map_err(|e| e.to_string())?;
-        for entry in page.entries.iter().filter(|e| !e.delete_marker) {
-            let done = one(kms, (store, &bucket), order, &entry.entry.key, entry.version_id).await;
-            let mut pass = pass.lock();
-            let Some(p) = pass.as_mut() else { return Ok(()) };
-            p.looked += 1;
-            match done {
-                Ok(sealed) => p.sealed += u64::from(sealed),
-                Err(why) => {
-                    p.failed += 1;
-                    p.last_failure = Some(format!("{}: {why}", entry.entry.key));
-                }
-            }
-        }
-        match page.next_key.filter(|_| page.truncated) {
-            Some(next) => (key_marker, version_marker) = (next, page.next_version),
-            None => return Ok(()),
-        }
-        time::sleep((began.elapsed() * REST).min(Duration::from_secs(5))).await;
-    }
-}
-
-/// Seals the envelope of one version again; returns whether it had to.
-async fn one(
-    kms: &Kms,
-    (store, bucket): (&Store, &OpenBucket),
-    order: &Order,
-    key: &str,
-    version: ashlar_object::VersionId,
-) -> Result<bool, String> {
-    // If the version changes meanwhile, it is read again.
-    for _ in 0..3 {
-        let object = match store.get(bucket, key, Some(version)).await {
-            Ok(object) => object,
-            // The version was removed.
-            Err(ashlar_object::Error::NoSuchVersion | ashlar_object::Error::NoSuchKey { .. }) => {
-                return Ok(false);
-            }
-            Err(e) => return Err(e.to_string()),
-        };
-        let Some(sealed) = object.sealed() else { return Ok(false) };
-        let to = order.key.as_deref();
-        let new =
-            sse::rewrap(kms, (bucket.id, key), &sealed.envelope, to).await.map_err(|e| e.to_string())?;
-        let Some(new) = new else { return Ok(false) };
-        let replaced = store.replace_envelope(bucket, key, Some(version), &sealed.envelope, &new);
-        if replaced.await.map_err(|e| e.to_string())? {
-            return Ok(true);
-        }
-    }
-    Err("the version changes too often".to_owned())
-}
-
-fn shown(key: ashlar_kms::KeyStatus, kms: &Kms) -> shape::EncryptionKey {
-    let default = key.name == kms.default_key();
-    shape::EncryptionKey { name: key.name, version: key.version, created_ms: key.created_ms, default }
-}
-
-async fn status(kms: Option<&Kms>) -> shape::EncryptionStatus {
-    let Some(kms) = kms else { return shape::EncryptionStatus::default() };
-    let (driver, endpoint) = kms.describe();
-    let problem = kms.key_status(kms.default_key()).await.err().map(|e| e.to_string());
-    shape::EncryptionStatus {
-        driver: driver.to_owned(),
-        endpoint,
-        default_key: kms.default_key().to_owned(),
-        works: problem.is_none(),
-        problem,
-    }
-}
-
-fn refusal(e: Error) -> Refusal {
-    let why = e.to_string();
-    let (status, code) = match e {
-        Error::Invalid(_) => return bad_request(why),
-        Error::Missing(_) => (StatusCode::NOT_FOUND, "KeyNotFound"),
-        Error::Exists(_) => (StatusCode::CONFLICT, "KeyAlreadyExists"),
-        Error::Refused(_) => (StatusCode::FORBIDDEN, "AccessDenied"),
-        Error::Unavailable(_) => (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable"),
-        Error::Sealed | Error::Corrupt(_) | Error::OtherRoot => {
-            (StatusCode::INTERNAL_SERVER_ERROR, "InternalError")
-        }
-    };
-    Refusal { status, code, why }
+    Ok(Encryption { kms: configured.open(&node.control).await?, cipher })
 }

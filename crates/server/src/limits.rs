@@ -21,6 +21,7 @@ pub struct Bounds {
 
 /// Options for resources that clients share.
 #[derive(clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// Maximum number of connections. A new connection replaces idle or unauthenticated ones, oldest first.
     #[arg(long, value_name = "N", env = "ASHLAR_MAX_CONNECTIONS", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(16..=1_000_000))]

@@ -12,6 +12,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use ashlar_admin::metrics::ConnectionCounts;
+use ashlar_admin::peer::Peer;
+use ashlar_admin::responses::busy;
+use ashlar_node::clock::coarse;
 use ashlar_s3::WorkPermits;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -23,10 +27,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use super::clock::coarse;
-use super::connection::{CHECK_INTERVAL, Class, ConnectionState, Counts, Outgoing, Peer, Watched};
+use super::connection::{CHECK_INTERVAL, Class, ConnectionState, Outgoing, Watched};
 use super::limits::Bounds;
-use super::responses::busy;
 use super::routes::Routes;
 
 /// Connections beyond the limit that are reserved for administration and health checks.
@@ -181,7 +183,7 @@ struct ListenerState {
     admin: bool,
     bounds: Bounds,
     open: Mutex<Open>,
-    counts: Arc<Counts>,
+    counts: Arc<ConnectionCounts>,
     /// Bytes of answers that sockets have not taken.
     unsent: Arc<AtomicUsize>,
     stuck_closed_at: Mutex<Instant>,

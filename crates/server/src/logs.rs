@@ -1,27 +1,18 @@
-//! The server's log: written to standard error, with the last lines kept in memory for the administration
-//! API.
+//! The server's log: written to standard error; `ashlar_admin::log_buffer` keeps the last lines for the
+//! administration API.
 //!
-//! Invariant: lines in memory are limited in number and length; logging never waits for readers.
+//! Invariant: logging never waits for readers.
 
-use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::sync::{Arc, LazyLock};
 
-use parking_lot::Mutex;
-use tokio::sync::broadcast;
+use ashlar_admin::log_buffer::{Line, buffer};
+use ashlar_node::clock::now_ms;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Context, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
-
-use super::clock::now_ms;
-
-/// Maximum number of lines kept in memory.
-const MAX_LINES: usize = 2000;
-/// Maximum length in bytes of a line in memory; longer lines are cut.
-const MAX_LENGTH: usize = 4096;
 
 /// Format of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -30,53 +21,6 @@ pub enum Form {
     Text,
     /// One JSON object per line.
     Json,
-}
-
-/// A line of the log.
-#[derive(Clone, Debug)]
-pub struct Line {
-    /// Milliseconds since 1970.
-    pub at_ms: i64,
-    /// `ERROR`, `WARN` or `INFO`.
-    pub level: &'static str,
-    /// The module that logged the line.
-    pub target: &'static str,
-    /// The message and its fields.
-    pub text: String,
-}
-
-/// The last lines of the log.
-pub struct LogBuffer {
-    lines: Mutex<VecDeque<Arc<Line>>>,
-    live: broadcast::Sender<Arc<Line>>,
-}
-
-static BUFFER: LazyLock<LogBuffer> =
-    LazyLock::new(|| LogBuffer { lines: Mutex::default(), live: broadcast::Sender::new(MAX_LINES) });
-
-/// The last lines of this process.
-pub fn buffer() -> &'static LogBuffer {
-    &BUFFER
-}
-
-impl LogBuffer {
-    /// The last `most` lines, oldest first, and a receiver of later lines.
-    pub fn read(&self, most: usize) -> (Vec<Arc<Line>>, broadcast::Receiver<Arc<Line>>) {
-        let lines = self.lines.lock();
-        let skip = lines.len().saturating_sub(most);
-        (lines.iter().skip(skip).cloned().collect(), self.live.subscribe())
-    }
-
-    fn push(&self, line: Line) {
-        let line = Arc::new(line);
-        let mut lines = self.lines.lock();
-        if lines.len() == MAX_LINES {
-            lines.pop_front();
-        }
-        lines.push_back(line.clone());
-        // Fails if there are no readers. Under the lock, so that a new reader misses no line.
-        let _ = self.live.send(line);
-    }
 }
 
 /// A tracing layer that keeps lines in memory.
@@ -107,12 +51,8 @@ impl<S: Subscriber> Layer<S> for BufferLayer {
         };
         let mut text = Text::default();
         event.record(&mut text);
-        let mut all = text.message + &text.fields;
-        if all.len() > MAX_LENGTH {
-            let cut = (0..=MAX_LENGTH).rev().find(|i| all.is_char_boundary(*i)).unwrap_or(0);
-            all.truncate(cut);
-        }
-        buffer().push(Line { at_ms: now_ms(), level, target: event.metadata().target(), text: all });
+        let text = text.message + &text.fields;
+        buffer().push(Line { at_ms: now_ms(), level, target: event.metadata().target(), text });
     }
 }
 
@@ -143,6 +83,7 @@ pub fn start(form: Form, colour: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ashlar_admin::log_buffer::MAX_LENGTH;
 
     #[test]
     fn log_lines_are_buffered_and_streamed() {

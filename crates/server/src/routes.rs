@@ -8,9 +8,14 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ashlar_admin::metrics::{self, ConnectionCounts, Refusals, SlowValues};
+use ashlar_admin::peer::Peer;
+use ashlar_admin::responses::plain;
+use ashlar_admin::{Admin, Minio};
 use ashlar_erasure_set::Sets;
 use ashlar_machine::Folder;
 use ashlar_metrics::{Group, Page};
+use ashlar_node::Node;
 use ashlar_pacer::Foreground;
 use ashlar_s3::{Arrival, Body, Service, WorkPermits};
 use futures::FutureExt as _;
@@ -19,12 +24,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
 
-use super::admin::Admin;
-use super::connection::{self, Counts, Peer};
-use super::metrics::{Refusals, SlowValues};
-use super::minio::Minio;
-use super::node::Node;
-use super::responses::plain;
+use super::connection;
 use super::tls::Certificates;
 
 /// The response of `work`, or an internal error that closes the connection if `work` panics. The cause is
@@ -61,7 +61,7 @@ pub struct Routes {
     admin: Arc<Admin>,
     minio: Minio,
     public_metrics: bool,
-    connections: Arc<Counts>,
+    connections: Arc<ConnectionCounts>,
     heads: Arc<WorkPermits>,
     certificates: Option<Arc<Certificates>>,
     /// The label `server` of metrics.
@@ -103,7 +103,7 @@ impl Routes {
     }
 
     /// Counters of connections.
-    pub fn connections(&self) -> &Arc<Counts> {
+    pub fn connections(&self) -> &Arc<ConnectionCounts> {
         &self.connections
     }
 
@@ -194,7 +194,7 @@ impl Routes {
             }
             path if path.starts_with("/minio/") => {
                 let id = self.service.request_id();
-                super::minio::not_implemented(path, &id)
+                ashlar_admin::not_implemented(path, &id)
             }
             path => {
                 let text = format!("{path}: not implemented by this server\n");
@@ -261,21 +261,21 @@ impl Routes {
     async fn page(&self) -> Page {
         let mut page = Page::new(&self.name);
         let slow_values = self.read_slow_values().await;
-        super::metrics::render(&self.node, &slow_values, &mut page);
+        metrics::render(&self.node, &slow_values, &mut page);
         let other = Refusals {
             heads: self.heads.counts(),
             unsigned: self.service.unsigned_counts(),
             sealed: self.minio.refused(),
             listeners: self.service.context().notifications.refused(),
         };
-        super::metrics::fairness(&self.node, &self.connections, &other, &mut page);
+        metrics::fairness(&self.node, &self.connections, &other, &mut page);
         let counted = self.service.metrics();
         counted.keep_buckets(|name| self.node.store.bucket(name).is_ok());
         counted.render(&mut page);
         self.service.audit().render(&mut page);
         self.service.access_logs().render(&mut page);
         if let Some(target_manager) = self.service.context().notifications.target_manager() {
-            super::events::render(target_manager, &mut page);
+            ashlar_admin::events::render(target_manager, &mut page);
         }
         page
     }

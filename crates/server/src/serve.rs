@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ashlar_admin::{Admin, Shutdown, ShutdownSender, kms::KeyAdmin, monitor, notify, providers, settings};
 use ashlar_arguments::{expand, size};
 use ashlar_audit::Audit;
 use ashlar_cluster::CodeSpec;
@@ -18,21 +19,19 @@ use ashlar_events::store::{DeadLetterBucket, Feeds};
 use ashlar_events::{Parsed, Site, TargetManager};
 use ashlar_iam::Iam;
 use ashlar_idp::Idp;
+use ashlar_node::kms::Configured;
+use ashlar_node::{
+    Node, Plan, Started, background, clock, credentials, deployments, drive_discovery, drive_monitor,
+    lifecycle, rollback,
+};
 use ashlar_s3::{Config, Context, Keys, Notifications, Origins, Service, Verifier};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
-use super::admin::{self, Shutdown};
 use super::args::Args;
-use super::background;
 use super::banner::Banner;
-use super::node::Node;
-use super::node_start::{Plan, Started};
 use super::region::Region;
-use super::{
-    clock, credentials, deployments, drive_discovery, drive_monitor, env_file, environment, kms, lifecycle,
-    listen, logs, minio_environment, monitor, notify, providers, rollback, routes, settings, tls,
-};
+use super::{env_file, environment, kms, listen, logs, minio_environment, routes, service_tasks, tls};
 
 /// Time limit for requests in flight at a stop.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -109,7 +108,7 @@ async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
     // The port is bound first: a second server must not touch the drives.
     let listener = listen::Listener::bind(&addresses, config.clone())?;
     let administration = listen::Listener::bind(&own, config)?.for_administration();
-    let mut keys = kms::Configured::read(&args.kms, args.state_dir.as_deref())?;
+    let mut keys = args.kms.read(args.state_dir.as_deref())?;
     let set = |name: &str| process::variable(name);
     let plan = Plan {
         paths,
@@ -159,7 +158,7 @@ struct Opened {
     region: Region,
     listener: listen::Listener,
     administration: listen::Listener,
-    keys: kms::Configured,
+    keys: Configured,
     certificates: Option<Arc<tls::Certificates>>,
     signals_caught: (Signal, Signal),
 }
@@ -181,7 +180,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     let deployment = node.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&node, &started.root).await?;
-    let encryption = kms::open(&args.kms, keys, &node).await?;
+    let encryption = kms::open(keys, &node).await?;
     let idp = Idp::new(environment::provider_context(iam.clone(), args.certs.as_deref())?);
     let (stop, stopping) = watch::channel(false);
     let parsed = Arc::new(Parsed::new(&region.name));
@@ -207,7 +206,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     spawn("idp-follow", idp.follow());
     spawn("iam-follow", iam.clone().follow());
     spawn("buckets-follow", node.store.follow_buckets());
-    spawn("remember-uses", background::store_key_uses(iam.clone()));
+    spawn("remember-uses", service_tasks::store_key_uses(iam.clone()));
     spawn("clock", clock::tick());
     spawn("drive-monitor", drive_monitor::run(node.clone(), drives));
     spawn("sequences", rollback::run(node.clone()));
@@ -223,7 +222,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     spawn("lifecycle", node.lifecycle.clone().run());
     spawn(
         "access-logs",
-        background::deliver_logs(service.clone(), Duration::from_secs(args.access_log_interval)),
+        service_tasks::deliver_logs(service.clone(), Duration::from_secs(args.access_log_interval)),
     );
     spawn("trim", background::trim(node.clone()));
     if let Some(certificates) = &certificates {
@@ -231,12 +230,11 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
         spawn("certificates", certificates.clone().follow());
     }
     service.log_slower_than(Duration::from_secs(args.slow_request));
-    let shutdown: admin::ShutdownSender = Arc::new(watch::Sender::new(Shutdown::No));
+    let shutdown: ShutdownSender = Arc::new(watch::Sender::new(Shutdown::No));
     let public = args.public_metrics || public_by_environment();
-    let keys = kms::KeyAdmin::new(encryption, node.store.clone());
+    let keys = KeyAdmin::new(encryption, node.store.clone());
     let monitor = monitor::Monitor::new(service.tracer().clone(), stopping.clone());
-    let admin =
-        admin::Admin::new(service.clone(), node.clone(), door, shutdown.clone(), check, keys, monitor);
+    let admin = Admin::new(service.clone(), node.clone(), door, shutdown.clone(), check, keys, monitor);
     let name = listener.addresses().first().map(ToString::to_string).unwrap_or_default();
     let routes = routes::Routes::new(service.clone(), node.clone(), public, admin, certificates, name);
     let routes = Arc::new(routes);

@@ -196,7 +196,7 @@ impl Certificates {
 
     /// Logs warnings about the files.
     pub fn log_problems(&self) {
-        for problem in problems(&self.folder, &self.current.load(), super::clock::now_ms() / 1000) {
+        for problem in problems(&self.folder, &self.current.load(), ashlar_node::clock::now_ms() / 1000) {
             tracing::warn!(folder = %self.folder.display(), "{problem}");
         }
     }

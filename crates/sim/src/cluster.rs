@@ -8,8 +8,9 @@
 //! Must not depend on: what clients do.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ashlar_cluster::{CodeSpec, Control, Map};
@@ -22,6 +23,7 @@ use ashlar_erasure_set::{Code, EpochSource, Group, Layout, Options as SetsOption
 use ashlar_format::DriveId;
 use ashlar_machine::BufferPool;
 use ashlar_object::{Options, Store};
+use ashlar_remote::{Caller, RemoteNode};
 use parking_lot::Mutex;
 
 use crate::control::ControlStore;
@@ -40,13 +42,21 @@ pub struct Cluster {
     pub control: Arc<ControlStore>,
     hosts: Mutex<BTreeMap<DriveId, Arc<Host>>>,
     coordinators: Vec<Mutex<Option<Coordinator>>>,
+    /// The number of processes that were started.
+    processes: AtomicU64,
 }
+
+type Nodes = Arc<Mutex<BTreeMap<DriveId, Arc<RemoteNode>>>>;
 
 /// A running coordinator.
 #[derive(Clone)]
 pub struct Coordinator {
     /// Its tasks.
     pub process: Process,
+    /// Its process, as drives see it.
+    caller: Caller,
+    /// The machines of the drives, as it reaches them.
+    nodes: Nodes,
     /// Its store.
     pub store: Store,
     /// The placement groups that the store uses.
@@ -109,6 +119,7 @@ impl Cluster {
             control: ControlStore::new(plan.seed ^ 2, plan.coordinators, entries),
             hosts: Mutex::new(ids.iter().map(host).collect()),
             coordinators: (0..plan.coordinators).map(|_| Mutex::new(None)).collect(),
+            processes: AtomicU64::new(1),
             plan,
         })
     }
@@ -180,7 +191,10 @@ impl Cluster {
         options.epoch = Some(newest(&control));
         let sets = Sets::new(layout(&map), Vec::new(), options).expect("a layout of the map");
         let alive = Arc::new(AtomicBool::new(true));
-        self.attach(number, &alive, &sets, &map);
+        let process_number = self.processes.fetch_add(1, Ordering::Relaxed);
+        let caller = Caller { node: number as u16, process: process_number };
+        let nodes = Nodes::default();
+        self.attach(caller, &alive, &nodes, &sets, &map);
         sets.start();
         let duties = Duties::alone(number as u16);
         let mut options = Options { min_part: 1, duties, ..Options::default() };
@@ -189,21 +203,25 @@ impl Cluster {
                 Bounds { head: 2, head_bytes: 4 << 10, keep: 1, leaf: 2, page_bytes: 4 << 10, fan: 2 };
         }
         let store = Store::open(sets.clone(), control.clone(), options).expect("a store opens");
-        let coordinator = Coordinator { process, store, sets, control, alive };
+        let coordinator = Coordinator { process, caller, nodes, store, sets, control, alive };
         drop(ashlar_environment::spawn("follow", self.clone().follow(number, coordinator.clone())));
         drop(ashlar_environment::spawn("follow-buckets", coordinator.store.follow_buckets()));
         coordinator
     }
 
     /// Attaches every drive of the map that the sets do not have yet.
-    fn attach(&self, number: usize, alive: &Arc<AtomicBool>, sets: &Sets, map: &Map) {
+    fn attach(&self, caller: Caller, alive: &Arc<AtomicBool>, nodes: &Nodes, sets: &Sets, map: &Map) {
+        let mut nodes = nodes.lock();
         let layout = layout(map);
         let hosts = self.hosts();
         for id in layout.groups.iter().flat_map(|g| &g.slots).collect::<std::collections::BTreeSet<_>>() {
             if let Some(host) = self.host(*id) {
                 let groups = map.groups_of(*id);
-                let link = Link::new(&self.network, (number, alive), &host, &groups, &hosts[0]);
-                sets.attach(ashlar_drive::DriveHandle::Remote(Arc::new(link)));
+                let link = Link::new(&self.network, (caller, alive), &host, &hosts[0]);
+                let Entry::Vacant(unknown) = nodes.entry(*id) else { continue };
+                let node = unknown.insert(RemoteNode::new(Arc::new(link))).clone();
+                sets.attach(node.know(&host.heard(&groups)));
+                drop(ashlar_environment::spawn("status", follow_status(node)));
             }
         }
     }
@@ -221,7 +239,7 @@ impl Cluster {
             epoch = map.epoch;
             self.note(|| format!("coordinator {number} sees epoch {epoch}"));
             if me.sets.set_layout(layout(&map)).is_ok() {
-                self.attach(number, &me.alive, &me.sets, &map);
+                self.attach(me.caller, &me.alive, &me.nodes, &me.sets, &map);
             }
         }
     }
@@ -232,6 +250,7 @@ impl Cluster {
         self.note(|| format!("coordinator {number} crashes"));
         gone.alive.store(false, Ordering::Relaxed);
         simulation::kill(gone.process);
+        self.hosts().iter().for_each(|host| host.ended(gone.caller));
     }
 
     /// Runs the maintenance of all drives until it fails.
@@ -244,6 +263,15 @@ impl Cluster {
                 }
             }
         }
+    }
+}
+
+/// Asks a drive's machine for its status again and again.
+async fn follow_status(node: Arc<RemoteNode>) {
+    loop {
+        sleep(Duration::from_secs(1)).await;
+        // Its calls say that it cannot be reached.
+        let _ = node.refresh().await;
     }
 }
 

@@ -198,7 +198,7 @@ impl ControlDriver for Driver {
     }
     fn health(&self) -> Health {
         let (revision, current) = (self.revision(), 1);
-        Health { members: 1, current, writable: true, term: 1, revision }
+        Health { members: 1, current, writable: true, term: 1, revision, age: Duration::ZERO }
     }
 
     fn barrier(&self) -> BoxFuture<'_, Result<()>> {

@@ -9,11 +9,13 @@
 use std::future::Future;
 use std::time::Duration;
 
-use ashlar_drive::{Drive, Error, Label, Options, Result, Role, Status};
+use ashlar_drive::{Drive, Label, Options, Result, Role, Status};
 use ashlar_environment::random::Seeded;
 use ashlar_environment::time::{Instant, sleep, sleep_until};
-use ashlar_format::{DeploymentId, DriveId, GroupId};
+use ashlar_format::{Ballot, DeploymentId, DriveId, GroupId};
 use ashlar_machine::{BufferPool, Crash, Folder, SimDisk};
+use ashlar_remote::wire::Heard;
+use ashlar_remote::{Caller, Served};
 use parking_lot::Mutex;
 
 /// The deployment of all simulated drives.
@@ -32,6 +34,8 @@ pub struct Host {
 struct State {
     disk: SimDisk,
     drive: Option<Drive>,
+    /// The drive as coordinators reach it; the sessions of a machine end with its power.
+    served: Served,
     /// How many times the drive was opened.
     incarnation: u32,
     /// The position in the log of the disk up to which everything was acknowledged.
@@ -68,6 +72,7 @@ impl Host {
         let state = State {
             answered: disk.position(),
             disk,
+            served: served(&drive),
             drive: Some(drive),
             incarnation: 1,
             stands_until: Instant::now(),
@@ -82,28 +87,24 @@ impl Host {
         self.state.lock().drive.clone()
     }
 
-    /// How many times the drive was opened.
-    #[must_use]
-    pub fn incarnation(&self) -> u32 {
-        self.state.lock().incarnation
+    /// A process of a coordinator ended.
+    pub fn ended(&self, caller: Caller) {
+        self.state.lock().served.ended(caller);
     }
 
-    /// Runs `work` with the drive, and returns its answer when the machine sends it; `None`: it is never
+    /// Runs `work` with the served drive, and returns its answer when the machine sends it; `None`: it is never
     /// sent.
-    pub async fn serve<T, F: Future<Output = Result<T>>>(
-        &self,
-        work: impl FnOnce(Drive, u32) -> F,
-    ) -> Option<(Result<T>, Status)> {
+    pub async fn serve<T, F: Future<Output = T>>(&self, work: impl FnOnce(Served) -> F) -> Option<T> {
         let until = self.state.lock().stands_until;
         sleep_until(until).await;
-        let (drive, incarnation, pause) = {
+        let (drive, served, incarnation, pause) = {
             let mut s = self.state.lock();
             let pause = 20 + s.rng.below(800);
-            (s.drive.clone()?, s.incarnation, pause)
+            (s.drive.clone()?, s.served.clone(), s.incarnation, pause)
         };
-        let answer = work(drive.clone(), incarnation).await;
+        let answer = work(served).await;
         drive.pump();
-        let (at, status) = (self.state.lock().disk.position(), status(&drive));
+        let at = self.state.lock().disk.position();
         drop(drive);
         sleep(Duration::from_micros(pause)).await;
         let mut s = self.state.lock();
@@ -113,13 +114,22 @@ impl Host {
         if self.flushes {
             s.answered = s.answered.max(at);
         }
-        Some((answer, status))
+        Some(answer)
     }
 
-    /// The status of the drive, if it is in service.
+    /// What a coordinator knows of the drive before it has heard from it: if it is not in service, that it is in
+    /// `groups`.
     #[must_use]
-    pub fn status(&self) -> Option<Status> {
-        self.drive().map(|d| status(&d))
+    pub fn heard(&self, groups: &[GroupId]) -> Heard {
+        let unheard = || Status {
+            state: ashlar_drive::State::Online,
+            held: groups.iter().map(|group| (*group, Role::Voter, 0)).collect(),
+            floor: Ballot::ZERO,
+            stats: ashlar_drive::Stats { free: 1 << 40, ..ashlar_drive::Stats::default() },
+        };
+        let status = self.drive().map_or_else(unheard, |drive| drive.status());
+        let path = format!("sim:/{:02x}", self.label.drive.0[0]);
+        Heard { label: self.label, path, status, oldest: Duration::ZERO }
     }
 
     /// Pauses the machine.
@@ -131,12 +141,13 @@ impl Host {
     pub fn cut_power(&self) {
         let s = &mut *self.state.lock();
         let Some(drive) = s.drive.take() else { return };
+        let served = std::mem::take(&mut s.served);
         let unanswered = (s.disk.position() - s.answered) as u64;
         let from = if self.flushes { s.answered } else { 0 };
         let span = if self.flushes { unanswered } else { s.disk.position() as u64 };
         let at = from + s.rng.below(span + 1) as usize;
         s.image(at);
-        drop(drive);
+        drop((drive, served));
     }
 
     /// The present position in the log of the disk.
@@ -148,15 +159,18 @@ impl Host {
     /// Cuts the power and restores the disk to an earlier position of its log.
     pub fn go_back(&self, at: usize) {
         let s = &mut *self.state.lock();
-        let drive = s.drive.take();
+        let (drive, served) = (s.drive.take(), std::mem::take(&mut s.served));
         s.image(at);
-        drop(drive);
+        drop((drive, served));
     }
 
     /// Destroys the drive with its medium.
     pub fn destroy(&self) {
-        let drive = self.state.lock().drive.take();
-        drop(drive);
+        let gone = {
+            let s = &mut *self.state.lock();
+            (s.drive.take(), std::mem::take(&mut s.served))
+        };
+        drop(gone);
     }
 
     /// Restores the power.
@@ -178,6 +192,7 @@ impl Host {
         drive.pump();
         s.incarnation += 1;
         s.answered = s.disk.position();
+        s.served = served(&drive);
         s.drive = Some(drive);
         Ok(())
     }
@@ -207,13 +222,8 @@ impl State {
     }
 }
 
-fn status(drive: &Drive) -> Status {
-    let stats = ashlar_drive::Stats { free: 1 << 40, ..ashlar_drive::Stats::default() };
-    Status { stats, ..drive.status() }
-}
-
-/// The error of a session that a power cut ended.
-#[must_use]
-pub fn ended() -> Error {
-    Error::Offline("the session ended")
+fn served(drive: &Drive) -> Served {
+    let served = Served::default();
+    served.set([drive.clone()]);
+    served
 }

@@ -1,40 +1,35 @@
 //! Messages between coordinators and drives: delayed, lost, duplicated, reordered, or blocked in one
 //! direction.
 //!
-//! Invariants: the delivery of a message is drawn when it is sent. A message that would arrive while its
-//! direction is blocked is lost. An answer that does not arrive within [`DEADLINE`] is unknown to the caller,
-//! while the request may still be executed later. Only requests that may be repeated are duplicated. A paused
-//! coordinator neither sends nor receives.
+//! It carries the messages of `ashlar-remote`, as a network between nodes does.
 //!
-//! Must not depend on: the content of messages.
+//! Invariants: the delivery of a message is drawn when it is sent. A message that would arrive while its
+//! direction is blocked is lost. An answer that does not arrive before the caller's deadline is unknown to the
+//! caller, while the request may still be executed later. Only requests that may be repeated are duplicated. A
+//! paused coordinator neither sends nor receives.
+//!
+//! Must not depend on: the content of messages, except to describe them and for mutants.
 
 use std::collections::BTreeSet;
-use std::future::Future;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ashlar_drive::{
-    Answer, Check, Completion, Drive, Error, Frames, Label, Later, Remote, RemoteReader, RemoteWriter,
-    Request, Result, ShardReader, Status, Tally,
-};
+use ashlar_drive::Answer;
 use ashlar_environment::random::Seeded;
 use ashlar_environment::simulation::{Process, spawn_in};
 use ashlar_environment::time::{Instant, sleep, sleep_until, timeout};
-use ashlar_format::frame::ShardId;
-use ashlar_format::{Ballot, GroupId, RegisterKey, WriteId};
-use bytes::Bytes;
+use ashlar_remote::wire::{self, In, Out};
+use ashlar_remote::{Call, Caller, Delivered, Failure, Transport, method};
+use bytes::{Bytes, BytesMut};
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::describe;
-use crate::host::{Host, ended};
+use crate::host::Host;
 use crate::plan::{Mutant, NetworkFaults};
 use crate::trace::Trace;
-
-/// How long a caller waits for an answer.
-pub const DEADLINE: Duration = Duration::from_secs(3);
 
 /// A sender or receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -155,303 +150,212 @@ impl Network {
     }
 }
 
-/// The connection of one coordinator to one drive.
+/// The way from one coordinator to one drive.
 #[derive(Clone)]
 pub struct Link(Arc<Inner>);
 
 struct Inner {
     network: Arc<Network>,
-    coordinator: usize,
+    /// The process of the coordinator, as drives see it.
+    caller: Caller,
     /// False: the coordinator crashed, and messages of its destructors are not sent.
     alive: Arc<AtomicBool>,
     host: Arc<Host>,
     /// The drive that reads are sent to (for a mutant, another one).
     reads: Arc<Host>,
-    path: PathBuf,
-    heard: Mutex<Status>,
-    /// The times at which the unanswered requests were sent, by number.
-    open: Mutex<std::collections::BTreeMap<u64, Instant>>,
-    next: Mutex<u64>,
 }
 
 impl Link {
-    /// From a coordinator to a drive, which must be in service now or have been before. `groups`: the groups
-    /// in which the drive counts as a voter until its first answer; `first`: the first drive.
+    /// From a process of a coordinator to a drive; `first`: the first drive.
     #[must_use]
     pub fn new(
         network: &Arc<Network>,
-        (coordinator, alive): (usize, &Arc<AtomicBool>),
+        (caller, alive): (Caller, &Arc<AtomicBool>),
         host: &Arc<Host>,
-        groups: &[GroupId],
         first: &Arc<Host>,
     ) -> Link {
-        let unheard = Status {
-            state: ashlar_drive::State::Online,
-            held: groups.iter().map(|group| (*group, ashlar_drive::Role::Voter, 0)).collect(),
-            floor: Ballot::ZERO,
-            stats: ashlar_drive::Stats { free: 1 << 40, ..ashlar_drive::Stats::default() },
-        };
         let reads = if network.mutant == Some(Mutant::OneSlot) { first } else { host };
         Link(Arc::new(Inner {
             network: network.clone(),
-            coordinator,
+            caller,
             alive: alive.clone(),
             host: host.clone(),
             reads: reads.clone(),
-            path: PathBuf::from(format!("sim:/{:02x}", host.label.drive.0[0])),
-            heard: Mutex::new(host.status().unwrap_or(unheard)),
-            open: Mutex::default(),
-            next: Mutex::new(0),
         }))
     }
 
-    /// Sends `work` to the drive now; the answer may be lost.
-    fn send<T, F>(
-        &self,
-        name: &'static str,
-        repeats: bool,
-        at: &Arc<Host>,
-        work: impl Fn(Drive, u32) -> F + Send + Sync + 'static,
-    ) -> oneshot::Receiver<Result<T>>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T>> + Send + 'static,
-    {
+    /// Sends a call to the drive now; the answer may be lost.
+    fn send(&self, call: Call) -> oneshot::Receiver<Result<Delivered, Failure>> {
         let (answered, answer) = oneshot::channel();
-        let (me, host) = (self.clone(), at.clone());
+        let me = self.clone();
         if !me.0.alive.load(Ordering::Relaxed) {
             return answer;
         }
-        let number = {
-            let mut next = me.0.next.lock();
-            *next += 1;
-            *next
-        };
-        me.0.open.lock().insert(number, Instant::now());
         let carry = async move {
-            let said = me.carry(name, repeats, &host, work).await;
-            if said.is_none() {
+            let deadline = call.deadline;
+            let Some(said) = me.carry(call).await else {
                 // The caller is not notified that no answer will come.
-                sleep(DEADLINE).await;
-            }
-            me.0.open.lock().remove(&number);
-            if let Some((result, status)) = said {
-                *me.0.heard.lock() = status;
-                // The caller may no longer exist.
-                let _ = answered.send(result);
-            }
+                return sleep(deadline).await;
+            };
+            // The caller may no longer exist.
+            let _ = answered.send(said);
         };
         drop(spawn_in(Process::FIRST, "message", carry));
         answer
     }
 
-    async fn carry<T, F: Future<Output = Result<T>> + Send + 'static>(
-        &self,
-        name: &'static str,
-        repeats: bool,
-        host: &Arc<Host>,
-        work: impl Fn(Drive, u32) -> F,
-    ) -> Option<(Result<T>, Status)> {
+    async fn carry(&self, call: Call) -> Option<Result<Delivered, Failure>> {
         let i = &self.0;
-        let (me, drive) = (Node::Coordinator(i.coordinator), Node::Drive(host.label.drive.0[0]));
+        let coordinator = usize::from(i.caller.node);
+        let mut message = Message::of(call);
+        let mut host = &i.host;
+        if message.method == method::READ && !Arc::ptr_eq(&i.reads, &i.host) {
+            host = &i.reads;
+            message.readdress(host);
+        }
+        let (me, drive) = (Node::Coordinator(coordinator), Node::Drive(host.label.drive.0[0]));
         let Delivery { there, again, back } = i.network.delivery();
-        i.network.while_paused(i.coordinator).await;
+        i.network.while_paused(coordinator).await;
         let first = async {
             sleep(there?).await;
             if i.network.is_blocked(me, drive) {
                 return None;
             }
-            host.serve(&work).await
+            self.execute(host, &message).await
         };
         let second = async {
-            if !repeats {
-                return;
-            }
-            let Some(again) = again else { return };
+            let Some(again) = again.filter(|_| message.may_repeat()) else { return };
             sleep(again).await;
             if !i.network.is_blocked(me, drive) {
-                host.serve(&work).await;
+                self.execute(host, &message).await;
             }
         };
         let (said, ()) = futures::join!(first, second);
         let said = said?;
         i.network.trace.note(|| {
-            let outcome = said.0.as_ref().err().map_or("done".to_owned(), ToString::to_string);
-            format!(
-                "  {me:?} {drive:?} {name}: {outcome}{}",
-                if back.is_none() { ", answer lost" } else { "" }
-            )
+            let lost = if back.is_none() { ", answer lost" } else { "" };
+            format!("  {coordinator}>{} {}{lost}", host.label.drive.0[0], message.describe(&said))
         });
         sleep(back?).await;
         if i.network.is_blocked(drive, me) {
             return None;
         }
-        i.network.while_paused(i.coordinator).await;
+        i.network.while_paused(coordinator).await;
         Some(said)
     }
+
+    /// Executes a message on the machine of the drive.
+    async fn execute(&self, host: &Host, message: &Message) -> Option<Result<Delivered, Failure>> {
+        let Message { method, head, bulk, answer_limit } = message.clone();
+        let caller = self.0.caller;
+        let said = host
+            .serve(|served| async move { served.call(caller, method, head, bulk, answer_limit).await })
+            .await?;
+        let delivered = said.map(delivered);
+        if self.0.network.mutant == Some(Mutant::RefusedCounts) {
+            return Some(delivered.map(|answer| accepted(method, answer)));
+        }
+        Some(delivered)
+    }
 }
 
-async fn heard<T>(answer: oneshot::Receiver<Result<T>>) -> Result<T> {
-    match timeout(DEADLINE, answer).await {
-        Ok(Ok(said)) => said,
-        _ => Err(Error::Unanswered),
-    }
-}
-
-impl Remote for Link {
-    fn label(&self) -> &Label {
-        &self.0.host.label
-    }
-    fn path(&self) -> &Path {
-        &self.0.path
-    }
-    fn status(&self) -> Status {
-        self.0.heard.lock().clone()
-    }
-    fn oldest(&self) -> Duration {
-        self.0.open.lock().values().next().map_or(Duration::ZERO, Instant::elapsed)
-    }
-    fn frames_waiting(&self) -> u64 {
-        0
-    }
-
-    fn ask(&self, request: Request) -> Later<'static, Answer> {
-        let mutant = self.0.network.mutant;
-        let at = if matches!(request, Request::Read { .. }) { &self.0.reads } else { &self.0.host };
-        let (name, repeats) = (request.name(), request.may_repeat());
-        let (network, coordinator) = (self.0.network.clone(), self.0.coordinator);
-        let work = move |drive: Drive, _| {
-            let (request, network) = (request.clone(), network.clone());
-            async move {
-                let asked = network.trace.is_kept().then(|| describe::request(&request));
-                let id = drive.label().drive.0[0];
-                let answer = drive.serve(request).await;
-                network.trace.note(|| {
-                    let said = answer.as_ref().map_or_else(ToString::to_string, describe::answer);
-                    format!("  {coordinator}>{id} {}: {said}", asked.unwrap_or_default())
-                });
-                match answer {
-                    Ok(Answer::Refused(_)) if mutant == Some(Mutant::RefusedCounts) => Ok(Answer::Done),
-                    answer => answer,
-                }
-            }
-        };
-        Box::pin(heard(self.send(name, repeats, at, work)))
-    }
-
-    fn order(&self, request: Request, done: Completion) {
-        let answer = self.ask(request);
-        drop(ashlar_environment::spawn("order", async move { Answer::complete(answer.await, done) }));
-    }
-
-    fn tell(&self, request: Request) {
-        drop(self.ask(request));
-    }
-
-    fn begin_shard(
-        &self,
-        owner: &RegisterKey,
-        shard: ShardId,
-        ballot: Ballot,
-        epoch: u32,
-        len: u64,
-        frame: u32,
-    ) -> Result<Box<dyn RemoteWriter>> {
-        let (link, owner) = (self.clone(), owner.clone());
-        Ok(Box::new(Writer { link, owner, shard, ballot, epoch, len, frame, frames: Vec::new() }))
-    }
-
-    fn open_shard(&self, write_id: WriteId, index: u8) -> Later<'static, Box<dyn RemoteReader>> {
-        let work = move |drive: Drive, incarnation| async move {
-            Ok((Arc::new(drive.open_shard(write_id, index).await?), incarnation))
-        };
-        let answer = self.send("open shard", true, &self.0.host, work);
-        let link = self.clone();
+impl Transport for Link {
+    fn call(&self, call: Call) -> BoxFuture<'static, Result<Delivered, Failure>> {
+        let deadline = call.deadline;
+        let answer = self.send(call);
         Box::pin(async move {
-            let (reader, incarnation) = heard(answer).await?;
-            Ok(Box::new(Reader { link, reader, incarnation }) as Box<dyn RemoteReader>)
+            match timeout(deadline, answer).await {
+                Ok(Ok(said)) => said,
+                _ => Err(Failure::Unanswered),
+            }
         })
     }
+
+    fn tell(&self, call: Call) {
+        drop(self.send(call));
+    }
 }
 
-/// A shard that is sent when it is complete.
-struct Writer {
-    link: Link,
-    owner: RegisterKey,
-    shard: ShardId,
-    ballot: Ballot,
-    epoch: u32,
-    len: u64,
-    frame: u32,
-    frames: Vec<(Bytes, [u8; 32])>,
+/// A call on its way.
+#[derive(Clone)]
+struct Message {
+    method: u16,
+    head: Bytes,
+    bulk: Bytes,
+    answer_limit: usize,
 }
 
-impl RemoteWriter for Writer {
-    fn next_frame(&self) -> Option<(ShardId, u32)> {
-        Some((self.shard, self.frames.len() as u32))
+impl Message {
+    fn of(call: Call) -> Message {
+        let Call { method, head, answer_limit, .. } = call;
+        Message { method, head, bulk: joined(&call.bulk), answer_limit }
     }
 
-    fn write_hashed(&mut self, frame: Bytes, hash: [u8; 32]) -> Later<'_, ()> {
-        self.frames.push((frame, hash));
-        Box::pin(async { Ok(()) })
+    /// Sends it to another drive.
+    fn readdress(&mut self, host: &Host) {
+        let mut head = BytesMut::from(&self.head[..]);
+        head[..16].copy_from_slice(&host.label.drive.0);
+        self.head = head.freeze();
     }
 
-    fn finish(self: Box<Self>, done: Completion) {
-        let Writer { link, owner, shard, ballot, epoch, len, frame, frames } = *self;
-        let work = move |drive: Drive, _| {
-            let (owner, frames) = (owner.clone(), frames.clone());
-            async move {
-                let (id, index) = (shard.write_id, shard.index);
-                let mut writer = drive.begin_shard(&owner, id, index, ballot, epoch, len, frame)?;
-                for (frame, hash) in frames {
-                    writer.write_hashed(frame, hash).await?;
-                }
-                let tally = Tally::new(1);
-                writer.finish(tally.completion(0));
-                drive.pump();
-                match tally.wait_all().await.ok {
-                    1 => Ok(Answer::Done),
-                    _ => Err(tally.error().unwrap_or_else(ended)),
-                }
-            }
+    fn may_repeat(&self) -> bool {
+        match self.method {
+            method::WRITE_FRAME | method::OPEN => false,
+            method::DRIVES | method::END | method::READ_RUN | method::VERIFY => true,
+            _ => self.request().is_some_and(|request| request.may_repeat()),
+        }
+    }
+
+    fn request(&self) -> Option<ashlar_drive::Request> {
+        let mut message = In::new(&self.head, &self.bulk);
+        message.drive().ok()?;
+        wire::decode_request(self.method, message).ok()
+    }
+
+    fn describe(&self, said: &Result<Delivered, Failure>) -> String {
+        let asked = match (self.method, self.request()) {
+            (_, Some(request)) => describe::request(&request),
+            (method::DRIVES, _) => "drives".to_owned(),
+            (method::WRITE_FRAME, _) => "write frame".to_owned(),
+            (method::END, _) => "end of a session".to_owned(),
+            (method::OPEN, _) => "open shard".to_owned(),
+            (method::READ_RUN, _) => "read shard".to_owned(),
+            _ => "verify".to_owned(),
         };
-        let answer = link.send("write shard", false, &link.0.host, work);
-        drop(ashlar_environment::spawn("order", async move { Answer::complete(heard(answer).await, done) }));
+        let answer = match said {
+            Err(e) => e.to_string(),
+            Ok(Delivered { head, bulk }) => match wire::decode_reply(head, bulk, wire::decode_answer) {
+                Ok(reply) => reply.result.as_ref().map_or_else(ToString::to_string, describe::answer),
+                Err(_) => "done".to_owned(),
+            },
+        };
+        format!("{asked}: {answer}")
     }
 }
 
-/// A shard that is open on the machine of a drive.
-struct Reader {
-    link: Link,
-    reader: Arc<ShardReader>,
-    incarnation: u32,
+fn joined(parts: &[Bytes]) -> Bytes {
+    if let [one] = parts {
+        return one.clone();
+    }
+    let mut whole = BytesMut::new();
+    parts.iter().for_each(|part| whole.extend_from_slice(part));
+    whole.freeze()
 }
 
-impl RemoteReader for Reader {
-    fn size(&self) -> u64 {
-        self.reader.len()
-    }
-    fn frame(&self) -> u32 {
-        self.reader.frame()
-    }
+fn delivered(out: Out) -> Delivered {
+    Delivered { head: out.head.into_vec().into(), bulk: joined(&out.bulk) }
+}
 
-    fn read_run(&self, n: u32, count: u32, check: Check) -> Later<'_, Frames> {
-        let (reader, opened) = (self.reader.clone(), self.incarnation);
-        let work = move |_, incarnation| {
-            let reader = reader.clone();
-            async move {
-                if incarnation == opened { reader.read_run(n, count, check).await } else { Err(ended()) }
-            }
-        };
-        Box::pin(heard(self.link.send("read shard", true, &self.link.0.host, work)))
+/// The answer of a drive whose refusals count as accepted (a mutant).
+fn accepted(of: u16, answer: Delivered) -> Delivered {
+    if !matches!(of, method::ACCEPT | method::COPY) {
+        return answer;
     }
-
-    fn verify(&self, n: u32, frames: Frames) -> Later<'_, ()> {
-        let (reader, opened) = (self.reader.clone(), self.incarnation);
-        let work = move |_, incarnation| {
-            let (reader, frames) = (reader.clone(), frames.clone());
-            async move { if incarnation == opened { reader.verify(n, frames).await } else { Err(ended()) } }
-        };
-        Box::pin(heard(self.link.send("verify", true, &self.link.0.host, work)))
+    match wire::decode_reply(&answer.head, &answer.bulk, wire::decode_answer) {
+        Ok(mut reply) if matches!(reply.result, Ok(Answer::Refused(_))) => {
+            reply.result = Ok(Answer::Done);
+            delivered(wire::encode_reply(&reply, wire::encode_answer))
+        }
+        _ => answer,
     }
 }

@@ -145,7 +145,7 @@ pub async fn check_recovered(clients: &Arc<Clients>) {
         }
         sleep(Duration::from_millis(500)).await;
         let lacks = |g: &Group| {
-            let status = |drive| cluster.host(drive).and_then(|h| h.status());
+            let status = |drive| cluster.host(drive).and_then(|h| h.drive()).map(|d| d.status());
             let votes = |s: Status| s.role(g.id) == Some(Role::Voter);
             !g.slots.iter().all(|slot| status(slot.drive).is_some_and(votes))
         };

@@ -12,7 +12,7 @@ use std::{
 use clap::{Arg, ArgAction, ArgMatches, ValueEnum, builder::PossibleValue, value_parser};
 
 use crate::{
-    deny,
+    deny, programs,
     shell::{Outcome, cargo, clock, line, root, show},
     tidy,
 };
@@ -72,7 +72,7 @@ impl ValueEnum for Step {
             ),
             Step::Fmt => PossibleValue::new("fmt").help("Formatting"),
             Step::Clippy => PossibleValue::new("clippy").help("Lints; every warning is an error"),
-            Step::Test => PossibleValue::new("test").help("All tests of all crates, optimised"),
+            Step::Test => PossibleValue::new("test").help("All tests of all crates, optimised; installs etcd if it is missing"),
             Step::Sim => {
                 PossibleValue::new("sim").help("Whole clusters in one thread, as many as fit three minutes")
             }
@@ -148,8 +148,9 @@ impl Step {
     }
 }
 
-/// Runs all tests, prints their output as it arrives and counts passed tests.
+/// Installs what tests start, runs all tests, prints their output as it arrives and counts passed tests.
 fn tests() -> Outcome<String> {
+    programs::install()?;
     let mut command = cargo();
     command.args(["test", "--release", "--workspace", "--no-fail-fast"]).stdout(Stdio::piped());
     let name = line(&command);

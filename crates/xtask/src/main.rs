@@ -10,6 +10,7 @@
 mod ci;
 mod deny;
 mod package;
+mod programs;
 mod sbom;
 mod shell;
 mod sim;

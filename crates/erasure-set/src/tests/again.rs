@@ -6,7 +6,6 @@ use crate::tests::{Rig, body, delete, drive_id, key, put, summary};
 use crate::{Options, Register, Sets};
 use ashlar_format::{Ballot, Body, Record};
 use ashlar_machine::BufferPool;
-use smallvec::SmallVec;
 
 /// Another process over the same drives.
 fn other(rig: &Rig) -> Sets {
@@ -93,12 +92,12 @@ async fn holds(sets: &Sets, slot: u8, node: u16, above: Ballot) {
 async fn ancestor_of_undecided_base_is_undecided() {
     let rig = Rig::with(4, 2, 1, |o| o.sole = false).await;
     let second = other(&rig);
-    let mut sent = SentRecords(SmallVec::new());
+    let mut sent = SentRecords::default();
     only(&rig.sets, &[0]);
     assert!(matches!(add(&rig.sets, &mut sent, 10).await, Err(Error::Unavailable(_))));
     holds(&rig.sets, 0, 0, Ballot::ZERO).await;
     only(&second, &[1]);
-    let mut theirs = SentRecords(SmallVec::new());
+    let mut theirs = SentRecords::default();
     assert!(matches!(add(&second, &mut theirs, 100).await, Err(Error::Unavailable(_))));
     holds(&rig.sets, 1, 2, Ballot::ZERO).await;
     rig.sets.inner.gate.set(None);
@@ -124,7 +123,7 @@ async fn ancestor_of_undecided_base_is_undecided() {
 async fn successful_earlier_attempt_is_not_repeated() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
     let second = other(&rig);
-    let mut sent = SentRecords(SmallVec::new());
+    let mut sent = SentRecords::default();
     only(&rig.sets, &[0]);
     assert!(matches!(add(&rig.sets, &mut sent, 10).await, Err(Error::Unavailable(_))));
     holds(&rig.sets, 0, 0, Ballot::ZERO).await;
@@ -154,13 +153,43 @@ async fn successful_earlier_attempt_is_not_repeated() {
     rig.close().await;
 }
 
+/// Another process changes the register after each attempt of an update: however many of its records have followed
+/// the first one that was sent, they show that it was not applied.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn update_that_others_overtake_again_and_again_has_an_outcome() {
+    let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
+    let second = other(&rig);
+    second.detach(drive_id(0, 0)).unwrap();
+    let mut sent = SentRecords::default();
+    let mut newest = Ballot::ZERO;
+    for round in 1..=4 {
+        only(&rig.sets, &[0]);
+        let cut_off = add(&rig.sets, &mut sent, 10).await;
+        assert!(matches!(cut_off, Err(Error::Unavailable(_))), "round {round}: {:?}", cut_off.err());
+        holds(&rig.sets, 0, 0, newest).await;
+        rig.sets.inner.gate.set(None);
+        let theirs = add_until_done(&second, &mut SentRecords::default()).await.unwrap();
+        assert_eq!(size_of(theirs.register.as_ref()), Some(1000 * round), "round {round}");
+        newest = theirs.register.unwrap().ballot;
+    }
+    let mut done = None;
+    for _ in 0..8 {
+        done = add(&rig.sets, &mut sent, 10).await.unwrap();
+        if done.is_some() {
+            break;
+        }
+    }
+    assert_eq!(size_of(done.expect("nobody is in the way").register.as_ref()), Some(4010));
+    rig.close().await;
+}
+
 /// A record sent earlier is on a slot outside of the majority: a refusal is answered only after something
 /// newer is chosen, so that the record cannot reappear.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refusal_follows_newer_chosen_record() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
     let before = rig.put("x", b"").await.unwrap();
-    let mut sent = SentRecords(SmallVec::new());
+    let mut sent = SentRecords::default();
     only(&rig.sets, &[0]);
     assert!(matches!(add(&rig.sets, &mut sent, 10).await, Err(Error::Unavailable(_))));
     holds(&rig.sets, 0, 0, before.ballot).await;
@@ -193,7 +222,7 @@ async fn refusal_follows_newer_chosen_record() {
 
 /// A record of an attempt that failed on most drives; another process completes it, deletes the key, and purges it.
 async fn completed_deleted_and_purged(rig: &Rig, second: &Sets) -> SentRecords {
-    let mut sent = SentRecords(SmallVec::new());
+    let mut sent = SentRecords::default();
     only(&rig.sets, &[0]);
     assert!(matches!(add(&rig.sets, &mut sent, 10).await, Err(Error::Unavailable(_))));
     holds(&rig.sets, 0, 0, Ballot::ZERO).await;
@@ -250,13 +279,13 @@ async fn deletion_of_another_process_is_not_taken_for_ones_own() {
     let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
     let second = other(&rig);
     let before = rig.put("x", b"").await.unwrap();
-    let mut sent = SentRecords(SmallVec::new());
+    let mut sent = SentRecords::default();
     only(&rig.sets, &[0]);
     assert!(matches!(remove(&rig.sets, &mut sent).await, Err(Error::Unavailable(_))));
     holds(&rig.sets, 0, 0, before.ballot).await;
     // The other one does not see that tombstone.
     let d = second.detach(drive_id(0, 0)).unwrap();
-    let mut theirs = SentRecords(SmallVec::new());
+    let mut theirs = SentRecords::default();
     let done = remove(&second, &mut theirs).await.unwrap().expect("nobody is in the way");
     assert_eq!(done.answer, 1);
     second.attach(d);

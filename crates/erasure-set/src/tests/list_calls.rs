@@ -88,3 +88,22 @@ async fn groups_on_which_drives_differ_are_resolved() {
     assert_eq!(page(&rig, "", "", 83).await, (want[..83].to_vec(), true));
     rig.close().await;
 }
+
+/// The layout changes while a page is read: the attempt ends, however long its drives would take to refuse.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn page_of_replaced_layout_ends_at_once() {
+    let (rig, names) = filled(1, 10).await;
+    let inner = &rig.sets.inner;
+    let old = inner.view(GroupId::default()).unwrap();
+    rig.sets.set_layout(in_epoch(&rig.layout, old.epoch + 1)).unwrap();
+    for drive in rig.sets.drives() {
+        drive.fence_epoch(old.group, old.epoch + 1).await.unwrap();
+    }
+    calls(&rig);
+    let (from, to) = crate::list::group_range(old.group);
+    let read = inner.any_stretch(&old, &from, &to, 100, false).await;
+    assert!(matches!(read, Err(Error::Unavailable(_))));
+    assert_eq!(calls(&rig).iter().sum::<u64>(), 0, "every drive would have refused, in each attempt");
+    assert_eq!(page(&rig, "", "", 100).await, (names, false));
+    rig.close().await;
+}

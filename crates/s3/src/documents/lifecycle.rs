@@ -8,9 +8,6 @@ use crate::date;
 use crate::fault::{Code, Fault, Outcome};
 use crate::xml::{Doc, Xml};
 
-/// The bucket's document that holds its rules.
-pub const DOCUMENT: &str = "lifecycle";
-
 /// What is wrong with rules, in the words of S3.
 pub(crate) fn fault_of(invalid: Invalid) -> Fault {
     match invalid {

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use ashlar_lifecycle::{Calendar, Config, Minimum, VersionState};
+use ashlar_lifecycle::{Calendar, Config, DOCUMENT, Minimum, VersionState};
 use ashlar_object::{Bucket, Committed, Object};
 use http::header::HeaderName;
 
@@ -15,7 +15,7 @@ use super::{Answer, Call, Context, document};
 use crate::date;
 use crate::document_cache::Origin;
 use crate::documents::lifecycle::fault_of;
-pub use crate::documents::lifecycle::{DOCUMENT, parse, print};
+pub use crate::documents::lifecycle::{parse, print};
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers;
 use crate::xml::url_encode;

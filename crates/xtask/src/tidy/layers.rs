@@ -14,14 +14,15 @@ use super::tree::Findings;
 
 /// The layers from bottom to top, with their crates. Assign a new crate to a layer here, and describe it in
 /// ARCHITECTURE.md.
-const LAYERS: [(&str, &[&str]); 11] = [
+const LAYERS: [(&str, &[&str]); 12] = [
     ("environment", &["environment"]),
     ("ground", &["erasure", "checksum", "policy", "format", "machine", "metrics", "arguments"]),
     ("plumbing", &["engine", "commit", "rpc", "pacer", "duties", "outbound"]),
-    ("drives", &["drive", "cluster"]),
+    ("drives", &["drive", "cluster", "remote", "etcd"]),
     ("arrays", &["erasure-set", "raid"]),
     ("stores", &["object", "export"]),
     ("services", &["iam", "idp", "audit", "kms", "events", "lifecycle", "replication"]),
+    ("node", &["node"]),
     ("API layer", &["s3", "admin", "console", "client"]),
     ("benchmarks", &["bench", "server-cost"]),
     ("programs", &["server", "cli"]),
@@ -32,18 +33,25 @@ const LAYERS: [(&str, &[&str]); 11] = [
 const PROOF: [&str; 4] = ["model", "history", "sim", "fuzz"];
 
 /// Permitted dependencies within a layer, with reasons.
-const SIDEWAYS: [(&str, &str, &str); 1] = [(
-    "idp",
-    "iam",
-    "it authenticates users for iam with iam's types, and tells iam which providers to trust",
-)];
+const SIDEWAYS: [(&str, &str, &str); 4] = [
+    ("idp", "iam", "it authenticates users for iam with iam's types, and tells iam which providers to trust"),
+    ("admin", "s3", "its requests are signed, read and answered as those of S3, by the same service"),
+    ("remote", "drive", "it carries the calls of drive to another process, as drive's interface says"),
+    ("etcd", "cluster", "it is a driver of cluster's control store, kept apart for its HTTP client"),
+];
 
 /// Refused dependencies that the layers would permit, with reasons.
-const FORBIDDEN: [(&str, &str, &str); 5] = [
+const FORBIDDEN: [(&str, &str, &str); 11] = [
     ("server", "bench", "the server does not contain the load generator"),
     ("server", "client", "a server is no S3 client of other servers"),
     ("client", "s3", "a client is tested over the wire; it shares no code with the server"),
     ("client", "object", "a client is tested over the wire; it shares no code with the server"),
+    ("client", "node", "a client is tested over the wire; it shares no code with the server"),
+    ("bench", "node", "a server is measured over the wire; the load generator shares no code with it"),
+    ("bench", "admin", "a server is measured over the wire; the load generator shares no code with it"),
+    ("cli", "node", "commands ask a server over the wire; they share no code with it"),
+    ("cli", "admin", "commands ask a server over the wire; they share no code with it"),
+    ("s3", "node", "S3 is served from a store; it does not know the drives below it"),
     ("xtask", "ashlar", "the tool runs the program from outside"),
 ];
 
@@ -155,6 +163,8 @@ mod tests {
             ("drive", &normal, "ashlar-cluster", "sideways"),
             ("drive", &normal, "ashlar-model", "tests only"),
             ("client", &normal, "ashlar-s3", "tested over the wire"),
+            ("cli", &normal, "ashlar-admin", "share no code"),
+            ("node", &normal, "ashlar-s3", "upward"),
             ("unknown", &normal, "ashlar-machine", "has no layer"),
         ] {
             let errors = verdict(name, kind, on);

@@ -43,7 +43,7 @@ mod tests {
         let found = lookups("crates/s3/src/ops/get.rs", text);
         assert!(found.len() == 1 && found[0].contains("get.rs:2:"), "{found:?}");
         assert!(lookups(ONLY, text).is_empty());
-        assert!(lookups("crates/server/src/quotas.rs", text).is_empty());
+        assert!(lookups("crates/admin/src/quotas.rs", text).is_empty());
         assert!(
             lookups("crates/s3/src/ops/get.rs", "call.open()?; call.store(cx, kind); store.buckets()")
                 .is_empty()

@@ -1,0 +1,62 @@
+//! # ashlar-admin: the administration API of a server, and MinIO's
+//!
+//! Layers; a file imports only files of its own layer and of those above it in this table:
+//!
+//! | layer | file | what it holds |
+//! |---|---|---|
+//! | types | `table`, `api` | every administration request with its actions; request and answer documents |
+//! | | `peer`, `log_buffer` | what a request is told about its connection; the last lines of the log |
+//! | | `admin_request`, `responses` | an authenticated request, its error; HTTP answers |
+//! | subjects | `identities`, `delegation`, `providers`, `transfer` | users, groups, keys, policies; which permissions can be granted; sign-in; export and import |
+//! | | `settings`, `notify`, `events` | settings changed at run time; those of event targets; state of the targets |
+//! | | `kms`, `lifecycle`, `quotas` | encryption keys; lifecycle rules; quotas and sizes of buckets |
+//! | | `monitor`, `metrics`, `machine` | live streams; metrics of the node; those of the machine |
+//! | | `recovery`, `admin_status` | recovery of distrusted drives by an operator; the state of the deployment |
+//! | | `audit` | the audit record of a call |
+//! | entry | `admin`, `api::document`, `minio` | the administration API; its description; MinIO's API, translated to ours |
+//!
+//! Invariants: every call except a sign-in is authenticated and permitted before it is carried out; every
+//! call is recorded in the audit log before it is answered.
+//!
+//! Must not depend on: the command line, listeners and connections, how a node starts.
+#![forbid(unsafe_code)]
+#![recursion_limit = "256"]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
+
+mod admin;
+mod admin_request;
+mod admin_status;
+mod api;
+mod audit;
+mod delegation;
+#[cfg(test)]
+mod delegation_tests;
+pub mod events;
+mod identities;
+pub mod kms;
+mod lifecycle;
+pub mod log_buffer;
+mod machine;
+pub mod metrics;
+mod minio;
+pub mod monitor;
+pub mod notify;
+pub mod peer;
+pub mod providers;
+mod quotas;
+mod recovery;
+pub mod responses;
+pub mod settings;
+mod table;
+mod transfer;
+
+pub use admin::{Admin, Shutdown, ShutdownSender};
+pub use minio::{Minio, not_implemented};
+
+/// The OpenAPI document of the administration API; `path`: the prefix of its calls.
+pub fn api_document(path: &str) -> serde_json::Value {
+    api::document::document(path)
+}

@@ -1,0 +1,406 @@
+//! Live monitoring for operators: the trace of requests, the log, and requests in progress.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET trace?errors&slower_ms=N&bucket=B&operation=O` | one JSON object per line and request, until the client disconnects |
+//! | `GET logs?last=N&follow&level=L` | lines of the log; with `follow` also later ones |
+//! | `GET top` | totals of each operation, and the requests in progress |
+//! | `GET usage`, `GET usage/BUCKET` | the usage of buckets |
+//!
+//! Invariants: a stream ends when the server stops; an empty line is sent every few seconds, so that a
+//! disconnected client is noticed.
+//!
+//! Must not depend on: MinIO's formats.
+
+use ashlar_environment::time;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_node::clock::coarse;
+use ashlar_object::{Counted, Store};
+use ashlar_s3::body::{Broken, Pieces};
+use ashlar_s3::target::Query;
+use ashlar_s3::trace::{Event, Listener, Tracer};
+use ashlar_s3::{Body, Metrics};
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Value, json};
+use tokio::sync::{broadcast, watch};
+
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
+use super::api::{self, state as shape};
+use super::log_buffer::{self, Line};
+use super::table::Route;
+
+/// Time between empty lines.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+/// Number of log lines by default.
+const DEFAULT_LINES: usize = 100;
+
+/// A filter of the trace.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TraceFilter {
+    /// Only answers with a status of 400 and above.
+    pub errors: bool,
+    /// Only requests that took at least this long.
+    pub slower: Duration,
+    /// Only this operation.
+    pub operation: Option<String>,
+    /// Only paths that begin with this.
+    pub path: Option<String>,
+}
+
+impl TraceFilter {
+    fn of(query: &Query) -> Result<TraceFilter, Refusal> {
+        let slower = query.filled("slower_ms").map(str::parse).transpose();
+        let slower = slower.map_err(|_| bad_request("slower_ms is a number of milliseconds"))?;
+        Ok(TraceFilter {
+            errors: is_true(query, "errors"),
+            slower: Duration::from_millis(slower.unwrap_or(0)),
+            operation: query.filled("operation").map(str::to_owned),
+            path: query.filled("bucket").map(|b| format!("/{b}")),
+        })
+    }
+
+    /// Whether the filter matches a request.
+    pub(crate) fn matches(&self, e: &Event) -> bool {
+        let within = |path: &String| {
+            e.path.strip_prefix(path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        (!self.errors || e.status >= 400)
+            && e.took >= self.slower
+            && self.operation.as_ref().is_none_or(|o| o.eq_ignore_ascii_case(e.operation))
+            && self.path.as_ref().is_none_or(within)
+    }
+}
+
+/// Whether the query contains a parameter without value or with the value true.
+fn is_true(query: &Query, name: &str) -> bool {
+    matches!(query.get(name), Some("" | "true" | "1"))
+}
+
+/// Formats an event; `None`: it is left out.
+pub(crate) type Formatter<T> = Box<dyn Fn(&T) -> Option<Value> + Send>;
+
+/// A line of JSON.
+fn line(value: &Value) -> Bytes {
+    let mut text = value.to_string();
+    text.push('\n');
+    text.into()
+}
+
+/// The trace as lines of JSON.
+struct Traced {
+    listener: Listener,
+    form: Formatter<Event>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Pieces for Traced {
+    async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
+        loop {
+            tokio::select! {
+                biased;
+                _ = self.stop.wait_for(|s| *s) => return None,
+                heard = self.listener.next() => match heard? {
+                    Ok(event) => {
+                        if let Some(value) = (self.form)(&event) {
+                            return Some(Ok(line(&value)));
+                        }
+                    }
+                    Err(lost) => tracing::debug!(lost, "a listener of the trace was too slow"),
+                },
+                () = time::sleep(KEEPALIVE) => return Some(Ok(Bytes::from_static(b"\n"))),
+            }
+        }
+    }
+}
+
+/// The log as lines of JSON.
+struct Logged {
+    live: broadcast::Receiver<Arc<Line>>,
+    form: Formatter<Line>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Pieces for Logged {
+    async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
+        loop {
+            tokio::select! {
+                biased;
+                _ = self.stop.wait_for(|s| *s) => return None,
+                heard = self.live.recv() => match heard {
+                    Ok(heard) => {
+                        if let Some(value) = (self.form)(&heard) {
+                            return Some(Ok(line(&value)));
+                        }
+                    }
+                    Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                },
+                () = time::sleep(KEEPALIVE) => return Some(Ok(Bytes::from_static(b"\n"))),
+            }
+        }
+    }
+}
+
+/// A repeated document as lines of JSON.
+struct Repeated<F> {
+    make: F,
+    left: Option<u64>,
+    interval: Duration,
+    stop: watch::Receiver<bool>,
+}
+
+impl<F: FnMut(bool) -> Value + Send + 'static> Pieces for Repeated<F> {
+    async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
+        if self.left == Some(0) {
+            return None;
+        }
+        tokio::select! {
+            _ = self.stop.wait_for(|s| *s) => return None,
+            () = time::sleep(self.interval) => {}
+        }
+        self.left = self.left.map(|n| n - 1);
+        Some(Ok(line(&(self.make)(self.left == Some(0)))))
+    }
+}
+
+/// The sources of the streams.
+#[derive(Clone)]
+pub struct Monitor {
+    tracer: Arc<Tracer>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Monitor {
+    /// Streams end when `stop` is true.
+    pub fn new(tracer: Arc<Tracer>, stop: watch::Receiver<bool>) -> Monitor {
+        Monitor { tracer, stop }
+    }
+
+    /// The trace from now on.
+    pub(crate) fn trace(&self, form: Formatter<Event>) -> Body {
+        let (listener, stop) = (self.tracer.listen(), self.stop.clone());
+        Body::endless(Bytes::from_static(b"\n"), Traced { listener, form, stop })
+    }
+
+    /// The last lines of the log, and with `follow` later ones.
+    pub(crate) fn logs(&self, last: usize, follow: bool, form: Formatter<Line>) -> Body {
+        let (lines, live) = log_buffer::buffer().read(last);
+        let mut first = Vec::new();
+        for value in lines.iter().filter_map(|l| form(l)) {
+            first.extend_from_slice(&line(&value));
+        }
+        if !follow {
+            return Body::whole(first);
+        }
+        first.push(b'\n');
+        Body::endless(first.into(), Logged { live, form, stop: self.stop.clone() })
+    }
+
+    /// A document `times` times (`None`: without end), every `interval`; the argument of `make` marks the
+    /// last one.
+    pub(crate) fn repeat(
+        &self,
+        times: Option<u64>,
+        interval: Duration,
+        mut make: impl FnMut(bool) -> Value + Send + 'static,
+    ) -> Body {
+        let left = times.map(|n| n.saturating_sub(1));
+        let first = line(&make(left == Some(0)));
+        Body::endless(first, Repeated { make, left, interval, stop: self.stop.clone() })
+    }
+
+    /// The stream for a request. The caller has checked the permission.
+    ///
+    /// # Errors
+    /// The query is invalid.
+    pub(crate) fn stream(&self, req: &AdminRequest) -> Result<Body, Refusal> {
+        if req.route == Route::Trace {
+            let wanted = TraceFilter::of(&req.query)?;
+            return Ok(self.trace(Box::new(move |e| wanted.matches(e).then(|| api::value(event(e))))));
+        }
+        let last = req.query.filled("last").map(str::parse).transpose();
+        let last = last.map_err(|_| bad_request("last is a number of lines"))?.unwrap_or(DEFAULT_LINES);
+        let rank = |level: &str| ["ERROR", "WARN", "INFO"].iter().position(|l| l.eq_ignore_ascii_case(level));
+        let least = match req.query.filled("level") {
+            None => 2,
+            Some(level) => rank(level).ok_or_else(|| bad_request("level is error, warn or info"))?,
+        };
+        let form = move |l: &Line| {
+            (rank(l.level)? <= least).then(|| {
+                api::value(shape::LogLine {
+                    time_ms: l.at_ms,
+                    level: l.level.to_ascii_lowercase(),
+                    target: l.target.to_owned(),
+                    message: l.text.clone(),
+                })
+            })
+        };
+        Ok(self.logs(last, is_true(&req.query, "follow"), Box::new(form)))
+    }
+}
+
+/// An event in the format of our API.
+fn event(e: &Event) -> shape::TraceEvent {
+    let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+    let client = e.waited_for_client.min(e.first_byte);
+    let drives = e.waited_for_drives.min(e.first_byte - client);
+    shape::TraceEvent {
+        time_ms: i64::try_from(e.time_ns / 1_000_000).unwrap_or(0),
+        kind: e.kind.to_owned(),
+        request_id: e.request_id.clone(),
+        operation: e.operation.to_owned(),
+        method: e.method.clone(),
+        path: e.path.clone(),
+        query: e.query.clone(),
+        client: e.client.clone(),
+        user_agent: e.user_agent.clone(),
+        access_key: e.access_key.clone(),
+        status: e.status,
+        error: e.error.to_owned(),
+        bytes_in: e.bytes_in,
+        bytes_out: e.bytes_out,
+        micros: micros(e.took),
+        first_byte_micros: micros(e.first_byte),
+        body_micros: micros(client),
+        drives_micros: micros(drives),
+        server_micros: micros(e.first_byte - client - drives),
+        answer_micros: micros(e.took.saturating_sub(e.first_byte)),
+        cut: e.cut,
+    }
+}
+
+/// Totals of each operation, and the requests in progress.
+pub(crate) fn top(metrics: &Metrics) -> AdminResult {
+    let operations = metrics.totals().into_iter().map(|t| shape::OperationTotals {
+        operation: t.operation.to_owned(),
+        calls: t.calls,
+        client_errors: t.client_errors,
+        server_errors: t.server_errors,
+        mean_micros: t.micros / t.calls.max(1),
+        bytes_in: t.received,
+        bytes_out: t.sent,
+    });
+    let running = metrics.running().into_iter().map(|(bucket, operation, count)| shape::RunningRequests {
+        bucket,
+        operation: operation.to_owned(),
+        count,
+    });
+    let answer = shape::Top {
+        uptime_s: coarse(),
+        inflight: metrics.inflight().max(0) as u64,
+        operations: operations.collect(),
+        running: running.collect(),
+    };
+    Ok((StatusCode::OK, api::value(answer)))
+}
+
+/// The usage of a bucket, in the format of our API.
+fn bucket_usage(bucket: &str, counted: &Counted) -> shape::BucketUsage {
+    let u = &counted.usage;
+    let named = |names: &[&str], counts: &[u64]| {
+        names.iter().zip(counts).map(|(n, c)| ((*n).to_owned(), *c)).collect()
+    };
+    shape::BucketUsage {
+        bucket: bucket.to_owned(),
+        objects: u.objects,
+        versions: u.versions,
+        delete_markers: u.delete_markers,
+        bytes: u.bytes,
+        current_bytes: u.current_bytes,
+        sizes: named(&SIZE_NAMES, &u.sizes),
+        version_counts: named(&COUNT_NAMES, &u.counts),
+        complete: counted.complete,
+        unsettled: counted.unsettled,
+        counted_ms: (counted.counted_ms > 0).then_some(counted.counted_ms),
+    }
+}
+
+/// MinIO's names for classes of sizes; as many as `ashlar_object::SIZE_BOUNDS` defines.
+pub(crate) const SIZE_NAMES: [&str; ashlar_object::SIZE_BOUNDS.len() + 1] = [
+    "LESS_THAN_1024_B",
+    "BETWEEN_1024_B_AND_64_KB",
+    "BETWEEN_64_KB_AND_256_KB",
+    "BETWEEN_256_KB_AND_512_KB",
+    "BETWEEN_512_KB_AND_1_MB",
+    "BETWEEN_1_MB_AND_10_MB",
+    "BETWEEN_10_MB_AND_64_MB",
+    "BETWEEN_64_MB_AND_128_MB",
+    "BETWEEN_128_MB_AND_512_MB",
+    "GREATER_THAN_512_MB",
+];
+
+/// MinIO's names for classes of version counts.
+pub(crate) const COUNT_NAMES: [&str; ashlar_object::COUNT_BOUNDS.len() + 1] = [
+    "UNVERSIONED",
+    "SINGLE_VERSION",
+    "BETWEEN_2_AND_10",
+    "BETWEEN_10_AND_100",
+    "BETWEEN_100_AND_1000",
+    "BETWEEN_1000_AND_10000",
+    "GREATER_THAN_10000",
+];
+
+/// The sum over all buckets; complete if every bucket has been counted.
+pub(crate) fn total(store: &Store) -> Counted {
+    let mut all = Counted { complete: true, ..Counted::default() };
+    for (_, counted) in store.usages() {
+        all.usage += counted.usage;
+        all.complete &= counted.complete;
+        all.unsettled += counted.unsettled;
+        all.counted_ms = all.counted_ms.max(counted.counted_ms);
+    }
+    all
+}
+
+/// The total in the format of our API.
+pub(crate) fn usage_total(store: &Store) -> shape::UsageTotal {
+    let all = total(store);
+    let u = all.usage;
+    shape::UsageTotal {
+        objects: u.objects,
+        versions: u.versions,
+        delete_markers: u.delete_markers,
+        bytes: u.bytes,
+        complete: all.complete,
+    }
+}
+
+/// Answers a request about the usage of buckets. The caller has checked the permission.
+pub(crate) fn usage(store: &Store, req: &AdminRequest) -> AdminResult {
+    if req.route == Route::UsageGet {
+        let bucket = store.bucket(&req.name).map_err(|e| ashlar_s3::ops::fault(e, &req.name, ""))?;
+        return Ok((StatusCode::OK, api::value(bucket_usage(&req.name, &store.usage(&bucket)))));
+    }
+    let buckets = store.usages().iter().map(|(name, c)| bucket_usage(name, c)).collect();
+    Ok((StatusCode::OK, api::value(shape::UsageList { total: usage_total(store), buckets })))
+}
+
+/// The usage of buckets in MinIO's format.
+pub(crate) fn minio_usage(store: &Store) -> Value {
+    let histogram = |names: &[&str], counts: &[u64]| -> serde_json::Map<String, Value> {
+        names.iter().zip(counts).map(|(n, c)| ((*n).to_owned(), json!(c))).collect()
+    };
+    let usages = store.usages();
+    let buckets: serde_json::Map<String, Value> = usages
+        .iter()
+        .map(|(name, c)| {
+            let u = &c.usage;
+            let mut sizes = histogram(&SIZE_NAMES, &u.sizes);
+            // An older class that MinIO still reports for dashboards.
+            sizes.insert("BETWEEN_1024B_AND_1_MB".to_owned(), json!(u.sizes[1..5].iter().sum::<u64>()));
+            let value = json!({ "size": u.bytes, "objectsCount": u.objects, "versionsCount": u.versions,
+                "deleteMarkersCount": u.delete_markers, "objectsSizesHistogram": sizes,
+                "objectsVersionsHistogram": histogram(&COUNT_NAMES, &u.counts) });
+            (name.clone(), value)
+        })
+        .collect();
+    let sizes: serde_json::Map<String, Value> =
+        usages.iter().map(|(name, c)| (name.clone(), json!(c.usage.bytes))).collect();
+    let all = total(store).usage;
+    json!({ "objectsCount": all.objects, "objectsTotalSize": all.bytes, "bucketsCount": usages.len(),
+        "versionsCount": all.versions, "deleteMarkersCount": all.delete_markers,
+        "bucketsUsageInfo": buckets, "bucketsSizes": sizes })
+}

@@ -1,0 +1,178 @@
+//! The node: drives, control store, placement groups and store, the shared state of a running server.
+//!
+//! `node_start` builds it, `drive_monitor` manages its drives, `rollback` stores their journal sequences.
+//!
+//! Invariant: the map in use is the one in the control store. Must not depend on: requests, how a start finds
+//! its drives.
+
+use ashlar_environment::time;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use ashlar_cluster::{Control, Embedded, FileMedium, Map, Medium};
+use ashlar_drive::{Drive, Probe};
+use ashlar_duties::Duties;
+use ashlar_erasure_set::{Code, Group, Layout, Sets};
+use ashlar_format::DriveId;
+use ashlar_machine::{BufferPool, Folder};
+use ashlar_object::Store;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+
+use super::drive_discovery::{self, Facts};
+use super::drive_monitor::order::Orders;
+use super::lifecycle::Lifecycle;
+
+/// Time limit for closing one drive, and for closing the control store.
+const CLOSE: Duration = Duration::from_secs(10);
+
+/// The node.
+pub struct Node {
+    /// The control store.
+    pub control: Control,
+    /// The driver of the control store, which keeps its copies on the drives.
+    pub(crate) embedded: Embedded,
+    /// The placement groups.
+    pub sets: Sets,
+    /// The store.
+    pub store: Store,
+    /// The work of lifecycle rules.
+    pub lifecycle: Arc<Lifecycle>,
+    /// Which background work is done here.
+    pub(crate) duties: Duties,
+    /// The pool of buffers.
+    pub pool: BufferPool,
+    /// The map in use.
+    pub map: ArcSwap<Map>,
+    /// The folders of the command line, and the drive in service at each.
+    pub folders: Mutex<Vec<DriveFolder>>,
+    /// Held during a change of the map.
+    pub(crate) changes: tokio::sync::Mutex<()>,
+    /// Sends operators' orders to the drive monitor.
+    pub(crate) orders: Orders,
+    /// Drives that were put into service without a vote since the start.
+    pub(crate) joins: Mutex<HashSet<DriveId>>,
+}
+
+/// One folder named on the command line.
+#[derive(Clone)]
+pub struct DriveFolder {
+    /// The folder.
+    pub path: PathBuf,
+    /// The drive in service there.
+    pub drive: Option<Drive>,
+    /// Why no drive is in service there.
+    pub problem: Option<String>,
+    /// Whether an operator took it out of service.
+    pub held: bool,
+    /// Its file system at the last inspection.
+    pub facts: Option<Facts>,
+}
+
+/// Generates 16 random bytes.
+pub fn random_id() -> [u8; 16] {
+    let mut id = [0; 16];
+    ashlar_environment::random::fill(&mut id).expect("the operating system gives random bytes");
+    id
+}
+
+/// The control medium in the folder of drive `id`.
+pub fn medium(path: &Path, id: DriveId) -> Arc<dyn Medium> {
+    Arc::new(OwnFolder { path: path.to_owned(), id, files: FileMedium::new(Folder::real(path, None)) })
+}
+
+/// The control store's files of one drive. It is written only while the folder holds that drive: a folder
+/// that was emptied must stay blank, so that it can be formatted and join again.
+struct OwnFolder {
+    path: PathBuf,
+    id: DriveId,
+    files: FileMedium,
+}
+
+impl Medium for OwnFolder {
+    fn read(&self, folder: usize) -> std::io::Result<Option<Vec<u8>>> {
+        self.files.read(folder)
+    }
+
+    fn write(&self, folder: usize, bytes: &[u8]) -> std::io::Result<()> {
+        match ashlar_drive::probe(&self.path) {
+            Probe::Ours(label) if label.drive == self.id => self.files.write(folder, bytes),
+            other => Err(std::io::Error::other(format!("the folder no longer holds the drive: {other:?}"))),
+        }
+    }
+}
+
+/// A control medium in a separate folder.
+pub fn bare_medium(folder: Folder) -> Arc<dyn Medium> {
+    Arc::new(FileMedium::new(folder))
+}
+
+/// The layout that a map describes.
+pub fn layout(map: &Map) -> Layout {
+    let code = map.code();
+    let group = |g: &ashlar_cluster::Group| Group {
+        id: g.id,
+        epoch: g.epoch,
+        slots: g.slots.iter().map(|s| s.drive).collect(),
+    };
+    Layout {
+        epoch: map.epoch,
+        code: Code { k: code.k, m: code.m },
+        groups: map.groups.iter().map(group).collect(),
+    }
+}
+
+impl Node {
+    /// Warnings about the placement of the drives.
+    pub fn warnings(&self) -> Vec<String> {
+        let drive_folders = self.folders.lock().clone();
+        let serving = drive_folders.iter().filter(|s| s.drive.is_some());
+        let facts: Vec<_> = serving.filter_map(|s| Some((s.path.as_path(), s.facts.as_ref()?))).collect();
+        drive_discovery::warnings(&facts, self.map.load().code().m)
+    }
+
+    /// Stops background work and closes the drives.
+    pub fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            // A drive that hangs must not delay the others or the stop.
+            let _ = time::timeout(CLOSE, self.store.close_feed()).await;
+            self.sets.stop().await;
+            let _ = time::timeout(CLOSE, self.control.close()).await;
+            let drives: Vec<Drive> = self.folders.lock().iter().filter_map(|s| s.drive.clone()).collect();
+            let closing = drives.iter().map(|drive| async move {
+            if time::timeout(CLOSE, drive.close()).await.is_err() {
+                tracing::warn!(drive = %drive.path().display(), "the drive does not close; its next start recovers it");
+            }
+        });
+            futures::future::join_all(closing).await;
+        })
+    }
+
+    /// Writes a map that was made from `before`, the map in use. If the control store holds another map, that
+    /// one is used from now on and nothing is written.
+    ///
+    /// # Errors
+    /// A message for the operator.
+    pub(crate) async fn write_map(&self, before: &Map, next: Map) -> Result<(), String> {
+        let now = Map::read(&self.control).map_err(|e| e.to_string())?;
+        if now != *before {
+            if now.epoch > before.epoch {
+                self.sets.set_layout(layout(&now)).map_err(|e| e.to_string())?;
+            }
+            self.map.store(Arc::new(now));
+            return Err("the map was changed meanwhile; try again".to_owned());
+        }
+        let update = next.update(before, &self.control).map_err(|e| e.to_string())?;
+        self.embedded.change_members(update, next.members()).await.map_err(|e| e.to_string())?;
+        self.map.store(Arc::new(next));
+        Ok(())
+    }
+}
+
+/// Runs blocking work on the thread pool of the runtime.
+pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, String> {
+    ashlar_environment::spawn_blocking("node", work).await.map_err(|e| format!("internal error: {e}"))
+}

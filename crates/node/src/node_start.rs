@@ -1,0 +1,439 @@
+//! Building the node: drives, control store, placement groups, store.
+//!
+//! Invariants: a first start writes labels, map and credentials before anything is served; a later start
+//! finds its drives by their labels, at whatever path they are; the map decides which drives belong to the
+//! deployment. Later changes of drives are the task of `drive_monitor`. A folder that does not answer does
+//! not delay a start if enough drives are open: its drive is added later.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use ashlar_cluster::drive_monitor::{Action, Event, Monitor, Settings};
+use ashlar_cluster::{CodeSpec, Control, Embedded, FoundAt, Map, Update};
+use ashlar_drive::{Drive, Label, Options as DriveOptions, Probe};
+use ashlar_erasure_set::{Options as SetOptions, Sets};
+use ashlar_format::DeploymentId;
+use ashlar_iam::Root as Credential;
+use ashlar_machine::{BufferPool, Folder};
+use ashlar_object::Store;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+
+use super::credentials::{self, CredentialSealer, Origin};
+use super::deployments::Deployments;
+use super::drive_discovery::{self, InspectedFolder, StartPlan};
+use super::drive_monitor;
+use super::drive_monitor::workers::{self, Workers, format};
+use super::kms::Configured;
+use super::lifecycle::Lifecycle;
+use super::node::{DriveFolder, Node, blocking, layout, medium, random_id};
+use super::start_folders::{Opened, StartFolders};
+
+/// How often the start reads root's credentials again when other servers change them.
+const TRIES: usize = 16;
+
+/// The configuration of the node.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The folders of the command line.
+    pub paths: Vec<PathBuf>,
+    /// The requested erasure code.
+    pub code: Option<CodeSpec>,
+    /// Maximum bytes of buffers and caches together.
+    pub memory: u64,
+    /// The limits on memory that slow clients hold.
+    pub limits: ashlar_erasure_set::MemoryLimits,
+    /// The length of a day in lifecycle rules.
+    pub calendar: ashlar_lifecycle::Calendar,
+    /// The notes about which folders held a deployment.
+    pub deployments: Deployments,
+    /// Whether to create a new deployment although one existed.
+    pub new_deployment: bool,
+}
+
+/// The result of a start.
+pub struct Started {
+    /// Number of folders that were formatted.
+    pub formatted: usize,
+    /// Root's credentials.
+    pub root: Credential,
+    /// The source of the credentials.
+    pub origin: Origin,
+}
+
+/// The opened node, what its start found, and what its drive monitor continues with.
+pub type Opening = (Arc<Node>, Started, drive_monitor::Start);
+
+impl Node {
+    /// Builds the node. [`drive_monitor::run`] completes the work on its drives.
+    ///
+    /// # Errors
+    /// A message for the operator.
+    pub fn open<'a>(
+        plan: &'a Plan,
+        environment: Option<Credential>,
+        keys: &'a mut Configured,
+    ) -> BoxFuture<'a, Result<Opening, String>> {
+        Box::pin(async move {
+            let (pool, drive_options) = budget(plan);
+            let (sender, answers) = mpsc::unbounded_channel();
+            let workers = Workers::new(sender, drive_options);
+            let mut folders = StartFolders::new(&plan.paths, workers, answers);
+            folders.inspect().await;
+            let mut found = folders.inspected();
+            let finding = drive_discovery::decide(&found)?;
+            let deployment = match finding {
+                StartPlan::New => DeploymentId(random_id()),
+                StartPlan::Existing(id) => id,
+            };
+            let fresh = finding == StartPlan::New || never_finished(deployment, &found).await?;
+            if fresh {
+                plan.deployments.check_new(&found, plan.new_deployment)?;
+            } else if plan.new_deployment {
+                return Err(format!(
+                    "the folders hold the deployment {deployment}: leave --new-deployment out"
+                ));
+            }
+            warn_of_wide(&found);
+            keys.load_own_key(deployment, &plan.paths, fresh, environment.is_none())?;
+            let mut formatted = 0;
+            // Before anything is written: if the key server is unreachable, the folders stay unchanged.
+            let made = match fresh && environment.is_none() {
+                true => Some(keys.sealer().encode(&credentials::generate()).await?),
+                false => None,
+            };
+            if fresh {
+                formatted = format_all(deployment, &mut found).await?;
+                folders.formatted(&found);
+            }
+            let opened = folders.open(fresh).await?;
+            let embedded = if fresh {
+                create_control(deployment, &opened, plan.code, made).await?
+            } else {
+                open_control(deployment, &opened).await?
+            };
+            let control = embedded.control();
+            let map = read_map(&control)?;
+            check_code(&map, plan.code)?;
+            if let Err(why) = keys.create_missing_own_key(&control, environment.is_none()) {
+                close_all(&control, &opened).await;
+                return Err(why);
+            }
+            let (root, origin) = root(&control, environment, &keys.sealer()).await?;
+            let (node, start) = assemble(embedded, map, folders, pool, plan)?;
+            note_deployment(&node, plan.deployments.clone());
+            Ok((
+                node,
+                Started {
+                    formatted,
+                    root,
+                    origin: if formatted > 0 && origin == Origin::Stored {
+                        Origin::Generated
+                    } else {
+                        origin
+                    },
+                },
+                start,
+            ))
+        })
+    }
+}
+
+/// Warns of folders that other users may read. Files that this program creates in them are private.
+fn warn_of_wide(found: &[InspectedFolder]) {
+    for inspected in found.iter().filter(|p| matches!(p.probe, Probe::Ours(_) | Probe::Blank)) {
+        if let Ok(mode) = Folder::real(&inspected.path, None).mode()
+            && mode & 0o077 != 0
+        {
+            tracing::warn!(
+                drive = %inspected.path.display(),
+                mode = format_args!("{mode:04o}"),
+                "other users can read the drive's folder: chmod 700"
+            );
+        }
+    }
+}
+
+/// Closes the drives after a start that failed.
+async fn close_all(control: &Control, opened: &Opened) {
+    control.close().await;
+    let drives = opened.iter().filter_map(|(_, d)| d.as_ref().ok());
+    futures::future::join_all(drives.map(Drive::close)).await;
+}
+
+/// Divides the memory: two thirds for buffers, the rest for the caches of drives and records.
+fn budget(plan: &Plan) -> (BufferPool, DriveOptions) {
+    let memory = usize::try_from(plan.memory).unwrap_or(usize::MAX);
+    let pool = BufferPool::new(memory / 3 * 2);
+    let mut options = DriveOptions::new(pool.clone());
+    options.cache_bytes = (memory / 6 / plan.paths.len().max(1)).clamp(1 << 20, options.cache_bytes);
+    (pool, options)
+}
+
+/// Whether a first start was interrupted: labels exist, but no drive holds a map yet.
+async fn never_finished(deployment: DeploymentId, found: &[InspectedFolder]) -> Result<bool, String> {
+    let whole = found.iter().all(|p| matches!(p.probe, Probe::Ours(_) | Probe::Blank));
+    if !whole {
+        return Ok(false);
+    }
+    let media: Vec<_> = labels(found).map(|(path, label)| (label.drive, medium(path, label.drive))).collect();
+    match Embedded::open(deployment, media).await {
+        Ok(embedded) => {
+            embedded.control().close().await;
+            Ok(false)
+        }
+        Err(ashlar_cluster::Error::NotCreated) => Ok(true),
+        Err(_) => Ok(false),
+    }
+}
+
+fn labels(found: &[InspectedFolder]) -> impl Iterator<Item = (&Path, &Label)> {
+    found.iter().filter_map(|p| match &p.probe {
+        Probe::Ours(label) => Some((p.path.as_path(), label)),
+        _ => None,
+    })
+}
+
+/// Creates missing folders and formats all blank ones.
+async fn format_all(deployment: DeploymentId, found: &mut Vec<InspectedFolder>) -> Result<usize, String> {
+    let mut inspected = std::mem::take(found);
+    let (inspected, done) = blocking(move || {
+        let mut formatted = 0;
+        for inspected in &mut inspected {
+            if inspected.probe == Probe::Missing {
+                let above = inspected.path.parent().map_or(Ok(()), std::fs::create_dir_all);
+                above
+                    .and_then(|()| Folder::real(&inspected.path, None).make())
+                    .map_err(|e| format!("{}: cannot be made: {e}", inspected.path.display()))?;
+                *inspected = drive_discovery::inspect(&inspected.path);
+            }
+            if inspected.probe == Probe::Blank {
+                format(&inspected.path, deployment)?;
+                *inspected = drive_discovery::inspect(&inspected.path);
+                formatted += 1;
+            }
+            if !matches!(inspected.probe, Probe::Ours(_)) {
+                return Err(format!(
+                    "{}: could not be formatted ({:?})",
+                    inspected.path.display(),
+                    inspected.probe
+                ));
+            }
+        }
+        Ok((inspected, formatted))
+    })
+    .await??;
+    *found = inspected;
+    Ok(done)
+}
+
+async fn create_control(
+    deployment: DeploymentId,
+    opened: &Opened,
+    code: Option<CodeSpec>,
+    credentials: Option<Vec<u8>>,
+) -> Result<Embedded, String> {
+    let mut drives = Vec::new();
+    for (path, drive) in opened {
+        let drive = drive.as_ref().map_err(|e| format!("{}: {e}", path.display()))?;
+        drives.push((drive.label().drive, path.display().to_string(), drive.stats().capacity));
+    }
+    let map = Map::first(deployment, &drives, code, None).map_err(|e| e.to_string())?;
+    let mount = |path: &str| drive_discovery::facts(Path::new(path)).map(|f| f.mount);
+    let found =
+        drives.iter().map(|(id, path, _)| FoundAt { id: *id, path: path.clone(), mount: mount(path) });
+    let map = map.found_at(&found.collect::<Vec<_>>()).unwrap_or(map);
+    found_groups(&map, opened).await?;
+    let media = opened.iter().zip(&drives).map(|((path, _), (id, ..))| (*id, medium(path, *id))).collect();
+    let mut entries: Vec<_> = map.entries().into_iter().collect();
+    if let Some(made) = credentials {
+        entries.push((credentials::KEY.to_owned(), made.into()));
+    }
+    Embedded::create(deployment, media, entries).await.map_err(|e| e.to_string())
+}
+
+/// Every drive votes in its groups before there is a map that says so: nothing was written yet.
+async fn found_groups(map: &Map, opened: &Opened) -> Result<(), String> {
+    for (path, drive) in opened {
+        let drive = drive.as_ref().map_err(|e| format!("{}: {e}", path.display()))?;
+        let done = drive.found(&map.groups_of(drive.label().drive), map.epoch).await;
+        done.map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    Ok(())
+}
+
+async fn open_control(deployment: DeploymentId, opened: &Opened) -> Result<Embedded, String> {
+    let drives = opened.iter().filter_map(|(path, d)| d.as_ref().ok().map(|d| (path, d)));
+    let media = drives.map(|(path, d)| (d.label().drive, medium(path, d.label().drive))).collect();
+    Embedded::open(deployment, media).await.map_err(|e| {
+        format!("too few drives are present to read the control store of the deployment: {e}. Bring back more of its drives and start again")
+    })
+}
+
+fn read_map(control: &Control) -> Result<Map, String> {
+    Map::read(control).map_err(|e| e.to_string())
+}
+
+fn check_code(map: &Map, asked: Option<CodeSpec>) -> Result<(), String> {
+    match asked {
+        Some(code) if code != map.code() => Err(format!(
+            "--code {code}: this deployment was made with {} and keeps it. Leave --code out",
+            map.code()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Root's credentials: from the environment, else stored ones, else new ones, which are stored.
+async fn root(
+    control: &Control,
+    environment: Option<Credential>,
+    sealer: &CredentialSealer,
+) -> Result<(Credential, Origin), String> {
+    if let Some(credential) = environment {
+        return Ok((credential, Origin::Environment));
+    }
+    for _ in 0..TRIES {
+        let entry = control.read(credentials::KEY);
+        let mut update = Update::new();
+        let (credential, origin) = match entry.bytes() {
+            Some(bytes) => {
+                let (stored, anew) = sealer.decode(bytes).await?;
+                if !anew {
+                    return Ok((stored, Origin::Stored));
+                }
+                (stored, Origin::Stored)
+            }
+            None => (credentials::generate(), Origin::Generated),
+        };
+        let sealed: bytes::Bytes = sealer.encode(&credential).await?.into();
+        update.set(&entry, sealed.clone());
+        match control.update(update).await {
+            Ok(_) => {}
+            // Another server was faster: its credentials are used.
+            Err(ashlar_cluster::Error::Conflict(_)) => continue,
+            Err(e) if origin == Origin::Stored => {
+                return Err(format!("root's credentials cannot be sealed again: {e}"));
+            }
+            Err(e) => return Err(format!("the new credentials cannot be stored: {e}")),
+        }
+        if origin == Origin::Stored {
+            write_again(control, &sealed).await?;
+        }
+        return Ok((credential, origin));
+    }
+    Err("root's credentials are being changed by other servers; start again".to_owned())
+}
+
+/// Writes sealed credentials twice, because a drive keeps the previous copy of the control store.
+async fn write_again(control: &Control, sealed: &bytes::Bytes) -> Result<(), String> {
+    let again = |update: &mut Update| {
+        let entry = control.read(credentials::KEY);
+        if entry.bytes() == Some(sealed) {
+            update.set(&entry, sealed.clone());
+        }
+        Ok::<_, ashlar_cluster::Error>(())
+    };
+    control.change(again).await.map_err(|e| format!("root's credentials cannot be sealed again: {e}"))
+}
+
+/// Assembles the node; remaining work on drives goes to the drive monitor.
+fn assemble(
+    embedded: Embedded,
+    map: Map,
+    folders: StartFolders,
+    pool: BufferPool,
+    plan: &Plan,
+) -> Result<(Arc<Node>, drive_monitor::Start), String> {
+    let control = embedded.control();
+    let StartFolders { all, workers, answers } = folders;
+    let paths: Vec<String> = all.iter().map(|f| f.path.display().to_string()).collect();
+    let deployment = map.deployment;
+    let mut monitor = Monitor::new(&paths, Arc::new(map.clone()), Settings::default());
+    let mut drive_folders = Vec::new();
+    let (mut first, mut serving, mut waiting) = (Vec::new(), Vec::new(), HashMap::new());
+    for (i, folder) in all.into_iter().enumerate() {
+        let facts = folder.inspected.as_ref().and_then(|p| p.facts.clone());
+        drive_folders.push(DriveFolder { path: folder.path, drive: None, problem: None, held: false, facts });
+        let event = match (folder.opening, folder.opened, folder.inspected) {
+            (_, Some(Ok((drive, distrust))), _) => {
+                let event = drive_monitor::opened_event(i, &drive, distrust);
+                waiting.insert(i, drive);
+                Some(event)
+            }
+            (_, Some(Err(why)), _) => Some(Event::Opened(i, Err(why))),
+            (false, None, Some(inspected)) => Some(Event::Probed(i, workers::found(&inspected, deployment))),
+            // Its inspection has not ended.
+            _ => None,
+        };
+        monitor.started(i, folder.opening);
+        if let Some(event) = event {
+            first.extend(monitor.step(event));
+        } else {
+            drive_folders[i].problem = Some("it does not answer yet".into());
+        }
+    }
+    // Drives that can serve are in service from the start.
+    first.retain(|action| match action {
+        Action::Attach(i) => {
+            if let Some(drive) = waiting.remove(i) {
+                drive_folders[*i].drive = Some(drive.clone());
+                serving.push(drive);
+            }
+            false
+        }
+        Action::Note(i, why) => {
+            drive_folders[*i].problem.clone_from(why);
+            false
+        }
+        _ => true,
+    });
+    let memory = usize::try_from(plan.memory).unwrap_or(usize::MAX);
+    let mut options = SetOptions::new(pool.clone());
+    options.memory = plan.limits;
+    let duties = options.duties.clone();
+    options.record_cache = (memory / 12).min(options.record_cache);
+    let sets = Sets::new(layout(&map), serving, options).map_err(|e| e.to_string())?;
+    let objects = ashlar_object::Options { duties: duties.clone(), ..ashlar_object::Options::default() };
+    let store = Store::open(sets.clone(), control.clone(), objects).map_err(|e| e.to_string())?;
+    sets.start();
+    let lifecycle = Arc::new(Lifecycle::new(store.clone(), control.clone(), duties.clone(), plan.calendar));
+    let (orders, ordered) = mpsc::unbounded_channel();
+    let joins = drive_folders.iter().filter_map(|s| s.drive.as_ref()).filter(|d| !d.votes());
+    let joins = Mutex::new(joins.map(|d| d.label().drive).collect());
+    let node = Arc::new(Node {
+        lifecycle,
+        duties,
+        control,
+        embedded,
+        sets,
+        store,
+        pool,
+        map: ArcSwap::from_pointee(map),
+        folders: Mutex::new(drive_folders),
+        changes: tokio::sync::Mutex::new(()),
+        orders,
+        joins,
+    });
+    let start = drive_monitor::Start { monitor, first, opened: waiting, workers, answers, orders: ordered };
+    Ok((node, start))
+}
+
+/// Notes outside the drives which folders hold the deployment. Inspecting folders may hang.
+fn note_deployment(node: &Node, deployments: Deployments) {
+    let drive_folders = node.folders.lock().clone();
+    let serving = drive_folders.iter().filter(|s| s.drive.is_some());
+    let folders: Vec<_> = serving.filter_map(|s| Some((s.path.clone(), s.facts.clone()?))).collect();
+    let deployment = node.map.load().deployment;
+    let started = ashlar_environment::thread::run_apart("note-deployment", move || {
+        if let Err(why) = deployments.note(deployment, &folders) {
+            tracing::warn!(why, "the note outside the drives about this deployment cannot be written");
+        }
+    });
+    if let Err(error) = started {
+        tracing::warn!(%error, "it is not noted outside the drives that they hold a deployment");
+    }
+}

@@ -1,0 +1,125 @@
+//! One other node: its drives and their states, and the numbers of the sessions on it.
+//!
+//! Invariants: a drive keeps its handle while this process runs, also while its node is away; a drive that its node no
+//! longer serves keeps its last status, and its calls answer *offline*.
+//!
+//! Must not depend on: who decides which drives belong to the deployment.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use ashlar_drive::{DriveHandle, Error, Result};
+use ashlar_environment::HashMap;
+use ashlar_format::DriveId;
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::drive::RemoteDrive;
+use crate::transport::{Call, Delivered, Failure, Transport, method};
+use crate::wire::{Heard, Out, decode_heard};
+
+/// How long the list of drives may take.
+const LIST: Duration = Duration::from_secs(3);
+/// Payload of the answer about all drives of a node.
+const DRIVES: usize = 256 << 10;
+
+/// Another node.
+pub struct RemoteNode {
+    line: Arc<Line>,
+    drives: Mutex<HashMap<DriveId, RemoteDrive>>,
+}
+
+/// What the drives of a node have in common. It does not know them: a drive that knew its node, which knows its drives,
+/// would never be freed.
+pub(crate) struct Line {
+    transport: Arc<dyn Transport>,
+    sessions: AtomicU64,
+}
+
+impl RemoteNode {
+    /// A node that this transport reaches.
+    #[must_use]
+    pub fn new(transport: Arc<dyn Transport>) -> Arc<RemoteNode> {
+        let line = Arc::new(Line { transport, sessions: AtomicU64::new(1) });
+        Arc::new(RemoteNode { line, drives: Mutex::default() })
+    }
+
+    /// Asks which drives the node serves, and how they are. A drive that was not known before gets a handle.
+    ///
+    /// # Errors
+    /// `Offline` or `Unanswered`: nothing is known that was not known before.
+    pub async fn refresh(&self) -> Result<Vec<DriveHandle>> {
+        let call = Call {
+            method: method::DRIVES,
+            head: Bytes::new(),
+            bulk: Vec::new(),
+            answer_limit: DRIVES,
+            deadline: LIST,
+        };
+        let delivered = self.line.transport.call(call).await.map_err(|e| failed(&e))?;
+        let heard = decode_heard(&delivered.head, &delivered.bulk).map_err(|_| Error::Unanswered)?;
+        let mut drives = self.drives.lock();
+        let handles = heard.into_iter().map(|heard| {
+            let id = heard.label.drive;
+            let drive = drives.entry(id).or_insert_with(|| RemoteDrive::new(self.line.clone(), &heard));
+            drive.heard(heard.status, heard.oldest);
+            DriveHandle::Remote(Arc::new(drive.clone()))
+        });
+        Ok(handles.collect())
+    }
+
+    /// The handle of a drive that the node is said to serve, also while the node cannot be asked. `heard` is what is
+    /// known of the drive until its node says something.
+    #[must_use]
+    pub fn know(&self, heard: &Heard) -> DriveHandle {
+        let mut drives = self.drives.lock();
+        let drive =
+            drives.entry(heard.label.drive).or_insert_with(|| RemoteDrive::new(self.line.clone(), heard));
+        DriveHandle::Remote(Arc::new(drive.clone()))
+    }
+
+    /// A drive that the node served at some time.
+    #[must_use]
+    pub fn drive(&self, id: DriveId) -> Option<DriveHandle> {
+        self.drives.lock().get(&id).map(|drive| DriveHandle::Remote(Arc::new(drive.clone())))
+    }
+}
+
+impl Line {
+    /// The number of a new session.
+    pub(crate) fn session(&self) -> u64 {
+        self.sessions.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn call(
+        &self,
+        method: u16,
+        out: Out,
+        answer_limit: usize,
+        deadline: Duration,
+    ) -> futures::future::BoxFuture<'static, std::result::Result<Delivered, Failure>> {
+        self.transport.call(message(method, out, answer_limit, deadline))
+    }
+
+    pub(crate) fn tell(&self, method: u16, out: Out, deadline: Duration) {
+        self.transport.tell(message(method, out, 0, deadline));
+    }
+}
+
+fn message(method: u16, out: Out, answer_limit: usize, deadline: Duration) -> Call {
+    Call { method, head: out.head.into_vec().into(), bulk: out.bulk, answer_limit, deadline }
+}
+
+/// What a failure of the transport means to the caller of a drive.
+pub(crate) fn failed(failure: &Failure) -> Error {
+    match failure {
+        Failure::NotSent => Error::Offline("its node cannot be reached"),
+        // Executed, but with what result is not known.
+        Failure::Unanswered | Failure::TooLong => Error::Unanswered,
+        Failure::Refused(reason) => {
+            tracing::warn!(reason, "another node refused a call");
+            Error::Offline("its node refuses the call")
+        }
+    }
+}
