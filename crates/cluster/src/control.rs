@@ -120,6 +120,9 @@ pub trait ControlDriver: Send + Sync + 'static {
     fn update(&self, update: Update) -> BoxFuture<'_, Result<u64>>;
     /// Follows changes after revision `from`.
     fn watch(&self, from: u64) -> Watch;
+    /// Waits until memory is at `revision`, and every [`Watch`] of this process that exists when this function
+    /// is called has returned the changes up to it and was asked for the next ones, or was dropped.
+    fn settled(&self, revision: u64) -> BoxFuture<'_, ()>;
     /// Announces that a node runs, until the announcement is dropped or the process ends; `Conflict` when
     /// another process announces the same number.
     fn announce(&self, node: u16) -> BoxFuture<'_, Result<Announcement>>;
@@ -259,6 +262,15 @@ impl Control {
     #[must_use]
     pub fn watch(&self, from: u64) -> Watch {
         self.driver.watch(from)
+    }
+
+    /// Waits until this process has applied what changed up to `revision`: memory is at that revision, and
+    /// every [`Watch`] that exists when this function is called has returned those changes and was asked for
+    /// the next ones, or was dropped. A watch that was never asked for anything counts as one that has taken
+    /// nothing. There is no limit of time: a revision that never comes, or a watch that nobody asks, is waited
+    /// for until the caller gives up.
+    pub fn settled(&self, revision: u64) -> BoxFuture<'_, ()> {
+        self.driver.settled(revision)
     }
 
     /// Announces that a node runs, until the announcement is dropped or the process ends.

@@ -323,6 +323,10 @@ impl ControlDriver for Embedded {
         self.shared.history.watch(from)
     }
 
+    fn settled(&self, revision: u64) -> BoxFuture<'_, ()> {
+        Box::pin(self.shared.history.settled(revision))
+    }
+
     fn announce(&self, node: u16) -> BoxFuture<'_, Result<Announcement>> {
         Box::pin(std::future::ready(self.shared.announced.announce(node)))
     }

@@ -37,6 +37,9 @@ pub enum Error {
     /// The requested layout is impossible; a message for the operator.
     #[error("{0}")]
     Layout(String),
+    /// The node may not do this in the cluster; a message for the operator.
+    #[error("{0}")]
+    Refused(String),
     /// The requested change of a drive is impossible; a message for the operator.
     #[error("{0}")]
     Drive(String),

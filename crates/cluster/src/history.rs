@@ -2,6 +2,7 @@
 //!
 //! Invariants: changes are added after the driver's memory has them, in order of their revisions, and all
 //! changes of one revision together. A watcher gets every change after its start once, or a reset.
+//! [`History::settled`] returns only when the watchers have applied the changes (`progress` says how it knows).
 //!
 //! Must not depend on: where changes come from.
 
@@ -13,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::control::{Change, Follower, Watch, Watched};
+use crate::progress::{Progress, Watchers};
 
 /// Changes kept for watchers that are behind. A watcher that is further behind must read everything again.
 const KEPT: usize = 1024;
@@ -25,6 +27,7 @@ struct Inner {
     /// A revision, the changes after it, and the present revision.
     kept: Mutex<(u64, VecDeque<Change>, u64)>,
     changed: watch::Sender<u64>,
+    watchers: Watchers,
 }
 
 impl History {
@@ -34,6 +37,7 @@ impl History {
         History(Arc::new(Inner {
             kept: Mutex::new((revision, VecDeque::new(), revision)),
             changed: watch::Sender::new(revision),
+            watchers: Watchers::default(),
         }))
     }
 
@@ -65,8 +69,21 @@ impl History {
     /// Follows changes after revision `from`.
     #[must_use]
     pub fn watch(&self, from: u64) -> Watch {
-        let changed = self.0.changed.subscribe();
-        Watch::new(Box::new(Reader { history: self.clone(), from, changed }))
+        let (changed, progress) = (self.0.changed.subscribe(), self.0.watchers.add());
+        Watch::new(Box::new(Reader { history: self.clone(), from, changed, progress }))
+    }
+
+    /// Waits until the store is at `revision`, and every watcher that exists when this function is called has
+    /// taken the changes up to it and asked for the next ones, or was dropped. It waits for ever for a
+    /// revision that never comes, and for a watcher that never asks.
+    pub fn settled(&self, revision: u64) -> impl Future<Output = ()> + Send + use<> {
+        let mut changed = self.0.changed.subscribe();
+        let watchers = self.0.watchers.settled(revision);
+        async move {
+            // It fails when the store has ended, and with it whoever could be behind.
+            let _ = changed.wait_for(|now| *now >= revision).await.is_ok();
+            watchers.await;
+        }
     }
 
     /// What there is after `from`: the present revision, and the changes, or none if some are forgotten.
@@ -81,12 +98,14 @@ struct Reader {
     history: History,
     from: u64,
     changed: watch::Receiver<u64>,
+    progress: Progress,
 }
 
 impl Follower for Reader {
     fn next(&mut self) -> BoxFuture<'_, Watched> {
         Box::pin(async move {
             loop {
+                self.progress.asks_after(self.from);
                 self.changed.borrow_and_update();
                 let (now, news) = self.history.after(self.from);
                 if now > self.from {

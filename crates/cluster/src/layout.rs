@@ -121,6 +121,14 @@ pub struct Plan {
 /// # Errors
 /// `Layout`, with a message for the operator.
 pub fn plan(drives: &[(DriveId, u64)], code: Option<CodeSpec>, least: Option<usize>) -> Result<Plan> {
+    let (code, n) = parts(drives, code)?;
+    let groups = group_count(drives.len(), n, least);
+    let quotas = quotas(drives, groups, n, equal(drives));
+    Ok(Plan { code, groups: assign(drives, quotas, groups, n) })
+}
+
+/// The code for these drives and its number of slots.
+pub(crate) fn parts(drives: &[(DriveId, u64)], code: Option<CodeSpec>) -> Result<(CodeSpec, usize)> {
     let default = default_code(drives.len())?;
     let code = code.unwrap_or(default);
     code.check()?;
@@ -136,15 +144,12 @@ pub fn plan(drives: &[(DriveId, u64)], code: Option<CodeSpec>, least: Option<usi
     if ids.len() != count {
         return Err(Error::Layout("a drive is named twice".to_owned()));
     }
-    let equal = equal(drives);
-    let groups = group_count(count, n, least);
-    let quotas = quotas(drives, groups, n, equal);
-    Ok(Plan { code, groups: assign(drives, quotas, groups, n) })
+    Ok((code, n))
 }
 
 /// Number of groups for `count` drives: large enough that each drive has about [`PER_DRIVE`], and such that
 /// equal drives can have equally many slots.
-fn group_count(count: usize, n: usize, least: Option<usize>) -> usize {
+pub(crate) fn group_count(count: usize, n: usize, least: Option<usize>) -> usize {
     let wanted = least.unwrap_or((count * PER_DRIVE).div_ceil(n).clamp(LEAST_GROUPS, MOST_GROUPS));
     // Equal drives have equally many slots in any multiple of this.
     let step = count / gcd(count, n);
@@ -156,13 +161,13 @@ fn group_count(count: usize, n: usize, least: Option<usize>) -> usize {
 }
 
 /// Whether all weights are within 2 % of each other.
-fn equal(drives: &[(DriveId, u64)]) -> bool {
+pub(crate) fn equal(drives: &[(DriveId, u64)]) -> bool {
     let (low, high) = drives.iter().fold((u64::MAX, 0), |(l, h), (_, w)| (l.min(*w), h.max(*w)));
     u128::from(high - low) * 50 <= u128::from(high)
 }
 
 /// Number of slots of each drive over all groups, in proportion to weight, at most one per group.
-fn quotas(drives: &[(DriveId, u64)], groups: usize, n: usize, equal: bool) -> Vec<usize> {
+pub(crate) fn quotas(drives: &[(DriveId, u64)], groups: usize, n: usize, equal: bool) -> Vec<usize> {
     let total = groups * n;
     if equal {
         // `groups` was chosen so that this divides.
@@ -202,7 +207,12 @@ fn quotas(drives: &[(DriveId, u64)], groups: usize, n: usize, equal: bool) -> Ve
 
 /// Fills the groups one after another with the drives of the highest score that have slots left. A drive that
 /// needs a slot in every remaining group is always taken, so that every drive gets its number of slots.
-fn assign(drives: &[(DriveId, u64)], mut left: Vec<usize>, groups: usize, n: usize) -> Vec<Vec<DriveId>> {
+pub(crate) fn assign(
+    drives: &[(DriveId, u64)],
+    mut left: Vec<usize>,
+    groups: usize,
+    n: usize,
+) -> Vec<Vec<DriveId>> {
     let mut out = Vec::with_capacity(groups);
     for group in 0..groups {
         let remaining = groups - group;
@@ -227,7 +237,7 @@ fn assign(drives: &[(DriveId, u64)], mut left: Vec<usize>, groups: usize, n: usi
 }
 
 /// Weighted rendezvous score: -weight / ln(u) with u uniform in (0, 1).
-fn score(group: usize, drive: DriveId, weight: usize) -> f64 {
+pub(crate) fn score(group: usize, drive: DriveId, weight: usize) -> f64 {
     let mut bytes = [0; 24];
     bytes[..8].copy_from_slice(&(group as u64).to_le_bytes());
     bytes[8..].copy_from_slice(&drive.0);

@@ -7,6 +7,7 @@
 //! | `update` | a change, and what it was derived from: the only write |
 //! | `projection` | following the keys under a prefix, for components that keep them in memory |
 //! | `history` | the last changes, for watchers of every driver |
+//! | `progress` | how far the watchers have come |
 //! | `announced` | the list of running nodes |
 //! | `embedded` | the embedded driver: copies on the drives, one process |
 //! | `establish` | how a process becomes the one writer: two rounds before the first answer |
@@ -16,6 +17,8 @@
 //! | `sequences` | the last journal sequence of each drive, noted on all drives: detects a drive that went back in time |
 //! | `drive_monitor` | what a server does about its drives: a pure state machine |
 //! | `layout` | which code and which groups a set of drives gets |
+//! | `spread` | the same over the drives of several nodes |
+//! | `registry` | the nodes of a cluster, and what each does next while it is formed |
 //!
 //! Invariants: a change of the store names what it was derived from; it is acknowledged only after a majority
 //! of the member drives holds it durably, counted over members, never over "drives that are up"; an epoch
@@ -39,8 +42,11 @@ mod history;
 mod layout;
 mod map;
 mod memory;
+mod progress;
 mod projection;
+pub mod registry;
 mod sequences;
+mod spread;
 mod update;
 
 pub use announced::{Announced, Announcement, Nodes};
@@ -52,8 +58,9 @@ pub use embedded::Embedded;
 pub use error::{Error, Result};
 pub use history::History;
 pub use layout::{CodeSpec, Plan, default_code, default_parity, plan};
-pub use map::{Drive, DriveState, FoundAt, Group, Map, Pool, Slot};
+pub use map::{Drive, DriveState, FoundAt, Group, Map, NewDrive, Pool, Slot};
 pub use memory::MemoryMedium;
+pub use progress::{Progress, Watchers};
 pub use projection::{News, Projection};
 pub use sequences::Sequences;
 #[doc(hidden)]

@@ -19,7 +19,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::control::Control;
-use crate::layout::{CodeSpec, plan};
+use crate::layout::{CodeSpec, Plan, plan};
+use crate::spread::spread;
 use crate::update::Update;
 use crate::{Error, Result};
 
@@ -83,6 +84,23 @@ pub struct FoundAt {
     pub path: String,
     /// The mount point of the folder's file system, if it can be determined.
     pub mount: Option<String>,
+}
+
+/// A drive as input of [`Map::first_over_nodes`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewDrive {
+    /// Its identity, as on its label.
+    pub id: DriveId,
+    /// The folder.
+    pub path: String,
+    /// Capacity in bytes.
+    pub weight: u64,
+    /// The node that serves it.
+    pub node: u16,
+    /// Failure domain above the node.
+    pub rack: Option<String>,
+    /// Failure domain below the node.
+    pub enclosure: Option<String>,
 }
 
 /// Placement groups of one code.
@@ -181,16 +199,46 @@ impl Map {
     ) -> Result<Map> {
         let weights: Vec<_> = drives.iter().map(|(d, _, w)| (*d, *w)).collect();
         let plan = plan(&weights, code, groups)?;
-        let drives = (0u32..).zip(drives).map(|(number, (id, path, weight))| Drive {
+        let new = |(id, path, weight): &(DriveId, String, u64)| NewDrive {
             id: *id,
-            number,
             path: path.clone(),
-            state: DriveState::Active,
             weight: *weight,
-            since: 1,
             node: 0,
             rack: None,
             enclosure: None,
+        };
+        Map::planned(deployment, drives.iter().map(new), &plan)
+    }
+
+    /// Like [`Map::first`], over the drives of several nodes. With `accept_node_loss`, the loss of a node may
+    /// cost a group more shards than its code can lose.
+    ///
+    /// # Errors
+    /// `Layout`, with a message for the operator.
+    pub fn first_over_nodes(
+        deployment: DeploymentId,
+        drives: &[NewDrive],
+        code: Option<CodeSpec>,
+        groups: Option<usize>,
+        accept_node_loss: bool,
+    ) -> Result<Map> {
+        let placed: Vec<_> = drives.iter().map(|d| (d.id, d.weight, d.node)).collect();
+        let plan = spread(&placed, code, groups, accept_node_loss)?;
+        Map::planned(deployment, drives.iter().cloned(), &plan)
+    }
+
+    /// The first map, of this plan.
+    fn planned(deployment: DeploymentId, drives: impl Iterator<Item = NewDrive>, plan: &Plan) -> Result<Map> {
+        let drives = (0u32..).zip(drives).map(|(number, new)| Drive {
+            id: new.id,
+            number,
+            path: new.path,
+            state: DriveState::Active,
+            weight: new.weight,
+            since: 1,
+            node: new.node,
+            rack: new.rack,
+            enclosure: new.enclosure,
             mount: None,
             distrusted: None,
         });

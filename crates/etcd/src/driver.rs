@@ -14,7 +14,7 @@ use ashlar_cluster::{
 };
 use ashlar_environment::spawn;
 use ashlar_environment::time::{self, Instant};
-use ashlar_format::DeploymentId;
+use ashlar_format::{DeploymentId, DriveId};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -61,15 +61,15 @@ impl Etcd {
         create::create(options, deployment, entries).await
     }
 
-    /// Opens the store from etcd; `media` keep its snapshots. `deployment` is the expected one, if there is
-    /// one.
+    /// Opens the store from etcd; `media` keep its snapshots, and more drives may come ([`Etcd::attach`]).
+    /// `deployment` is the expected one, if there is one.
     ///
     /// # Errors
     /// `NotCreated`, `Unreachable` and `NoQuorum` after some seconds, `OtherDeployment`; `Replaced` if what
     /// etcd holds does not follow the snapshot.
     pub async fn open(
         options: &Options,
-        media: Vec<Arc<dyn Medium>>,
+        media: Vec<(DriveId, Arc<dyn Medium>)>,
         deployment: Option<DeploymentId>,
     ) -> Result<Etcd> {
         options.check()?;
@@ -91,7 +91,7 @@ impl Etcd {
     /// `NoSnapshot`, `OtherDeployment`, `Settings`.
     pub async fn open_from_snapshot(
         options: &Options,
-        media: Vec<Arc<dyn Medium>>,
+        media: Vec<(DriveId, Arc<dyn Medium>)>,
         deployment: Option<DeploymentId>,
     ) -> Result<Etcd> {
         options.check()?;
@@ -119,10 +119,29 @@ impl Etcd {
         Ok(Etcd { _end: Arc::new(End(shared.closed.clone())), shared })
     }
 
+    /// Adds a drive, or a drive that returned, that keeps snapshots from now on. It gets one within seconds,
+    /// unless it holds a newer one of this store. The drive is read and written on a thread of its own: this
+    /// call waits for nothing.
+    pub fn attach(&self, drive: DriveId, medium: Arc<dyn Medium>) {
+        self.shared.snapshots.attach(drive, medium);
+    }
+
+    /// Detaches a drive, for instance because it failed. A write that is under way may still end.
+    pub fn detach(&self, drive: DriveId) {
+        self.shared.snapshots.detach(drive);
+    }
+
     /// The handle that users of the store hold.
     #[must_use]
     pub fn control(&self) -> Control {
         Control::new(Arc::new(self.clone()))
+    }
+
+    /// How far the clock of this machine is ahead of that of the member that answers, in ms; negative: it is
+    /// behind. It is known to half a second, and half the time that the answer took. `None`: no member answers
+    /// with a date.
+    pub async fn clock_offset(&self) -> Option<i64> {
+        self.shared.gateway.clock_offset().await
     }
 
     /// How long ago memory was last known to be current.
@@ -136,6 +155,12 @@ impl Etcd {
     pub fn trouble(&self) -> Option<String> {
         self.shared.trouble()
     }
+}
+
+/// As [`Etcd::clock_offset`], before there is a store. `None` also if the options cannot be used.
+pub async fn clock_offset(options: &Options) -> Option<i64> {
+    options.check().ok()?;
+    Gateway::new(options).ok()?.clock_offset().await
 }
 
 fn check_deployment(options: &Options, found: DeploymentId, expected: Option<DeploymentId>) -> Result<()> {
@@ -255,6 +280,10 @@ impl ControlDriver for Etcd {
         self.shared.memory.history().watch(from)
     }
 
+    fn settled(&self, revision: u64) -> BoxFuture<'_, ()> {
+        Box::pin(self.shared.memory.history().settled(revision))
+    }
+
     fn announce(&self, node: u16) -> BoxFuture<'_, ashlar_cluster::Result<Announcement>> {
         Box::pin(async move {
             self.shared.usable()?;
@@ -279,10 +308,10 @@ impl ControlDriver for Etcd {
         Box::pin(async move {
             self.shared.closing.store(true, Ordering::Release);
             let _ = time::timeout(PATIENCE, self.shared.working.write()).await.is_ok();
-            if !self.shared.is_closed() && !self.shared.snapshots.is_empty() {
-                self.shared.snapshots.settled().await;
+            if !self.shared.is_closed() {
                 self.shared.save().await;
-                let _ = time::timeout(PATIENCE / 2, self.shared.snapshots.settled()).await;
+                // A drive that hangs must not keep the process from ending.
+                self.shared.snapshots.settled(PATIENCE / 2).await;
             }
             self.shared.closed.send_replace(true);
         })

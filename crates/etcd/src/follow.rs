@@ -306,19 +306,17 @@ pub async fn last_change(shared: &Shared, until: Instant) -> Result<u64> {
     Ok(head)
 }
 
-/// Writes snapshots: when something has changed, at most once per second, and large ones less often.
+/// Writes snapshots: when something has changed or a drive was attached, at most once per second, and large
+/// ones less often. It waits for no drive.
 pub async fn keep(shared: Arc<Shared>) {
-    if shared.snapshots.is_empty() {
-        return;
-    }
     let (mut closed, mut reached) = (shared.closed.subscribe(), shared.memory.reached());
     reached.mark_changed();
     loop {
         tokio::select! {
             _ = async { closed.wait_for(|closed| *closed).await.is_ok() } => return,
             _ = reached.changed() => {}
+            () = shared.snapshots.attached() => {}
         }
-        shared.snapshots.settled().await;
         let size = shared.save().await;
         time::sleep(Duration::from_secs(1 + size as u64 / SAVED_PER_SECOND)).await;
     }

@@ -8,10 +8,12 @@
 
 use std::time::Duration;
 
+use ::time::OffsetDateTime;
+use ::time::format_description::well_known::Rfc2822;
 use ashlar_environment::time::{self, Instant};
 use ashlar_outbound::{Outbound, Rules, Stream};
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, DATE, HeaderName, HeaderValue};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -278,6 +280,24 @@ impl Gateway {
         }
     }
 
+    /// How far the clock of this machine is ahead of that of a member, in ms; the first member that answers, the
+    /// present one before the others. The date of an answer is in whole seconds, and belongs to some moment
+    /// between the request and the answer: the middle of both is taken. `None`: no member answers with a date.
+    pub async fn clock_offset(&self) -> Option<i64> {
+        let first = *self.current.borrow();
+        for n in 0..self.endpoints.len() {
+            let endpoint = &self.endpoints[(first + n) % self.endpoints.len()];
+            let (wall, begin) = (time::wall_ms(), Instant::now());
+            let Ok(answer) = self.http.get(&format!("{endpoint}/version"), &[]).await else { continue };
+            let ours = wall + begin.elapsed().as_millis() as i64 / 2;
+            let date = answer.headers.get(DATE).and_then(|d| d.to_str().ok());
+            if let Some(second) = date.and_then(http_date) {
+                return Some(ours - (second * 1000 + 500));
+            }
+        }
+        None
+    }
+
     async fn token(&self, at: usize) -> std::result::Result<Option<HeaderValue>, Fault> {
         let Some((name, password)) = &self.user else { return Ok(None) };
         if let Some(token) = self.token.lock().clone() {
@@ -312,6 +332,11 @@ fn refused(endpoint: &str, status: http::StatusCode, body: &[u8]) -> Fault {
     }
 }
 
+/// The second since 1970 of the date of an answer.
+fn http_date(text: &str) -> Option<i64> {
+    OffsetDateTime::parse(text, &Rfc2822).ok().map(OffsetDateTime::unix_timestamp)
+}
+
 fn is_too_old(version: &str) -> bool {
     let mut parts = version.split('.').map(|p| p.parse::<u32>().unwrap_or(0));
     (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) < (3, 4)
@@ -335,6 +360,15 @@ mod tests {
         assert!(matches!(fault(7, "etcdserver: permission denied"), Fault::Denied(_)));
         let wrong = fault(3, "etcdserver: authentication failed, invalid user ID or password");
         assert!(matches!(wrong, Fault::Authentication(_)));
+    }
+
+    #[test]
+    fn dates() {
+        assert_eq!(http_date("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
+        assert_eq!(http_date("Thu, 01 Jan 1970 00:00:00 GMT"), Some(0));
+        for bad in ["", "yesterday", "1994-11-06T08:49:37Z"] {
+            assert_eq!(http_date(bad), None, "{bad}");
+        }
     }
 
     #[test]

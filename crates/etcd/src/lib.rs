@@ -42,7 +42,8 @@ mod shared;
 mod snapshot;
 mod wire;
 
-pub use driver::Etcd;
+pub use ashlar_outbound::tls::Identity as ClientCertificate;
+pub use driver::{Etcd, clock_offset};
 pub use error::{Error, Result};
 #[doc(hidden)]
 pub use lines::fuzzed_watch;

@@ -187,7 +187,7 @@ impl Shared {
         self.confirmed.lock().1
     }
 
-    /// Begins to write a snapshot to the drives. Returns its size.
+    /// Begins to write a snapshot to the drives. Returns its size, 0 if there are no drives.
     pub async fn save(&self) -> usize {
         self.snapshots.save(self.memory.content(), self.confirmed_ms()).await
     }

@@ -1,25 +1,28 @@
 //! The last content, on the drives of this node: a restart without etcd begins with it.
 //!
-//! Several drives may hold it; each has two slots, written in turn, so that the previous one survives a torn
-//! write. A drive that hangs or fails keeps no other from being written.
+//! Several drives may hold it, and they come and go while the node runs. Each has two slots, written in turn,
+//! so that the previous one survives a torn write. Each is read and written on a thread of its own, which
+//! writes the newest snapshot that it was given: a drive that hangs or fails keeps no other from being written.
 //!
 //! Invariants: the bytes are bound to the name of the cluster and to their own checksum; of several snapshots
-//! the one with the highest known revision counts.
+//! the one with the highest known revision counts; a drive's snapshot is never replaced by an older one of the
+//! same store.
 //!
 //! Must not depend on: etcd.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use ashlar_checksum::frame_hash;
 use ashlar_cluster::{Medium, decode_entries, encode_entries};
-use ashlar_environment::time;
-use ashlar_format::DeploymentId;
+use ashlar_environment::time::{self, Instant};
 use ashlar_format::codec::{Reader, Writer};
+use ashlar_format::{DeploymentId, DriveId};
 use ashlar_machine::IoPool;
 use bytes::Bytes;
-use tokio::sync::Notify;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, mpsc};
 
 use crate::memory::{Content, cost};
 
@@ -32,6 +35,8 @@ const KEY: [u64; 4] = [
     u64::from_le_bytes(*b"shot 1 ."),
     u64::from_le_bytes(*b"........"),
 ];
+/// How long the start waits for drives that do not answer.
+const READING: Duration = Duration::from_secs(10);
 /// The files on a drive.
 pub const FILES: [&str; 2] = ["etcd.0", "etcd.1"];
 
@@ -91,96 +96,229 @@ pub fn fuzzed_snapshot(body: &[u8]) {
     }
 }
 
+/// A snapshot to write.
+struct Image {
+    /// Of which store it is, and up to which revision.
+    identity: Bytes,
+    known: u64,
+    bytes: Vec<u8>,
+}
+
+/// What a drive holds.
+struct Held {
+    /// The identity and the known revision of the newest snapshot.
+    newest: Option<(Bytes, u64)>,
+    /// The slot to write next.
+    slot: usize,
+}
+
+#[derive(Default)]
+struct State {
+    /// `None`: the drive was not read yet.
+    held: Option<Held>,
+    /// The next snapshot to write. Only the newest is kept, so no queue builds up.
+    pending: Option<Arc<Image>>,
+    /// The thread writes, or is about to.
+    busy: bool,
+}
+
+/// One attached drive.
 struct Site {
+    id: DriveId,
     medium: Arc<dyn Medium>,
     /// One thread, so that a drive that hangs blocks no other.
     pool: IoPool,
-    /// The slot to write next.
-    slot: AtomicUsize,
-    busy: AtomicBool,
+    state: Mutex<State>,
 }
 
 /// The drives that keep the snapshot.
 pub struct Snapshots {
-    cluster: String,
-    sites: Vec<Arc<Site>>,
-    /// A write has ended.
+    cluster: Arc<str>,
+    sites: Mutex<BTreeMap<DriveId, Arc<Site>>>,
+    /// A drive was attached that has yet to get the snapshot.
+    attached: Notify,
+    /// A drive has no more to write.
     ended: Arc<Notify>,
 }
 
 impl Snapshots {
     /// Keeps snapshots of a cluster on these drives.
-    pub fn new(cluster: &str, media: Vec<Arc<dyn Medium>>) -> Snapshots {
-        let site = |medium| {
-            let pool = IoPool::new("snapshot", 1, 1);
-            Arc::new(Site { medium, pool, slot: AtomicUsize::new(0), busy: AtomicBool::new(false) })
-        };
+    pub fn new(cluster: &str, media: Vec<(DriveId, Arc<dyn Medium>)>) -> Snapshots {
+        let sites = media.into_iter().map(|(id, medium)| (id, Site::new(id, medium))).collect();
         Snapshots {
-            cluster: cluster.to_owned(),
-            sites: media.into_iter().map(site).collect(),
+            cluster: cluster.into(),
+            sites: Mutex::new(sites),
+            attached: Notify::new(),
             ended: Arc::default(),
         }
     }
 
+    /// Adds a drive, in place of the one with the same id if there is one. It gets the next snapshot.
+    pub fn attach(&self, id: DriveId, medium: Arc<dyn Medium>) {
+        self.sites.lock().insert(id, Site::new(id, medium));
+        self.attached.notify_one();
+    }
+
+    /// Removes a drive. A write that is under way may still end.
+    pub fn detach(&self, id: DriveId) {
+        let site = self.sites.lock().remove(&id);
+        if let Some(site) = site {
+            site.state.lock().pending = None;
+            self.ended.notify_waiters();
+        }
+    }
+
+    /// Waits until a drive was attached after the last call.
+    pub async fn attached(&self) {
+        self.attached.notified().await;
+    }
+
     /// Whether no drive keeps any.
     pub fn is_empty(&self) -> bool {
-        self.sites.is_empty()
+        self.sites.lock().is_empty()
     }
 
-    /// The newest snapshot, and the wall time at which it was current.
+    fn all(&self) -> Vec<Arc<Site>> {
+        self.sites.lock().values().cloned().collect()
+    }
+
+    /// The newest snapshot, and the wall time at which it was current. A drive that does not answer delays the
+    /// start for a bounded time.
     pub async fn load(&self) -> Option<(Content, i64)> {
+        let (send, mut receive) = mpsc::unbounded_channel();
+        for site in self.all() {
+            let (own, send, cluster) = (site.clone(), send.clone(), self.cluster.clone());
+            if site.pool.run(move || drop(send.send(own.read(&cluster)))).is_err() {
+                tracing::warn!(drive = %site.id, "etcd: no thread for a drive");
+            }
+        }
+        drop(send);
+        let until = Instant::now() + READING;
         let mut best: Option<(Content, i64)> = None;
-        for site in &self.sites {
-            let (site, cluster) = (site.clone(), self.cluster.clone());
-            let reading = ashlar_environment::spawn_blocking("snapshot", move || read(&site, &cluster));
-            // A drive that does not answer does not delay the start for long.
-            let read = time::timeout(std::time::Duration::from_secs(10), reading).await;
-            let Ok(Ok(Some(found))) = read else { continue };
-            if best.as_ref().is_none_or(|b| b.0.known < found.0.known) {
-                best = Some(found);
-            }
-        }
-        best
-    }
-
-    /// Begins to write a snapshot to every drive whose previous write has ended. Returns its size.
-    pub async fn save(&self, content: Arc<Content>, wall_ms: i64) -> usize {
-        let cluster = self.cluster.clone();
-        let encoding =
-            ashlar_environment::spawn_blocking("snapshot", move || encode(&content, &cluster, wall_ms));
-        // It fails only when the runtime ends.
-        let Ok(bytes) = encoding.await else { return 0 };
-        let bytes: Arc<[u8]> = bytes.into();
-        for site in &self.sites {
-            if site.busy.swap(true, Ordering::AcqRel) {
-                continue;
-            }
-            let (own, bytes, ended) = (site.clone(), bytes.clone(), self.ended.clone());
-            let begun = site.pool.run(move || {
-                let slot = own.slot.load(Ordering::Acquire);
-                match own.medium.write(slot, &bytes) {
-                    Ok(()) => own.slot.store(1 - slot, Ordering::Release),
-                    Err(error) => tracing::warn!(%error, "etcd: a drive does not take the snapshot"),
+        loop {
+            match time::timeout_at(until, receive.recv()).await {
+                Ok(Some(Some(found))) if best.as_ref().is_none_or(|b| b.0.known < found.0.known) => {
+                    best = Some(found);
                 }
-                own.busy.store(false, Ordering::Release);
-                ended.notify_waiters();
-            });
-            if begun.is_err() {
-                site.busy.store(false, Ordering::Release);
+                Ok(Some(_)) => {}
+                Ok(None) => return best,
+                Err(_) => {
+                    tracing::warn!("etcd: not all drives answer; their snapshots are not looked at");
+                    return best;
+                }
             }
         }
-        bytes.len()
     }
 
-    /// Waits until no write is under way.
-    pub async fn settled(&self) {
+    /// Passes a snapshot to every drive; each writes the newest one that it was given. Returns its size, 0 if
+    /// there are no drives.
+    pub async fn save(&self, content: Arc<Content>, wall_ms: i64) -> usize {
+        if self.is_empty() {
+            return 0;
+        }
+        let cluster = self.cluster.clone();
+        let encoding = ashlar_environment::spawn_blocking("snapshot", move || {
+            let bytes = encode(&content, &cluster, wall_ms);
+            Image { identity: content.identity.clone(), known: content.known, bytes }
+        });
+        // It fails only when the runtime ends.
+        let Ok(image) = encoding.await else { return 0 };
+        let image = Arc::new(image);
+        for site in self.all() {
+            site.give(image.clone(), &self.cluster, &self.ended);
+        }
+        image.bytes.len()
+    }
+
+    /// Waits until no write is under way, at most for this time.
+    pub async fn settled(&self, at_most: Duration) {
+        let until = Instant::now() + at_most;
         loop {
             let ended = self.ended.notified();
-            if self.sites.iter().all(|s| !s.busy.load(Ordering::Acquire)) {
+            if self.all().iter().all(|s| !s.state.lock().busy) {
                 return;
             }
-            let _ = time::timeout(std::time::Duration::from_millis(100), ended).await;
+            if time::timeout_at(until, ended).await.is_err() {
+                return;
+            }
         }
+    }
+}
+
+impl Site {
+    fn new(id: DriveId, medium: Arc<dyn Medium>) -> Arc<Site> {
+        // Reading at the start, and writing.
+        let pool = IoPool::new("snapshot", 1, 2);
+        Arc::new(Site { id, medium, pool, state: Mutex::default() })
+    }
+
+    fn give(self: Arc<Site>, image: Arc<Image>, cluster: &Arc<str>, ended: &Arc<Notify>) {
+        {
+            let mut state = self.state.lock();
+            state.pending = Some(image);
+            if std::mem::replace(&mut state.busy, true) {
+                return;
+            }
+        }
+        let (own, cluster, ended) = (self.clone(), cluster.clone(), ended.clone());
+        if self.pool.run(move || own.write_pending(&cluster, &ended)).is_err() {
+            tracing::warn!(drive = %self.id, "etcd: no thread for a drive");
+            self.state.lock().busy = false;
+        }
+    }
+
+    /// Runs on the drive's own thread: writes until nothing is pending.
+    fn write_pending(&self, cluster: &str, ended: &Notify) {
+        loop {
+            let image = {
+                let mut state = self.state.lock();
+                let Some(image) = state.pending.take() else {
+                    state.busy = false;
+                    drop(state);
+                    return ended.notify_waiters();
+                };
+                image
+            };
+            if let Err(error) = self.write(&image, cluster) {
+                tracing::warn!(drive = %self.id, %error, "etcd: a drive does not take the snapshot");
+            }
+        }
+    }
+
+    fn write(&self, image: &Image, cluster: &str) -> std::io::Result<()> {
+        if self.state.lock().held.is_none() {
+            self.read(cluster);
+        }
+        let slot = match &self.state.lock().held {
+            Some(Held { newest: Some((identity, known)), .. })
+                if *identity == image.identity && *known > image.known =>
+            {
+                // It was in service when this node knew more. Memory gets there, or etcd went back: then the
+                // drive shows it at the next start.
+                let (drive, holds, given) = (self.id, known, image.known);
+                tracing::warn!(%drive, holds, given, "etcd: the drive keeps its snapshot, which is newer");
+                return Ok(());
+            }
+            held => held.as_ref().map_or(0, |h| h.slot),
+        };
+        self.medium.write(slot, &image.bytes)?;
+        let newest = Some((image.identity.clone(), image.known));
+        self.state.lock().held = Some(Held { newest, slot: 1 - slot });
+        Ok(())
+    }
+
+    /// The newest snapshot on the drive.
+    fn read(&self, cluster: &str) -> Option<(Content, i64)> {
+        let slots = [0, 1].map(|slot| self.medium.read(slot).ok().flatten());
+        let [a, b] = slots.map(|bytes| bytes.and_then(|b| decode(&b, cluster)));
+        let known = |s: &Option<(Content, i64)>| s.as_ref().map(|s| s.0.known);
+        let second_is_newer = known(&b) > known(&a);
+        // The older one is written next, or the one that holds none.
+        let slot = usize::from(!second_is_newer && a.is_some());
+        let found = if second_is_newer { b } else { a };
+        let newest = found.as_ref().map(|(content, _)| (content.identity.clone(), content.known));
+        self.state.lock().held = Some(Held { newest, slot });
+        found
     }
 }
 
@@ -188,16 +326,6 @@ impl Drop for Site {
     fn drop(&mut self) {
         self.pool.close();
     }
-}
-
-fn read(site: &Site, cluster: &str) -> Option<(Content, i64)> {
-    let slots = [0, 1].map(|slot| site.medium.read(slot).ok().flatten());
-    let [a, b] = slots.map(|bytes| bytes.and_then(|b| decode(&b, cluster)));
-    let known = |s: &Option<(Content, i64)>| s.as_ref().map(|s| s.0.known);
-    let second_is_newer = known(&b) > known(&a);
-    // The older one is written next, or the one that holds none.
-    site.slot.store(usize::from(!second_is_newer && a.is_some()), Ordering::Release);
-    if second_is_newer { b } else { a }
 }
 
 #[cfg(test)]
@@ -235,28 +363,68 @@ mod tests {
         }
     }
 
+    type Drive = Arc<MemoryMedium>;
+
+    /// Snapshots on these drives, whose ids are their places.
+    fn on(cluster: &str, drives: &[Drive]) -> Snapshots {
+        let media = (1..).zip(drives).map(|(n, d)| (DriveId([n; 16]), d.clone() as Arc<dyn Medium>));
+        Snapshots::new(cluster, media.collect())
+    }
+
+    async fn saved(kept: &Snapshots, content: Content, wall_ms: i64) {
+        kept.save(Arc::new(content), wall_ms).await;
+        kept.settled(Duration::from_secs(60)).await;
+    }
+
     #[tokio::test]
     async fn the_newest_sound_snapshot_counts() {
-        let drives = [Arc::new(MemoryMedium::default()), Arc::new(MemoryMedium::default())];
-        let media = || drives.iter().map(|d| d.clone() as Arc<dyn Medium>).collect();
-        let kept = Snapshots::new("c", media());
+        let drives = [Drive::default(), Drive::default()];
+        let kept = on("c", &drives);
         assert_eq!(kept.load().await, None);
         for known in 1..=3 {
-            kept.save(Arc::new(sample(known)), 5).await;
-            kept.settled().await;
+            saved(&kept, sample(known), 5).await;
         }
-        assert_eq!(Snapshots::new("c", media()).load().await, Some((sample(3), 5)));
-        assert_eq!(Snapshots::new("other", media()).load().await, None);
+        assert_eq!(on("c", &drives).load().await, Some((sample(3), 5)));
+        assert_eq!(on("other", &drives).load().await, None);
         // The newest is torn on one drive, and the other drive is blank: the previous one counts.
         let [a, b] = drives[0].slots();
         drives[0].set_slots([a.map(|a| a[..a.len() - 1].to_vec()), b]);
         drives[1].set_slots([None, None]);
-        let kept = Snapshots::new("c", media());
+        let kept = on("c", &drives);
         assert_eq!(kept.load().await, Some((sample(2), 5)));
         // The torn slot is written next.
-        kept.save(Arc::new(sample(4)), 6).await;
-        kept.settled().await;
+        saved(&kept, sample(4), 6).await;
         let again = drives[0].slots().map(|s| decode(&s.unwrap(), "c").unwrap().0.known);
         assert_eq!(again, [4, 2]);
+    }
+
+    /// A drive that comes while the node runs is read before it is written: what it holds is replaced in order,
+    /// and never by something older of the same store.
+    #[tokio::test]
+    async fn an_attached_drive_keeps_what_is_newer() {
+        let drive = [Drive::default()];
+        let before = on("c", &drive);
+        for known in [5, 6] {
+            saved(&before, sample(known), 5).await;
+        }
+        let kept = Snapshots::new("c", Vec::new());
+        assert_eq!((kept.is_empty(), kept.save(Arc::new(sample(4)), 5).await), (true, 0));
+        kept.attach(DriveId([1; 16]), drive[0].clone());
+        time::timeout(Duration::from_secs(60), kept.attached()).await.unwrap();
+        let known = || drive[0].slots().map(|s| decode(&s.unwrap(), "c").unwrap().0.known);
+        saved(&kept, sample(4), 5).await;
+        assert_eq!(known(), [5, 6], "4 is older than what the drive holds");
+        saved(&kept, sample(7), 5).await;
+        assert_eq!(known(), [7, 6], "the older slot is written first");
+        // A store of another identity says nothing about this one.
+        let other = Content { identity: Bytes::from_static(b"made again"), ..sample(3) };
+        saved(&kept, other.clone(), 5).await;
+        assert_eq!(known(), [7, 3]);
+        saved(&kept, other, 6).await;
+        assert_eq!(known(), [3, 3]);
+        kept.detach(DriveId([1; 16]));
+        assert!(kept.is_empty());
+        saved(&kept, sample(9), 5).await;
+        assert_eq!(known(), [3, 3], "it is no longer written");
     }
 }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_cluster::{
-    Action, Announced, Announcement, Change, Control, ControlDriver, Error, Follower, Health, Nodes, Result,
-    Update, Value, Watch, Watched,
+    Action, Announced, Announcement, Change, Control, ControlDriver, Error, Follower, Health, Nodes,
+    Progress, Result, Update, Value, Watch, Watched, Watchers,
 };
 use ashlar_environment::random::Seeded;
 use ashlar_environment::time::sleep;
@@ -57,6 +57,7 @@ struct Copy {
     entries: BTreeMap<String, Value>,
     history: VecDeque<Change>,
     moved: Option<watch::Sender<u64>>,
+    watchers: Watchers,
 }
 
 impl ControlStore {
@@ -230,8 +231,24 @@ impl ControlDriver for Driver {
     }
 
     fn watch(&self, from: u64) -> Watch {
-        let moved = self.copy.lock().moved.as_ref().map(watch::Sender::subscribe);
-        Watch::new(Box::new(Following { copy: self.copy.clone(), from, moved }))
+        let c = self.copy.lock();
+        let (moved, progress) = (c.moved.as_ref().map(watch::Sender::subscribe), c.watchers.add());
+        Watch::new(Box::new(Following { copy: self.copy.clone(), from, moved, progress }))
+    }
+
+    fn settled(&self, revision: u64) -> BoxFuture<'_, ()> {
+        let (moved, watchers) = {
+            let c = self.copy.lock();
+            (c.moved.as_ref().map(watch::Sender::subscribe), c.watchers.settled(revision))
+        };
+        Box::pin(async move {
+            if let Some(mut moved) = moved
+                && self.revision() < revision
+            {
+                let _ = moved.wait_for(|now| *now >= revision).await.is_ok();
+            }
+            watchers.await;
+        })
     }
 
     fn announce(&self, node: u16) -> BoxFuture<'_, Result<Announcement>> {
@@ -251,12 +268,14 @@ struct Following {
     copy: Arc<Mutex<Copy>>,
     from: u64,
     moved: Option<watch::Receiver<u64>>,
+    progress: Progress,
 }
 
 impl Follower for Following {
     fn next(&mut self) -> BoxFuture<'_, Watched> {
         Box::pin(async move {
             loop {
+                self.progress.asks_after(self.from);
                 {
                     let c = self.copy.lock();
                     let new: Vec<Change> =

@@ -12,12 +12,16 @@
 //! | one folder is blank for some time | formatted; it replaces the drive that was there |
 //! | several folders are blank | nothing, until an operator orders a replacement |
 //! | a blank folder on another file system than its drive was | nothing: the drive is not mounted |
+//! | a folder holds a drive of another node | nothing: the map says that the other node serves it |
 //! | an open or a probe does not return | reported; no other folder waits for it |
 //!
 //! Invariants:
 //! - A drive that fenced itself, failed or went back in time never votes again without joining. Its distrust
 //!   ends only when the drive itself durably records that it joins, or when it leaves the map.
-//! - Without an operator, at most one drive at a time is replaced.
+//! - Without an operator, at most one drive at a time is replaced, of all nodes: while the map shows that one
+//!   joins, no other is replaced.
+//! - The drives of other nodes are never missing here: no folder of this node replaces one, opens one, or is
+//!   taken for one because it has the same path.
 //! - A folder never joins without an operator if its file system is not the one that its drive was on (the
 //!   drive is then not mounted, and the folder is on the file system below).
 //! - A folder has at most one action under way, so that an action that hangs blocks only its own folder.
@@ -301,6 +305,9 @@ impl Monitor {
         if self.map.drive(id).is_some_and(|d| d.state == DriveState::Dead) {
             return self.note(i, "it was replaced; empty the folder to use it again");
         }
+        if let Some(why) = self.is_of_another(id) {
+            return self.note(i, &why);
+        }
         if self.is_elsewhere(i, id) {
             return self.note(i, "the same drive is in service at another path");
         }
@@ -334,11 +341,13 @@ impl Monitor {
         }
         let here = f.distrusted.as_ref().is_some_and(|(d, _)| *d == id);
         let (held, replaces) = (f.held, f.replaces);
+        let foreign = self.is_of_another(id);
         match known {
             _ if held => self.discard(i, "taken offline by an operator"),
             Some((DriveState::Dead, _)) => {
                 self.discard(i, "it was replaced; empty the folder to use it again");
             }
+            Some(_) if foreign.is_some() => self.discard(i, &foreign.unwrap_or_default()),
             Some(_) if self.is_elsewhere(i, id) => {
                 self.discard(i, "the same drive is in service at another path");
             }

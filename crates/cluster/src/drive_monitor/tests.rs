@@ -31,8 +31,10 @@ enum Disk {
     },
 }
 
-/// Four folders, a control store, one server.
+/// Four folders, a control store, one server. With an odd seed it is one node of several: the map has drives of
+/// another one, which that node has under the same paths.
 struct World {
+    settings: Settings,
     seed: u64,
     now: Duration,
     map: Arc<Map>,
@@ -56,6 +58,9 @@ struct World {
 }
 
 const N: usize = 4;
+/// The number of the node under test, and the first of the ids of another node's drives.
+const OWN: u16 = 3;
+const FOREIGN: u64 = 50;
 
 fn path(i: usize) -> String {
     format!("/mnt/d{i}/drive")
@@ -63,8 +68,16 @@ fn path(i: usize) -> String {
 
 impl World {
     fn new(seed: u64) -> World {
-        let drives: Vec<_> = (0..N).map(|i| (id(i as u64 + 1), path(i), 1000)).collect();
-        let map = Map::first(DeploymentId([7; 16]), &drives, None, Some(3)).unwrap();
+        let node = (seed % 2 == 1).then_some(OWN);
+        let mut drives: Vec<_> = (0..N).map(|i| (id(i as u64 + 1), path(i), 1000)).collect();
+        if node.is_some() {
+            drives.extend((0..2).map(|i| (id(i as u64 + FOREIGN), path(i), 1000)));
+        }
+        let mut map = Map::first(DeploymentId([7; 16]), &drives, None, Some(3)).unwrap();
+        for (i, drive) in map.drives.iter_mut().enumerate() {
+            drive.node = if i < N { OWN } else { OWN + 1 };
+        }
+        let settings = Settings { node, ..Settings::default() };
         let found: Vec<_> = (0..N)
             .map(|i| FoundAt { id: id(i as u64 + 1), path: path(i), mount: Some(format!("/mnt/d{i}")) })
             .collect();
@@ -80,7 +93,8 @@ impl World {
         let mut world = World {
             seed: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             now: Duration::ZERO,
-            monitor: Monitor::new(&paths, map.clone(), Settings::default()),
+            monitor: Monitor::new(&paths, map.clone(), settings),
+            settings,
             map,
             control: true,
             disks: disks.collect(),
@@ -235,6 +249,9 @@ impl World {
             }
             Action::Replace(i, old) => {
                 let Some(new) = self.open[i] else { self.fail("replace without a drive") };
+                if self.map.drive(old).is_some_and(|d| d.node != OWN) {
+                    self.fail("the drive of another node is replaced");
+                }
                 if let Some(Disk::Drive { voter: true, .. }) = self.drive(i) {
                     self.fail("a replacement votes");
                 }
@@ -360,7 +377,7 @@ impl World {
             }
         }
         let paths: Vec<String> = (0..N).map(path).collect();
-        self.monitor = Monitor::new(&paths, self.map.clone(), Settings::default());
+        self.monitor = Monitor::new(&paths, self.map.clone(), self.settings);
         self.now = Duration::ZERO;
     }
 
@@ -489,6 +506,12 @@ fn random_schedules_keep_invariants() {
             world.fail(&format!("seed {seed}: a good drive stays out of service"));
         }
         assert!(world.map.drives.iter().all(|d| !world.map.is_joining(d.id)), "seed {seed}");
+        let foreign = world.map.drives.iter().filter(|d| d.node != OWN);
+        assert!(
+            foreign.clone().all(|d| d.state == DriveState::Active && d.distrusted.is_none()),
+            "seed {seed}"
+        );
+        assert_eq!(foreign.count() as u64, seed % 2 * 2, "seed {seed}");
         replaced += world.replaced;
         votes += world.votes_again;
     }
@@ -569,6 +592,89 @@ fn several_blank_folders_wait_for_an_operator() {
     world.settle_down();
     assert_eq!(world.attached, [true; 4]);
     assert!(world.monitor.replace(0, Found::Drive(id(101))).unwrap_err().contains("not blank"));
+}
+
+/// Two nodes with two folders each, under the same paths: the map names both.
+fn two_nodes() -> (Arc<Map>, Vec<String>) {
+    let paths: Vec<String> = (0..2).map(path).collect();
+    let drives: Vec<_> = (0..4).map(|i| (id(i as u64 + 1), path(i % 2), 1000)).collect();
+    let mut map = Map::first(DeploymentId([7; 16]), &drives, None, Some(3)).unwrap();
+    for (i, drive) in map.drives.iter_mut().enumerate() {
+        drive.node = i as u16 / 2;
+    }
+    (Arc::new(map), paths)
+}
+
+/// Probes the folders again and again for a minute; returns what was asked for besides probes.
+fn watched(monitor: &mut Monitor, found: &[Found]) -> Vec<Action> {
+    let mut asked = Vec::new();
+    for second in 1..=60 {
+        for action in monitor.step(Event::Tick(secs(second))) {
+            let Action::Probe(i) = action else {
+                asked.push(action);
+                continue;
+            };
+            asked.extend(monitor.step(Event::Probed(i, found[i].clone())));
+        }
+    }
+    asked.retain(|a| !matches!(a, Action::Note(..)));
+    asked
+}
+
+/// The drives of the other node are not served by this process, and they are not missing for that.
+#[test]
+fn a_blank_folder_of_one_node_does_not_replace_the_drive_of_another() {
+    let (map, mut paths) = two_nodes();
+    let blank = || Found::Blank { mount: None };
+    for node in 0..2 {
+        let own = 2 * u64::from(node);
+        let settings = Settings { node: Some(node), ..Settings::default() };
+        // Both own drives are there, and a further folder is blank: at a path of its own, or of the other node.
+        for further in ["/new", "/mnt/d1/drive"] {
+            paths.truncate(1);
+            paths.extend(["/moved".to_owned(), further.to_owned()]);
+            let mut monitor = Monitor::new(&paths, map.clone(), settings);
+            for i in 0..2 {
+                monitor.started(i, true);
+                let opened = Opened { id: id(own + 1 + i as u64), voter: true, distrust: None };
+                assert_eq!(monitor.step(Event::Opened(i, Ok(opened)))[1..], [Action::Attach(i)]);
+            }
+            let found = [blank(), blank(), blank()];
+            assert_eq!(watched(&mut monitor, &found), [], "node {node}, {further}");
+            assert_eq!(monitor.problem(2), Some("blank, and no drive is missing"));
+            assert!(monitor.replace(2, blank()).unwrap_err().contains("no drive is missing"));
+        }
+        // Its own drive is gone: that one is replaced, not the one with the same path on the other node.
+        paths.truncate(1);
+        paths.push(path(1));
+        let mut monitor = Monitor::new(&paths, map.clone(), settings);
+        monitor.started(0, true);
+        let opened = Opened { id: id(own + 1), voter: true, distrust: None };
+        monitor.step(Event::Opened(0, Ok(opened)));
+        assert_eq!(watched(&mut monitor, &[blank(), blank()]), [Action::Format(1, None)], "node {node}");
+        assert_eq!(monitor.folders[1].replaces, Some(id(own + 2)));
+    }
+}
+
+/// A drive that was carried to another node is not opened there, and does not replace what belongs there.
+#[test]
+fn the_drive_of_another_node_is_left_alone() {
+    let (map, paths) = two_nodes();
+    let settings = Settings { node: Some(0), ..Settings::default() };
+    let mut monitor = Monitor::new(&paths, map.clone(), settings);
+    let found = [Found::Drive(id(3)), Found::Drive(id(4))];
+    assert_eq!(watched(&mut monitor, &found), []);
+    assert!(monitor.problem(0).unwrap().starts_with("it is a drive of node 1"), "{:?}", monitor.problem(0));
+    // Opened before its label was compared with the map: it is closed; what was noticed is not lost.
+    let mut monitor = Monitor::new(&paths, map, settings);
+    monitor.started(0, true);
+    let why = "it went back in time".to_owned();
+    let opened = Opened { id: id(3), voter: true, distrust: Some(why.clone()) };
+    let mut actions = monitor.step(Event::Opened(0, Ok(opened)));
+    actions.retain(|a| !matches!(a, Action::Note(..)));
+    assert_eq!(actions, [Action::Discard(0), Action::Distrust(id(3), why)]);
+    monitor.step(Event::Closed(0));
+    assert_eq!((monitor.serving(0), monitor.folders[0].drive), (None, None));
 }
 
 /// A fence survives a restart by the drive's own mark or, if that cannot be written, by the map.

@@ -9,9 +9,12 @@ use ashlar_format::DriveId;
 
 use crate::map::Map;
 
-/// Times of the monitor.
+/// Whose drives the monitor manages, and its times.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
+    /// The number of this node in the map: drives of other nodes are none of its business. `None`: all drives
+    /// of the map are this server's.
+    pub node: Option<u16>,
     /// How long a folder must have been blank before it replaces a drive automatically. Drives that are lost
     /// together are then detected together.
     pub blank_for: Duration,
@@ -26,6 +29,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
+            node: None,
             blank_for: Duration::from_secs(3),
             first_pause: Duration::from_secs(30),
             longest_pause: Duration::from_secs(3600),

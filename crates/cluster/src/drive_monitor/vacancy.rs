@@ -1,4 +1,5 @@
-//! Which blank folder replaces which drive, and when only an operator may decide that.
+//! Which drives are this node's, which blank folder replaces which of them, and when only an operator may decide
+//! that.
 //!
 //! Must not depend on: devices, threads, requests.
 
@@ -9,7 +10,7 @@ use ashlar_format::DriveId;
 
 use super::types::Action;
 use super::{Monitor, Phase};
-use crate::map::DriveState;
+use crate::map::{Drive, DriveState};
 
 /// A folder without a drive of the map.
 #[derive(Clone, Debug)]
@@ -117,22 +118,34 @@ impl Monitor {
         (was != is && Path::new(was).starts_with(is)).then(|| was.to_owned())
     }
 
-    /// The drive of the map that folder `i` replaces: the one last seen there; otherwise any drive that is
-    /// missing, if no other folder belongs to it.
+    /// The drive of the map that folder `i` replaces: the one of this node that was last seen there; otherwise
+    /// any drive of this node that is missing, if no other folder belongs to it.
     pub(super) fn vacancy(&self, i: usize) -> Option<DriveId> {
         let here = &self.folders[i].path;
         let others = || self.folders.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, f)| f);
         let missing = |id: DriveId| !others().any(|f| f.drive == Some(id) || f.replaces == Some(id));
-        let mut gone = self.map.drives.iter().filter(|d| d.state != DriveState::Dead && missing(d.id));
+        let own = self.map.drives.iter().filter(|d| d.state != DriveState::Dead && self.is_own(d));
+        let mut gone = own.filter(|d| missing(d.id));
         if let Some(drive) = gone.clone().find(|d| d.path == *here) {
             return Some(drive.id);
         }
         gone.find(|d| !self.folders.iter().any(|f| f.path == d.path)).map(|d| d.id)
     }
 
+    /// Whether this node serves a drive of the map.
+    pub(super) fn is_own(&self, drive: &Drive) -> bool {
+        self.settings.node.is_none_or(|own| drive.node == own)
+    }
+
+    /// Why a drive of the map is not opened here, if another node serves it.
+    pub(super) fn is_of_another(&self, id: DriveId) -> Option<String> {
+        let drive = self.map.drive(id).filter(|d| !self.is_own(d))?;
+        Some(format!("it is a drive of node {}: put it back there, or replace it there", drive.node))
+    }
+
     /// Whether `old` may still be replaced by the drive in folder `i`.
     pub(super) fn may_take(&self, i: usize, old: DriveId) -> bool {
-        let alive = self.map.drive(old).is_some_and(|d| d.state != DriveState::Dead);
+        let alive = self.map.drive(old).is_some_and(|d| d.state != DriveState::Dead && self.is_own(d));
         alive && !self.folders.iter().enumerate().any(|(j, f)| j != i && f.drive == Some(old))
     }
 }

@@ -29,6 +29,7 @@ pub async fn conforms(fresh: Fresh<'_>) {
     watches(fresh().await).await;
     old_watches(fresh().await).await;
     watches_under_load(fresh().await).await;
+    settles(fresh().await).await;
     increments(fresh().await).await;
     tries_are_bounded(fresh().await).await;
     announcements(fresh().await).await;
@@ -311,6 +312,56 @@ async fn old_watches(driver: Driver) {
             assert_eq!(first.len() + rest.len(), told);
         }
     }
+}
+
+/// Whether a future ends although nothing else happens. Only the answer "yes" is certain, so a wrong "no" cannot
+/// fail a test.
+async fn ends(future: &mut (impl Future<Output = ()> + Unpin)) -> bool {
+    tokio::time::timeout(Duration::from_millis(50), future).await.is_ok()
+}
+
+/// Waits for a future that has to end.
+async fn must_end(future: impl Future<Output = ()>) {
+    tokio::time::timeout(Duration::from_secs(60), future).await.expect("nothing holds it");
+}
+
+/// What a revision changed is settled when every watch has returned it and was asked again, or was dropped. What
+/// does not watch yet holds nothing.
+async fn settles(driver: Driver) {
+    let c = Control::new(driver);
+    let from = c.revision();
+    must_end(c.settled(from)).await;
+    let revision = c.update(set(&c.read("a"), "1")).await.unwrap();
+    must_end(c.settled(revision)).await;
+    // One that has taken nothing, one that took the change, one that asks for the next, one that is dropped.
+    let mut late = c.watch(from);
+    let mut settled = Box::pin(c.settled(revision));
+    assert!(!ends(&mut settled).await, "it has not taken the change");
+    assert_eq!(follow(&mut late, revision).await.len(), 1);
+    assert!(!ends(&mut settled).await, "it took the change, and may be at work on it");
+    let dropped = c.watch(from);
+    let mut with_both = Box::pin(c.settled(revision));
+    let asking = tokio::spawn(async move { late.next().await });
+    must_end(settled).await;
+    assert!(!ends(&mut with_both).await, "the other watch has taken nothing");
+    drop(dropped);
+    must_end(with_both).await;
+    // One that waits for changes holds a later revision until it has returned it and asks again.
+    let mut later = Box::pin(c.settled(revision + 1));
+    assert!(!ends(&mut later).await, "there is no such revision yet");
+    let next = c.update(set(&c.read("a"), "2")).await.unwrap();
+    let Watched::Changes(changes) = asking.await.unwrap() else { panic!("a reset") };
+    assert_eq!(changes.last().map(|c| c.revision), Some(next));
+    // The task, and its watch with it, has ended.
+    must_end(later).await;
+    must_end(c.settled(next)).await;
+    // A watch that begins after the call does not hold it, and one that was never behind does until it asks.
+    let before = c.settled(next);
+    let mut current = c.watch(next);
+    must_end(before).await;
+    assert!(!ends(&mut Box::pin(c.settled(next))).await, "it may hold what was read before");
+    assert!(!ends(&mut Box::pin(async { drop(current.next().await) })).await, "there is no news");
+    must_end(c.settled(next)).await;
 }
 
 /// Watchers that start at any time see each later change once and in order.

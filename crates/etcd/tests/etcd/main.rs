@@ -10,6 +10,7 @@
 mod contract;
 
 mod access;
+mod clock;
 mod conformance;
 mod faults;
 mod nemesis;

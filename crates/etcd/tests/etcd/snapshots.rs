@@ -1,26 +1,27 @@
 //! Starts without etcd, and etcds that are not what they were.
 
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex};
 
 use ashlar_cluster::{Control, ControlDriver as _, Error as StoreError, Medium, MemoryMedium};
 use ashlar_etcd::{Error, Etcd, Options};
+use ashlar_format::DriveId;
 use bytes::Bytes;
 use serde_json::json;
 
 use crate::contract::{DEPLOYMENT, set};
-use crate::support::{Cluster, copy, created, drive, not_opened, opened, put, text, until};
+use crate::support::{Cluster, LONG, Media, copy, created, drive, not_opened, opened, put, text, until};
 
 /// Opens a store that keeps snapshots.
-async fn kept(options: &Options, media: Vec<Arc<dyn Medium>>) -> Etcd {
+async fn kept(options: &Options, media: Media) -> Etcd {
     Etcd::open(options, media, Some(DEPLOYMENT)).await.unwrap()
 }
 
-async fn from_snapshot(options: &Options, media: Vec<Arc<dyn Medium>>) -> Etcd {
+async fn from_snapshot(options: &Options, media: Media) -> Etcd {
     Etcd::open_from_snapshot(options, media, Some(DEPLOYMENT)).await.unwrap()
 }
 
-fn again(medium: &Arc<MemoryMedium>) -> Vec<Arc<dyn Medium>> {
-    vec![medium.clone()]
+fn again(medium: &Arc<MemoryMedium>) -> Media {
+    medium.as_only_drive()
 }
 
 /// Waits until the drive has this text in a snapshot: what was changed last.
@@ -89,6 +90,89 @@ async fn closing_keeps_the_last_state() {
     store.control().close().await;
     let store = from_snapshot(&options, again(&medium)).await;
     assert_eq!(text(&store.control(), "k").as_deref(), Some("change 19"));
+}
+
+/// Drives come and go while the node runs: one that comes gets the snapshot without a further change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn drives_come_and_go() {
+    let mut cluster = Cluster::start(1).await;
+    let options = cluster.options("c");
+    let store = created(&options).await;
+    put(&store.control(), "k", "before it came").await.unwrap();
+    let (one, two) = (drive().0, drive().0);
+    store.attach(DriveId([1; 16]), one.clone());
+    saved(&one, "before it came").await;
+    store.attach(DriveId([2; 16]), two.clone());
+    saved(&two, "before it came").await;
+    store.detach(DriveId([1; 16]));
+    put(&store.control(), "k", "after one went").await.unwrap();
+    saved(&two, "after one went").await;
+    store.control().close().await;
+    cluster.members[0].kill();
+    for (medium, known) in [(one, "before it came"), (two, "after one went")] {
+        let store = from_snapshot(&options, again(&medium)).await;
+        assert_eq!(text(&store.control(), "k").as_deref(), Some(known));
+    }
+}
+
+/// A drive on which every operation hangs while it is told to.
+#[derive(Default)]
+struct Hanging {
+    inner: Arc<MemoryMedium>,
+    hangs: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Hanging {
+    fn set(&self, hangs: bool) {
+        *self.hangs.lock().unwrap() = hangs;
+        self.changed.notify_all();
+    }
+
+    fn wait(&self) {
+        drop(self.changed.wait_while(self.hangs.lock().unwrap(), |hangs| *hangs).unwrap());
+    }
+}
+
+impl Medium for Hanging {
+    fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
+        self.wait();
+        self.inner.read(slot)
+    }
+
+    fn write(&self, slot: usize, bytes: &[u8]) -> std::io::Result<()> {
+        self.wait();
+        self.inner.write(slot, bytes)
+    }
+}
+
+/// A drive that hangs stops neither the start, nor the snapshots of the others, nor the end. When it answers
+/// again, it gets the newest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drive_that_hangs_does_not_stop_the_snapshots_of_others() {
+    let cluster = Cluster::start(1).await;
+    let options = cluster.options("c");
+    Etcd::create(&options, DEPLOYMENT, Vec::new()).await.unwrap();
+    let (good, mut media) = drive();
+    let hanging = Arc::new(Hanging::default());
+    hanging.set(true);
+    media.insert(0, (DriveId([2; 16]), hanging.clone()));
+    let store = tokio::time::timeout(LONG, kept(&options, media)).await.expect("the start ends");
+    for value in ["the first", "the second", "the third"] {
+        put(&store.control(), "k", value).await.unwrap();
+        saved(&good, value).await;
+    }
+    let another = Arc::new(Hanging::default());
+    another.set(true);
+    store.attach(DriveId([3; 16]), another.clone());
+    put(&store.control(), "k", "the last").await.unwrap();
+    tokio::time::timeout(LONG, store.control().close()).await.expect("closing ends");
+    saved(&good, "the last").await;
+    assert!(hanging.inner.bytes().is_empty() && another.inner.bytes().is_empty());
+    for drive in [hanging, another] {
+        drive.set(false);
+        saved(&drive.inner, "the last").await;
+    }
 }
 
 /// The store refuses what etcd holds, goes on with what it knows, and says why.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use ashlar_cluster::{Control, Medium, MemoryMedium};
 use ashlar_etcd::{Error, Etcd, Options};
+use ashlar_format::DriveId;
 use ashlar_outbound::{Outbound, Rules, tls::Identity};
 use bytes::Bytes;
 use rustix::process::{Pid, Signal, kill_process};
@@ -20,6 +21,9 @@ use crate::contract::DEPLOYMENT;
 
 /// What is long enough for anything that happens at all.
 pub const LONG: Duration = Duration::from_secs(60);
+
+/// Drives for snapshots.
+pub type Media = Vec<(DriveId, Arc<dyn Medium>)>;
 
 /// Ports that were given out, so that no two processes of this test program get the same.
 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -238,7 +242,7 @@ pub async fn opened(options: &Options) -> Etcd {
 }
 
 /// The error of an opening that fails.
-pub async fn not_opened(options: &Options, media: Vec<Arc<dyn Medium>>) -> Error {
+pub async fn not_opened(options: &Options, media: Media) -> Error {
     match Etcd::open(options, media, Some(DEPLOYMENT)).await {
         Ok(_) => panic!("it was opened"),
         Err(error) => error,
@@ -271,9 +275,9 @@ pub fn text(control: &Control, key: &str) -> Option<String> {
 }
 
 /// One drive for snapshots.
-pub fn drive() -> (Arc<MemoryMedium>, Vec<Arc<dyn Medium>>) {
+pub fn drive() -> (Arc<MemoryMedium>, Media) {
     let medium = Arc::new(MemoryMedium::default());
-    (medium.clone(), vec![medium])
+    (medium.clone(), medium.as_only_drive())
 }
 
 /// Copies a folder.

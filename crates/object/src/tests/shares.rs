@@ -57,6 +57,9 @@ impl ControlDriver for Link {
     fn watch(&self, from: u64) -> Watch {
         self.control.watch(from)
     }
+    fn settled(&self, revision: u64) -> BoxFuture<'_, ()> {
+        Box::pin(self.control.settled(revision))
+    }
     fn announce(&self, node: u16) -> BoxFuture<'_, ashlar_cluster::Result<Announcement>> {
         Box::pin(self.control.announce(node))
     }
