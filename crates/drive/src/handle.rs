@@ -146,6 +146,15 @@ impl DriveHandle {
         }
     }
 
+    /// As [`Remote::is_away`]; a drive of this process never is.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        match self {
+            DriveHandle::Local(_) => false,
+            DriveHandle::Remote(r) => r.is_away(),
+        }
+    }
+
     /// As [`Drive::frames_waiting`].
     #[must_use]
     pub fn frames_waiting(&self) -> u64 {

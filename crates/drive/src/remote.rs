@@ -184,6 +184,9 @@ pub trait Remote: Send + Sync + 'static {
     fn status(&self) -> Status;
     /// The age of the oldest unanswered request; zero if there is none.
     fn oldest(&self) -> Duration;
+    /// Whether no answer can be expected now: its node cannot be reached, has been silent for too long although it was
+    /// asked, or does not serve it. A call may be sent all the same; one answer of the node ends it. Never waits.
+    fn is_away(&self) -> bool;
     /// Bytes of large shards that wait to be sent.
     fn frames_waiting(&self) -> u64;
     /// Sends a request now; the future is its answer.

@@ -3,14 +3,15 @@
 //!
 //! Invariants: no more shards are asked than the stripe needs unless one is missing or late; a shard that
 //! failed once is not asked again by this reader; a drive that takes longer than twice its usual time is
-//! late, and others are asked as well; no row is reconstructed from unchecked rows.
+//! late, and others are asked as well; drives that are away are asked last, and not waited for longer than
+//! [`AWAY`]; no row is reconstructed from unchecked rows.
 //!
 //! Must not depend on: what the bytes are.
 
 use crate::ahead::{Fetch, Row, RowFuture};
 use crate::budget::Share;
 use crate::read::{ObjectReader, Shard};
-use crate::table::Member;
+use crate::table::{HANG_CHECK_INTERVAL, Member};
 use crate::{Error, Result};
 use ashlar_drive::{Check, Error as DriveError, Frames, ReaderHandle};
 use ashlar_environment::time::{self, Instant};
@@ -28,6 +29,8 @@ const DEPTH: usize = 2;
 const INLINE_FREE: u64 = 64 << 10;
 /// How long to wait for a stripe when no other shard is left to ask.
 const DEADLINE: Duration = Duration::from_secs(30);
+/// How long to wait if all that are left are on drives that are away: they may be back.
+const AWAY: Duration = Duration::from_secs(1);
 
 impl ObjectReader {
     /// Bytes that a run may hold in memory: its rows, and a few reconstructed ones.
@@ -251,6 +254,7 @@ impl ObjectReader {
 
     /// Waits until the wanted rows of the stripe have arrived or can be reconstructed.
     pub(crate) async fn complete(&mut self, fetch: &mut Fetch) -> Result<()> {
+        let began = Instant::now();
         loop {
             if fetch.have & fetch.want == fetch.want {
                 return Ok(());
@@ -273,6 +277,16 @@ impl ObjectReader {
             if fetch.waiting.as_ref().is_none_or(FuturesUnordered::is_empty) {
                 return Err(self.shortage(fetch.have.count_ones(), fetch.stripe).await);
             }
+            let pending = self.pending(fetch);
+            if began.elapsed() >= AWAY && self.are_away(pending) {
+                fetch.late |= pending;
+                let before = fetch.asked;
+                self.ask_more(fetch);
+                if fetch.asked == before {
+                    return Err(self.shortage(fetch.have.count_ones(), fetch.stripe).await);
+                }
+                continue;
+            }
             // While this stripe waits for drives, the next ones may be read too.
             while self.ahead.stock.lock().fetches.len() + 1 < DEPTH && self.next < self.end {
                 // Leaves the rest of the budget free: this is not needed yet.
@@ -283,7 +297,7 @@ impl ObjectReader {
                     poll_once(f);
                 }
             }
-            self.await_row(fetch).await?;
+            self.await_row(fetch, began).await?;
         }
     }
 
@@ -320,14 +334,25 @@ impl ObjectReader {
         !bit(fetch.have) && (!bit(fetch.asked) || bit(fetch.late) || self.is_gone(shard))
     }
 
-    /// Waits for one more row, or until others should be asked.
-    async fn await_row(&mut self, fetch: &mut Fetch) -> Result<()> {
-        let open = |s: u8| fetch.asked >> s & 1 == 1 && fetch.have >> s & 1 == 0;
-        let pending = (0..self.view.n()).filter(|s| open(*s) && !self.is_gone(*s));
-        let prompt: u64 = pending.filter(|s| fetch.late >> s & 1 == 0).fold(0, |b, s| b | 1 << s);
+    /// The shards that were asked for and may still come, as bits.
+    fn pending(&self, fetch: &Fetch) -> u64 {
+        let open = fetch.asked & !fetch.have;
+        (0..self.view.n()).filter(|s| open >> s & 1 == 1 && !self.is_gone(*s)).fold(0, |b, s| b | 1 << s)
+    }
+
+    /// Whether the drives of all these shards are away.
+    fn are_away(&self, shards: u64) -> bool {
+        let mut of = (0..self.view.n()).filter(|s| shards >> s & 1 == 1);
+        of.all(|s| self.member(s).is_none_or(|m| m.is_away()))
+    }
+
+    /// Waits for one more row, or until others should be asked; if there are none, a short time, in which drives
+    /// may be found to be away. `began`: when the reader began to wait for the stripe.
+    async fn await_row(&mut self, fetch: &mut Fetch, began: Instant) -> Result<()> {
+        let prompt = self.pending(fetch) & !fetch.late;
         let members = (0..self.view.n()).filter(|s| prompt >> s & 1 == 1);
         let hedge = members.filter_map(|s| self.member(s).map(|m| m.latency.hedge_after())).max();
-        let patience = hedge.unwrap_or(DEADLINE);
+        let patience = hedge.unwrap_or(HANG_CHECK_INTERVAL);
         let Some(waiting) = &mut fetch.waiting else { return Ok(()) };
         match time::timeout(patience, waiting.next()).await {
             Ok(Some(row)) => {
@@ -335,6 +360,7 @@ impl ObjectReader {
                 Ok(())
             }
             Ok(None) => Ok(()),
+            Err(_) if hedge.is_none() && began.elapsed() <= DEADLINE => Ok(()),
             Err(_) if hedge.is_none() || fetch.since.elapsed() > DEADLINE => {
                 Err(Error::Unavailable("the drives do not answer in time".into()))
             }

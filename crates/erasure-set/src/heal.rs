@@ -99,9 +99,7 @@ impl Inner {
         // Shards that may still be written are not treated as missing.
         let followed = self.is_followed(hash);
         self.heals.looked.fetch_add(1, Ordering::Relaxed);
-        for (_, m) in self.view(key.group())?.members().filter(|(_, m)| m.is_hung()) {
-            self.missed.note(m.id, key);
-        }
+        self.note_missed(key)?;
         // This settles the register of a failed update.
         let register = self.read(key, hash).await?;
         let records = self.heal_records(key, hash, register.as_ref(), deep).await?;
@@ -136,11 +134,21 @@ impl Inner {
                 }
             }
         }
+        // A drive that stopped answering meanwhile was passed over.
+        self.note_missed(key)?;
         let h = &self.heals;
         h.records.fetch_add(u64::from(healed.records), Ordering::Relaxed);
         h.shards.fetch_add(u64::from(healed.shards), Ordering::Relaxed);
         h.lost.fetch_add(u64::from(healed.lost), Ordering::Relaxed);
         Ok(healed)
+    }
+
+    /// Records a register that is being healed as missed by the drives that hang or are away.
+    fn note_missed(&self, key: &RegisterKey) -> Result<()> {
+        for (_, m) in self.view(key.group())?.members().filter(|(_, m)| m.is_hung()) {
+            self.missed.note(m.id, key);
+        }
+        Ok(())
     }
 
     /// Copies the chosen record to slots that show another record, or none; `deep`: also to those whose
@@ -297,7 +305,7 @@ impl Inner {
     }
 }
 
-/// Waits until every slot that was asked has answered, or hangs, up to a time limit.
+/// Waits until every slot that was asked has answered, hangs or is away, up to a time limit.
 pub(crate) async fn answers(tally: &Tally, view: &View, asked: SlotSet) -> Outcome {
     let began = Instant::now();
     loop {

@@ -16,7 +16,7 @@ pub struct GroupHealth {
     pub group: GroupId,
     /// Total number of slots.
     pub slots: u8,
-    /// Slots whose drive answers and votes.
+    /// Slots whose drive answers and votes. A drive whose node is not reached, or silent, does not.
     pub voters: u8,
     /// Slots whose drive is being filled.
     pub joining: u8,
@@ -56,7 +56,7 @@ impl Sets {
             .views
             .iter()
             .map(|v| {
-                let up = v.which(Member::is_up);
+                let up = v.which(Member::is_here);
                 let voters = up.and(v.voters());
                 let majority = v.quorum.majority();
                 let codes = lower_k(v.k, v.m, up.len()).is_some();

@@ -544,9 +544,12 @@ pub(crate) fn askable(view: &View, all: bool) -> Result<(SlotSet, u8)> {
 }
 
 /// The slots that a listing may ask, and how many of them it needs: a majority; with fewer voters, all of
-/// them if they are at least half (docs/protocol.md 2.13).
+/// them if they are at least half (docs/protocol.md 2.13). Drives that are away are asked only if the others
+/// are fewer than a majority.
 fn voters(view: &View) -> Result<(SlotSet, u8)> {
     let up = view.which(|m: &Member| m.is_voter(view.group) && m.is_up());
+    let here = up.and(view.which(Member::is_here));
+    let up = if here.len() >= view.quorum.majority() { here } else { up };
     if up.len() < view.quorum.half() {
         let have = up.len();
         return Err(Error::Unavailable(format!("{have} voters of group {}", view.group)));

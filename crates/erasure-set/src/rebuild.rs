@@ -515,7 +515,8 @@ impl Inner {
     fn joining(&self) -> Vec<DriveId> {
         let table = self.table.load();
         let in_view = |v: &Arc<View>| {
-            let lacks = |m: &Arc<Member>| !m.is_voter(v.group) && m.drive.state() == State::Online;
+            let online = |m: &Member| m.drive.state() == State::Online && !m.is_away();
+            let lacks = |m: &Arc<Member>| !m.is_voter(v.group) && online(m);
             v.members().filter(|(_, m)| lacks(m)).map(|(_, m)| m.id).collect::<Vec<_>>()
         };
         let mut joining: Vec<DriveId> = table.views.iter().flat_map(in_view).collect();

@@ -54,8 +54,11 @@ impl Inner {
             return Ok(later);
         }
         let (mut missing, mut present, mut damaged) = (SlotSet::EMPTY, SlotSet::EMPTY, SlotSet::EMPTY);
+        // They may have their shards.
+        let mut unheard = SlotSet::EMPTY;
         for (slot, m) in view.members() {
             if m.is_hung() {
+                unheard.insert(slot);
                 continue;
             }
             match shard_state(m, &data, slot, deep).await {
@@ -69,6 +72,9 @@ impl Inner {
                     damaged.insert(slot);
                     m.drive.discard(view.group, view.epoch, &[(data.write_id, data.shard_of(slot))]);
                     missing.insert(slot);
+                }
+                Err(DriveError::Unanswered | DriveError::Offline(_)) => {
+                    unheard.insert(slot);
                 }
                 Err(_) => {}
             }
@@ -101,7 +107,8 @@ impl Inner {
                 Err(_) if !self.is_named(key, &data).await? => return Ok(healed),
                 Err(e) => {
                     healed.missing = missing.len().into();
-                    if present.len() < data.k && view.members().count() == view.slots.len() {
+                    let may_exist = present.or(unheard);
+                    if may_exist.len() < data.k && view.members().count() == view.slots.len() {
                         healed.lost = 1;
                         tracing::error!(?key, write = %data.write_id, "data is lost: {e}");
                     } else {

@@ -11,7 +11,7 @@
 
 use crate::propose::{GRACE, gather, shortage};
 use crate::sets::{Inner, Sets};
-use crate::table::View;
+use crate::table::{Member, View};
 use crate::write::Staged;
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
@@ -50,7 +50,8 @@ impl Inner {
         durable.into_iter().try_for_each(|d| d.map(drop))
     }
 
-    /// Sends the shards of small bodies to all drives; returns which were asked.
+    /// Sends the shards of small bodies to all drives; returns which were asked. Drives that are away are left out
+    /// while the others are enough: their shards would only wait in memory, and heal makes them later.
     pub(crate) fn send_shards(
         &self,
         view: &View,
@@ -59,12 +60,15 @@ impl Inner {
         ballot: Ballot,
     ) -> SlotSet {
         let asked = view.which(|_| true);
+        let away = view.which(Member::is_away);
+        let enough = |s: &&Staged| asked.without(away).len() >= s.needed;
+        let away = if staged.iter().all(enough) { away } else { SlotSet::EMPTY };
         let tallies: SmallVec<[Arc<Tally>; 2]> = staged.iter().map(|_| Tally::new(asked.len())).collect();
         for (slot, m) in view.members() {
             let mut shards: SmallVec<[_; 2]> = SmallVec::new();
             for (s, tally) in staged.iter().zip(&tallies) {
                 let done = tally.completion(slot);
-                if !self.allowed(true, slot) {
+                if away.contains(slot) || !self.allowed(true, slot) {
                     continue;
                 }
                 let index = s.data.shard_of(slot);

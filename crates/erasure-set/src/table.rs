@@ -4,7 +4,8 @@
 //! with it. A slot without a drive is `None` and counts as silent. A late drive keeps its vote and its
 //! shards: operations only do not wait for it longer than necessary. A drive *hangs* while a call to its
 //! device has not returned for [`STALLED`]: it counts as late, gets no new large shards, and a missing answer
-//! counts as silence, never as absence.
+//! counts as silence, never as absence. So does a drive that is *away*, because its node is not reached or
+//! silent; it is not among those that the others must be able to replace, since nothing can be expected of it.
 //!
 //! Must not depend on: what registers and shards contain.
 
@@ -43,7 +44,8 @@ pub(crate) const HANG_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 pub(crate) const FIRST_HANG_CHECK: Duration = Duration::from_millis(5);
 
 /// All attached drives, to distinguish a drive that hangs from a machine that is stopped: if more drives
-/// stall at once than the others can replace, waiting is the only option.
+/// stall at once than the others can replace, waiting is the only option. Drives that are away do not count:
+/// they would make every drive that hangs one to wait for.
 pub(crate) struct Attached {
     drives: ArcSwap<Vec<DriveHandle>>,
     /// Drives of the layout that are not attached.
@@ -70,7 +72,7 @@ impl Attached {
     /// Drives that are missing or joining cannot replace one that hangs.
     fn can_do_without(&self) -> bool {
         let drives = self.drives.load();
-        let out = |d: &&DriveHandle| d.oldest() >= STALLED || d.joins();
+        let out = |d: &&DriveHandle| d.joins() || d.oldest() >= STALLED && !d.is_away();
         let out = drives.iter().filter(out).count() + self.missing.load(Ordering::Relaxed);
         out <= self.most.load(Ordering::Relaxed)
     }
@@ -187,9 +189,20 @@ impl Member {
         }
     }
 
-    /// Whether a call to its device does not return, and others can replace it.
+    /// Whether it is of another node that is not reached, or silent.
+    pub(crate) fn is_away(&self) -> bool {
+        self.drive.is_away()
+    }
+
+    /// Whether it is away, or a call to its device does not return and others can replace it.
     pub(crate) fn is_hung(&self) -> bool {
-        self.drive.oldest() >= STALLED && self.attached.can_do_without()
+        self.is_away() || self.drive.oldest() >= STALLED && self.attached.can_do_without()
+    }
+
+    /// Whether calls to it are answered soon: it does not stall, whether others can replace it or not, and is not
+    /// away.
+    pub(crate) fn responds(&self) -> bool {
+        !self.is_away() && self.drive.stalled().is_none()
     }
 
     /// Whether operations should not wait for it longer than necessary.
@@ -290,9 +303,14 @@ impl Member {
         }
     }
 
-    /// Whether it answers reads.
+    /// Whether it is in service, as far as is known: if it is away, when it was heard last.
     pub(crate) fn is_up(&self) -> bool {
         matches!(self.drive.state(), State::Online | State::ReadOnly)
+    }
+
+    /// Whether it is in service and not away.
+    pub(crate) fn is_here(&self) -> bool {
+        self.is_up() && !self.is_away()
     }
 }
 
@@ -323,7 +341,7 @@ impl View {
         self.slots.iter().enumerate().filter_map(|(s, m)| Some((s as u8, m.as_ref()?)))
     }
 
-    /// Those of `slots` whose drive hangs.
+    /// Those of `slots` whose drive hangs or is away.
     pub(crate) fn hung(&self, slots: SlotSet) -> SlotSet {
         self.members().filter(|(s, m)| slots.contains(*s) && m.is_hung()).map(|(s, _)| s).collect()
     }

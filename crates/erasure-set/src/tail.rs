@@ -2,8 +2,8 @@
 //!
 //! Invariants: nothing here is needed for correctness; an entry that is dropped (queue full, too old) becomes
 //! a heal of its key. Old data is dropped on a drive only after that drive accepted the record that no longer
-//! names it (docs/protocol.md 2.6). Registers that a drive missed while it hung are recorded and healed when
-//! it answers again; above [`crate::tail_queue::MISSED`] all registers are checked.
+//! names it (docs/protocol.md 2.6). Registers that a drive missed while it hung or was away are recorded and healed
+//! when it answers again; above [`crate::tail_queue::MISSED`] all registers are checked.
 //!
 //! Must not depend on: what a version means beyond the data it names.
 
@@ -80,7 +80,7 @@ impl Inner {
     }
 
     /// Slots missed a change. A drive that is out of service cannot be healed now: everything is checked when
-    /// it returns. Neither can a drive that hangs: what it missed is recorded.
+    /// it returns. Neither can a drive that hangs or is away: what it missed is recorded.
     pub(crate) fn heal_if_up(&self, key: &RegisterKey, view: &View, slots: SlotSet) {
         let hung = view.hung(slots);
         for m in hung.iter().filter_map(|s| view.member(s)) {
@@ -95,16 +95,15 @@ impl Inner {
     pub(crate) fn check_hung_drives(&self) {
         let table = self.table.load();
         for m in table.members.values() {
-            match m.drive.stalled() {
-                Some(since) if m.is_hung() && !m.hang_reported.swap(true, Ordering::Relaxed) => {
-                    tracing::warn!(drive = %m.drive.path().display(), ?since,
-                        "the drive does not answer: requests no longer wait for it");
-                }
-                None if m.hang_reported.swap(false, Ordering::Relaxed) => {
+            if m.responds() {
+                if m.hang_reported.swap(false, Ordering::Relaxed) {
                     tracing::info!(drive = %m.drive.path().display(), "the drive answers again");
                     m.latency.reset();
                 }
-                _ => {}
+            } else if m.is_hung() && !m.hang_reported.swap(true, Ordering::Relaxed) {
+                let (away, since) = (m.is_away(), m.drive.stalled());
+                tracing::warn!(drive = %m.drive.path().display(), away, ?since,
+                    "the drive does not answer: requests no longer wait for it");
             }
         }
         let given_up: Vec<DriveId> =
@@ -122,7 +121,7 @@ impl Inner {
         }
         let back: Vec<Lacking> = {
             let mut of = self.missed.of.lock();
-            let here = |d: &DriveId| table.members.get(d).is_none_or(|m| m.drive.stalled().is_none());
+            let here = |d: &DriveId| table.members.get(d).is_none_or(|m| m.responds());
             let back: Vec<DriveId> = of.keys().copied().filter(here).collect();
             back.iter().filter_map(|d| of.remove(d)).collect()
         };

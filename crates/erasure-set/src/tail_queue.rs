@@ -1,5 +1,5 @@
-//! Writes with missing answers, tombstones that wait for their purge, and registers that hanging drives
-//! missed.
+//! Writes with missing answers, tombstones that wait for their purge, and registers that drives missed while
+//! they hung or were away.
 //!
 //! Invariants: each of the three is bounded ([`BOUND`], [`MISSED`]).
 //!
@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 /// Most entries kept; further ones become heals.
 pub(crate) const BOUND: usize = 16_384;
 
-/// Most registers recorded per drive that hangs.
+/// Most registers recorded per drive that hangs or is away.
 pub(crate) const MISSED: usize = 16_384;
 
 /// Data that a record no longer names.
@@ -101,7 +101,7 @@ impl Tails {
     }
 }
 
-/// Registers that drives missed while they hung.
+/// Registers that drives missed while they hung or were away.
 #[derive(Default)]
 pub(crate) struct Missed {
     pub(crate) of: Mutex<HashMap<DriveId, Lacking>>,

@@ -15,7 +15,7 @@ use crate::layout::{rotation, stripe_len, width};
 use crate::memory::{COLLECT, Hold, LATER, Parked, Pieces, SMALL, Stripe};
 use crate::propose::{gather, shortage};
 use crate::sets::{Inner, Sets};
-use crate::table::{Member, View};
+use crate::table::{HANG_CHECK_INTERVAL, Member, View};
 use crate::{Error, Result};
 use ashlar_commit::{SlotSet, lower_k};
 use ashlar_drive::{Error as DriveError, Tally, Unfinished, WriterHandle};
@@ -37,7 +37,7 @@ const INLINE_MAX: u64 = 2 << 20;
 /// Once enough drives took a stripe: how long to wait for the others, at least, and as a multiple of the time
 /// that the quick ones took. With 30 ms, drives on a machine with busy processors were left out without need:
 /// heal made their shards later, and reads avoided them until then. The first span is for drives that were
-/// late before, the second for the others; a drive that hangs is not waited for.
+/// late before, the second for the others; a drive that hangs or is away is not waited for.
 const STALL: (Duration, Duration, u32) = (Duration::from_millis(100), Duration::from_millis(500), 8);
 /// A drive that was late is left out of new large bodies if more than this many bytes of others wait for it
 /// in memory.
@@ -588,7 +588,7 @@ impl DataWriter {
     }
 
     /// Passes one row to each drive, concurrently. A drive that stalls while enough others continued is left
-    /// out.
+    /// out; if drives are away and the others are not enough, this fails soon.
     async fn hand_out(&mut self, rows: &Bytes, row: usize) -> Result<()> {
         let Sink::Extents(writers) = &mut self.sink else { return Ok(()) };
         let began = Instant::now();
@@ -615,15 +615,22 @@ impl DataWriter {
             }
             while taken.len() + gone.len() < asked.len() {
                 // A fixed span while all are needed; then a multiple of the time that the quick ones took.
-                let patience = if taken.len() >= self.needed {
-                    let open = asked.without(taken).without(gone);
-                    if open == self.view.hung(open) {
+                let open = asked.without(taken).without(gone);
+                let hung = self.view.hung(open);
+                let enough = taken.len() >= self.needed;
+                let patience = if enough {
+                    if open == hung {
                         break;
                     }
                     let late = open.without(self.view.which(Member::is_late)).is_empty();
                     (began.elapsed() * STALL.2).max(if late { STALL.0 } else { STALL.1 })
                 } else {
-                    DEADLINE
+                    let away = hung.and(self.view.which(Member::is_away));
+                    // The others will not be enough.
+                    if !away.is_empty() && taken.or(open.without(hung)).len() < self.needed {
+                        break;
+                    }
+                    HANG_CHECK_INTERVAL
                 };
                 match time::timeout(patience, waiting.next()).await {
                     Ok(Some((slot, Ok(())))) => {
@@ -633,6 +640,7 @@ impl DataWriter {
                         gone.insert(slot);
                         error.get_or_insert(e);
                     }
+                    Err(_) if !enough && began.elapsed() < DEADLINE => {}
                     Ok(None) | Err(_) => break,
                 }
             }
@@ -652,10 +660,11 @@ impl DataWriter {
         if taken.len() >= self.needed {
             return Ok(());
         }
+        let have = format!("{} of {} drives went on writing", taken.len(), self.needed);
         Err(match error {
             Some(DriveError::Full) => Error::Full,
-            Some(e) => Error::Unavailable(format!("{} drives went on writing: {e}", taken.len())),
-            None => Error::Unavailable(format!("{} drives went on writing", taken.len())),
+            Some(e) => Error::Unavailable(format!("{have}: {e}")),
+            None => Error::Unavailable(have),
         })
     }
 

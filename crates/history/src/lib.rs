@@ -176,9 +176,14 @@ impl<M: Model> Search<'_, M> {
         let next: Vec<usize> = (0..self.ops.len())
             .filter(|i| open(i) && self.ops[*i].from < end && self.barred[*i] & done == 0)
             .collect();
-        next.into_iter().any(|i| {
+        // Answered calls first: most of the others took no effect, and their subsets are many.
+        let (answered, unknown): (Vec<_>, Vec<_>) =
+            next.into_iter().partition(|i| self.ops[*i].answer.is_some());
+        answered.into_iter().chain(unknown).any(|i| {
             let op = &self.ops[i];
             match self.model.apply(state, &op.call, op.answer.as_ref()) {
+                // As if it never took effect.
+                Some(after) if op.answer.is_none() && after == *state => false,
                 Some(after) => self.from(done | 1 << i, &after),
                 None => false,
             }

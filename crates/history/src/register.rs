@@ -92,6 +92,20 @@ mod tests {
         );
     }
 
+    /// A search that tries the subsets of the calls without an answer does not end.
+    #[test]
+    fn calls_without_answers_do_not_prolong_the_search() {
+        let mut ops = vec![(Call::Put(1), 1, 2, Some(Event::Done))];
+        for n in 0..40 {
+            let at = 3 + 4 * n;
+            ops.push((Call::Put(100 + n), at, at + 1, None));
+            ops.push((Call::Get, at + 2, at + 3, None));
+        }
+        ops.push((Call::Get, 300, 301, READS(Some(1))));
+        ops.push((Call::Get, 302, 303, READS(Some(120))));
+        assert!(judge(Rules::default(), &ops));
+    }
+
     #[test]
     fn ended_call_takes_no_effect_after_acknowledged_change() {
         let failed = (Call::Put(1), 1, 2, None);

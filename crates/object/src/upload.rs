@@ -319,7 +319,10 @@ impl Inner {
                             .then_some(UploadState::Aborted)
                     };
                     if self.set_upload(registers, false, open).await? {
-                        self.drop_aborted(registers).await?;
+                        // It is aborted, whatever becomes of its parts now: the collector finds them.
+                        if let Err(e) = self.drop_aborted(registers).await {
+                            tracing::debug!("the parts of an aborted upload stay for now: {e}");
+                        }
                         return Ok(());
                     }
                 }

@@ -57,6 +57,8 @@ struct Known {
     /// How long the drive's oldest call took, as its node said, and when that was.
     oldest: Duration,
     at: Instant,
+    /// Whether its node named it when it was asked last.
+    served: bool,
 }
 
 /// Calls without an answer: when each was sent. Those that read a whole shard are left out.
@@ -68,7 +70,8 @@ struct Calls {
 
 impl RemoteDrive {
     pub(crate) fn new(line: Arc<Line>, heard: &Heard) -> RemoteDrive {
-        let known = Known { status: heard.status.clone(), oldest: heard.oldest, at: Instant::now() };
+        let status = heard.status.clone();
+        let known = Known { status, oldest: heard.oldest, at: Instant::now(), served: true };
         RemoteDrive(Arc::new(Inner {
             line,
             label: heard.label,
@@ -81,7 +84,12 @@ impl RemoteDrive {
 
     /// Takes over what the node said.
     pub(crate) fn heard(&self, status: Status, oldest: Duration) {
-        *self.0.known.lock() = Known { status, oldest, at: Instant::now() };
+        *self.0.known.lock() = Known { status, oldest, at: Instant::now(), served: true };
+    }
+
+    /// Its node answered, and did not name it.
+    pub(crate) fn not_served(&self) {
+        self.0.known.lock().served = false;
     }
 
     pub(crate) fn line(&self) -> &Line {
@@ -212,6 +220,10 @@ impl Remote for RemoteDrive {
         // What the node said is of use until it says something else.
         let there = if known.at.elapsed() < SHORT { known.oldest } else { Duration::ZERO };
         own.max(there)
+    }
+
+    fn is_away(&self) -> bool {
+        self.0.line.is_away() || !self.0.known.lock().served
     }
 
     fn frames_waiting(&self) -> u64 {

@@ -5,6 +5,7 @@
 //! | `wire` | messages as bytes |
 //! | `transport` | how calls reach another node: an interface, so that the simulator uses the code above it |
 //! | `node` | one other node: its drives and their states, the numbers of sessions |
+//! | `contact` | when a node answered last, and whether it is silent |
 //! | `drive` | a drive of another node, as [`ashlar_drive::Remote`] |
 //! | `shard` | shards that are written to and read from such a drive |
 //! | `serve`, `sessions` | the other end: executes calls on the drives of this process; open shards of callers |
@@ -21,6 +22,7 @@
     allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
 )]
 
+mod contact;
 mod drive;
 #[doc(hidden)]
 pub mod fuzzed;
@@ -33,6 +35,7 @@ mod tests;
 mod transport;
 pub mod wire;
 
-pub use node::RemoteNode;
+pub use contact::SILENCE;
+pub use node::{RemoteNode, follow};
 pub use serve::{Caller, Served};
 pub use transport::{Call, Delivered, Failure, LONGEST, Transport, method};

@@ -1,7 +1,8 @@
 //! One other node: its drives and their states, and the numbers of the sessions on it.
 //!
 //! Invariants: a drive keeps its handle while this process runs, also while its node is away; a drive that its node no
-//! longer serves keeps its last status, and its calls answer *offline*.
+//! longer serves keeps its last status, is away, and its calls answer *offline*. Every call that has an answer is seen by
+//! the node's contact.
 //!
 //! Must not depend on: who decides which drives belong to the deployment.
 
@@ -11,16 +12,20 @@ use std::time::Duration;
 
 use ashlar_drive::{DriveHandle, Error, Result};
 use ashlar_environment::HashMap;
+use ashlar_environment::time::sleep;
 use ashlar_format::DriveId;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+use crate::contact::{Contact, SILENCE};
 use crate::drive::RemoteDrive;
 use crate::transport::{Call, Delivered, Failure, Transport, method};
 use crate::wire::{Heard, Out, decode_heard};
 
-/// How long the list of drives may take.
-const LIST: Duration = Duration::from_secs(3);
+/// How often a node is asked for the states of its drives.
+const STATUS: Duration = Duration::from_secs(1);
+/// The pause after it did not answer.
+const AGAIN: Duration = Duration::from_millis(250);
 /// Payload of the answer about all drives of a node.
 const DRIVES: usize = 256 << 10;
 
@@ -35,17 +40,19 @@ pub struct RemoteNode {
 pub(crate) struct Line {
     transport: Arc<dyn Transport>,
     sessions: AtomicU64,
+    contact: Arc<Contact>,
 }
 
 impl RemoteNode {
     /// A node that this transport reaches.
     #[must_use]
     pub fn new(transport: Arc<dyn Transport>) -> Arc<RemoteNode> {
-        let line = Arc::new(Line { transport, sessions: AtomicU64::new(1) });
+        let line = Arc::new(Line { transport, sessions: AtomicU64::new(1), contact: Contact::new() });
         Arc::new(RemoteNode { line, drives: Mutex::default() })
     }
 
-    /// Asks which drives the node serves, and how they are. A drive that was not known before gets a handle.
+    /// Asks which drives the node serves, and how they are. A drive that was not known before gets a handle. Waits for
+    /// the answer no longer than [`SILENCE`].
     ///
     /// # Errors
     /// `Offline` or `Unanswered`: nothing is known that was not known before.
@@ -55,11 +62,13 @@ impl RemoteNode {
             head: Bytes::new(),
             bulk: Vec::new(),
             answer_limit: DRIVES,
-            deadline: LIST,
+            deadline: SILENCE,
         };
-        let delivered = self.line.transport.call(call).await.map_err(|e| failed(&e))?;
+        let delivered = self.line.send(call).await.map_err(|e| failed(&e))?;
         let heard = decode_heard(&delivered.head, &delivered.bulk).map_err(|_| Error::Unanswered)?;
         let mut drives = self.drives.lock();
+        let served = |id: &DriveId| heard.iter().any(|heard| heard.label.drive == *id);
+        drives.iter().filter(|(id, _)| !served(id)).for_each(|(_, drive)| drive.not_served());
         let handles = heard.into_iter().map(|heard| {
             let id = heard.label.drive;
             let drive = drives.entry(id).or_insert_with(|| RemoteDrive::new(self.line.clone(), &heard));
@@ -92,18 +101,47 @@ impl Line {
         self.sessions.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Whether the node cannot be reached, or is silent.
+    pub(crate) fn is_away(&self) -> bool {
+        !self.transport.is_connected() || self.contact.is_silent()
+    }
+
     pub(crate) fn call(
         &self,
         method: u16,
         out: Out,
         answer_limit: usize,
         deadline: Duration,
-    ) -> futures::future::BoxFuture<'static, std::result::Result<Delivered, Failure>> {
-        self.transport.call(message(method, out, answer_limit, deadline))
+    ) -> impl Future<Output = std::result::Result<Delivered, Failure>> + Send + use<> {
+        self.send(message(method, out, answer_limit, deadline))
+    }
+
+    /// Sends a call now; the future is its answer.
+    fn send(
+        &self,
+        call: Call,
+    ) -> impl Future<Output = std::result::Result<Delivered, Failure>> + Send + use<> {
+        let asked = self.contact.ask();
+        let answer = self.transport.call(call);
+        async move {
+            let answer = answer.await;
+            asked.ended(&answer);
+            answer
+        }
     }
 
     pub(crate) fn tell(&self, method: u16, out: Out, deadline: Duration) {
         self.transport.tell(message(method, out, 0, deadline));
+    }
+}
+
+/// Asks for the states of the drives of a node, again and again. This is also what finds out that a node of which nobody
+/// wants anything is away, and that it is back.
+pub async fn follow(node: Arc<RemoteNode>) {
+    loop {
+        // While the node is away, its drives keep the states that were heard last.
+        let pause = if node.refresh().await.is_ok() { STATUS } else { AGAIN };
+        sleep(pause).await;
     }
 }
 

@@ -61,6 +61,10 @@ pub trait Transport: Send + Sync + 'static {
     fn call(&self, call: Call) -> BoxFuture<'static, Result<Delivered, Failure>>;
     /// Sends a call whose answer is not needed.
     fn tell(&self, call: Call);
+    /// False: the node cannot be reached, and calls fail at once. True also while that is not known.
+    fn is_connected(&self) -> bool {
+        true
+    }
 }
 
 /// Numbers of methods: those that are not a [`ashlar_drive::Request`], which has 1 to 24 ([`crate::wire::method`]), and

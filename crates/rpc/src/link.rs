@@ -91,6 +91,11 @@ impl Link {
         }
     }
 
+    /// Whether the last attempt failed and no connection was made since: calls fail at once.
+    pub(crate) fn has_failed(&self) -> bool {
+        matches!(&*self.state.borrow(), State::Failed(_))
+    }
+
     /// Asks for a connection without waiting for it.
     pub(crate) fn want(&self) {
         self.demand.notify_one();

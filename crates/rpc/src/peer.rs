@@ -198,6 +198,13 @@ impl Peer {
         self.small.current().is_some()
     }
 
+    /// Whether the last attempt to connect failed and no connection for small messages was made since: calls fail at
+    /// once. False before the first attempt.
+    #[must_use]
+    pub fn is_unreachable(&self) -> bool {
+        self.small.has_failed()
+    }
+
     /// What the peer said about itself, if there is a connection.
     #[must_use]
     pub fn remote(&self) -> Option<Remote> {

@@ -221,7 +221,7 @@ impl Cluster {
                 let Entry::Vacant(unknown) = nodes.entry(*id) else { continue };
                 let node = unknown.insert(RemoteNode::new(Arc::new(link))).clone();
                 sets.attach(node.know(&host.heard(&groups)));
-                drop(ashlar_environment::spawn("status", follow_status(node)));
+                drop(ashlar_environment::spawn("status", ashlar_remote::follow(node)));
             }
         }
     }
@@ -263,15 +263,6 @@ impl Cluster {
                 }
             }
         }
-    }
-}
-
-/// Asks a drive's machine for its status again and again.
-async fn follow_status(node: Arc<RemoteNode>) {
-    loop {
-        sleep(Duration::from_secs(1)).await;
-        // Its calls say that it cannot be reached.
-        let _ = node.refresh().await;
     }
 }
 

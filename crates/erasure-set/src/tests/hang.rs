@@ -11,9 +11,9 @@ use std::time::Instant;
 
 /// The longest a request may take.
 const LIMIT: Duration = Duration::from_secs(6);
-const SIZES: [usize; 4] = [10, 20_000, 700_000, 3_000_000];
+pub(super) const SIZES: [usize; 4] = [10, 20_000, 700_000, 3_000_000];
 
-async fn soon<T>(what: &str, f: impl Future<Output = T>) -> T {
+pub(super) async fn soon<T>(what: &str, f: impl Future<Output = T>) -> T {
     let began = Instant::now();
     match tokio::time::timeout(LIMIT, f).await {
         Ok(t) => {
@@ -28,7 +28,7 @@ async fn soon<T>(what: &str, f: impl Future<Output = T>) -> T {
 }
 
 /// Objects whose records and index entries are only on the devices.
-async fn settled(k: u8, m: u8) -> Rig {
+pub(super) async fn settled(k: u8, m: u8) -> Rig {
     let mut rig = Rig::with(k, m, 1, |o| o.sole = false).await;
     for (i, size) in SIZES.into_iter().enumerate() {
         rig.put(&format!("old{i}"), &noise(i as u64, size)).await.unwrap();
@@ -43,7 +43,7 @@ async fn settled(k: u8, m: u8) -> Rig {
 }
 
 /// Every kind of request.
-async fn use_it(rig: &Rig, round: u64) {
+pub(super) async fn use_it(rig: &Rig, round: u64) {
     for (i, size) in SIZES.into_iter().enumerate() {
         let what = |op: &str| format!("{op} of {size} bytes in round {round}");
         let (old, new) = (format!("old{i}"), format!("new{round}.{i}"));
@@ -64,7 +64,7 @@ async fn use_it(rig: &Rig, round: u64) {
     }
 }
 
-async fn until(what: &str, mut there: impl FnMut() -> bool) {
+pub(super) async fn until(what: &str, mut there: impl FnMut() -> bool) {
     let began = Instant::now();
     while !there() {
         assert!(began.elapsed() < Duration::from_secs(30), "{what}");

@@ -1,5 +1,6 @@
 //! Tests over real drives in temporary folders, on a memory file system if there is one.
 
+mod away;
 pub(crate) mod back;
 mod basic;
 mod fair;

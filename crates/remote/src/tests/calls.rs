@@ -134,7 +134,12 @@ async fn status_follows_the_drive() {
         rig.remote.read(&key(1), true, u32::MAX).await.unwrap_err(),
         Error::Offline("its node does not serve it")
     );
+    assert!(!rig.remote.is_away());
     assert!(rig.node.refresh().await.unwrap().is_empty());
+    assert!(rig.remote.is_away(), "its node answers, and does not name it");
+    rig.served.set([rig.drive.clone()]);
+    rig.node.refresh().await.unwrap();
+    assert!(!rig.remote.is_away());
 }
 
 #[tokio::test]

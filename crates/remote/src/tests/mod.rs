@@ -1,5 +1,6 @@
 //! Tests: a drive in this process, and its handle as another node has it, over a transport in memory.
 
+mod away;
 mod calls;
 mod shards;
 mod wire;

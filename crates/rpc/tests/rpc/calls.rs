@@ -134,11 +134,12 @@ async fn unreachable_nodes_are_not_sent_to() {
     let authority = authority();
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let peer = Peer::new(transport(&authority, 1), 2, free.to_string());
+    assert!(!peer.is_unreachable(), "nobody tried");
     for call in [request(ECHO, b""), bulk(ECHO, 1 << 20)] {
         let outcome = peer.call(call, soon()).await.unwrap_err();
         assert!(matches!(outcome, Error::NotSent(Unsent::Unreachable(_))) && outcome.is_not_executed());
     }
-    assert!(!peer.is_connected());
+    assert!(!peer.is_connected() && peer.is_unreachable());
     // It accepts, but never says a word.
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let peer = Peer::new(transport(&authority, 1), 2, silent.local_addr().unwrap().to_string());
@@ -183,6 +184,7 @@ async fn a_lost_connection_leaves_calls_unanswered_and_is_made_again() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_ne!(peer.remote().unwrap().incarnation, before);
+    assert!(!peer.is_unreachable());
     drop(endpoint);
 }
 
