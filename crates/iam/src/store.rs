@@ -38,6 +38,8 @@ const SEAL: &str = "iam/seal";
 const TOKENS: &str = "iam/token-key";
 /// When access keys were last used.
 const USED: &str = "iam/used";
+/// The key that the store of several servers has.
+const CLUSTER: &str = "cluster";
 /// Since when root's sessions are valid.
 pub(crate) const ROOT: &str = "iam/root";
 pub(crate) const USERS: &str = "iam/users/";
@@ -164,6 +166,19 @@ impl Iam {
 
     pub(crate) fn now(&self) -> i64 {
         (self.clock)()
+    }
+
+    /// Seals bytes that another component keeps in the control store at `place`, so that only servers that know
+    /// root's secret can open them.
+    #[must_use]
+    pub fn seal(&self, place: &str, bytes: &[u8]) -> Vec<u8> {
+        self.sealer.seal(place, bytes)
+    }
+
+    /// The inverse of [`Iam::seal`]; `None` if the bytes were not sealed at `place` here.
+    #[must_use]
+    pub fn unseal(&self, place: &str, sealed: &[u8]) -> Option<Vec<u8>> {
+        self.sealer.open(place, sealed)
     }
 
     /// Follows what other machines change. Runs until it is dropped.
@@ -486,8 +501,12 @@ fn open_keys(control: &Control, now: &RootSealer, old: Option<&RootSealer>) -> R
     Ok(Opened { sealing, tokens, fresh: Vec::new(), again })
 }
 
-/// Whether no user, group, access key or policy is stored. Then a new root secret invalidates only sessions.
+/// Whether no user, group, access key or policy is stored, and no other server has opened the keys: the key `cluster`
+/// is that of several nodes. Then a new root secret invalidates only sessions.
 fn nobody_stored(control: &Control) -> bool {
+    if control.get(CLUSTER).is_some() {
+        return false;
+    }
     let records = [USERS, GROUPS, KEYS, POLICIES, FEDERATED_USERS, FEDERATED_GROUPS, SETTINGS];
     !control.list(PREFIX).iter().any(|(k, _)| records.iter().any(|r| k.starts_with(r)))
 }

@@ -26,7 +26,11 @@ const COUNT_ALL: Duration = Duration::from_secs(24 * 3600);
 pub fn divide_duties(node: Arc<Node>) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let mut nodes = node.control.announced();
+        let at_start = node.member.as_ref().and_then(|member| member.take_announcement());
         let _announced = loop {
+            if let Some(announcement) = at_start {
+                break announcement;
+            }
             match node.control.announce(node.duties.node()).await {
                 Ok(announcement) => break announcement,
                 Err(error) => {

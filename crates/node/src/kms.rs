@@ -111,7 +111,24 @@ impl Configured {
         }
     }
 
-    fn is_none(&self) -> bool {
+    /// The source and its default key in a few words, without secrets, so that nodes of a cluster can be compared.
+    /// Empty: nothing is configured.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let key = self.default_key.as_deref().unwrap_or(DEFAULT_KEY);
+        match (&self.now, &self.remote) {
+            (Some(root), _) if !self.own => {
+                // A root key is 32 random bytes: its hash tells nothing about it.
+                let hash = ashlar_checksum::sha256(&[&b"ashlar root key: "[..], root.key.expose()].concat());
+                let hash: String = hash.iter().take(8).map(|b| format!("{b:02x}")).collect();
+                format!("root key {hash}, default key {}", root.default.as_deref().unwrap_or(key))
+            }
+            (_, Some(kms)) => format!("{}, default key {key}", kms.describe().0),
+            _ => String::new(),
+        }
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
         self.now.is_none() && self.remote.is_none()
     }
 

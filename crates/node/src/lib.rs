@@ -8,12 +8,17 @@
 //! | configuration | `credentials`, `own_key` | root's credentials; the root key that the server makes |
 //! | | `kms`, `kms_remote` | the configured source of encryption keys; configuration of key servers |
 //! | | `peers` | other nodes: their drives, and ours as they reach them |
+//! | | `control_store` | the driver of the control store, and what the drives keep of it |
+//! | | `told_control` | the same for a cluster: changes are answered when other nodes have applied them |
+//! | | `authority`, `member` | this node's certificate; this node as one of a cluster |
 //! | | `drive_discovery`, `deployments` | inspection of the folders; which folders held a deployment |
 //! | node | `lifecycle` | carries out lifecycle rules |
 //! | | `drive_monitor::order`, `node` | the shared state of a running server |
 //! | work | `rollback`, `background` | detection of drives that went back in time; periodic work |
+//! | | `map_follow` | what other nodes change in the map |
 //! | | `recovery` | recovery of distrusted drives by an operator |
 //! | | `drive_monitor`, `start_folders`, `node_start` | management of drives; building the node |
+//! | | `formation`, `cluster_start` | how a node takes part in the formation of a cluster; building a node of one |
 //!
 //! [`Node::open`] builds a node from a [`Plan`]; the caller then starts the tasks of `clock`,
 //! `drive_monitor`, `rollback`, `background` and `lifecycle`, and ends with [`Node::close`].
@@ -27,15 +32,21 @@
     allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
 )]
 
+mod authority;
 pub mod background;
 pub mod clock;
+mod cluster_start;
+mod control_store;
 pub mod credentials;
 pub mod deployments;
 pub mod drive_discovery;
 pub mod drive_monitor;
+mod formation;
 pub mod kms;
 mod kms_remote;
 pub mod lifecycle;
+pub mod map_follow;
+mod member;
 mod node;
 mod node_start;
 mod own_key;
@@ -43,6 +54,9 @@ pub mod peers;
 pub mod recovery;
 pub mod rollback;
 mod start_folders;
+mod told_control;
 
+pub use cluster_start::{ClusterPlan, token_hash};
+pub use member::Member;
 pub use node::{DriveFolder, Node};
 pub use node_start::{Opening, Plan, Started};

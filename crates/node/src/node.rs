@@ -7,24 +7,26 @@
 
 use ashlar_environment::time;
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use ashlar_cluster::{Control, Embedded, FileMedium, Map, Medium};
-use ashlar_drive::{Drive, Probe};
+use ashlar_cluster::{Control, Map};
+use ashlar_drive::Drive;
 use ashlar_duties::Duties;
 use ashlar_erasure_set::{Code, Group, Layout, Sets};
 use ashlar_format::DriveId;
-use ashlar_machine::{BufferPool, Folder};
+use ashlar_machine::BufferPool;
 use ashlar_object::Store;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
+use super::control_store::ControlStore;
 use super::drive_discovery::{self, Facts};
 use super::drive_monitor::order::Orders;
 use super::lifecycle::Lifecycle;
+use super::member::Member;
 
 /// Time limit for closing one drive, and for closing the control store.
 const CLOSE: Duration = Duration::from_secs(10);
@@ -33,8 +35,10 @@ const CLOSE: Duration = Duration::from_secs(10);
 pub struct Node {
     /// The control store.
     pub control: Control,
-    /// The driver of the control store, which keeps its copies on the drives.
-    pub(crate) embedded: Embedded,
+    /// Its driver.
+    pub(crate) control_store: ControlStore,
+    /// What this node is in its cluster; `None`: it is alone.
+    pub member: Option<Arc<Member>>,
     /// The placement groups.
     pub sets: Sets,
     /// The store.
@@ -47,6 +51,8 @@ pub struct Node {
     pub pool: BufferPool,
     /// The map in use.
     pub map: ArcSwap<Map>,
+    /// A revision of the control store that was taken before the first map was read.
+    pub(crate) map_since: u64,
     /// The folders of the command line, and the drive in service at each.
     pub folders: Mutex<Vec<DriveFolder>>,
     /// Held during a change of the map.
@@ -79,37 +85,6 @@ pub fn random_id() -> [u8; 16] {
     id
 }
 
-/// The control medium in the folder of drive `id`.
-pub fn medium(path: &Path, id: DriveId) -> Arc<dyn Medium> {
-    Arc::new(OwnFolder { path: path.to_owned(), id, files: FileMedium::new(Folder::real(path, None)) })
-}
-
-/// The control store's files of one drive. It is written only while the folder holds that drive: a folder
-/// that was emptied must stay blank, so that it can be formatted and join again.
-struct OwnFolder {
-    path: PathBuf,
-    id: DriveId,
-    files: FileMedium,
-}
-
-impl Medium for OwnFolder {
-    fn read(&self, folder: usize) -> std::io::Result<Option<Vec<u8>>> {
-        self.files.read(folder)
-    }
-
-    fn write(&self, folder: usize, bytes: &[u8]) -> std::io::Result<()> {
-        match ashlar_drive::probe(&self.path) {
-            Probe::Ours(label) if label.drive == self.id => self.files.write(folder, bytes),
-            other => Err(std::io::Error::other(format!("the folder no longer holds the drive: {other:?}"))),
-        }
-    }
-}
-
-/// A control medium in a separate folder.
-pub fn bare_medium(folder: Folder) -> Arc<dyn Medium> {
-    Arc::new(FileMedium::new(folder))
-}
-
 /// The layout that a map describes.
 pub fn layout(map: &Map) -> Layout {
     let code = map.code();
@@ -139,6 +114,9 @@ impl Node {
         Box::pin(async move {
             // A drive that hangs must not delay the others or the stop.
             let _ = time::timeout(CLOSE, self.store.close_feed()).await;
+            if let Some(member) = &self.member {
+                member.close().await;
+            }
             self.sets.stop().await;
             let _ = time::timeout(CLOSE, self.control.close()).await;
             let drives: Vec<Drive> = self.folders.lock().iter().filter_map(|s| s.drive.clone()).collect();
@@ -151,24 +129,59 @@ impl Node {
         })
     }
 
+    /// The number of this node; 0: it is alone.
+    pub fn number(&self) -> u16 {
+        self.duties.node()
+    }
+
+    /// Where the control store is: `embedded` (on the drives) or `etcd`.
+    pub fn control_kind(&self) -> &'static str {
+        self.control_store.kind()
+    }
+
+    /// Why the control store cannot be used now, as far as its driver says.
+    pub fn control_trouble(&self) -> Option<String> {
+        self.control_store.trouble()
+    }
+
     /// Writes a map that was made from `before`, the map in use. If the control store holds another map, that
-    /// one is used from now on and nothing is written.
+    /// one is used from now on and nothing is written. The caller holds `changes`.
     ///
     /// # Errors
     /// A message for the operator.
     pub(crate) async fn write_map(&self, before: &Map, next: Map) -> Result<(), String> {
         let now = Map::read(&self.control).map_err(|e| e.to_string())?;
         if now != *before {
-            if now.epoch > before.epoch {
-                self.sets.set_layout(layout(&now)).map_err(|e| e.to_string())?;
-            }
-            self.map.store(Arc::new(now));
+            self.use_map(now)?;
             return Err("the map was changed meanwhile; try again".to_owned());
         }
         let update = next.update(before, &self.control).map_err(|e| e.to_string())?;
-        self.embedded.change_members(update, next.members()).await.map_err(|e| e.to_string())?;
+        let written = self.control_store.change_members(update, next.members()).await;
+        written.map_err(|e| e.to_string())?;
         self.map.store(Arc::new(next));
         Ok(())
+    }
+
+    /// Uses the map in the control store from now on. The caller holds `changes`.
+    ///
+    /// # Errors
+    /// A message for the operator.
+    pub(crate) fn use_map(&self, now: Map) -> Result<(), String> {
+        if now.epoch > self.map.load().epoch {
+            self.sets.set_layout(layout(&now)).map_err(|e| e.to_string())?;
+        }
+        if let Some(member) = &self.member {
+            member.reach(&self.control, &now, &self.sets);
+        }
+        self.map.store(Arc::new(now));
+        Ok(())
+    }
+
+    /// Serves the drives in service here to other nodes, and no others.
+    pub(crate) fn serve_to_others(&self) {
+        if let Some(member) = &self.member {
+            member.served.set(self.folders.lock().iter().filter_map(|s| s.drive.clone()));
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use arc_swap::ArcSwap;
 use ashlar_cluster::drive_monitor::{Action, Event, Monitor, Settings};
 use ashlar_cluster::{CodeSpec, Control, Embedded, FoundAt, Map, Update};
 use ashlar_drive::{Drive, Label, Options as DriveOptions, Probe};
+use ashlar_duties::Duties;
 use ashlar_erasure_set::{Options as SetOptions, Sets};
 use ashlar_format::DeploymentId;
 use ashlar_iam::Root as Credential;
@@ -22,6 +23,8 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
+use super::cluster_start::{self, ClusterPlan};
+use super::control_store::{self, ControlStore, medium};
 use super::credentials::{self, CredentialSealer, Origin};
 use super::deployments::Deployments;
 use super::drive_discovery::{self, InspectedFolder, StartPlan};
@@ -29,7 +32,8 @@ use super::drive_monitor;
 use super::drive_monitor::workers::{self, Workers, format};
 use super::kms::Configured;
 use super::lifecycle::Lifecycle;
-use super::node::{DriveFolder, Node, blocking, layout, medium, random_id};
+use super::member::Member;
+use super::node::{DriveFolder, Node, blocking, layout, random_id};
 use super::start_folders::{Opened, StartFolders};
 
 /// How often the start reads root's credentials again when other servers change them.
@@ -52,6 +56,8 @@ pub struct Plan {
     pub deployments: Deployments,
     /// Whether to create a new deployment although one existed.
     pub new_deployment: bool,
+    /// The cluster that this node belongs to; `None`: it is alone.
+    pub cluster: Option<ClusterPlan>,
 }
 
 /// The result of a start.
@@ -77,14 +83,18 @@ impl Node {
         environment: Option<Credential>,
         keys: &'a mut Configured,
     ) -> BoxFuture<'a, Result<Opening, String>> {
+        if let Some(cluster) = &plan.cluster {
+            return cluster_start::open(plan, cluster, environment, keys);
+        }
         Box::pin(async move {
-            let (pool, drive_options) = budget(plan);
+            let (pool, drive_options) = budget(plan, 0);
             let (sender, answers) = mpsc::unbounded_channel();
             let workers = Workers::new(sender, drive_options);
             let mut folders = StartFolders::new(&plan.paths, workers, answers);
             folders.inspect().await;
             let mut found = folders.inspected();
             let finding = drive_discovery::decide(&found)?;
+            check_alone(&found).await?;
             let deployment = match finding {
                 StartPlan::New => DeploymentId(random_id()),
                 StartPlan::Existing(id) => id,
@@ -106,7 +116,7 @@ impl Node {
                 false => None,
             };
             if fresh {
-                formatted = format_all(deployment, &mut found).await?;
+                formatted = format_all(deployment, None, &mut found).await?;
                 folders.formatted(&found);
             }
             let opened = folders.open(fresh).await?;
@@ -123,7 +133,9 @@ impl Node {
                 return Err(why);
             }
             let (root, origin) = root(&control, environment, &keys.sealer()).await?;
-            let (node, start) = assemble(embedded, map, folders, pool, plan)?;
+            let control_store = ControlStore::Embedded(embedded);
+            let parts = Parts { control_store, map, folders, pool, member: None, since: 0 };
+            let (node, start) = assemble(parts, plan)?;
             note_deployment(&node, plan.deployments.clone());
             Ok((
                 node,
@@ -142,8 +154,23 @@ impl Node {
     }
 }
 
+/// Refuses drives of a cluster: their map is not on them.
+async fn check_alone(found: &[InspectedFolder]) -> Result<(), String> {
+    let paths: Vec<_> = labels(found).map(|(path, _)| path.to_owned()).collect();
+    let marked = blocking(move || {
+        paths.into_iter().find_map(|p| control_store::marked(&p).ok().flatten().map(|cluster| (p, cluster)))
+    });
+    match marked.await? {
+        Some((path, cluster)) => Err(format!(
+            "{} belongs to the cluster {cluster}: start with --control and --cluster {cluster}",
+            path.display()
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Warns of folders that other users may read. Files that this program creates in them are private.
-fn warn_of_wide(found: &[InspectedFolder]) {
+pub(crate) fn warn_of_wide(found: &[InspectedFolder]) {
     for inspected in found.iter().filter(|p| matches!(p.probe, Probe::Ours(_) | Probe::Blank)) {
         if let Ok(mode) = Folder::real(&inspected.path, None).mode()
             && mode & 0o077 != 0
@@ -164,10 +191,11 @@ async fn close_all(control: &Control, opened: &Opened) {
     futures::future::join_all(drives.map(Drive::close)).await;
 }
 
-/// Divides the memory: two thirds for buffers, the rest for the caches of drives and records.
-fn budget(plan: &Plan) -> (BufferPool, DriveOptions) {
+/// Divides the memory: two thirds for buffers, of which `messages` are those of messages between nodes; the rest for
+/// the caches of drives and records.
+pub(crate) fn budget(plan: &Plan, messages: usize) -> (BufferPool, DriveOptions) {
     let memory = usize::try_from(plan.memory).unwrap_or(usize::MAX);
-    let pool = BufferPool::new(memory / 3 * 2);
+    let pool = BufferPool::new((memory / 3 * 2).saturating_sub(messages).max(memory / 3));
     let mut options = DriveOptions::new(pool.clone());
     options.cache_bytes = (memory / 6 / plan.paths.len().max(1)).clamp(1 << 20, options.cache_bytes);
     (pool, options)
@@ -190,15 +218,20 @@ async fn never_finished(deployment: DeploymentId, found: &[InspectedFolder]) -> 
     }
 }
 
-fn labels(found: &[InspectedFolder]) -> impl Iterator<Item = (&Path, &Label)> {
+pub(crate) fn labels(found: &[InspectedFolder]) -> impl Iterator<Item = (&Path, &Label)> {
     found.iter().filter_map(|p| match &p.probe {
         Probe::Ours(label) => Some((p.path.as_path(), label)),
         _ => None,
     })
 }
 
-/// Creates missing folders and formats all blank ones.
-async fn format_all(deployment: DeploymentId, found: &mut Vec<InspectedFolder>) -> Result<usize, String> {
+/// Creates missing folders and formats all blank ones, as drives of a cluster if one is named.
+pub(crate) async fn format_all(
+    deployment: DeploymentId,
+    cluster: Option<&str>,
+    found: &mut Vec<InspectedFolder>,
+) -> Result<usize, String> {
+    let cluster = cluster.map(str::to_owned);
     let mut inspected = std::mem::take(found);
     let (inspected, done) = blocking(move || {
         let mut formatted = 0;
@@ -211,7 +244,7 @@ async fn format_all(deployment: DeploymentId, found: &mut Vec<InspectedFolder>) 
                 *inspected = drive_discovery::inspect(&inspected.path);
             }
             if inspected.probe == Probe::Blank {
-                format(&inspected.path, deployment)?;
+                format(&inspected.path, deployment, cluster.as_deref())?;
                 *inspected = drive_discovery::inspect(&inspected.path);
                 formatted += 1;
             }
@@ -277,7 +310,7 @@ fn read_map(control: &Control) -> Result<Map, String> {
     Map::read(control).map_err(|e| e.to_string())
 }
 
-fn check_code(map: &Map, asked: Option<CodeSpec>) -> Result<(), String> {
+pub(crate) fn check_code(map: &Map, asked: Option<CodeSpec>) -> Result<(), String> {
     match asked {
         Some(code) if code != map.code() => Err(format!(
             "--code {code}: this deployment was made with {} and keeps it. Leave --code out",
@@ -288,7 +321,7 @@ fn check_code(map: &Map, asked: Option<CodeSpec>) -> Result<(), String> {
 }
 
 /// Root's credentials: from the environment, else stored ones, else new ones, which are stored.
-async fn root(
+pub(crate) async fn root(
     control: &Control,
     environment: Option<Credential>,
     sealer: &CredentialSealer,
@@ -340,19 +373,28 @@ async fn write_again(control: &Control, sealed: &bytes::Bytes) -> Result<(), Str
     control.change(again).await.map_err(|e| format!("root's credentials cannot be sealed again: {e}"))
 }
 
+/// What a node is assembled of.
+pub(crate) struct Parts {
+    pub(crate) control_store: ControlStore,
+    pub(crate) map: Map,
+    pub(crate) folders: StartFolders,
+    pub(crate) pool: BufferPool,
+    /// What the node is in its cluster.
+    pub(crate) member: Option<Arc<Member>>,
+    /// A revision of the control store that was taken before the map was read.
+    pub(crate) since: u64,
+}
+
 /// Assembles the node; remaining work on drives goes to the drive monitor.
-fn assemble(
-    embedded: Embedded,
-    map: Map,
-    folders: StartFolders,
-    pool: BufferPool,
-    plan: &Plan,
-) -> Result<(Arc<Node>, drive_monitor::Start), String> {
-    let control = embedded.control();
+pub(crate) fn assemble(parts: Parts, plan: &Plan) -> Result<(Arc<Node>, drive_monitor::Start), String> {
+    let Parts { control_store, map, folders, pool, member, since } = parts;
+    let control = control_store.control();
+    let number = member.as_ref().map_or(0, |m| m.number);
     let StartFolders { all, workers, answers } = folders;
     let paths: Vec<String> = all.iter().map(|f| f.path.display().to_string()).collect();
     let deployment = map.deployment;
-    let mut monitor = Monitor::new(&paths, Arc::new(map.clone()), Settings::default());
+    let settings = Settings { node: member.as_ref().map(|m| m.number), ..Settings::default() };
+    let mut monitor = Monitor::new(&paths, Arc::new(map.clone()), settings);
     let mut drive_folders = Vec::new();
     let (mut first, mut serving, mut waiting) = (Vec::new(), Vec::new(), HashMap::new());
     for (i, folder) in all.into_iter().enumerate() {
@@ -394,11 +436,18 @@ fn assemble(
     let memory = usize::try_from(plan.memory).unwrap_or(usize::MAX);
     let mut options = SetOptions::new(pool.clone());
     options.memory = plan.limits;
+    options.node = number;
+    options.sole = member.is_none();
+    options.duties = Duties::alone(number);
     let duties = options.duties.clone();
     options.record_cache = (memory / 12).min(options.record_cache);
     let sets = Sets::new(layout(&map), serving, options).map_err(|e| e.to_string())?;
     let objects = ashlar_object::Options { duties: duties.clone(), ..ashlar_object::Options::default() };
     let store = Store::open(sets.clone(), control.clone(), objects).map_err(|e| e.to_string())?;
+    if let Some(member) = &member {
+        member.served.set(drive_folders.iter().filter_map(|s| s.drive.clone()));
+        member.reach(&control, &map, &sets);
+    }
     sets.start();
     let lifecycle = Arc::new(Lifecycle::new(store.clone(), control.clone(), duties.clone(), plan.calendar));
     let (orders, ordered) = mpsc::unbounded_channel();
@@ -408,11 +457,13 @@ fn assemble(
         lifecycle,
         duties,
         control,
-        embedded,
+        control_store,
+        member,
         sets,
         store,
         pool,
         map: ArcSwap::from_pointee(map),
+        map_since: since,
         folders: Mutex::new(drive_folders),
         changes: tokio::sync::Mutex::new(()),
         orders,
@@ -423,7 +474,7 @@ fn assemble(
 }
 
 /// Notes outside the drives which folders hold the deployment. Inspecting folders may hang.
-fn note_deployment(node: &Node, deployments: Deployments) {
+pub(crate) fn note_deployment(node: &Node, deployments: Deployments) {
     let drive_folders = node.folders.lock().clone();
     let serving = drive_folders.iter().filter(|s| s.drive.is_some());
     let folders: Vec<_> = serving.filter_map(|s| Some((s.path.clone(), s.facts.clone()?))).collect();

@@ -9,11 +9,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
+use ashlar_cluster::Control;
 use ashlar_environment::task::JoinHandle;
-use ashlar_environment::time::{Instant, sleep};
-use ashlar_remote::{Call, Caller, Delivered, Failure, RemoteNode, Served, Transport};
+use ashlar_environment::time::Instant;
+use ashlar_remote::{Call, Caller, Delivered, Failure, RemoteNode, Served, Transport, follow};
 use ashlar_rpc::{Answer, Error, Incoming, Peer, Refusal, Reply, Request, Service};
 use bytes::Bytes;
 use futures::FutureExt;
@@ -23,8 +23,9 @@ use parking_lot::Mutex;
 /// Methods from this number on are not about drives.
 pub const OWN: u16 = 256;
 
-/// How often the drives of a node are asked for their states.
-const STATUS: Duration = Duration::from_secs(1);
+/// Answers when this process has applied a revision of the control store: u64, little-endian.
+pub(crate) const SETTLE: u16 = OWN;
+
 /// The code of a refusal: not executed.
 const REFUSED: u16 = 1;
 /// The code of a refusal: executed, but the answer is too long.
@@ -81,6 +82,10 @@ impl Transport for DriveCalls {
             let _ = sending.await;
         }));
     }
+
+    fn is_connected(&self) -> bool {
+        !self.0.is_unreachable()
+    }
 }
 
 /// Serves the drives of this process to other nodes.
@@ -111,6 +116,38 @@ impl Service for DriveService {
             self.0.ended(process(caller));
         }
     }
+}
+
+/// Serves the drives of this process, and what nodes ask each other besides.
+pub(crate) struct NodeService {
+    pub(crate) drives: DriveService,
+    pub(crate) control: Control,
+}
+
+impl Service for NodeService {
+    fn call(
+        &self,
+        caller: &ashlar_rpc::Caller,
+        request: Incoming,
+    ) -> BoxFuture<'static, Result<Reply, Refusal>> {
+        match request.method {
+            SETTLE => settle(self.control.clone(), request),
+            _ => self.drives.call(caller, request),
+        }
+    }
+
+    fn disconnected(&self, caller: &ashlar_rpc::Caller, remaining: usize) {
+        self.drives.disconnected(caller, remaining);
+    }
+}
+
+fn settle(control: Control, request: Incoming) -> BoxFuture<'static, Result<Reply, Refusal>> {
+    Box::pin(async move {
+        let revision = <[u8; 8]>::try_from(&request.head[..]);
+        let revision = revision.map_err(|_| Refusal::new(REFUSED, "not a revision"))?;
+        control.settled(u64::from_le_bytes(revision)).await;
+        Ok(Reply::default())
+    })
 }
 
 fn process(caller: &ashlar_rpc::Caller) -> Caller {
@@ -163,18 +200,15 @@ impl Peers {
         self.nodes.lock().get(&number).map(|node| node.peer.clone())
     }
 
+    /// The numbers of the nodes.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<u16> {
+        self.nodes.lock().keys().copied().collect()
+    }
+
     /// Forgets a node: its connections end.
     pub fn remove(&self, number: u16) {
         let gone = self.nodes.lock().remove(&number);
         drop(gone);
-    }
-}
-
-/// Asks for the states of the drives of a node, again and again.
-async fn follow(node: Arc<RemoteNode>) {
-    loop {
-        // While it cannot be reached, its drives keep the states that were heard last.
-        let _ = node.refresh().await;
-        sleep(STATUS).await;
     }
 }

@@ -4,22 +4,28 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_cluster::{CodeSpec, Control, Embedded, Map, Medium, MemoryMedium};
-use ashlar_drive::{Drive, Label, Options as DriveOptions, Role};
+use ashlar_drive::{Drive, Label, Options as DriveOptions, Range, Role};
 use ashlar_erasure_set::{Code, Group, Layout, Options as SetsOptions, Sets};
-use ashlar_format::{DeploymentId, DriveId};
+use ashlar_format::{Ballot, DeploymentId, DriveId, RegisterKey, WriteId};
 use ashlar_machine::BufferPool;
 use ashlar_node::peers::{DriveService, Peers};
 use ashlar_object::{
     Conditions, CreateBucket, Error, ListSpec, Match, Options, PutSpec, Result, Store, VersionSpec,
 };
 use ashlar_remote::Served;
-use ashlar_rpc::{Authority, Credentials, Endpoint, Identity, Limits, NodeKey, Transport, Trust};
+use ashlar_rpc::{
+    Authority, Credentials, Endpoint, Identity, Incoming, Limits, NodeKey, Refusal, Reply, Service,
+    Transport, Trust,
+};
 use bytes::Bytes;
+use futures::future::BoxFuture;
+use tokio::sync::watch;
 
 const CLUSTER: DeploymentId = DeploymentId([0xc; 16]);
 const NODES: u16 = 4;
@@ -27,11 +33,37 @@ const DRIVES: u8 = 2;
 const BUCKET: &str = "bucket";
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
+/// The longest that a request may take without a node: far less than the time limits of calls to it together.
+const LIMIT: Duration = Duration::from_secs(5);
+
+/// Serves drives, and stands still while it is told to: calls are taken and not executed.
+struct Standing(DriveService, watch::Receiver<bool>);
+
+impl Service for Standing {
+    fn call(
+        &self,
+        caller: &ashlar_rpc::Caller,
+        request: Incoming,
+    ) -> BoxFuture<'static, std::result::Result<Reply, Refusal>> {
+        let mut stands = self.1.clone();
+        let (service, caller) = (DriveService(self.0.0.clone()), *caller);
+        Box::pin(async move {
+            let _ = stands.wait_for(|stands| !stands).await;
+            service.call(&caller, request).await
+        })
+    }
+
+    fn disconnected(&self, caller: &ashlar_rpc::Caller, remaining: usize) {
+        self.0.disconnected(caller, remaining);
+    }
+}
+
 /// A running node.
 struct Node {
     number: u16,
     drives: Vec<Drive>,
     served: Served,
+    stands: watch::Sender<bool>,
     endpoint: Endpoint,
     peers: Peers,
     sets: Sets,
@@ -120,7 +152,8 @@ impl Cluster {
         let credentials = Credentials::new(identity, trust).unwrap();
         let pools = (BufferPool::new(64 << 20), BufferPool::new(64 << 20));
         let transport = Transport::new(credentials, Limits::default(), 0, pools.0, pools.1).unwrap();
-        let service = Arc::new(DriveService(served.clone()));
+        let (stands, is_standing) = watch::channel(false);
+        let service = Arc::new(Standing(DriveService(served.clone()), is_standing));
         let address = &self.addresses[usize::from(number)];
         let endpoint = Endpoint::bind(transport.clone(), address, service).await.unwrap();
         let mut options = SetsOptions::new(pool);
@@ -129,7 +162,7 @@ impl Cluster {
         let sets = Sets::new(layout(&self.map), drives.clone(), options).unwrap();
         let store = Store::open(sets.clone(), self.control.clone(), Options::default()).unwrap();
         tokio::spawn(store.follow_buckets());
-        Node { number, drives, served, endpoint, peers: Peers::new(transport), sets, store }
+        Node { number, drives, served, stands, endpoint, peers: Peers::new(transport), sets, store }
     }
 
     /// Tells a node who the others are.
@@ -183,6 +216,51 @@ impl Cluster {
         let node = self.node(number).await;
         self.nodes[usize::from(number)] = Some(node);
         self.introduce(number);
+    }
+
+    /// Waits until a node counts this many voters in every group.
+    async fn know_voters(&self, number: usize, voters: u8) {
+        let sets = &self.nodes[number].as_ref().unwrap().sets;
+        for _ in 0..3_000 {
+            if sets.health().iter().all(|group| group.voters == voters) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("node {number} counts: {:?}", sets.health());
+    }
+
+    /// What a drive holds: the registers of all groups with their ballots, and the writes of its shards.
+    async fn holds(&self, drive: &Drive) -> (BTreeMap<RegisterKey, Ballot>, BTreeSet<WriteId>) {
+        let range = |g: &ashlar_cluster::Group| {
+            let (from, to) = (g.id.to_bytes().to_vec(), g.id.next().unwrap().to_bytes().to_vec());
+            Range { from, to, epoch: u32::MAX }
+        };
+        let entries = drive.scan_many(self.map.groups.iter().map(range).collect(), 10_000).await.unwrap();
+        let shards = drive.shards(None, 10_000).await.unwrap();
+        let registers = entries.into_iter().map(|e| (e.key, e.ballot)).collect();
+        (registers, shards.into_iter().map(|s| s.write_id).collect())
+    }
+
+    /// Waits until the drives of a node hold what all others hold.
+    async fn know_healed(&self, number: usize) {
+        for _ in 0..300 {
+            let (mut others, mut own) = (Vec::new(), Vec::new());
+            for (at, node) in self.nodes.iter().enumerate() {
+                for drive in &node.as_ref().unwrap().drives {
+                    let holds = self.holds(drive).await;
+                    if at == number { own.push(holds) } else { others.push(holds) }
+                }
+            }
+            let (registers, mut writes) = others.pop().unwrap();
+            let same = others.iter().chain(&own).all(|drive| drive.0 == registers);
+            writes.retain(|id| others.iter().all(|drive| drive.1.contains(id)));
+            if same && own.iter().all(|drive| drive.1.is_superset(&writes)) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        panic!("the drives of node {number} are not healed");
     }
 
     /// Every node knows the bucket.
@@ -342,4 +420,77 @@ async fn others_go_on_without_a_node_and_with_it_again() {
     }
     assert_eq!(list(cluster.store(3)).await.len(), 2 * SIZES.len());
     cluster.stop().await;
+}
+
+/// Fails if a request waits for a node that is away.
+async fn soon<T>(what: &str, request: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(LIMIT, request).await {
+        Ok(answer) => answer,
+        Err(_) => panic!("{what} waits for a node that is away"),
+    }
+}
+
+/// Every kind of request at the nodes 0 to 2, while node 3 is away.
+async fn requests_without_node_3(cluster: &Cluster) {
+    for at in 0..3 {
+        let store = cluster.store(at);
+        for (n, len) in SIZES.into_iter().enumerate() {
+            let (without, before) = (format!("without-{at}-{n}"), format!("before-{n}"));
+            let put = soon("PUT", put(store, &without, &body(n + 9, len), Conditions::NONE)).await;
+            put.unwrap();
+            assert_eq!(soon("GET", get(store, &without)).await.unwrap(), body(n + 9, len));
+            assert_eq!(soon("GET", get(store, &before)).await.unwrap(), body(n, len));
+        }
+        let (bucket, gone) = (store.bucket(BUCKET).unwrap(), format!("gone-{at}"));
+        soon("DELETE", store.delete(&bucket, &gone, None, &Conditions::NONE)).await.unwrap();
+        let listed = soon("LIST", list(store)).await;
+        assert_eq!(listed.len(), SIZES.len() + (at + 1) * SIZES.len() + (2 - at), "{listed:?}");
+    }
+}
+
+/// Node 3 goes away, by standing still or by ending, and comes back.
+async fn away_and_back(stands: bool) {
+    let mut cluster = Cluster::start().await;
+    cluster.store(0).create_bucket(BUCKET, &CreateBucket::default()).await.unwrap();
+    cluster.know_bucket().await;
+    for (n, len) in SIZES.into_iter().enumerate() {
+        put(cluster.store(3), &format!("before-{n}"), &body(n, len), Conditions::NONE).await.unwrap();
+    }
+    for at in 0..3 {
+        put(cluster.store(at), &format!("gone-{at}"), &body(at, 20_000), Conditions::NONE).await.unwrap();
+    }
+    if stands {
+        cluster.nodes[3].as_ref().unwrap().stands.send_replace(true);
+    } else {
+        cluster.end(3).await;
+    }
+    for at in 0..3 {
+        cluster.know_voters(at, (NODES as u8 - 1) * DRIVES).await;
+    }
+    requests_without_node_3(&cluster).await;
+    if stands {
+        cluster.nodes[3].as_ref().unwrap().stands.send_replace(false);
+    } else {
+        cluster.again(3).await;
+    }
+    for at in 0..4 {
+        cluster.know_voters(at, NODES as u8 * DRIVES).await;
+    }
+    cluster.know_bucket().await;
+    cluster.know_healed(3).await;
+    for (n, len) in SIZES.into_iter().enumerate() {
+        assert_eq!(get(cluster.store(3), &format!("without-1-{n}")).await.unwrap(), body(n + 9, len));
+    }
+    assert_eq!(list(cluster.store(3)).await.len(), 4 * SIZES.len());
+    cluster.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nobody_waits_for_a_node_that_stands_still_and_it_gets_what_it_missed() {
+    away_and_back(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn nobody_waits_for_a_node_that_ended_and_it_gets_what_it_missed() {
+    away_and_back(false).await;
 }

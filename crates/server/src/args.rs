@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use super::{audit, kms, limits, logs};
+use super::{audit, cluster, kms, limits, logs};
 
 /// Serve S3 from drives.
 #[derive(clap::Args)]
@@ -80,6 +80,11 @@ pub struct Args {
     /// Bucket for events that could not be delivered; it is created when the first event is stored.
     #[arg(long, value_name = "BUCKET", default_value = "ashlar-dead-letters", env = "ASHLAR_DEAD_LETTERS", help_heading = LOGS)]
     pub(crate) dead_letters: String,
+    /// End when the standard input ends: for a program that starts servers and must not leave them behind.
+    #[arg(long, hide = true)]
+    pub(crate) end_with_input: bool,
+    #[command(flatten, next_help_heading = "Cluster")]
+    pub(crate) cluster: cluster::Args,
     #[command(flatten, next_help_heading = "Audit log")]
     pub(crate) audit: audit::Args,
     #[command(flatten, next_help_heading = "Encryption keys")]
@@ -99,6 +104,9 @@ Examples:
     ashlar server /mnt/disk{1...16} --code 12+4 --address :9000 --certs /etc/ashlar/certs
   Settings of a MinIO installation:
     ashlar server --env-file /etc/default/minio
+  One of four nodes of a cluster, the same command on each with its own address:
+    ashlar server --control etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379 --cluster prod --nodes 4 \
+                  --address 10.0.0.4:9000 /mnt/disk{1...4}
 
 Root's credentials are read from ASHLAR_ROOT_USER and ASHLAR_ROOT_PASSWORD (or MINIO_ROOT_USER and
 MINIO_ROOT_PASSWORD, or files named by these names with _FILE). Without them the first start makes a pair and prints it.";

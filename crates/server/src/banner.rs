@@ -17,8 +17,10 @@ pub struct Banner<'a> {
     pub root: &'a Credential,
     /// The source of the credentials.
     pub origin: Origin,
-    /// Number of drives in service, and number of drives in the map.
+    /// Number of drives in service here, and number of drives in the map.
     pub drives: (usize, usize),
+    /// The name of the cluster and the number of this node; `None`: this machine is alone.
+    pub node: Option<(&'a str, u16)>,
     /// `K+M`.
     pub code: String,
     /// How many drives of a placement group may be missing for reads, and for writes.
@@ -51,14 +53,14 @@ impl Banner<'_> {
             Origin::Environment | Origin::Stored => "YOUR-SECRET-KEY",
         };
         let mut out = String::new();
-        let _ = writeln!(
-            out,
-            "ashlar {}: {} of {} drives in service, code {}",
-            env!("CARGO_PKG_VERSION"),
-            self.drives.0,
-            self.drives.1,
-            self.code
-        );
+        let (version, (here, all), code) = (env!("CARGO_PKG_VERSION"), self.drives, &self.code);
+        let _ = match self.node {
+            None => writeln!(out, "ashlar {version}: {here} of {all} drives in service, code {code}"),
+            Some((cluster, number)) => writeln!(
+                out,
+                "ashlar {version}: node {number} of the cluster {cluster}, {here} of its {all} drives here, code {code}"
+            ),
+        };
         let _ = writeln!(
             out,
             "reads survive any {} missing drives of a placement group, writes any {}",
@@ -112,6 +114,8 @@ boto3       s3 = boto3.client(\"s3\", endpoint_url=\"{endpoint}\", region_name=\
             "secret_key": secret,
             "drives": self.drives.0,
             "drives_of_map": self.drives.1,
+            "cluster": self.node.map(|(cluster, _)| cluster),
+            "node": self.node.map(|(_, number)| number),
             "code": self.code,
             "reads_tolerate": self.tolerance.0,
             "writes_tolerate": self.tolerance.1,
@@ -141,6 +145,7 @@ mod tests {
                 root: &root,
                 origin,
                 drives: (4, 4),
+                node: None,
                 code: "2+2".into(),
                 tolerance: (2, 1),
                 formatted: 0,

@@ -6,9 +6,10 @@
 //! | layer | file | what it holds |
 //! |---|---|---|
 //! | configuration | `env_file`, `environment`, `region` | variables; settings of outgoing connections; the region |
-//! | | `audit`, `kms`, `limits`, `tls` | options of the audit log, of encryption keys, of what clients share; certificates |
+//! | | `audit`, `cluster`, `kms`, `limits`, `tls` | options of the audit log, of a cluster, of encryption keys, of what clients share; certificates |
 //! | | `logs`, `banner` | log and start-up output |
 //! | | `args`, `minio_environment` | options; MinIO's variables with the same effect |
+//! | | `signals` | what ends the process from outside |
 //! | connections | `connection` | one connection: its time limits, its traffic |
 //! | entry | `service_tasks` | periodic work of the services over the node |
 //! | | `routes`, `listen`, `serve` | routing of requests; sockets; the server from start to stop |
@@ -26,6 +27,7 @@
 mod args;
 mod audit;
 mod banner;
+mod cluster;
 mod connection;
 mod env_file;
 mod environment;
@@ -38,6 +40,7 @@ mod region;
 mod routes;
 mod serve;
 mod service_tasks;
+mod signals;
 mod tls;
 
 pub use args::Args;

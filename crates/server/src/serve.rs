@@ -5,6 +5,7 @@
 //! ended or their time limit has passed.
 
 use ashlar_environment::{process, spawn, time};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,16 +23,18 @@ use ashlar_idp::Idp;
 use ashlar_node::kms::Configured;
 use ashlar_node::{
     Node, Plan, Started, background, clock, credentials, deployments, drive_discovery, drive_monitor,
-    lifecycle, rollback,
+    lifecycle, map_follow, rollback,
 };
 use ashlar_s3::{Config, Context, Keys, Notifications, Origins, Service, Verifier};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 use super::args::Args;
 use super::banner::Banner;
 use super::region::Region;
-use super::{env_file, environment, kms, listen, logs, minio_environment, routes, service_tasks, tls};
+use super::signals::{Orders, stop_at_order};
+use super::{
+    cluster, env_file, environment, kms, listen, logs, minio_environment, routes, service_tasks, tls,
+};
 
 /// Time limit for requests in flight at a stop.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -104,11 +107,17 @@ async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
     let config = certificates.as_ref().map(tls::Certificates::config).transpose()?;
     warn_without_tls(config.is_some(), &everywhere);
     // Before the banner, because a reader of the banner may send a signal at once.
-    let mut signals_caught = catch_signals()?;
+    let mut orders = Orders::catch(args.end_with_input)?;
     // The port is bound first: a second server must not touch the drives.
     let listener = listen::Listener::bind(&addresses, config.clone())?;
     let administration = listen::Listener::bind(&own, config)?.for_administration();
     let mut keys = args.kms.read(args.state_dir.as_deref())?;
+    let given = cluster::Given {
+        address: args.address.as_deref().unwrap_or(ADDRESS),
+        tls: certificates.is_some(),
+        settings: common_settings(&args, &region, environment.as_ref(), &keys),
+    };
+    let cluster = args.cluster.plan(given)?;
     let set = |name: &str| process::variable(name);
     let plan = Plan {
         paths,
@@ -118,26 +127,17 @@ async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
         calendar: lifecycle::calendar(set)?,
         deployments: deployments::Deployments::new(args.state_dir.clone(), set),
         new_deployment: args.new_deployment,
+        cluster,
     };
     // Drives may not answer: a signal must end the start too.
     let (node, started, drives) = tokio::select! {
         opened = Node::open(&plan, environment, &mut keys) => opened?,
-        _ = signals_caught.0.recv() => return Ok(Shutdown::Stop),
-        _ = signals_caught.1.recv() => return Ok(Shutdown::Stop),
+        () = orders.next() => return Ok(Shutdown::Stop),
     };
     guard_weak(&started.root, &everywhere)?;
     let made = (started.origin == credentials::Origin::Generated).then(|| started.root.clone());
-    let opened = Opened {
-        node,
-        started,
-        drives,
-        region,
-        listener,
-        administration,
-        keys,
-        certificates,
-        signals_caught,
-    };
+    let opened =
+        Opened { node, started, drives, region, listener, administration, keys, certificates, orders };
     let outcome = run_node(args, opened, json).await;
     if let (Err(_), Some(root)) = (&outcome, made) {
         // The banner was not printed, and these credentials are not shown at a later start.
@@ -160,23 +160,14 @@ struct Opened {
     administration: listen::Listener,
     keys: Configured,
     certificates: Option<Arc<tls::Certificates>>,
-    signals_caught: (Signal, Signal),
+    orders: Orders,
 }
 
 /// Assembles the services over the opened store and serves until the end. Errors are returned before the
 /// banner.
 async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, String> {
-    let Opened {
-        node,
-        started,
-        drives,
-        region,
-        listener,
-        administration,
-        keys,
-        certificates,
-        signals_caught,
-    } = opened;
+    let Opened { node, started, drives, region, listener, administration, keys, certificates, orders } =
+        opened;
     let deployment = node.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&node, &started.root).await?;
@@ -209,6 +200,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     spawn("remember-uses", service_tasks::store_key_uses(iam.clone()));
     spawn("clock", clock::tick());
     spawn("drive-monitor", drive_monitor::run(node.clone(), drives));
+    spawn("map", map_follow::run(node.clone()));
     spawn("sequences", rollback::run(node.clone()));
     background::open_feed(&node).await;
     let settings = notify::environment()?;
@@ -238,7 +230,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     let name = listener.addresses().first().map(ToString::to_string).unwrap_or_default();
     let routes = routes::Routes::new(service.clone(), node.clone(), public, admin, certificates, name);
     let routes = Arc::new(routes);
-    let signals = spawn("signals", signals(signals_caught, stop, shutdown.subscribe()));
+    let signals = spawn("signals", stop_at_order(orders, stop, shutdown.subscribe()));
     for address in administration.addresses() {
         tracing::info!(%address, "administration has a separate port");
     }
@@ -262,6 +254,24 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     tokio::task::block_in_place(|| audit.close());
     signals.abort();
     Ok(*shutdown.borrow())
+}
+
+/// What must be equal on all nodes of a cluster, by the name that an operator knows.
+fn common_settings(
+    args: &Args,
+    region: &Region,
+    root: Option<&ashlar_s3::Credential>,
+    keys: &Configured,
+) -> BTreeMap<String, String> {
+    let text = |text: String| Some(text).filter(|t| !t.is_empty());
+    let all = [
+        ("the region (--region)", region.configured.then(|| region.name.clone())),
+        ("the domain (--domain)", text(args.domain.join(","))),
+        ("the domain of websites (--website-domain)", text(args.website_domain.join(","))),
+        ("root's access key (ASHLAR_ROOT_USER)", root.map(|r| r.access_key.clone())),
+        ("the source of encryption keys (root key, Vault or KES)", text(keys.summary())),
+    ];
+    all.into_iter().map(|(name, value)| (name.to_owned(), value.unwrap_or_default())).collect()
 }
 
 /// Completes the options from the environment, including MinIO's settings.
@@ -340,6 +350,7 @@ fn announce(node: &Node, started: &Started, listener: &listen::Listener, region:
         root: &started.root,
         origin: started.origin,
         drives: (serving, map.members().len()),
+        node: node.member.as_ref().map(|member| (member.cluster(), node.number())),
         code: map.code().to_string(),
         tolerance: (tolerance.reads, tolerance.writes),
         formatted: started.formatted,
@@ -431,33 +442,4 @@ fn service(
         audit: Some(audit),
         host_id: hex(hash(b"host")),
     })
-}
-
-/// Begins to catch Ctrl-C and SIGTERM.
-fn catch_signals() -> Result<(Signal, Signal), String> {
-    let catch = |kind| signal(kind).map_err(|e| format!("signals cannot be caught: {e}"));
-    Ok((catch(SignalKind::interrupt())?, catch(SignalKind::terminate())?))
-}
-
-/// Waits for the first signal or an administrator's order, and starts the stop; a second signal exits at
-/// once.
-async fn signals(
-    (mut interrupt, mut terminate): (Signal, Signal),
-    stop: watch::Sender<bool>,
-    mut shutdown: watch::Receiver<Shutdown>,
-) {
-    let mut first = true;
-    loop {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            Ok(_) = shutdown.wait_for(|e| *e != Shutdown::No), if first => {}
-        }
-        if !first {
-            std::process::exit(130);
-        }
-        first = false;
-        tracing::info!("stopping: waiting for requests in flight; a second signal exits at once");
-        let _ = stop.send(true);
-    }
 }

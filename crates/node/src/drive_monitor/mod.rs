@@ -202,8 +202,9 @@ impl DriveMonitor {
                 let drive = self.node.folders.lock().get_mut(i).and_then(|s| s.drive.take());
                 if let Some(drive) = &drive {
                     let id = drive.label().drive;
+                    self.node.serve_to_others();
                     self.node.sets.detach(id);
-                    self.node.embedded.detach(id);
+                    self.node.control_store.detach(id);
                 }
                 self.close(i, drive);
             }
@@ -295,10 +296,11 @@ fn put_in_service(node: &Arc<Node>, i: usize, drive: Drive) {
         node.joins.lock().insert(id);
     }
     node.sets.attach(drive);
+    node.serve_to_others();
     tracing::info!(drive = %path.display(), %id, "drive in service");
     let node = node.clone();
     ashlar_environment::spawn("drive-monitor", async move {
-        if let Err(error) = node.embedded.attach(id, node::medium(&path, id)).await {
+        if let Err(error) = node.control_store.attach(id, &path).await {
             tracing::warn!(drive = %path.display(), %error, "control store: the drive is not used");
         }
     });

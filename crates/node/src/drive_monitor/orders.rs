@@ -133,9 +133,10 @@ pub fn replace_now<'a>(node: &'a Node, which: &'a str) -> BoxFuture<'a, Result<(
 }
 
 /// The drive of the map that was last seen at `path`.
-pub fn last_seen(map: &Map, path: &Path) -> Option<DriveId> {
+pub fn last_seen(map: &Map, node: u16, path: &Path) -> Option<DriveId> {
     let here = path.display().to_string();
-    map.drives.iter().find(|d| d.state != DriveState::Dead && d.path == here).map(|d| d.id)
+    let seen = |d: &&ashlar_cluster::Drive| d.state != DriveState::Dead && d.node == node && d.path == here;
+    map.drives.iter().find(seen).map(|d| d.id)
 }
 
 /// The folder that `which` names: by its path, or by the id of its drive or a prefix of the id.
@@ -148,7 +149,8 @@ fn find(node: &Node, which: &str) -> Result<usize, String> {
     let map = node.map.load();
     // A drive that is out of service can still be named by its id.
     let by_id = |s: &DriveFolder| {
-        let id = s.drive.as_ref().map(|d| d.label().drive).or_else(|| last_seen(&map, &s.path));
+        let id =
+            s.drive.as_ref().map(|d| d.label().drive).or_else(|| last_seen(&map, node.number(), &s.path));
         id.is_some_and(|id| which.len() >= 4 && id.to_hex().starts_with(which))
     };
     let mut found = folders.iter().enumerate().filter(|(_, s)| by_id(s));

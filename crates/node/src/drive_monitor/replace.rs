@@ -9,6 +9,7 @@ use ashlar_format::DriveId;
 use ashlar_machine::Folder;
 
 use super::put_in_service;
+use crate::control_store::{ControlStore, bare_medium};
 use crate::node::{self, Node};
 
 /// Folder with the copy of the control store while a drive is being replaced.
@@ -27,10 +28,10 @@ pub async fn replace(node: &Arc<Node>, i: usize, old: DriveId, drive: Drive) -> 
     let found = FoundAt { id, path: path.display().to_string(), mount };
     let next = next.found_at(&[found]).unwrap_or(next);
     let handover = hand_over(node, old, &path).await?;
-    node.embedded.attach(id, node::medium(&path, id)).await.map_err(|e| e.to_string())?;
+    node.control_store.attach(id, &path).await.map_err(|e| e.to_string())?;
     let written = node.write_map(&map, next.clone()).await;
     if handover.is_some() || written.is_ok() {
-        node.embedded.detach(old);
+        node.control_store.detach(old);
     }
     if handover.is_some() {
         let folder = Folder::real(&path, None);
@@ -51,10 +52,13 @@ async fn hand_over(node: &Node, old: DriveId, path: &Path) -> Result<Option<()>,
     if node.control.health().writable {
         return Ok(None);
     }
+    let ControlStore::Embedded(embedded) = &node.control_store else {
+        return Err("waiting for the control store, which takes no changes".into());
+    };
     let folder = Folder::real(path, None).sub(HANDOVER);
     let made = folder.clone();
     node::blocking(move || made.make()).await?.map_err(|e| format!("{}: {e}", folder.path().display()))?;
-    node.embedded.attach(old, node::bare_medium(folder)).await.map_err(|e| e.to_string())?;
+    embedded.attach(old, bare_medium(folder)).await.map_err(|e| e.to_string())?;
     if node.control.health().writable {
         return Ok(Some(()));
     }

@@ -29,6 +29,7 @@ fn plan(root: &Path, drives: usize) -> Plan {
         calendar: ashlar_lifecycle::Calendar::default(),
         deployments: Deployments::new(Some(root.join("state")), |_| None),
         new_deployment: false,
+        cluster: None,
     }
 }
 

@@ -11,6 +11,7 @@ use ashlar_format::{DeploymentId, DriveId};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::clock::now_ms;
+use crate::control_store;
 use crate::drive_discovery::{self, Facts, InspectedFolder};
 use crate::rollback;
 
@@ -45,6 +46,8 @@ pub(crate) struct AtOpen {
 pub(crate) struct Workers {
     answers: UnboundedSender<Answer>,
     options: Options,
+    /// The name of the cluster that formatted drives belong to.
+    cluster: Option<String>,
     #[cfg(test)]
     hang: std::sync::Arc<std::collections::HashSet<PathBuf>>,
 }
@@ -55,9 +58,16 @@ impl Workers {
         Workers {
             answers,
             options,
+            cluster: None,
             #[cfg(test)]
             hang: super::tests::hang(),
         }
+    }
+
+    /// Drives that it formats belong to a cluster.
+    pub(crate) fn in_cluster(mut self, name: &str) -> Workers {
+        self.cluster = Some(name.to_owned());
+        self
     }
 
     /// Sends the result of something that was done elsewhere.
@@ -99,6 +109,7 @@ impl Workers {
     /// Formats a blank folder, if its file system is mounted at `mount` (`None`:
     /// anywhere).
     pub(crate) fn format(&self, i: usize, path: PathBuf, deployment: DeploymentId, mount: Option<String>) {
+        let cluster = self.cluster.clone();
         self.start("drive-format", Answer::Formatted(i, Err(NO_THREAD.into())), move || {
             let here = || drive_discovery::facts(&path).map(|f| f.mount);
             let moved = mount.is_some_and(|m| here().is_none_or(|now| now != m));
@@ -107,7 +118,7 @@ impl Workers {
                 if moved {
                     Err("its file system is no longer mounted".into())
                 } else {
-                    format(&path, deployment).map(|_| ())
+                    format(&path, deployment, cluster.as_deref()).map(|_| ())
                 },
             )
         });
@@ -123,14 +134,22 @@ impl Workers {
 
 const NO_THREAD: &str = "no thread can be started";
 
-/// Formats one blank folder, as a drive that holds no placement group yet; returns its label.
+/// Formats one blank folder, as a drive that holds no placement group yet, of a cluster if one is named; returns its
+/// label.
 ///
 /// # Errors
 /// A message for the operator.
-pub(crate) fn format(path: &std::path::Path, deployment: DeploymentId) -> Result<Label, String> {
+pub(crate) fn format(
+    path: &std::path::Path,
+    deployment: DeploymentId,
+    cluster: Option<&str>,
+) -> Result<Label, String> {
     drive_discovery::check_size(path)?;
     let label = Label { deployment, drive: DriveId(crate::node::random_id()), created_ms: now_ms() };
     ashlar_drive::format(path, &label, &[]).map_err(|e| format!("{}: {e}", path.display()))?;
+    if let Some(cluster) = cluster {
+        control_store::mark(path, cluster).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
     Ok(label)
 }
 

@@ -1,0 +1,212 @@
+//! Options of a node of a cluster, and what they mean for the node.
+//!
+//! Invariant: an option of a cluster without `--control` is an error, never ignored.
+//!
+//! Must not depend on: how a cluster is formed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ashlar_environment::process;
+use ashlar_etcd::{ClientCertificate, Options};
+use ashlar_node::ClusterPlan;
+
+/// Options of a node of a cluster.
+#[derive(clap::Args, Default)]
+#[group(skip)]
+pub struct Args {
+    /// Control store of the cluster: etcd://HOST:PORT,HOST:PORT,... or, with TLS, etcds://... Without it, this machine
+    /// is alone.
+    #[arg(long, value_name = "URL", env = "ASHLAR_CONTROL")]
+    control: Option<String>,
+    /// Name of the cluster; several may share one etcd.
+    #[arg(long, value_name = "NAME", env = "ASHLAR_CLUSTER")]
+    cluster: Option<String>,
+    /// How many nodes form the cluster; needed at its first start, the same on all.
+    #[arg(long, value_name = "N", env = "ASHLAR_NODES", value_parser = clap::value_parser!(u16).range(1..))]
+    nodes: Option<u16>,
+    /// Address for messages between nodes, as the other nodes reach it. By default the host of --address and the port
+    /// after it.
+    #[arg(long, value_name = "HOST:PORT", env = "ASHLAR_NODE_ADDRESS")]
+    node_address: Option<String>,
+    /// Token with which this node joins a cluster that is formed (`ashlar cluster token`).
+    #[arg(long, value_name = "TOKEN", env = "ASHLAR_JOIN")]
+    join: Option<String>,
+    /// Form a cluster although the loss of one node loses objects.
+    #[arg(long, env = "ASHLAR_ACCEPT_NODE_LOSS")]
+    accept_node_loss: bool,
+    /// File with the certificate authorities of etcd, in PEM; by default those of the system.
+    #[arg(long, value_name = "FILE", env = "ASHLAR_CONTROL_CA")]
+    control_ca: Option<PathBuf>,
+    /// File with the client certificate for etcd, in PEM.
+    #[arg(long, value_name = "FILE", env = "ASHLAR_CONTROL_CERT", requires = "control_key")]
+    control_cert: Option<PathBuf>,
+    /// File with the private key of that certificate, in PEM.
+    #[arg(long, value_name = "FILE", env = "ASHLAR_CONTROL_KEY", requires = "control_cert")]
+    control_key: Option<PathBuf>,
+    /// User of etcd; the password is in ASHLAR_CONTROL_PASSWORD.
+    #[arg(long, value_name = "NAME", env = "ASHLAR_CONTROL_USER")]
+    control_user: Option<String>,
+}
+
+/// What the other options say that a node of a cluster needs.
+pub struct Given<'a> {
+    /// `--address`.
+    pub address: &'a str,
+    /// Whether S3 is served over TLS.
+    pub tls: bool,
+    /// What must be equal on all nodes, by name.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl Args {
+    /// The cluster; `None`: this machine is alone.
+    ///
+    /// # Errors
+    /// A message for the operator.
+    pub fn plan(&self, given: Given<'_>) -> Result<Option<ClusterPlan>, String> {
+        let Some(control) = &self.control else { return self.check_alone().map(|()| None) };
+        let name =
+            self.cluster.as_deref().ok_or("--control needs the name of the cluster: --cluster NAME")?;
+        let etcd = Options::parse(control, name).map_err(|e| format!("--control: {e}"))?;
+        let address = self.node_address(given.address)?;
+        let scheme = if given.tls { "https" } else { "http" };
+        Ok(Some(ClusterPlan {
+            etcd: self.protected(etcd)?,
+            nodes: self.nodes,
+            endpoint: format!("{scheme}://{}", reached(given.address, &address)),
+            address,
+            host: host_name(),
+            token: self.join.clone(),
+            accept_node_loss: self.accept_node_loss,
+            settings: given.settings,
+            old_secret: process::variable("ASHLAR_ROOT_PASSWORD_OLD").map(ashlar_s3::Secret::new),
+        }))
+    }
+
+    fn check_alone(&self) -> Result<(), String> {
+        let given = [
+            ("--cluster", self.cluster.is_some()),
+            ("--nodes", self.nodes.is_some()),
+            ("--node-address", self.node_address.is_some()),
+            ("--join", self.join.is_some()),
+            ("--accept-node-loss", self.accept_node_loss),
+            ("--control-ca", self.control_ca.is_some()),
+            ("--control-cert", self.control_cert.is_some()),
+            ("--control-user", self.control_user.is_some()),
+        ];
+        match given.iter().find(|(_, set)| *set) {
+            Some((option, _)) => {
+                Err(format!("{option} is for a node of a cluster, which needs --control etcd://..."))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Adds certificates and the user.
+    fn protected(&self, mut etcd: Options) -> Result<Options, String> {
+        let read = |path: &Path| std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()));
+        if let Some(path) = &self.control_ca {
+            etcd.authorities = vec![read(path)?];
+        }
+        if let (Some(certificate), Some(key)) = (&self.control_cert, &self.control_key) {
+            etcd.certificate = Some(ClientCertificate { certificates: read(certificate)?, key: read(key)? });
+        }
+        if let Some(user) = &self.control_user {
+            let password = process::variable("ASHLAR_CONTROL_PASSWORD");
+            let password = password.ok_or("--control-user: set the password in ASHLAR_CONTROL_PASSWORD")?;
+            etcd.user = Some((user.clone(), password));
+        }
+        etcd.check().map_err(|e| e.to_string())?;
+        Ok(etcd)
+    }
+
+    fn node_address(&self, address: &str) -> Result<String, String> {
+        if let Some(address) = &self.node_address {
+            return match address.rsplit_once(':') {
+                Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok_and(|p| p > 0) => {
+                    Ok(address.clone())
+                }
+                _ => Err(format!(
+                    "--node-address {address}: expected HOST:PORT, as the other nodes reach this one"
+                )),
+            };
+        }
+        let unknown = || {
+            format!(
+                "--address {address} does not say how other nodes reach this one: give --node-address HOST:PORT"
+            )
+        };
+        let (host, port) = address.rsplit_once(':').ok_or_else(unknown)?;
+        let port: u16 = port.parse().map_err(|_| unknown())?;
+        if matches!(host, "" | "0.0.0.0" | "[::]") || port == 0 || port == u16::MAX {
+            return Err(unknown());
+        }
+        Ok(format!("{host}:{}", port + 1))
+    }
+}
+
+/// Host and port of S3: those of `--address`, whose host may be that of the node.
+fn reached(address: &str, node: &str) -> String {
+    let host = |text: &str| text.rsplit_once(':').map_or(String::new(), |(host, _)| host.to_owned());
+    let port = address.rsplit_once(':').map_or(address, |(_, port)| port);
+    match host(address).as_str() {
+        "" | "0.0.0.0" | "[::]" => format!("{}:{port}", host(node)),
+        own => format!("{own}:{port}"),
+    }
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "unknown".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(address: &str) -> Given<'_> {
+        Given { address, tls: false, settings: BTreeMap::new() }
+    }
+
+    fn args() -> Args {
+        Args {
+            control: Some("etcd://127.0.0.1:2379".into()),
+            cluster: Some("prod".into()),
+            nodes: Some(4),
+            ..Args::default()
+        }
+    }
+
+    #[test]
+    fn addresses_are_those_that_other_nodes_reach() {
+        let plan = |args: &Args, address: &str| args.plan(given(address)).map(Option::unwrap);
+        let of = plan(&args(), "10.0.0.4:9000").unwrap();
+        assert_eq!((of.address.as_str(), of.endpoint.as_str()), ("10.0.0.4:9001", "http://10.0.0.4:9000"));
+        for address in [":9000", "0.0.0.0:9000", "[::]:9000", "9000", "10.0.0.4:0"] {
+            let why = plan(&args(), address).unwrap_err();
+            assert!(why.contains("--node-address"), "{why}");
+        }
+        let named = Args { node_address: Some("node4:7000".into()), ..args() };
+        let of = plan(&named, ":9000").unwrap();
+        assert_eq!((of.address.as_str(), of.endpoint.as_str()), ("node4:7000", "http://node4:9000"));
+        for bad in ["node4", ":7000", "node4:", "node4:0"] {
+            let named = Args { node_address: Some(bad.into()), ..args() };
+            assert!(plan(&named, ":9000").is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn options_of_a_cluster_need_a_control_store() {
+        assert!(Args::default().plan(given("127.0.0.1:9000")).unwrap().is_none());
+        let alone = Args { nodes: Some(4), ..Args::default() };
+        assert!(alone.plan(given("127.0.0.1:9000")).unwrap_err().contains("--nodes"));
+        let unnamed = Args { cluster: None, ..args() };
+        assert!(unnamed.plan(given("127.0.0.1:9000")).unwrap_err().contains("--cluster"));
+        let wrong = Args { control: Some("http://x".into()), ..args() };
+        assert!(wrong.plan(given("127.0.0.1:9000")).unwrap_err().contains("etcd://"));
+    }
+}
