@@ -15,15 +15,14 @@
 //! | `GET openapi.json` | the description of this API in OpenAPI: see `api` |
 //! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight are completed first |
 //! | `GET why/REQUEST-ID` | who sent a request, and which statement decided |
-//! | users, groups, policies, keys; quotas; lifecycle | see `identities`, `quotas`, `lifecycle` |
-//! | events and dead letters | see `events` |
-//! | keys for encryption | see `kms` |
+//! | nodes of a cluster; quotas; lifecycle; events | see `cluster`, `quotas`, `lifecycle`, `events` |
+//! | users, groups, policies, keys; keys for encryption | see `identities`, `kms` |
 //! | settings; export and import of identities | see `settings`, `transfer` |
 //!
 //! Errors: `{"error": "what happened and what to do", "code": "..."}`. Invariants: every route checks the
 //! signature first, then the permission of the caller (`table`); a request that is not in the table is
-//! refused; an answer contains no secret except the requested metrics token and keys that the request
-//! created.
+//! refused; an answer contains no secret except the requested metrics token, and keys and tokens that the
+//! request created.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,7 +59,7 @@ use super::providers::ProviderAdmin;
 use super::recovery::Recovery;
 use super::responses::{json_answer, lines, refused};
 use super::table::{BASES, Route};
-use super::{events, lifecycle, quotas, settings, transfer};
+use super::{cluster, events, lifecycle, quotas, settings, transfer};
 
 /// Longest request document.
 const LIMIT: usize = 64 * 1024;
@@ -334,6 +333,10 @@ impl Admin {
             Route::LifecycleStatus | Route::LifecycleTest => {
                 req.need(req.route.actions(), false)?;
                 lifecycle::answer(&self.node, req).await
+            }
+            Route::ClusterStatus | Route::ClusterToken => {
+                req.need(req.route.actions(), false)?;
+                cluster::answer(&self.node, req).await
             }
             Route::KmsStatus
             | Route::KmsKeyList

@@ -72,13 +72,14 @@ pub fn drives(node: &Node) -> Vec<shape::DriveState> {
     let rebuilds = node.sets.rebuilds();
     let drive_folders = node.folders.lock().clone();
     let map = node.map.load();
-    drive_folders.iter().map(|folder| drive(folder, &map, &rebuilds)).collect()
+    drive_folders.iter().map(|folder| drive(folder, &map, node.number(), &rebuilds)).collect()
 }
 
-fn drive(folder: &DriveFolder, map: &Map, rebuilds: &[Progress]) -> shape::DriveState {
+fn drive(folder: &DriveFolder, map: &Map, number: u16, rebuilds: &[Progress]) -> shape::DriveState {
     let path = folder.path.display().to_string();
     let Some(drive) = &folder.drive else {
-        let id = drive_monitor::last_seen(map, &folder.path).map(|id| id.to_hex()).unwrap_or_default();
+        let id =
+            drive_monitor::last_seen(map, number, &folder.path).map(|id| id.to_hex()).unwrap_or_default();
         let state = if folder.held { "held" } else { "offline" };
         let problem = folder.problem.clone();
         return shape::DriveState { path, id, state, problem, ..shape::DriveState::default() };

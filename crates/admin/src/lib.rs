@@ -11,6 +11,7 @@
 //! | | `settings`, `notify`, `events` | settings changed at run time; those of event targets; state of the targets |
 //! | | `kms`, `lifecycle`, `quotas` | encryption keys; lifecycle rules; quotas and sizes of buckets |
 //! | | `monitor`, `metrics`, `machine` | live streams; metrics of the node; those of the machine |
+//! | | `cluster` | the nodes of a cluster; tokens with which others join |
 //! | | `recovery`, `admin_status` | recovery of distrusted drives by an operator; the state of the deployment |
 //! | | `audit` | the audit record of a call |
 //! | entry | `admin`, `api::document`, `minio` | the administration API; its description; MinIO's API, translated to ours |
@@ -31,6 +32,7 @@ mod admin_request;
 mod admin_status;
 mod api;
 mod audit;
+mod cluster;
 mod delegation;
 #[cfg(test)]
 mod delegation_tests;

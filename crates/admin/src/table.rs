@@ -63,6 +63,9 @@ routes! {
     DriveReplace POST "drives/replace" AdminHeal;
     DriveRecover POST "drives/recover" AdminHeal;
     DriveRecovery GET "drives/recover" AdminHeal;
+    ClusterStatus GET "cluster" AdminServerInfo;
+    // MinIO has no action for a node that joins: who may take drives out of service may let drives in.
+    ClusterToken POST "cluster/tokens" AdminDecommission;
     MetricsToken GET "metrics-token" AdminPrometheus;
     UserList GET "users" AdminListUsers;
     UserEnable POST "users/*/enable" AdminEnableUser;

@@ -12,8 +12,8 @@ use super::failure::{Failure, Kind, Outcome};
 use super::globals::Globals;
 use super::output::{Output, finish};
 use super::{
-    admin, alias, bucket, cat, change, cp, event, find, iam, ilm, lock, ls, manual, mirror, ping, quota, rm,
-    settings, stat,
+    admin, alias, bucket, cat, change, cluster_commands, cp, event, find, iam, ilm, lock, ls, manual, mirror,
+    ping, quota, rm, settings, stat,
 };
 
 /// The commands.
@@ -101,6 +101,9 @@ pub enum Command {
     /// List, remove, replace and verify drives
     #[command(subcommand)]
     Drive(admin::DriveCommand),
+    /// Show a cluster, let nodes join it, or run one on this machine for trying out
+    #[command(subcommand)]
+    Cluster(cluster_commands::Command),
     /// Administer an Ashlar server: users, groups, policies, access keys and more
     #[command(subcommand)]
     Admin(iam::Command),
@@ -128,6 +131,10 @@ async fn perform(command: Command, globals: &Globals) -> ExitCode {
     match &command {
         Command::Completion(options) => return finish(&output, manual::completion(options, globals)),
         Command::Man(options) => return finish(&output, manual::man(options, globals)),
+        // It catches signals itself.
+        Command::Cluster(cluster_commands::Command::Up(options)) => {
+            return finish(&output, cluster_commands::up(options, &output).await);
+        }
         _ => {}
     }
     let mut context = match Aliases::load(globals) {
@@ -177,6 +184,7 @@ async fn dispatch(command: Command, context: &mut Context) -> Outcome {
         Command::Info(options) => admin::info(&options, context).await,
         Command::Heal(command) => admin::heal(command, context).await,
         Command::Drive(command) => admin::drive(command, context).await,
+        Command::Cluster(command) => cluster_commands::run(command, context).await,
         Command::Admin(command) => iam::run(command, context).await,
         Command::Completion(_) | Command::Man(_) => Ok(()),
     }

@@ -12,6 +12,7 @@
 //! | shared work | `context`, `admin_request`, `admin_records`, `transfer` |
 //! | commands of S3 | `ls`, `cp`, `rm`, `find`, `mirror`, `bucket`, `lock`, `ilm` and others, one file per subject |
 //! | commands of administration | `admin`, `recover`, `idp`, `kms`, `config`, `cluster`, `monitor` and others; `iam` is `ashlar admin` |
+//! | commands of clusters | `cluster_commands`: `ashlar cluster` |
 //! | benchmark | `bench`, which imports only types |
 //! | entry | `commands`, `manual` |
 //!
@@ -37,6 +38,7 @@ mod bucket;
 mod cat;
 mod change;
 mod cluster;
+mod cluster_commands;
 mod commands;
 mod config;
 mod context;

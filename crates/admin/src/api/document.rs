@@ -8,7 +8,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{OpenApi, PolicyDocument, keys, orders, people, settings, state};
+use super::{OpenApi, PolicyDocument, cluster, keys, orders, people, settings, state};
 use crate::settings as settings_requests;
 use crate::table::{Route, SignInRoute};
 use crate::{identities, kms, lifecycle, providers, quotas, transfer};
@@ -43,6 +43,8 @@ fn answer(route: Route) -> Shape {
             of::<state::DriveList>()
         }
         Route::DriveRecover | Route::DriveRecovery => of::<state::Recovery>(),
+        Route::ClusterStatus => of::<cluster::Cluster>(),
+        Route::ClusterToken => of::<cluster::Token>(),
         Route::MetricsToken => of::<state::MetricsToken>(),
         Route::UserList => of::<people::UserList>(),
         Route::UserGet | Route::UserPut => of::<people::User>(),
@@ -89,6 +91,7 @@ fn order(route: Route) -> Option<Shape> {
         Route::HealStart => of::<orders::Order>(),
         Route::DriveOffline | Route::DriveOnline | Route::DriveReplace => of::<orders::Order>(),
         Route::DriveRecover => of::<orders::RecoverOrder>(),
+        Route::ClusterToken => of::<cluster::TokenOrder>(),
         Route::UserPut => of::<identities::UserOrder>(),
         Route::GroupMembers => of::<identities::Members>(),
         Route::PolicyPut => of::<PolicyDocument>(),
@@ -114,6 +117,7 @@ fn order(route: Route) -> Option<Shape> {
         | Route::Drives
         | Route::DriveScrub
         | Route::DriveRecovery
+        | Route::ClusterStatus
         | Route::MetricsToken
         | Route::UserList
         | Route::UserEnable

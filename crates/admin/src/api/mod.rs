@@ -4,6 +4,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `state` | the server's state: drives, groups, healing, records of requests |
+//! | `cluster` | the nodes of a cluster, tokens |
 //! | `people` | users, groups, policies, access keys |
 //! | `keys` | keys for encryption at rest |
 //! | `settings` | settings, identity providers, sign-in |
@@ -15,6 +16,7 @@
 //! Invariant: an answer is serialized from the type that describes it. Must not depend on: how requests are
 //! carried out.
 
+pub mod cluster;
 pub mod document;
 pub mod keys;
 pub mod orders;

@@ -1,0 +1,114 @@
+//! The nodes of a cluster, and tokens with which others join it.
+//!
+//! Must not depend on: how a cluster is formed.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// The cluster as the answering node sees it. A machine that is alone is one node.
+#[derive(Serialize, ToSchema)]
+pub struct Cluster {
+    /// Null if the machine is alone.
+    pub name: Option<String>,
+    /// Hexadecimal digits.
+    pub deployment: String,
+    /// `forming`, `founding` or `formed`; `alone` if the machine is alone.
+    pub state: &'static str,
+    pub nodes: Vec<ClusterNode>,
+    pub control_store: ControlStore,
+    /// `K+M`.
+    pub code: String,
+    pub groups: GroupCounts,
+    pub tolerates: Tolerates,
+}
+
+/// A node. Its addresses are null if the machine is alone.
+#[derive(Serialize, ToSchema)]
+pub struct ClusterNode {
+    pub number: u16,
+    /// The name of its machine.
+    pub host: Option<String>,
+    /// `HOST:PORT` for messages between nodes.
+    pub address: Option<String>,
+    /// The URL at which it serves S3.
+    pub endpoint: Option<String>,
+    /// The version that it ran last.
+    pub version: String,
+    /// Whether it is announced in the control store. A node that has just crashed still is, for some seconds.
+    pub running: bool,
+    pub drives: NodeDrives,
+    /// Whether it is the node that answers.
+    pub this: bool,
+}
+
+/// Numbers of drives of a node.
+#[derive(Serialize, ToSchema)]
+pub struct NodeDrives {
+    /// Drives of the map, without those that are lost for good.
+    pub in_map: u64,
+    /// Drives in service; null for other nodes than the one that answers.
+    pub serving_here: Option<u64>,
+}
+
+/// The control store.
+#[derive(Serialize, ToSchema)]
+pub struct ControlStore {
+    /// `etcd`, or `embedded`: on the drives of a machine that is alone.
+    pub kind: &'static str,
+    /// Servers of etcd, or drives with a copy.
+    pub members: u64,
+    /// How many of these have the present content.
+    pub current: u64,
+    pub writable: bool,
+    pub revision: u64,
+    /// How long ago the answering node was last in accord with it.
+    pub age_ms: u64,
+    /// Why it cannot be used now.
+    pub trouble: Option<String>,
+}
+
+/// Numbers of placement groups.
+#[derive(Serialize, ToSchema)]
+pub struct GroupCounts {
+    pub total: u64,
+    /// Those that accept writes now.
+    pub writable: u64,
+    /// Those that can be read now.
+    pub readable: u64,
+}
+
+/// How much may be missing at once, by the erasure code and the places of the drives.
+#[derive(Serialize, ToSchema, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tolerates {
+    /// Any drives of a placement group, without an effect on reads and writes.
+    pub drives: u64,
+    /// Any nodes, without an effect on reads and writes.
+    pub nodes: u64,
+    /// Any drives of a placement group, without an effect on reads.
+    pub read_drives: u64,
+    /// Any nodes, without an effect on reads.
+    pub read_nodes: u64,
+}
+
+/// A new token.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TokenOrder {
+    /// Seconds until it expires, 1 to 86400.
+    pub lifetime_s: u64,
+}
+
+impl Default for TokenOrder {
+    fn default() -> TokenOrder {
+        TokenOrder { lifetime_s: 3600 }
+    }
+}
+
+/// A token with which one node joins the cluster. It is shown this once.
+#[derive(Serialize, ToSchema)]
+pub struct Token {
+    /// `ID.SECRET`.
+    pub token: String,
+    /// When it expires.
+    pub expires: String,
+}

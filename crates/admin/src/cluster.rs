@@ -1,0 +1,286 @@
+//! The administration API for the nodes of a cluster.
+//!
+//! | request | document |
+//! |---|---|
+//! | `GET cluster` | the nodes, the control store, what may fail; a machine that is alone answers as one node |
+//! | `POST cluster/tokens` `{"lifetime_s"}` | a token with which one node joins; a machine that is alone refuses: 409 |
+//!
+//! Invariants: the secret of a token is in the answer only, the control store has its hash; the number of tokens is
+//! bounded.
+//!
+//! Must not depend on: how a cluster is formed, how a node joins.
+
+use std::collections::BTreeMap;
+
+use ashlar_cluster::registry::{Registry, State, TOKENS, Token};
+use ashlar_cluster::{Control, DriveState, Error, Map};
+use ashlar_erasure_set::tolerance;
+use ashlar_node::clock::now_ms;
+use ashlar_node::{Node, token_hash};
+use http::StatusCode;
+use serde_json::Value;
+
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
+use super::api::{self, cluster as shape};
+use super::table::Route;
+
+/// Longest lifetime of a token, in seconds.
+const MAX_LIFETIME: u64 = 86_400;
+/// Most tokens that have not expired.
+const MAX_TOKENS: usize = 100;
+/// Most expired tokens that one request removes.
+const REMOVED: usize = 50;
+
+/// Answers a request about the cluster. The caller has checked the permission.
+pub async fn answer(node: &Node, req: &AdminRequest) -> AdminResult {
+    match req.route {
+        Route::ClusterToken => {
+            let order: shape::TokenOrder = req.document()?;
+            let token = new_token(node, order).await?;
+            Ok((StatusCode::OK, api::value(token)))
+        }
+        _ => Ok((StatusCode::OK, status(node)?)),
+    }
+}
+
+fn conflict(why: impl Into<String>) -> Refusal {
+    Refusal { status: StatusCode::CONFLICT, code: "Conflict", why: why.into() }
+}
+
+fn failed(error: Error) -> Refusal {
+    let (status, code) = match &error {
+        Error::Unavailable(_) | Error::Contended(_) | Error::Conflict(_) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable")
+        }
+        _ => (StatusCode::INTERNAL_SERVER_ERROR, "InternalError"),
+    };
+    Refusal { status, code, why: error.to_string() }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Makes a token; it is stored when this returns.
+async fn new_token(node: &Node, order: shape::TokenOrder) -> Result<shape::Token, Refusal> {
+    if node.member.is_none() {
+        return Err(conflict(
+            "this machine is alone, so no node can join: a cluster has its control store in etcd (`ashlar server \
+             --control`, docs/cluster-quick-start.md)",
+        ));
+    }
+    if !(1..=MAX_LIFETIME).contains(&order.lifetime_s) {
+        return Err(bad_request(format!("lifetime_s: 1 to {MAX_LIFETIME} seconds (24 hours)")));
+    }
+    let (mut id, mut secret) = ([0; 8], [0; 32]);
+    for bytes in [&mut id[..], &mut secret[..]] {
+        let filled = ashlar_environment::random::fill(bytes);
+        filled.map_err(|e| failed(Error::Unavailable(format!("no random bytes: {e}"))))?;
+    }
+    let (id, secret) = (hex(&id), hex(&secret));
+    let now = now_ms();
+    let expires_ms = now + order.lifetime_s as i64 * 1000;
+    store(&node.control, &id, &Token::new(token_hash(&secret), expires_ms), now).await?;
+    let expires = ashlar_s3::date::format_iso(expires_ms);
+    Ok(shape::Token { token: format!("{id}.{secret}"), expires })
+}
+
+/// Stores a token, and removes some that have expired.
+async fn store(control: &Control, id: &str, token: &Token, now: i64) -> Result<(), Refusal> {
+    let (key, value) = token.entry(id);
+    let changed = control.change::<bool, Error>(|update| {
+        let valid = |bytes: Option<&bytes::Bytes>| {
+            let stored = bytes.and_then(|b| serde_json::from_slice::<Token>(b).ok());
+            // One that this release cannot read may be of a later one.
+            stored.is_none_or(|token| token.expires_ms > now)
+        };
+        let (kept, expired): (Vec<_>, Vec<_>) =
+            control.entries(TOKENS).into_iter().partition(|entry| valid(entry.bytes()));
+        if kept.len() >= MAX_TOKENS {
+            return Ok(false);
+        }
+        expired.iter().take(REMOVED).for_each(|entry| update.remove(entry));
+        update.set(&control.read(&key), value.clone());
+        Ok(true)
+    });
+    match changed.await.map_err(failed)? {
+        true => Ok(()),
+        false => Err(conflict(format!("{MAX_TOKENS} tokens have not expired yet: use one of them, or wait"))),
+    }
+}
+
+/// What `GET cluster` answers.
+fn status(node: &Node) -> Result<Value, Refusal> {
+    let map = node.map.load();
+    let registry = Registry::read(&node.control).map_err(failed)?;
+    let health = node.control.health();
+    let trouble = node.control_trouble();
+    let nodes = nodes(node, &map, registry.as_ref());
+    let away: Vec<u16> = match trouble {
+        // Without the control store it is not known who runs.
+        Some(_) => Vec::new(),
+        None => nodes.iter().filter(|n| !n.running && !n.this).map(|n| n.number).collect(),
+    };
+    let state = match registry.as_ref().map(|r| r.cluster.state) {
+        None => "alone",
+        Some(State::Forming) => "forming",
+        Some(State::Founding) => "founding",
+        Some(State::Formed) => "formed",
+    };
+    Ok(api::value(shape::Cluster {
+        name: node.member.as_ref().map(|member| member.cluster().to_owned()),
+        deployment: map.deployment.to_hex(),
+        state,
+        control_store: shape::ControlStore {
+            kind: node.control_kind(),
+            members: health.members as u64,
+            current: health.current as u64,
+            writable: health.writable,
+            revision: health.revision,
+            age_ms: u64::try_from(health.age.as_millis()).unwrap_or(u64::MAX),
+            trouble,
+        },
+        code: map.code().to_string(),
+        groups: groups(node, &map, &away),
+        tolerates: tolerates(&map),
+        nodes,
+    }))
+}
+
+fn nodes(node: &Node, map: &Map, registry: Option<&Registry>) -> Vec<shape::ClusterNode> {
+    let announced = node.control.announced().borrow().clone();
+    let me = node.number();
+    let describe = |number: u16| {
+        let serving = || node.folders.lock().iter().filter(|f| f.drive.is_some()).count() as u64;
+        let in_map = map.drives.iter().filter(|d| d.node == number && d.state == DriveState::Active);
+        let record = registry.and_then(|r| r.nodes.get(&number));
+        let own = || env!("CARGO_PKG_VERSION").to_owned();
+        shape::ClusterNode {
+            number,
+            host: record.map(|r| r.host.clone()),
+            address: record.map(|r| r.address.clone()),
+            endpoint: record.map(|r| r.endpoint.clone()),
+            version: record.map_or_else(own, |r| r.version.clone()),
+            running: number == me || announced.contains(&number),
+            drives: shape::NodeDrives {
+                in_map: in_map.count() as u64,
+                serving_here: (number == me).then(serving),
+            },
+            this: number == me,
+        }
+    };
+    match registry {
+        Some(registry) => registry.nodes.keys().map(|number| describe(*number)).collect(),
+        None => vec![describe(me)],
+    }
+}
+
+/// The states of the groups. `away`: nodes that do not run; what was heard last of their drives may be old.
+fn groups(node: &Node, map: &Map, away: &[u16]) -> shape::GroupCounts {
+    let tolerance = tolerance(map.code().k, map.code().m);
+    let places = places(map);
+    let mut counts = shape::GroupCounts { total: map.groups.len() as u64, writable: 0, readable: 0 };
+    for health in node.sets.health() {
+        let group = map.groups.iter().position(|g| g.id == health.group);
+        let slots = group.map(|i| &places[i]);
+        let missing = slots.map_or(0, |slots| away.iter().filter_map(|n| slots.get(n)).sum::<u64>());
+        counts.writable += u64::from(health.writable && missing <= u64::from(tolerance.writes));
+        counts.readable += u64::from(health.readable && missing <= u64::from(tolerance.reads));
+    }
+    counts
+}
+
+/// How many slots of each group each node has.
+fn places(map: &Map) -> Vec<BTreeMap<u16, u64>> {
+    let nodes: BTreeMap<_, _> = map.drives.iter().map(|d| (d.id, d.node)).collect();
+    let slots = map.groups.iter().map(|group| {
+        let mut slots = BTreeMap::new();
+        for slot in &group.slots {
+            *slots.entry(nodes.get(&slot.drive).copied().unwrap_or_default()).or_default() += 1;
+        }
+        slots
+    });
+    slots.collect()
+}
+
+/// What may be missing, of whichever drives and nodes.
+fn tolerates(map: &Map) -> shape::Tolerates {
+    let tolerance = tolerance(map.code().k, map.code().m);
+    let (reads, writes) = (u64::from(tolerance.reads), u64::from(tolerance.writes));
+    let places = places(map);
+    let nodes = |drives: u64| places.iter().map(|slots| lost_nodes(slots, drives)).min().unwrap_or(0);
+    let both = reads.min(writes);
+    shape::Tolerates { drives: both, nodes: nodes(both), read_drives: reads, read_nodes: nodes(reads) }
+}
+
+/// How many nodes may be missing, whichever they are, so that a group misses no more than `drives` slots.
+fn lost_nodes(slots: &BTreeMap<u16, u64>, drives: u64) -> u64 {
+    let mut sizes: Vec<u64> = slots.values().copied().collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    let sums = sizes.iter().scan(0, |sum, size| {
+        *sum += size;
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= drives).count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ashlar_cluster::{CodeSpec, Embedded, MemoryMedium, NewDrive};
+    use ashlar_format::{DeploymentId, DriveId};
+
+    fn map(nodes: u16, drives: u16, code: CodeSpec) -> Map {
+        let drive = |node: u16, n: u16| NewDrive {
+            id: DriveId([(node * 16 + n) as u8; 16]),
+            path: format!("/n{node}/d{n}"),
+            weight: 1 << 40,
+            node,
+            rack: None,
+            enclosure: None,
+        };
+        let all: Vec<_> = (1..=nodes).flat_map(|node| (0..drives).map(move |n| drive(node, n))).collect();
+        Map::first_over_nodes(DeploymentId([1; 16]), &all, Some(code), None, true).unwrap()
+    }
+
+    #[test]
+    fn what_may_be_missing_follows_from_code_and_places() {
+        let of = |nodes, drives, k, m| {
+            let t = tolerates(&map(nodes, drives, CodeSpec { k, m }));
+            (t.drives, t.nodes, t.read_drives, t.read_nodes)
+        };
+        assert_eq!(of(4, 4, 12, 4), (4, 1, 4, 1));
+        assert_eq!(of(3, 2, 4, 2), (2, 1, 2, 1));
+        assert_eq!(of(2, 4, 4, 4), (3, 0, 4, 1), "half of the slots can be read, but not written");
+        assert_eq!(of(1, 4, 2, 2), (1, 0, 2, 0));
+        assert_eq!(of(8, 1, 4, 4), (3, 3, 4, 4));
+    }
+
+    #[test]
+    fn largest_nodes_count_first() {
+        let slots = |sizes: &[u64]| sizes.iter().enumerate().map(|(n, size)| (n as u16, *size)).collect();
+        assert_eq!(lost_nodes(&slots(&[1, 3, 1]), 3), 1);
+        assert_eq!(lost_nodes(&slots(&[1, 3, 1]), 2), 0);
+        assert_eq!(lost_nodes(&slots(&[1, 1, 1]), 2), 2);
+    }
+
+    #[tokio::test]
+    async fn tokens_are_stored_as_hashes_and_bounded() {
+        let control = Embedded::create(DeploymentId([7; 16]), MemoryMedium::one_drive(), Vec::new());
+        let control = control.await.unwrap().control();
+        let token = |expires_ms| Token::new(token_hash("secret"), expires_ms);
+        for n in 0..MAX_TOKENS {
+            store(&control, &format!("{n:04}"), &token(1000 + n as i64), 0).await.unwrap();
+        }
+        assert_eq!(store(&control, "more", &token(1000), 0).await.unwrap_err().status, StatusCode::CONFLICT);
+        assert!(control.get("tokens/more").is_none());
+        // All have expired: some make room for each new one.
+        store(&control, "more", &token(10_000), 5000).await.unwrap();
+        assert_eq!(control.list(TOKENS).len(), MAX_TOKENS - REMOVED + 1);
+        store(&control, "else", &token(10_000), 5000).await.unwrap();
+        assert_eq!(control.list(TOKENS).len(), 2);
+        let stored = control.get("tokens/more").unwrap().bytes;
+        let stored = String::from_utf8(stored.to_vec()).unwrap();
+        assert!(stored.contains(&token_hash("secret")) && !stored.contains("\"secret\""), "{stored}");
+    }
+}

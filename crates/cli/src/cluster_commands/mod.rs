@@ -1,0 +1,81 @@
+//! `ashlar cluster`: the nodes of a cluster, tokens for new nodes, and a whole cluster on this machine for trying out.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `status`, `token` | `ashlar cluster status`, `ashlar cluster token` |
+//! | `home` | the folder of a cluster on this machine: what it remembers, credentials, lock |
+//! | `process` | one child process with its log |
+//! | `etcd` | etcd as a child process |
+//! | `plan` | how the nodes are started; what is printed when they serve |
+//! | `up` | `ashlar cluster up`: start, watch and stop all processes |
+//!
+//! Invariant: a command that fails changes nothing on the server, and nothing in a folder that it did not make.
+
+mod etcd;
+mod home;
+mod plan;
+mod process;
+mod status;
+mod token;
+mod up;
+
+use clap::Subcommand;
+
+use super::aliases::Aliases;
+use super::context::Context;
+use super::failure::{Failure, Outcome};
+
+pub use up::{UpOptions, up};
+
+/// Actions on a cluster.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Show the nodes of a cluster, its control store, and what may fail
+    #[command(after_long_help = "\
+The node behind the alias says what it knows: a node that has just crashed counts as running for some seconds. The exit \
+code is 5 if not all data can be read and written now.
+
+Examples:
+  ashlar cluster status it
+  ashlar --json cluster status it")]
+    Status {
+        /// The alias of any node; may be left out if there is only one alias
+        alias: Option<String>,
+    },
+    /// Make a token with which one new node joins a cluster
+    #[command(after_long_help = "\
+The token is printed this once; the cluster keeps only a hash. It is used once, by `ashlar server --join TOKEN`.
+
+Examples:
+  ashlar cluster token it
+  ashlar cluster token it --lifetime 10m")]
+    Token(token::TokenOptions),
+    /// Run a whole cluster on this machine, for trying out
+    #[command(after_long_help = up::HELP)]
+    Up(UpOptions),
+}
+
+/// Runs the command.
+pub async fn run(command: Command, context: &Context) -> Outcome {
+    match command {
+        Command::Status { alias } => status::status(alias, context).await,
+        Command::Token(options) => token::token(options, context).await,
+        Command::Up(options) => up(&options, &context.output).await,
+    }
+}
+
+/// The named alias, or the only one.
+fn alias_or_only(alias: Option<String>, aliases: &Aliases) -> Outcome<String> {
+    if let Some(alias) = alias {
+        return Ok(alias);
+    }
+    let mut all: Vec<&str> = aliases.all().map(|(name, ..)| name).collect();
+    match all[..] {
+        [only] => Ok(only.to_owned()),
+        [] => Err(Failure::usage("there is no alias yet: add one with `ashlar alias set`")),
+        _ => {
+            all.sort_unstable();
+            Err(Failure::usage(format!("name one of the aliases: {}", all.join(", "))))
+        }
+    }
+}

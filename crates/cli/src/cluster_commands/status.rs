@@ -1,0 +1,197 @@
+//! `ashlar cluster status`: nodes, control store, and what may fail.
+//!
+//! Invariant: with `--json` the server's own answer is printed, so that no field is lost.
+
+use ashlar_client::Method;
+use serde::Deserialize;
+
+use super::alias_or_only;
+use crate::admin_request::{ask, understand};
+use crate::context::Context;
+use crate::failure::{Failure, Kind, Outcome};
+use crate::output::{Output, Tone, empty_table};
+
+/// The cluster as a node answers it.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Cluster {
+    name: Option<String>,
+    state: String,
+    nodes: Vec<Node>,
+    control_store: ControlStore,
+    /// `K+M`.
+    pub code: String,
+    groups: Groups,
+    tolerates: Tolerates,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Node {
+    number: u16,
+    host: Option<String>,
+    endpoint: Option<String>,
+    version: String,
+    running: bool,
+    drives: Drives,
+    this: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Drives {
+    in_map: u64,
+    serving_here: Option<u64>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct ControlStore {
+    kind: String,
+    members: u64,
+    current: u64,
+    writable: bool,
+    revision: u64,
+    trouble: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Groups {
+    total: u64,
+    writable: u64,
+    readable: u64,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Tolerates {
+    drives: u64,
+    nodes: u64,
+    read_drives: u64,
+    read_nodes: u64,
+}
+
+/// Prints the state of a cluster.
+pub async fn status(alias: Option<String>, context: &Context) -> Outcome {
+    let alias = alias_or_only(alias, &context.aliases)?;
+    let answer = ask(context, &alias, Method::GET, "cluster", None).await?;
+    let cluster: Cluster = understand(&answer)?;
+    context.output.result(|| answer, || text(&context.output, &cluster));
+    let groups = &cluster.groups;
+    match (groups.readable < groups.total, groups.writable < groups.total) {
+        (true, _) => Err(Failure::new(Kind::Unavailable, "not all data can be read now")),
+        (_, true) => Err(Failure::new(Kind::Unavailable, "not all data can be written now")),
+        _ => Ok(()),
+    }
+}
+
+fn text(output: &Output, cluster: &Cluster) -> String {
+    let mut table = empty_table();
+    table.set_header(["node", "state", "host", "endpoint", "drives", "version"]);
+    for node in &cluster.nodes {
+        let state = match node.running {
+            true => output.paint(Tone::Good, "running"),
+            false => output.paint(Tone::Bad, "away"),
+        };
+        let drives = match node.drives.serving_here {
+            Some(n) if n != node.drives.in_map => format!("{n} of {} in service", node.drives.in_map),
+            _ => node.drives.in_map.to_string(),
+        };
+        let shown = |text: &Option<String>| output.printable(text.as_deref().unwrap_or("-"));
+        table.add_row([
+            format!("{}{}", node.number, if node.this { " (answers)" } else { "" }),
+            state,
+            shown(&node.host),
+            shown(&node.endpoint),
+            drives,
+            node.version.clone(),
+        ]);
+    }
+    let head = match &cluster.name {
+        Some(name) => format!("Cluster {}, {}, code {}", output.printable(name), cluster.state, cluster.code),
+        None => format!("One machine that is alone, code {}", cluster.code),
+    };
+    let lines = [head, table.to_string(), store(output, &cluster.control_store), cluster.what_may_fail()];
+    lines.join("\n")
+}
+
+fn store(output: &Output, store: &ControlStore) -> String {
+    let what = match store.kind.as_str() {
+        "embedded" => "on the drives",
+        kind => kind,
+    };
+    let writable = if store.writable { "" } else { ", read-only now" };
+    let trouble = store.trouble.as_ref().map(|t| format!("\n  {}", output.printable(t))).unwrap_or_default();
+    format!(
+        "Control store: {what}, {} of {} members current, revision {}{writable}{trouble}",
+        store.current, store.members, store.revision
+    )
+}
+
+impl Cluster {
+    /// The state of the placement groups and what may fail, for people.
+    pub fn what_may_fail(&self) -> String {
+        let (groups, may) = (&self.groups, &self.tolerates);
+        let all = |n: u64| if n == groups.total { "all".to_owned() } else { format!("only {n}") };
+        let alone = self.name.is_none();
+        let any = |n: u64, what: &str| match n {
+            0 => format!("no {what}"),
+            1 => format!("any {what}"),
+            n => format!("any {n} {what}s"),
+        };
+        let lost = |drives: u64, nodes: u64| {
+            let drives = format!("{} of a placement group", any(drives, "drive"));
+            if alone { drives } else { format!("{drives}, or {}", any(nodes, "node")) }
+        };
+        let mut out = format!(
+            "Placement groups: {}; {} can be read, {} written now\nMay be missing for writes and reads: {}",
+            groups.total,
+            all(groups.readable),
+            all(groups.writable),
+            lost(may.drives, may.nodes)
+        );
+        if (may.read_drives, may.read_nodes) != (may.drives, may.nodes) {
+            let more = lost(may.read_drives, may.read_nodes);
+            out.push_str(&format!("\nMay be missing for reads: {more}"));
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::globals::Globals;
+    use serde_json::json;
+
+    #[test]
+    fn text_says_who_is_away_and_what_may_fail() {
+        let node = |number: u16, running: bool| {
+            json!({ "number": number, "host": "h", "endpoint": "http://h:9000", "version": "0.1.0", "running": running,
+                "this": number == 1, "drives": { "in_map": 4, "serving_here": (number == 1).then_some(3) } })
+        };
+        let answer = json!({ "name": "prod", "state": "formed", "code": "4+4",
+            "nodes": [node(1, true), node(2, false)],
+            "control_store": { "kind": "etcd", "members": 3, "current": 2, "writable": true, "revision": 17,
+                "trouble": "it is away" },
+            "groups": { "total": 8, "writable": 0, "readable": 8 },
+            "tolerates": { "drives": 3, "nodes": 0, "read_drives": 4, "read_nodes": 1 } });
+        let cluster: Cluster = understand(&answer).unwrap();
+        let text = text(&Output::new(&Globals::default()), &cluster);
+        for part in [
+            "Cluster prod, formed, code 4+4",
+            "1 (answers)",
+            "away",
+            "3 of 4 in service",
+            "etcd, 2 of 3 members current, revision 17\n  it is away",
+            "8; all can be read, only 0 written now",
+            "May be missing for writes and reads: any 3 drives of a placement group, or no node\n",
+            "May be missing for reads: any 4 drives of a placement group, or any node",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        let alone = Cluster { name: None, ..cluster };
+        assert!(!alone.what_may_fail().contains("node"));
+    }
+}
