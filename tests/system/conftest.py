@@ -52,6 +52,18 @@ def free_port():
             return port
 
 
+def wait_until(call, seconds):
+    """Repeats a call that asks a server until it is answered."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return call()
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
 class Server:
     """One running server and how to reach it."""
 
@@ -68,6 +80,11 @@ class Server:
         self.start()
 
     def start(self):
+        self.launch()
+        self.wait()
+
+    def launch(self):
+        """Starts the process."""
         # Targets, providers and directories of the tests are on this machine.
         env = {"ASHLAR_OUTBOUND_ALLOW": "loopback", **os.environ, "ASHLAR_ROOT_USER": ACCESS,
                "ASHLAR_ROOT_PASSWORD": SECRET, "ASHLAR_STATE_DIR": str(self.home / "state"), **self.env}
@@ -79,14 +96,17 @@ class Server:
             env=env, stdout=self.log.open("ab"), stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 20
+
+    def wait(self, seconds=20):
+        """Waits until it serves."""
+        deadline = time.monotonic() + seconds
         while True:
             try:
                 urllib.request.urlopen(f"{self.endpoint}/minio/health/ready", timeout=2, context=self.context)
                 return
             except OSError:
                 if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError("server did not start:\n" + self.log.read_text())
+                    raise RuntimeError("server did not start:\n" + self.log.read_text()[-20_000:])
                 time.sleep(0.05)
 
     def stop(self):
@@ -98,7 +118,12 @@ class Server:
 def server():
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     home = Path(tempfile.mkdtemp(prefix="ashlar-clients-", dir=base))
-    s = Server(home)
+    if os.environ.get("ASHLAR_TEST_CLUSTER"):
+        from nodes import BalancedCluster
+
+        s = BalancedCluster(home)
+    else:
+        s = Server(home)
     try:
         yield s
         assert s.stop() == 0, "the server did not end cleanly on SIGTERM"

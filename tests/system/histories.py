@@ -37,30 +37,41 @@ def content(key, generation, size):
 
 
 class Writer(threading.Thread):
-    """Puts, overwrites and deletes its own keys until told to stop or until the server is gone."""
+    """Puts, overwrites and deletes its own keys until told to stop or until the server is gone.
+
+    With several clients, one for each node of a cluster, it goes on with the next one after a failure. What
+    became of the failed write is then not known for good: a node that was paused may still complete it."""
 
     def __init__(self, s3, bucket, name, state):
         super().__init__()
-        self.s3, self.bucket, self.who, self.state = s3, bucket, name, state
-        self.going, self.acknowledged = True, 0
+        self.clients = s3 if isinstance(s3, list) else [s3]
+        self.s3, self.bucket, self.who, self.state = self.clients[0], bucket, name, state
+        self.going, self.acknowledged, self.failed, self.slowest = True, 0, 0, 0.0
         self.rng = random.Random(f"{name}/{len(state)}/{time.time_ns()}")
 
     def run(self):
         while self.going:
             key = f"{self.who}/{self.rng.randrange(12)}"
-            done, _ = self.state.get(key, (None, None))
+            done, unknown = self.state.get(key, (None, []))
             generation = self.rng.randrange(1 << 40)
             size = self.rng.choice(SIZES)
             wanted = None if done and self.rng.random() < 0.15 else (generation, size)
-            self.state[key] = (done, [wanted])
+            self.state[key] = (done, [*unknown, wanted])
+            began = time.monotonic()
             try:
                 if wanted is None:
                     self.s3.delete_object(Bucket=self.bucket, Key=key)
                 else:
                     self.s3.put_object(Bucket=self.bucket, Key=key, Body=content(key, generation, size))
             except (BotoCoreError, ClientError, http.client.HTTPException, OSError):
-                return
-            self.state[key] = (wanted, [])
+                self.failed += 1
+                if len(self.clients) == 1:
+                    return
+                self.s3 = self.clients[self.failed % len(self.clients)]
+                continue
+            finally:
+                self.slowest = max(self.slowest, time.monotonic() - began)
+            self.state[key] = (wanted, unknown)
             self.acknowledged += 1
 
 

@@ -240,6 +240,9 @@ ROUTES = [
     ("POST", "drives/replace", {"drive": "none"}, ["admin:Heal"]),
     ("POST", "drives/recover", {"dry_run": True}, ["admin:Heal"]),
     ("GET", "drives/recover", None, ["admin:Heal"]),
+    ("GET", "cluster", None, ["admin:ServerInfo"]),
+    # A machine that is alone: 409.
+    ("POST", "cluster/tokens", {}, ["admin:Decommission"]),
     ("GET", "metrics-token", None, ["admin:Prometheus"]),
     ("GET", "users", None, ["admin:ListUsers"]),
     ("PUT", "users/{new}", {"secret": "long-enough-secret"}, ["admin:CreateUser"]),

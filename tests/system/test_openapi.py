@@ -156,7 +156,7 @@ def test_every_answer_matches_its_description(own, door):
         ("LifecycleStatus", "a-bucket", None), ("LifecycleTest", "a-bucket", {"at": "2999-01-01T00:00:00Z"}),
         ("EventList", "", None), ("DeadLetterList", "", None),
         ("UsageList", "", None), ("UsageGet", "a-bucket", None), ("Top", "", None),
-        ("Info", "", None), ("HealStatus", "", None), ("Drives", "", None), ("MetricsToken", "", None),
+        ("Info", "", None), ("ClusterStatus", "", None), ("HealStatus", "", None), ("Drives", "", None), ("MetricsToken", "", None),
         ("DriveOffline", "", {"drive": drive}), ("Info", "", None), ("DriveOnline", "", {"drive": drive}),
         ("QuotaGet", "a-bucket", None), ("QuotaPut", "a-bucket", {"quota": 1 << 30}), ("QuotaGet", "a-bucket", None),
         ("QuotaRemove", "a-bucket", None), ("KmsStatus", "", None), ("KmsKeyCreate", key.lower(), None),
@@ -170,13 +170,13 @@ def test_every_answer_matches_its_description(own, door):
             wait_for(lambda: not ask(base, "GET", "/heal")[1]["running"])
         status, answer = do(base, name, subject, body, None if name.startswith("SignIn") else (ACCESS, SECRET))
         assert 200 <= status < 300, (name, status, answer)
-    # Streams are read in test_monitoring.py; the others cannot succeed here, and their answers are made as those of DriveOffline, ProviderDisable, or in crates/ashlar/tests/drives.rs, in test_openid.py and test_events.py.
-    elsewhere = {"Trace", "Logs", "DriveReplace", "DriveRecover", "DriveRecovery", "ProviderEnable", "SignInBack", "DeadLetterReplay", "DeadLetterRemove"}
+    # Streams are read in test_monitoring.py; the others cannot succeed here, and their answers are made as those of DriveOffline, ProviderDisable, or in crates/ashlar/tests/drives.rs and cluster_up.rs, in test_openid.py and test_events.py.
+    elsewhere = {"Trace", "Logs", "ClusterToken", "DriveReplace", "DriveRecover", "DriveRecovery", "ProviderEnable", "SignInBack", "DeadLetterReplay", "DeadLetterRemove"}
     asked = {name for name, _, _ in steps} | elsewhere
     assert set(OPERATIONS) == asked, set(OPERATIONS) ^ asked
     for name, subject, body, want in [
         ("UserGet", "nobody", None, 404), ("PolicyAttach", "", {"policies": []}, 400), ("KeyGet", "none", None, 404),
-        ("Why", "0000000000000000", None, 404), ("DriveReplace", "", {}, 400), ("DriveRecover", "", {}, 400), ("UserPut", "x", {"unknown": 1}, 400),
+        ("Why", "0000000000000000", None, 404), ("ClusterToken", "", {}, 409), ("DriveReplace", "", {}, 400), ("DriveRecover", "", {}, 400), ("UserPut", "x", {"unknown": 1}, 400),
         ("QuotaGet", "no-bucket", None, 404), ("ProviderGet", "ldap/none", None, 404), ("SettingGet", "identity_ldap/_", None, 404),
         ("SignInBack", "", {"code": "c", "state": "s"}, 400), ("ProviderEnable", "tls/none", None, 404), ("KeyCreate", "", {"user": "nobody"}, 404),
         ("PolicyPut", "p", {"Statement": 1}, 400), ("QuotaPut", "a-bucket", {"quota": -1}, 400),

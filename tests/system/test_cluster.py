@@ -1,0 +1,276 @@
+"""Four nodes over etcd as one store, each a process of its own, while nodes and etcd are killed and paused."""
+
+import os
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError
+
+from conftest import free_port, noise
+from histories import Writer, check, client
+from nodes import NODES, Cluster, Node
+
+@pytest.fixture(scope="module")
+def cluster():
+    cluster = Cluster()
+    try:
+        yield cluster
+    finally:
+        cluster.end()
+
+
+@pytest.fixture
+def bucket(cluster, request):
+    name = request.node.name.replace("_", "-")[:60]
+    eventually(lambda: cluster.clients(3)[0].create_bucket(Bucket=name))
+    for s3 in cluster.clients(3):
+        eventually(lambda: s3.head_bucket(Bucket=name))
+    return name
+
+
+def eventually(call, seconds=30):
+    """Repeats a call that may fail for a while after a failure of nodes."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return call()
+        except (ClientError, BotoCoreError):
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+
+
+def writers(cluster, bucket, states, but=()):
+    clients = cluster.clients(but=but)
+    turned = [clients[i % len(clients):] + clients[:i % len(clients)] for i in range(len(states))]
+    all_writers = [Writer(turned[i], bucket, f"w{i}", state) for i, state in enumerate(states)]
+    for writer in all_writers:
+        writer.start()
+    return all_writers
+
+
+def stop(all_writers):
+    for writer in all_writers:
+        writer.going = False
+    for writer in all_writers:
+        writer.join(120)
+        assert not writer.is_alive(), "a request was never answered"
+
+
+def check_all(s3, bucket, states):
+    def patient_check(state):
+        # Keys of other writers are in the list too.
+        check(Patient(s3), bucket, state)
+
+    merged = {}
+    for state in states:
+        merged.update(state)
+    patient_check(merged)
+    for state in states:
+        for key in state:
+            state[key] = merged[key]
+
+
+class Patient:
+    """A client that repeats what is refused for a while."""
+
+    def __init__(self, s3):
+        self.s3 = s3
+
+    def get_object(self, **arguments):
+        until = time.monotonic() + 60
+        while True:
+            try:
+                return self.s3.get_object(**arguments)
+            except ClientError as e:
+                if e.response["Error"]["Code"] == "NoSuchKey" or time.monotonic() > until:
+                    raise
+                time.sleep(0.2)
+
+    def get_paginator(self, name):
+        return self.s3.get_paginator(name)
+
+
+def test_every_node_shows_what_any_node_took(cluster, bucket):
+    clients = cluster.clients(3)
+    for n, s3 in enumerate(clients):
+        for size in (0, 10, 5000, 300_000, 3_000_000):
+            s3.put_object(Bucket=bucket, Key=f"{n}/{size}", Body=noise(size, n))
+    wanted = sorted(f"{n}/{size}" for n in range(NODES) for size in (0, 10, 5000, 300_000, 3_000_000))
+    for s3 in clients:
+        assert [o["Key"] for o in s3.list_objects_v2(Bucket=bucket)["Contents"]] == wanted
+        for n in range(NODES):
+            for size in (0, 10, 5000, 300_000, 3_000_000):
+                assert s3.get_object(Bucket=bucket, Key=f"{n}/{size}")["Body"].read() == noise(size, n)
+    # An upload whose parts go to different nodes.
+    upload = clients[0].create_multipart_upload(Bucket=bucket, Key="parts")["UploadId"]
+    parts = [noise(5 << 20, 70), noise(5 << 20, 71), noise(1000, 72)]
+    tags = [
+        clients[i + 1].upload_part(Bucket=bucket, Key="parts", UploadId=upload, PartNumber=i + 1, Body=part)["ETag"]
+        for i, part in enumerate(parts)
+    ]
+    named = [{"PartNumber": i + 1, "ETag": tag} for i, tag in enumerate(tags)]
+    clients[2].complete_multipart_upload(Bucket=bucket, Key="parts", UploadId=upload, MultipartUpload={"Parts": named})
+    assert clients[3].get_object(Bucket=bucket, Key="parts")["Body"].read() == b"".join(parts)
+
+
+def test_one_of_racers_at_all_nodes_creates_a_key(cluster, bucket):
+    clients = cluster.clients(1)
+
+    def race(n, key):
+        for _ in range(50):
+            try:
+                clients[n].put_object(Bucket=bucket, Key=key, Body=bytes([n]), IfNoneMatch="*")
+                return True
+            except ClientError as e:
+                if e.response["Error"]["Code"] == "PreconditionFailed":
+                    return False
+                time.sleep(0.01)
+        raise AssertionError("never decided")
+
+    with ThreadPoolExecutor(NODES) as pool:
+        for i in range(10):
+            won = list(pool.map(lambda n: race(n, f"key{i}"), range(NODES)))
+            assert won.count(True) == 1, won
+            body = clients[i % NODES].get_object(Bucket=bucket, Key=f"key{i}")["Body"].read()
+            assert body == bytes([won.index(True)])
+
+
+def test_buckets_and_their_settings_are_those_of_the_cluster(cluster):
+    clients = cluster.clients(3)
+    for n, s3 in enumerate(clients):
+        s3.create_bucket(Bucket=f"made-at-{n}")
+        s3.put_bucket_versioning(Bucket=f"made-at-{n}", VersioningConfiguration={"Status": "Enabled"})
+    for s3 in clients:
+        for n in range(NODES):
+            eventually(lambda: s3.head_bucket(Bucket=f"made-at-{n}"))
+            shown = lambda: s3.get_bucket_versioning(Bucket=f"made-at-{n}").get("Status")
+            until = time.monotonic() + 10
+            while shown() != "Enabled" and time.monotonic() < until:
+                time.sleep(0.1)
+            assert shown() == "Enabled"
+    with pytest.raises(ClientError, match="BucketAlreadyOwnedByYou"):
+        clients[1].create_bucket(Bucket="made-at-0")
+    clients[2].delete_bucket(Bucket="made-at-0")
+
+
+def test_a_killed_node_costs_nothing_that_was_acknowledged(cluster, bucket):
+    states = [{} for _ in range(4)]
+    all_writers = writers(cluster, bucket, states)
+    time.sleep(3)
+    victim = cluster.nodes[2]
+    victim.kill()
+    time.sleep(2)
+    before = [w.acknowledged for w in all_writers]
+    time.sleep(6)
+    assert all(w.acknowledged > b for w, b in zip(all_writers, before)), "a writer at another node stands still"
+    stop(all_writers)
+    check_all(cluster.clients(3)[0], bucket, states)
+    victim.launch()
+    victim.wait(60)
+    # It serves at once what it has missed.
+    check_all(client(victim, 3), bucket, states)
+
+
+def test_a_paused_node_delays_others_by_seconds_only(cluster, bucket):
+    states = [{} for _ in range(4)]
+    paused = cluster.nodes[1]
+    all_writers = writers(cluster, bucket, states, but=[paused.number])
+    time.sleep(2)
+    paused.process.send_signal(signal.SIGSTOP)
+    try:
+        time.sleep(4)
+        before = [w.acknowledged for w in all_writers]
+        for writer in all_writers:
+            writer.slowest = 0
+        time.sleep(8)
+        assert all(w.acknowledged > b for w, b in zip(all_writers, before)), "a writer stands still"
+    finally:
+        paused.process.send_signal(signal.SIGCONT)
+    stop(all_writers)
+    print("slowest request beside a paused node:", max(w.slowest for w in all_writers))
+    check_all(cluster.clients(3)[0], bucket, states)
+    check_all(client(paused, 3), bucket, states)
+
+
+def test_all_nodes_killed_at_once_lose_nothing(cluster, bucket):
+    states = [{} for _ in range(4)]
+    all_writers = writers(cluster, bucket, states)
+    time.sleep(3)
+    for node in cluster.nodes:
+        node.kill()
+    for writer in all_writers:
+        writer.going = False
+    for node in cluster.nodes:
+        node.launch()
+    for node in cluster.nodes:
+        node.wait(60)
+    stop(all_writers)
+    for n in range(NODES):
+        check_all(cluster.clients(3)[n], bucket, states)
+
+
+def test_without_etcd_objects_are_served_and_nodes_return(cluster, bucket):
+    s3 = cluster.clients(3)
+    s3[0].put_object(Bucket=bucket, Key="before", Body=b"before")
+    time.sleep(2)  # snapshots are written
+    cluster.etcd.kill()
+    try:
+        for n in range(NODES):
+            s3[n].put_object(Bucket=bucket, Key=f"without/{n}", Body=noise(100_000, n))
+            assert s3[(n + 1) % NODES].get_object(Bucket=bucket, Key=f"without/{n}")["Body"].read() == noise(100_000, n)
+        with pytest.raises(ClientError) as refused:
+            client(cluster.nodes[0]).create_bucket(Bucket="cannot-be")
+        assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 503
+        node = cluster.nodes[3]
+        node.kill()
+        node.launch()
+        node.wait(90)
+        assert client(node, 3).get_object(Bucket=bucket, Key="before")["Body"].read() == b"before"
+        eventually(lambda: client(node, 3).put_object(Bucket=bucket, Key="again", Body=b"again"))
+    finally:
+        cluster.etcd.start()
+    eventually(lambda: client(cluster.nodes[0]).create_bucket(Bucket="can-be-again"), 60)
+    assert s3[2].get_object(Bucket=bucket, Key="again")["Body"].read() == b"again"
+
+
+@pytest.mark.parametrize("arguments, env, why", [
+    ([], {"ASHLAR_ROOT_PASSWORD": "another-password-of-root"}, "root's password"),
+    ([], {"ASHLAR_ROOT_USER": "another-user"}, "root's access key"),
+    (["--region", "eu-west-1"], {}, "the region"),
+    ([], {}, "--join"),
+    (["--join", "abc.def"], {}, "not known"),
+])
+def test_a_node_that_does_not_fit_is_refused_and_writes_nothing(cluster, arguments, env, why):
+    number = 100 + len(list(cluster.home.glob("node*")))
+    node = Node(cluster, number, arguments, env)
+    try:
+        said = node.ends()
+        assert why in said, node.text()
+        assert not [f for d in node.home.glob("drive*") for f in d.iterdir() if "--join" not in why and why != "not known"]
+    finally:
+        if node.process.poll() is None:
+            node.kill()
+
+
+def test_drives_of_a_cluster_are_not_those_of_a_machine_that_is_alone(cluster):
+    node = cluster.nodes[0]
+    node.kill()
+    try:
+        env = {**os.environ, "ASHLAR_ROOT_USER": "clienttests", "ASHLAR_ROOT_PASSWORD": "clienttests-secret-key",
+               "ASHLAR_STATE_DIR": str(node.home / "state")}
+        address = ["--address", f"127.0.0.1:{free_port()}"]
+        alone = subprocess.run([os.environ["ASHLAR_BIN"], "server", node.drives, *address], env=env, timeout=60,
+                               stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        assert alone.returncode != 0 and "belongs to the cluster test" in alone.stderr, alone.stderr
+        other = subprocess.run(
+            [os.environ["ASHLAR_BIN"], "server", node.drives, *address, "--control", cluster.etcd.url,
+             "--cluster", "other", "--nodes", "1", "--node-address", f"127.0.0.1:{node.node_port}"],
+            env=env, timeout=60, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        assert other.returncode != 0 and "belongs to the cluster test" in other.stderr, other.stderr
+    finally:
+        node.launch()
+        node.wait(60)
