@@ -7,7 +7,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ashlar_drive::{
@@ -17,13 +16,14 @@ use ashlar_drive::{
 use ashlar_environment::time::Instant;
 use ashlar_format::frame::ShardId;
 use ashlar_format::{Ballot, RegisterKey, WriteId};
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 
 use crate::node::{Line, failed};
 use crate::shard;
 use crate::transport::{Delivered, Failure, LONGEST};
+use crate::unanswered::Calls;
 use crate::wire::{self, Heard, In, Malformed, Out, Told};
 
 /// Time limit of calls that a drive answers from memory, its journal or a page of its index.
@@ -48,8 +48,7 @@ struct Inner {
     label: Label,
     path: PathBuf,
     known: Mutex<Known>,
-    calls: Mutex<Calls>,
-    waiting: AtomicU64,
+    calls: Arc<Calls>,
 }
 
 struct Known {
@@ -61,13 +60,6 @@ struct Known {
     served: bool,
 }
 
-/// Calls without an answer: when each was sent. Those that read a whole shard are left out.
-#[derive(Default)]
-struct Calls {
-    next: u64,
-    open: BTreeMap<u64, Instant>,
-}
-
 impl RemoteDrive {
     pub(crate) fn new(line: Arc<Line>, heard: &Heard) -> RemoteDrive {
         let status = heard.status.clone();
@@ -77,8 +69,7 @@ impl RemoteDrive {
             label: heard.label,
             path: PathBuf::from(&heard.path),
             known: Mutex::new(known),
-            calls: Mutex::default(),
-            waiting: AtomicU64::new(0),
+            calls: Arc::default(),
         }))
     }
 
@@ -117,13 +108,15 @@ impl RemoteDrive {
 
     /// Sends a call now; the future is its answer, not decoded.
     fn send(&self, method: u16, out: Out, answer_limit: usize, deadline: Duration) -> Answered {
-        let sent = self.sent(out.bulk.iter().map(bytes::Bytes::len).sum(), deadline);
-        let answer = self.0.line.call(method, out, answer_limit, deadline);
-        Box::pin(async move {
-            let answer = answer.await;
-            drop(sent);
-            answer
-        })
+        let bytes = out.bulk.iter().map(bytes::Bytes::len).sum::<usize>() as u64;
+        let answer = Box::pin(self.0.line.call(method, out, answer_limit, deadline));
+        // A call that may take a minute says nothing about a drive that has not answered for a second.
+        let mut answer = self.0.calls.sent(bytes, deadline < WHOLE, answer);
+        // From the first look on, it is known when the answer arrives.
+        match (&mut answer).now_or_never() {
+            Some(answer) => Box::pin(std::future::ready(answer)),
+            None => Box::pin(answer),
+        }
     }
 
     fn send_request(&self, request: &Request, answer_limit: usize) -> Answered {
@@ -172,33 +165,6 @@ impl RemoteDrive {
             }
         }
     }
-
-    fn sent(&self, bytes: usize, deadline: Duration) -> Sent {
-        let mut calls = self.0.calls.lock();
-        calls.next += 1;
-        let number = calls.next;
-        // A call that may take a minute says nothing about a drive that has not answered for a second.
-        if deadline < WHOLE {
-            calls.open.insert(number, Instant::now());
-        }
-        drop(calls);
-        self.0.waiting.fetch_add(bytes as u64, Ordering::Relaxed);
-        Sent { drive: self.clone(), number, bytes: bytes as u64 }
-    }
-}
-
-/// A call without an answer; dropping it says that nobody waits for the answer any more.
-struct Sent {
-    drive: RemoteDrive,
-    number: u64,
-    bytes: u64,
-}
-
-impl Drop for Sent {
-    fn drop(&mut self) {
-        self.drive.0.calls.lock().open.remove(&self.number);
-        self.drive.0.waiting.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
 }
 
 impl Remote for RemoteDrive {
@@ -215,7 +181,7 @@ impl Remote for RemoteDrive {
     }
 
     fn oldest(&self) -> Duration {
-        let own = self.0.calls.lock().open.values().next().map_or(Duration::ZERO, Instant::elapsed);
+        let own = self.0.calls.oldest();
         let known = self.0.known.lock();
         // What the node said is of use until it says something else.
         let there = if known.at.elapsed() < SHORT { known.oldest } else { Duration::ZERO };
@@ -227,7 +193,7 @@ impl Remote for RemoteDrive {
     }
 
     fn frames_waiting(&self) -> u64 {
-        self.0.waiting.load(Ordering::Relaxed)
+        self.0.calls.bytes()
     }
 
     fn ask(&self, request: Request) -> Later<'static, Answer> {

@@ -6,6 +6,7 @@
 //! | `transport` | how calls reach another node: an interface, so that the simulator uses the code above it |
 //! | `node` | one other node: its drives and their states, the numbers of sessions |
 //! | `contact` | when a node answered last, and whether it is silent |
+//! | `unanswered` | since when a drive owes an answer |
 //! | `drive` | a drive of another node, as [`ashlar_drive::Remote`] |
 //! | `shard` | shards that are written to and read from such a drive |
 //! | `serve`, `sessions` | the other end: executes calls on the drives of this process; open shards of callers |
@@ -33,6 +34,7 @@ mod shard;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod unanswered;
 pub mod wire;
 
 pub use contact::SILENCE;

@@ -175,6 +175,25 @@ async fn unanswered_call_has_an_age_until_nobody_waits() {
     assert_eq!(rig.remote.oldest(), std::time::Duration::ZERO);
 }
 
+/// The answer to a frame is looked at when the next frame comes, which may be minutes later.
+#[tokio::test]
+async fn answered_call_has_no_age_although_nobody_looks() {
+    let rig = rig().await;
+    let (size, frame) = (3 * 4096, 4096);
+    let begun = rig.remote.begin_shard(&key(1), write_id(1), 0, ballot(1), u32::MAX, size, frame);
+    let mut writer = begun.unwrap();
+    for _ in 0..2 {
+        writer.write(content(4096)).await.unwrap();
+        until(|| rig.transport.sent() > 1).await;
+        until(|| rig.remote.oldest() == std::time::Duration::ZERO).await;
+    }
+    writer.write(content(4096)).await.unwrap();
+    assert_eq!(rig.remote.oldest(), std::time::Duration::ZERO);
+    let finish = |done| drop(writer.finish(done));
+    assert_eq!(one(finish).await.0.ok, 1);
+    assert_eq!(rig.remote.frames_waiting(), 0);
+}
+
 #[tokio::test]
 async fn calls_reach_the_drive_that_they_name() {
     let (_disk1, first) = drive(1);
