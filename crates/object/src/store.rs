@@ -123,7 +123,8 @@ impl Store {
     pub(crate) fn over(backend: Backend, control: Control, options: Options) -> Result<Store> {
         let md5 = options.md5.unwrap_or_default();
         let lock_time = LockTime::open(&control, options.clock.clone())?;
-        let feed = Feed::new(backend.clone(), control.clone(), options.clock.clone(), options.feed);
+        let node = options.duties.node();
+        let feed = Feed::new(backend.clone(), control.clone(), node, options.clock.clone(), options.feed);
         let shared = options.shared || !backend.is_sole();
         let usage = Arc::new(UsageTable::new(shared.then(|| options.duties.node())));
         let inner = Inner {

@@ -85,8 +85,8 @@ impl Store {
 
 /// Reads the stored segments and positions.
 async fn recover(shared: &Shared) -> Result<()> {
-    let places = log::list(&shared.backend).await?;
-    let readers = log::readers(&shared.control)?;
+    let places = log::list(&shared.backend, shared.node).await?;
+    let readers = log::readers(&shared.control, shared.node)?;
     let mut found: Vec<(u64, Vec<Entry>)> = Vec::new();
     let mut position = 0;
     if let Some(last) = places.last() {
@@ -166,7 +166,7 @@ async fn write_loop(shared: Arc<Shared>) {
 async fn write_one(shared: &Arc<Shared>) -> bool {
     let (segment_ref, bytes, batch, upto) = {
         let mut s = shared.state.lock();
-        take(&mut s)
+        take(&mut s, shared.node)
     };
     let mut pause = Duration::from_millis(10);
     loop {
@@ -213,8 +213,8 @@ async fn write_one(shared: &Arc<Shared>) -> bool {
     true
 }
 
-/// Takes the entries of the next segment: its name, its bytes, and the number of its last entry.
-fn take(s: &mut State) -> (SegmentRef, Bytes, Vec<Entry>, u64) {
+/// Takes the entries of the next segment of a node: its name, its bytes, and the number of its last entry.
+fn take(s: &mut State, node: u16) -> (SegmentRef, Bytes, Vec<Entry>, u64) {
     let mut weight = 0;
     let mut count = 0;
     for e in &s.pending {
@@ -233,7 +233,7 @@ fn take(s: &mut State) -> (SegmentRef, Bytes, Vec<Entry>, u64) {
     let number = s.next_segment;
     s.next_segment += 1;
     let bytes = Bytes::from(entry::encode(s.open_from().unwrap_or(number), &batch));
-    let segment_ref = SegmentRef { number, first: s.durable + 1, bytes: bytes.len() as u64 };
+    let segment_ref = SegmentRef { node, number, first: s.durable + 1, bytes: bytes.len() as u64 };
     (segment_ref, bytes, batch, s.queued - s.pending.len() as u64)
 }
 
@@ -342,7 +342,7 @@ async fn save_positions(shared: &Shared) -> Result<()> {
     if moved.is_empty() && gone.is_empty() {
         return Ok(());
     }
-    log::keep(&shared.control, &moved, &gone).await?;
+    log::keep(&shared.control, shared.node, &moved, &gone).await?;
     let mut s = shared.state.lock();
     for (name, at) in moved {
         if let Some(cursor) = s.readers.get_mut(&name) {

@@ -1,11 +1,12 @@
-//! Stores the feed: segments, each the body of its own register, coded and replicated like any object; and
+//! Stores the feed of a node: segments, each the body of its own register, coded and replicated like any object; and
 //! the positions of readers, in the control store.
 //!
-//! The register of a segment is named by the segment's number and by the position of its first change, so
-//! that a list of names shows which segment contains which positions.
+//! The register of a segment is named by the node that wrote it, the segment's number and the position of its first
+//! change, so that a list of names shows which segment contains which positions. Every node of a cluster has a feed of
+//! its own, of the changes that it made, with readers of its own.
 //!
-//! Invariants: a segment is written once; a write that may have happened is repeated under the same name with
-//! the same bytes.
+//! Invariants: a node writes only its own segments and readers; a segment is written once; a write that may have
+//! happened is repeated under the same name with the same bytes.
 //!
 //! Must not depend on: what entries mean.
 
@@ -19,16 +20,16 @@ use crate::{Error, Result, summary, versions};
 
 /// The bucket of the server's own registers; no created bucket has this id.
 const OWN: BucketId = BucketId(*b"ashlar:own-keys!");
-/// Prefix of the number of a segment. The zero is the number of the node, for when there are several.
-const PREFIX: &str = "feed/0/";
-/// Prefix of the name of a reader in the control store.
-const READER: &str = "feed-reader/";
+/// First part of the names of segments; the number of the node follows, 0 for a machine that is alone.
+const SEGMENTS: &str = "feed/";
 /// Segments listed at a time.
 const WINDOW: usize = 1000;
 
 /// The name of an existing segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SegmentRef {
+    /// The node that wrote it.
+    pub node: u16,
     pub number: u64,
     /// Position of the first change that no earlier segment has.
     pub first: u64,
@@ -37,7 +38,7 @@ pub(crate) struct SegmentRef {
 
 impl SegmentRef {
     fn name(&self) -> String {
-        format!("{PREFIX}{:016x}-{:016x}", self.number, self.first)
+        format!("{}{:016x}-{:016x}", prefix(self.node), self.number, self.first)
     }
 
     fn key(&self, backend: &Backend) -> RegisterKey {
@@ -46,12 +47,27 @@ impl SegmentRef {
     }
 
     fn parse(name: &[u8], bytes: u64) -> Option<SegmentRef> {
-        let text = std::str::from_utf8(name).ok()?.strip_prefix(PREFIX)?;
+        let text = std::str::from_utf8(name).ok()?.strip_prefix(SEGMENTS)?;
+        let (node, text) = text.split_once('/')?;
         let (number, first) = text.split_once('-')?;
         let hex = |t: &str| u64::from_str_radix(t, 16).ok();
-        let segment_ref = SegmentRef { number: hex(number)?, first: hex(first)?, bytes };
+        let node = node.parse().ok()?;
+        let segment_ref = SegmentRef { node, number: hex(number)?, first: hex(first)?, bytes };
         // A segment has only one name: signs and capitals are refused.
         (segment_ref.name().as_bytes() == name).then_some(segment_ref)
+    }
+}
+
+/// Prefix of the names of the segments of a node.
+fn prefix(node: u16) -> String {
+    format!("{SEGMENTS}{node}/")
+}
+
+/// Prefix of the readers of a node in the control store.
+fn reader_prefix(node: u16) -> String {
+    match node {
+        0 => "feed-reader/".to_owned(),
+        node => format!("feed-reader-{node}/"),
     }
 }
 
@@ -64,7 +80,7 @@ pub(crate) fn fuzzed_name(name: &[u8]) {
 
 /// A name for the fuzzer.
 pub(crate) fn fuzzed_names() -> String {
-    SegmentRef { number: 7, first: 0xab, bytes: 0 }.name()
+    SegmentRef { node: 0, number: 7, first: 0xab, bytes: 0 }.name()
 }
 
 /// Writes a segment, unless it exists.
@@ -124,12 +140,13 @@ pub(crate) async fn remove(backend: &Backend, segment_ref: SegmentRef) -> Result
     Ok(done.await?)
 }
 
-/// All segments, in order.
-pub(crate) async fn list(backend: &Backend) -> Result<Vec<SegmentRef>> {
+/// All segments of a node, in order.
+pub(crate) async fn list(backend: &Backend, node: u16) -> Result<Vec<SegmentRef>> {
+    let prefix = prefix(node);
     let mut places = Vec::new();
     let mut from = Vec::new();
     loop {
-        let page = backend.list(Space::Object, OWN, PREFIX.as_bytes(), &from, WINDOW).await?;
+        let page = backend.list(Space::Object, OWN, prefix.as_bytes(), &from, WINDOW).await?;
         for (name, s) in &page.entries {
             let size = summary::version(s).map_or(0, |s| s.size);
             match SegmentRef::parse(name, size) {
@@ -155,14 +172,15 @@ struct Stored {
     position: u64,
 }
 
-/// Readers by name, and the position up to which each is done.
-pub(crate) fn readers(control: &Control) -> Result<Vec<(String, u64)>> {
+/// Readers of a node by name, and the position up to which each is done.
+pub(crate) fn readers(control: &Control, node: u16) -> Result<Vec<(String, u64)>> {
+    let prefix = reader_prefix(node);
     let decode = |(key, value): (String, ashlar_cluster::Value)| {
-        let name = key[READER.len()..].to_owned();
+        let name = key[prefix.len()..].to_owned();
         let position = position(&name, &value.bytes)?;
         Ok((name, position))
     };
-    control.list(READER).into_iter().map(decode).collect()
+    control.list(&prefix).into_iter().map(decode).collect()
 }
 
 fn position(name: &str, bytes: &[u8]) -> Result<u64> {
@@ -176,13 +194,19 @@ fn position(name: &str, bytes: &[u8]) -> Result<u64> {
 
 /// Stores positions of readers, and removes others. A position never goes back. Readers are independent of
 /// each other, so it does not matter if only some were stored.
-pub(crate) async fn keep(control: &Control, places: &[(String, u64)], gone: &[String]) -> Result<()> {
+pub(crate) async fn keep(
+    control: &Control,
+    node: u16,
+    places: &[(String, u64)],
+    gone: &[String],
+) -> Result<()> {
+    let prefix = reader_prefix(node);
     let moved = places.iter().map(|(name, at)| (name, Some(*at)));
     let all: Vec<(&String, Option<u64>)> = moved.chain(gone.iter().map(|name| (name, None))).collect();
     for some in all.chunks(Update::MAX_KEYS) {
         let advance = |update: &mut Update| {
             for (name, at) in some {
-                let entry = control.read(&format!("{READER}{name}"));
+                let entry = control.read(&format!("{prefix}{name}"));
                 let Some(at) = *at else {
                     update.remove(&entry);
                     continue;
@@ -214,25 +238,41 @@ mod tests {
             let control = control.clone();
             async move {
                 let places: Vec<_> = (0..200).map(|i| (name(i), at)).collect();
-                keep(&control, &places, &[]).await.unwrap();
+                keep(&control, 0, &places, &[]).await.unwrap();
             }
         };
         tokio::join!(keep_at(5), keep_at(9), keep_at(7));
         keep_at(8).await;
-        let kept = readers(&control).unwrap();
+        let kept = readers(&control, 0).unwrap();
         assert_eq!(kept.len(), 200);
         assert!(kept.iter().all(|(_, at)| *at == 9));
         let gone: Vec<_> = (0..199).map(name).collect();
-        keep(&control, &[(name(199), 10)], &gone).await.unwrap();
-        assert_eq!(readers(&control).unwrap(), [(name(199), 10)]);
+        keep(&control, 0, &[(name(199), 10)], &gone).await.unwrap();
+        assert_eq!(readers(&control, 0).unwrap(), [(name(199), 10)]);
+    }
+
+    /// Two nodes have readers of the same name: each has a position of its own.
+    #[tokio::test]
+    async fn nodes_have_readers_of_their_own() {
+        let (_, _, control) = crate::tests::memory().await;
+        for node in [0, 1, 11] {
+            keep(&control, node, &[("reader".to_owned(), u64::from(node) + 5)], &[]).await.unwrap();
+        }
+        keep(&control, 1, &[], &["reader".to_owned()]).await.unwrap();
+        assert_eq!(readers(&control, 0).unwrap(), [("reader".to_owned(), 5)]);
+        assert_eq!(readers(&control, 1).unwrap(), []);
+        assert_eq!(readers(&control, 11).unwrap(), [("reader".to_owned(), 16)]);
     }
 
     #[test]
     fn names_of_segments() {
-        let segment_ref = SegmentRef { number: 0x1f, first: 500, bytes: 9 };
+        let segment_ref = SegmentRef { node: 0, number: 0x1f, first: 500, bytes: 9 };
         assert_eq!(segment_ref.name(), "feed/0/000000000000001f-00000000000001f4");
         assert_eq!(SegmentRef::parse(segment_ref.name().as_bytes(), 9), Some(segment_ref));
-        for bad in ["", "feed/0/", "feed/0/1-2", "feed/1/000000000000001f-00000000000001f4"] {
+        let of_node = SegmentRef { node: 12, ..segment_ref };
+        assert_eq!(of_node.name(), "feed/12/000000000000001f-00000000000001f4");
+        assert_eq!(SegmentRef::parse(of_node.name().as_bytes(), 9), Some(of_node));
+        for bad in ["", "feed/0/", "feed/0/1-2", "feed/01/000000000000001f-00000000000001f4"] {
             assert_eq!(SegmentRef::parse(bad.as_bytes(), 0), None, "{bad}");
         }
     }

@@ -99,6 +99,8 @@ impl Drop for StopOnDrop {
 }
 
 pub(crate) struct Shared {
+    /// The number of this node; 0: this machine is alone.
+    node: u16,
     backend: Backend,
     control: Control,
     clock: Arc<dyn Clock>,
@@ -194,8 +196,15 @@ pub struct Stats {
 }
 
 impl Feed {
-    pub(crate) fn new(backend: Backend, control: Control, clock: Arc<dyn Clock>, limits: Limits) -> Feed {
+    pub(crate) fn new(
+        backend: Backend,
+        control: Control,
+        node: u16,
+        clock: Arc<dyn Clock>,
+        limits: Limits,
+    ) -> Feed {
         let shared = Arc::new(Shared {
+            node,
             backend,
             control,
             clock,

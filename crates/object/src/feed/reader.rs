@@ -71,7 +71,9 @@ impl Feed {
                         s.readers.insert(name.to_owned(), Cursor { done: at, saved: at });
                         at
                     };
-                    if let Err(e) = log::keep(&self.shared.control, &[(name.to_owned(), at)], &[]).await {
+                    if let Err(e) =
+                        log::keep(&self.shared.control, self.shared.node, &[(name.to_owned(), at)], &[]).await
+                    {
                         self.shared.state.lock().readers.remove(name);
                         return Err(e);
                     }
