@@ -88,6 +88,13 @@ impl Cluster {
         }
     }
 
+    /// The cluster of one node that a machine becomes that was alone.
+    #[must_use]
+    pub fn imported(code: CodeSpec, settings: BTreeMap<String, String>) -> Cluster {
+        let forming = Cluster::forming(1, Some(code), true, settings);
+        Cluster { state: State::Formed, enrolled: 1, ..forming }
+    }
+
     /// Key and value, for the creation of a store.
     #[must_use]
     pub fn entry(&self) -> (String, bytes::Bytes) {
@@ -144,6 +151,12 @@ impl NodeRecord {
         drives: Vec<NodeDrive>,
     ) -> NodeRecord {
         NodeRecord { format: FORMAT, address, endpoint, host, version, rack: None, drives, founded: false }
+    }
+
+    /// Key and value of the first node of an imported cluster, whose drives vote already.
+    #[must_use]
+    pub fn imported(self, number: u16) -> (String, bytes::Bytes) {
+        (node_key(number), json(&NodeRecord { founded: true, ..self }))
     }
 }
 

@@ -27,7 +27,7 @@ use super::drive_monitor::workers::Workers;
 use super::formation::{self, Candidate};
 use super::kms::Configured;
 use super::member::Member;
-use super::node::{blocking, random_id};
+use super::node::random_id;
 use super::node_start::{self, Opening, Parts, Plan, Started};
 use super::start_folders::{Opened, StartFolders};
 use super::told_control::ToldControl;
@@ -93,7 +93,7 @@ pub(crate) fn open<'a>(
         {
             return Err(format!("{path} belongs to a machine that is alone, not to the cluster {name}"));
         }
-        check_clock(&etcd).await?;
+        check_offset(etcd.clock_offset().await)?;
         let (root, origin) = root(&control, environment, keys).await?;
         let iam = identities(&control, &root, cluster).await?;
         authority::ensure(&control, &iam).await?;
@@ -160,10 +160,8 @@ pub(crate) fn open<'a>(
 async fn check_marks(found: &[InspectedFolder], name: &str) -> Result<Option<String>, String> {
     let ours = found.iter().filter(|f| matches!(f.probe, Probe::Ours(_)));
     let paths: Vec<_> = ours.map(|f| f.path.clone()).collect();
-    let marks =
-        blocking(move || paths.into_iter().map(|p| (control_store::marked(&p), p)).collect::<Vec<_>>());
     let mut unmarked = None;
-    for (mark, path) in marks.await? {
+    for (path, mark) in control_store::marks(paths).await {
         let path = path.display().to_string();
         match mark {
             Ok(Some(other)) if other != name => {
@@ -229,9 +227,9 @@ async fn create(cluster: &ClusterPlan, plan: &Plan) -> Result<(), String> {
     }
 }
 
-/// Refuses a clock that is far off: signatures, locks and certificates depend on it.
-async fn check_clock(etcd: &Etcd) -> Result<(), String> {
-    match etcd.clock_offset().await {
+/// Refuses a clock that is this many milliseconds ahead of etcd's: signatures, locks and certificates depend on it.
+pub(crate) fn check_offset(offset: Option<i64>) -> Result<(), String> {
+    match offset {
         Some(off) if off.abs() > CLOCK => Err(format!(
             "the clock of this machine is {} s {} that of etcd: set both by NTP",
             off.abs() / 1000,

@@ -8,17 +8,22 @@
 //!
 //! Must not depend on: how a start finds its drives, what the control store contains.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ashlar_cluster::{Control, Embedded, FileMedium, Medium, Result, Update};
 use ashlar_drive::Probe;
+use ashlar_environment::time;
 use ashlar_etcd::Etcd;
 use ashlar_format::DriveId;
 use ashlar_machine::Folder;
 
 /// The files of the mark.
 const MARK: [&str; 2] = ["cluster.0", "cluster.1"];
+
+/// How long a start waits for a folder to say which cluster it belongs to.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The driver of the control store. Cheap to clone.
 #[derive(Clone)]
@@ -141,5 +146,41 @@ pub(crate) fn mark(path: &Path, cluster: &str) -> std::io::Result<()> {
 /// Of the file system.
 pub(crate) fn marked(path: &Path) -> std::io::Result<Option<String>> {
     let read = FileMedium::named(Folder::real(path, None), MARK).read(0)?;
-    Ok(read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    // If a power loss interrupted its writing, what follows it did not happen either.
+    let whole = read.filter(|bytes| bytes.iter().any(|b| *b != 0));
+    Ok(whole.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// Removes the mark of the drive in a folder. Blocks.
+///
+/// # Errors
+/// Of the file system.
+pub(crate) fn unmark(path: &Path) -> std::io::Result<()> {
+    let folder = Folder::real(path, None);
+    for file in MARK {
+        match folder.remove(file) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+    }
+    folder.sync()
+}
+
+/// The marks of folders, each read on a thread of its own. A folder that does not answer in time has an error.
+pub(crate) async fn marks(paths: Vec<PathBuf>) -> Vec<(PathBuf, std::io::Result<Option<String>>)> {
+    let one = |path: PathBuf| async move {
+        let (send, receive) = tokio::sync::oneshot::channel();
+        let folder = path.clone();
+        let started = ashlar_environment::thread::run_apart("cluster-mark", move || {
+            // The receiver is gone if it took too long.
+            let _ = send.send(marked(&folder));
+        });
+        let read = match started {
+            Ok(()) => time::timeout(PATIENCE, receive).await,
+            Err(error) => return (path, Err(error)),
+        };
+        let silent = || std::io::Error::other("it does not answer");
+        (path, read.map_err(|_| silent()).and_then(|read| read.unwrap_or_else(|_| Err(silent()))))
+    };
+    futures::future::join_all(paths.into_iter().map(one)).await
 }

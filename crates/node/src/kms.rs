@@ -208,9 +208,7 @@ impl Configured {
             return Ok(());
         }
         let deployment = control.deployment();
-        let sealed =
-            stored && control.get(credentials::KEY).is_some_and(|v| credentials::is_under_root_key(&v.bytes));
-        if sealed || !control.list("kms/").is_empty() {
+        if is_anything_sealed(control, stored) {
             return Err(format!(
                 "encryption: the root key of this deployment is missing, and nothing was changed. If the server made \
                  it, it was in {}: bring that file from the machine or the backup that has it. If it was configured, \
@@ -222,6 +220,34 @@ impl Configured {
             warn_without_key(&why);
         }
         Ok(())
+    }
+
+    /// Checks that what is sealed in `control` opens with what is configured, without the root key that this machine
+    /// made: the nodes of a cluster share what is configured. `stored`: root's credentials come from the control store.
+    ///
+    /// # Errors
+    /// A message for the operator.
+    pub(crate) async fn check_shared(
+        &self,
+        control: &Control,
+        drives: &[PathBuf],
+        stored: bool,
+    ) -> Result<(), String> {
+        if !is_anything_sealed(control, stored) {
+            return Ok(());
+        }
+        match &self.now {
+            Some(root) => {
+                let keys = Builtin::open_keys(control.clone(), root.key.clone(), self.old.as_ref(), now_ms);
+                keys.await.map(drop).map_err(describe)
+            }
+            None if self.remote.is_some() => Ok(()),
+            None => Err(format!(
+                "encryption: keys, or root's password, are sealed under the root key in {}. All nodes of a cluster need \
+                 it: bring a copy to each of them, and name it there and here (--kms-root-key-file)",
+                self.key_folders.clone().excluding_drives(drives).expected_path(control.deployment())
+            )),
+        }
     }
 
     /// Seals and opens root's stored credentials.
@@ -277,6 +303,12 @@ impl Configured {
             }
         })
     }
+}
+
+/// Whether the control store has something that is sealed under a root key.
+fn is_anything_sealed(control: &Control, stored: bool) -> bool {
+    let under = |v: ashlar_cluster::Value| credentials::is_under_root_key(&v.bytes);
+    stored && control.get(credentials::KEY).is_some_and(under) || !control.list("kms/").is_empty()
 }
 
 /// Creates the default key in KES if it does not exist, as MinIO does. Without permission to create keys the

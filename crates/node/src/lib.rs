@@ -19,6 +19,7 @@
 //! | | `recovery` | recovery of distrusted drives by an operator |
 //! | | `drive_monitor`, `start_folders`, `node_start` | management of drives; building the node |
 //! | | `formation`, `cluster_start` | how a node takes part in the formation of a cluster; building a node of one |
+//! | | `import` | a machine that is alone becomes the first node of a cluster |
 //!
 //! [`Node::open`] builds a node from a [`Plan`]; the caller then starts the tasks of `clock`,
 //! `drive_monitor`, `rollback`, `background` and `lifecycle`, and ends with [`Node::close`].
@@ -42,6 +43,7 @@ pub mod deployments;
 pub mod drive_discovery;
 pub mod drive_monitor;
 mod formation;
+pub mod import;
 pub mod kms;
 mod kms_remote;
 pub mod lifecycle;

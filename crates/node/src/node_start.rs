@@ -157,10 +157,8 @@ impl Node {
 /// Refuses drives of a cluster: their map is not on them.
 async fn check_alone(found: &[InspectedFolder]) -> Result<(), String> {
     let paths: Vec<_> = labels(found).map(|(path, _)| path.to_owned()).collect();
-    let marked = blocking(move || {
-        paths.into_iter().find_map(|p| control_store::marked(&p).ok().flatten().map(|cluster| (p, cluster)))
-    });
-    match marked.await? {
+    let marks = control_store::marks(paths).await;
+    match marks.into_iter().find_map(|(path, mark)| Some((path, mark.ok()??))) {
         Some((path, cluster)) => Err(format!(
             "{} belongs to the cluster {cluster}: start with --control and --cluster {cluster}",
             path.display()
@@ -298,7 +296,7 @@ async fn found_groups(map: &Map, opened: &Opened) -> Result<(), String> {
     Ok(())
 }
 
-async fn open_control(deployment: DeploymentId, opened: &Opened) -> Result<Embedded, String> {
+pub(crate) async fn open_control(deployment: DeploymentId, opened: &Opened) -> Result<Embedded, String> {
     let drives = opened.iter().filter_map(|(path, d)| d.as_ref().ok().map(|d| (path, d)));
     let media = drives.map(|(path, d)| (d.label().drive, medium(path, d.label().drive))).collect();
     Embedded::open(deployment, media).await.map_err(|e| {

@@ -35,6 +35,12 @@ pub struct Args {
     /// Form a cluster although the loss of one node loses objects.
     #[arg(long, env = "ASHLAR_ACCEPT_NODE_LOSS")]
     accept_node_loss: bool,
+    /// Move the control store of this machine, which was alone, into etcd, and end: `ashlar cluster import`.
+    #[arg(long, hide = true)]
+    pub(crate) import: bool,
+    /// Undo an import that did not complete, and end.
+    #[arg(long, hide = true, conflicts_with = "import")]
+    pub(crate) undo_import: bool,
     /// File with the certificate authorities of etcd, in PEM; by default those of the system.
     #[arg(long, value_name = "FILE", env = "ASHLAR_CONTROL_CA")]
     control_ca: Option<PathBuf>,
@@ -91,6 +97,7 @@ impl Args {
             ("--node-address", self.node_address.is_some()),
             ("--join", self.join.is_some()),
             ("--accept-node-loss", self.accept_node_loss),
+            ("cluster import", self.import || self.undo_import),
             ("--control-ca", self.control_ca.is_some()),
             ("--control-cert", self.control_cert.is_some()),
             ("--control-user", self.control_user.is_some()),

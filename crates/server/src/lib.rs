@@ -11,7 +11,7 @@
 //! | | `args`, `minio_environment` | options; MinIO's variables with the same effect |
 //! | | `signals` | what ends the process from outside |
 //! | connections | `connection` | one connection: its time limits, its traffic |
-//! | entry | `service_tasks` | periodic work of the services over the node |
+//! | entry | `service_tasks`, `import` | periodic work of the services over the node; `ashlar cluster import` |
 //! | | `routes`, `listen`, `serve` | routing of requests; sockets; the server from start to stop |
 //!
 //! Invariant: nothing is served before the node is complete; nothing is closed before requests in flight have
@@ -31,6 +31,7 @@ mod cluster;
 mod connection;
 mod env_file;
 mod environment;
+mod import;
 mod kms;
 mod limits;
 mod listen;

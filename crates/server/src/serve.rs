@@ -33,7 +33,7 @@ use super::banner::Banner;
 use super::region::Region;
 use super::signals::{Orders, stop_at_order};
 use super::{
-    cluster, env_file, environment, kms, listen, logs, minio_environment, routes, service_tasks, tls,
+    cluster, env_file, environment, import, kms, listen, logs, minio_environment, routes, service_tasks, tls,
 };
 
 /// Time limit for requests in flight at a stop.
@@ -129,6 +129,13 @@ async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
         new_deployment: args.new_deployment,
         cluster,
     };
+    if args.cluster.import || args.cluster.undo_import {
+        let work = import::run(&plan, environment, keys, (args.cluster.undo_import, json));
+        return tokio::select! {
+            done = work => done.map(|()| Shutdown::Stop),
+            () = orders.next() => Err("ended by a signal: repeat the import, or undo it (--undo)".to_owned()),
+        };
+    }
     // Drives may not answer: a signal must end the start too.
     let (node, started, drives) = tokio::select! {
         opened = Node::open(&plan, environment, &mut keys) => opened?,
@@ -360,7 +367,7 @@ fn announce(node: &Node, started: &Started, listener: &listen::Listener, region:
 }
 
 /// Prints the banner. A closed standard output (`ashlar server ... | true`) does not stop the server.
-fn print(text: &str) {
+pub(super) fn print(text: &str) {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `status`, `token` | `ashlar cluster status`, `ashlar cluster token` |
+//! | `import` | `ashlar cluster import`: a machine that is alone becomes the first node |
 //! | `home` | the folder of a cluster on this machine: what it remembers, credentials, lock |
 //! | `process` | one child process with its log |
 //! | `etcd` | etcd as a child process |
@@ -13,6 +14,7 @@
 
 mod etcd;
 mod home;
+mod import;
 mod plan;
 mod process;
 mod status;
@@ -50,6 +52,9 @@ Examples:
   ashlar cluster token it
   ashlar cluster token it --lifetime 10m")]
     Token(token::TokenOptions),
+    /// Make a machine that is alone the first node of a cluster
+    #[command(after_long_help = import::HELP)]
+    Import(import::ImportOptions),
     /// Run a whole cluster on this machine, for trying out
     #[command(after_long_help = up::HELP)]
     Up(UpOptions),
@@ -60,6 +65,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
     match command {
         Command::Status { alias } => status::status(alias, context).await,
         Command::Token(options) => token::token(options, context).await,
+        Command::Import(options) => import::import(&options, &context.output),
         Command::Up(options) => up(&options, &context.output).await,
     }
 }
