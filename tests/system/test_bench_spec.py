@@ -47,8 +47,10 @@ def test_all_states_are_measured(own, tmp_path):
     for phase in rebuilding:
         assert 0 < phase["values"]["rebuild_seconds"] < 300
     for phase in run["phases"]:
-        assert phase["values"]["work_per_cpu_percent"] > 0
         assert all(not o["errors"] for o in phase["operations"]), phase
+    # In one of its seconds a busy machine may complete nothing.
+    worked = {p["name"] for p in run["phases"] if p["values"]["work_per_cpu_percent"] > 0}
+    assert worked == names
     assert any(c["code"] == "cached-data" for c in run["caveats"])
     # The drive is whole, what was moved aside is gone, data of others is there, ours is not.
     info = json.loads(spec(own, "--json", "info", "it"))

@@ -34,6 +34,8 @@ pub enum Duty {
     Sweep,
     /// Applies the lifecycle rules of a bucket.
     Lifecycle,
+    /// Takes over the change feed of a node that is gone.
+    Feed,
 }
 
 impl Duty {
@@ -44,6 +46,7 @@ impl Duty {
             Duty::Rebuild => 2,
             Duty::Sweep => 3,
             Duty::Lifecycle => 4,
+            Duty::Feed => 5,
         }
     }
 }
@@ -57,6 +60,8 @@ pub enum Unit {
     Bucket([u8; 16]),
     /// A drive, by its id.
     Drive([u8; 16]),
+    /// A node, by its number, big-endian.
+    Node([u8; 2]),
 }
 
 impl Unit {
@@ -66,6 +71,12 @@ impl Unit {
         Unit::Group(number.to_be_bytes())
     }
 
+    /// The node of this number.
+    #[must_use]
+    pub fn node(number: NodeNumber) -> Unit {
+        Unit::Node(number.to_be_bytes())
+    }
+
     /// The hash input: a number for the kind, so that units of different kinds never have the same input, and
     /// the unit.
     fn bytes(&self) -> (u8, &[u8]) {
@@ -73,6 +84,7 @@ impl Unit {
             Unit::Group(number) => (1, number),
             Unit::Bucket(id) => (2, id),
             Unit::Drive(id) => (3, id),
+            Unit::Node(number) => (4, number),
         }
     }
 }
@@ -146,7 +158,7 @@ fn score(node: NodeNumber, duty: Duty, unit: &Unit) -> u64 {
 mod tests {
     use super::*;
 
-    const DUTIES: [Duty; 4] = [Duty::Scrub, Duty::Rebuild, Duty::Sweep, Duty::Lifecycle];
+    const DUTIES: [Duty; 5] = [Duty::Scrub, Duty::Rebuild, Duty::Sweep, Duty::Lifecycle, Duty::Feed];
 
     fn nodes(all: &[NodeNumber]) -> Vec<Duties> {
         let of = |me: &NodeNumber| {

@@ -3,8 +3,11 @@
 //! Invariant: a failed run is repeated later and affects nothing else. Must not depend on: requests, how a
 //! node starts.
 
+use ashlar_cluster::registry::Registry;
+use ashlar_duties::{Duty, Unit};
 use ashlar_environment::time;
 use futures::future::BoxFuture;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +22,10 @@ const SWEEP: Duration = Duration::from_secs(300);
 const LOCK_TIME: Duration = Duration::from_secs(300);
 /// Time between checks whether a bucket has to be counted.
 const COUNT: Duration = Duration::from_secs(2);
+/// Time between looks at which nodes run.
+const LOOK: Duration = Duration::from_secs(5);
+/// How long a node does not run before another takes over its change feed: longer than a restart.
+const GONE: Duration = Duration::from_secs(30);
 /// Time between complete recounts of all buckets.
 const COUNT_ALL: Duration = Duration::from_secs(24 * 3600);
 
@@ -122,6 +129,35 @@ pub fn trim(node: Arc<Node>) -> BoxFuture<'static, ()> {
             // The allocator returns pages only when it frees others. Allocating and freeing a large block makes
             // it check.
             drop(std::hint::black_box(Vec::<u8>::with_capacity(4 << 20)));
+        }
+    })
+}
+
+/// Takes over the change feeds of nodes that are gone, so that their last events are delivered.
+pub fn take_over_feeds(node: Arc<Node>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        let mut gone: BTreeMap<u16, time::Instant> = BTreeMap::new();
+        loop {
+            time::sleep(LOOK).await;
+            let Ok(Some(registry)) = Registry::read(&node.control) else { continue };
+            let running = node.control.announced().borrow().clone();
+            gone.retain(|number, _| registry.nodes.contains_key(number) && !running.contains(number));
+            for number in registry.nodes.keys().filter(|number| !running.contains(number)) {
+                gone.entry(*number).or_insert_with(time::Instant::now);
+            }
+            let ours = |number: u16| node.duties.mine(Duty::Feed, &Unit::node(number));
+            for (number, _) in gone.iter().filter(|(number, since)| since.elapsed() >= GONE && ours(**number))
+            {
+                match node.store.take_over_feed(*number).await {
+                    Ok(0) => {}
+                    Ok(changes) => {
+                        tracing::info!(node = number, changes, "the change feed of a node was taken over")
+                    }
+                    Err(error) => {
+                        tracing::debug!(node = number, %error, "its change feed is not taken over yet")
+                    }
+                }
+            }
         }
     })
 }

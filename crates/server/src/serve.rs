@@ -215,6 +215,9 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     notify::apply(&target_manager, &iam, &settings).await;
     spawn("events-follow", notify::follow(target_manager.clone(), iam.clone(), settings));
     spawn("duties", background::divide_duties(node.clone()));
+    if node.member.is_some() {
+        spawn("feeds", background::take_over_feeds(node.clone()));
+    }
     spawn("sweep", background::sweep(node.clone()));
     spawn("count", background::count(node.clone()));
     spawn("lock-time", background::store_lock_time(node.clone()));

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use super::entry::{self, Entry, Intent};
 use super::log::{self, SegmentRef};
 use super::pending_change::change;
-use super::{Cursor, Effect, Feed, Kind, Open, Shared, State};
+use super::{Change, Cursor, Effect, Feed, Kind, Open, Shared, State, takeover};
 use crate::types::Pairs;
 use crate::{Error, Result, Store, Versioning, versions};
 
@@ -45,18 +45,18 @@ impl Store {
             let shared = &self.inner.feed.shared;
             recover(shared).await?;
             ashlar_environment::spawn("feed-writer", write_loop(shared.clone()));
-            // Not the store itself, which would then never be dropped.
-            let inner = Arc::downgrade(&self.inner);
-            let versioning_of = move |i: &Intent| {
-                let bucket = inner.upgrade()?.registry.handle(&i.bucket).ok()?.bucket();
-                (bucket.id == i.bucket_id).then_some(bucket.versioning)
-            };
-            ashlar_environment::spawn(
-                "feed-maintenance",
-                maintenance(Box::new(versioning_of), shared.clone()),
-            );
+            ashlar_environment::spawn("feed-maintenance", maintenance(self.versioning_of(), shared.clone()));
             shared.maintenance.notify_one();
             Ok(())
+        })
+    }
+
+    /// What tells whether the bucket of an intent still exists. Does not keep the store alive.
+    pub(super) fn versioning_of(&self) -> VersioningOf {
+        let inner = Arc::downgrade(&self.inner);
+        Box::new(move |i: &Intent| {
+            let bucket = inner.upgrade()?.registry.handle(&i.bucket).ok()?.bucket();
+            (bucket.id == i.bucket_id).then_some(bucket.versioning)
         })
     }
 
@@ -85,6 +85,8 @@ impl Store {
 
 /// Reads the stored segments and positions.
 async fn recover(shared: &Shared) -> Result<()> {
+    // Another node may have taken over what this one left behind.
+    let taken = takeover::returned(shared).await?;
     let places = log::list(&shared.backend, shared.node).await?;
     let readers = log::readers(&shared.control, shared.node)?;
     let mut found: Vec<(u64, Vec<Entry>)> = Vec::new();
@@ -107,7 +109,9 @@ async fn recover(shared: &Shared) -> Result<()> {
             match entry {
                 Entry::Intent(intent) => {
                     s.next_intent = s.next_intent.max(intent.id + 1);
-                    s.open.insert(intent.id, Open { segment: number, intent });
+                    if number > taken {
+                        s.open.insert(intent.id, Open { segment: number, intent });
+                    }
                 }
                 Entry::Change(id, _) | Entry::Void(id) => {
                     s.open.remove(&id);
@@ -238,7 +242,7 @@ fn take(s: &mut State, node: u16) -> (SegmentRef, Bytes, Vec<Entry>, u64) {
 }
 
 /// Returns whether the bucket of an intent still exists, and whether it keeps versions.
-type VersioningOf = Box<dyn Fn(&Intent) -> Option<Versioning> + Send + Sync>;
+pub(super) type VersioningOf = Box<dyn Fn(&Intent) -> Option<Versioning> + Send + Sync>;
 
 /// All other work, until the end.
 async fn maintenance(versioning_of: VersioningOf, shared: Arc<Shared>) {
@@ -271,19 +275,25 @@ async fn maintenance(versioning_of: VersioningOf, shared: Arc<Shared>) {
 /// Settles an intent by the present state of its key.
 async fn settle_intent(versioning_of: &VersioningOf, shared: &Shared, id: u64) -> Result<()> {
     let Some(intent) = shared.state.lock().open.get(&id).map(|o| o.intent.clone()) else { return Ok(()) };
-    let Some(versioning) = versioning_of(&intent) else {
-        shared.settle(id, None);
-        return Ok(());
-    };
     let _turn = shared.turn(&intent).await;
+    let change = outcome(versioning_of, shared, &intent).await?;
+    shared.settle(id, change);
+    Ok(())
+}
+
+/// What became of an intent, by the present state of its key. The caller has the turn of the key.
+pub(super) async fn outcome(
+    versioning_of: &VersioningOf,
+    shared: &Shared,
+    intent: &Intent,
+) -> Result<Option<Change>> {
+    let Some(versioning) = versioning_of(intent) else { return Ok(None) };
     let group = shared.backend.group_of(intent.bucket_id, intent.key.as_bytes());
     let key = RegisterKey::new(group, Space::Object, intent.bucket_id, intent.key.as_bytes());
     let record = crate::held_keys::read(&shared.backend, &key).await?;
     let record = crate::paged::with(&shared.backend, &key, record, intent.version).await?;
     let list = versions::of(record.as_ref().map(|r| &r.body));
-    let effect = effect(&intent, list, versioning);
-    shared.settle(id, effect.map(|e| change(&intent, e)));
-    Ok(())
+    Ok(effect(intent, list, versioning).map(|e| change(intent, e)))
 }
 
 /// The effect of an intent, as far as the list of its key shows it. A change may be recorded twice, but never

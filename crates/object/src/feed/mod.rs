@@ -13,6 +13,7 @@
 //! | `pending_change` | one change under way: intent, turn of the key, outcome |
 //! | `background` | writing, trimming, settling open intents |
 //! | `reader` | following: durable readers, live watchers |
+//! | `takeover` | a node records anew what a node that is gone had recorded and nobody has read |
 //!
 //! Invariants: an intent is durable before its change is proposed; changes of one key are in the order in
 //! which they were made; a position of a reader is never stored ahead of what is durable; the entries that
@@ -27,6 +28,7 @@ pub(crate) mod entry;
 mod log;
 mod pending_change;
 mod reader;
+mod takeover;
 
 use ashlar_environment::HashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -285,6 +287,16 @@ impl Shared {
         if self.watchers.load(Ordering::Relaxed) > 0 {
             // An error means that there is no watcher.
             let _ = self.live.send(change);
+        }
+    }
+
+    /// A segment does not exist any more, so no older one does.
+    fn is_gone(&self, segment_ref: SegmentRef) {
+        let mut s = self.state.lock();
+        while s.segments.front().is_some_and(|oldest| oldest.number <= segment_ref.number) {
+            if let Some(oldest) = s.segments.pop_front() {
+                s.bytes = s.bytes.saturating_sub(oldest.bytes);
+            }
         }
     }
 

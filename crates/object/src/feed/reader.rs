@@ -145,8 +145,8 @@ impl Reader {
                                     )));
                                 }
                             }
-                            // It was removed in the meantime: check again.
-                            Err(Error::Changed) => tokio::task::yield_now().await,
+                            // It was removed in the meantime, perhaps by a node that has taken it over.
+                            Err(Error::Changed) => self.feed.shared.is_gone(segment_ref),
                             Err(e) => return Err(e),
                         }
                     }

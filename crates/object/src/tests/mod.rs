@@ -15,6 +15,7 @@
 //! | `usage` | limits of buckets hold, and counts are right |
 //! | `expire` | the removals of lifecycle rules |
 //! | `feed` | the change feed is complete |
+//! | `takeover` | the change feed of a node that is gone is taken over completely |
 //! | `rename` | a rename is atomic |
 //! | `paged` | keys whose older versions are in pages look like any other |
 //! | `append` | appended bytes are added exactly once |
@@ -39,6 +40,7 @@ mod rename;
 mod s3model;
 mod seal;
 mod shares;
+mod takeover;
 mod upload;
 mod usage;
 
