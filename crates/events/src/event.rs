@@ -277,7 +277,9 @@ impl Serialize for Thing<'_> {
         if let Some(version) = &e.version {
             m.serialize_entry("versionId", version)?;
         }
-        m.serialize_entry("sequencer", &format!("{:016X}", e.position))?;
+        // The time orders what different nodes did to a key, the position what one node did in a millisecond.
+        let sequencer = (e.time_ms.cast_unsigned() << 20) | (e.position & 0xf_ffff);
+        m.serialize_entry("sequencer", &format!("{sequencer:016X}"))?;
         m.end()
     }
 }
@@ -326,7 +328,7 @@ mod tests {
         let r = &log["Records"][0];
         assert_eq!(r["eventTime"], "2023-11-14T22:13:20.123Z");
         assert_eq!(r["s3"]["object"]["key"], "a+b/%C3%BC%2B.txt");
-        assert_eq!(r["s3"]["object"]["sequencer"], "00000000000000FF");
+        assert_eq!(r["s3"]["object"]["sequencer"], "18BCFE5687B000FF");
         assert_eq!(r["s3"]["object"]["userMetadata"]["x-amz-meta-a"], "1");
         assert_eq!(r["s3"]["bucket"]["arn"], "arn:aws:s3:::b");
         assert_eq!(r["s3"]["configurationId"], "rule");

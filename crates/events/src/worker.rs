@@ -150,7 +150,7 @@ impl Worker {
         let position = message.map_or(0, |m| m.event.position);
         tracing::error!(target_id = %self.id, why, position, lost, "events go to the dead letters");
         let dead_letter = DeadLetter {
-            id: format!("{}/{at_ms:016x}-{position:016x}", self.id),
+            id: format!("{}/{at_ms:016x}-{position:016x}-{:04x}", self.id, chance() & 0xffff),
             target: self.id.to_string(),
             at_ms,
             why,
@@ -188,4 +188,10 @@ pub async fn resend(target: &mut Target, dead_letter: &DeadLetter, site: &Site) 
         (None, Some((_, why))) => Err(Failure::Refused(why)),
         (None, None) => Ok(()),
     }
+}
+
+/// Tells apart dead letters of several nodes, which may have the same time and position.
+fn chance() -> u64 {
+    // Without random bytes, they are as likely apart as their times are.
+    ashlar_environment::random::u64().unwrap_or(0)
 }

@@ -30,7 +30,7 @@ const SEGMENT: usize = 1 << 20;
 /// Longest pause between attempts.
 const PAUSE: Duration = Duration::from_secs(5);
 /// Allowed difference between display times and times of intents, since a clock may be set back slightly.
-const SLACK_MS: i64 = 10_000;
+pub(super) const SLACK_MS: i64 = 10_000;
 /// How long closing waits.
 const CLOSING: Duration = Duration::from_secs(10);
 
@@ -304,6 +304,7 @@ fn effect(i: &Intent, list: &[Version], versioning: Versioning) -> Option<Effect
     let fresh = |v: &&Version| v.modified_ms.saturating_add(SLACK_MS) >= i.time_ms;
     let gone = |version_id: Option<VersionId>, kind: Kind| Effect {
         kind,
+        modified_ms: 0,
         version_id,
         size: 0,
         etag: None,

@@ -121,6 +121,8 @@ pub struct Change {
 /// The effect of a change on a key's list, before it has a position.
 pub(crate) struct Effect {
     pub kind: Kind,
+    /// When the version was made; never earlier than an older version of the key. 0: there is none.
+    pub modified_ms: i64,
     pub version_id: Option<VersionId>,
     pub size: u64,
     pub etag: Option<ETag>,
@@ -134,6 +136,7 @@ impl Effect {
         meta.retain(|(name, _)| !marks::is_internal(name));
         Effect {
             kind,
+            modified_ms: v.modified_ms,
             version_id: versions::shown(versioning, v.id),
             size: v.size,
             etag: (!v.delete_marker).then(|| versions::etag(v)),
@@ -156,7 +159,14 @@ impl Effect {
         }
         match new.iter().find(|n| !old.contains(n)).or(new.first()) {
             Some(v) => Effect::of(asked, v, bucket.versioning),
-            None => Effect { kind: asked, version_id: None, size: 0, etag: None, meta: Pairs::new() },
+            None => Effect {
+                kind: asked,
+                modified_ms: 0,
+                version_id: None,
+                size: 0,
+                etag: None,
+                meta: Pairs::new(),
+            },
         }
     }
 }

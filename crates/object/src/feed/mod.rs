@@ -33,7 +33,7 @@ mod takeover;
 use ashlar_environment::HashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
 use ashlar_cluster::Control;
 use ashlar_environment::time::Clock;
@@ -120,6 +120,8 @@ pub(crate) struct Shared {
     live: broadcast::Sender<Arc<Change>>,
     watchers: AtomicUsize,
     turns: Vec<Arc<tokio::sync::Mutex<()>>>,
+    /// The time of the newest change of some keys, by their hash.
+    latest: Vec<AtomicI64>,
 }
 
 #[derive(Default)]
@@ -220,6 +222,7 @@ impl Feed {
             live: broadcast::Sender::new(WATCHER_CAPACITY),
             watchers: AtomicUsize::new(0),
             turns: (0..TURNS).map(|_| Arc::default()).collect(),
+            latest: (0..TURNS).map(|_| AtomicI64::new(0)).collect(),
         });
         Feed { _stop: Arc::new(StopOnDrop(shared.clone())), shared }
     }

@@ -10,11 +10,13 @@
 use ashlar_environment::time;
 use futures::future::BoxFuture;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ashlar_format::VersionId;
 use tokio::sync::OwnedMutexGuard;
 
+use super::background::SLACK_MS;
 use super::entry::{Entry, Intent};
 use super::{Cause, Change, Effect, Feed, Open, Shared, TURNS, check};
 use crate::{Bucket, Error, Result};
@@ -194,7 +196,7 @@ impl Drop for PendingChange {
 pub(super) fn change(i: &Intent, effect: Effect) -> Change {
     Change {
         position: 0,
-        time_ms: i.time_ms,
+        time_ms: i.time_ms.max(effect.modified_ms),
         bucket: i.bucket.clone(),
         key: i.key.clone(),
         kind: effect.kind,
@@ -207,11 +209,26 @@ pub(super) fn change(i: &Intent, effect: Effect) -> Change {
 }
 
 impl Shared {
+    /// The time of a change: not earlier than that of the change of the same key that was recorded before, unless the clock
+    /// was set back by more than a little.
+    fn not_before(&self, change: &Change) -> i64 {
+        let slot = ashlar_checksum::key_hash(change.key.as_bytes()) % TURNS as u64;
+        let before = self.latest[slot as usize].fetch_max(change.time_ms, Ordering::Relaxed);
+        if before <= change.time_ms.saturating_add(SLACK_MS) {
+            before.max(change.time_ms)
+        } else {
+            change.time_ms
+        }
+    }
+
     /// Records the outcome of an intent.
     pub(super) fn settle(&self, intent: u64, change: Option<Change>) {
         let mut s = self.state.lock();
         match change {
-            Some(change) => self.push(&mut s, intent, change),
+            Some(mut change) => {
+                change.time_ms = self.not_before(&change);
+                self.push(&mut s, intent, change);
+            }
             None => s.queue(Entry::Void(intent)),
         }
         drop(s);

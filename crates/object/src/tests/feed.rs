@@ -345,6 +345,10 @@ async fn changes_of_key_are_in_commit_order() {
     let puts = changes.iter().filter(|c| c.kind == Kind::Put).count() as u64;
     assert!(puts >= answered, "{puts} told, {answered} answered");
     let keys: Vec<String> = (0..3).map(|i| format!("k{i}")).collect();
+    for key in &keys {
+        let times: Vec<i64> = changes.iter().filter(|c| c.key == *key).map(|c| c.time_ms).collect();
+        assert!(times.is_sorted(), "{key}: {times:?}");
+    }
     let told = replay(&changes);
     for (key, etag) in truth(&store, &keys).await {
         assert_eq!(told.get(&key).copied().flatten(), etag, "{key}, seed {seed}");

@@ -1,0 +1,52 @@
+"""Bucket notifications of a cluster: the events of changes that any node made arrive, also those of a node that is gone."""
+
+import pytest
+
+from histories import client
+from nodes import Cluster
+from test_events import Web, posted, records, rule, told, until
+
+
+@pytest.fixture
+def webhook():
+    web = Web(posted)
+    yield web
+    web.end()
+
+
+@pytest.fixture
+def cluster(webhook):
+    cluster = Cluster(env={
+        "ASHLAR_NOTIFY_WEBHOOK_ENABLE_1": "on",
+        "ASHLAR_NOTIFY_WEBHOOK_ENDPOINT_1": f"http://127.0.0.1:{webhook.port}/x",
+    })
+    try:
+        yield cluster
+    finally:
+        cluster.end()
+
+
+def test_events_of_a_node_that_is_gone_are_delivered_by_another(cluster, webhook):
+    clients = cluster.clients(3)
+    clients[0].create_bucket(Bucket="followed")
+    until(lambda: rule(clients[0], "followed", "webhook") is None)
+    here = lambda: told(records(d for _, d in list(webhook.got)), "followed")
+    # One key for each node: their feeds are not ordered among each other.
+    for n, s3 in enumerate(clients):
+        s3.put_object(Bucket="followed", Key=f"early{n}", Body=b"x")
+    until(lambda: len(here()) == len(clients))
+    webhook.status = 503
+    for round in range(5):
+        for n, s3 in enumerate(clients):
+            s3.put_object(Bucket="followed", Key=f"{n}", Body=bytes(round))
+    # The second node ends for good; nobody has its events.
+    cluster.nodes[1].kill()
+    webhook.status = 200
+    wanted = {f"{n}": ["ObjectCreated:Put"] * 5 for n in range(len(clients))}
+    late = lambda: {key: names for key, names in here().items() if not key.startswith("early")}
+    until(lambda: late() == wanted, 120)
+    # It returns: what was taken over stays delivered, what comes later is delivered too.
+    cluster.nodes[1].launch()
+    cluster.nodes[1].wait(60)
+    client(cluster.nodes[1], 3).put_object(Bucket="followed", Key="1", Body=b"back")
+    until(lambda: len(here()["1"]) >= 6, 60)
