@@ -7,6 +7,7 @@
 //! | ground | `clock` | time |
 //! | configuration | `credentials`, `own_key` | root's credentials; the root key that the server makes |
 //! | | `kms`, `kms_remote` | the configured source of encryption keys; configuration of key servers |
+//! | | `questions` | what nodes ask each other besides: bytes that another part of the process answers |
 //! | | `peers` | other nodes: their drives, and ours as they reach them |
 //! | | `control_store` | the driver of the control store, and what the drives keep of it |
 //! | | `told_control` | the same for a cluster: changes are answered when other nodes have applied them |
@@ -53,6 +54,7 @@ mod node;
 mod node_start;
 mod own_key;
 pub mod peers;
+pub mod questions;
 pub mod recovery;
 pub mod rollback;
 mod start_folders;

@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 
 use super::authority;
 use super::peers::{DriveService, NodeService, Peers};
+use super::questions::Questions;
 
 /// The release's feature level: what nodes of one cluster must have in common.
 const FEATURE_LEVEL: u32 = 1;
@@ -41,6 +42,8 @@ pub struct Member {
     pub(crate) cluster: String,
     /// The drives that other nodes may use.
     pub(crate) served: Served,
+    /// Who answers the questions of other nodes.
+    pub(crate) questions: Questions,
     peers: Arc<Peers>,
     credentials: Arc<Credentials>,
     endpoint: Mutex<Option<Endpoint>>,
@@ -67,15 +70,19 @@ impl Member {
         let transport =
             Transport::new(credentials.clone(), Limits::default(), FEATURE_LEVEL, pools.0, pools.1);
         let transport = transport.map_err(|e| e.to_string())?;
-        let served = Served::default();
-        let service =
-            Arc::new(NodeService { drives: DriveService(served.clone()), control: control.clone() });
+        let (served, questions) = (Served::default(), Questions::default());
+        let service = Arc::new(NodeService {
+            drives: DriveService(served.clone()),
+            control: control.clone(),
+            questions: questions.clone(),
+        });
         let endpoint = Endpoint::bind(transport.clone(), address, service).await;
         let endpoint = endpoint.map_err(|e| format!("messages between nodes: {e}"))?;
         Ok(Member {
             number,
             cluster: cluster.to_owned(),
             served,
+            questions,
             peers: Arc::new(Peers::new(transport)),
             credentials,
             endpoint: Mutex::new(Some(endpoint)),

@@ -19,6 +19,7 @@ use ashlar_erasure_set::{Code, Group, Layout, Sets};
 use ashlar_format::DriveId;
 use ashlar_machine::BufferPool;
 use ashlar_object::Store;
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
@@ -27,6 +28,7 @@ use super::drive_discovery::{self, Facts};
 use super::drive_monitor::order::Orders;
 use super::lifecycle::Lifecycle;
 use super::member::Member;
+use super::questions::{Answers, NoAnswer};
 
 /// Time limit for closing one drive, and for closing the control store.
 const CLOSE: Duration = Duration::from_secs(10);
@@ -132,6 +134,65 @@ impl Node {
     /// The number of this node; 0: it is alone.
     pub fn number(&self) -> u16 {
         self.duties.node()
+    }
+
+    /// The nodes of the cluster by number, this one included, and whether each runs as far as this node knows, without
+    /// asking. A node that has just crashed still does, until its connections break. Empty: this node is alone.
+    pub fn nodes(&self) -> Vec<(u16, bool)> {
+        let Some(member) = &self.member else { return Vec::new() };
+        let mut numbers = member.peers().numbers();
+        numbers.push(self.number());
+        numbers.sort_unstable();
+        numbers.into_iter().map(|number| (number, self.runs(number))).collect()
+    }
+
+    /// Whether a node runs, as far as this node knows.
+    fn runs(&self, number: u16) -> bool {
+        let Some(member) = self.member.as_ref().filter(|_| number != self.number()) else { return true };
+        // Without the control store it is not known who is announced.
+        let announced = || self.control.announced().borrow().contains(&number);
+        (self.control_trouble().is_some() || announced()) && !member.peers().is_unreachable(number)
+    }
+
+    /// Registers what answers the questions of other nodes, once.
+    pub fn answer_with(&self, answers: Arc<dyn Answers>) {
+        if let Some(member) = &self.member {
+            member.questions.register(answers);
+        }
+    }
+
+    /// Asks another node, and waits for the answer no longer than `patience`. A question may arrive twice.
+    ///
+    /// # Errors
+    /// See [`NoAnswer`].
+    pub fn ask(
+        &self,
+        number: u16,
+        question: Bytes,
+        patience: Duration,
+    ) -> BoxFuture<'_, Result<Bytes, NoAnswer>> {
+        Box::pin(async move {
+            match &self.member {
+                Some(member) if self.runs(number) => {
+                    member.peers().ask(number, question, time::Instant::now() + patience).await
+                }
+                _ => Err(NoAnswer::NotRunning),
+            }
+        })
+    }
+
+    /// Asks all other nodes of the cluster at once; one result for each, by number. Nodes that do not run are not waited
+    /// for, others no longer than `patience`.
+    pub fn ask_all(
+        &self,
+        question: Bytes,
+        patience: Duration,
+    ) -> BoxFuture<'_, Vec<(u16, Result<Bytes, NoAnswer>)>> {
+        Box::pin(async move {
+            let Some(member) = &self.member else { return Vec::new() };
+            let deadline = time::Instant::now() + patience;
+            member.peers().ask_all(|number| self.runs(number), question, deadline).await
+        })
     }
 
     /// Where the control store is: `embedded` (on the drives) or `etcd`.

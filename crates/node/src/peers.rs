@@ -17,8 +17,10 @@ use ashlar_remote::{Call, Caller, Delivered, Failure, RemoteNode, Served, Transp
 use ashlar_rpc::{Answer, Error, Incoming, Peer, Refusal, Reply, Request, Service};
 use bytes::Bytes;
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use parking_lot::Mutex;
+
+use super::questions::{self, ASK, NoAnswer, Questions};
 
 /// Methods from this number on are not about drives.
 pub const OWN: u16 = 256;
@@ -122,6 +124,7 @@ impl Service for DriveService {
 pub(crate) struct NodeService {
     pub(crate) drives: DriveService,
     pub(crate) control: Control,
+    pub(crate) questions: Questions,
 }
 
 impl Service for NodeService {
@@ -132,6 +135,7 @@ impl Service for NodeService {
     ) -> BoxFuture<'static, Result<Reply, Refusal>> {
         match request.method {
             SETTLE => settle(self.control.clone(), request),
+            ASK => self.questions.answer(caller, request),
             _ => self.drives.call(caller, request),
         }
     }
@@ -204,6 +208,43 @@ impl Peers {
     #[must_use]
     pub fn numbers(&self) -> Vec<u16> {
         self.nodes.lock().keys().copied().collect()
+    }
+
+    /// Asks a node, and waits for its answer until the deadline.
+    ///
+    /// # Errors
+    /// See [`NoAnswer`].
+    pub async fn ask(&self, number: u16, question: Bytes, deadline: Instant) -> Result<Bytes, NoAnswer> {
+        match self.peer(number) {
+            Some(peer) => questions::ask(&peer, question, deadline).await,
+            None => Err(NoAnswer::NotRunning),
+        }
+    }
+
+    /// Asks all nodes at once. Those that do not run are not asked. One result for each node, by number.
+    pub async fn ask_all(
+        &self,
+        runs: impl Fn(u16) -> bool,
+        question: Bytes,
+        deadline: Instant,
+    ) -> Vec<(u16, Result<Bytes, NoAnswer>)> {
+        let asked = self.numbers().into_iter().map(|number| {
+            let (running, question) = (runs(number), question.clone());
+            async move {
+                let answer = match running {
+                    true => self.ask(number, question, deadline).await,
+                    false => Err(NoAnswer::NotRunning),
+                };
+                (number, answer)
+            }
+        });
+        join_all(asked).await
+    }
+
+    /// Whether the last attempt to reach a node failed. False for one that nobody has tried to reach.
+    #[must_use]
+    pub fn is_unreachable(&self, number: u16) -> bool {
+        self.peer(number).is_some_and(|peer| peer.is_unreachable())
     }
 
     /// Forgets a node: its connections end.
