@@ -5,9 +5,9 @@
 //! Must not depend on: how operations are executed.
 
 use crate::sets::Sets;
-use crate::table::Member;
+use crate::table::{Member, View};
 use ashlar_commit::lower_k;
-use ashlar_format::GroupId;
+use ashlar_format::{DriveId, GroupId};
 
 /// What one group can do now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +71,36 @@ impl Sets {
                 }
             })
             .collect()
+    }
+
+    /// For every group the drives that answer and vote in it.
+    #[must_use]
+    pub fn voters(&self) -> Vec<(GroupId, Vec<DriveId>)> {
+        let table = self.inner.table.load();
+        let of = |v: &View| {
+            let voters = v.members().filter(|(_, m)| m.is_here() && m.is_voter(v.group));
+            (v.group, voters.map(|(_, m)| m.id).collect())
+        };
+        table.views.iter().map(|v| of(v)).collect()
+    }
+
+    /// The drives that are in service and answer, here and at other nodes, as far as is known without asking.
+    #[must_use]
+    pub fn present(&self) -> Vec<DriveId> {
+        let table = self.inner.table.load();
+        table.members.values().filter(|m| m.is_here()).map(|m| m.id).collect()
+    }
+
+    /// Drives that hang or are away, or did until now, and have missed registers that wait to be healed when they answer.
+    #[must_use]
+    pub fn lacking(&self) -> Vec<DriveId> {
+        self.inner.missed.of.lock().keys().copied().collect()
+    }
+
+    /// Whether a drive that is back has missed more registers than are noted, so that a pass has to find them.
+    #[must_use]
+    pub fn owes_pass(&self) -> bool {
+        self.inner.scrub.owes_pass()
     }
 
     /// Number of registers waiting for heal.

@@ -445,9 +445,13 @@ pub(crate) async fn run(of: Weak<Inner>) {
             let looking = time::timeout(wait, soon).await.is_ok();
             let every = inner.options.scrub_every;
             let deep = full.elapsed() >= every;
-            if deep || looking || wait == Duration::from_secs(5) {
+            let owed = inner.scrub.owed.load(Ordering::Acquire);
+            if deep || looking || inner.scrub.owes_pass() || wait == Duration::from_secs(5) {
                 match inner.scrub(deep, false).await {
-                    Ok(s) => tracing::debug!(deep, "scrub: {s:?}"),
+                    Ok(s) => {
+                        inner.scrub.passed.store(owed, Ordering::Release);
+                        tracing::debug!(deep, "scrub: {s:?}");
+                    }
                     Err(e) => tracing::debug!(deep, "scrub: {e}"),
                 }
                 if deep {

@@ -9,7 +9,7 @@ use ashlar_environment::HashMap;
 use ashlar_environment::time::Instant;
 use ashlar_format::{RegisterKey, WriteId};
 use parking_lot::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::Notify;
 
 /// Number of orphans kept until they are old enough; further ones wait for the next pass.
@@ -48,6 +48,10 @@ pub(crate) struct ScrubState {
     pub(crate) last: Mutex<Option<Scrubbed>>,
     pub(crate) last_deep: Mutex<Option<Scrubbed>>,
     pub(crate) soon: Notify,
+    /// How often a drive came back that missed more registers than are noted.
+    pub(crate) owed: AtomicU64,
+    /// Its value when the last pass that ended began.
+    pub(crate) passed: AtomicU64,
 }
 
 impl ScrubState {
@@ -60,6 +64,8 @@ impl ScrubState {
             last: Mutex::new(None),
             last_deep: Mutex::new(None),
             soon: Notify::new(),
+            owed: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
         }
     }
 
@@ -85,5 +91,16 @@ impl ScrubState {
 
     pub(crate) fn scan_soon(&self) {
         self.soon.notify_one();
+    }
+
+    /// Only a pass finds what a drive has missed.
+    pub(crate) fn owe_pass(&self) {
+        self.owed.fetch_add(1, Ordering::AcqRel);
+        self.scan_soon();
+    }
+
+    /// Whether a pass that is owed has not ended.
+    pub(crate) fn owes_pass(&self) -> bool {
+        self.owed.load(Ordering::Acquire) > self.passed.load(Ordering::Acquire)
     }
 }

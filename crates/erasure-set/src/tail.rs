@@ -127,7 +127,7 @@ impl Inner {
         };
         for lacking in back {
             if lacking.more {
-                self.scrub.scan_soon();
+                self.scrub.owe_pass();
             }
             for key in lacking.keys {
                 self.heals.push(&key, false);

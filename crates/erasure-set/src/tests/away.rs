@@ -111,10 +111,20 @@ async fn not_waited_for(fate: Fate) {
     for round in 0..2 {
         use_it(&rig, round).await;
     }
+    let id = drive_id(3, 0);
+    let voters = |sets: &Sets| sets.voters().remove(0).1;
+    assert!(!rig.sets.present().contains(&id) && !voters(&rig.sets).contains(&id));
+    let lacking = || {
+        rig.sets.inner.sweep_tails();
+        rig.sets.lacking()
+    };
+    until("what the drive lacks is known", || lacking() == [id]).await;
     there.set(Fate::Answers).await;
     assert_eq!(health(&rig), (4, true, true));
+    assert!(rig.sets.present().contains(&id) && voters(&rig.sets).contains(&id));
     // Tails that still wait for the drive end first.
     basic::quiet(&rig.sets).await;
+    until("what the drive lacks is queued", || lacking().is_empty()).await;
     rig.sets.heal_queued().await;
     for round in 0..2 {
         for i in 0..SIZES.len() {
