@@ -241,6 +241,7 @@ ROUTES = [
     ("POST", "drives/recover", {"dry_run": True}, ["admin:Heal"]),
     ("GET", "drives/recover", None, ["admin:Heal"]),
     ("GET", "cluster", None, ["admin:ServerInfo"]),
+    ("GET", "cluster/may-stop", None, ["admin:ServerInfo"]),
     # A machine that is alone: 409.
     ("POST", "cluster/tokens", {}, ["admin:Decommission"]),
     ("GET", "metrics-token", None, ["admin:Prometheus"]),

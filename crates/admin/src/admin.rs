@@ -8,13 +8,14 @@
 //! | `GET heal` | healing, rebuilds with their ETA, the last scrub |
 //! | `POST heal` `{"deep": bool}` | starts a scrub of all drives: 202, or 409 while one runs |
 //! | `GET drives` | the drives |
-//! | `POST drives/offline`, `drives/online`, `drives/replace` `{"drive": "path or id"}` | 200 |
+//! | `POST drives/offline`, `drives/online`, `drives/replace` `{"drive": "path or id", "node": N}` | 200 |
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
 //! | `POST drives/recover` `{"dry_run": bool}` | 202; `GET` reports the progress and the uncertain keys |
 //! | `GET metrics-token` | the bearer token for metrics |
 //! | `GET openapi.json` | the description of this API in OpenAPI: see `api` |
-//! | `POST service/stop`, `service/restart` `{"dry_run": bool}` | 202; requests in flight are completed first |
+//! | `POST service/stop`, `service/restart` `{"dry_run": bool, "node": N}` | 202; requests in flight are completed first |
 //! | `GET why/REQUEST-ID` | who sent a request, and which statement decided |
+//! | what other nodes say about themselves | see `everywhere`; orders for them: `drive_orders`, `answering` |
 //! | nodes of a cluster; quotas; lifecycle; events | see `cluster`, `quotas`, `lifecycle`, `events` |
 //! | users, groups, policies, keys; keys for encryption | see `identities`, `kms` |
 //! | settings; export and import of identities | see `settings`, `transfer` |
@@ -26,40 +27,41 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use ashlar_environment::time::Instant;
 use ashlar_iam::Kind;
 use ashlar_node::Node;
 use ashlar_node::clock::now_ms;
-use ashlar_node::drive_monitor;
-use ashlar_policy::{Action, BucketRules, Context as Facts, Request as Question, decide};
 use ashlar_s3::auth::{Request as Signed, Verified};
 use ashlar_s3::request_body::RequestBody;
 use ashlar_s3::target::Target;
 use ashlar_s3::{Body, Code, Fault, Service, Source};
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::future::BoxFuture;
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{HeaderMap, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request, unrecordable};
-use super::admin_status::{damages, drives, heal, info};
+use super::admin_status::{info, own_state};
+use super::answering::NodeAnswers;
+use super::api::cluster::MayStop;
 use super::api::orders::{EndOrder, Order, RecoverOrder};
 use super::api::{self, state as shape};
 use super::audit::AuditEntry;
 use super::identities::Identities;
 use super::kms;
-use super::monitor::{self, Monitor};
+use super::metrics_token::MetricsToken;
+use super::monitor::{self, LogFilter, Monitor};
 use super::peer::Peer;
 use super::providers::ProviderAdmin;
+use super::question::{DriveOrder, Question};
 use super::recovery::Recovery;
 use super::responses::{json_answer, lines, refused};
 use super::table::{BASES, Route};
-use super::{cluster, events, lifecycle, quotas, settings, transfer};
+use super::{cluster, drive_orders, events, everywhere, lifecycle, may_stop, quotas, settings, transfer};
 
 /// Longest request document.
 const LIMIT: usize = 64 * 1024;
@@ -68,7 +70,7 @@ const LIMIT: usize = 64 * 1024;
 pub struct Admin {
     service: Arc<Service>,
     node: Arc<Node>,
-    token: String,
+    token: MetricsToken,
     scrubbing: Arc<AtomicBool>,
     identities: Identities,
     providers: ProviderAdmin,
@@ -77,7 +79,16 @@ pub struct Admin {
     keys: kms::KeyAdmin,
     monitor: Monitor,
     recovery: Recovery,
+    /// When the process started, in milliseconds since 1970.
+    started_ms: i64,
+    /// Whether this node may stop, and when that was found out.
+    may_stop: tokio::sync::Mutex<Option<(Instant, MayStop)>>,
 }
+
+/// How long an answer whether this node may stop is repeated to health checks, which anybody can send.
+const MAY_STOP: Duration = Duration::from_secs(1);
+/// How long another node may take to take an order to end.
+const END: Duration = Duration::from_secs(5);
 
 /// Whether and how an administrator asked the process to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,8 +115,7 @@ impl Admin {
         keys: kms::KeyAdmin,
         monitor: Monitor,
     ) -> Admin {
-        let secret = service.verifier().keys.root_derived(b"ashlar metrics token 1");
-        let token = hex(&secret);
+        let token = MetricsToken::new(&service);
         let scrubbing = Arc::new(AtomicBool::new(false));
         Admin {
             identities: Identities::new(service.clone(), providers.idp()),
@@ -119,45 +129,19 @@ impl Admin {
             keys,
             monitor,
             recovery: Default::default(),
+            started_ms: now_ms(),
+            may_stop: Default::default(),
         }
+    }
+
+    /// Answers what other nodes of the cluster ask, from now on.
+    pub fn answer_other_nodes(self: &Arc<Self>) {
+        self.node.answer_with(Arc::new(NodeAnswers::new(self)));
     }
 
     /// Whether a request carries a bearer token that may read metrics.
     pub fn has_token(&self, headers: &HeaderMap) -> bool {
-        let given = headers.get(header::AUTHORIZATION).and_then(|v| v.to_str().ok());
-        let given = given.and_then(|v| v.strip_prefix("Bearer ")).map(str::trim);
-        given.is_some_and(|t| {
-            ashlar_checksum::ct_eq(t.as_bytes(), self.token.as_bytes()) || self.is_prometheus_token(t)
-        })
-    }
-
-    /// Whether a token is one that `mc admin prometheus generate` makes: a JWT (HS512) that names an access
-    /// key and is signed with its secret. The owner of the key must have permission to read metrics.
-    fn is_prometheus_token(&self, token: &str) -> bool {
-        #[derive(Deserialize)]
-        struct Claims {
-            sub: String,
-        }
-        // Not verified yet: the claim only says which secret has to verify the token.
-        let claims = token.split('.').nth(1).and_then(|c| URL_SAFE_NO_PAD.decode(c).ok());
-        let named = claims.and_then(|c| serde_json::from_slice::<Claims>(&c).ok());
-        let Some(Claims { sub }) = named else { return false };
-        let keys = &self.service.verifier().keys;
-        let root = keys.root();
-        let caller = match keys.iam() {
-            _ if sub == root.access_key => Some(root),
-            Some(iam) => iam.find(&sub),
-            None => None,
-        };
-        let Some(caller) = caller.filter(|w| !w.access_key.is_empty()) else { return false };
-        let secret = jsonwebtoken::DecodingKey::from_secret(caller.secret.expose().as_bytes());
-        let proved = jsonwebtoken::Validation::new(jsonwebtoken::Algorithm::HS512);
-        if jsonwebtoken::decode::<Claims>(token, &secret, &proved).is_err() {
-            return false;
-        }
-        let (principal, facts) = (caller.principal(), Facts { now_ms: now_ms(), ..Facts::default() });
-        let question = Question::new(Action::AdminPrometheus, "", "", &principal, &facts);
-        decide(&question, &caller.authority(BucketRules::default(), false)).allowed
+        self.token.permits(&self.service, headers)
     }
 
     /// Answers a request and writes it to the audit log.
@@ -198,8 +182,7 @@ impl Admin {
             Ok(req) => {
                 audit_entry.set_operation(req.route.name(), &req.name, req.body.len());
                 if matches!(req.route, Route::Trace | Route::Logs) {
-                    let stream =
-                        req.need(req.route.actions(), false).and_then(|()| self.monitor.stream(&req));
+                    let stream = self.stream(&req).await;
                     let why = stream.as_ref().err().filter(|no| no.status == StatusCode::FORBIDDEN);
                     audit_entry.set_decision(req.authz_decision.into_inner(), why.map(|no| no.why.as_str()));
                     return match stream {
@@ -215,6 +198,20 @@ impl Admin {
             Err(refusal) => Err(refusal),
         };
         self.respond(reply, audit_entry).await
+    }
+
+    /// The body of a stream, or of the log of all nodes.
+    async fn stream(&self, req: &AdminRequest) -> Result<Body, Refusal> {
+        req.need(req.route.actions(), false)?;
+        let number = self.node.member.as_ref().map(|_| self.node.number());
+        if req.route == Route::Logs && number.is_some() {
+            let wanted = LogFilter::of(&req.query)?;
+            if !wanted.follow {
+                let lines = everywhere::logs(&self.node, wanted.lines(), wanted.last, wanted.level).await;
+                return Ok(monitor::log_body(&lines));
+            }
+        }
+        self.monitor.stream(req, number)
     }
 
     async fn respond(&self, reply: AdminResult, audit_entry: AuditEntry) -> Response<Body> {
@@ -324,8 +321,8 @@ impl Admin {
             Route::SettingList | Route::SettingGet | Route::SettingPut | Route::SettingRemove => {
                 settings::answer(self.service.verifier().keys.iam(), &self.check, req).await
             }
-            Route::ServiceStop => self.shut_down(req, Shutdown::Stop),
-            Route::ServiceRestart => self.shut_down(req, Shutdown::Restart),
+            Route::ServiceStop => self.shut_down(req, Shutdown::Stop).await,
+            Route::ServiceRestart => self.shut_down(req, Shutdown::Restart).await,
             Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove => {
                 req.need(req.route.actions(), false)?;
                 quotas::answer(&self.node.store, req).await
@@ -334,7 +331,7 @@ impl Admin {
                 req.need(req.route.actions(), false)?;
                 lifecycle::answer(&self.node, req).await
             }
-            Route::ClusterStatus | Route::ClusterToken => {
+            Route::ClusterToken => {
                 req.need(req.route.actions(), false)?;
                 cluster::answer(&self.node, req).await
             }
@@ -346,6 +343,8 @@ impl Admin {
             | Route::RewrapStart
             | Route::RewrapStatus => self.keys.answer(req).await,
             Route::Info
+            | Route::ClusterStatus
+            | Route::ClusterMayStop
             | Route::UsageList
             | Route::UsageGet
             | Route::Top
@@ -384,63 +383,132 @@ impl Admin {
             _ => {}
         }
         let order: Order = req.document()?;
-        match req.route {
-            Route::Info => Ok((StatusCode::OK, info(&self.node))),
-            Route::UsageList | Route::UsageGet => monitor::usage(&self.node.store, req),
-            Route::Top => monitor::top(self.service.metrics()),
-            Route::HealStatus => Ok((StatusCode::OK, self.heal_status())),
-            Route::HealStart => self.start_scrub(order.deep),
-            Route::DriveScrub => self.start_scrub(true),
-            Route::DriveOffline => {
-                drive_monitor::hold(&self.node, named(&order)?).await.map_err(bad_request)?;
-                list(&self.node)
+        let answer = match req.route {
+            Route::Info => {
+                let (state, nodes) = self.states().await;
+                api::value(info(&self.node, state, nodes))
             }
-            Route::DriveOnline => {
-                drive_monitor::release(&self.node, named(&order)?).await.map_err(bad_request)?;
-                list(&self.node)
+            Route::ClusterStatus => {
+                let (_, nodes) = self.states().await;
+                cluster::status(&self.node, &nodes.unwrap_or_default())?
             }
-            Route::DriveReplace => {
-                drive_monitor::replace_now(&self.node, named(&order)?).await.map_err(bad_request)?;
-                list(&self.node)
-            }
-            Route::MetricsToken => {
-                Ok((StatusCode::OK, api::value(shape::MetricsToken { token: self.token.clone() })))
-            }
+            Route::ClusterMayStop => api::value(self.may_stop(req).await?),
+            Route::UsageList | Route::UsageGet => return monitor::usage(&self.node.store, req),
+            Route::Top => api::value(everywhere::top(&self.node, self.own_top()).await),
+            Route::HealStatus => api::value(self.states().await.0.heal),
+            Route::HealStart => return self.start_scrub(order.deep).await,
+            Route::DriveScrub => return self.start_scrub(true).await,
+            Route::DriveOffline => self.order(DriveOrder::Offline, &order).await?,
+            Route::DriveOnline => self.order(DriveOrder::Online, &order).await?,
+            Route::DriveReplace => self.order(DriveOrder::Replace, &order).await?,
+            Route::MetricsToken => api::value(shape::MetricsToken { token: self.token.text() }),
             // Drives; those of `identities` were answered above.
-            _ => list(&self.node),
-        }
+            _ => self.list().await,
+        };
+        Ok((StatusCode::OK, answer))
     }
 
-    /// Ends the process; requests in flight, this one included, are completed first.
-    fn shut_down(&self, req: &AdminRequest, how: Shutdown) -> AdminResult {
+    /// The state of this process and its drives.
+    pub(crate) fn own_state(&self) -> shape::NodeState {
+        own_state(&self.node, self.started_ms, self.scrubbing.load(Ordering::Acquire))
+    }
+
+    /// Totals of operations of this process.
+    pub(crate) fn own_top(&self) -> shape::Top {
+        monitor::top(self.service.metrics())
+    }
+
+    /// The state of all nodes, and the nodes of a cluster.
+    async fn states(&self) -> (shape::NodeState, Option<Vec<shape::NodeInfo>>) {
+        everywhere::whole(&self.node, self.own_state()).await
+    }
+
+    /// All drives.
+    async fn list(&self) -> Value {
+        api::value(shape::DriveList { drives: self.states().await.0.drives })
+    }
+
+    /// Has an order about a drive carried out; returns all drives.
+    async fn order(&self, what: DriveOrder, order: &Order) -> Result<Value, Refusal> {
+        let rows = match (order.node, &self.node.member) {
+            (None, Some(_)) => self.states().await.0.drives,
+            _ => Vec::new(),
+        };
+        drive_orders::send(&self.node, what, order, &rows).await?;
+        Ok(self.list().await)
+    }
+
+    /// Whether the named node, or else this one, may stop.
+    async fn may_stop(&self, req: &AdminRequest) -> Result<MayStop, Refusal> {
+        let number = req.query.filled("node").map(str::parse).transpose();
+        let number = number.map_err(|_| bad_request("node is the number of a node"))?;
+        let number = drive_orders::known(&self.node, number.unwrap_or(self.node.number()))?;
+        Ok(may_stop::may_stop(&self.node, &self.own_state(), number).await)
+    }
+
+    /// Whether this node may stop. Whoever asks often is told the same for a second.
+    pub async fn this_may_stop(&self) -> MayStop {
+        let mut known = self.may_stop.lock().await;
+        if let Some((at, answer)) = &*known
+            && at.elapsed() < MAY_STOP
+        {
+            return answer.clone();
+        }
+        let answer = may_stop::may_stop(&self.node, &self.own_state(), self.node.number()).await;
+        *known = Some((Instant::now(), answer.clone()));
+        answer
+    }
+
+    /// Ends this process or that of the named node; requests in flight, this one included, are completed first.
+    async fn shut_down(&self, req: &AdminRequest, how: Shutdown) -> AdminResult {
         req.need(req.route.actions(), false)?;
         let order: EndOrder = req.document()?;
-        let answer = shape::Ending { ending: !order.dry_run, restart: how == Shutdown::Restart };
-        let answer = api::value(answer);
+        let restart = how == Shutdown::Restart;
+        let number = drive_orders::known(&self.node, order.node.unwrap_or(self.node.number()))?;
+        let answer = api::value(shape::Ending { ending: !order.dry_run, restart });
         if order.dry_run {
             return Ok((StatusCode::OK, answer));
         }
-        tracing::warn!(target: "ashlar::admin", access_key = req.caller.access_key, ?how, "stopping at the request of an administrator");
-        self.shutdown.send_replace(how);
+        if number == self.node.number() {
+            tracing::warn!(target: "ashlar::admin", access_key = req.caller.access_key, ?how, "stopping at the request of an administrator");
+            self.end(how);
+        } else {
+            let asked = self.node.ask(number, Question::End { restart }.encode(), END).await;
+            asked.map_err(|no| drive_orders::refusal(number, no))?;
+        }
         Ok((StatusCode::ACCEPTED, answer))
+    }
+
+    /// Ends this process.
+    pub(crate) fn end(&self, how: Shutdown) {
+        self.shutdown.send_replace(how);
     }
 
     /// Answers what the audit records say about a request.
     async fn why(&self, id: &str) -> AdminResult {
-        let found = self.service.audit().find(id).await;
-        let found = found.and_then(|record| serde_json::from_value::<shape::RequestRecord>(record).ok());
-        found.map(|record| (StatusCode::OK, api::value(record))).ok_or_else(|| Refusal {
+        let found = match self.own_record(id).await {
+            Some(record) => Ok(record),
+            None => everywhere::find_record(&self.node, id).await,
+        };
+        found.map(|record| (StatusCode::OK, api::value(record))).map_err(|silent| Refusal {
             status: StatusCode::NOT_FOUND,
             code: "NoSuchEntity",
             why: format!(
-                "there is no record of the request \"{id}\": without an audit file, only the last refusals since the start are kept"
+                "there is no record of the request \"{id}\": without an audit file, only the last refusals since the start are kept{}",
+                silent.iter().map(|why| format!("; {why}")).collect::<String>()
             ),
         })
     }
 
-    /// Starts a scrub in the background; only one runs at a time.
-    fn start_scrub(&self, deep: bool) -> AdminResult {
-        if self.scrubbing.swap(true, Ordering::AcqRel) {
+    /// The record of a request that this process has.
+    pub(crate) async fn own_record(&self, id: &str) -> Option<shape::RequestRecord> {
+        serde_json::from_value(self.service.audit().find(id).await?).ok()
+    }
+
+    /// Starts a scrub in the background, of the drives of all nodes; only one runs at a time.
+    async fn start_scrub(&self, deep: bool) -> AdminResult {
+        let elsewhere = self.node.member.is_some() && self.states().await.0.heal.running;
+        if elsewhere || self.scrubbing.swap(true, Ordering::AcqRel) {
             let why = "a scrub is running; `ashlar heal status` shows it".into();
             return Err(Refusal { status: StatusCode::CONFLICT, code: "Conflict", why });
         }
@@ -457,19 +525,6 @@ impl Admin {
             running.store(false, Ordering::Release);
         });
         Ok((StatusCode::ACCEPTED, api::value(shape::HealStarted { started: true, deep })))
-    }
-
-    fn heal_status(&self) -> Value {
-        let running = self.scrubbing.load(Ordering::Acquire);
-        api::value(shape::HealStatus { heal: heal(&self.node), running, damages: damages(&self.node) })
-    }
-}
-
-fn named(order: &Order) -> Result<&str, Refusal> {
-    if order.drive.is_empty() {
-        Err(bad_request("name a drive: {\"drive\": \"path or id\"}"))
-    } else {
-        Ok(&order.drive)
     }
 }
 
@@ -488,13 +543,4 @@ pub(crate) fn log_request(
     } else {
         tracing::info!(target: "ashlar::admin", request_id = id, %method, path, status, access_key = caller, %peer, "administration");
     }
-}
-
-/// All drives, as an answer.
-fn list(node: &Node) -> AdminResult {
-    Ok((StatusCode::OK, api::value(shape::DriveList { drives: drives(node) })))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

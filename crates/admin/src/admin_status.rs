@@ -1,6 +1,7 @@
-//! The state of the deployment for the administration API: capacity, drives, healing, damage.
+//! The state of this process and its drives for the administration API: capacity, drives, healing, damage. In a cluster
+//! `everywhere` adds what other nodes answer.
 //!
-//! Invariant: nothing is changed here. Must not depend on: requests, authorization.
+//! Invariant: nothing is changed here. Must not depend on: requests, authorization, other nodes.
 
 use ashlar_cluster::Map;
 use ashlar_drive::{Drive, State};
@@ -8,18 +9,41 @@ use ashlar_erasure_set::{Damage, Phase, Progress, Scrubbed};
 use ashlar_node::clock::coarse;
 use ashlar_node::drive_monitor;
 use ashlar_node::{DriveFolder, Node};
-use serde_json::Value;
 
-use super::api::{self, state as shape};
+use super::api::state as shape;
 use super::metrics;
 use super::monitor;
 
-/// The overview that `ashlar info` shows.
-pub fn info(node: &Node) -> Value {
+/// What this node says about itself. `running`: whether a scrub that was asked for runs.
+pub fn own_state(node: &Node, started_ms: i64, running: bool) -> shape::NodeState {
+    let capacity = metrics::capacity(node);
+    shape::NodeState {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        uptime_s: coarse(),
+        started_ms,
+        capacity: shape::Capacity {
+            raw: capacity.raw,
+            raw_free: capacity.raw_free,
+            usable: capacity.usable,
+            usable_free: capacity.usable_free,
+        },
+        memory: shape::Memory {
+            buffers: node.pool.used() as u64,
+            idle: node.pool.idle() as u64,
+            ceiling: node.pool.ceiling() as u64,
+        },
+        drives: drives(node),
+        heal: shape::HealStatus { heal: heal(node), running, damages: damages(node) },
+        lacking: node.sets.lacking().iter().map(|id| id.to_hex()).collect(),
+        owes_pass: node.sets.owes_pass(),
+    }
+}
+
+/// The overview that `ashlar info` shows, for the state of one node or of all.
+pub fn info(node: &Node, state: shape::NodeState, nodes: Option<Vec<shape::NodeInfo>>) -> shape::Info {
     let map = node.map.load();
     let health = node.sets.health();
     let control = node.control.health();
-    let capacity = metrics::capacity(node);
     let groups = health.iter().map(|g| shape::PlacementGroup {
         group: g.group.group.into(),
         slots: g.slots.into(),
@@ -30,7 +54,7 @@ pub fn info(node: &Node) -> Value {
         spare: g.spare.into(),
     });
     let tolerance = ashlar_erasure_set::tolerance(map.code().k, map.code().m);
-    api::value(shape::Info {
+    shape::Info {
         version: env!("CARGO_PKG_VERSION"),
         deployment: map.deployment.to_hex(),
         uptime_s: coarse(),
@@ -44,30 +68,22 @@ pub fn info(node: &Node) -> Value {
         writable: health.iter().all(|g| g.writable),
         buckets: node.store.buckets().len() as u64,
         usage: monitor::usage_total(&node.store),
-        capacity: shape::Capacity {
-            raw: capacity.raw,
-            raw_free: capacity.raw_free,
-            usable: capacity.usable,
-            usable_free: capacity.usable_free,
-        },
-        memory: shape::Memory {
-            buffers: node.pool.used() as u64,
-            idle: node.pool.idle() as u64,
-            ceiling: node.pool.ceiling() as u64,
-        },
+        capacity: state.capacity,
+        memory: state.memory,
         control: shape::Control {
             members: control.members as u64,
             current: control.current as u64,
             writable: control.writable,
             revision: control.revision,
         },
-        drives: drives(node),
+        drives: state.drives,
         groups: groups.collect(),
-        heal: heal(node),
-    })
+        heal: state.heal.heal,
+        nodes,
+    }
 }
 
-/// The drives.
+/// The drives of this node.
 pub fn drives(node: &Node) -> Vec<shape::DriveState> {
     let rebuilds = node.sets.rebuilds();
     let drive_folders = node.folders.lock().clone();
@@ -80,7 +96,7 @@ fn drive(folder: &DriveFolder, map: &Map, number: u16, rebuilds: &[Progress]) ->
     let Some(drive) = &folder.drive else {
         let id =
             drive_monitor::last_seen(map, number, &folder.path).map(|id| id.to_hex()).unwrap_or_default();
-        let state = if folder.held { "held" } else { "offline" };
+        let state = if folder.held { "held" } else { "offline" }.to_owned();
         let problem = folder.problem.clone();
         return shape::DriveState { path, id, state, problem, ..shape::DriveState::default() };
     };
@@ -89,9 +105,10 @@ fn drive(folder: &DriveFolder, map: &Map, number: u16, rebuilds: &[Progress]) ->
     let rebuild = rebuilds.iter().find(|r| r.drive == id && r.phase != Phase::Done);
     let commits = stats.batches.max(1) as f64;
     shape::DriveState {
+        node: None,
         path,
         id: id.to_hex(),
-        state: state(drive),
+        state: state(drive).to_owned(),
         problem: why(drive).or_else(|| silent(drive)).or_else(|| folder.problem.clone()),
         capacity: Some(stats.capacity),
         used: Some(stats.used),
@@ -135,8 +152,9 @@ fn progress(p: &Progress) -> shape::Rebuild {
         Phase::Done => "done",
     };
     shape::Rebuild {
+        node: None,
         drive: p.drive.to_hex(),
-        phase,
+        phase: phase.to_owned(),
         registers: p.registers,
         looked: p.looked,
         copied: p.copied,
@@ -153,11 +171,15 @@ fn progress(p: &Progress) -> shape::Rebuild {
     }
 }
 
+/// Why nothing is known of a rebuild.
+pub const NOT_BEGUN: &str = "it has not begun";
+
 /// A joining drive whose rebuild has not begun.
 fn not_begun(drive: &Drive) -> shape::Rebuild {
     shape::Rebuild {
+        node: None,
         drive: drive.label().drive.to_hex(),
-        phase: "waiting",
+        phase: "waiting".to_owned(),
         registers: 0,
         looked: 0,
         copied: 0,
@@ -166,7 +188,7 @@ fn not_begun(drive: &Drive) -> shape::Rebuild {
         missing: 0,
         rate: 0.0,
         eta_s: None,
-        why: Some("it has not begun".to_owned()),
+        why: Some(NOT_BEGUN.to_owned()),
         done_bytes: 0,
         total_bytes: 0,
         began_ms: 0,
@@ -176,6 +198,7 @@ fn not_begun(drive: &Drive) -> shape::Rebuild {
 
 fn scrub(s: Scrubbed) -> shape::Scrub {
     shape::Scrub {
+        node: None,
         deep: s.deep,
         began_ms: s.began_ms,
         took_ms: s.took_ms,
@@ -192,13 +215,14 @@ fn scrub(s: Scrubbed) -> shape::Scrub {
     }
 }
 
-/// The damage found since the start, with names of buckets instead of ids.
+/// The damage that this process found since the start, with names of buckets instead of ids.
 pub fn damages(node: &Node) -> Vec<shape::Damage> {
     let buckets = node.store.buckets();
     let found = node.sets.damages();
     let named = |d: &Damage| {
         let bucket = buckets.iter().find(|b| b.id == d.bucket);
         shape::Damage {
+            node: None,
             at_ms: d.at_ms,
             drive: d.drive.to_hex(),
             path: d.path.clone(),
@@ -211,7 +235,7 @@ pub fn damages(node: &Node) -> Vec<shape::Damage> {
     found.iter().map(named).collect()
 }
 
-/// The state of healing.
+/// The state of healing by this process.
 pub fn heal(node: &Node) -> shape::Heal {
     let stats = node.sets.heal_stats();
     let mut rebuilds: Vec<_> = node.sets.rebuilds().iter().map(progress).collect();

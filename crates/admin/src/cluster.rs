@@ -3,6 +3,7 @@
 //! | request | document |
 //! |---|---|
 //! | `GET cluster` | the nodes, the control store, what may fail; a machine that is alone answers as one node |
+//! | `GET cluster/may-stop?node=N` | whether a node can be stopped without an effect on clients: see `may_stop` |
 //! | `POST cluster/tokens` `{"lifetime_s"}` | a token with which one node joins; a machine that is alone refuses: 409 |
 //!
 //! Invariants: the secret of a token is in the answer only, the control store has its hash; the number of tokens is
@@ -21,8 +22,8 @@ use http::StatusCode;
 use serde_json::Value;
 
 use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
+use super::api::state::NodeInfo;
 use super::api::{self, cluster as shape};
-use super::table::Route;
 
 /// Longest lifetime of a token, in seconds.
 const MAX_LIFETIME: u64 = 86_400;
@@ -31,16 +32,11 @@ const MAX_TOKENS: usize = 100;
 /// Most expired tokens that one request removes.
 const REMOVED: usize = 50;
 
-/// Answers a request about the cluster. The caller has checked the permission.
+/// Answers a request for a token. The caller has checked the permission.
 pub async fn answer(node: &Node, req: &AdminRequest) -> AdminResult {
-    match req.route {
-        Route::ClusterToken => {
-            let order: shape::TokenOrder = req.document()?;
-            let token = new_token(node, order).await?;
-            Ok((StatusCode::OK, api::value(token)))
-        }
-        _ => Ok((StatusCode::OK, status(node)?)),
-    }
+    let order: shape::TokenOrder = req.document()?;
+    let token = new_token(node, order).await?;
+    Ok((StatusCode::OK, api::value(token)))
 }
 
 fn conflict(why: impl Into<String>) -> Refusal {
@@ -109,13 +105,22 @@ async fn store(control: &Control, id: &str, token: &Token, now: i64) -> Result<(
     }
 }
 
-/// What `GET cluster` answers.
-fn status(node: &Node) -> Result<Value, Refusal> {
+/// What `GET cluster` answers. `said`: what the nodes said about themselves. The caller has checked the permission.
+///
+/// # Errors
+/// The control store cannot be read.
+pub fn status(node: &Node, said: &[NodeInfo]) -> Result<Value, Refusal> {
     let map = node.map.load();
     let registry = Registry::read(&node.control).map_err(failed)?;
     let health = node.control.health();
     let trouble = node.control_trouble();
-    let nodes = nodes(node, &map, registry.as_ref());
+    let mut nodes = nodes(node, &map, registry.as_ref());
+    for row in &mut nodes {
+        if let Some(info) = said.iter().find(|info| info.node == row.number) {
+            (row.uptime_s, row.problem) = (info.uptime_s, info.problem.clone());
+            row.version.clone_from(&info.version);
+        }
+    }
     let away: Vec<u16> = match trouble {
         // Without the control store it is not known who runs.
         Some(_) => Vec::new(),
@@ -167,6 +172,8 @@ fn nodes(node: &Node, map: &Map, registry: Option<&Registry>) -> Vec<shape::Clus
                 serving_here: (number == me).then(serving),
             },
             this: number == me,
+            uptime_s: None,
+            problem: None,
         }
     };
     match registry {

@@ -6,15 +6,18 @@
 //! |---|---|---|
 //! | types | `table`, `api` | every administration request with its actions; request and answer documents |
 //! | | `peer`, `log_buffer` | what a request is told about its connection; the last lines of the log |
+//! | | `question` | what nodes of a cluster ask each other |
 //! | | `admin_request`, `responses` | an authenticated request, its error; HTTP answers |
 //! | subjects | `identities`, `delegation`, `providers`, `transfer` | users, groups, keys, policies; which permissions can be granted; sign-in; export and import |
 //! | | `settings`, `notify`, `events` | settings changed at run time; those of event targets; state of the targets |
 //! | | `kms`, `lifecycle`, `quotas` | encryption keys; lifecycle rules; quotas and sizes of buckets |
-//! | | `monitor`, `metrics`, `machine` | live streams; metrics of the node; those of the machine |
+//! | | `monitor`, `metrics`, `machine`, `metrics_token` | live streams; metrics of the node; those of the machine; who may read them |
 //! | | `cluster` | the nodes of a cluster; tokens with which others join |
-//! | | `recovery`, `admin_status` | recovery of distrusted drives by an operator; the state of the deployment |
+//! | | `recovery`, `admin_status` | recovery of distrusted drives by an operator; the state of this process |
+//! | | `everywhere`, `may_stop`, `drive_orders` | the same of all nodes of a cluster; whether one can be stopped; orders about a drive of any |
 //! | | `audit` | the audit record of a call |
-//! | entry | `admin`, `api::document`, `minio` | the administration API; its description; MinIO's API, translated to ours |
+//! | entry | `answering` | answers what other nodes ask |
+//! | | `admin`, `api::document`, `minio` | the administration API; its description; MinIO's API, translated to ours |
 //!
 //! Invariants: every call except a sign-in is authenticated and permitted before it is carried out; every
 //! call is recorded in the audit log before it is answered.
@@ -30,24 +33,30 @@
 mod admin;
 mod admin_request;
 mod admin_status;
+mod answering;
 mod api;
 mod audit;
 mod cluster;
 mod delegation;
 #[cfg(test)]
 mod delegation_tests;
+mod drive_orders;
 pub mod events;
+mod everywhere;
 mod identities;
 pub mod kms;
 mod lifecycle;
 pub mod log_buffer;
 mod machine;
+mod may_stop;
 pub mod metrics;
+mod metrics_token;
 mod minio;
 pub mod monitor;
 pub mod notify;
 pub mod peer;
 pub mod providers;
+pub mod question;
 mod quotas;
 mod recovery;
 pub mod responses;

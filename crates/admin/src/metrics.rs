@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use ashlar_cluster::DriveState;
 use ashlar_drive::{State, Stats};
 use ashlar_erasure_set::Phase;
 use ashlar_machine::Space;
@@ -88,33 +89,58 @@ pub(crate) fn capacity(node: &Node) -> Capacity {
     Capacity { raw, raw_free, usable: raw / n * k, usable_free: raw_free / n * k }
 }
 
+/// Numbers of drives.
+struct DriveCounts {
+    total: usize,
+    online: usize,
+}
+
+/// The drives of all nodes: those of the folders of this one, and those that the map has at others. Nobody is asked.
+fn drive_counts(node: &Node) -> DriveCounts {
+    let online = |s: &&DriveFolder| s.drive.as_ref().is_some_and(|d| d.state() == State::Online);
+    let (own, own_online) = {
+        let folders = node.folders.lock();
+        (folders.len(), folders.iter().filter(online).count())
+    };
+    if node.member.is_none() {
+        return DriveCounts { total: own, online: own_online };
+    }
+    let present = node.sets.present();
+    let map = node.map.load();
+    let active = map.drives.iter().filter(|d| d.state == DriveState::Active && d.node != node.number());
+    let others: Vec<_> = active.collect();
+    let there = others.iter().filter(|d| present.contains(&d.id)).count();
+    DriveCounts { total: own + others.len(), online: own_online + there }
+}
+
 fn cluster(node: &Node, page: &mut Page) {
-    let drive_folders = node.folders.lock().clone();
-    let online =
-        drive_folders.iter().filter(|s| s.drive.as_ref().is_some_and(|d| d.state() == State::Online)).count();
-    let offline = drive_folders.len() - online;
+    let DriveCounts { total, online } = drive_counts(node);
+    let offline = total - online;
+    let nodes = node.nodes();
+    let up = nodes.iter().filter(|(_, runs)| *runs).count().max(1);
+    let down = nodes.len().max(1) - up;
     let health = node.sets.health();
     let capacity = capacity(node);
     let control = node.control.health();
     let buckets = node.store.buckets().len();
     let writable = u8::from(health.iter().all(|g| g.writable));
     let c = Group::Cluster;
-    page.value(c, "minio_cluster_nodes_online_total", "Total number of nodes online.", 1);
-    page.value(c, "minio_cluster_nodes_offline_total", "Total number of nodes offline.", 0);
-    page.value(c, "minio_cluster_drive_total", "Total drives in this cluster.", drive_folders.len());
+    page.value(c, "minio_cluster_nodes_online_total", "Total number of nodes online.", up);
+    page.value(c, "minio_cluster_nodes_offline_total", "Total number of nodes offline.", down);
+    for (number, runs) in nodes {
+        let number = number.to_string();
+        let help = "Whether a node runs (1), as far as this one knows.";
+        page.gauge(c, "ashlar_node_online", help).add(&[("node", &number)], u8::from(runs));
+    }
+    page.value(c, "minio_cluster_drive_total", "Total drives in this cluster.", total);
     page.value(c, "minio_cluster_drive_online_total", "Total drives online in this cluster.", online);
     page.value(c, "minio_cluster_drive_offline_total", "Total drives offline in this cluster.", offline);
     let v3 = Group::V3("cluster/health");
-    page.value(
-        v3,
-        "minio_cluster_health_drives_count",
-        "Count of all drives in the cluster.",
-        drive_folders.len(),
-    );
+    page.value(v3, "minio_cluster_health_drives_count", "Count of all drives in the cluster.", total);
     page.value(v3, "minio_cluster_health_drives_online_count", "Count of online drives.", online);
     page.value(v3, "minio_cluster_health_drives_offline_count", "Count of offline drives.", offline);
-    page.value(v3, "minio_cluster_health_nodes_online_count", "Count of online nodes.", 1);
-    page.value(v3, "minio_cluster_health_nodes_offline_count", "Count of offline nodes.", 0);
+    page.value(v3, "minio_cluster_health_nodes_online_count", "Count of online nodes.", up);
+    page.value(v3, "minio_cluster_health_nodes_offline_count", "Count of offline nodes.", down);
     for (name, help, value) in [
         ("raw_total_bytes", "Total capacity online in the cluster.", capacity.raw),
         ("raw_free_bytes", "Total free capacity online in the cluster.", capacity.raw_free),

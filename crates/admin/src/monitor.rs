@@ -3,7 +3,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `GET trace?errors&slower_ms=N&bucket=B&operation=O` | one JSON object per line and request, until the client disconnects |
-//! | `GET logs?last=N&follow&level=L` | lines of the log; with `follow` also later ones |
+//! | `GET logs?last=N&follow&level=L` | lines of the log; with `follow` also later ones, of this process only |
 //! | `GET top` | totals of each operation, and the requests in progress |
 //! | `GET usage`, `GET usage/BUCKET` | the usage of buckets |
 //!
@@ -16,7 +16,7 @@ use ashlar_environment::time;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_node::clock::coarse;
+use ashlar_node::clock::{coarse, now_ms};
 use ashlar_object::{Counted, Store};
 use ashlar_s3::body::{Broken, Pieces};
 use ashlar_s3::target::Query;
@@ -36,6 +36,55 @@ use super::table::Route;
 const KEEPALIVE: Duration = Duration::from_secs(5);
 /// Number of log lines by default.
 const DEFAULT_LINES: usize = 100;
+/// The levels of log lines, the most important first.
+pub(crate) const LEVELS: [&str; 3] = ["ERROR", "WARN", "INFO"];
+
+/// The rank of a level in [`LEVELS`].
+fn rank(level: &str) -> Option<usize> {
+    LEVELS.iter().position(|l| l.eq_ignore_ascii_case(level))
+}
+
+/// Which lines of the log a request wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogFilter {
+    /// How many of the last lines.
+    pub last: usize,
+    /// The rank of the least important level.
+    pub level: usize,
+    /// Whether later lines follow.
+    pub follow: bool,
+}
+
+impl LogFilter {
+    /// # Errors
+    /// 400: the query is invalid.
+    pub(crate) fn of(query: &Query) -> Result<LogFilter, Refusal> {
+        let last = query.filled("last").map(str::parse).transpose();
+        let last = last.map_err(|_| bad_request("last is a number of lines"))?.unwrap_or(DEFAULT_LINES);
+        let level = match query.filled("level") {
+            None => LEVELS.len() - 1,
+            Some(level) => rank(level).ok_or_else(|| bad_request("level is error, warn or info"))?,
+        };
+        Ok(LogFilter { last, level, follow: is_true(query, "follow") })
+    }
+
+    /// A line in the format of our API, if it is wanted.
+    fn form(self, l: &Line, node: Option<u16>) -> Option<shape::LogLine> {
+        (rank(l.level)? <= self.level).then(|| shape::LogLine {
+            node,
+            time_ms: l.at_ms,
+            level: l.level.to_ascii_lowercase(),
+            target: l.target.to_owned(),
+            message: l.text.clone(),
+        })
+    }
+
+    /// The last lines of the log of this process, oldest first.
+    pub(crate) fn lines(self) -> Vec<shape::LogLine> {
+        let (lines, _) = log_buffer::buffer().read(self.last);
+        lines.iter().filter_map(|l| self.form(l, None)).collect()
+    }
+}
 
 /// A filter of the trace.
 #[derive(Clone, Debug, Default)]
@@ -185,10 +234,16 @@ impl Monitor {
         Body::endless(Bytes::from_static(b"\n"), Traced { listener, form, stop })
     }
 
-    /// The last lines of the log, and with `follow` later ones.
-    pub(crate) fn logs(&self, last: usize, follow: bool, form: Formatter<Line>) -> Body {
+    /// The last lines of the log, and with `follow` later ones; `before`: a line before them.
+    pub(crate) fn logs(
+        &self,
+        last: usize,
+        follow: bool,
+        before: Option<&Value>,
+        form: Formatter<Line>,
+    ) -> Body {
         let (lines, live) = log_buffer::buffer().read(last);
-        let mut first = Vec::new();
+        let mut first = before.map_or_else(Vec::new, |value| line(value).to_vec());
         for value in lines.iter().filter_map(|l| form(l)) {
             first.extend_from_slice(&line(&value));
         }
@@ -212,34 +267,35 @@ impl Monitor {
         Body::endless(first, Repeated { make, left, interval, stop: self.stop.clone() })
     }
 
-    /// The stream for a request. The caller has checked the permission.
+    /// The stream for a request, of this process; `node`: its number in a cluster. The caller has checked the permission.
     ///
     /// # Errors
     /// The query is invalid.
-    pub(crate) fn stream(&self, req: &AdminRequest) -> Result<Body, Refusal> {
+    pub(crate) fn stream(&self, req: &AdminRequest, node: Option<u16>) -> Result<Body, Refusal> {
         if req.route == Route::Trace {
             let wanted = TraceFilter::of(&req.query)?;
             return Ok(self.trace(Box::new(move |e| wanted.matches(e).then(|| api::value(event(e))))));
         }
-        let last = req.query.filled("last").map(str::parse).transpose();
-        let last = last.map_err(|_| bad_request("last is a number of lines"))?.unwrap_or(DEFAULT_LINES);
-        let rank = |level: &str| ["ERROR", "WARN", "INFO"].iter().position(|l| l.eq_ignore_ascii_case(level));
-        let least = match req.query.filled("level") {
-            None => 2,
-            Some(level) => rank(level).ok_or_else(|| bad_request("level is error, warn or info"))?,
-        };
-        let form = move |l: &Line| {
-            (rank(l.level)? <= least).then(|| {
-                api::value(shape::LogLine {
-                    time_ms: l.at_ms,
-                    level: l.level.to_ascii_lowercase(),
-                    target: l.target.to_owned(),
-                    message: l.text.clone(),
-                })
+        let wanted = LogFilter::of(&req.query)?;
+        let only = node.map(|number| {
+            api::value(shape::LogLine {
+                node,
+                time_ms: now_ms(),
+                level: "info".to_owned(),
+                target: module_path!().to_owned(),
+                message: format!(
+                    "these are the lines of node {number} only: those of all are shown without --follow"
+                ),
             })
-        };
-        Ok(self.logs(last, is_true(&req.query, "follow"), Box::new(form)))
+        });
+        let form = move |l: &Line| wanted.form(l, node).map(api::value);
+        Ok(self.logs(wanted.last, wanted.follow, only.as_ref(), Box::new(form)))
     }
+}
+
+/// Lines of the logs of several nodes, as the answer to a request.
+pub(crate) fn log_body(lines: &[shape::LogLine]) -> Body {
+    Body::whole(lines.iter().flat_map(|l| line(&api::value(l))).collect::<Vec<u8>>())
 }
 
 /// An event in the format of our API.
@@ -272,8 +328,8 @@ fn event(e: &Event) -> shape::TraceEvent {
     }
 }
 
-/// Totals of each operation, and the requests in progress.
-pub(crate) fn top(metrics: &Metrics) -> AdminResult {
+/// Totals of each operation, and the requests in progress, of this process.
+pub(crate) fn top(metrics: &Metrics) -> shape::Top {
     let operations = metrics.totals().into_iter().map(|t| shape::OperationTotals {
         operation: t.operation.to_owned(),
         calls: t.calls,
@@ -288,13 +344,13 @@ pub(crate) fn top(metrics: &Metrics) -> AdminResult {
         operation: operation.to_owned(),
         count,
     });
-    let answer = shape::Top {
+    shape::Top {
         uptime_s: coarse(),
         inflight: metrics.inflight().max(0) as u64,
         operations: operations.collect(),
         running: running.collect(),
-    };
-    Ok((StatusCode::OK, api::value(answer)))
+        nodes: None,
+    }
 }
 
 /// The usage of a bucket, in the format of our API.

@@ -64,6 +64,7 @@ routes! {
     DriveRecover POST "drives/recover" AdminHeal;
     DriveRecovery GET "drives/recover" AdminHeal;
     ClusterStatus GET "cluster" AdminServerInfo;
+    ClusterMayStop GET "cluster/may-stop" AdminServerInfo;
     // MinIO has no action for a node that joins: who may take drives out of service may let drives in.
     ClusterToken POST "cluster/tokens" AdminDecommission;
     MetricsToken GET "metrics-token" AdminPrometheus;

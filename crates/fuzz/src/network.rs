@@ -106,6 +106,7 @@ pub fn all() -> Vec<Target> {
         ),
         messages(),
         drive_calls(),
+        questions(),
         target("nsq", vec![NSQ_SEED.to_vec()], &[&[0xff; 4], &[0x7f; 4], b"E_INVALID"], |b| {
             script::play(Kind::Nsq, NSQ, b);
         }),
@@ -125,6 +126,26 @@ pub fn all() -> Vec<Target> {
             },
         ),
     ]
+}
+
+/// What other nodes ask for administration.
+fn questions() -> Target {
+    use ashlar_admin::question;
+    Target {
+        name: "node-questions",
+        seeds: question::fuzzed_seeds(),
+        tokens: &[
+            b"{}",
+            b"null",
+            b"\"logs\":",
+            b"\"last\":",
+            b"18446744073709551616",
+            b"-1",
+            b"\"order\":",
+            b"\\u0000",
+        ],
+        run: question::fuzzed,
+    }
 }
 
 /// Calls of drives of other nodes, and their answers.

@@ -84,6 +84,7 @@ impl Routes {
         name: String,
     ) -> Routes {
         let admin = Arc::new(admin);
+        admin.answer_other_nodes();
         let minio = Minio::new(admin.clone());
         let (connections, heads) = (Arc::default(), connection::heads());
         let (foreground, keys) = (node.sets.foreground(), parking_lot::Mutex::default());
@@ -176,10 +177,10 @@ impl Routes {
             "/minio/health/cluster" | "/ashlar/health/cluster" if read => {
                 let maintenance =
                     request.uri().query().is_some_and(|q| q.split('&').any(|p| p == "maintenance=true"));
-                self.cluster(true, maintenance)
+                self.cluster(true, maintenance).await
             }
             "/minio/health/cluster/read" | "/ashlar/health/cluster/read" if read => {
-                self.cluster(false, false)
+                self.cluster(false, false).await
             }
             path if read
                 && (path == "/ashlar/metrics" || path.starts_with("/minio/v2/metrics/") || is_v3(path)) =>
@@ -215,20 +216,31 @@ impl Routes {
         plain(if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, "")
     }
 
-    /// Whether every placement group can serve writes (or reads). One machine is the whole cluster: its
-    /// maintenance always interrupts the service, and the answer says so (412, as in MinIO).
-    fn cluster(&self, write: bool, maintenance: bool) -> Response<Body> {
+    /// Whether every placement group can serve writes (or reads). `maintenance`: also without this node; 412 says why
+    /// not, as in MinIO. A machine that is alone is always needed.
+    async fn cluster(&self, write: bool, maintenance: bool) -> Response<Body> {
         let health = self.node.sets.health();
         let good = health.iter().all(|g| if write { g.writable } else { g.readable });
-        let status = match (good, maintenance) {
-            (true, false) => StatusCode::OK,
-            (true, true) => StatusCode::PRECONDITION_FAILED,
-            (false, _) => StatusCode::SERVICE_UNAVAILABLE,
+        let (status, why) = match (good, maintenance) {
+            (true, false) => (StatusCode::OK, String::new()),
+            (true, true) => self.maintenance().await,
+            (false, _) => (StatusCode::SERVICE_UNAVAILABLE, String::new()),
         };
-        let mut response = plain(status, "");
+        let mut response = plain(status, why);
         let quorum = health.iter().map(|g| g.slots / 2 + 1).max().unwrap_or(0);
         response.headers_mut().insert("x-minio-write-quorum", HeaderValue::from(u16::from(quorum)));
         response
+    }
+
+    /// Whether this node can be stopped. A machine that is alone needs no words for it.
+    async fn maintenance(&self) -> (StatusCode, String) {
+        if self.node.member.is_none() {
+            return (StatusCode::PRECONDITION_FAILED, String::new());
+        }
+        let answer = self.admin.this_may_stop().await;
+        let why: String = answer.reasons.iter().map(|why| format!("{why}\n")).collect();
+        let status = if answer.may_stop { StatusCode::OK } else { StatusCode::PRECONDITION_FAILED };
+        (status, why)
     }
 
     async fn metrics(&self, path: &str, headers: &header::HeaderMap) -> Response<Body> {

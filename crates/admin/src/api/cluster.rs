@@ -32,13 +32,19 @@ pub struct ClusterNode {
     pub address: Option<String>,
     /// The URL at which it serves S3.
     pub endpoint: Option<String>,
-    /// The version that it ran last.
+    /// The version that it runs, or ran last.
     pub version: String,
     /// Whether it is announced in the control store. A node that has just crashed still is, for some seconds.
     pub running: bool,
     pub drives: NodeDrives,
     /// Whether it is the node that answers.
     pub this: bool,
+    /// Since when it runs; left out if it does not answer, or the machine is alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uptime_s: Option<u64>,
+    /// Why it does not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// Numbers of drives of a node.
@@ -111,4 +117,15 @@ pub struct Token {
     pub token: String,
     /// When it expires.
     pub expires: String,
+}
+
+/// Whether a node can be stopped now.
+#[derive(Serialize, ToSchema, Clone, PartialEq, Eq, Debug)]
+pub struct MayStop {
+    /// The node; 0 if the machine is alone.
+    pub node: u16,
+    /// Whether every placement group still takes reads and writes without it.
+    pub may_stop: bool,
+    /// Why it cannot be stopped; empty if it can.
+    pub reasons: Vec<String>,
 }

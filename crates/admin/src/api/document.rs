@@ -44,6 +44,7 @@ fn answer(route: Route) -> Shape {
         }
         Route::DriveRecover | Route::DriveRecovery => of::<state::Recovery>(),
         Route::ClusterStatus => of::<cluster::Cluster>(),
+        Route::ClusterMayStop => of::<cluster::MayStop>(),
         Route::ClusterToken => of::<cluster::Token>(),
         Route::MetricsToken => of::<state::MetricsToken>(),
         Route::UserList => of::<people::UserList>(),
@@ -118,6 +119,7 @@ fn order(route: Route) -> Option<Shape> {
         | Route::DriveScrub
         | Route::DriveRecovery
         | Route::ClusterStatus
+        | Route::ClusterMayStop
         | Route::MetricsToken
         | Route::UserList
         | Route::UserEnable
@@ -280,6 +282,9 @@ impl Operation {
                 json!({ "name": "follow", "in": "query", "description": "Go on with the lines to come.", "schema": { "type": "boolean" } }),
                 json!({ "name": "level", "in": "query", "description": "Only lines of this level and above.", "schema": { "enum": ["error", "warn", "info"] } }),
             ],
+            Route::ClusterMayStop => vec![
+                json!({ "name": "node", "in": "query", "description": "Its number; if left out, the node that answers.", "schema": { "type": "integer", "minimum": 0 } }),
+            ],
             _ => Vec::new(),
         };
         Operation {
@@ -312,7 +317,7 @@ impl Operation {
 
     /// Adds the operation to the paths and its types to the components.
     fn put(self, paths: &mut Map<String, Value>, components: &mut Map<String, Value>) {
-        let named = self.path.contains('{') || self.order.is_some();
+        let named = self.path.contains('{') || self.order.is_some() || self.id == "ClusterMayStop";
         let changes = self.method != http::Method::GET;
         let mut answers = Map::new();
         let mut good = content(self.answer, components);

@@ -13,6 +13,9 @@ pub struct Order {
     /// A path, an id, or the beginning of an id.
     #[serde(default)]
     pub drive: String,
+    /// The node of a cluster that has the drive; needed if several have a folder of that name.
+    #[serde(default)]
+    pub node: Option<u16>,
     /// Read and verify all data too.
     #[serde(default)]
     pub deep: bool,
@@ -32,4 +35,6 @@ pub struct RecoverOrder {
 pub struct EndOrder {
     /// Only says whether it would.
     pub dry_run: bool,
+    /// The node of a cluster that is meant; if left out, the one that answers.
+    pub node: Option<u16>,
 }

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// The overview of a deployment.
+/// The overview of a deployment. In a cluster, space, memory, drives and healing are those of all nodes that answer.
 #[derive(Serialize, ToSchema)]
 pub struct Info {
     /// Version of the program.
     pub version: &'static str,
     /// Hexadecimal digits.
     pub deployment: String,
+    /// Of the process that answers.
     pub uptime_s: u64,
     /// `K+M`.
     pub code: String,
@@ -35,10 +36,52 @@ pub struct Info {
     pub drives: Vec<DriveState>,
     pub groups: Vec<PlacementGroup>,
     pub heal: Heal,
+    /// The nodes of the cluster; left out if the machine is alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<NodeInfo>>,
+}
+
+/// A node of a cluster.
+#[derive(Serialize, ToSchema)]
+pub struct NodeInfo {
+    pub node: u16,
+    /// Whether it runs, as far as the answering node knows.
+    pub running: bool,
+    /// Whether it is the node that answers.
+    pub this: bool,
+    /// `HOST:PORT` for messages between nodes.
+    pub address: String,
+    /// The URL at which it serves S3.
+    pub endpoint: String,
+    /// The version that it runs, or ran last.
+    pub version: String,
+    /// Null if it does not answer.
+    pub uptime_s: Option<u64>,
+    /// When its process started, in milliseconds since 1970. Null if it does not answer.
+    pub started_ms: Option<i64>,
+    /// Why it does not answer.
+    pub problem: Option<String>,
+}
+
+/// What a node says about itself when another one asks.
+#[derive(Serialize, Deserialize, Default)]
+pub struct NodeState {
+    pub version: String,
+    pub uptime_s: u64,
+    /// When the process started, in milliseconds since 1970.
+    pub started_ms: i64,
+    pub capacity: Capacity,
+    pub memory: Memory,
+    pub drives: Vec<DriveState>,
+    pub heal: HealStatus,
+    /// Ids of drives of any node that have missed changes, as this node noted when they were away.
+    pub lacking: Vec<String>,
+    /// Whether more was missed than this node noted, so that a pass over everything has to find it.
+    pub owes_pass: bool,
 }
 
 /// Space of all drives, and the usable part of it.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema, Default)]
 pub struct Capacity {
     pub raw: u64,
     pub raw_free: u64,
@@ -131,8 +174,11 @@ pub struct TraceEvent {
 }
 
 /// A line of the server's log.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub struct LogLine {
+    /// The node that logged it; left out if the machine is alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<u16>,
     /// Milliseconds since 1970.
     pub time_ms: i64,
     /// `error`, `warn` or `info`.
@@ -143,17 +189,31 @@ pub struct LogLine {
 }
 
 /// Totals of operations, and requests in progress.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema, Default)]
 pub struct Top {
     pub uptime_s: u64,
     /// Number of requests in progress.
     pub inflight: u64,
     pub operations: Vec<OperationTotals>,
     pub running: Vec<RunningRequests>,
+    /// The nodes whose requests these are, and those that do not answer; left out if the machine is alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<NodeRequests>>,
+}
+
+/// The requests in progress at a node.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct NodeRequests {
+    pub node: u16,
+    /// Null if it does not answer.
+    pub uptime_s: Option<u64>,
+    pub inflight: Option<u64>,
+    /// Why it does not answer.
+    pub problem: Option<String>,
 }
 
 /// Totals of an operation since the start.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub struct OperationTotals {
     pub operation: String,
     pub calls: u64,
@@ -168,7 +228,7 @@ pub struct OperationTotals {
 }
 
 /// Requests in progress in a bucket.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub struct RunningRequests {
     pub bucket: String,
     pub operation: String,
@@ -176,7 +236,7 @@ pub struct RunningRequests {
 }
 
 /// Memory for buffers.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema, Default)]
 pub struct Memory {
     pub buffers: u64,
     pub idle: u64,
@@ -206,13 +266,16 @@ pub struct PlacementGroup {
 }
 
 /// A drive. Unknown fields of an unavailable drive are left out.
-#[derive(Serialize, ToSchema, Default)]
+#[derive(Serialize, Deserialize, ToSchema, Default)]
 pub struct DriveState {
+    /// The node that has it; left out if the machine is alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<u16>,
     pub path: String,
     /// Hexadecimal digits.
     pub id: String,
-    /// `online`, `joining`, `read-only`, `fenced`, `offline` or `held`.
-    pub state: &'static str,
+    /// `online`, `joining`, `read-only`, `fenced`, `offline` or `held`; `unknown` if its node does not answer.
+    pub state: String,
     pub problem: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u64>,
@@ -235,11 +298,14 @@ pub struct DriveState {
 }
 
 /// The progress of rebuilding a drive.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema, Clone)]
 pub struct Rebuild {
+    /// The node that fills it; left out if the machine is alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<u16>,
     pub drive: String,
     /// `waiting`, `records`, `shards` or `done`.
-    pub phase: &'static str,
+    pub phase: String,
     pub registers: u64,
     pub looked: u64,
     pub copied: u64,
@@ -261,7 +327,7 @@ pub struct Rebuild {
 }
 
 /// Healing since the start.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema, Default)]
 pub struct Heal {
     pub queued: u64,
     pub looked: u64,
@@ -278,7 +344,7 @@ pub struct Heal {
 }
 
 /// Healing, and whether a scrub runs.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema, Default)]
 pub struct HealStatus {
     #[serde(flatten)]
     pub heal: Heal,
@@ -288,8 +354,11 @@ pub struct HealStatus {
 }
 
 /// Detected damage.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub struct Damage {
+    /// The node that found it; left out if the machine is alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<u16>,
     /// Milliseconds since 1970.
     pub at_ms: u64,
     /// Id of the drive, and its path.
@@ -304,8 +373,11 @@ pub struct Damage {
 }
 
 /// The last scrub.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 pub struct Scrub {
+    /// The node that did it; left out if the machine is alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<u16>,
     /// Whether all data was read and verified.
     pub deep: bool,
     /// Milliseconds since 1970.

@@ -128,7 +128,7 @@ pub fn logs(minio: &Minio, c: &CallContext) -> CallResult {
             json!({ "deploymentid": deployment, "level": level, "errKind": of, "time": at, "node": host, "ConsoleMsg": text }),
         )
     };
-    answers::stream(minio.admin.monitor().logs(last, true, Box::new(form)))
+    answers::stream(minio.admin.monitor().logs(last, true, None, Box::new(form)))
 }
 
 /// Held locks: always none, because no request holds a lock while it waits for a client.
@@ -168,7 +168,7 @@ pub async fn heal_status(minio: &Minio, c: &CallContext) -> CallResult {
     let started = answers::time(now_ms() - i64::try_from(coarse()).unwrap_or(0) * 1000);
     let (mut healing, mut disks) = (Vec::new(), Vec::new());
     for (i, d) in drives.iter().enumerate() {
-        let mut disk = info::drive(i, d);
+        let mut disk = info::drive(i, d, &ours);
         if string(d, "state") == "joining" {
             healing.push(d["path"].clone());
             disk["heal_info"] = healed(i, d, &ours, &started);
@@ -179,7 +179,7 @@ pub async fn heal_status(minio: &Minio, c: &CallContext) -> CallResult {
     let state = if running || !healing.is_empty() { "Healing" } else { "Idle" };
     let parity = &ours["parity_shards"];
     answers::document(&json!({
-        "offline_nodes": [],
+        "offline_nodes": info::offline_nodes(&ours),
         "ScannedItemsCount": heal["looked"],
         "HealDisks": healing,
         "sets": [{ "id": string(&ours, "deployment"), "pool_index": 0, "set_index": 0, "heal_status": state,
