@@ -79,6 +79,9 @@ pub struct DriveOptions {
     alias: String,
     /// The drive: its path, its id, or the beginning of its id
     drive: String,
+    /// The node of a cluster that has it; needed if several have a drive of that path
+    #[arg(long, value_name = "N")]
+    node: Option<u16>,
 }
 
 #[derive(Deserialize, Default)]
@@ -96,6 +99,18 @@ struct Info {
     usage: Usage,
     capacity: Capacity,
     memory: Memory,
+    /// Empty: one machine.
+    nodes: Vec<Node>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Node {
+    node: u16,
+    endpoint: String,
+    version: String,
+    uptime_s: Option<u64>,
+    problem: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -118,6 +133,7 @@ struct Group {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Drive {
+    node: Option<u16>,
     id: String,
     path: String,
     state: String,
@@ -215,7 +231,7 @@ fn info_text(output: &Output, alias: &str, info: &Info) -> String {
         let n = info.groups.iter().filter(|g| able(g)).count();
         output.paint(if n == groups { Tone::Good } else { Tone::Bad }, format!("{n} of {groups}"))
     };
-    [
+    let mut lines = vec![
         format!(
             "{}  Ashlar {}, up {}",
             output.paint(Tone::Folder, alias),
@@ -239,9 +255,32 @@ fn info_text(output: &Output, alias: &str, info: &Info) -> String {
         ),
         format!("Buckets  {}, {}", info.buckets, usage_text(&info.usage)),
         format!("Repair   {}", heal_text(output, &info.heal)),
-        drives_text(output, &info.drives),
-    ]
-    .join("\n")
+    ];
+    if !info.nodes.is_empty() {
+        lines.push(nodes_text(output, &info.nodes));
+    }
+    lines.push(drives_text(output, &info.drives));
+    lines.join("\n")
+}
+
+fn nodes_text(output: &Output, nodes: &[Node]) -> String {
+    let mut table = empty_table();
+    table.set_header(["Node", "State", "Endpoint", "Version", "Up", "Note"]);
+    for node in nodes {
+        let (tone, state) = match node.problem {
+            None => (Tone::Good, "online"),
+            Some(_) => (Tone::Bad, "offline"),
+        };
+        table.add_row([
+            node.node.to_string(),
+            output.paint(tone, state),
+            output.printable(&node.endpoint),
+            node.version.clone(),
+            node.uptime_s.map(span_text).unwrap_or_default(),
+            output.printable(node.problem.as_deref().unwrap_or_default()),
+        ]);
+    }
+    table.to_string()
 }
 
 fn usage_text(usage: &Usage) -> String {
@@ -349,11 +388,16 @@ fn is_over(heal: &Heal) -> bool {
 
 fn drives_text(output: &Output, drives: &[Drive]) -> String {
     let mut table = empty_table();
-    table.set_header(["Drive", "State", "Used", "Capacity", "Errors", "Commit", "Id", "Note"]);
+    // Drives of a machine that is alone have no node.
+    let node = |drive: &Drive| drive.node.map(|n| n.to_string());
+    let heads = ["Drive", "State", "Used", "Capacity", "Errors", "Commit", "Id", "Note"].map(str::to_owned);
+    table.set_header(
+        drives.iter().any(|d| d.node.is_some()).then(|| "Node".to_owned()).into_iter().chain(heads),
+    );
     for drive in drives {
         let healthy = drive.state == "online";
         let rebuild = drive.rebuild.as_ref().map(rebuild_text);
-        table.add_row([
+        let row = [
             drive.path.clone(),
             output.paint(if healthy { Tone::Good } else { Tone::Bad }, &drive.state),
             size_text(drive.used),
@@ -362,7 +406,8 @@ fn drives_text(output: &Output, drives: &[Drive]) -> String {
             format!("{:.2} ms", drive.commit_ms),
             drive.id.chars().take(8).collect(),
             rebuild.or_else(|| drive.problem.clone()).unwrap_or_default(),
-        ]);
+        ];
+        table.add_row(node(drive).into_iter().chain(row));
     }
     table.to_string()
 }
@@ -464,7 +509,10 @@ pub async fn drive(command: DriveCommand, context: &Context) -> Outcome {
         DriveCommand::Online(options) => (options, "online"),
         DriveCommand::Replace(options) => (options, "replace"),
     };
-    let order = json!({ "drive": options.drive });
+    let mut order = json!({ "drive": options.drive });
+    if let Some(node) = options.node {
+        order["node"] = json!(node);
+    }
     let answer = ask(context, &options.alias, Method::POST, &format!("drives/{verb}"), Some(&order)).await;
     let answer = answer.when(|| format!("cannot {verb} `{}`", options.drive))?;
     context.output.done(
@@ -533,6 +581,24 @@ mod tests {
             "Input/output",
             "3 wait",
         ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn drives_of_a_cluster_are_shown_with_their_node_and_nodes_with_their_state() {
+        let output = Output::new(&Globals::default());
+        let rows =
+            json!([{ "node": 3, "path": "/mnt/d1", "state": "unknown", "problem": "node 3 is not running" }]);
+        let text = drives_text(&output, &understand::<Vec<Drive>>(&rows).unwrap());
+        assert!(text.contains("Node") && text.contains("node 3 is not running"), "{text}");
+        let alone = json!([{ "path": "/mnt/d1", "state": "online" }]);
+        assert!(!drives_text(&output, &understand::<Vec<Drive>>(&alone).unwrap()).contains("Node"));
+        let info = json!({ "nodes": [
+            { "node": 1, "endpoint": "http://h1:9000", "version": "0.1.0", "uptime_s": 61, "problem": null },
+            { "node": 2, "endpoint": "http://h2:9000", "version": "0.1.0", "problem": "node 2 does not answer" }] });
+        let text = info_text(&output, "it", &understand(&info).unwrap());
+        for part in ["http://h1:9000", "online", "1m 1s", "offline", "node 2 does not answer"] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

@@ -67,6 +67,7 @@ mod quota;
 
 mod recover;
 mod rm;
+mod rolling;
 pub mod root_key;
 mod service;
 mod settings;

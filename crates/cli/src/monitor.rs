@@ -47,7 +47,7 @@ pub struct LogsOptions {
     /// Number of last lines
     #[arg(long, default_value_t = 100)]
     last: u64,
-    /// Continue with new lines
+    /// Continue with new lines; of a cluster only those of the node behind the alias
     #[arg(long, short)]
     follow: bool,
     /// Only lines of this level and above: error, warn or info
@@ -178,7 +178,8 @@ pub async fn logs(options: &LogsOptions, context: &Context) -> Outcome {
         let tone = if word(l, "level") == "info" { Tone::Good } else { Tone::Bad };
         let level = word(l, "level").to_ascii_uppercase();
         let message = context.output.printable(word(l, "message"));
-        format!("{}  {:<5}  {message}", at(l), context.output.paint(tone, level))
+        let node = l["node"].as_u64().map(|n| format!("node {n}  ")).unwrap_or_default();
+        format!("{}  {node}{:<5}  {message}", at(l), context.output.paint(tone, level))
     })
     .await
 }
@@ -230,7 +231,9 @@ fn top_text(now: &Value, before: &Value) -> String {
     let up = span_text(number(now, "uptime_s"));
     let inflight = number(now, "inflight");
     let list = if running.is_empty() { String::new() } else { format!(": {}", running.join(", ")) };
-    format!("up {up}, {inflight} requests run{list}\n{table}")
+    let nodes = now["nodes"].as_array().unwrap_or(&none).iter();
+    let silent: String = nodes.filter_map(|n| n["problem"].as_str()).map(|why| format!("\n{why}")).collect();
+    format!("up {up}, {inflight} requests run{list}\n{table}{silent}")
 }
 
 #[cfg(test)]

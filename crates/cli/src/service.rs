@@ -15,6 +15,7 @@ use super::{
     context::Context,
     failure::{Failure, Kind, Outcome},
     output::span_text,
+    rolling,
 };
 
 /// Actions on the server's process.
@@ -25,13 +26,19 @@ pub enum Command {
 Drives, addresses and every option stay as they were; if the program's file was replaced, the new one starts. The \
 command waits until the new process answers.
 
+The nodes of a cluster restart one after another: each when `ashlar cluster may-stop` says that it can be stopped, the \
+next one when the one before answers again. With --node one of them restarts, without that question. If the command is \
+interrupted, the nodes that it did not come to run on; it can be run again.
+
 Examples:
   ashlar admin service restart it
-  ashlar admin service restart it --dry-run")]
+  ashlar admin service restart it --dry-run
+  ashlar admin service restart it --node 3")]
     Restart(EndOptions),
     /// Complete requests in flight, and stop the process
     #[command(after_long_help = "\
-Under a service manager that restarts what ends (systemd: Restart=always) it comes back: stop it there.
+Under a service manager that restarts what ends (systemd: Restart=always) it comes back: stop it there. Of a cluster, the \
+node behind the alias is stopped, or the one of --node.
 
 Examples:
   ashlar admin service stop it
@@ -54,23 +61,35 @@ Examples:
 #[derive(Args, Debug)]
 pub struct EndOptions {
     /// The server's alias
-    alias: String,
+    pub alias: String,
     /// Only show whether it is permitted
     #[arg(long)]
-    dry_run: bool,
+    pub dry_run: bool,
     /// Do not wait for the result
     #[arg(long)]
-    no_wait: bool,
-    /// How long to wait, in seconds
+    pub no_wait: bool,
+    /// Only this node of a cluster
+    #[arg(long, value_name = "N")]
+    pub node: Option<u16>,
+    /// How long to wait, in seconds; in a cluster, for each node to be able to stop, and to be back
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    timeout: u64,
+    pub timeout: u64,
 }
 
 /// Runs the command.
 pub async fn run(command: Command, context: &Context) -> Outcome {
     match command {
-        Command::Restart(options) => restart(&options, context).await,
-        Command::Stop(options) => stop(&options, context).await,
+        Command::Restart(options) => match options.node {
+            Some(number) => rolling::restart_one(&options, number, context).await,
+            None if rolling::is_cluster(context, &options.alias).await => {
+                rolling::restart_all(&options, context).await
+            }
+            None => restart(&options, context).await,
+        },
+        Command::Stop(options) => match options.node {
+            Some(number) => rolling::stop_one(&options, number, context).await,
+            None => stop(&options, context).await,
+        },
         Command::Status { alias } => status(&alias, context).await,
     }
 }
@@ -100,7 +119,7 @@ async fn end(options: &EndOptions, verb: &str, context: &Context) -> Outcome<boo
 }
 
 /// A client that reports an unreachable server at once, without retries.
-fn client_without_retries(alias: &str, context: &Context) -> Outcome<Client> {
+pub fn client_without_retries(alias: &str, context: &Context) -> Outcome<Client> {
     let config = context.aliases.client(alias)?.config().clone();
     Ok(Client::new(Config { attempts: 1, ..config })?)
 }

@@ -2,7 +2,7 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `status`, `token` | `ashlar cluster status`, `ashlar cluster token` |
+//! | `status`, `token`, `may_stop` | `ashlar cluster status`, `ashlar cluster token`, `ashlar cluster may-stop` |
 //! | `import` | `ashlar cluster import`: a machine that is alone becomes the first node |
 //! | `home` | the folder of a cluster on this machine: what it remembers, credentials, lock |
 //! | `process` | one child process with its log |
@@ -15,6 +15,7 @@
 mod etcd;
 mod home;
 mod import;
+mod may_stop;
 mod plan;
 mod process;
 mod status;
@@ -55,6 +56,22 @@ Examples:
     /// Make a machine that is alone the first node of a cluster
     #[command(after_long_help = import::HELP)]
     Import(import::ImportOptions),
+    /// Show whether a node can be stopped now without an effect on clients
+    #[command(after_long_help = "\
+It can if every placement group keeps enough drives on other nodes to be read and written, nothing waits to be healed, no \
+drive is being filled, and every other node that runs has said so. The exit code is 0 if it can be stopped, and 5 if it \
+cannot now; then the reasons are printed. `/minio/health/cluster?maintenance=true` says the same about the node that is \
+asked: 200, or 412 with the reasons.
+
+Examples:
+  ashlar cluster may-stop 3 it
+  ashlar --json cluster may-stop 3 it")]
+    MayStop {
+        /// The number of the node
+        node: u16,
+        /// The alias of any node; may be left out if there is only one alias
+        alias: Option<String>,
+    },
     /// Run a whole cluster on this machine, for trying out
     #[command(after_long_help = up::HELP)]
     Up(UpOptions),
@@ -64,6 +81,7 @@ Examples:
 pub async fn run(command: Command, context: &Context) -> Outcome {
     match command {
         Command::Status { alias } => status::status(alias, context).await,
+        Command::MayStop { node, alias } => may_stop::may_stop(node, alias, context).await,
         Command::Token(options) => token::token(options, context).await,
         Command::Import(options) => import::import(&options, &context.output),
         Command::Up(options) => up(&options, &context.output).await,

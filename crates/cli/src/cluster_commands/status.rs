@@ -9,7 +9,7 @@ use super::alias_or_only;
 use crate::admin_request::{ask, understand};
 use crate::context::Context;
 use crate::failure::{Failure, Kind, Outcome};
-use crate::output::{Output, Tone, empty_table};
+use crate::output::{Output, Tone, empty_table, span_text};
 
 /// The cluster as a node answers it.
 #[derive(Deserialize, Default)]
@@ -35,6 +35,8 @@ struct Node {
     running: bool,
     drives: Drives,
     this: bool,
+    uptime_s: Option<u64>,
+    problem: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -88,11 +90,12 @@ pub async fn status(alias: Option<String>, context: &Context) -> Outcome {
 
 fn text(output: &Output, cluster: &Cluster) -> String {
     let mut table = empty_table();
-    table.set_header(["node", "state", "host", "endpoint", "drives", "version"]);
+    table.set_header(["node", "state", "host", "endpoint", "drives", "version", "up"]);
     for node in &cluster.nodes {
-        let state = match node.running {
-            true => output.paint(Tone::Good, "running"),
-            false => output.paint(Tone::Bad, "away"),
+        let state = match (node.running, &node.problem) {
+            (true, None) => output.paint(Tone::Good, "running"),
+            (true, Some(_)) => output.paint(Tone::Bad, "does not answer"),
+            (false, _) => output.paint(Tone::Bad, "away"),
         };
         let drives = match node.drives.serving_here {
             Some(n) if n != node.drives.in_map => format!("{n} of {} in service", node.drives.in_map),
@@ -106,6 +109,7 @@ fn text(output: &Output, cluster: &Cluster) -> String {
             shown(&node.endpoint),
             drives,
             node.version.clone(),
+            node.uptime_s.map(span_text).unwrap_or_default(),
         ]);
     }
     let head = match &cluster.name {
