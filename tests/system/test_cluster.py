@@ -1,15 +1,18 @@
 """Four nodes over etcd as one store, each a process of its own, while nodes and etcd are killed and paused."""
 
+import json
 import os
 import signal
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from botocore.exceptions import BotoCoreError, ClientError
 
-from conftest import free_port, noise
+from conftest import ACCESS, SECRET, free_port, noise
 from histories import Writer, check, client
 from nodes import NODES, Cluster, Node
 
@@ -274,3 +277,162 @@ def test_drives_of_a_cluster_are_not_those_of_a_machine_that_is_alone(cluster):
     finally:
         node.launch()
         node.wait(60)
+
+
+def signed(node):
+    """The URL of a node with root's credentials."""
+    return node.endpoint.replace("http://", f"http://{ACCESS}:{SECRET}@")
+
+
+def cli(node, *args, code=0, timeout=120):
+    """Runs `ashlar --json` with the alias `it` for a node; the documents that it prints."""
+    done = subprocess.run([os.environ["ASHLAR_BIN"], "--json", *map(str, args)], timeout=timeout, text=True,
+                          env={**os.environ, "ASHLAR_HOST_it": signed(node)}, capture_output=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == code, (args, done.returncode, done.stdout, done.stderr)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def mc(node, home, *args, code=0):
+    done = subprocess.run([f"{os.environ['CLIENT_BIN']}/mc", "--json", *args], timeout=60, text=True,
+                          env={"PATH": os.environ["PATH"], "HOME": str(home), "MC_HOST_it": signed(node)},
+                          capture_output=True, stdin=subprocess.DEVNULL)
+    assert (done.returncode == 0) == (code == 0), (args, done.stdout, done.stderr)
+    return json.JSONDecoder().raw_decode(done.stdout.strip())[0]
+
+
+def holds(what, seconds=90):
+    """Waits until something is so."""
+    until = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.3)
+
+
+def numbers(cluster):
+    """The number of each node in the cluster, which is not that of the test."""
+    of = {n["endpoint"]: n["node"] for n in cli(cluster.nodes[0], "info", "it")[0]["nodes"]}
+    return [of[node.endpoint] for node in cluster.nodes]
+
+
+def status(url):
+    try:
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def calm(cluster):
+    """Waits until every node could be stopped: all run, and nothing is left to heal."""
+    for node in cluster.nodes:
+        holds(lambda: status(f"{node.endpoint}/minio/health/cluster?maintenance=true")[0] == 200, 180)
+    return numbers(cluster)
+
+
+def test_any_node_answers_for_all_and_names_the_one_that_is_away(cluster, tmp_path):
+    number = calm(cluster)
+    asked, victim = cluster.nodes[3], cluster.nodes[0]
+    info = cli(asked, "info", "it")[0]
+    assert [n["node"] for n in info["nodes"]] == sorted(number)
+    assert all(n["problem"] is None and n["version"] and n["uptime_s"] is not None for n in info["nodes"])
+    assert [n["node"] for n in info["nodes"] if n["this"]] == [number[3]]
+    assert cli(asked, "cluster", "may-stop", number[0], "it")[0]["may_stop"]
+    rows = cli(asked, "drive", "list", "it")
+    assert [(row["node"], row["id"]) for row in rows] == [(row["node"], row["id"]) for row in info["drives"]]
+    for node, n in zip(cluster.nodes, number):
+        paths = {row["path"] for row in rows if row["node"] == n}
+        assert paths == {str(node.home / "drive1"), str(node.home / "drive2")}
+    assert {row["state"] for row in rows} == {"online"}
+    one = sum(row["capacity"] for row in rows if row["node"] == number[3])
+    assert info["capacity"]["raw"] > one / 2
+    lines = cli(asked, "admin", "logs", "it", "--last", 2000)
+    assert {line["node"] for line in lines} == set(number)
+    assert [line["time_ms"] for line in lines] == sorted(line["time_ms"] for line in lines)
+    top = cli(asked, "admin", "top", "it")[0]
+    assert [n["node"] for n in top["nodes"]] == sorted(number)
+    # Whichever node refused a request, any other knows why.
+    try:
+        urllib.request.urlopen(f"{cluster.nodes[1].endpoint}/no-bucket-of-anybody/key", timeout=20)
+        raise AssertionError("it was not refused")
+    except urllib.error.HTTPError as error:
+        assert error.code == 403
+        request_id = error.headers["x-amz-request-id"]
+    assert cli(asked, "admin", "why", "it", request_id)[0]["request_id"] == request_id
+    # MinIO's client sees all nodes.
+    shown = mc(asked, tmp_path, "admin", "info", "it")["info"]
+    assert {s["endpoint"]: s["state"] for s in shown["servers"]} == {f"127.0.0.1:{n.port}": "online" for n in cluster.nodes}
+    assert all(s["uptime"] is not None and len(s["drives"]) == 2 for s in shown["servers"])
+    refused = mc(asked, tmp_path, "admin", "service", "restart", "it", code=1)
+    assert "one after another" in json.dumps(refused), refused
+    victim.kill()
+    try:
+        away = lambda: [n["node"] for n in cli(asked, "info", "it")[0]["nodes"] if n["problem"]]
+        holds(lambda: away() == [number[0]])
+        rows = cli(asked, "drive", "list", "it")
+        gone = [row for row in rows if row["node"] == number[0]]
+        assert {row["path"] for row in gone} == {str(victim.home / "drive1"), str(victim.home / "drive2")}
+        assert {row["state"] for row in gone} == {"unknown"} and all(f"node {number[0]}" in row["problem"] for row in gone)
+        assert {row["state"] for row in rows if row["node"] != number[0]} == {"online"}
+        shown = {s["endpoint"]: s for s in mc(asked, tmp_path, "admin", "info", "it")["info"]["servers"]}
+        server = shown[f"127.0.0.1:{victim.port}"]
+        assert server["state"] == "offline" and [d["state"] for d in server["drives"]] == ["offline", "offline"]
+        assert [s["state"] for s in shown.values()].count("online") == NODES - 1
+        assert any("no lines" in line["message"] and line["node"] == number[0] for line in cli(asked, "admin", "logs", "it"))
+        # Without a second node, half of the drives would be left.
+        maintenance = f"{asked.endpoint}/minio/health/cluster?maintenance=true"
+        holds(lambda: status(maintenance)[0] == 412)
+        assert "would not serve" in status(maintenance)[1]
+        assert status(f"{asked.endpoint}/minio/health/cluster")[0] == 200
+        assert not cli(asked, "cluster", "may-stop", number[1], "it", code=5)[0]["may_stop"]
+        token = cli(asked, "info", "it", "--metrics-token")[0]["token"]
+        request = urllib.request.Request(f"{asked.endpoint}/minio/v2/metrics/cluster", headers={"Authorization": f"Bearer {token}"})
+
+        def counted():
+            with urllib.request.urlopen(request, timeout=20) as answer:
+                text = answer.read().decode()
+            value = lambda name: [int(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name)]
+            names = ["nodes_online", "nodes_offline", "drive_online", "drive_offline"]
+            return [value(f"minio_cluster_{name}_total{{")[0] for name in names] + [len(value("ashlar_node_online{")), sum(value("ashlar_node_online{"))]
+
+        holds(lambda: counted() == [NODES - 1, 1, 2 * NODES - 2, 2, NODES, NODES - 1])
+    finally:
+        victim.launch()
+        victim.wait(60)
+
+
+def test_orders_about_a_drive_go_to_the_node_that_has_it(cluster):
+    number = calm(cluster)
+    asked, other = cluster.nodes[2], cluster.nodes[1]
+    path = str(other.home / "drive2")
+    state = lambda node: {row["path"]: row["state"] for row in cli(node, "drive", "list", "it")}[path]
+    rows = cli(asked, "drive", "offline", "it", path)[0]["drives"]
+    assert {row["path"]: row["state"] for row in rows}[path] == "held" and len(rows) == 2 * NODES
+    assert state(other) == "held"
+    cli(asked, "drive", "online", "it", path, "--node", number[1])
+    holds(lambda: state(asked) == "online")
+    # The named node has no such drive, or there is no such node.
+    cli(asked, "drive", "offline", "it", path, "--node", number[0], code=1)
+    cli(asked, "drive", "offline", "it", path, "--node", 77, code=3)
+    cli(asked, "drive", "offline", "it", "/no/such/drive", code=1)
+    assert state(asked) == "online"
+
+
+def test_nodes_restart_one_after_another_while_clients_go_on(cluster, bucket):
+    number = calm(cluster)
+    asked = cluster.nodes[1]
+    started = lambda: {n["node"]: n["started_ms"] for n in cli(asked, "info", "it")[0]["nodes"]}
+    before = started()
+    states = [{} for _ in range(2)]
+    all_writers = writers(cluster, bucket, states)
+    said = cli(asked, "admin", "service", "restart", "it", "--timeout", 300, timeout=1200)
+    order = [document["node"] for document in said[:-1]]
+    assert sorted(order) == sorted(number) and order[-1] == number[1] and said[-1]["nodes"] == order
+    stop(all_writers)
+    after = started()
+    assert all(after[n] != before[n] for n in number)
+    check_all(cluster.clients(3)[0], bucket, states)
+    # One alone.
+    calm(cluster)
+    cli(asked, "admin", "service", "restart", "it", "--node", number[3])
+    again = started()
+    assert [n for n in number if again[n] != after[n]] == [number[3]]
