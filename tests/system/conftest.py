@@ -65,12 +65,14 @@ def wait_until(call, seconds):
 
 
 class Server:
-    """One running server and how to reach it."""
+    """One running server and how to reach it. `prefix`: what its command begins with."""
+
+    host, prefix = "127.0.0.1", ()
 
     def __init__(self, home: Path, drives: int = 4, arguments=(), env=None, certs: Path | None = None):
         self.home = home
         self.port = free_port()
-        self.endpoint = f"{'https' if certs else 'http'}://127.0.0.1:{self.port}"
+        self.endpoint = f"{'https' if certs else 'http'}://{self.host}:{self.port}"
         self.env = dict(env or {})
         self.arguments = list(arguments) + (["--certs", str(certs)] if certs else [])
         self.context = ssl.create_default_context(cafile=certs / "public.crt") if certs else None
@@ -90,8 +92,8 @@ class Server:
                "ASHLAR_ROOT_PASSWORD": SECRET, "ASHLAR_STATE_DIR": str(self.home / "state"), **self.env}
         self.process = subprocess.Popen(
             [
-                os.environ["ASHLAR_BIN"], "server", self.drives,
-                "--address", f"127.0.0.1:{self.port}", "--domain", "s3.test", *self.arguments,
+                *self.prefix, os.environ["ASHLAR_BIN"], "server", self.drives,
+                "--address", f"{self.host}:{self.port}", "--domain", "s3.test", *self.arguments,
             ],
             env=env, stdout=self.log.open("ab"), stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

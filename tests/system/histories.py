@@ -99,3 +99,65 @@ def check(s3, bucket, state):
     for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
         listed |= {o["Key"] for o in page.get("Contents", [])}
     assert listed == {k for k, (done, _) in state.items() if done is not None}
+
+
+def eventually(call, seconds=30):
+    """Repeats a call that may fail for a while after a failure of nodes."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return call()
+        except (ClientError, BotoCoreError):
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+
+
+def writers(cluster, bucket, states, but=()):
+    """Starts a writer for each of `states`, each first with another node, those numbered `but` left out."""
+    clients = cluster.clients(but=but)
+    turned = [clients[i % len(clients):] + clients[:i % len(clients)] for i in range(len(states))]
+    all_writers = [Writer(turned[i], bucket, f"w{i}", state) for i, state in enumerate(states)]
+    for writer in all_writers:
+        writer.start()
+    return all_writers
+
+
+def stop(all_writers):
+    """Ends writers; each must have got an answer."""
+    for writer in all_writers:
+        writer.going = False
+    for writer in all_writers:
+        writer.join(120)
+        assert not writer.is_alive(), "a request was never answered"
+
+
+def check_all(s3, bucket, states):
+    """Checks the keys of all writers of a bucket, together, because a list shows all of them."""
+    merged = {}
+    for state in states:
+        merged.update(state)
+    check(Patient(s3), bucket, merged)
+    for state in states:
+        for key in state:
+            state[key] = merged[key]
+
+
+class Patient:
+    """A client that repeats what is refused for a while."""
+
+    def __init__(self, s3):
+        self.s3 = s3
+
+    def get_object(self, **arguments):
+        until = time.monotonic() + 60
+        while True:
+            try:
+                return self.s3.get_object(**arguments)
+            except ClientError as e:
+                if e.response["Error"]["Code"] == "NoSuchKey" or time.monotonic() > until:
+                    raise
+                time.sleep(0.2)
+
+    def get_paginator(self, name):
+        return self.s3.get_paginator(name)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -18,38 +19,113 @@ NODES = 4
 DRIVES, MEMORY = 2, "96MiB"
 
 
-class Etcd:
-    """One member, with its data in a folder."""
+class Member:
+    """One member of etcd, with its data in a folder. `host`: its address; `prefix`: what its command begins with."""
 
-    def __init__(self, home: Path):
-        self.home, self.port, self.peer = home / "etcd", free_port(), free_port()
-        self.url = f"etcd://127.0.0.1:{self.port}"
+    def __init__(self, home: Path, name: str, arguments=(), host="127.0.0.1", scheme="http", prefix=()):
+        self.data, self.name, self.arguments, self.prefix = home / name, name, list(arguments), list(prefix)
+        self.log = home / f"{name}.log"
+        self.address = f"{host}:{free_port()}"
+        self.endpoint, self.peer = f"{scheme}://{self.address}", f"http://{host}:{free_port()}"
+        self.initial, self.process = None, None
+
+    def start(self):
+        """Starts the process with the data that it had, or blank."""
+        self.process = subprocess.Popen(
+            [*self.prefix, "etcd", "--name", self.name, "--data-dir", self.data,
+             "--listen-client-urls", self.endpoint, "--advertise-client-urls", self.endpoint,
+             "--listen-peer-urls", self.peer, "--initial-advertise-peer-urls", self.peer,
+             "--initial-cluster", self.initial, "--log-level", "error", *self.arguments],
+            stdin=subprocess.DEVNULL, stdout=self.log.open("ab"), stderr=subprocess.STDOUT,
+        )
+
+    def runs(self):
+        return self.process is not None and self.process.poll() is None
+
+    def kill(self):
+        if self.runs():
+            self.resume()
+            self.process.kill()
+            self.process.wait()
+
+    def pause(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+
+class Etcd:
+    """One or more members. `ask` uses their HTTP gateway, so that no client program is needed."""
+
+    def __init__(self, home: Path, members=1, arguments=(), context=None, **place):
+        scheme = "https" if context else "http"
+        self.members = [Member(home, f"etcd{i + 1}", arguments, scheme=scheme, **place) for i in range(members)]
+        self.context = context
+        for member in self.members:
+            member.initial = ",".join(f"{m.name}={m.peer}" for m in self.members)
+        self.url = f"etcd{'s' if context else ''}://" + ",".join(m.address for m in self.members)
         self.start()
 
     def start(self):
-        client, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer}"
-        self.process = subprocess.Popen(
-            ["etcd", "--data-dir", self.home, "--listen-client-urls", client, "--advertise-client-urls", client,
-             "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-             "--initial-cluster", f"default={peer}", "--log-level", "error"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )
-        wait_until(lambda: json.load(urllib.request.urlopen(f"{client}/health", timeout=2))["health"] == "true", 30)
+        """Starts the members that do not run, and waits until every one answers what needs a quorum."""
+        for member in self.members:
+            if not member.runs():
+                member.start()
+        for member in self.members:
+            self.ready(member)
+
+    def ready(self, member):
+        def healthy():
+            try:
+                with urllib.request.urlopen(f"{member.endpoint}/health", timeout=2, context=self.context) as answer:
+                    said = json.load(answer)
+            except urllib.error.HTTPError as e:
+                # Out of space it is not healthy, and answers why.
+                said = json.load(e)
+            if said["health"] != "true":
+                raise OSError(f"{member.name}: {said}")
+
+        wait_until(healthy, 30)
 
     def kill(self):
-        self.process.kill()
-        self.process.wait()
+        for member in self.members:
+            member.kill()
+
+    def ask(self, path, body, at=0, headers=()):
+        """The answer of any status to a request to the gateway."""
+        request = urllib.request.Request(f"{self.members[at].endpoint}{path}", json.dumps(body).encode(), dict(headers))
+        try:
+            with urllib.request.urlopen(request, timeout=10, context=self.context) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as e:
+            return json.load(e)
+
+    def ids(self):
+        """The number of each member, by which others name it."""
+        return [self.ask("/v3/maintenance/status", {}, at)["header"]["member_id"] for at in range(len(self.members))]
+
+    def leader(self):
+        """The index of the member that leads."""
+        return self.ids().index(self.ask("/v3/maintenance/status", {})["leader"])
+
+    def keys(self, prefix, at=0):
+        """The keys that begin with these characters."""
+        last = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        encode = lambda text: base64.b64encode(text.encode()).decode()
+        found = self.ask("/v3/kv/range", {"key": encode(prefix), "range_end": encode(last), "keys_only": True}, at)
+        return [base64.b64decode(entry["key"]).decode() for entry in found.get("kvs", [])]
 
 
 class Node(Server):
-    """One node. Its start does not wait until it serves, because that needs the others."""
+    """One node of `count`. Its start does not wait until it serves, because that needs the others."""
 
-    def __init__(self, cluster, number, arguments=(), env=None):
-        self.number, self.node_port = number, free_port()
+    def __init__(self, cluster, number, arguments=(), env=None, host="127.0.0.1", prefix=(), count=NODES):
+        self.number, self.node_port, self.host, self.prefix = number, free_port(), host, prefix
         home = cluster.home / f"node{number}"
         home.mkdir()
-        arguments = ["--control", cluster.etcd.url, "--cluster", "test", "--nodes", str(NODES),
-                     "--node-address", f"127.0.0.1:{self.node_port}", "--memory", MEMORY, *arguments]
+        arguments = ["--control", cluster.etcd.url, "--cluster", "test", "--nodes", str(count),
+                     "--node-address", f"{host}:{self.node_port}", "--memory", MEMORY, *arguments]
         super().__init__(home, DRIVES, arguments, env)
 
     def start(self):
@@ -69,13 +145,21 @@ class Node(Server):
 
 
 class Cluster:
-    def __init__(self, code="4+4", env=None):
+    """Four nodes. `etcd`: how its members are made; `places`: arguments of each node that say where it runs."""
+
+    def __init__(self, code="4+4", env=None, arguments=(), etcd=Etcd, places=({},) * NODES):
         base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.home = Path(tempfile.mkdtemp(prefix="ashlar-cluster-", dir=base))
-        self.etcd = Etcd(self.home)
-        self.nodes = [Node(self, n + 1, ["--code", code], env) for n in range(NODES)]
-        for node in self.nodes:
-            node.wait(60)
+        self.nodes, self.etcd = [], None
+        try:
+            self.etcd = etcd(self.home)
+            for n, place in enumerate(places):
+                self.nodes.append(Node(self, n + 1, ["--code", code, *arguments], env, **place))
+            for node in self.nodes:
+                node.wait(60)
+        except BaseException:
+            self.end()
+            raise
 
     def clients(self, attempts=1, but=()):
         return [client(n, attempts) for n in self.nodes if n.number not in but]
@@ -85,7 +169,8 @@ class Cluster:
             if node.process.poll() is None:
                 node.process.send_signal(signal.SIGCONT)
                 node.kill()
-        self.etcd.kill()
+        if self.etcd:
+            self.etcd.kill()
         shutil.rmtree(self.home, ignore_errors=True)
 
 

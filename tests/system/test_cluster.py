@@ -10,11 +10,12 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from botocore.exceptions import BotoCoreError, ClientError
+from botocore.exceptions import ClientError
 
 from conftest import ACCESS, SECRET, free_port, noise
-from histories import Writer, check, client
+from histories import check_all, client, eventually, stop, writers
 from nodes import NODES, Cluster, Node
+
 
 @pytest.fixture(scope="module")
 def cluster():
@@ -32,69 +33,6 @@ def bucket(cluster, request):
     for s3 in cluster.clients(3):
         eventually(lambda: s3.head_bucket(Bucket=name))
     return name
-
-
-def eventually(call, seconds=30):
-    """Repeats a call that may fail for a while after a failure of nodes."""
-    until = time.monotonic() + seconds
-    while True:
-        try:
-            return call()
-        except (ClientError, BotoCoreError):
-            if time.monotonic() > until:
-                raise
-            time.sleep(0.2)
-
-
-def writers(cluster, bucket, states, but=()):
-    clients = cluster.clients(but=but)
-    turned = [clients[i % len(clients):] + clients[:i % len(clients)] for i in range(len(states))]
-    all_writers = [Writer(turned[i], bucket, f"w{i}", state) for i, state in enumerate(states)]
-    for writer in all_writers:
-        writer.start()
-    return all_writers
-
-
-def stop(all_writers):
-    for writer in all_writers:
-        writer.going = False
-    for writer in all_writers:
-        writer.join(120)
-        assert not writer.is_alive(), "a request was never answered"
-
-
-def check_all(s3, bucket, states):
-    def patient_check(state):
-        # Keys of other writers are in the list too.
-        check(Patient(s3), bucket, state)
-
-    merged = {}
-    for state in states:
-        merged.update(state)
-    patient_check(merged)
-    for state in states:
-        for key in state:
-            state[key] = merged[key]
-
-
-class Patient:
-    """A client that repeats what is refused for a while."""
-
-    def __init__(self, s3):
-        self.s3 = s3
-
-    def get_object(self, **arguments):
-        until = time.monotonic() + 60
-        while True:
-            try:
-                return self.s3.get_object(**arguments)
-            except ClientError as e:
-                if e.response["Error"]["Code"] == "NoSuchKey" or time.monotonic() > until:
-                    raise
-                time.sleep(0.2)
-
-    def get_paginator(self, name):
-        return self.s3.get_paginator(name)
 
 
 def test_every_node_shows_what_any_node_took(cluster, bucket):
