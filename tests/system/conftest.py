@@ -116,16 +116,28 @@ class Server:
         return self.process.wait(timeout=30)
 
 
+one_server = pytest.mark.skipif(
+    "ASHLAR_TEST_CLUSTER" in os.environ,
+    reason="it starts its server again, looks into its folders, or asks for what each node of a cluster tells of itself",
+)
+
+
+def serve(home: Path, arguments=(), env=None, certs: Path | None = None):
+    """A server for tests to which it does not matter how many there are. With ASHLAR_TEST_CLUSTER it is four nodes
+    behind a balancer; if that is `down`, one of them is killed before the tests begin."""
+    cluster = os.environ.get("ASHLAR_TEST_CLUSTER")
+    if not cluster:
+        return Server(home, 4, arguments, env, certs)
+    from nodes import BalancedCluster
+
+    return BalancedCluster(home, 1 if cluster == "down" else 0, arguments, env, certs)
+
+
 @pytest.fixture(scope="session")
 def server():
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     home = Path(tempfile.mkdtemp(prefix="ashlar-clients-", dir=base))
-    if os.environ.get("ASHLAR_TEST_CLUSTER"):
-        from nodes import BalancedCluster
-
-        s = BalancedCluster(home)
-    else:
-        s = Server(home)
+    s = serve(home)
     try:
         yield s
         assert s.stop() == 0, "the server did not end cleanly on SIGTERM"

@@ -120,13 +120,14 @@ class Etcd:
 class Node(Server):
     """One node of `count`. Its start does not wait until it serves, because that needs the others."""
 
-    def __init__(self, cluster, number, arguments=(), env=None, host="127.0.0.1", prefix=(), count=NODES):
+    def __init__(self, cluster, number, arguments=(), env=None, host="127.0.0.1", prefix=(), count=NODES,
+                 certs=None):
         self.number, self.node_port, self.host, self.prefix = number, free_port(), host, prefix
         home = cluster.home / f"node{number}"
         home.mkdir()
         arguments = ["--control", cluster.etcd.url, "--cluster", "test", "--nodes", str(count),
                      "--node-address", f"{host}:{self.node_port}", "--memory", MEMORY, *arguments]
-        super().__init__(home, DRIVES, arguments, env)
+        super().__init__(home, DRIVES, arguments, env, certs)
 
     def start(self):
         self.launch()
@@ -175,16 +176,22 @@ class Cluster:
 
 
 class BalancedCluster:
-    """A cluster that looks like one server to a test: each connection goes to the next node."""
+    """A cluster that looks like one server to a test: each connection goes to the next node.
 
-    def __init__(self, home: Path):
+    `down`: how many of the nodes, from the last one, are killed before the tests begin."""
+
+    def __init__(self, home: Path, down=0, arguments=(), env=None, certs=None):
         self.home, self.port = home, free_port()
-        self.endpoint = f"http://127.0.0.1:{self.port}"
+        self.endpoint = f"{'https' if certs else 'http'}://127.0.0.1:{self.port}"
         # All nodes need the same root key: none makes one of its own.
-        self.cluster = Cluster(env={"ASHLAR_KMS_ROOT_KEY": base64.b64encode(bytes(range(32))).decode()})
+        if not any("--kms" in argument for argument in arguments):
+            env = {"ASHLAR_KMS_ROOT_KEY": base64.b64encode(bytes(range(32))).decode(), **(env or {})}
+        self.cluster = Cluster(env=env, arguments=arguments, places=({"certs": certs},) * NODES)
+        self.context = self.cluster.nodes[0].context
         self.process, self.log = self.cluster.nodes[0].process, self.cluster.nodes[0].log
+        tls = "check-ssl verify none " if certs else ""
         servers = "".join(
-            f"    server node{n.number} 127.0.0.1:{n.port} check inter 500ms fall 2 rise 2\n" for n in self.cluster.nodes
+            f"    server node{n.number} 127.0.0.1:{n.port} check {tls}inter 500ms fall 2 rise 2\n" for n in self.cluster.nodes
         )
         configuration = home / "haproxy.cfg"
         configuration.write_text(f"""
@@ -204,10 +211,13 @@ backend nodes
 {servers}""")
         self.balancer = subprocess.Popen(["haproxy", "-f", configuration, "-db", "-q"], stdin=subprocess.DEVNULL,
                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(lambda: urllib.request.urlopen(f"{self.endpoint}/minio/health/ready", timeout=2), 30)
+        ready = f"{self.endpoint}/minio/health/ready"
+        wait_until(lambda: urllib.request.urlopen(ready, timeout=2, context=self.context), 30)
+        for node in self.cluster.nodes[NODES - down:]:
+            node.kill()
 
     def stop(self):
-        codes = [node.stop() for node in self.cluster.nodes]
+        codes = [node.stop() for node in self.cluster.nodes if node.process.poll() is None]
         self.balancer.kill()
         self.balancer.wait()
         self.cluster.end()

@@ -14,7 +14,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from conftest import ACCESS, REGION, SECRET, Server
+from conftest import ACCESS, REGION, SECRET, serve
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def own():
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     home = Path(tempfile.mkdtemp(prefix="ashlar-features-", dir=base))
     try:
-        s = Server(home)
+        s = serve(home)
     finally:
         for name in settings:
             del os.environ[name]

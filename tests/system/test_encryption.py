@@ -16,7 +16,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from conftest import ACCESS, REGION, SECRET, Server, noise
+from conftest import ACCESS, REGION, SECRET, Server, noise, one_server, serve
 
 ROOT_KEY = base64.b64encode(bytes(range(1, 33))).decode()
 
@@ -42,7 +42,7 @@ def own(home):
     key = home / "root.key"
     key.write_text(ROOT_KEY)
     key.chmod(0o600)
-    s = Server(home, arguments=["--kms-root-key-file", str(key)], certs=certificate(home / "certs"))
+    s = serve(home, arguments=["--kms-root-key-file", str(key)], certs=certificate(home / "certs"))
     try:
         yield s
         assert s.stop() == 0
@@ -91,6 +91,7 @@ def run(env, *command, check=True):
     return done
 
 
+@one_server
 def test_no_plaintext_on_any_drive(own):
     """RustFS GHSA-xrrf: objects that claimed to be encrypted and were not."""
     s3 = client(own)
@@ -133,6 +134,7 @@ def test_no_plaintext_on_any_drive(own):
             SSECustomerKey=b"x" * 32)
 
 
+@one_server
 def test_encrypted_objects_survive_restart_blank_drive_and_key_rotation(own, tmp_path):
     s3 = client(own)
     s3.create_bucket(Bucket="bkt")
@@ -198,6 +200,7 @@ def test_encrypted_objects_survive_restart_blank_drive_and_key_rotation(own, tmp
     own.start()
 
 
+@one_server
 def test_appends_are_encrypted_and_survive_a_restart(own):
     s3 = client(own)
     s3.create_bucket(Bucket="bkt")

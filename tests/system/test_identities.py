@@ -25,7 +25,7 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
-from conftest import ACCESS, REGION, SECRET, Server
+from conftest import ACCESS, REGION, SECRET, one_server, serve
 
 BASE = "/ashlar/admin/v1/"
 BIN = os.environ["ASHLAR_BIN"]
@@ -40,7 +40,7 @@ def own():
     # Everything that can be logged is, and is searched for secrets in the end.
     before = os.environ.get("ASHLAR_LOG")
     os.environ["ASHLAR_LOG"] = "trace"
-    s = Server(home)
+    s = serve(home)
     try:
         yield s
         assert s.stop() == 0
@@ -577,6 +577,7 @@ def started(server, args, env):
         assert process.wait(timeout=30) == 0
 
 
+@one_server
 def test_change_of_the_root_secret_and_sealed_records(own):
     root(own, "PUT", "users/bob", {"secret": PLANTED[2]})
     root(own, "POST", "policies/attach", {"policies": ["readwrite"], "user": "bob"})

@@ -15,7 +15,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from conftest import ACCESS, REGION, SECRET, Server
+from conftest import ACCESS, REGION, SECRET, one_server, serve
 
 DAY = 2
 SHORT = {"ASHLAR_LIFECYCLE_DAY_SECONDS": str(DAY), "ASHLAR_DEBUG_SHORT_DAYS": "expire-early",
@@ -28,7 +28,7 @@ def own(monkeypatch):
         monkeypatch.setenv(name, value)
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     home = Path(tempfile.mkdtemp(prefix="ashlar-lifecycle-", dir=base))
-    s = Server(home)
+    s = serve(home)
     try:
         yield s
         assert s.stop() == 0
@@ -68,6 +68,7 @@ def rules(s3, bucket, *rules):
     s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": list(rules)})
 
 
+@one_server
 def test_only_due_versions_expire(own):
     s3 = client(own)
     s3.create_bucket(Bucket="plain")
@@ -181,6 +182,7 @@ def test_mc_and_ashlar_edit_each_others_rules(own, tmp_path):
     assert "Transition" in caught.value.response["Error"]["Message"]
 
 
+@one_server
 def test_lifecycle_continues_after_a_restart(own):
     s3 = client(own)
     s3.create_bucket(Bucket="r-1")

@@ -25,7 +25,7 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
-from conftest import ACCESS, REGION, SECRET, Server
+from conftest import ACCESS, REGION, SECRET, one_server, serve
 
 ROOT = (ACCESS, SECRET)
 HERE = Path(__file__).parent
@@ -41,7 +41,7 @@ def own():
     home = Path(tempfile.mkdtemp(prefix="ashlar-minio-admin-", dir=base))
     before = os.environ.get("ASHLAR_LOG")
     os.environ["ASHLAR_LOG"] = "trace"
-    s = Server(home)
+    s = serve(home)
     try:
         yield s
         log = s.log.read_text(errors="replace")
@@ -509,6 +509,7 @@ def test_each_call_by_each_kind_of_caller(own, mc, administrator):
             assert status != 403, (name, said)
 
 
+@one_server
 def test_missing_features_are_reported_to_authenticated_callers(own, mc):
     for path, status, code in [
         ("v4/info", 426, "XMinioAdminVersionMismatch"), ("v2/info", 426, "XMinioAdminVersionMismatch"),
@@ -537,6 +538,7 @@ def test_sealed_documents_cannot_exhaust_the_server(own, administrator):
     assert call(own, who, "PUT", "v3/add-service-account", bytes((64 << 10) + 1))[0] == 400
 
 
+@one_server
 def test_mc_restarts_and_stops_the_server(own, mc):
     pid = own.process.pid
     mc("admin", "user", "add", "it", "stays", PLANTED[0])

@@ -14,14 +14,14 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from conftest import ACCESS, REGION, SECRET, Server
+from conftest import ACCESS, REGION, SECRET, one_server, serve
 
 
 @pytest.fixture
 def own():
     base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     home = Path(tempfile.mkdtemp(prefix="ashlar-lock-", dir=base))
-    s = Server(home)
+    s = serve(home)
     try:
         yield s
         assert s.stop() == 0
@@ -47,6 +47,7 @@ def run(env, *command):
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
 
 
+@one_server
 def test_locks_with_boto3_mc_and_aws_cli(own, tmp_path):
     s3 = client(own)
     s3.create_bucket(Bucket="records", ObjectLockEnabledForBucket=True)
