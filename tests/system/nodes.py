@@ -65,7 +65,11 @@ class Etcd:
         for member in self.members:
             member.initial = ",".join(f"{m.name}={m.peer}" for m in self.members)
         self.url = f"etcd{'s' if context else ''}://" + ",".join(m.address for m in self.members)
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            self.kill()
+            raise
 
     def start(self):
         """Starts the members that do not run, and waits until every one answers what needs a quorum."""
@@ -190,9 +194,8 @@ class BalancedCluster:
         self.context = self.cluster.nodes[0].context
         self.process, self.log = self.cluster.nodes[0].process, self.cluster.nodes[0].log
         tls = "check-ssl verify none " if certs else ""
-        servers = "".join(
-            f"    server node{n.number} 127.0.0.1:{n.port} check {tls}inter 500ms fall 2 rise 2\n" for n in self.cluster.nodes
-        )
+        servers = "".join(f"    server node{n.number} 127.0.0.1:{n.port} check {tls}inter 500ms fall 2 rise 2\n"
+                          for n in self.cluster.nodes)
         configuration = home / "haproxy.cfg"
         configuration.write_text(f"""
 defaults
@@ -212,13 +215,21 @@ backend nodes
         self.balancer = subprocess.Popen(["haproxy", "-f", configuration, "-db", "-q"], stdin=subprocess.DEVNULL,
                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         ready = f"{self.endpoint}/minio/health/ready"
-        wait_until(lambda: urllib.request.urlopen(ready, timeout=2, context=self.context), 30)
+        try:
+            wait_until(lambda: urllib.request.urlopen(ready, timeout=2, context=self.context), 30)
+        except BaseException:
+            self.end()
+            raise
         for node in self.cluster.nodes[NODES - down:]:
             node.kill()
 
     def stop(self):
-        codes = [node.stop() for node in self.cluster.nodes if node.process.poll() is None]
+        try:
+            return max((node.stop() for node in self.cluster.nodes if node.process.poll() is None), key=abs)
+        finally:
+            self.end()
+
+    def end(self):
         self.balancer.kill()
         self.balancer.wait()
         self.cluster.end()
-        return max(codes, key=abs)
