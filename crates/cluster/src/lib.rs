@@ -14,10 +14,13 @@
 //! | `copy` | the byte layout of one copy of the store, and where it is on a drive |
 //! | `memory` | the same in memory: for tests |
 //! | `map` | drives, states, code, placement groups, epochs |
+//! | `moves` | the changes of the map that move slots, and end the votes of drives that left |
 //! | `sequences` | the last journal sequence of each drive, noted on all drives: detects a drive that went back in time |
 //! | `drive_monitor` | what a server does about its drives: a pure state machine |
 //! | `layout` | which code and which groups a set of drives gets |
 //! | `spread` | the same over the drives of several nodes |
+//! | `evacuation` | which slots move away from nodes that are gone, and where to |
+//! | `absence` | how long nodes have been away |
 //! | `registry` | the nodes of a cluster, and what each does next while it is formed |
 //!
 //! Invariants: a change of the store names what it was derived from; it is acknowledged only after a majority
@@ -31,6 +34,7 @@
     allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
 )]
 
+mod absence;
 mod announced;
 mod control;
 mod copy;
@@ -38,10 +42,12 @@ pub mod drive_monitor;
 mod embedded;
 mod error;
 mod establish;
+pub mod evacuation;
 mod history;
 mod layout;
 mod map;
 mod memory;
+mod moves;
 mod progress;
 mod projection;
 pub mod registry;
@@ -49,6 +55,7 @@ mod sequences;
 mod spread;
 mod update;
 
+pub use absence::Absences;
 pub use announced::{Announced, Announcement, Nodes};
 pub use control::{Change, Control, ControlDriver, Follower, Health, Value, Watch, Watched};
 #[doc(hidden)]
@@ -60,6 +67,7 @@ pub use history::History;
 pub use layout::{CodeSpec, Plan, default_code, default_parity, plan};
 pub use map::{Drive, DriveState, FoundAt, Group, Map, NewDrive, Pool, Slot};
 pub use memory::MemoryMedium;
+pub use moves::SlotMove;
 pub use progress::{Progress, Watchers};
 pub use projection::{News, Projection};
 pub use sequences::Sequences;

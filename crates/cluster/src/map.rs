@@ -1,7 +1,8 @@
 //! The map: the drives of a deployment, their groups, and the epochs.
 //!
 //! Invariants: every slot of every group names a drive of the map; a group never names a drive twice; a
-//! change of a slot is a new epoch of its group; a dead drive never becomes anything else. The map is stored
+//! change of a slot is a new epoch of its group; a dead drive never becomes anything else; a drive that left a
+//! group has no slot of it until it has let go. The map is stored
 //! in the control store as JSON that people can read, split into values that are changed together:
 //!
 //! | key | value |
@@ -135,6 +136,9 @@ pub struct Group {
     pub epoch: u32,
     /// The slots.
     pub slots: Vec<Slot>,
+    /// Drives that had a slot and may still believe that they vote here: none of them gets a slot of this group before
+    /// it has let go of it ([`Map::let_go`]).
+    pub left: Vec<DriveId>,
 }
 
 /// The map of a deployment.
@@ -172,6 +176,9 @@ struct Row {
     /// Slots whose drive is joining.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     joining: Vec<u8>,
+    /// Numbers of drives that left and have not let go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    left: Vec<u32>,
 }
 
 impl Group {
@@ -248,6 +255,7 @@ impl Map {
             id: GroupId::new(0, number),
             epoch: 1,
             slots: slots.iter().map(slot).collect(),
+            left: Vec::new(),
         };
         let groups: Vec<Group> = (0u16..).zip(&plan.groups).map(group).collect();
         let pools = vec![Pool { id: 0, code: plan.code, groups: groups.len() as u32 }];
@@ -287,7 +295,7 @@ impl Map {
     }
 
     /// The drive, unless it is unknown or dead.
-    fn alive(&self, id: DriveId) -> Result<&Drive> {
+    pub(crate) fn alive(&self, id: DriveId) -> Result<&Drive> {
         match self.drive(id) {
             None => Err(Error::Drive(format!("drive {id} is not in the map"))),
             Some(d) if d.state == DriveState::Dead => {
@@ -319,6 +327,8 @@ impl Map {
             return Err(Error::Drive(format!("drive {new} is in the map already")));
         }
         let mut map = self.change(|g| {
+            // A dead drive never gets a slot, whatever it lets go of.
+            g.left.retain(|d| *d != old);
             let mut mine = g.slots.iter_mut().filter(|s| s.drive == old);
             mine.next().map(|s| *s = Slot { drive: new, joining: true }).is_some()
         })?;
@@ -443,6 +453,7 @@ impl Map {
             epoch: g.epoch,
             slots: g.slots.iter().map(|s| numbers[&s.drive]).collect(),
             joining: (0u8..).zip(&g.slots).filter(|(_, s)| s.joining).map(|(i, _)| i).collect(),
+            left: g.left.iter().map(|d| numbers[d]).collect(),
         };
         for pool in self.groups.chunk_by(|a, b| a.id.pool == b.id.pool) {
             for (i, some) in pool.chunks(GROUPS_PER_VALUE).enumerate() {
@@ -534,7 +545,7 @@ impl Map {
         Ok(update)
     }
 
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let bad = |why: String| Err(Error::Corrupt(format!("the map: {why}")));
         let ascends = self.pools.is_sorted_by(|a, b| a.id < b.id);
         if self.pools.is_empty() || !ascends {
@@ -566,6 +577,9 @@ impl Map {
                     return bad(format!("group {} names a drive twice", g.id));
                 }
             }
+            if g.left.iter().any(|d| !known.contains_key(d) || g.slot_of(*d).is_some()) {
+                return bad(format!("group {}: a drive that left it is unknown, or has a slot", g.id));
+            }
         }
         Ok(())
     }
@@ -581,7 +595,8 @@ impl Row {
         for i in &self.joining {
             slots.get_mut(usize::from(*i))?.joining = true;
         }
-        Some(Group { id, epoch: self.epoch, slots })
+        let left = self.left.iter().map(|number| drives.get(number).copied()).collect::<Option<_>>()?;
+        Some(Group { id, epoch: self.epoch, slots, left })
     }
 }
 
@@ -611,7 +626,7 @@ fn groups_key(pool: u16, i: usize) -> String {
     format!("map/groups/{pool}/{i:04}")
 }
 
-fn next_epoch(epoch: u32) -> Result<u32> {
+pub(crate) fn next_epoch(epoch: u32) -> Result<u32> {
     epoch.checked_add(1).ok_or_else(|| Error::Drive("no epochs are left".to_owned()))
 }
 

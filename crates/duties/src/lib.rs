@@ -36,6 +36,8 @@ pub enum Duty {
     Lifecycle,
     /// Takes over the change feed of a node that is gone.
     Feed,
+    /// Moves slots away from nodes that are gone; of all groups together, named by the first.
+    Evacuate,
 }
 
 impl Duty {
@@ -47,6 +49,7 @@ impl Duty {
             Duty::Sweep => 3,
             Duty::Lifecycle => 4,
             Duty::Feed => 5,
+            Duty::Evacuate => 6,
         }
     }
 }
@@ -158,7 +161,8 @@ fn score(node: NodeNumber, duty: Duty, unit: &Unit) -> u64 {
 mod tests {
     use super::*;
 
-    const DUTIES: [Duty; 5] = [Duty::Scrub, Duty::Rebuild, Duty::Sweep, Duty::Lifecycle, Duty::Feed];
+    const DUTIES: [Duty; 6] =
+        [Duty::Scrub, Duty::Rebuild, Duty::Sweep, Duty::Lifecycle, Duty::Feed, Duty::Evacuate];
 
     fn nodes(all: &[NodeNumber]) -> Vec<Duties> {
         let of = |me: &NodeNumber| {

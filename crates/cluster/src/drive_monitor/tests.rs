@@ -794,3 +794,27 @@ fn map_follows_drives_group_by_group() {
     let some = settled(&none, &all[..2]);
     assert_eq!((joining(&some), some.epoch), (all[2..].to_vec(), none.epoch));
 }
+
+/// What a drive still holds of groups that moved away from it, or did not get yet, changes nothing.
+#[test]
+fn votes_without_a_slot_change_nothing() {
+    let drives: Vec<_> = (0..N).map(|i| (id(i as u64 + 1), path(i), 1000)).collect();
+    let code = crate::CodeSpec { k: 1, m: 1 };
+    let map = Map::first(DeploymentId([7; 16]), &drives, Some(code), Some(4)).unwrap();
+    let group = map.groups[0].clone();
+    let (from, stays) = (group.slots[0].drive, group.slots[1].drive);
+    let to = map.drives.iter().find(|d| group.slot_of(d.id).is_none()).unwrap().id;
+    let moved = map.move_slots(&[crate::SlotMove { group: group.id, from, to }]).unwrap();
+    let settled = |map: &Map, id: DriveId, votes: Vec<GroupId>| {
+        let path = map.drive(id).unwrap().path.clone();
+        updated_map(map, &[Serving { at: FoundAt { id, path, mount: None }, votes }])
+    };
+    // It is back, and believes that it votes as before; or has lost that vote.
+    assert_eq!(settled(&moved, from, map.groups_of(from)), moved);
+    assert_eq!(settled(&moved, from, moved.groups_of(from)), moved);
+    assert_eq!(settled(&moved, stays, map.groups_of(stays)), moved);
+    // The new drive votes in its other groups until it has joined.
+    assert_eq!(settled(&moved, to, map.groups_of(to)), moved);
+    let joined = settled(&moved, to, moved.groups_of(to));
+    assert_eq!((joined.epoch, joined.is_joining(to), joined.left_by(from).len()), (moved.epoch, false, 1));
+}
