@@ -21,6 +21,7 @@
 //! | `tail` | the rest of a write after its caller was answered |
 //! | `ahead`, `budget`, `memory` | the memory of bodies under way |
 //! | `heal`, `shards`, `rebuild`, `scrub`, `salvage` | bringing every slot back to full width |
+//! | `release` | what a drive holds of groups in which it has no slot any more |
 //! | `heal_queue`, `progress`, `scrub_state`, `tail_queue` | the state of heal, rebuild, scrub and tails |
 //! | `background` | starts and stops the background work |
 //! | `damage` | the damage that was found, by name |
@@ -69,6 +70,7 @@ mod propose;
 mod read;
 mod rebuild;
 mod register;
+mod release;
 mod salvage;
 mod scrub;
 mod scrub_state;

@@ -8,9 +8,9 @@ use crate::table::{Table, View};
 use ashlar_drive::DriveHandle;
 use ashlar_environment::HashMap;
 use ashlar_environment::time::{self, Instant};
-use ashlar_format::DriveId;
+use ashlar_format::{DriveId, GroupId};
 use parking_lot::Mutex;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::sync::Notify;
 
@@ -77,12 +77,34 @@ pub(crate) struct Rebuilds {
     pub(crate) jobs: Mutex<HashMap<DriveId, Job>>,
     /// The finished rebuilds, the latest last; at most [`HISTORY`].
     pub(crate) history: Mutex<VecDeque<Progress>>,
+    /// The groups that drives joined in rebuilds that have not come to their shards; at most those of the layout.
+    owed: Mutex<HashMap<DriveId, BTreeSet<GroupId>>>,
     pub(crate) work: Notify,
 }
 
 impl Rebuilds {
     pub(crate) fn new() -> Rebuilds {
-        Rebuilds { jobs: Mutex::default(), history: Mutex::default(), work: Notify::new() }
+        Rebuilds {
+            jobs: Mutex::default(),
+            history: Mutex::default(),
+            owed: Mutex::default(),
+            work: Notify::new(),
+        }
+    }
+
+    /// A drive joined a group: its shards there are still to be made.
+    pub(crate) fn owe(&self, drive: DriveId, group: GroupId) {
+        self.owed.lock().entry(drive).or_default().insert(group);
+    }
+
+    /// The drives whose shards are still to be made, in order.
+    pub(crate) fn owing(&self) -> BTreeSet<DriveId> {
+        self.owed.lock().keys().copied().collect()
+    }
+
+    /// The groups whose shards are made next on a drive; `None`: it joined none.
+    pub(crate) fn owed(&self, drive: DriveId) -> Option<BTreeSet<GroupId>> {
+        self.owed.lock().remove(&drive)
     }
 
     /// Whether the drive of a slot is being filled.

@@ -44,7 +44,7 @@ impl Sets {
         let jobs = self.inner.rebuilds.jobs.lock();
         // A drive that waited to join and votes now was restored by other means (`salvage`).
         let waits = |drive: &DriveId, j: &Job| {
-            j.progress.phase == Phase::Waiting && table.members.get(drive).is_some_and(|m| !m.drive.joins())
+            j.progress.phase == Phase::Waiting && table.members.contains_key(drive) && !table.joins(*drive)
         };
         jobs.iter().filter(|(drive, j)| !waits(drive, j)).map(|(_, j)| measured(j, &table)).collect()
     }
@@ -93,9 +93,12 @@ impl Inner {
                     }
                     Err(e) => Err(e),
                 };
-                if let Err(e) = filled {
-                    tracing::debug!(drive = %drive, group = %view.group, "cannot join the group yet: {e}");
-                    last = Some(e);
+                match filled {
+                    Ok(()) => self.rebuilds.owe(drive, view.group),
+                    Err(e) => {
+                        tracing::debug!(drive = %drive, group = %view.group, "cannot join the group yet: {e}");
+                        last = Some(e);
+                    }
                 }
             }
             if let Some(e) = last {
@@ -104,18 +107,27 @@ impl Inner {
             }
             tracing::info!(drive = %drive, "all records copied: the drive votes");
         }
+        // A drive that took over some groups has the shards of its other groups.
+        let views = match self.rebuilds.owed(drive) {
+            Some(joined) => views.into_iter().filter(|v| joined.contains(&v.group)).collect(),
+            None => views,
+        };
         let total = self.count(&views).await;
         self.rebuilds.begin(&member.drive, Phase::Shards, total);
-        for view in &views {
-            self.heal_group(view, false, |h, looked| {
+        for (n, view) in views.iter().enumerate() {
+            let healed = self.heal_group(view, false, |h, looked| {
                 self.rebuilds.note(drive, |p| {
                     p.looked += looked;
                     p.shards += u64::from(h.shards);
                     p.bytes += h.bytes;
                     p.missing += u64::from(h.missing + h.lost);
                 });
-            })
-            .await?;
+            });
+            if let Err(e) = healed.await {
+                // They are made later: the background task tries again.
+                views[n..].iter().for_each(|v| self.rebuilds.owe(drive, v.group));
+                return Err(e);
+            }
         }
         self.rebuilds.end(&member.drive);
         Ok(())
@@ -487,10 +499,15 @@ impl Inner {
 }
 
 /// Makes every drive hold the groups in which the layout gives it a slot, as a joining drive: from then on it
-/// accepts records and shards. A drive that does not answer stays unchanged.
+/// accepts records and shards. One that had left a group and joins it again follows the present epoch from then on, so
+/// that nobody who knows an older map has it drop what it gets now. A drive that does not answer stays unchanged.
 pub(crate) async fn hold(table: &Table) {
     for member in table.members.values() {
-        let lacks = |v: &&Arc<View>| slot_of(v, member.id).is_some() && member.drive.role(v.group).is_none();
+        let lacks = |v: &&Arc<View>| {
+            let drive = &member.drive;
+            let behind = || !member.is_voter(v.group) && drive.epoch(v.group) < v.epoch;
+            slot_of(v, member.id).is_some() && (drive.role(v.group).is_none() || behind())
+        };
         let new: Vec<_> = table.views.iter().filter(lacks).map(|v| (v.group, v.epoch)).collect();
         if !new.is_empty()
             && let Err(e) = member.patiently(member.drive.join(&new)).await
@@ -524,6 +541,13 @@ impl Inner {
         joining.dedup();
         joining
     }
+
+    /// Drives whose shards this process began to make, and could not.
+    fn owed(&self) -> Vec<DriveId> {
+        let table = self.table.load();
+        let here = |id: &DriveId| table.members.get(id).is_some_and(|m| m.is_here());
+        self.rebuilds.owing().into_iter().filter(here).collect()
+    }
 }
 
 /// The background task: fills drives that join.
@@ -532,8 +556,9 @@ pub(crate) async fn run(of: Weak<Inner>) {
         let Some(inner) = of.upgrade() else { return };
         let mut joining = inner.joining();
         joining.retain(|id| inner.options.duties.mine(Duty::Rebuild, &Unit::Drive(id.0)));
+        let owed: Vec<DriveId> = inner.owed().into_iter().filter(|id| !joining.contains(id)).collect();
         let mut failed = false;
-        for drive in joining {
+        for drive in joining.into_iter().chain(owed) {
             if let Err(e) = inner.rebuild(drive).await {
                 tracing::info!(drive = %drive, "cannot fill the drive yet: {e}");
                 failed = true;

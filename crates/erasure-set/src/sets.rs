@@ -316,6 +316,15 @@ impl Sets {
         self.inner.table.load().members.values().filter_map(|m| m.drive.local().cloned()).collect()
     }
 
+    /// Whether a drive can be asked now: it is attached, works, and its node answers. `bytes`: and it has room for so
+    /// many.
+    #[must_use]
+    pub fn is_here(&self, drive: DriveId, bytes: Option<u64>) -> bool {
+        let table = self.inner.table.load();
+        let member = table.members.get(&drive).filter(|m| m.is_here());
+        member.is_some_and(|m| bytes.is_none_or(|bytes| m.drive.check_room(bytes).is_ok()))
+    }
+
     /// The tracker of clients' requests: API layers record their requests in it, and background work yields
     /// to it.
     #[must_use]

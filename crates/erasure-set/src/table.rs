@@ -14,8 +14,8 @@ use crate::{Error, Result};
 use arc_swap::ArcSwap;
 use ashlar_commit::{Quorum, SlotSet};
 use ashlar_drive::{DriveHandle, Entry, Error as DriveError, Range, ReadReply, ReaderHandle, Role, State};
+use ashlar_environment::HashMap;
 use ashlar_environment::time::{self, Instant};
-use ashlar_environment::{HashMap, HashSet};
 use ashlar_format::{DriveId, GroupId, RegisterKey, WriteId};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -47,7 +47,8 @@ pub(crate) const FIRST_HANG_CHECK: Duration = Duration::from_millis(5);
 /// stall at once than the others can replace, waiting is the only option. Drives that are away do not count:
 /// they would make every drive that hangs one to wait for.
 pub(crate) struct Attached {
-    drives: ArcSwap<Vec<DriveHandle>>,
+    /// Those that have slots, with the groups in which they have them.
+    drives: ArcSwap<Vec<(DriveHandle, Vec<GroupId>)>>,
     /// Drives of the layout that are not attached.
     missing: AtomicUsize,
     /// The most drives that may hang or be out of service before a stall counts as one of the machine.
@@ -62,17 +63,29 @@ impl Attached {
 
     /// `spare`: the number of drives that a group can lose and still change its registers.
     pub(crate) fn set(&self, members: &HashMap<DriveId, Arc<Member>>, layout: &Layout, spare: u8) {
-        let all: HashSet<&DriveId> = layout.groups.iter().flat_map(|g| &g.slots).collect();
-        let missing = all.iter().filter(|id| !members.contains_key(**id)).count();
-        self.drives.store(Arc::new(members.values().map(|m| m.drive.clone()).collect()));
+        let mut all: HashMap<DriveId, Vec<GroupId>> = HashMap::default();
+        for group in &layout.groups {
+            group.slots.iter().for_each(|d| all.entry(*d).or_default().push(group.id));
+        }
+        let missing = all.keys().filter(|id| !members.contains_key(*id)).count();
         self.missing.store(missing, Ordering::Relaxed);
         self.most.store(usize::from(spare).max(all.len() / 4), Ordering::Relaxed);
+        let with_slots =
+            all.into_iter().filter_map(|(id, groups)| Some((members.get(&id)?.drive.clone(), groups)));
+        self.drives.store(Arc::new(with_slots.collect()));
     }
 
-    /// Drives that are missing or joining cannot replace one that hangs.
+    /// Drives that are missing or joining cannot replace one that hangs. One that takes over some groups and votes in
+    /// most of its groups can.
     fn can_do_without(&self) -> bool {
         let drives = self.drives.load();
-        let out = |d: &&DriveHandle| d.joins() || d.oldest() >= STALLED && !d.is_away();
+        let joins = |d: &DriveHandle, groups: &[GroupId]| {
+            let votes = groups.iter().filter(|g| d.role(**g) == Some(Role::Voter)).count();
+            votes * 2 < groups.len()
+        };
+        let out = |(d, groups): &&(DriveHandle, Vec<GroupId>)| {
+            joins(d, groups) || d.oldest() >= STALLED && !d.is_away()
+        };
         let out = drives.iter().filter(out).count() + self.missing.load(Ordering::Relaxed);
         out <= self.most.load(Ordering::Relaxed)
     }
@@ -389,6 +402,13 @@ impl Table {
             })
             .collect();
         Table { layout, members, views }
+    }
+
+    /// Whether a drive has a slot of a group in which it does not vote. What it holds of groups in which it has no slot
+    /// does not count.
+    pub(crate) fn joins(&self, drive: DriveId) -> bool {
+        let lacks = |v: &Arc<View>| v.members().any(|(_, m)| m.id == drive && !m.is_voter(v.group));
+        self.views.iter().any(lacks)
     }
 
     pub(crate) fn view(&self, group: GroupId) -> Result<&Arc<View>> {

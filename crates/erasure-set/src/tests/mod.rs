@@ -14,6 +14,7 @@ mod large;
 mod list_calls;
 mod losses;
 mod matrix;
+mod moved;
 mod pages;
 mod race;
 mod repairs;
