@@ -185,15 +185,22 @@ pub async fn replace(cluster: &Arc<Cluster>, old: u8, new: u8) {
         host.destroy();
     }
     cluster.add_host(new);
+    change_map(cluster, |map| map.replace(drive_id(old), drive_id(new), "sim:/new", 1 << 30)).await;
+}
+
+/// Changes the stored map.
+///
+/// # Panics
+/// If the map refuses the change.
+pub async fn change_map(cluster: &Arc<Cluster>, next: impl Fn(&Map) -> ashlar_cluster::Result<Map> + Sync) {
     let control = cluster.control.open(0);
     cluster.control.set_reachable(0, true);
     let change = |update: &mut ashlar_cluster::Update| {
         let map = Map::read(&control)?;
-        let next = map.replace(drive_id(old), drive_id(new), "sim:/new", 1 << 30)?;
-        *update = next.update(&map, &control)?;
+        *update = next(&map)?.update(&map, &control)?;
         Ok::<_, ashlar_cluster::Error>(())
     };
-    control.change(change).await.expect("a map that takes a new drive");
+    control.change(change).await.expect("a map that takes the change");
 }
 
 /// Ends all faults and starts everything again.

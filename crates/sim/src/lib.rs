@@ -15,6 +15,7 @@
 //! | `client`, `work` | one call and its outcome; which calls are made |
 //! | `faults` | the injected faults |
 //! | `run` | a run from its seed to its verdict |
+//! | `move_scenario` | slots move away from a drive that is gone, and returns |
 //! | `scenario` | named runs for defects that were found by reading code |
 //!
 //! Invariants: a seed determines everything, also across machines; a run ends after a bounded virtual time.
@@ -27,6 +28,8 @@ pub mod describe;
 pub mod faults;
 pub mod host;
 pub mod keys;
+#[cfg(test)]
+mod move_scenario;
 pub mod network;
 pub mod plan;
 #[cfg(test)]
