@@ -88,14 +88,14 @@ pub fn drives(node: &Node) -> Vec<shape::DriveState> {
     let rebuilds = node.sets.rebuilds();
     let drive_folders = node.folders.lock().clone();
     let map = node.map.load();
-    drive_folders.iter().map(|folder| drive(folder, &map, node.number(), &rebuilds)).collect()
+    drive_folders.iter().map(|folder| drive(folder, &map, node, &rebuilds)).collect()
 }
 
-fn drive(folder: &DriveFolder, map: &Map, number: u16, rebuilds: &[Progress]) -> shape::DriveState {
+fn drive(folder: &DriveFolder, map: &Map, node: &Node, rebuilds: &[Progress]) -> shape::DriveState {
     let path = folder.path.display().to_string();
     let Some(drive) = &folder.drive else {
-        let id =
-            drive_monitor::last_seen(map, number, &folder.path).map(|id| id.to_hex()).unwrap_or_default();
+        let seen = drive_monitor::last_seen(map, node.number(), &folder.path);
+        let id = seen.map(|id| id.to_hex()).unwrap_or_default();
         let state = if folder.held { "held" } else { "offline" }.to_owned();
         let problem = folder.problem.clone();
         return shape::DriveState { path, id, state, problem, ..shape::DriveState::default() };
@@ -108,7 +108,7 @@ fn drive(folder: &DriveFolder, map: &Map, number: u16, rebuilds: &[Progress]) ->
         node: None,
         path,
         id: id.to_hex(),
-        state: state(drive).to_owned(),
+        state: state(node, drive).to_owned(),
         problem: why(drive).or_else(|| silent(drive)).or_else(|| folder.problem.clone()),
         capacity: Some(stats.capacity),
         used: Some(stats.used),
@@ -122,8 +122,8 @@ fn drive(folder: &DriveFolder, map: &Map, number: u16, rebuilds: &[Progress]) ->
     }
 }
 
-fn state(drive: &Drive) -> &'static str {
-    match (drive.state(), drive.joins()) {
+fn state(node: &Node, drive: &Drive) -> &'static str {
+    match (drive.state(), node.sets.joins(drive.label().drive)) {
         (State::Online, false) => "online",
         (State::Online, true) => "joining",
         (State::ReadOnly, _) => "read-only",
@@ -242,7 +242,7 @@ pub fn heal(node: &Node) -> shape::Heal {
     for drive in node.folders.lock().iter().filter_map(|s| s.drive.as_ref()) {
         let id = drive.label().drive.to_hex();
         let begun = |r: &shape::Rebuild| r.drive == id && r.phase != "done";
-        if drive.joins() && !rebuilds.iter().any(begun) {
+        if node.sets.joins(drive.label().drive) && !rebuilds.iter().any(begun) {
             rebuilds.push(not_begun(drive));
         }
     }

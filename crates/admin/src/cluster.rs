@@ -17,6 +17,7 @@ use ashlar_cluster::registry::{Registry, State, TOKENS, Token};
 use ashlar_cluster::{Control, DriveState, Error, Map};
 use ashlar_erasure_set::tolerance;
 use ashlar_node::clock::now_ms;
+use ashlar_node::evacuation::{self, Absence};
 use ashlar_node::{Node, token_hash};
 use http::StatusCode;
 use serde_json::Value;
@@ -174,6 +175,7 @@ fn nodes(node: &Node, map: &Map, registry: Option<&Registry>) -> Vec<shape::Clus
             this: number == me,
             uptime_s: None,
             problem: None,
+            away: evacuation::absence(node, number).map(away),
         }
     };
     match registry {
@@ -182,11 +184,29 @@ fn nodes(node: &Node, map: &Map, registry: Option<&Registry>) -> Vec<shape::Clus
     }
 }
 
+fn away(absence: Absence) -> shape::AwayNode {
+    let seconds = absence.since.as_secs();
+    let stuck = |(why, groups)| shape::StuckGroups { groups: groups as u64, why };
+    shape::AwayNode {
+        since: ashlar_s3::date::format_iso(now_ms() - seconds as i64 * 1000),
+        seconds,
+        rebuild_after_s: absence.moves_after.map(|time| time.as_secs()),
+        groups: absence.groups as u64,
+        stuck: absence.stuck.into_iter().map(stuck).collect(),
+    }
+}
+
 /// The states of the groups. `away`: nodes that do not run; what was heard last of their drives may be old.
 fn groups(node: &Node, map: &Map, away: &[u16]) -> shape::GroupCounts {
     let tolerance = tolerance(map.code().k, map.code().m);
     let places = places(map);
-    let mut counts = shape::GroupCounts { total: map.groups.len() as u64, writable: 0, readable: 0 };
+    let mut counts = shape::GroupCounts {
+        total: map.groups.len() as u64,
+        writable: 0,
+        readable: 0,
+        complete: map.groups.iter().filter(|g| !g.slots.iter().any(|s| s.joining)).count() as u64,
+        left: map.groups.iter().filter(|g| !g.left.is_empty()).count() as u64,
+    };
     for health in node.sets.health() {
         let group = map.groups.iter().position(|g| g.id == health.group);
         let slots = group.map(|i| &places[i]);

@@ -379,7 +379,7 @@ fn drives(node: &Node, slow_values: &SlowValues, page: &mut Page) {
         let (state, stats) = match &folder.drive {
             None => ("offline", None),
             Some(d) => {
-                let state = match (d.state(), d.joins()) {
+                let state = match (d.state(), node.sets.joins(d.label().drive)) {
                     (State::Fenced(_), _) => "fenced",
                     (State::ReadOnly, _) => "read_only",
                     (State::Closed, _) => "closed",

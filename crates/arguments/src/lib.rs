@@ -1,6 +1,6 @@
 //! # ashlar-arguments: parsing of values on command lines
 //!
-//! Sizes (`384MiB`) and ranges (`/mnt/disk{1...16}`), for the server and for the commands.
+//! Sizes (`384MiB`), durations (`15m`) and ranges (`/mnt/disk{1...16}`), for the server and for the commands.
 //!
 //! Invariant: pure functions; an error is a sentence for the user who wrote the value.
 //!
@@ -9,3 +9,4 @@
 
 pub mod expand;
 pub mod size;
+pub mod time;

@@ -56,6 +56,8 @@ pub struct ClusterPlan {
     pub token: Option<String>,
     /// The loss of a node may cost a group more shards than its code can lose.
     pub accept_node_loss: bool,
+    /// How long a node must be away until its slots move to drives of the others; `None`: they never do.
+    pub rebuild_after: Option<Duration>,
     /// What must be equal on all nodes, by name.
     pub settings: BTreeMap<String, String>,
     /// Root's previous secret, after a change.
@@ -138,7 +140,8 @@ pub(crate) fn open<'a>(
         node_start::check_code(&map, plan.code)?;
         let member = Member::start((name, number), (&control, &iam), &cluster.address, messages)
             .await?
-            .announced(announced);
+            .announced(announced)
+            .rebuilding_after(cluster.rebuild_after);
         let member = Arc::new(member);
         told.tell(number, member.peers().clone());
         member.begin(&control, &Arc::new(iam));

@@ -17,13 +17,14 @@
 //! | | `drive_monitor::order`, `node` | the shared state of a running server |
 //! | work | `rollback`, `background` | detection of drives that went back in time; periodic work |
 //! | | `map_follow` | what other nodes change in the map |
+//! | | `evacuation`, `let_go` | slots of nodes that are gone move to others; what their drives forget when they return |
 //! | | `recovery` | recovery of distrusted drives by an operator |
 //! | | `drive_monitor`, `start_folders`, `node_start` | management of drives; building the node |
 //! | | `formation`, `cluster_start` | how a node takes part in the formation of a cluster; building a node of one |
 //! | | `import` | a machine that is alone becomes the first node of a cluster |
 //!
 //! [`Node::open`] builds a node from a [`Plan`]; the caller then starts the tasks of `clock`,
-//! `drive_monitor`, `rollback`, `background` and `lifecycle`, and ends with [`Node::close`].
+//! `drive_monitor`, `rollback`, `background`, `evacuation`, `let_go` and `lifecycle`, and ends with [`Node::close`].
 //!
 //! Invariant: the map in use is the one in the control store.
 //!
@@ -43,10 +44,12 @@ pub mod credentials;
 pub mod deployments;
 pub mod drive_discovery;
 pub mod drive_monitor;
+pub mod evacuation;
 mod formation;
 pub mod import;
 pub mod kms;
 mod kms_remote;
+pub mod let_go;
 pub mod lifecycle;
 pub mod map_follow;
 mod member;

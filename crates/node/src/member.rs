@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_cluster::registry::Registry;
-use ashlar_cluster::{Announcement, Control, DriveState, Map};
+use ashlar_cluster::{Absences, Announcement, Control, DriveState, Map};
 use ashlar_drive::{Label, Role, State, Stats, Status};
 use ashlar_environment::{spawn, time};
 use ashlar_erasure_set::Sets;
@@ -50,6 +50,10 @@ pub struct Member {
     /// The drives of others that are attached, with their nodes.
     attached: Mutex<BTreeMap<DriveId, u16>>,
     announcement: Mutex<Option<Announcement>>,
+    /// How long a node must be away until its slots move to others; `None`: they never do.
+    pub(crate) rebuild_after: Option<Duration>,
+    /// Nodes that are away.
+    pub(crate) absences: Mutex<Absences>,
 }
 
 impl Member {
@@ -88,6 +92,8 @@ impl Member {
             endpoint: Mutex::new(Some(endpoint)),
             attached: Mutex::default(),
             announcement: Mutex::default(),
+            rebuild_after: None,
+            absences: Mutex::default(),
         })
     }
 
@@ -95,6 +101,11 @@ impl Member {
     pub(crate) fn announced(self, announcement: Option<Announcement>) -> Member {
         *self.announcement.lock() = announcement;
         self
+    }
+
+    /// Slots of a node that is away for so long move to others.
+    pub(crate) fn rebuilding_after(self, time: Option<Duration>) -> Member {
+        Member { rebuild_after: time, ..self }
     }
 
     /// Takes over the announcement that was made at the start.

@@ -6,10 +6,15 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use ashlar_arguments::time;
 use ashlar_environment::process;
 use ashlar_etcd::{ClientCertificate, Options};
 use ashlar_node::ClusterPlan;
+
+/// Default of `--rebuild-after`: longer than a restart of a machine takes.
+const REBUILD_AFTER: Duration = Duration::from_secs(15 * 60);
 
 /// Options of a node of a cluster.
 #[derive(clap::Args, Default)]
@@ -41,6 +46,10 @@ pub struct Args {
     /// Undo an import that did not complete, and end.
     #[arg(long, hide = true, conflicts_with = "import")]
     pub(crate) undo_import: bool,
+    /// How long a node must be away until what it holds is made again on the drives of the others (90s, 15m, 2h); `off`
+    /// or 0: never. [default: 15m]
+    #[arg(long, value_name = "DURATION", env = "ASHLAR_REBUILD_AFTER")]
+    rebuild_after: Option<String>,
     /// File with the certificate authorities of etcd, in PEM; by default those of the system.
     #[arg(long, value_name = "FILE", env = "ASHLAR_CONTROL_CA")]
     control_ca: Option<PathBuf>,
@@ -85,6 +94,7 @@ impl Args {
             host: host_name(),
             token: self.join.clone(),
             accept_node_loss: self.accept_node_loss,
+            rebuild_after: self.rebuild_after()?,
             settings: given.settings,
             old_secret: process::variable("ASHLAR_ROOT_PASSWORD_OLD").map(ashlar_s3::Secret::new),
         }))
@@ -98,6 +108,7 @@ impl Args {
             ("--join", self.join.is_some()),
             ("--accept-node-loss", self.accept_node_loss),
             ("cluster import", self.import || self.undo_import),
+            ("--rebuild-after", self.rebuild_after.is_some()),
             ("--control-ca", self.control_ca.is_some()),
             ("--control-cert", self.control_cert.is_some()),
             ("--control-user", self.control_user.is_some()),
@@ -107,6 +118,18 @@ impl Args {
                 Err(format!("{option} is for a node of a cluster, which needs --control etcd://..."))
             }
             None => Ok(()),
+        }
+    }
+
+    /// `--rebuild-after`; `None`: never.
+    fn rebuild_after(&self) -> Result<Option<Duration>, String> {
+        match self.rebuild_after.as_deref() {
+            None => Ok(Some(REBUILD_AFTER)),
+            Some("off") => Ok(None),
+            Some(text) => {
+                let time = time::parse(text).map_err(|e| format!("--rebuild-after: {e}"))?;
+                Ok(Some(time).filter(|time| !time.is_zero()))
+            }
         }
     }
 
@@ -204,6 +227,20 @@ mod tests {
             let named = Args { node_address: Some(bad.into()), ..args() };
             assert!(plan(&named, ":9000").is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn nodes_that_are_away_are_rebuilt_after_the_given_time_or_never() {
+        let of = |text: Option<&str>| {
+            let given_time = Args { rebuild_after: text.map(str::to_owned), ..args() };
+            given_time.plan(given("10.0.0.4:9000")).map(|plan| plan.unwrap().rebuild_after)
+        };
+        assert_eq!(of(None).unwrap(), Some(Duration::from_secs(900)));
+        assert_eq!(of(Some("5s")).unwrap(), Some(Duration::from_secs(5)));
+        assert_eq!((of(Some("off")).unwrap(), of(Some("0")).unwrap()), (None, None));
+        assert!(of(Some("soon")).unwrap_err().contains("--rebuild-after"));
+        let alone = Args { rebuild_after: Some("5s".into()), ..Args::default() };
+        assert!(alone.plan(given("127.0.0.1:9000")).unwrap_err().contains("--rebuild-after"));
     }
 
     #[test]

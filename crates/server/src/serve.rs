@@ -23,7 +23,7 @@ use ashlar_idp::Idp;
 use ashlar_node::kms::Configured;
 use ashlar_node::{
     Node, Plan, Started, background, clock, credentials, deployments, drive_discovery, drive_monitor,
-    lifecycle, map_follow, rollback,
+    evacuation, let_go, lifecycle, map_follow, rollback,
 };
 use ashlar_s3::{Config, Context, Keys, Notifications, Origins, Service, Verifier};
 use tokio::sync::watch;
@@ -208,6 +208,8 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     spawn("clock", clock::tick());
     spawn("drive-monitor", drive_monitor::run(node.clone(), drives));
     spawn("map", map_follow::run(node.clone()));
+    spawn("evacuation", evacuation::run(node.clone()));
+    spawn("let-go", let_go::run(node.clone()));
     spawn("sequences", rollback::run(node.clone()));
     background::open_feed(&node).await;
     let settings = notify::environment()?;

@@ -45,6 +45,30 @@ pub struct ClusterNode {
     /// Why it does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+    /// Null if the answering node sees it.
+    pub away: Option<AwayNode>,
+}
+
+/// A node that is neither announced nor reached, as the answering node sees it.
+#[derive(Serialize, ToSchema)]
+pub struct AwayNode {
+    /// Since when.
+    pub since: String,
+    /// Seconds since then.
+    pub seconds: u64,
+    /// After how many seconds its slots move to drives of other nodes; null: never.
+    pub rebuild_after_s: Option<u64>,
+    /// Placement groups that have slots on it.
+    pub groups: u64,
+    /// Groups of which slots cannot move now, by reason.
+    pub stuck: Vec<StuckGroups>,
+}
+
+/// Placement groups of which slots cannot move to another node.
+#[derive(Serialize, ToSchema)]
+pub struct StuckGroups {
+    pub groups: u64,
+    pub why: String,
 }
 
 /// Numbers of drives of a node.
@@ -81,6 +105,10 @@ pub struct GroupCounts {
     pub writable: u64,
     /// Those that can be read now.
     pub readable: u64,
+    /// Those in which every slot has a drive that has joined, by the map.
+    pub complete: u64,
+    /// Those that a drive left which has not let go of them yet: its node was away while its slot moved.
+    pub left: u64,
 }
 
 /// How much may be missing at once, by the erasure code and the places of the drives.

@@ -37,6 +37,24 @@ struct Node {
     this: bool,
     uptime_s: Option<u64>,
     problem: Option<String>,
+    away: Option<Away>,
+}
+
+/// A node that is neither announced nor reached.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Away {
+    since: String,
+    rebuild_after_s: Option<u64>,
+    groups: u64,
+    stuck: Vec<Stuck>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Stuck {
+    groups: u64,
+    why: String,
 }
 
 #[derive(Deserialize, Default)]
@@ -63,6 +81,8 @@ struct Groups {
     total: u64,
     writable: u64,
     readable: u64,
+    complete: u64,
+    left: u64,
 }
 
 #[derive(Deserialize, Default)]
@@ -116,8 +136,41 @@ fn text(output: &Output, cluster: &Cluster) -> String {
         Some(name) => format!("Cluster {}, {}, code {}", output.printable(name), cluster.state, cluster.code),
         None => format!("One machine that is alone, code {}", cluster.code),
     };
-    let lines = [head, table.to_string(), store(output, &cluster.control_store), cluster.what_may_fail()];
+    let mut lines = vec![head, table.to_string()];
+    lines.extend(cluster.nodes.iter().filter_map(|node| away(output, node)));
+    lines.extend([store(output, &cluster.control_store), cluster.what_may_fail()]);
+    lines.extend(moving(&cluster.groups));
     lines.join("\n")
+}
+
+/// What becomes of the slots of a node that is away.
+fn away(output: &Output, node: &Node) -> Option<String> {
+    let away = node.away.as_ref()?;
+    let after = match away.rebuild_after_s {
+        _ if away.groups == 0 => "no placement group has a slot on it".to_owned(),
+        None => format!("{} placement groups have slots on it, which stay there", away.groups),
+        Some(after) => {
+            format!(
+                "{} placement groups have slots on it, which move when it was away for {after} s",
+                away.groups
+            )
+        }
+    };
+    let mut out = format!("Node {} is away since {}: {after}", node.number, output.printable(&away.since));
+    for stuck in &away.stuck {
+        out.push_str(&format!("\n  {} cannot move: {}", stuck.groups, output.printable(&stuck.why)));
+    }
+    Some(out)
+}
+
+/// What moves, and what drives have to forget.
+fn moving(groups: &Groups) -> Option<String> {
+    let joining = groups.total.saturating_sub(groups.complete);
+    let joins = (joining > 0).then(|| format!("{joining} are being completed on a drive that joins"));
+    let left = (groups.left > 0)
+        .then(|| format!("{} moved away from a drive that still holds something of them", groups.left));
+    let both: Vec<String> = joins.into_iter().chain(left).collect();
+    (!both.is_empty()).then(|| format!("Of the placement groups, {}", both.join("; ")))
 }
 
 fn store(output: &Output, store: &ControlStore) -> String {
@@ -179,7 +232,7 @@ mod tests {
             "nodes": [node(1, true), node(2, false)],
             "control_store": { "kind": "etcd", "members": 3, "current": 2, "writable": true, "revision": 17,
                 "trouble": "it is away" },
-            "groups": { "total": 8, "writable": 0, "readable": 8 },
+            "groups": { "total": 8, "writable": 0, "readable": 8, "complete": 8, "left": 0 },
             "tolerates": { "drives": 3, "nodes": 0, "read_drives": 4, "read_nodes": 1 } });
         let cluster: Cluster = understand(&answer).unwrap();
         let text = text(&Output::new(&Globals::default()), &cluster);
@@ -195,7 +248,24 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
+        assert!(!text.contains("moved away") && !text.contains("is away since"), "{text}");
         let alone = Cluster { name: None, ..cluster };
         assert!(!alone.what_may_fail().contains("node"));
+    }
+    #[test]
+    fn text_says_what_moves_away_from_a_node() {
+        let answer = json!({ "name": "prod", "state": "formed", "code": "4+2",
+            "nodes": [{ "number": 2, "running": false, "away": { "since": "2026-01-02T03:04:05Z", "seconds": 70,
+                "rebuild_after_s": 60, "groups": 5, "stuck": [{ "groups": 2, "why": "no drive can take the slot" }] } }],
+            "groups": { "total": 8, "writable": 8, "readable": 8, "complete": 6, "left": 3 } });
+        let cluster: Cluster = understand(&answer).unwrap();
+        let text = text(&Output::new(&Globals::default()), &cluster);
+        for part in [
+            "Node 2 is away since 2026-01-02T03:04:05Z: 5 placement groups have slots on it, which move when it was away \
+             for 60 s\n  2 cannot move: no drive can take the slot\n",
+            "2 are being completed on a drive that joins; 3 moved away from a drive",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
     }
 }

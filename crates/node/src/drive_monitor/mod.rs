@@ -344,7 +344,7 @@ fn votes(drive: &Drive) -> Vec<GroupId> {
 }
 
 /// Writes a map that follows `before` and applies it to the placement groups. The caller holds `changes`.
-async fn put_map(node: &Node, before: &Map, next: Map) -> Result<(), String> {
+pub(crate) async fn put_map(node: &Node, before: &Map, next: Map) -> Result<(), String> {
     let layout = (next.epoch != before.epoch).then(|| node::layout(&next));
     node.write_map(before, next).await?;
     match layout {
