@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from conftest import Server, free_port, wait_until
+from conftest import ACCESS, SECRET, Server, free_port, wait_until
 from histories import client
 
 NODES = 4
@@ -150,14 +150,15 @@ class Node(Server):
 
 
 class Cluster:
-    """Four nodes. `etcd`: how its members are made; `places`: arguments of each node that say where it runs."""
+    """`count` nodes. `etcd`: how its members are made; `places`: arguments of each node that say where it runs."""
 
-    def __init__(self, code="4+4", env=None, arguments=(), etcd=Etcd, places=({},) * NODES):
+    def __init__(self, code="4+4", env=None, arguments=(), etcd=Etcd, places=None, count=NODES):
         base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.home = Path(tempfile.mkdtemp(prefix="ashlar-cluster-", dir=base))
         self.nodes, self.etcd = [], None
         try:
             self.etcd = etcd(self.home)
+            places = places or [{"count": count}] * count
             for n, place in enumerate(places):
                 self.nodes.append(Node(self, n + 1, ["--code", code, *arguments], env, **place))
             for node in self.nodes:
@@ -168,6 +169,13 @@ class Cluster:
 
     def clients(self, attempts=1, but=()):
         return [client(n, attempts) for n in self.nodes if n.number not in but]
+
+    def ask(self, node, *arguments):
+        """What a command of `ashlar` answers that asks a node."""
+        env = {**os.environ, "ASHLAR_HOST_it": node.endpoint.replace("http://", f"http://{ACCESS}:{SECRET}@")}
+        done = subprocess.run([os.environ["ASHLAR_BIN"], "--json", *arguments, "it"], env=env, timeout=60,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        return json.loads(done.stdout)
 
     def end(self):
         for node in self.nodes:

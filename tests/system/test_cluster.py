@@ -374,3 +374,91 @@ def test_nodes_restart_one_after_another_while_clients_go_on(cluster, bucket):
     cli(asked, "admin", "service", "restart", "it", "--node", number[3])
     again = started()
     assert [n for n in number if again[n] != after[n]] == [number[3]]
+
+
+@pytest.fixture
+def wide_cluster():
+    """Five nodes of two drives, more than a group has slots; a node that is gone is rebuilt soon."""
+    cluster = Cluster("4+2", count=5, arguments=["--rebuild-after", "5s"])
+    try:
+        yield cluster
+    finally:
+        cluster.end()
+
+
+def of(status, node):
+    """What a status says of a node; numbers are given in the order in which nodes enrol."""
+    return next(n for n in status["nodes"] if n["address"] == f"127.0.0.1:{node.node_port}")
+
+
+def until(cluster, node, what, seconds=600):
+    """Waits until the status at a node is as wanted."""
+    end = time.monotonic() + seconds
+    while True:
+        status = cluster.ask(node, "cluster", "status")
+        if what(status):
+            return status
+        assert time.monotonic() < end, status
+        time.sleep(0.5)
+
+
+def test_slots_of_a_node_that_is_gone_move_and_the_next_loss_costs_nothing(wide_cluster):
+    cluster = wide_cluster
+    seen, gone, next_gone = cluster.nodes[0], cluster.nodes[2], cluster.nodes[4]
+    s3 = [client(n, 3) for n in cluster.nodes if n not in (gone, next_gone)]
+    eventually(lambda: s3[0].create_bucket(Bucket="moved"))
+    for one in s3:
+        eventually(lambda: one.head_bucket(Bucket="moved"))
+    sizes = (10, 5000, 300_000, 2_000_000)
+    wanted = {}
+
+    def write(prefix):
+        for i in range(40):
+            key, body = f"{prefix}/{i}", noise(sizes[i % 4], len(wanted))
+            eventually(lambda: s3[i % len(s3)].put_object(Bucket="moved", Key=key, Body=body))
+            wanted[key] = body
+
+    def read_all():
+        for n, (key, body) in enumerate(wanted.items()):
+            got = eventually(lambda: s3[n % len(s3)].get_object(Bucket="moved", Key=key)["Body"].read())
+            assert got == body, key
+
+    def moved_away(node, others):
+        """Waits until no group has a slot on a node, and all that its loss cost was made again."""
+        until(cluster, seen, lambda status: (
+            (of(status, node)["away"] or {"groups": 1})["groups"] == 0
+            and status["groups"]["complete"] == status["groups"]["total"]
+        ))
+        for other in others:
+            end = time.monotonic() + 300
+            while [r for r in cluster.ask(other, "info")["heal"]["rebuilds"] if r["phase"] != "done"]:
+                assert time.monotonic() < end, cluster.ask(other, "info")["heal"]
+                time.sleep(0.5)
+
+    write("before")
+    gone.kill()
+    write("while")
+    status = until(cluster, seen, lambda s: of(s, gone)["away"])
+    assert of(status, gone)["away"]["rebuild_after_s"] == 5
+    write("moving")
+    moved_away(gone, [n for n in cluster.nodes if n is not gone])
+    next_gone.kill()
+    read_all()
+    write("two-away")
+    moved_away(next_gone, [n for n in cluster.nodes if n not in (gone, next_gone)])
+    read_all()
+    for node in (gone, next_gone):
+        node.launch()
+    for node in (gone, next_gone):
+        node.wait(90)
+    # Both are back, forget what moved away, and everything is complete.
+    status = until(cluster, seen, lambda s: (
+        all(n["running"] and n["away"] is None for n in s["nodes"])
+        and s["groups"]["writable"] == s["groups"]["readable"] == s["groups"]["complete"] == s["groups"]["total"]
+        and s["groups"]["left"] == 0
+    ))
+    assert len(status["nodes"]) == 5
+    s3 += [client(gone, 3), client(next_gone, 3)]
+    read_all()
+    write("after")
+    read_all()
