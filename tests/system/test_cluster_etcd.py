@@ -195,8 +195,6 @@ def test_a_blank_etcd_is_refused_and_the_old_data_is_accepted_again(cluster, buc
     objects_go_on(cluster, bucket, "again")
 
 
-@pytest.mark.xfail(strict=True, reason="`object::Error` has one variant for too few drives and for the control store, so "
-                                       "that clients are told of drives; docs/cluster.md promises the reason")
 def test_refusals_name_the_control_store():
     if not REFUSALS:
         pytest.skip("the tests above, which are refused, did not run")

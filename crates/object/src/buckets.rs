@@ -132,7 +132,7 @@ impl Store {
     /// Deletes an empty bucket; aborts its uploads in progress.
     ///
     /// # Errors
-    /// `NoSuchBucket`, `BucketNotEmpty`, `Conflict` (it is being deleted), `Unavailable`.
+    /// `NoSuchBucket`, `BucketNotEmpty`, `Conflict` (it is being deleted), `Unavailable`, `ControlStore`.
     pub fn delete_bucket<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             let registry = &self.inner.registry;
@@ -148,15 +148,15 @@ impl Store {
                 Ok(Removal::Gone) | Err(Error::NoSuchBucket) => Err(Error::NoSuchBucket),
                 Ok(Removal::Superseded) => return Err(Error::Conflict),
                 // Only the removal itself leaves the outcome open: the stored state decides.
-                Err(Error::Unavailable(why)) if handle.gate.is_removing() => {
+                Err(why @ (Error::Unavailable(_) | Error::ControlStore(_))) if handle.gate.is_removing() => {
                     match registry.decide(&handle).await {
                         Ok(false) => Ok(()),
                         Ok(true) => {
                             handle.gate.unmark(REMOVING);
                             self.inner.lift_remaining_fences(handle.bucket().id).await;
-                            return Err(Error::Unavailable(why));
+                            return Err(why);
                         }
-                        Err(_) => return Err(Error::Unavailable(why)),
+                        Err(_) => return Err(why),
                     }
                 }
                 Err(e) => return Err(e),

@@ -126,6 +126,10 @@ pub enum Error {
     /// whether a change happened.
     #[error("too few drives answer: {0}")]
     Unavailable(String),
+    /// The control store takes no changes now, so nothing that concerns buckets changes (503 ServiceUnavailable): why. It is
+    /// unknown whether a change happened.
+    #[error("the control store takes no changes now: {0}")]
+    ControlStore(String),
     /// No space for the data (507 InsufficientStorage).
     #[error("no room left on the drives")]
     Full,
@@ -149,7 +153,7 @@ pub(crate) fn control_error(e: ashlar_cluster::Error) -> Error {
     match e {
         ashlar_cluster::Error::Conflict(_) | ashlar_cluster::Error::Contended(_) => Error::Conflict,
         ashlar_cluster::Error::TooLarge(_) => Error::EntityTooLarge,
-        ashlar_cluster::Error::Unavailable(why) => Error::Unavailable(why),
+        ashlar_cluster::Error::Unavailable(why) => Error::ControlStore(why),
         e => Error::Internal(e.to_string()),
     }
 }

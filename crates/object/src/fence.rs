@@ -325,7 +325,7 @@ impl Inner {
                 handle.gate.unmark(crate::bucket_gate::REMOVING);
                 return self.superseded(was.id).await;
             }
-            Err(Error::Unavailable(_)) => {}
+            Err(Error::Unavailable(_) | Error::ControlStore(_)) => {}
             Err(_) => {
                 handle.gate.unmark(crate::bucket_gate::REMOVING);
                 let _ = self.abort_deletion(&was, deletion).await;

@@ -72,6 +72,11 @@ pub fn fault(error: Error, bucket: &str, key: &str) -> Fault {
         Error::Conflict => Fault::new(Code::CONDITIONAL_CONFLICT).element("Key", key),
         Error::Changed | Error::Busy => Fault::new(Code::SLOW_DOWN),
         Error::Unavailable(_) => Fault::new(Code::UNAVAILABLE).because(text),
+        Error::ControlStore(_) => Fault::with(
+            Code::UNAVAILABLE,
+            "The control store takes no changes now, and this needs one: buckets, their settings and their quotas are kept there. Try again later; see `ashlar cluster status`.",
+        )
+        .because(text),
         Error::Full => Fault::new(Code::STORAGE_FULL),
         // Not "internal": the server works, and the bytes come back when drives do.
         Error::Corrupt(_) => Fault::with(

@@ -177,7 +177,7 @@ impl Clients {
 
     fn judge<T>(&self, what: &str, e: &Error) -> Outcome<T> {
         match e {
-            Error::Unavailable(_) | Error::Full => Outcome::Unknown(e.to_string()),
+            Error::Unavailable(_) | Error::ControlStore(_) | Error::Full => Outcome::Unknown(e.to_string()),
             Error::Busy | Error::Conflict | Error::Changed => Outcome::NoEffect(e.to_string()),
             Error::PreconditionFailed
             | Error::NoSuchKey { .. }

@@ -56,7 +56,9 @@ async fn bucket_deletion_by_another_process_loses_no_acknowledged_write() {
                     match put(&other, "bucket", &key, &body()).await {
                         Ok(_) => acknowledged.push(key.clone()),
                         Err(Error::NoSuchBucket) => break,
-                        Err(Error::Unavailable(_) | Error::Conflict | Error::Busy) => {}
+                        Err(
+                            Error::Unavailable(_) | Error::ControlStore(_) | Error::Conflict | Error::Busy,
+                        ) => {}
                         Err(e) => panic!("{e}"),
                     }
                     seen.fetch_add(1, Ordering::SeqCst);
@@ -82,7 +84,9 @@ async fn bucket_deletion_by_another_process_loses_no_acknowledged_write() {
                     gone = true;
                     break;
                 }
-                Err(Error::BucketNotEmpty | Error::Conflict | Error::Unavailable(_)) => {}
+                Err(
+                    Error::BucketNotEmpty | Error::Conflict | Error::Unavailable(_) | Error::ControlStore(_),
+                ) => {}
                 Err(e) => panic!("{e}"),
             }
             tokio::time::sleep(Duration::from_millis(u64::from(round) % 3)).await;

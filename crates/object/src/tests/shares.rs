@@ -222,7 +222,7 @@ async fn disconnected_node_continues_within_its_share() {
             Err(e) => break e,
         }
     };
-    assert!(matches!(refused, Error::Unavailable(_)), "{refused:?}");
+    assert!(matches!(refused, Error::ControlStore(_)), "{refused:?}");
     assert!(admitted > 5, "{admitted}");
     // The other one has the rest, but not what the silent one may hold; whether that is free it cannot say.
     let refused = loop {
