@@ -1,3 +1,5 @@
+//! Tests of `everywhere`: what several nodes answer, and some do not, as one answer.
+
 use ashlar_cluster::{CodeSpec, NewDrive};
 use ashlar_format::{DeploymentId, DriveId};
 use serde_json::json;

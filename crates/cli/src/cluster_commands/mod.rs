@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `status`, `token`, `may_stop` | `ashlar cluster status`, `ashlar cluster token`, `ashlar cluster may-stop` |
+//! | `alias` | which alias is meant |
 //! | `import` | `ashlar cluster import`: a machine that is alone becomes the first node |
 //! | `home` | the folder of a cluster on this machine: what it remembers, credentials, lock |
 //! | `process` | one child process with its log |
@@ -12,6 +13,7 @@
 //!
 //! Invariant: a command that fails changes nothing on the server, and nothing in a folder that it did not make.
 
+mod alias;
 mod etcd;
 mod home;
 mod import;
@@ -24,9 +26,8 @@ mod up;
 
 use clap::Subcommand;
 
-use super::aliases::Aliases;
 use super::context::Context;
-use super::failure::{Failure, Outcome};
+use super::failure::Outcome;
 
 pub use up::{UpOptions, up};
 
@@ -85,21 +86,5 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Token(options) => token::token(options, context).await,
         Command::Import(options) => import::import(&options, &context.output),
         Command::Up(options) => up(&options, &context.output).await,
-    }
-}
-
-/// The named alias, or the only one.
-fn alias_or_only(alias: Option<String>, aliases: &Aliases) -> Outcome<String> {
-    if let Some(alias) = alias {
-        return Ok(alias);
-    }
-    let mut all: Vec<&str> = aliases.all().map(|(name, ..)| name).collect();
-    match all[..] {
-        [only] => Ok(only.to_owned()),
-        [] => Err(Failure::usage("there is no alias yet: add one with `ashlar alias set`")),
-        _ => {
-            all.sort_unstable();
-            Err(Failure::usage(format!("name one of the aliases: {}", all.join(", "))))
-        }
     }
 }

@@ -5,7 +5,7 @@
 use ashlar_client::Method;
 use serde::Deserialize;
 
-use super::alias_or_only;
+use super::alias::alias_or_only;
 use crate::admin_request::{ask, understand};
 use crate::context::Context;
 use crate::failure::{Failure, Kind, Outcome};

@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::alias_or_only;
+use super::alias::alias_or_only;
 use crate::admin_request::{ask_with, understand};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
