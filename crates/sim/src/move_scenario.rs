@@ -128,7 +128,7 @@ async fn takes_another(clients: &Arc<Clients>, host: &Host, groups: &[GroupId], 
     let (behind, ahead) = ([3, 5], [4, SPARE]);
     let five = cluster.plan.drives == 5;
     if five {
-        each_link(cluster, &behind, |network, a, b| network.block(a, b));
+        each_link(cluster, &behind, Network::block);
     }
     for key in SINGLES {
         drop(clients.put(usize::from(key % 2), key, 90_000 + u64::from(key)).await);
@@ -137,8 +137,8 @@ async fn takes_another(clients: &Arc<Clients>, host: &Host, groups: &[GroupId], 
         later.cut_power();
     }
     if five {
-        each_link(cluster, &ahead, |network, a, b| network.block(a, b));
-        each_link(cluster, &behind, |network, a, b| network.unblock(a, b));
+        each_link(cluster, &ahead, Network::block);
+        each_link(cluster, &behind, Network::unblock);
     }
     move_slots(cluster, groups, drive_id(LATER), drive_id(GONE)).await;
     sleep(Duration::from_secs(3)).await;
