@@ -14,10 +14,11 @@ use std::time::Duration;
 use ashlar_format::{RegisterKey, Space, Version, VersionId};
 use bytes::Bytes;
 
+use super::change::SLACK_MS;
 use super::entry::{self, Entry, Intent};
 use super::log::{self, SegmentRef};
 use super::pending_change::change;
-use super::{Change, Cursor, Effect, Feed, Kind, Open, Shared, State, takeover};
+use super::{Change, Cursor, Effect, Feed, Kind, Open, Shared, State, takeover_record};
 use crate::types::Pairs;
 use crate::{Error, Result, Store, Versioning, versions};
 
@@ -29,8 +30,6 @@ const MAINTENANCE_INTERVAL: Duration = Duration::from_millis(500);
 const SEGMENT: usize = 1 << 20;
 /// Longest pause between attempts.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Allowed difference between display times and times of intents, since a clock may be set back slightly.
-pub(super) const SLACK_MS: i64 = 10_000;
 /// How long closing waits.
 const CLOSING: Duration = Duration::from_secs(10);
 
@@ -86,7 +85,7 @@ impl Store {
 /// Reads the stored segments and positions.
 async fn recover(shared: &Shared) -> Result<()> {
     // Another node may have taken over what this one left behind.
-    let taken = takeover::returned(shared).await?;
+    let taken = takeover_record::returned(&shared.control, shared.node).await?;
     let places = log::list(&shared.backend, shared.node).await?;
     let readers = log::readers(&shared.control, shared.node)?;
     let mut found: Vec<(u64, Vec<Entry>)> = Vec::new();

@@ -118,6 +118,9 @@ pub struct Change {
     pub cause: Arc<Cause>,
 }
 
+/// Allowed difference between display times and times of intents, since a clock may be set back slightly.
+pub(crate) const SLACK_MS: i64 = 10_000;
+
 /// The effect of a change on a key's list, before it has a position.
 pub(crate) struct Effect {
     pub kind: Kind,

@@ -13,6 +13,7 @@
 //! | `pending_change` | one change under way: intent, turn of the key, outcome |
 //! | `background` | writing, trimming, settling open intents |
 //! | `reader` | following: durable readers, live watchers |
+//! | `takeover_record` | which node is at the feed of another |
 //! | `takeover` | a node records anew what a node that is gone had recorded and nobody has read |
 //!
 //! Invariants: an intent is durable before its change is proposed; changes of one key are in the order in
@@ -29,6 +30,7 @@ mod log;
 mod pending_change;
 mod reader;
 mod takeover;
+mod takeover_record;
 
 use ashlar_environment::HashMap;
 use std::collections::{BTreeMap, VecDeque};

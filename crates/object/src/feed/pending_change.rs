@@ -16,7 +16,7 @@ use std::time::Duration;
 use ashlar_format::VersionId;
 use tokio::sync::OwnedMutexGuard;
 
-use super::background::SLACK_MS;
+use super::change::SLACK_MS;
 use super::entry::{Entry, Intent};
 use super::{Cause, Change, Effect, Feed, Open, Shared, TURNS, check};
 use crate::{Bucket, Error, Result};

@@ -2,9 +2,7 @@
 //! had recorded and some reader has not read, and what became of the intents of the other. Then its own readers, which are
 //! those of every node, deliver them.
 //!
-//! The record `feed-takeover/NODE` in the control store says which node is at it, and up to which segment everything has
-//! been taken over. A node that returns waits until nobody is at its feed. One that was taken for gone and runs delivers
-//! its changes too.
+//! A node that returns waits until nobody is at its feed. One that was taken for gone and runs delivers its changes too.
 //!
 //! Invariants: a segment is removed, and a reader is moved, only after everything in it is durable in the other feed. A
 //! change may be recorded twice, none is left out. What was taken over completely is not taken over again.
@@ -13,85 +11,14 @@
 
 use std::collections::BTreeMap;
 
-use ashlar_cluster::{Control, Update};
-use bytes::Bytes;
 use futures::future::BoxFuture;
-use serde::{Deserialize, Serialize};
 
 use super::background::{VersioningOf, outcome, segment};
 use super::entry::{Entry, Intent};
 use super::log::{self, SegmentRef};
+use super::takeover_record::{self, Takeover, change, is_running};
 use super::{Change, Shared};
 use crate::{Error, Result, Store};
-
-/// First part of the keys of the records.
-const PREFIX: &str = "feed-takeover/";
-/// Format number of the record.
-const FORMAT: u32 = 1;
-
-/// The record of the takeovers of one node's feed.
-#[derive(Clone, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Takeover {
-    format: u32,
-    /// The node that is at it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    by: Option<u16>,
-    /// Everything up to this segment has been taken over.
-    segment: u64,
-}
-
-fn key(node: u16) -> String {
-    format!("{PREFIX}{node:05}")
-}
-
-fn decode(node: u16, bytes: Option<&Bytes>) -> Result<Takeover> {
-    let Some(bytes) = bytes else { return Ok(Takeover { format: FORMAT, ..Takeover::default() }) };
-    match serde_json::from_slice::<Takeover>(bytes) {
-        Ok(record) if record.format == FORMAT => Ok(record),
-        Ok(record) => Err(Error::Internal(format!("{}: format {}", key(node), record.format))),
-        Err(e) => Err(Error::Internal(format!("{}: {e}", key(node)))),
-    }
-}
-
-/// Changes the record by `decide`, which answers `None` if nothing is to be changed.
-async fn change(
-    control: &Control,
-    node: u16,
-    decide: impl Fn(Takeover) -> Option<Takeover> + Send + Sync,
-) -> Result<bool> {
-    let fill = |update: &mut Update| -> Result<bool> {
-        let entry = control.read(&key(node));
-        let Some(next) = decide(decode(node, entry.bytes())?) else { return Ok(false) };
-        let bytes = serde_json::to_vec(&next).map_err(|e| Error::Internal(format!("{}: {e}", key(node))))?;
-        update.set(&entry, bytes);
-        Ok(true)
-    };
-    control.change(fill).await
-}
-
-fn is_running(control: &Control, node: u16) -> bool {
-    control.announced().borrow().contains(&node)
-}
-
-/// This node returned: up to which segment others have taken over its feed.
-///
-/// # Errors
-/// `Unavailable` while another node is at it.
-pub(super) async fn returned(shared: &Shared) -> Result<u64> {
-    let (control, me) = (&shared.control, shared.node);
-    let record = decode(me, control.get(&key(me)).map(|v| v.bytes).as_ref())?;
-    match record.by {
-        None => return Ok(record.segment),
-        Some(by) if is_running(control, by) => {
-            return Err(Error::Unavailable(format!("node {by} is taking over the change feed of this node")));
-        }
-        Some(_) => {}
-    }
-    // The node that was at it is gone too, and does not finish.
-    change(control, me, |now| (now.by == record.by).then_some(Takeover { by: None, ..now })).await?;
-    Err(Error::Unavailable("the takeover of the change feed of this node ends".to_owned()))
-}
 
 impl Store {
     /// Takes over the change feed of a node that is gone. Returns how many changes were recorded anew.
@@ -105,7 +32,7 @@ impl Store {
                 return Ok(0);
             }
             let control = &shared.control;
-            let before = decode(node, control.get(&key(node)).map(|v| v.bytes).as_ref())?;
+            let before = takeover_record::read(control, node)?;
             let is_new = |last: &&SegmentRef| last.number > before.segment;
             if log::list(&shared.backend, node).await?.last().filter(is_new).is_none() {
                 return Ok(0);
