@@ -38,6 +38,10 @@ pub trait Model {
     ) -> Option<Self::State>;
     /// Whether a call with this answer may have changed the state.
     fn changes(&self, call: &Self::Call, answer: &Self::Answer) -> bool;
+    /// Whether two calls may change the same thing. [`Rules::settled`] is about such calls.
+    fn same(&self, _a: &Self::Call, _b: &Self::Call) -> bool {
+        true
+    }
 }
 
 /// One call with the times of its beginning and end.
@@ -56,7 +60,7 @@ pub struct Op<C, A> {
 /// Requirements beyond linearizability.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rules {
-    /// A call that ended with an unknown outcome takes no effect after a later acknowledged change.
+    /// A call that ended with an unknown outcome takes no effect after a later acknowledged change of the same thing.
     pub settled: bool,
 }
 
@@ -141,7 +145,9 @@ pub fn linearizable<M: Model>(
     let barred = ops
         .iter()
         .map(|op| {
-            let later = |other: &Op<M::Call, M::Answer>| other.from > op.to && changes(other);
+            let later = |other: &Op<M::Call, M::Answer>| {
+                other.from > op.to && changes(other) && model.same(&op.call, &other.call)
+            };
             let after =
                 ops.iter().enumerate().filter(|(_, o)| later(o)).fold(0, |mask, (i, _)| mask | 1 << i);
             if rules.settled && op.answer.is_none() { after } else { 0 }

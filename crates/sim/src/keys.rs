@@ -92,6 +92,26 @@ impl State {
     }
 }
 
+impl Call {
+    /// The keys, and the upload, that it concerns.
+    fn concerns(&self) -> ([Option<u8>; 2], Option<u64>) {
+        match self {
+            Call::Put(key, _)
+            | Call::Create(key, _)
+            | Call::Replace(key, ..)
+            | Call::Delete(key)
+            | Call::Get(key)
+            | Call::Shown(key)
+            | Call::GetVersion(key, _)
+            | Call::DeleteVersion(key, _)
+            | Call::Versions(key) => ([Some(*key), None], None),
+            Call::Rename(from, to, _) => ([Some(*from), Some(*to)], None),
+            Call::Complete(upload, key, _) => ([Some(*key), None], Some(*upload)),
+            Call::Abort(upload) => ([None, None], Some(*upload)),
+        }
+    }
+}
+
 impl Keys {
     fn put(self, state: &State, key: u8, value: Option<Value>) -> State {
         let mut next = state.clone();
@@ -110,6 +130,12 @@ impl Model for Keys {
     type State = State;
     type Call = Call;
     type Answer = Answer;
+
+    /// Keys are registers of their own: what happens to one says nothing about a call that concerns another.
+    fn same(&self, a: &Call, b: &Call) -> bool {
+        let ((keys, upload), (others, other)) = (a.concerns(), b.concerns());
+        keys.iter().flatten().any(|key| others.contains(&Some(*key))) || upload.is_some() && upload == other
+    }
 
     fn apply(&self, state: &State, call: &Call, answer: Option<&Answer>) -> Option<State> {
         let same = || Some(state.clone());
@@ -175,5 +201,36 @@ impl Model for Keys {
     fn changes(&self, call: &Call, answer: &Answer) -> bool {
         let reads = matches!(call, Call::Get(_) | Call::Shown(_) | Call::GetVersion(..) | Call::Versions(_));
         !reads && *answer == Answer::Done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ashlar_history::{Op, Rules, linearizable};
+
+    fn judge(ops: &[(Call, u64, u64, Option<Answer>)]) -> bool {
+        let op = |(call, from, to, answer): &(Call, u64, u64, Option<Answer>)| Op {
+            call: call.clone(),
+            from: *from,
+            to: *to,
+            answer: answer.clone(),
+        };
+        let ops: Vec<_> = ops.iter().map(op).collect();
+        linearizable(&Keys { versioned: false }, &State::default(), Rules { settled: true }, &ops)
+    }
+
+    /// Found by seed 586: keys that a rename may connect are judged together, and yet are registers of their own.
+    #[test]
+    fn change_of_one_key_does_not_settle_an_unknown_change_of_another() {
+        let unknown = (Call::Put(1, 10), 1, 2, None);
+        let not_yet = (Call::Shown(1), 5, 6, Some(Answer::Shown(false)));
+        let late = (Call::Get(1), 7, 8, Some(Answer::Read(Some(10))));
+        let put = |key| (Call::Put(key, 11), 3, 4, Some(Answer::Done));
+        assert!(judge(&[unknown.clone(), put(0), not_yet, late.clone()]));
+        assert!(!judge(&[unknown, put(1), late]), "it takes effect after an acknowledged change of its key");
+        let renamed = (Call::Rename(1, 0, 9), 1, 2, None);
+        let from = (Call::Put(1, 9), 3, 4, Some(Answer::Done));
+        assert!(!judge(&[renamed, from, (Call::Get(0), 5, 6, Some(Answer::Read(Some(9))))]));
     }
 }
