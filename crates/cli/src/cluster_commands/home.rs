@@ -17,6 +17,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ashlar_environment::{process as environment, random};
 use ashlar_kms::Secret;
@@ -72,6 +73,9 @@ const SETTINGS: &str = "cluster.json";
 const CREDENTIALS: &str = "credentials";
 const ROOT_KEY: &str = "root-key";
 const LOCK: &str = "lock";
+/// How often it is tried to take the lock, and the pause before the next attempt.
+const ATTEMPTS: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// The settings of the cluster in a folder; `None`: the folder is not there or empty.
 ///
@@ -119,13 +123,21 @@ impl Home {
         DirBuilder::new().recursive(true).mode(0o700).create(folder).when(cannot)?;
         let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(folder.join(LOCK));
         let lock = lock.when(cannot)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let why = format!("the cluster in {} runs already", folder.display());
-                return Err(Failure::new(Kind::Failed, why));
+        let mut attempts = 0;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                // A process that is being started holds the open files of the one that starts it, for an instant.
+                Err(TryLockError::WouldBlock) if attempts < ATTEMPTS => {
+                    attempts += 1;
+                    ashlar_environment::thread::sleep(PAUSE);
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let why = format!("the cluster in {} runs already", folder.display());
+                    return Err(Failure::new(Kind::Failed, why));
+                }
+                Err(TryLockError::Error(e)) => return Err(e).when(cannot),
             }
-            Err(TryLockError::Error(e)) => return Err(e).when(cannot),
         }
         let fresh = settings(folder)?.is_none();
         Ok(Home { folder: folder.to_owned(), fresh, made, _lock: lock })
