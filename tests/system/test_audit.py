@@ -247,11 +247,11 @@ def test_records_name_identity_and_deciding_statement(world):
     record = why(server, refused(client(server, "carol", "wrong-secret-wrong").get_object, Bucket="team", Key="a"))
     assert record["error"] == "SignatureDoesNotMatch" and "user" not in record
     # The security token service, and its refusals.
-    assert recorded(server, session["ResponseMetadata"]["RequestId"])["door"] == "sts"
+    assert recorded(server, session["ResponseMetadata"]["RequestId"])["api"] == "sts"
     # Administration without permission; the command line explains the decision.
     status, answer = call(server, ("carol", PLANTED["secret of a user"]), "GET", "users")
     assert status == 403, answer
-    record = [line for line in lines(server) if line.get("door") == "admin" and line["user"] == "carol"][-1]
+    record = [line for line in lines(server) if line.get("api") == "admin" and line["user"] == "carol"][-1]
     assert record["decided_by"] == "denied: no statement allows it" and record["operation"] == "UserList"
     shown = cli(server, "admin", "why", "it", record["request_id"]).stdout
     assert "Because  admin:ListUsers was denied: no statement allows it" in shown, shown

@@ -114,9 +114,9 @@ def test_description_is_valid_openapi():
         jsonschema.Draft202012Validator.check_schema(schema)
 
 
-@pytest.mark.parametrize("door", ["s3", "admin"])
-def test_every_answer_matches_its_description(own, door):
-    base = own.endpoint + BASE if door == "s3" else own.admin + "/api/v1"
+@pytest.mark.parametrize("api", ["s3", "admin"])
+def test_every_answer_matches_its_description(own, api):
+    base = own.endpoint + BASE if api == "s3" else own.admin + "/api/v1"
     status, made = do(base, "KeyCreate", body={"name": "k"})
     assert status == 200 and made["secret"]
     key = made["access_key"]

@@ -447,16 +447,18 @@ impl Admin {
     }
 
     /// Whether this node may stop. Whoever asks often is told the same for a second.
-    pub async fn this_may_stop(&self) -> MayStop {
-        let mut known = self.may_stop.lock().await;
-        if let Some((at, answer)) = &*known
-            && at.elapsed() < MAY_STOP
-        {
-            return answer.clone();
-        }
-        let answer = may_stop::may_stop(&self.node, &self.own_state(), self.node.number()).await;
-        *known = Some((Instant::now(), answer.clone()));
-        answer
+    pub fn this_may_stop(&self) -> BoxFuture<'_, MayStop> {
+        Box::pin(async {
+            let mut known = self.may_stop.lock().await;
+            if let Some((at, answer)) = &*known
+                && at.elapsed() < MAY_STOP
+            {
+                return answer.clone();
+            }
+            let answer = may_stop::may_stop(&self.node, &self.own_state(), self.node.number()).await;
+            *known = Some((Instant::now(), answer.clone()));
+            answer
+        })
     }
 
     /// Ends this process or that of the named node; requests in flight, this one included, are completed first.

@@ -64,8 +64,8 @@ pub struct Record {
     pub time: i64,
     /// The request id in the answer.
     pub request_id: String,
-    /// The API that it belongs to. The field of the record is called `door`.
-    #[serde(rename = "door")]
+    /// The API that it belongs to.
+    #[serde(rename = "api")]
     pub api_layer: ApiLayer,
     /// What was asked for, `GetObject` for example.
     pub operation: &'static str,

@@ -17,7 +17,7 @@ use std::{
 
 use ashlar_bench::{
     agent::{Coordinator, Listener, serve},
-    load::{Job, Mode, Silent, Stop, Surroundings, drive},
+    load::{Job, Mode, RunContext, Silent, Stop, drive},
     result::Run,
 };
 use common::{Server, job};
@@ -52,7 +52,7 @@ impl Drop for Agents {
 fn measure(job: &Job, agents: &[String], token: &str) -> Run {
     let mut coordinator = Coordinator::connect(agents, token, job.clone()).unwrap();
     let interrupt = AtomicBool::new(false);
-    let around = Surroundings {
+    let around = RunContext {
         server: None,
         host: None,
         agents: agents.to_vec(),

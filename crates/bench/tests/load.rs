@@ -17,8 +17,7 @@ use std::{
 
 use ashlar_bench::{
     load::{
-        Job, Mode, Offer, Op, Select, Session, Silent, Sizes, Slo, Stop, Surroundings, Sweep, Tune, drive,
-        tune,
+        Job, Mode, Offer, Op, RunContext, Select, Session, Silent, Sizes, Slo, Stop, Sweep, Tune, drive, tune,
     },
     result::{Load, Operation, Run, Severity},
     wire::{Caller, Content, Fault, Host, Methods, Payload, Request, Settings, Sink},
@@ -68,8 +67,8 @@ fn measure(job: &Job) -> Run {
     drive(job, &mut Session::new(job.clone()).unwrap(), &mut Silent, &around(&interrupt)).unwrap()
 }
 
-fn around(interrupt: &AtomicBool) -> Surroundings<'_> {
-    Surroundings { server: None, host: None, agents: vec![], command: vec![], name: None, interrupt }
+fn around(interrupt: &AtomicBool) -> RunContext<'_> {
+    RunContext { server: None, host: None, agents: vec![], command: vec![], name: None, interrupt }
 }
 
 fn only(run: &Run) -> &Operation {

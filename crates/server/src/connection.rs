@@ -25,6 +25,8 @@ use http_body::{Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 
+use super::socket::Socket;
+
 /// Maximum seconds to receive a request head, from its first byte.
 pub const HEAD: u64 = 10;
 /// Maximum seconds without a request.
@@ -260,8 +262,8 @@ impl http_body::Body for Outgoing {
 }
 
 /// A socket that reports its traffic to [`ConnectionState`].
-pub struct Watched<S> {
-    socket: S,
+pub struct Watched {
+    socket: Socket,
     scanner: HeadScanner,
     state: Arc<ConnectionState>,
     permits: Arc<WorkPermits>,
@@ -275,9 +277,9 @@ enum PermitState {
     Has(#[allow(dead_code)] WorkPermit), // held, not looked at
 }
 
-impl<S> Watched<S> {
+impl Watched {
     /// Observes `socket`; reading long heads needs a permit of `permits`.
-    pub fn new(socket: S, state: Arc<ConnectionState>, permits: Arc<WorkPermits>) -> Watched<S> {
+    pub fn new(socket: Socket, state: Arc<ConnectionState>, permits: Arc<WorkPermits>) -> Watched {
         let scanner = HeadScanner::new(state.watch.clone());
         Watched { socket, scanner, state, permits, permit: PermitState::No }
     }
@@ -300,7 +302,7 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl AsyncRead for Watched {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -327,7 +329,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl AsyncWrite for Watched {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.socket).poll_write(cx, buf);
         self.state.wrote(result.is_pending());

@@ -10,7 +10,7 @@
 //! | | `logs`, `banner` | log and start-up output |
 //! | | `args`, `minio_environment` | options; MinIO's variables with the same effect |
 //! | | `signals` | what ends the process from outside |
-//! | connections | `connection` | one connection: its time limits, its traffic |
+//! | connections | `socket`, `connection` | plain or TLS as one type; one connection: its time limits, its traffic |
 //! | entry | `service_tasks`, `import` | periodic work of the services over the node; `ashlar cluster import` |
 //! | | `routes`, `listen`, `serve` | routing of requests; sockets; the server from start to stop |
 //!
@@ -42,6 +42,7 @@ mod routes;
 mod serve;
 mod service_tasks;
 mod signals;
+mod socket;
 mod tls;
 
 pub use args::Args;

@@ -21,7 +21,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -30,6 +29,7 @@ use tokio_rustls::TlsAcceptor;
 use super::connection::{CHECK_INTERVAL, Class, ConnectionState, Outgoing, Watched};
 use super::limits::Bounds;
 use super::routes::Routes;
+use super::socket::Socket;
 
 /// Connections beyond the limit that are reserved for administration and health checks.
 const RESERVE: usize = 64;
@@ -387,12 +387,12 @@ async fn accept(socket: TcpListener, shared: Arc<ListenerState>) -> JoinSet<()> 
 async fn connection(stream: TcpStream, peer: SocketAddr, counted: &CountedConnection) {
     let _ = stream.set_nodelay(true);
     match &counted.shared.tls {
-        None => serve(stream, peer, None, counted).await,
+        None => serve(Socket::Plain(stream), peer, None, counted).await,
         Some(tls) => match time::timeout(HANDSHAKE, tls.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
                 let chain = chain.iter().map(|c| c.to_vec()).collect();
-                serve(stream, peer, Some(chain), counted).await;
+                serve(Socket::Tls(Box::new(stream)), peer, Some(chain), counted).await;
             }
             Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS handshake failed"),
             Err(_) => tracing::debug!(%peer, "TLS handshake took too long"),
@@ -401,10 +401,7 @@ async fn connection(stream: TcpStream, peer: SocketAddr, counted: &CountedConnec
 }
 
 /// Serves one connection; `tls`: the client's certificates.
-async fn serve<S>(stream: S, peer: SocketAddr, tls: Option<Vec<Vec<u8>>>, counted: &CountedConnection)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
+async fn serve(stream: Socket, peer: SocketAddr, tls: Option<Vec<Vec<u8>>>, counted: &CountedConnection) {
     let CountedConnection { shared, state, reserved, .. } = counted;
     let io = TokioIo::new(Watched::new(stream, state.clone(), shared.heads.clone()));
     let watch = state.watch.clone();

@@ -66,7 +66,8 @@ pub fn run(args: Args, json: bool, colour: bool) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
-    let result = runtime.block_on(serve(args, json));
+    // On the heap: the runtime has several loops that poll a future, each of which would contain the whole of it.
+    let result = runtime.block_on(Box::pin(serve(args, json)));
     // The time limit of remaining tasks has passed.
     runtime.shutdown_timeout(Duration::from_secs(1));
     match result {
@@ -195,7 +196,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
         encryption.clone(),
         notifications,
     ));
-    let door = providers::ProviderAdmin::new(iam.clone(), idp.clone());
+    let provider_admin = providers::ProviderAdmin::new(iam.clone(), idp.clone());
     if let Some(certificates) = &certificates {
         certificates.ask_clients(idp.wants_certificates());
     }
@@ -238,7 +239,8 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     let public = args.public_metrics || public_by_environment();
     let keys = KeyAdmin::new(encryption, node.store.clone());
     let monitor = monitor::Monitor::new(service.tracer().clone(), stopping.clone());
-    let admin = Admin::new(service.clone(), node.clone(), door, shutdown.clone(), check, keys, monitor);
+    let admin =
+        Admin::new(service.clone(), node.clone(), provider_admin, shutdown.clone(), check, keys, monitor);
     let name = listener.addresses().first().map(ToString::to_string).unwrap_or_default();
     let routes = routes::Routes::new(service.clone(), node.clone(), public, admin, certificates, name);
     let routes = Arc::new(routes);

@@ -523,7 +523,7 @@ pub struct RequestRecord {
     pub time: String,
     pub request_id: String,
     /// `s3`, `sts` or `admin`.
-    pub door: String,
+    pub api: String,
     pub operation: String,
     pub method: String,
     pub status: u16,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::{Job, Mode, Sizes, runner::Surroundings};
+use super::{Job, Mode, Sizes, runner::RunContext};
 use crate::{
     host::{self, facts, memory_bytes},
     result::{Caveat, FORMAT, Host, Run, Severity, VERSION},
@@ -18,7 +18,7 @@ pub(super) fn caveat(severity: Severity, code: &str, text: String) -> Caveat {
 }
 
 /// A result without phases.
-pub fn begin(job: &Job, around: &Surroundings<'_>) -> Run {
+pub fn begin(job: &Job, around: &RunContext<'_>) -> Run {
     let started = OffsetDateTime::now_utc();
     let started = started.replace_nanosecond(0).unwrap_or(started);
     let started = started.format(&Rfc3339).unwrap_or_default();

@@ -6,7 +6,7 @@
 use std::{sync::atomic::Ordering, time::Instant};
 
 use super::{
-    Console, Job, Offer, Runner, Sparse, Stop, Store, Surroundings, Sweep,
+    Console, Job, Offer, RunContext, Runner, Sparse, Stop, Store, Sweep,
     document::{self, caveat},
     store::Usages,
     verdict::{Judged, finish, judge},
@@ -25,7 +25,7 @@ pub fn drive(
     job: &Job,
     runner: &mut dyn Runner,
     console: &mut dyn Console,
-    around: &Surroundings<'_>,
+    around: &RunContext<'_>,
 ) -> Result<Run> {
     whole(job, runner, console, around, |driver| match &job.sweep {
         Some(sweep) => driver.sweep(sweep),
@@ -55,7 +55,7 @@ pub fn tune(
     tune: &Tune,
     runner: &mut dyn Runner,
     console: &mut dyn Console,
-    around: &Surroundings<'_>,
+    around: &RunContext<'_>,
 ) -> Result<Run> {
     whole(job, runner, console, around, |driver| driver.tune(tune))
 }
@@ -64,7 +64,7 @@ fn whole(
     job: &Job,
     runner: &mut dyn Runner,
     console: &mut dyn Console,
-    around: &Surroundings<'_>,
+    around: &RunContext<'_>,
     measure: impl FnOnce(&mut Driver<'_>) -> Result<()>,
 ) -> Result<Run> {
     job.check()?;
@@ -92,7 +92,7 @@ struct Driver<'a> {
     job: &'a Job,
     runner: &'a mut dyn Runner,
     console: &'a mut dyn Console,
-    around: &'a Surroundings<'a>,
+    around: &'a RunContext<'a>,
     run: &'a mut Run,
     begun: Instant,
 }

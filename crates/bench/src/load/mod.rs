@@ -43,7 +43,7 @@ pub use drive::{Tune, drive, tune};
 pub use job::{Job, Mode, Offer, Op, Order, Select, Slo, Stop, Sweep, Target, Warmup};
 pub use phase::Reason;
 pub use record::{CellDelta, Delta, HostDelta, Recorder, Sample, TICK};
-pub use runner::{Console, Ended, Runner, Silent, Snapshot, Surroundings};
+pub use runner::{Console, Ended, RunContext, Runner, Silent, Snapshot};
 pub use session::Session;
 pub use sizes::{Sizes, bytes as parse_bytes};
 pub use sparse::Sparse;

@@ -96,7 +96,7 @@ pub trait Runner {
 }
 
 /// Everything a run needs besides its job.
-pub struct Surroundings<'a> {
+pub struct RunContext<'a> {
     /// Where the server's usage is read.
     pub server: Option<Source>,
     /// What the server says of itself ([`crate::server`]).

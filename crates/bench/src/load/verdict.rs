@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    Ended, Offer, Sweep, Warmup, document::caveat, phase::Reason, runner::Surroundings, watch::Watch,
-};
+use super::{Ended, Offer, Sweep, Warmup, document::caveat, phase::Reason, runner::RunContext, watch::Watch};
 use crate::{
     cost::{Source, Usage},
     result::{Caveat, Cost, Load, Phase, ProcessCost, Severity},
@@ -41,7 +39,7 @@ pub(super) fn is_step(name: &str) -> bool {
 }
 
 pub(super) fn finish(
-    around: &Surroundings<'_>,
+    around: &RunContext<'_>,
     watch: &Watch<'_>,
     offer: &Offer,
     ended: &Ended,

@@ -29,7 +29,7 @@ use super::{
 use crate::{
     Error, Result,
     load::{
-        self, Console, Delta, Ended, Job, Mode, Offer, Op, Order, Runner, Session, Sizes, Stop, Surroundings,
+        self, Console, Delta, Ended, Job, Mode, Offer, Op, Order, RunContext, Runner, Session, Sizes, Stop,
         Warmup,
     },
     result::{Caveat, Phase},
@@ -81,7 +81,7 @@ pub struct Objects<'a> {
     /// Has a thread of its own, so that the watch of a rebuild can share the client's connections.
     runtime: Arc<Runtime>,
     console: &'a mut dyn Console,
-    around: Surroundings<'a>,
+    around: RunContext<'a>,
     begun: Instant,
     /// Sessions whose data is read again and again, and whether it is there yet.
     kept: BTreeMap<String, (Job, Session, bool)>,
@@ -101,7 +101,7 @@ impl<'a> Objects<'a> {
         setup: Setup,
         admin: Client,
         console: &'a mut dyn Console,
-        around: Surroundings<'a>,
+        around: RunContext<'a>,
     ) -> Result<Objects<'a>> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let objects = Objects {

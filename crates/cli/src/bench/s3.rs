@@ -16,7 +16,7 @@ use ashlar_bench::{
     agent::Coordinator,
     cost::Source,
     live::Live,
-    load::{self, Job, Runner, Session, Sizes, Slo, Surroundings, Warmup},
+    load::{self, Job, RunContext, Runner, Session, Sizes, Slo, Warmup},
     result::{Host, Run, Severity, file, redact},
     server,
     wire::{Shape, expand},
@@ -346,7 +346,7 @@ fn measure(args: &Args, globals: &Globals) -> Result<ExitCode, Error> {
     let no_color = globals.no_color
         || ashlar_environment::process::variable_os("NO_COLOR").is_some_and(|v| !v.is_empty());
     let mut live = Live::new(globals.quiet || globals.json, !no_color);
-    let mut around = Surroundings {
+    let mut around = RunContext {
         server: server(args)?,
         host: Some(host(args, &job)),
         agents: Vec::new(),

@@ -8,7 +8,7 @@ use ashlar_bench::{
     cost::Source,
     host,
     live::Live,
-    load::{self, Console, Surroundings, parse_bytes},
+    load::{self, Console, RunContext, parse_bytes},
     result::{FORMAT, Host, Run, Severity, VERSION, file},
     server,
     spec::{
@@ -153,7 +153,7 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
     let whole = setup.blank != Blank::Never;
     let server = (!options.server_pid.is_empty()).then(|| Source::of_pids(options.server_pid.clone()));
     let command = shared::command();
-    let around = Surroundings {
+    let around = RunContext {
         server: server.transpose().map_err(failed)?,
         host: None,
         agents: Vec::new(),

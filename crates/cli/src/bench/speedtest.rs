@@ -8,7 +8,7 @@ use ashlar_bench::{
     Error,
     agent::random_text,
     live::Live,
-    load::{self, Mode, Op, Session, Sizes, Surroundings, Tune, parse_bytes},
+    load::{self, Mode, Op, RunContext, Session, Sizes, Tune, parse_bytes},
     result::{Caveat, Host, Run, Severity, title},
     server,
     spec::objects,
@@ -89,7 +89,7 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
     let left = format!("what was written below {}/{} is left behind", job.bucket, job.run_prefix());
     let interrupt = s3::interrupt(Some(left));
     let mut live = Live::new(globals.quiet || globals.json, !globals.no_color);
-    let around = Surroundings {
+    let around = RunContext {
         server: None,
         host: Some(host.clone()),
         agents: Vec::new(),

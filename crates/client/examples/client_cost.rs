@@ -1,7 +1,7 @@
 //! Measures the cost of a signed 4 KiB GET in the client: CPU time of its thread per request, against a
 //! server on loopback that sends a constant answer.
 //!
-//! `cargo run --release -p ashlar-client --example cost`
+//! `cargo run --release -p ashlar-client --example client_cost`
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
 

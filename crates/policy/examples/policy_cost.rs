@@ -1,6 +1,6 @@
 //! Measures the cost of a decision: 20 policies of 5 statements each, attached to one user.
 //!
-//! `cargo run --release -p ashlar-policy --example cost`. Prints nanoseconds of wall time per decision,
+//! `cargo run --release -p ashlar-policy --example policy_cost`. Prints nanoseconds of wall time per decision,
 //! the best of several rounds, with the making of the request counted in.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
