@@ -1,7 +1,7 @@
 //! A record in the form that receivers of MinIO's audit webhook know.
 //!
-//! The names are those of MinIO's `audit.Entry`, version 1; receivers decode JSON and ignore what they do not
-//! know. `tags`, a free field of MinIO's entry, says which policy decided.
+//! The names are those of MinIO's `audit.Entry`, version 1; receivers decode JSON and ignore unknown fields.
+//! `tags`, a free field of MinIO's entry, says which policy decided.
 
 use std::collections::BTreeMap;
 

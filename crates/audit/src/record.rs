@@ -1,7 +1,8 @@
-//! One request, as it is written down.
+//! The audit record of one request.
 //!
-//! Invariant: what comes from a request's head comes through [`headers_of`], which knows names and not
-//! prefixes: what is not named is not written. Lengths are bounded, so that a record has at most about 8 KiB.
+//! Invariant: values from a request's head come through [`headers_of`], which has a list of full names, not
+//! prefixes: a header that is not on the list is not written. Lengths are bounded, so that a record has at
+//! most about 8 KiB.
 
 use std::net::IpAddr;
 

@@ -1,8 +1,8 @@
 //! Verification of audit files, without a server.
 //!
 //! With root's secret, a clean report means: a server that knew the secret wrote every line up to the last
-//! checkpoint, in this order, and none is missing. Without the secret it means only that the hashes fit:
-//! whoever changed a line must have computed all later hashes again.
+//! checkpoint, in this order, and none is missing. Without the secret it means only that the hashes match: a
+//! person who changed a line must have computed all later hashes again.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

@@ -2,8 +2,8 @@
 //!
 //! Invariants: records are sent in order, [`CONCURRENCY`] requests at a time, at least once; a line leaves
 //! the queue only after the receiver answered 200, 201, 202 or 204; while a receiver does not answer,
-//! attempts go on without end, with growing pauses up to [`SLOWEST`]; redirects are not followed; the token
-//! is in no log.
+//! attempts continue without end, with growing pauses up to [`SLOWEST`]; redirects are not followed; the
+//! token is in no log.
 
 use ashlar_environment::time::{self, Instant};
 use std::path::PathBuf;

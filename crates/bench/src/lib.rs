@@ -1,16 +1,16 @@
 //! The benchmark suite: loads, probes of drives and networks, ceilings, statistics, reports.
 //!
 //! * [`result`] is the one document every mode writes; everything else produces or reads it.
-//! * [`block`] drives drives: sequential and random, alone and together.
-//! * [`net`] drives networks: TCP streams between nodes.
-//! * [`plan`] computes what hardware can give at most and names what binds.
+//! * [`block`] measures drives: sequential and random access, alone and together.
+//! * [`net`] measures networks: TCP streams between nodes.
+//! * [`plan`] computes ceilings of hardware and names the limiting resource.
 //! * [`import`] reads the results of warp and fio.
 //! * [`compare`] and [`merge`] work on whole results.
-//! * [`report`] is the HTML page; [`spec`] runs a life cycle of whatever a driver drives.
-//! * [`stat`] is what may be said of measured numbers.
-//! * [`load`] drives S3 servers, closed or open loop; [`wire`] is the lean client below it.
+//! * [`report`] is the HTML page; [`spec`] measures a system through its life cycle.
+//! * [`stat`] has the statistics.
+//! * [`load`] sends load to S3 servers, closed or open loop; [`wire`] is the lean client below it.
 //! * [`agent`] spreads a load over machines and merges what they measured.
-//! * [`server`] says what a server says of itself, [`stall`] whether this machine stood still.
+//! * [`server`] asks a server for its facts, [`stall`] detects stalls of this machine.
 //! * [`cost`] reads the CPU time and memory of processes; [`live`] shows a run while it lasts.
 //!
 //! Invariants: no number is invented (a value that was not measured is absent, never zero); memory stays

@@ -89,7 +89,7 @@ fn caveat(severity: Severity, code: &str, text: String) -> Caveat {
     Caveat { severity, code: code.to_owned(), text }
 }
 
-/// In what two runs differ that ought to be alike: mode and settings, in words.
+/// The differences in mode and settings between two runs that should have the same ones, in words.
 pub fn differences(a: &Run, b: &Run) -> Vec<String> {
     let mut differ = Vec::new();
     if a.mode != b.mode {
@@ -113,7 +113,7 @@ pub fn differences(a: &Run, b: &Run) -> Vec<String> {
 
 /// Phases that were one measurement, at one time.
 struct Group<'a> {
-    /// Which run, when it began (seconds since 1970), and what it was.
+    /// Number of the run, its start (seconds since 1970), and the phase.
     members: Vec<(usize, f64, &'a Phase)>,
 }
 

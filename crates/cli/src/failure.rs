@@ -41,7 +41,7 @@ pub enum Kind {
     Interrupted = 130,
 }
 
-/// A failure of a command: what it was doing, and the cause.
+/// A failure of a command: the step that failed, and the cause.
 #[derive(Debug)]
 pub struct Failure {
     /// The exit code.

@@ -53,7 +53,7 @@ impl Nodes {
     }
 }
 
-/// Whether an alias is a node of a cluster. A caller who may not know is told no.
+/// Whether an alias is a node of a cluster. `false` too for a caller without permission to ask.
 pub async fn is_cluster(context: &Context, alias: &str) -> bool {
     let asked = ask_with(context, alias, Method::GET, "cluster", &[], None).await;
     asked.is_ok_and(|cluster| cluster["name"].is_string())

@@ -3,7 +3,6 @@
 //! Invariants: ETags are without quotes; keys are decoded; times are UTC; missing values are `None` or empty.
 //!
 //! Must not depend on: requests.
-//! Must not depend on: requests.
 
 use std::collections::BTreeMap;
 

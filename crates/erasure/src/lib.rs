@@ -21,8 +21,8 @@
 //!
 //! # Invariants
 //! - Every kernel yields the same bytes as the reference kernel (`scalar`), for every length and alignment.
-//! - Coefficient (parity row `i`, data row `j`) depends on `i` and `j` alone, never on `k`, `m` or
-//!   the CPU, and never changes: shards on drives depend on it. Golden bytes pin it.
+//! - Coefficient (parity row `i`, data row `j`) depends on `i` and `j` alone, never on `k`, `m` or the CPU,
+//!   and never changes: shards on drives depend on it. Golden bytes check it.
 //! - No operation allocates in proportion to the row length.
 //! - Kernels read and write only within the rows they are given; wrong shapes are errors, never
 //!   undefined behaviour.

@@ -1,4 +1,4 @@
-//! Dead letters: events that a target refused for good, and events that were lost before delivery.
+//! Dead letters: events that a target refused permanently, and events that were lost before delivery.
 //!
 //! Invariant: an acknowledged dead letter is as durable as an object. Must not depend on how dead letters are
 //! stored.

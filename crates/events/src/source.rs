@@ -37,7 +37,7 @@ pub trait Source: Send + Sync {
     /// The reader of that name, at its stored position; at the end of the feed if it is new.
     fn reader<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Box<dyn Reader>>>;
 
-    /// Removes a reader for good.
+    /// Removes a reader permanently.
     fn forget(&self, name: &str);
 
     /// The names of all readers.

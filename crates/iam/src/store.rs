@@ -390,7 +390,8 @@ impl Iam {
     fn note_ours(&self, revision: u64) {
         let mut ours = self.ours.lock();
         ours.insert(revision);
-        // Nobody follows the store: whoever begins to follow starts at a later revision.
+        // So many remain only while nothing follows the store. A follower starts at a later revision, so the
+        // oldest are not needed.
         while ours.len() > MOST_OURS {
             ours.pop_first();
         }

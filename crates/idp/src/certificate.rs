@@ -3,7 +3,7 @@
 //! TLS has verified that the client has the private key of the first certificate of its chain. This file
 //! decides whether that certificate is accepted. Invariants: only the first certificate identifies the
 //! client; its chain ends at an authority of the server's `CAs` folder, never at one of the system's, which
-//! sign for anybody; it has the extended key usage for clients and is in its period of validity; no session
+//! sign for anyone; it has the extended key usage for clients and is in its period of validity; no session
 //! outlives the certificate.
 //!
 //! Must not depend on: sockets.

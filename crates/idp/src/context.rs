@@ -14,7 +14,7 @@ pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 /// What the providers need of the server.
 #[derive(Clone)]
 pub struct ProviderContext {
-    /// The identity store: it stores settings, and is told which providers are configured.
+    /// The identity store: it stores settings, and learns which providers are configured.
     pub iam: Arc<Iam>,
     /// Settings of the environment.
     pub environment: Environment,

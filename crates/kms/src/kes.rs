@@ -6,11 +6,11 @@
 //! at KES as associated data, as its SHA-256, so that KES learns no names of objects. Stored form: length of
 //! KES's ciphertext (u16, big-endian), the ciphertext, then the output of `wrap`.
 //!
-//! API: KES's own documentation ("Server API") and what its client in Go sends. Every change is a POST: servers
-//! that want PUT take POST too. Lists are read as one JSON object (`names`, `continue_at`) and as lines of JSON
-//! (`name`), which older servers send.
-//! Invariants: if a server does not answer, the next one is asked; the server that answered last is asked
-//! first; each server is asked once, a single one at most twice.
+//! API: KES's own documentation ("Server API") and what its client in Go sends. Every change is a POST:
+//! servers that document PUT accept POST too. Lists are read as one JSON object (`names`, `continue_at`) and
+//! as lines of JSON (`name`), which older servers send. Invariants: if a server does not answer, the next one
+//! is asked; the server that answered last is asked first; each server is asked once, a single one at most
+//! twice.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -6,9 +6,9 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `rule` | rules as they are kept, and their check |
+//! | `rule` | rules as they are stored, and their validation |
 //! | `calendar` | when a number of days has passed: at a midnight |
-//! | `plan` | what is due of one key, of an upload, and what a list can tell without a record |
+//! | `plan` | the versions of a key and the uploads that are due, and what a list shows without reading records |
 //!
 //! Invariants: nothing is due before all conditions of a rule hold; no plan removes the data of a locked
 //! version; if several rules apply to a version, the earliest counts.

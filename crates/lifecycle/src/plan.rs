@@ -1,4 +1,4 @@
-//! What is due: for a key, for an upload, and as far as a listing can tell.
+//! Which versions and uploads are due: exactly, from records, or as far as a listing shows.
 
 use crate::calendar::Calendar;
 use crate::rule::{Config, Expiration, Rule};

@@ -1,9 +1,9 @@
-//! Files, devices, buffers: the only system calls of the program but those of `ashlar-environment`.
+//! Files, devices, buffers: all system calls of the program except those of `ashlar-environment`.
 //!
 //! * [`BufferPool`], [`Buf`]: aligned, reusable memory with one ceiling for the whole process.
 //! * [`DiskFile`]: positioned reads and writes, direct I/O where the file system has it.
 //! * [`Folder`]: the directory operations, and where files come from.
-//! * [`SimDisk`], [`Crash`]: the same over memory, with every write logged, for crash tests.
+//! * [`SimDisk`], [`Crash`]: a disk in memory that logs every write, for crash tests.
 //! * [`IoPool`]: the few threads of one drive, so that a hung drive never blocks another.
 //! * [`Watch`]: how long the calls of a drive have been in progress.
 //! * [`tune_socket`]: options of connections between nodes.

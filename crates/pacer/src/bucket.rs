@@ -1,7 +1,7 @@
 //! A token bucket as a pure function of time.
 //!
-//! Invariant: in any interval, callers take at most `rate` x interval + `burst` units without being told to
-//! wait for the excess.
+//! Invariant: in any interval, callers take at most `rate` x interval + `burst` units without a wait for the
+//! excess.
 
 use ashlar_environment::time::Instant;
 use std::time::Duration;

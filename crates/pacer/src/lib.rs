@@ -1,10 +1,10 @@
 #![forbid(unsafe_code)]
 //! Paces background jobs so that they yield to foreground requests.
 //!
-//! * [`Foreground`]: what the requests of clients feel: how many are under way, how long they take.
+//! * [`Foreground`]: the load of clients' requests: how many are in flight, how long they take.
 //! * [`Bucket`]: a rate in units per second, as a pure function of time.
-//! * [`Pacer`]: both together: a job calls [`Pacer::pace`] after each piece of work and is put to
-//!   sleep for as long as it should leave the machine to others.
+//! * [`Pacer`]: both together: a job calls [`Pacer::pace`] after each piece of work and sleeps for as long as
+//!   it should leave the machine to requests.
 //!
 //! Invariants: a job always makes progress (no sleep is longer than [`Limits::longest_pause`] per piece plus
 //! what the rate demands); with an idle foreground a job runs at full rate; a foreground request costs two

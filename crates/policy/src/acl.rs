@@ -1,7 +1,7 @@
 //! Access control lists, as far as AWS still supports them: canned lists, grants, ownership.
 //!
 //! Invariants: under [`Ownership::BucketOwnerEnforced`] lists grant nothing and cannot be set; the owner of a
-//! list can always read and change it; unsigned requests never get more than what is granted to everybody,
+//! list can always read and change it; unsigned requests never get more than what is granted to `AllUsers`,
 //! and nothing when the public access block ignores public lists. The API layer parses and prints the XML.
 
 use crate::action::Action;
@@ -50,9 +50,9 @@ const LOG_DELIVERY: &str = "http://acs.amazonaws.com/groups/s3/LogDelivery";
 pub enum Grantee {
     /// The identity with this canonical id.
     Id(String),
-    /// Everybody, including unsigned requests.
+    /// All callers, including unsigned requests.
     AllUsers,
-    /// Everybody with an identity.
+    /// All callers with an identity.
     AuthenticatedUsers,
     /// The service that writes access logs.
     LogDelivery,
@@ -80,7 +80,7 @@ impl Grantee {
 /// One grant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Grant {
-    /// To whom.
+    /// The grantee.
     pub grantee: Grantee,
     /// What.
     pub permission: Permission,
@@ -100,11 +100,11 @@ pub struct Acl {
 pub enum Canned {
     /// The owner alone.
     Private,
-    /// Everybody reads.
+    /// All callers can read.
     PublicRead,
-    /// Everybody reads and writes.
+    /// All callers can read and write.
     PublicReadWrite,
-    /// Everybody with an identity reads.
+    /// All callers with an identity can read.
     AuthenticatedRead,
     /// The bucket's owner reads the object.
     BucketOwnerRead,
@@ -178,7 +178,7 @@ impl Acl {
     /// Most grants of one list, as AWS.
     pub const MAX_GRANTS: usize = 100;
 
-    /// Whether it grants anything to everybody, or to everybody with an identity.
+    /// Whether it grants anything to `AllUsers` or `AuthenticatedUsers`.
     pub fn is_public(&self) -> bool {
         self.grants.iter().any(|g| matches!(g.grantee, Grantee::AllUsers | Grantee::AuthenticatedUsers))
     }

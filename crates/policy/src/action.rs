@@ -35,7 +35,7 @@ macro_rules! actions {
                 match self { $($(Action::$id => $name,)*)* }
             }
 
-            /// What it is about.
+            /// The kind of resource that it concerns.
             pub const fn level(self) -> Level {
                 match self { $($(Action::$id)|* => Level::$level,)* }
             }

@@ -297,7 +297,7 @@ impl Condition {
             KeyId::SourceIp => kind == Kind::Ip,
             KeyId::UserId | KeyId::Username | KeyId::PrincipalArn | KeyId::PrincipalAccount => true,
             KeyId::HeaderEncryptionKey => true,
-            // AWS lists the other keys; no request here has them, so they match nobody.
+            // AWS lists the other keys; no request to this server has them, so they match nothing.
             KeyId::Never => true,
             _ => false,
         };

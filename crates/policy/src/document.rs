@@ -25,7 +25,7 @@ pub enum Version {
     V2012,
 }
 
-/// A list that names what is meant, or (`not`) what is not meant.
+/// A list of names that are included, or (`not`) excluded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed<T> {
     /// `NotAction`, `NotResource`, `NotPrincipal`.

@@ -22,7 +22,7 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    /// What it is, for messages.
+    /// Name of the type, for messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Node::Null => "null",

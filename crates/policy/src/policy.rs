@@ -159,7 +159,7 @@ impl Policy {
         &self.document
     }
 
-    /// What it was read for.
+    /// The use that it was parsed for.
     pub fn attached(&self) -> Attached {
         self.attached
     }
@@ -187,8 +187,8 @@ impl Policy {
         self.allows.contains(action) || self.denies.contains(action)
     }
 
-    /// Whether a statement that allows speaks of a user by this name: as a principal, or in a condition about
-    /// who asks. Variables do not count: they speak of everybody.
+    /// Whether an Allow statement names this user: as a principal, or in a condition about the caller.
+    /// Variables do not count, because they stand for every caller.
     pub fn names_user(&self, name: &str) -> bool {
         let ids = [KeyId::Username, KeyId::UserId, KeyId::PrincipalArn];
         let fits = |value: &str| {
@@ -305,7 +305,7 @@ impl Statement {
     }
 }
 
-/// Version 2008-10-17 takes `${` literally, which nobody means.
+/// Version 2008-10-17 takes `${` literally, which no author of a policy intends.
 fn refuse_variables(s: &StatementDocument, path: &str) -> Result<()> {
     let resources = s.resource.iter().flat_map(|r| &r.list);
     let values = s.conditions.iter().flat_map(|(_, keys)| keys.iter().flat_map(|(_, v)| v));
@@ -330,8 +330,8 @@ fn compile_actions(s: &StatementDocument, path: &str) -> Result<ActionSet> {
     Ok(if s.action.not { set.complement() } else { set })
 }
 
-/// Whether an `Allow` is meant for the action: `"*"` or a NotAction on `arn:aws:s3:::*` speaks of S3, and
-/// must not hand out administration, which shares that resource only because MinIO writes it so.
+/// Whether an `Allow` includes the action: `"*"` or a NotAction on `arn:aws:s3:::*` concerns S3 and must not
+/// grant administration, which has that resource only because MinIO writes it so.
 fn reaches(s: &StatementDocument, action: Action) -> bool {
     let everything = s.resource.as_ref().is_none_or(|r| !r.not && r.list.iter().any(|t| t == "*"));
     let named = |text: &String| {

@@ -1,7 +1,7 @@
 //! Principals of a statement of a bucket policy.
 //!
-//! Invariants: names match exactly, `*` alone is everybody; in `Allow` an account stands for its root user,
-//! and in `Deny` with `Principal` for everybody who belongs to it, so that ambiguity never widens access.
+//! Invariants: names match exactly; `*` alone matches all callers; in `Allow` an account means its root user,
+//! and in `Deny` with `Principal` all its users, so that ambiguity never widens access.
 
 use crate::document::Effect;
 use crate::request::{Principal, Who};
@@ -109,7 +109,7 @@ impl PrincipalRule {
         self.list.iter().any(|one| matches!(one, One::User(n, _) | One::Canonical(n) if **n == *name))
     }
 
-    /// Whether it applies to people that nobody listed.
+    /// Whether it applies to callers that it does not list.
     pub(crate) fn is_open(&self) -> bool {
         self.negated || self.list.iter().any(|one| matches!(one, One::Everybody | One::Provider(_)))
     }

@@ -17,7 +17,7 @@ pub struct PublicAccessBlock {
     pub ignore_public_acls: bool,
     /// Refuse new public bucket policies.
     pub block_public_policy: bool,
-    /// Let nobody in without identity through a public bucket policy.
+    /// Deny anonymous requests that a public bucket policy would allow.
     pub restrict_public_buckets: bool,
 }
 

@@ -181,7 +181,7 @@ pub struct Principal<'a> {
     pub account: &'a str,
     /// The canonical id in access control lists; empty: none.
     pub canonical_id: &'a str,
-    /// `aws:FederatedProvider`: who vouches for a federated identity; empty: none.
+    /// `aws:FederatedProvider`: the provider that authenticated a federated identity; empty: none.
     pub provider: &'a str,
     /// `aws:groups`.
     pub groups: &'a [String],

@@ -40,11 +40,11 @@ pub struct Entry<'a> {
     pub at_ms: i64,
     /// The other end.
     pub ip: IpAddr,
-    /// Who asked; empty for nobody.
+    /// The caller; empty if anonymous.
     pub requester: &'a str,
     /// Its id.
     pub request_id: &'a str,
-    /// What it was.
+    /// The operation.
     pub op: Operation,
     /// How it was sent.
     pub method: &'a Method,

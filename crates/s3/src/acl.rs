@@ -6,9 +6,9 @@
 //!
 //! The deployment is one account: its owner has the canonical id of [`Context::owner_id`], every user one
 //! that was made with the user. Invariants: the grantee of a new grant exists, by id or by name, and is
-//! stored by id, so that nobody gets the grant by taking the name later; with `BucketOwnerEnforced`, which is
-//! the default, lists are refused and grant nothing; a list that cannot be read grants nothing; an unsigned
-//! request gets only what is granted to `AllUsers`.
+//! stored by id, so that a later user of that name does not get the grant; with `BucketOwnerEnforced`, which
+//! is the default, lists are refused and grant nothing; a list that cannot be read grants nothing; an
+//! unsigned request gets only what is granted to `AllUsers`.
 //!
 //! Must not depend on: how decisions are made.
 
@@ -46,7 +46,7 @@ const GRANTS: [(&str, Permission); 5] = [
     ("x-amz-grant-write-acp", Permission::WriteAcp),
 ];
 
-/// The canonical id of who asks; the owner's for root, and for nobody, who owns nothing.
+/// The canonical id of the caller; the owner's for root, and for an anonymous caller, who owns nothing.
 pub fn canonical_id<'a>(cx: &'a Context, who: &'a Identity) -> &'a str {
     if who.root || who.user.is_empty() { &cx.owner_id } else { &who.canonical_id }
 }
@@ -65,7 +65,7 @@ fn block(bucket: &Bucket) -> PublicAccessBlock {
     })
 }
 
-/// What a text stored for a bucket or an object says; one that cannot be read grants nothing to anybody.
+/// Parses the text stored for a bucket or an object; one that cannot be read grants nothing.
 pub fn stored(cx: &Context, text: &str) -> Acl {
     if text.is_empty() {
         return Canned::Private.expand(&cx.owner_id, None);
@@ -232,7 +232,7 @@ impl Asked {
 /// The same list with the canonical ids of those whom it grants something.
 ///
 /// # Errors
-/// A grantee is nobody here. Users of other directories are not looked up: their ids cannot be those of
+/// A grantee does not exist. Users of other directories are not looked up: their ids cannot be those of
 /// users.
 fn resolved(cx: &Context, mut acl: Acl) -> Outcome<Acl> {
     let Some(people) = &cx.people else { return Ok(acl) };

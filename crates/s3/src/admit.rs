@@ -29,7 +29,7 @@ pub(crate) struct Head {
 }
 
 impl Service {
-    /// What can be said about the head before knowing who asks.
+    /// Checks of the head that do not need the caller's identity.
     pub(crate) fn head(&self, parts: &mut Parts, framing: Framing) -> Outcome<Head> {
         match framing {
             Framing::Both => {
@@ -154,7 +154,7 @@ impl Service {
         let verified = self.verifier.verify(&request, now)?;
         let anonymous = verified.scheme() == Scheme::Anonymous;
         seen.verified = !anonymous;
-        // Nobody learns nothing, not even what this server has not.
+        // An anonymous caller learns nothing, not even which features are missing.
         let hidden = |fault| if anonymous { Fault::new(Code::ACCESS_DENIED) } else { fault };
         // A presigned request may have its headers in the query.
         let in_query = verified.scheme() == Scheme::QueryV4
@@ -217,8 +217,8 @@ pub(crate) fn posted_form(parts: &Parts, target: &Target) -> Option<String> {
     (parts.method == Method::POST && at_bucket).then(|| form::boundary(&parts.headers)).flatten()
 }
 
-/// SDKs move `x-amz-*` headers of presigned requests into the query; they are signed there. A
-/// header of the same name must not say something else.
+/// SDKs move `x-amz-*` headers of presigned requests into the query; they are signed there. A header of the
+/// same name must not have another value.
 fn hoist(target: &Target, headers: &mut HeaderMap) -> Outcome<()> {
     const OF_THE_SIGNATURE: [&str; 8] = [
         "x-amz-algorithm",

@@ -30,7 +30,7 @@ fn kind(kind: Kind) -> &'static str {
     }
 }
 
-/// Writes who asks into a record.
+/// Writes the caller into a record.
 pub fn identify(who: &Identity, record: &mut Record) {
     record.kind = kind(who.kind);
     record.access_key.clone_from(&who.access_key);

@@ -69,7 +69,7 @@ struct Patient {
     note: Option<Note>,
 }
 
-/// Pieces whose length nobody knows: it ends when there are no more.
+/// Pieces of unknown total length: the body ends when there are no more.
 struct Endless {
     idle: Option<Box<dyn AnyPieces>>,
     pending: Option<Pending>,
@@ -115,7 +115,7 @@ struct Stream {
     pending: Option<Pending>,
     left: u64,
     sent: u64,
-    /// Told how many bytes went out when the body is dropped.
+    /// Called with the number of bytes sent when the body is dropped.
     note: Option<Note>,
 }
 
@@ -178,7 +178,7 @@ impl Body {
         Body(Kind::Endless(Endless { idle, pending: None, first: Some(first), sent: 0, note: None }))
     }
 
-    /// Hands a record over when all is sent, or nobody wants more: at once, if all is there.
+    /// Hands a record over when all is sent or the client has gone; at once, if the body is already in memory.
     pub(crate) fn note(&mut self, mut note: Note) {
         match &mut self.0 {
             Kind::Stream(stream) => stream.note = Some(note),

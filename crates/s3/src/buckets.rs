@@ -3,12 +3,12 @@
 //! Permission, rules for browsers, encryption, retention, the operation and the access log of a request thus
 //! see one revision of a bucket, and of two buckets with one name, one after the other, the same one.
 //!
-//! Invariants: this is the only place in this crate that looks a bucket up (`cargo xtask tidy` sees to it);
-//! what a name stood for when a request first asked, nothing included, it stands for until the request ends.
-//! That a bucket is not there is told only to who was permitted: whoever asks here has decided that before,
-//! or decides by it.
+//! Invariants: this is the only place in this crate that looks a bucket up (`cargo xtask tidy` checks this);
+//! a request sees the bucket of a name, or its absence, as it was at the first look-up, until the request
+//! ends. Only a caller with permission learns that a bucket does not exist: the code that calls this module
+//! has checked the permission, or checks it with the result.
 //!
-//! Must not depend on: what buckets are looked at for.
+//! Must not depend on: operations.
 
 use std::sync::Arc;
 

@@ -38,7 +38,7 @@ pub struct Call {
     pub headers: HeaderMap,
     /// The body.
     pub request_body: RequestBody,
-    /// Who asks.
+    /// The caller.
     pub verified: Verified,
     /// The Host header.
     pub host: String,
@@ -62,7 +62,7 @@ pub mod limit {
     pub const COMPLETE: usize = 4 * 1024 * 1024;
 }
 
-/// Who asks for a change, from where: for the change feed.
+/// The caller and address of a change, for the change feed.
 pub struct RequestOrigin<'a> {
     /// Who.
     pub verified: &'a Verified,
@@ -79,8 +79,7 @@ pub struct RequestOrigin<'a> {
 }
 
 impl RequestOrigin<'_> {
-    /// The store, through which changes of `bucket` tell the change feed of this request, if anybody
-    /// follows.
+    /// The store that notes this request in the change feed for changes of `bucket`, if the bucket is followed.
     pub fn store(&self, cx: &Context, bucket: &Bucket, kind: Kind) -> Store {
         match cx.store.feed().wants(bucket) {
             true => cx.store.by(Arc::new(self.cause(kind))),
@@ -103,7 +102,7 @@ impl RequestOrigin<'_> {
 }
 
 impl Call {
-    /// Who asks, from where.
+    /// The caller and its address.
     pub fn request_origin(&self) -> RequestOrigin<'_> {
         RequestOrigin {
             verified: &self.verified,

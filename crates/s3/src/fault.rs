@@ -226,7 +226,7 @@ impl Fault {
         self.0.cause.as_deref()
     }
 
-    /// The elements that say what it is about.
+    /// The elements that name its subject.
     pub fn elements(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.0.extra.iter().map(|(name, value)| (*name, value.as_str()))
     }

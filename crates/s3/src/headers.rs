@@ -377,7 +377,7 @@ impl DeclaredChecksums {
     }
 }
 
-/// An algorithm nobody knows.
+/// An unknown algorithm.
 pub fn unknown_algorithm() -> Fault {
     Fault::with(
         Code::INVALID_REQUEST,

@@ -128,7 +128,7 @@ impl Service {
         self.fetch(bucket, key, &whole, arrival, seen, id).await.ok()
     }
 
-    /// Reads an object as nobody.
+    /// Reads an object anonymously.
     async fn fetch(
         &self,
         bucket: &str,

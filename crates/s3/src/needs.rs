@@ -19,7 +19,7 @@ use crate::ops::{bucket, bucket_policy, copy, rename};
 use crate::permit::{Need, asks_for_acl, carried};
 
 impl Call {
-    /// Refuses unless the one who asks may do all that `op` needs.
+    /// Refuses unless the caller has all permissions that `op` needs.
     pub(crate) async fn permit_all(&self, cx: &Context, op: Operation) -> Outcome<()> {
         let anonymous = self.verified.identity().kind == Kind::Anonymous;
         if anonymous && op == Operation::DeleteObjects {

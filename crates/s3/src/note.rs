@@ -60,7 +60,7 @@ impl Note {
         if let Some(ended) = &self.ended {
             match ended.get() {
                 Some((status, error)) => (record.status, record.error) = (*status, error),
-                // Nobody waited for it; it may have been done.
+                // No caller waits any more; the change may have been made.
                 None => record.cut = true,
             }
         }

@@ -1,7 +1,7 @@
 //! Live notifications: listeners, and events of reads.
 //!
 //! Invariants: the number of listeners is limited, in total and for each identity, so that they cannot take
-//! all connections; unless somebody subscribes to events of reads, a read only checks a counter and a map.
+//! all connections; without subscribers to events of reads, a read only checks a counter and a map.
 //!
 //! Must not depend on: targets, XML.
 

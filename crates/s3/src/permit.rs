@@ -38,7 +38,7 @@ pub struct Need<'a> {
     pub bucket: &'a str,
     /// The key; empty for buckets.
     pub key: &'a str,
-    /// A version that is meant.
+    /// The version that the request names.
     pub version: Option<&'a str>,
 }
 
@@ -51,9 +51,9 @@ impl Lookup for Headers<'_> {
     }
 }
 
-/// Who asks, with what their request says of the circumstances.
+/// The caller, with the facts of the request that policies can test.
 pub struct Asker<'a> {
-    /// Who.
+    /// The verified identity.
     pub verified: &'a Verified,
     /// The headers; of a form: the fields that stand for headers.
     pub headers: &'a HeaderMap,
@@ -65,15 +65,15 @@ pub struct Asker<'a> {
     pub tls: bool,
     /// Where it came from.
     pub origin: &'a Origin,
-    /// Where the ruling is kept.
+    /// Receives the decision, for the audit log.
     pub authz_decision: &'a DecisionSlot,
     /// The tags that the request stores, where `x-amz-tagging` does not hold them.
     pub tags: Option<&'a Pairs>,
 }
 
 impl Asker<'_> {
-    /// Whether the one who asks may do this. The last ruling is kept, but for a refusal about an object: of
-    /// several keys, the refused one is what somebody will ask about.
+    /// Whether the caller has this permission. The slot keeps the last decision; a refusal about an object is
+    /// not replaced, because with several keys the refused one is of interest.
     pub async fn may(&self, cx: &Context, need: &Need<'_>) -> bool {
         let bucket = if need.bucket.is_empty() { None } else { self.buckets.find(need.bucket).ok() };
         self.may_in(cx, need, bucket.as_ref()).await
@@ -93,7 +93,7 @@ impl Asker<'_> {
 
     async fn rule(&self, cx: &Context, need: &Need<'_>, bucket: Option<&OpenBucket>) -> AuthzDecision {
         let who = self.verified.identity();
-        // What the server keeps in buckets of its own is not forged by anybody.
+        // Only root can write to the server's own buckets, so that their content cannot be forged.
         if need.bucket.starts_with(RESERVED_PREFIX) && !reads(need.action) && !who.is_unbounded_root() {
             return AuthzDecision::plain(need.action, false, DecidedBy::Nothing);
         }
@@ -274,7 +274,7 @@ impl Asker<'_> {
         who.root || self.question(cx, need, None, |q| all.any(|p| p.could_allow(q)))
     }
 
-    /// Tags of the object that is meant, for policies that ask for them.
+    /// Tags of the object that the request names, for policies that test them.
     async fn tags_of(&self, cx: &Context, need: &Need<'_>, bucket: Option<&OpenBucket>) -> Option<Pairs> {
         let version: Option<VersionId> = match need.version {
             Some(text) => Some(parse_version(text)?),
@@ -321,7 +321,7 @@ impl Call {
         if self.asker(None).could(cx, &need) { Ok(()) } else { self.permit(cx, &need).await }
     }
 
-    /// Refuses unless the one who asks may do this.
+    /// Refuses unless the caller has this permission.
     pub async fn permit(&self, cx: &Context, need: &Need<'_>) -> Outcome<()> {
         if self.may(cx, need).await { Ok(()) } else { Err(Fault::new(Code::ACCESS_DENIED)) }
     }

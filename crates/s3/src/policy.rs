@@ -105,7 +105,7 @@ impl Policy {
         Ok(())
     }
 
-    /// Judges the fields; `bucket` is the bucket of the URL, whatever a field says.
+    /// Checks the fields; `bucket` is the bucket of the URL, even if a field names another one.
     pub fn check(&self, fields: &Fields, bucket: &str, now: i64) -> Outcome<()> {
         if now >= self.expires {
             return Err(denied("Policy expired."));

@@ -173,7 +173,7 @@ impl Service {
         }
     }
 
-    /// Requests that take longer than this are logged; [`SLOW`] unless it is said. Zero: none.
+    /// Requests that take longer than this are logged; [`SLOW`] by default. Zero: none.
     pub fn log_slower_than(&self, limit: Duration) {
         let ms = if limit.is_zero() { u64::MAX } else { limit.as_millis() as u64 };
         self.slow_ms.store(ms, Ordering::Relaxed);
@@ -295,7 +295,7 @@ impl Service {
             if let Some(mut left) = seen.left.take()
                 && !left.is_ended()
             {
-                // Reading would tell a waiting client to send a body that nobody wants.
+                // Reading would make a waiting client send a body that is not needed.
                 close |= expects || !left.drain(DRAIN, DRAIN_TIME).await;
             }
             if let (Some(watch), false) = (arrival.watch, close) {
@@ -756,7 +756,7 @@ pub(crate) fn crowded() -> Fault {
     Fault::new(Code::SLOW_DOWN).because("too many requests without a checked signature").closing()
 }
 
-/// Who shares memory with whom: requests of one user, whatever its keys; of nobody, by address.
+/// The tenant for sharing memory: the user, with all its keys; for an anonymous request the address.
 fn tenant(who: &ashlar_iam::Identity, arrival: &Arrival<'_>) -> u64 {
     use std::hash::{Hash as _, Hasher as _};
     let principal = who.principal();

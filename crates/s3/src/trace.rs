@@ -1,7 +1,7 @@
 //! The live trace of requests for listeners, and the log of slow requests.
 //!
-//! Invariants: without listeners a request pays one relaxed load; a slow listener loses events and is told
-//! how many, and it never delays a request; no event contains a signature, a session token or a body.
+//! Invariants: without listeners a request pays one relaxed load; a slow listener loses events, learns how
+//! many, and never delays a request; no event contains a signature, a session token or a body.
 
 use ashlar_environment::time::Instant;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct Event {
     pub host: String,
     /// `User-Agent` of the request.
     pub user_agent: String,
-    /// Whose signature; empty: nobody's.
+    /// The access key that signed; empty: anonymous.
     pub access_key: String,
     /// The HTTP status.
     pub status: u16,
@@ -96,7 +96,7 @@ impl Listener {
 }
 
 impl Tracer {
-    /// Whether anybody listens.
+    /// Whether there are listeners.
     pub fn is_on(&self) -> bool {
         self.listeners.load(Relaxed) > 0
     }
@@ -110,7 +110,7 @@ impl Tracer {
 
     /// Hands an event to all who listen.
     pub fn publish(&self, event: Event) {
-        // Fails where nobody listens any more.
+        // Fails if no listener is left.
         let _ = self.sender.send(Arc::new(event));
     }
 }
@@ -135,7 +135,7 @@ pub(crate) struct Slow {
 }
 
 impl Slow {
-    /// The request is over; says so if it took long.
+    /// The request is over; logs it if it took long.
     pub fn over(&self, began: Instant, sent: u64, whole: bool) {
         let took = began.elapsed();
         if took < self.limit {

@@ -1,6 +1,6 @@
 //! Programs that the tests of crates start. The system suite installs its own (tests/system/run).
 //!
-//! Invariant: what is on PATH is used as it is; what is missing is installed from Debian, or an error.
+//! Invariant: a program on PATH is used as it is; a missing one is installed from Debian, or is an error.
 
 use std::{env, process::Command};
 

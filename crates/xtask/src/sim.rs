@@ -2,7 +2,7 @@
 //! simulated media that lose power, every order of protocol messages, concurrent histories, whole stores against
 //! their model.
 //!
-//! Invariant: the same as in `ci`, only more of it; a failure prints the seed that repeats it.
+//! Invariant: the tests are those of `ci`, with more runs; a failure prints the seed that repeats it.
 
 use std::time::Instant;
 

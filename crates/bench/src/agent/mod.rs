@@ -34,12 +34,12 @@ use crate::{
 pub const PROTOCOL: u32 = 1;
 /// The port agents listen on (warp's).
 pub const PORT: u16 = 7761;
-/// How long an agent may say nothing; it says something every second.
+/// How long an agent may be silent; it sends a message every second.
 pub const SILENCE: Duration = Duration::from_secs(15);
 /// Deltas that wait to be merged.
 pub const QUEUE: usize = 256;
 
-/// What is said.
+/// Messages of the protocol.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "type")]
 pub enum Message {

@@ -105,7 +105,7 @@ fn signature(head: &[u8], tail: &[u8]) -> Option<&'static str> {
 /// Zeroes both ends.
 ///
 /// # Errors
-/// Whatever writing says.
+/// The error of writing.
 pub fn blank_ends(file: &File) -> io::Result<()> {
     let length = (&*file).seek(SeekFrom::End(0))?;
     let mut zeros = BufferPool::new(0).get_reserved(ENDS.min(length) as usize);

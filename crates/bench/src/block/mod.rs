@@ -230,8 +230,8 @@ impl Options {
     }
 }
 
-/// Measures and fills `run`. `note` is told what is being done. When `stop` is set, what was measured
-/// until then is kept and the phase says `interrupted`.
+/// Measures and fills `run`. `note` is called with a description of each step. When `stop` is set, what was
+/// measured until then is kept and the phase says `interrupted`.
 ///
 /// # Errors
 /// [`Error`] when a drive cannot be opened or prepared; I/O errors of the measured load are counted.

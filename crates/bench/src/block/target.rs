@@ -119,7 +119,7 @@ impl Target {
     /// Another handle, so that threads do not share the kernel's counter of one.
     ///
     /// # Errors
-    /// Whatever opening says.
+    /// The error of opening.
     pub fn handle(&self) -> io::Result<File> {
         let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
         match rustix::fs::open(&own, self.flags, Mode::empty()) {
@@ -132,7 +132,7 @@ impl Target {
     /// Makes everything that was written durable.
     ///
     /// # Errors
-    /// Whatever `fdatasync` says.
+    /// The error of `fdatasync`.
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
@@ -140,7 +140,7 @@ impl Target {
     /// Leaves a device blank where signatures are looked for; a file needs nothing.
     ///
     /// # Errors
-    /// Whatever writing says.
+    /// The error of writing.
     pub fn leave(&self) -> io::Result<()> {
         if self.device { device::blank_ends(&self.file) } else { Ok(()) }
     }

@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use crate::result::{Caveat, Error, FORMAT, Host, Run, Severity, VERSION, file};
 
-/// Reads a file of warp (`.csv.zst`, `.json.zst`, plain or packed) or fio (`--output-format=json`
-/// or `json+`); what it is, is seen from the content. `-` is the standard input.
+/// Reads a file of warp (`.csv.zst`, `.json.zst`, plain or packed) or fio (`--output-format=json` or
+/// `json+`); the content shows which one it is. `-` is the standard input.
 pub fn load(path: &Path) -> Result<Run, Error> {
     let bytes = file::read(path)?;
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();

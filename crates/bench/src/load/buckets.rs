@@ -146,7 +146,7 @@ impl Buckets {
         let failed = |e: ashlar_client::Error| Error::setup(format!("removing data of `{bucket}`: {e}"));
         let mut removed = before;
         self.runtime.block_on(async {
-            // Each round removes a page; a server that goes on listing what was aborted ends it.
+            // Each round removes a page; a server that still lists aborted uploads ends the loop.
             for _ in 0..1000 {
                 let uploads = client.list_uploads(bucket, &prefix, None, None).await.map_err(failed)?;
                 if uploads.uploads.is_empty() {

@@ -42,7 +42,7 @@ pub struct Tune {
     pub to: u32,
     /// Seconds of each probe.
     pub probe_s: f64,
-    /// The search goes on while doubling gains more than this share.
+    /// The search continues while doubling gains more than this share.
     pub gain: f64,
 }
 

@@ -176,7 +176,7 @@ pub struct Offer {
     pub limit: u64,
 }
 
-/// When a phase ends; whatever comes first.
+/// When a phase ends; the first condition that is met ends it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stop {
     /// After so many seconds.

@@ -1,7 +1,6 @@
 //! Sizes of objects: fixed, log2-random, or weighted classes.
 //!
 //! Invariant: the size of an object is a function of the seed and its number, so that readers need no list.
-//! without a list.
 
 use std::str::FromStr;
 

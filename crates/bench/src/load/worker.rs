@@ -1,8 +1,8 @@
 //! One worker: takes the next intended operation, runs it, and records the result.
 //!
 //! A worker is a thread with its own connections. A thread needs two system calls per small request (write,
-//! read) where an event loop needs three, and measured no worse up to 1,000 threads (docs/bench.md, "What the
-//! client costs").
+//! read) where an event loop needs three, and measured no worse up to 1,000 threads (docs/bench.md, "Cost of
+//! the client").
 //!
 //! Invariants: an operation that was begun is recorded, also after the end of the phase; no operation begins
 //! after a stop.
@@ -178,7 +178,7 @@ impl Worker {
 /// An operation that ended well.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
-    /// What it was, if not what was asked for.
+    /// The operation that was done, if it differs from the intended one.
     pub op: Option<Op>,
     pub bytes: u64,
     pub verified: u64,

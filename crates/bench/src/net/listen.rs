@@ -36,7 +36,7 @@ impl Shared {
     }
 }
 
-/// Serves coordinators until `stop` is set. `note` is told who comes and goes.
+/// Serves coordinators until `stop` is set. `note` is called with each coordinator that connects or leaves.
 ///
 /// # Errors
 /// [`Error::Io`] when the listener fails.
@@ -57,7 +57,7 @@ pub fn listen(
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
             Err(_) => {
-                // Nobody yet, or a passing trouble such as too many files: look again soon.
+                // No connection yet, or a temporary error such as too many open files: try again soon.
                 thread::sleep(Duration::from_millis(20));
                 continue;
             }

@@ -145,8 +145,8 @@ struct Pair {
     receive: u32,
 }
 
-/// Measures and fills `run`. `note` is told what is being done. When `stop` is set, the phase that is
-/// running is given up; the ones before it stay.
+/// Measures and fills `run`. `note` is called with a description of each step. When `stop` is set, the
+/// running phase is abandoned; the ones before it stay.
 ///
 /// # Errors
 /// [`Error::Usage`]; [`Error::Setup`] when a listener cannot be reached, refuses or is lost.

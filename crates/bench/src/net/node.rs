@@ -136,7 +136,7 @@ impl Session {
     /// Takes a stream that was dialled or accepted; `peer` is the other node's name.
     ///
     /// # Errors
-    /// [`Error::Setup`] when there are too many, or no thread is to be had.
+    /// [`Error::Setup`] when there are too many streams, or no thread can be started.
     pub fn stream(self: &Arc<Session>, stream: TcpStream, sends: bool, peer: &str) -> Result<()> {
         let failed = |e| Error::setup(format!("{peer}: {e}"));
         stream.set_read_timeout(Some(LOOK)).map_err(failed)?;
@@ -183,11 +183,11 @@ impl Session {
         self.started.notify_all();
     }
 
-    /// Waits for the end and says what was seen. `alive` is asked five times a second whether anybody
-    /// still wants to know.
+    /// Waits for the end and returns what was measured. `alive` is asked five times a second whether the
+    /// result is still wanted.
     ///
     /// # Errors
-    /// [`Error::Setup`] when nobody does.
+    /// [`Error::Setup`] when it is not.
     pub fn report(&self, mut alive: impl FnMut() -> bool) -> Result<Report> {
         let end = lock(&self.interval).map_or(self.created, |i| i.to) + TAIL + GRACE;
         while self.threads.load(Ordering::SeqCst) > 0 && Instant::now() < end {

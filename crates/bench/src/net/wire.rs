@@ -288,7 +288,7 @@ fn connect(address: &str) -> io::Result<TcpStream> {
 /// The other side of [`dial`].
 ///
 /// # Errors
-/// [`Error::Setup`] when the peer does not know the token or speaks another version; it was told.
+/// [`Error::Setup`] when the peer does not know the token or speaks another version; the reason was sent to it.
 pub fn accept(stream: &mut TcpStream, token: &Token) -> Result<Role> {
     let peer = stream.peer_addr().map_or_else(|_| "a peer".to_owned(), |a: SocketAddr| a.to_string());
     let failed = |e: io::Error| Error::setup(format!("{peer}: {e}"));
@@ -318,7 +318,7 @@ pub fn accept(stream: &mut TcpStream, token: &Token) -> Result<Role> {
 /// Sends a line.
 ///
 /// # Errors
-/// Whatever the socket says.
+/// The error of the socket.
 pub fn send(stream: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let mut line = serde_json::to_vec(message)?;
     line.push(b'\n');

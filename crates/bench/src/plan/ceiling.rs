@@ -1,4 +1,4 @@
-//! Ceilings from a profile: what each resource allows, which one binds, how near a run came.
+//! Ceilings from a profile: the highest rate of each resource, the limiting one, the efficiency of a run.
 //!
 //! Invariants: a ceiling is an upper bound of useful bytes; the binding one is the lowest; only what
 //! the profile knows gives a ceiling.

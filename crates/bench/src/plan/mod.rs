@@ -1,6 +1,7 @@
-//! Ceilings: what hardware can give at most, what binds, how near a measured run came.
+//! Ceilings: the highest rates of hardware, the limiting resource, and the efficiency of a measured run.
 //!
-//! * [`model`]: the formulas. * [`profile`]: hardware as TOML. * [`ceiling`]: one from the other.
+//! * [`model`]: the formulas. * [`profile`]: hardware as TOML. * [`ceiling`]: ceilings of a profile by the
+//!   formulas.
 //! * [`published`]: published results of other systems that validate the model.
 //! * [`measured`]: results of `s3`, `drive` and `net` runs as input.
 //!

@@ -33,7 +33,7 @@ struct Head {
     version: u32,
 }
 
-/// Whether bytes claim to be a result of ours, of whatever version, damaged or not.
+/// Whether bytes claim to be a result of `ashlar bench`, of any version, damaged or not.
 pub fn is_ours(bytes: &[u8]) -> bool {
     serde_json::from_slice::<Head>(bytes).is_ok_and(|head| head.format == FORMAT)
 }
@@ -78,7 +78,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     beside.push(format!(".{}.part", std::process::id()));
     let done = fs::write(&beside, bytes).and_then(|()| fs::rename(&beside, path));
     done.map_err(|source| {
-        // What could not be moved is of no use; that it may not even exist does not matter.
+        // A file that could not be renamed is of no use. It may not exist, so an error is ignored.
         let _ = fs::remove_file(&beside);
         failed(source)
     })

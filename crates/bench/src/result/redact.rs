@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Run;
 
-/// What stands in place of a secret.
+/// Replaces a secret.
 pub const MASK: &str = "***";
 
 /// Options whose value is secret.

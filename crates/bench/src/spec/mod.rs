@@ -1,9 +1,9 @@
 //! The spec sheet of a system through its life: nominal, with drives down, during rebuild, after.
 //!
-//! * [`Driver`] is what is driven: objects of a server today, blocks of an array later. The runner
-//!   knows only this trait.
-//! * [`run`] does every phase in every state, several times, and again where repetitions differ too
-//!   much; [`check`] finds what forbids or weakens the use of the numbers.
+//! * [`Driver`] is the interface to the measured system: objects of a server today, blocks of an array later.
+//!   The runner uses only this trait.
+//! * [`run`] does every phase in every state, several times, and again where repetitions differ too much;
+//!   [`check`] finds reasons to reject or doubt the numbers.
 //!
 //! Invariants: the number of repetitions is bounded; every repetition is kept, and one that is set aside is
 //! marked and not averaged; after an error the driver restores the drives that it took down.
@@ -86,7 +86,7 @@ pub trait Driver {
     /// When the phase could not be done at all.
     fn phase(&mut self, name: &str) -> Result<Phase, Self::Error>;
 
-    /// Takes drives out of service: as many as the system is said to survive.
+    /// Takes drives out of service: as many as the system should survive.
     ///
     /// # Errors
     /// When it refuses.

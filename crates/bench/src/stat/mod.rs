@@ -2,9 +2,9 @@
 //!
 //! * [`describe`] has mean, deviation, quantiles, a straight line, batch means.
 //! * [`distribution`] has Student's t and the normal distribution.
-//! * [`bootstrap`] tells the confidence of a difference or a ratio, from a seed.
+//! * [`bootstrap`] has the confidence of a difference or a ratio, from a seed.
 //! * [`rank`] is the test of Mann and Whitney.
-//! * [`steady`] knows the steady state as SNIA defines it, and where warm-up ends.
+//! * [`steady`] detects the steady state as SNIA defines it, and the end of warm-up.
 //!
 //! Invariants: every function is pure; random ones take a seed; too few samples give no answer
 //! (`None`) instead of a guess.

@@ -4,9 +4,9 @@
 //! first byte of the request (and before connecting, if that is needed); a compared body is compared to the
 //! last byte; no allocation once the buffers have grown.
 //!
-//! What is computed ahead: the signing key of the day. The SHA-256 or checksum of a body is kept
-//! from one request to the next only where all objects of a length are the same bytes
-//! ([`Slice::is_shared`], constant data); otherwise it is computed for each request, as an SDK does.
+//! Only the signing key of the day is computed in advance. The SHA-256 or checksum of a body is kept from one
+//! request to the next only where all objects of a length are the same bytes ([`Slice::is_shared`], constant
+//! data); otherwise it is computed for each request, as an SDK does.
 //!
 //! Must not depend on: operations, histograms.
 

@@ -6,9 +6,9 @@
 //!   [`Answer`].
 //! * [`Signer`] is SigV4 with the derived key and the scope of the day kept.
 //!
-//! Invariants: what is signed is sent byte for byte; a connection is used again only after its
-//! answer was read to the end; a request is sent a second time only if a kept connection turned out
-//! to be closed before any byte of an answer, and only if the caller allows it.
+//! Invariants: the signed bytes are the sent bytes; a connection is used again only after its answer was read
+//! to the end; a request is sent a second time only if a kept connection turned out to be closed before any
+//! byte of an answer, and only if the caller allows it.
 //!
 //! The module does not use the `client` crate: that is asynchronous, allocates per request and retries, which
 //! costs more CPU than the measured operation. Here blocking threads need one `write` and one `read` per

@@ -1,8 +1,8 @@
 //! MD5 of many uploads at once, in SIMD lanes.
 //!
-//! `compress`, `x86`, `neon`, `kernel`: the block function over one, eight or sixteen messages.
-//! `state`: one message. `cell`: the queue of a stream. `batch`: streams side by side in lanes.
-//! `worker`: when they are hashed. `scheduler`: on which thread. `stream`: the handles.
+//! `compress`, `x86`, `neon`, `kernel`: the block function over one, eight or sixteen messages. `state`: one
+//! message. `cell`: the queue of a stream. `batch`: streams side by side in lanes. `worker`: the threads that
+//! hash. `scheduler`: which thread is woken. `stream`: the handles.
 //!
 //! Must not depend on: the content of uploads, HTTP, drives.
 

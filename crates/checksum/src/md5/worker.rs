@@ -6,20 +6,19 @@
 //!
 //! * A worker that finds few streams ready waits for those that had their last block hashed up to 20 ms ago
 //!   and will probably return: up to 8 ms while no caller waits for a ready stream, up to 1 ms if one does,
-//!   and of that no more than it has earned: a quarter of the time for which it hashes. A lone stream is
-//!   hashed immediately.
+//!   but in total at most a quarter of the time for which it hashes. A lone stream is hashed immediately.
 //! * A worker with a quarter of its lanes empty waits in the same way before it continues.
 //!
 //! Processor time matters more than latency here: a waiting worker sleeps, with a timer, and is woken early
 //! only when all expected streams have come. Idle workers sleep without a timer.
 //!
-//! Measured with eight uploads of 10 MiB on two Zen 4 cores (`examples/checksum_speed.rs`), in
-//! processor seconds per GiB. When each brings 1 MiB every 4 ms: 0.50 without waiting, 0.39 with
-//! 1 ms for all, 0.27 as it is. When they bring all as fast as it is hashed: 0.20 to 0.28. The other
-//! way to share lanes, in which whoever awaits a stream hashes for all on its own thread, took 0.35
-//! and 0.33 to 0.44: it begins with fewer streams, and saves little by not handing over. A fast
-//! stream beside others that bring 256 KiB every ms ran at a third of its speed before waits had
-//! to be earned, and runs at two thirds now.
+//! Measured with eight uploads of 10 MiB on two Zen 4 cores (`examples/checksum_speed.rs`), in processor
+//! seconds per GiB. When each brings 1 MiB every 4 ms: 0.50 without waiting, 0.39 with 1 ms for all, 0.27
+//! with the rules above. When they bring all as fast as it is hashed: 0.20 to 0.28. Another way to share
+//! lanes, in which a caller that awaits a stream hashes for all on its own thread, took 0.35 and 0.33 to
+//! 0.44: it begins with fewer streams, and saves little by not handing over. A fast stream beside others that
+//! bring 256 KiB every ms ran at a third of its speed without the limit on waits, and runs at two thirds with
+//! it.
 //!
 //! Invariants: a worker that finds streams on the list and no other worker for them does not sleep without a
 //! timer. A panic in a worker ends the process: the streams in its lanes could neither continue nor be given

@@ -3,7 +3,7 @@
 //! Invariants: it listens on 127.0.0.1 only; it ends with this process, also when this process is killed: a shell between
 //! the two waits for the end of its standard input.
 //!
-//! Must not depend on: what is stored in it.
+//! Must not depend on: the content of the store.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,4 +1,4 @@
-//! The folder of a cluster that runs on this machine: what it remembers, root's credentials, the lock.
+//! The folder of a cluster that runs on this machine: its settings, root's credentials, the lock.
 //!
 //! | file | contents |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | `etcd`, `etcd.log` | etcd's data and its log |
 //! | `nodeN`, `nodeN.log` | a node's drives and state, and its log |
 //!
-//! Invariants: a folder that holds something else is not touched; what a failed first start has made is removed, except
-//! logs; a secret is never in a file that others can read.
+//! Invariants: a folder with other content is not touched; the files of a failed first start are removed,
+//! except logs; a secret is never in a file that others can read.
 //!
 //! Must not depend on: processes.
 

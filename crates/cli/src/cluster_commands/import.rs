@@ -1,6 +1,6 @@
-//! `ashlar cluster import`: makes a machine that is alone the first node of a cluster.
+//! `ashlar cluster import`: makes a server without a cluster the first node of one.
 //!
-//! Drives are the server's matter: this program replaces itself by `ashlar server`, which imports and ends.
+//! Only the server accesses drives: this program replaces itself by `ashlar server`, which imports and ends.
 //!
 //! Must not depend on: how an import works.
 

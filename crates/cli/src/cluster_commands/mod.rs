@@ -3,9 +3,9 @@
 //! | file | contents |
 //! |---|---|
 //! | `status`, `token`, `may_stop` | `ashlar cluster status`, `ashlar cluster token`, `ashlar cluster may-stop` |
-//! | `alias` | which alias is meant |
-//! | `import` | `ashlar cluster import`: a machine that is alone becomes the first node |
-//! | `home` | the folder of a cluster on this machine: what it remembers, credentials, lock |
+//! | `alias` | the alias that a command uses |
+//! | `import` | `ashlar cluster import`: a server without a cluster becomes the first node |
+//! | `home` | the folder of a cluster on this machine: settings, credentials, lock |
 //! | `process` | one child process with its log |
 //! | `etcd` | etcd as a child process |
 //! | `plan` | how the nodes are started; what is printed when they serve |

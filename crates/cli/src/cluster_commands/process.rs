@@ -1,7 +1,8 @@
 //! A child process of `ashlar cluster up`: its log, its end.
 //!
-//! Invariants: its standard input is a pipe that nobody writes to; its end tells the child to end, also when this process
-//! is killed. A child is in a process group of its own, so that Ctrl-C on a terminal reaches only this process.
+//! Invariants: its standard input is a pipe without a writer; when the pipe closes, the child ends, also when
+//! this process is killed. A child is in a process group of its own, so that Ctrl-C on a terminal reaches
+//! only this process.
 //!
 //! Must not depend on: what the child does.
 
@@ -21,7 +22,7 @@ const LINES: usize = 8;
 
 /// A child process.
 pub struct Process {
-    /// What it is, for messages.
+    /// Name of the program, for messages.
     pub name: String,
     /// The file that has what it writes to its standard error.
     pub log: PathBuf,

@@ -1,6 +1,6 @@
 //! `ashlar cluster token`: a token with which one new node joins.
 //!
-//! Invariant: the token is all that the standard output has, so that a script can take it.
+//! Invariant: only the token goes to the standard output, so that a script can read it.
 
 use ashlar_client::Method;
 use clap::Args;

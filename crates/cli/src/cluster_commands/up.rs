@@ -1,7 +1,7 @@
 //! `ashlar cluster up`: a whole cluster on this machine, for trying out: etcd and the nodes as child processes.
 //!
-//! Invariants: nothing is made before the command line, the folder, etcd's program and the ports are found to be good;
-//! the children end before this process does, nodes first, and also when it is killed ([`Process`]).
+//! Invariants: nothing is created before the command line, the folder, etcd's program and the ports are
+//! checked; the children end before this process does, nodes first, and also when it is killed ([`Process`]).
 //!
 //! Must not depend on: how a cluster is formed.
 

@@ -69,7 +69,7 @@ impl Postgres {
         let mode = config.get_ssl_mode();
         let tls = s.tls_if(mode != SslMode::Disable)?;
         let mut config = config;
-        // What is said after TLS has begun must not ask for it again.
+        // Messages after the start of TLS must not request TLS again.
         config.ssl_mode(SslMode::Disable);
         Ok(Postgres {
             address: TargetAddress { host, port, tls },

@@ -40,7 +40,7 @@ pub struct Scram {
 }
 
 impl Scram {
-    /// Begins with a nonce that nobody guesses.
+    /// Begins with a random nonce.
     pub fn new(hash: Hash, user: &str, nonce: &str) -> Scram {
         let user = user.replace('=', "=3D").replace(',', "=2C");
         Scram { hash, bare: format!("n={user},r={nonce}"), nonce: nonce.to_owned(), last: String::new() }

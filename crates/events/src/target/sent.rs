@@ -26,7 +26,7 @@ impl Failure {
 /// The result of sending messages.
 #[derive(Debug)]
 pub struct Sent {
-    /// How many of them, from the first on, are acknowledged or refused for good.
+    /// How many of them, from the first on, are acknowledged or refused permanently.
     pub done: usize,
     /// Which of those were refused, and why.
     pub refused: Vec<(usize, String)>,

@@ -1,8 +1,7 @@
 //! Search filters (RFC 4515) with `%s` for the login name and `%d` for a distinguished name.
 //!
 //! A filter is parsed once, with the settings. A name is inserted *after* that, as a value of the encoded
-//! filter. Invariant: a name is never parsed as part of a filter, so that no name can change what is searched
-//! for.
+//! filter. Invariant: a name is never parsed as part of a filter, so that no name can change the search.
 //!
 //! Must not depend on: connections.
 

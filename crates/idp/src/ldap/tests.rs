@@ -349,7 +349,7 @@ async fn check_updates_groups_and_removes_lost_users() {
     assert_eq!(w.provider.check(iam).await.unwrap(), nothing, "all is as it was");
     assert!(open().is_ok() && !iam.find(&key).unwrap().policies.is_empty());
 
-    // An empty or unreachable directory changes nothing, and the next check looks up everybody.
+    // An empty or unreachable directory changes nothing, and the next check looks up all users.
     w.fake.state.lock().empty = true;
     let alices = w.fake.state.lock().people.remove(ALICE).unwrap();
     assert!(matches!(w.provider.check(iam).await, Err(Error::Unreachable(_))));

@@ -275,7 +275,7 @@ pub(crate) async fn authenticator(
     let outside = token::outside(token)?;
     let role = role.and_then(config::role_of);
     let asked_for = |p: &&Arc<Provider>| role.is_none_or(|r| p.settings.role().as_deref() == Some(r));
-    // Said alike whether the role, the issuer or the audience is nobody's.
+    // The same answer whether the role, the issuer or the audience is unknown.
     let found = providers.iter().filter(asked_for).find(|p| p.claims_to_be_ours(&outside));
     let provider = found.ok_or_else(|| Refused::Denied("no provider fits its issuer and audience".into()))?;
     provider.authenticator(token, &outside, access_token).await

@@ -32,7 +32,7 @@ const S2_BLOCK: usize = 4 << 20;
 const S2_USUAL: usize = 1 << 20;
 /// Largest window of Zstandard, as RFC 8878 recommends to support (3.1.1.1.2).
 const ZSTD_WINDOW: u64 = 8 << 20;
-/// What later frames may have as a window whatever the first one has.
+/// Largest window of later frames, independent of the first one's.
 const ZSTD_LEAST: u64 = 1 << 20;
 /// Largest block of Zstandard (RFC 8878, 3.1.1.2.4).
 const ZSTD_BLOCK: usize = 128 << 10;

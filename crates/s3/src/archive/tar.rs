@@ -53,7 +53,7 @@ pub struct Entry {
     pub refused: Option<Fault>,
 }
 
-/// What comes next.
+/// The next part of the archive.
 #[derive(Debug)]
 pub enum Item {
     /// An entry begins.

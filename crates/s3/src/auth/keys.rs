@@ -81,7 +81,7 @@ impl Keys {
         }
     }
 
-    /// Who asks without a signature.
+    /// The anonymous identity.
     pub(super) fn nobody(&self) -> Arc<Identity> {
         self.nobody.clone()
     }

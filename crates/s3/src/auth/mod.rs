@@ -190,7 +190,7 @@ impl Verifier {
         self.keys.find(id, token)
     }
 
-    /// A request without credentials: nobody. What nobody may do, policies say.
+    /// A request without credentials is anonymous. Policies decide what it may do.
     fn anonymous(&self, request: &Request<'_>) -> Outcome<Verified> {
         let payload = match request.headers.get("x-amz-content-sha256") {
             None => Payload::Unsigned,
@@ -244,8 +244,8 @@ fn source<'a>(request: &Request<'a>) -> Outcome<Option<Source<'a>>> {
     })
 }
 
-/// Headers that say one thing and are refused when they come twice: who asks, where the request ends, what
-/// it is about.
+/// Headers that have one meaning and are refused when they occur twice: credentials, length and checksum of
+/// the body, subject of the request.
 const SINGLE: [&str; 15] = [
     "authorization",
     "content-length",

@@ -1,9 +1,9 @@
 //! AWS Signature Version 2: header, query and form, for old tools that still use it.
 //!
 //! It signs every `x-amz-*` header and the sub-resources in the table of operations ([`SIGNED`]); it never
-//! covers the body. Invariant: every query parameter that selects an operation is signed, so that nobody can
-//! add one to a URL that was signed for another operation.
-//! Reference: AWS, "Signing and authenticating REST requests (AWS signature version 2)".
+//! covers the body. Invariant: every query parameter that selects an operation is signed, so that none can be
+//! added to a URL that was signed for another operation. Reference: AWS, "Signing and authenticating REST
+//! requests (AWS signature version 2)".
 
 use std::sync::Arc;
 

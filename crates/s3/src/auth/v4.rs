@@ -112,7 +112,7 @@ fn bad_query(why: impl Into<std::borrow::Cow<'static, str>>) -> Fault {
     Fault::with(Code::AUTH_QUERY_PARAMETERS, why)
 }
 
-/// The three fields of the header, whatever their order.
+/// The three fields of the header, in any order.
 struct Fields<'a> {
     credential: &'a str,
     signed: &'a str,

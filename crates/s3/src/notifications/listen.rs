@@ -116,7 +116,7 @@ impl Pieces for Stream {
     }
 }
 
-/// Sends an event about a read, if somebody subscribed to it.
+/// Sends an event about a read to its subscribers.
 pub fn accessed(cx: &Context, call: &Call, kind: Kind, object: &Object) {
     let bucket = object.bucket();
     let feed = cx.store.feed();

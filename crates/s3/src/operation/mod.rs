@@ -179,8 +179,8 @@ mod tests {
         assert_eq!(op(&Method::POST, "/b", ""), Err("MethodNotAllowed"));
     }
 
-    /// Every known sub-resource, and one that nobody knows, by every method on every resource: either the
-    /// operation whose row says exactly this, or a refusal. Never an operation without that sub-resource.
+    /// Every known sub-resource, and an unknown one, by every method on every resource: either the operation
+    /// whose row says exactly this, or a refusal. Never an operation without that sub-resource.
     #[test]
     fn every_subresource_with_every_method_is_its_own_operation_or_refused() {
         let subs: BTreeSet<&str> = subresources().chain(["somethingNew"]).collect();
@@ -201,7 +201,7 @@ mod tests {
                                 reached.insert(found.name());
                             }
                             (Err("NotImplemented" | "MethodNotAllowed"), None) => {}
-                            // A reading request with a value nobody knows.
+                            // A reading request with an unknown value.
                             (Ok(_), None) if sub == "somethingNew" && query.ends_with("=x") => {
                                 assert!(matches!(*method, Method::GET | Method::HEAD), "{at}");
                             }

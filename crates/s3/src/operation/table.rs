@@ -70,7 +70,7 @@ pub struct Row {
     pub operation: Operation,
     /// The HTTP method.
     pub method: Method,
-    /// What it is about.
+    /// The resource that it concerns.
     pub resource: Resource,
     /// The query parameter that names it; empty: none.
     pub sub: &'static str,
@@ -315,7 +315,7 @@ pub fn subresources() -> impl Iterator<Item = &'static str> {
     served.chain(MISSING.iter().map(|(_, sub, _)| *sub))
 }
 
-/// What a name in the query is; `None`: nobody here knows it.
+/// The kind of a name in the query; `None`: unknown.
 pub fn known(name: &str) -> Option<Known> {
     if name.get(..6).is_some_and(|head| head.eq_ignore_ascii_case("x-amz-")) {
         return Some(Known::Anywhere);

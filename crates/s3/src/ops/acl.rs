@@ -96,8 +96,8 @@ async fn wanted(cx: &Context, call: &mut Call, bucket: &Bucket, before: &Acl, ob
     }
 }
 
-/// `GetBucketOwnershipControls`. A bucket where nothing was set has the default, and that is what is said; one
-/// whose controls were deleted has none, as in AWS.
+/// `GetBucketOwnershipControls`. A bucket where nothing was set answers with the default; one whose controls
+/// were deleted has none, as in AWS.
 pub fn get_ownership(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let bucket = bucket_of(cx, call)?;
     if bucket.documents.get(OWNERSHIP).is_some_and(|text| **text == *acl::DELETED) {
@@ -135,7 +135,8 @@ pub async fn put_ownership(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     Ok(Answer::ok())
 }
 
-/// `DeleteBucketOwnershipControls`: the default counts again, though nothing says so any more.
+/// `DeleteBucketOwnershipControls`: the default applies again, but `GetBucketOwnershipControls` no longer
+/// answers it.
 pub async fn delete_ownership(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let bucket = bucket_of(cx, call)?;
     set_ownership(cx, call, &bucket, None).await?;

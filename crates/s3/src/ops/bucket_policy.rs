@@ -17,8 +17,8 @@ pub use crate::documents::public_access_block::{BLOCK, block_from};
 use crate::fault::{Code, Fault, Outcome};
 use crate::xml::{Doc, Xml};
 
-/// Whether a bucket exists and has a policy, or lets access control lists count: only then may a request
-/// without identity be told anything about it.
+/// Whether a bucket exists and has a policy, or lets access control lists count: only then may an anonymous
+/// request learn anything about it.
 pub fn exists(buckets: &Buckets, bucket: &str) -> bool {
     let lists = |b: &Bucket| acl::ownership(b) != Ownership::BucketOwnerEnforced;
     let may_open = |b: &Bucket| b.documents.contains_key(POLICY) || lists(b);
@@ -65,7 +65,7 @@ pub async fn delete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
 /// `GetBucketPolicyStatus`.
 pub fn status(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let text = stored(cx, call, POLICY)?.ok_or_else(|| no_policy(call))?;
-    // One that cannot be read lets nobody in.
+    // A policy that cannot be read allows nothing.
     let public = Policy::parse_for_bucket(&call.bucket, text.as_bytes()).is_ok_and(|p| p.is_public());
     let mut xml = Xml::new();
     xml.root("PolicyStatus").leaf("IsPublic", if public { "TRUE" } else { "FALSE" }).close();

@@ -150,7 +150,7 @@ async fn copy(
         let customer = sse::customer(&call.headers, Side::Source, call.tls)?;
         let found = Found::with(cx, &from.key, &mut source, customer, true).await?;
         let (seal, shown) = sse::for_copy(cx, call, &found, same, spec.checksum.is_some()).await?;
-        // Another encryption is a change, also where no header asks for it: a bucket's default, or none.
+        // Another encryption is a change, even if no header asks for it: a bucket's default, or none.
         spec.changes |= match &seal {
             CopySeal::Plain => found.envelope().is_some(),
             CopySeal::Fresh(_) | CopySeal::Envelope(_) => true,

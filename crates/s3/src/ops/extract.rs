@@ -129,7 +129,7 @@ pub async fn put_archive(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if !headers::write_conditions(&call.headers)?.is_empty() {
         return Err(Fault::not_implemented("A condition on an archive that is unpacked"));
     }
-    // What would be wrong with every entry is said before the body is read.
+    // Errors that every entry would have are answered before the body is read.
     spec_from(cx, call.named(), call.verified.identity(), &options.headers)?;
     sse::asked(&options.headers, call.tls)?;
     let Call {
@@ -231,7 +231,7 @@ async fn beside<T>(flying: &mut Flying<'_>, tally: &mut Tally, work: impl Future
 async fn unpack(job: &Job<'_>, options: &Options, source: &mut Source<'_>, tally: &mut Tally) -> Outcome<()> {
     let mut flying = Flying::new();
     let outcome = entries(job, options, source, tally, &mut flying).await;
-    // What was begun is finished, whatever happened since.
+    // Entries that were begun are finished, also after an error.
     while let Some(stored) = flying.next().await {
         tally.note(stored);
     }
@@ -338,7 +338,7 @@ async fn begin<'a>(
     }
 }
 
-/// An entry that who asks may store; only [`entries`] says so.
+/// An entry that the caller has permission to store; only [`entries`] makes one.
 struct Permitted(File);
 
 /// An entry that becomes an object.
@@ -416,7 +416,7 @@ impl Job<'_> {
         if fault.elements().any(|(name, _)| name == "Key") { fault } else { fault.element("Key", key) }
     }
 
-    /// Refuses unless the one who asks may put this key with these headers.
+    /// Refuses unless the caller has permission to put this key with these headers.
     async fn permit(&self, file: &File) -> Outcome<()> {
         let asker = Asker {
             verified: self.verified,

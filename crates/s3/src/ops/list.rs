@@ -90,7 +90,8 @@ fn contents(
     xml.close();
 }
 
-/// What an object carries, for MinIO's `metadata=true`. Empty for what the caller may not read.
+/// Metadata and tags of an object, for MinIO's `metadata=true`. Empty if the caller has no permission to read
+/// it.
 #[derive(Default)]
 struct Carried {
     meta: Pairs,

@@ -252,7 +252,7 @@ fn default_retention(doc: &mut Doc<'_>) -> Outcome<Rule> {
     Ok(rule)
 }
 
-/// Whether GOVERNANCE gives way to this request: it says so, and may.
+/// Whether this request bypasses GOVERNANCE: it has the header, and the caller has the permission.
 pub async fn bypasses(cx: &Context, call: &Call, key: &str, version: Option<&str>) -> bool {
     let said = headers::ascii(&call.headers, "x-amz-bypass-governance-retention");
     if !said.is_some_and(|v| v.eq_ignore_ascii_case("true")) {

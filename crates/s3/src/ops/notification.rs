@@ -1,8 +1,8 @@
 //! Notification rules of a bucket, as S3's documents; streams of events.
 //!
 //! Invariants: `ashlar_events` checks rules before they are stored, and a target that is new in them has
-//! accepted a test event, unless the request skips that; a slow listener is told what it missed and delays
-//! nobody.
+//! accepted a test event, unless the request skips that; a slow listener learns how many events it missed,
+//! and delays no other request.
 
 use std::collections::BTreeSet;
 
@@ -206,7 +206,7 @@ pub fn listen(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         },
     };
     let filter = Filter { bucket: call.bucket.clone(), prefix: one("prefix"), suffix: one("suffix"), names };
-    // Everybody without an account counts as one.
+    // All anonymous listeners count as one user.
     let stream = Stream::open(cx, filter, ping, call.verified.identity().principal().name)?;
     let mut answer = Answer::ok();
     answer.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

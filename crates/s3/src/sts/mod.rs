@@ -204,7 +204,7 @@ fn check(form: &Query) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Everybody may for themselves, unless denied.
+/// Every identity may do this for itself, unless a policy denies it.
 fn not_denied(
     who: &Identity,
     action: Action,

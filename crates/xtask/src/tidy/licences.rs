@@ -1,9 +1,8 @@
 //! Licences of dependencies, and a recorded decision for each direct dependency.
 //!
-//! Reads `cargo metadata` as it lies on this machine, without the network. Invariants: every package
-//! that is built in has a licence expression that can be met from [`ALLOWED`] alone, or is written
-//! down in [`EXCEPTIONS`] and in docs/decisions/0001-dependencies.md; every dependency that a crate names
-//! has its line there.
+//! Reads `cargo metadata`, without the network. Invariants: every package that is built in has a licence
+//! expression that can be met from [`ALLOWED`] alone, or is listed in [`EXCEPTIONS`] and in
+//! docs/decisions/0001-dependencies.md; every dependency that a crate names has its line there.
 //!
 //! Advisories change daily; `cargo xtask deny` checks them (docs/decisions/0001-dependencies.md).
 

@@ -1,10 +1,10 @@
 //! Where a bucket may be looked up by its name.
 //!
-//! A request of the S3 service finds each of its buckets once, so that all that is decided about it goes by
-//! one revision. The operations of the store take the bucket that was found, and one file finds it.
+//! A request of the S3 service looks each of its buckets up once, so that all decisions about it use one
+//! revision. The operations of the store take the bucket that was found, and only one file looks buckets up.
 //!
-//! Invariant: what the sources say is judged, not what they mean: whoever calls the store by another name
-//! than `store` is not met. Must not depend on: other rules.
+//! Invariant: the rule checks the text of the sources: it does not find code that calls the store by another
+//! name than `store`. Must not depend on: other rules.
 
 use super::tree::{Findings, Tree};
 

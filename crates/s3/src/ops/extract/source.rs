@@ -62,7 +62,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What comes next; `None` when the archive and the body have ended.
+    /// The next entry or piece; `None` when the archive and the body have ended.
     pub async fn next(&mut self) -> Outcome<Option<Item>> {
         loop {
             if let Some(item) = self.reader.step(&mut self.plain)? {
