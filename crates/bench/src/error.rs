@@ -14,9 +14,9 @@ pub enum Error {
     /// A file or socket of ours failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done.
+        /// The step that failed.
         what: String,
-        /// Why it did not work.
+        /// The cause.
         source: io::Error,
     },
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{load::Target, result::Host, units};
 
-/// What is not known.
+/// Stands for an unknown fact.
 pub const UNKNOWN: &str = "unknown";
 /// Facts that every server has in a result, known or not.
 const ALWAYS: [&str; 4] = ["name", "version", "drives", "code"];

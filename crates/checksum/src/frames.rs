@@ -43,7 +43,7 @@ fn one_by_one(key: &[u64; 4], items: &[([u8; 32], &[u8])], out: &mut [[u8; 32]])
     }
 }
 
-/// Goes on from a state (v0, v1, mul0, mul1) with `rest`.
+/// Continues from a state (v0, v1, mul0, mul1) with `rest`.
 #[cfg(target_arch = "x86_64")]
 fn finish(state: &[[u64; 4]; 4], rest: &[u8]) -> [u8; 32] {
     // As `HighwayHash::checkpoint` writes it: the state, an empty packet, its length.

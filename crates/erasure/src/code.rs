@@ -160,7 +160,7 @@ impl Code {
         for (row, slot) in bits(found.used).zip(&mut used) {
             *slot = row as u8;
         }
-        // The plan makes its rows in ascending order, whatever the order of `wanted`.
+        // The plan makes its rows in ascending order, not in the order of `wanted`.
         let mut place = [0u8; MAX_ROWS];
         for (at, &row) in wanted.iter().enumerate() {
             if missing >> row & 1 != 0 {

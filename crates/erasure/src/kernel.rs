@@ -51,7 +51,7 @@ pub(crate) enum Tables {
 }
 
 impl Kernel {
-    /// Every kernel there is, on whatever CPU.
+    /// All kernels, of every CPU.
     pub const ALL: [Kernel; 6] =
         [Kernel::Scalar, Kernel::Ssse3, Kernel::Avx2, Kernel::GfniAvx2, Kernel::GfniAvx512, Kernel::Neon];
 

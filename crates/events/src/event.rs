@@ -32,7 +32,7 @@ pub struct Event {
     pub position: u64,
     /// Milliseconds since 1970.
     pub time_ms: i64,
-    /// What happened.
+    /// The name of the event.
     pub name: Name,
     /// The bucket.
     pub bucket: String,

@@ -78,7 +78,7 @@ impl Settings<'_> {
     /// The value of a required setting.
     ///
     /// # Errors
-    /// It is missing.
+    /// The setting is missing.
     pub fn need(&self, name: &str) -> Result<&str, String> {
         self.get(name).ok_or_else(|| format!("{name} is missing"))
     }
@@ -92,7 +92,7 @@ impl Settings<'_> {
     /// The value of a setting as a number.
     ///
     /// # Errors
-    /// It is not a number.
+    /// The value is not a number.
     pub fn number(&self, name: &str, default: u64) -> Result<u64, String> {
         match self.get(name) {
             None => Ok(default),

@@ -60,7 +60,7 @@ pub struct PageRef {
 /// A version in a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its place in the list for good: newer versions have higher positions.
+    /// Its position in the list, which never changes: newer versions have higher positions.
     pub position: u64,
     /// The version.
     pub version: Version,

@@ -29,7 +29,7 @@ pub struct Record {
 /// The content of a register.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// Nothing: the key was deleted for good. Kept until every voter has it (docs/protocol.md 2.6).
+    /// Nothing: the key was deleted. Kept until every voter has it (docs/protocol.md 2.6).
     Tombstone,
     /// The versions of a key, newest first; never empty.
     Versions(Vec<Version>),
@@ -50,7 +50,7 @@ pub enum Body {
 pub struct Paged {
     /// The newest versions, newest first; never empty.
     pub head: Vec<Version>,
-    /// Those below them.
+    /// The pages with older versions.
     pub below: Below,
 }
 

@@ -308,7 +308,7 @@ impl Drop for Get {
 }
 
 /// Assigns free bytes to the next waiters. The bytes belong to a waiter from then on, whether it is polled
-/// soon or not: a waiter that nobody polls (a read-ahead for a client that has stopped reading) must not
+/// soon or not: a waiter that is not polled (a read-ahead for a client that has stopped reading) must not
 /// block those behind it.
 fn grant(shared: &Shared, inner: &mut Inner) {
     while let Some(w) = inner.waiting.front()

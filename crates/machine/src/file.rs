@@ -34,7 +34,7 @@ pub struct Space {
     pub read_only: bool,
     /// Files that it can hold; 0 where there is no limit.
     pub inodes: u64,
-    /// Of these, free.
+    /// Free inodes.
     pub inodes_free: u64,
 }
 

@@ -32,7 +32,7 @@ impl Bucket {
         if self.level >= 0.0 {
             return Duration::ZERO;
         }
-        // At most one hour: a unit too large for the rate must not stop a job for good.
+        // At most one hour: a unit too large for the rate must not stop a job forever.
         Duration::from_secs_f64((-self.level / self.rate).min(3600.0))
     }
 }

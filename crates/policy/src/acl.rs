@@ -82,7 +82,7 @@ impl Grantee {
 pub struct Grant {
     /// The grantee.
     pub grantee: Grantee,
-    /// What.
+    /// The permission.
     pub permission: Permission,
 }
 
@@ -330,9 +330,9 @@ pub fn needs(action: Action) -> Option<(Of, Permission)> {
 /// The input of a decision by lists.
 #[derive(Clone, Copy)]
 pub struct Check<'a> {
-    /// What.
+    /// The action.
     pub action: Action,
-    /// Who.
+    /// The caller.
     pub requester: Requester<'a>,
     /// The bucket's setting.
     pub ownership: Ownership,

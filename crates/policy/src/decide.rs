@@ -52,7 +52,7 @@ pub enum Source {
     Session(u16),
 }
 
-/// What decided.
+/// The source of the decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecidedBy {
     /// A statement, allowing or denying.
@@ -81,7 +81,7 @@ pub enum DecidedBy {
 pub struct Decision {
     /// Whether the request may go on.
     pub allowed: bool,
-    /// What decided.
+    /// The source of the decision.
     pub by: DecidedBy,
 }
 
@@ -144,7 +144,8 @@ pub fn decide(request: &Request, who: &Authority) -> Decision {
     }
 }
 
-/// What the owner may do even if the bucket's policy denies it, so that a policy cannot lock the owner out.
+/// Actions that the owner can do even if the bucket's policy denies them, so that a policy cannot lock the
+/// owner out.
 fn repairs(action: Action) -> bool {
     matches!(action, Action::GetBucketPolicy | Action::PutBucketPolicy | Action::DeleteBucketPolicy)
 }
@@ -158,7 +159,7 @@ pub struct Trace {
     pub index: u16,
     /// Its `Sid`.
     pub sid: Option<String>,
-    /// What it would do.
+    /// The effect of the statement.
     pub effect: Effect,
     /// Why it does not apply; `None`: it applies.
     pub misses: Option<String>,

@@ -35,7 +35,7 @@ enum Form {
     Prefix(Box<str>),
     /// Wildcards elsewhere, no variables.
     General(Box<[Piece]>),
-    /// With variables.
+    /// A pattern with variables.
     Variable(Box<[Piece]>),
 }
 

@@ -169,7 +169,7 @@ impl Who {
 /// see.
 #[derive(Clone, Copy, Default)]
 pub struct Principal<'a> {
-    /// What kind.
+    /// The kind of caller.
     pub who: Who,
     /// `aws:username`; empty: none.
     pub name: &'a str,
@@ -248,9 +248,9 @@ pub struct Context<'a> {
 
 /// The request: may this principal do this?
 pub struct Request<'a> {
-    /// What.
+    /// The action.
     pub action: Action,
-    /// Who.
+    /// The caller.
     pub principal: &'a Principal<'a>,
     /// Under which circumstances.
     pub context: &'a Context<'a>,

@@ -38,7 +38,7 @@ pub struct Entry<'a> {
     pub bucket: &'a str,
     /// When it ended, in milliseconds since 1970.
     pub at_ms: i64,
-    /// The other end.
+    /// The address of the client.
     pub ip: IpAddr,
     /// The caller; empty if anonymous.
     pub requester: &'a str,
@@ -64,9 +64,9 @@ pub struct Entry<'a> {
     pub took_ms: u64,
     /// Headers as they came.
     pub referer: &'a str,
-    /// As it came.
+    /// As the client sent it.
     pub agent: &'a str,
-    /// As it came.
+    /// As the client sent it.
     pub host: &'a str,
     /// The version that was named.
     pub version: &'a str,

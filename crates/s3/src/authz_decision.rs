@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 /// A decision, with what is needed to say it in words.
 #[derive(Clone, Debug)]
 pub struct AuthzDecision {
-    /// What was to be done.
+    /// The action that was requested.
     pub action: Action,
     /// The decision; `None`: the bucket's policy cannot be read, which denies.
     pub decision: Option<Decision>,

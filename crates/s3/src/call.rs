@@ -44,9 +44,9 @@ pub struct Call {
     pub host: String,
     /// The request came over TLS.
     pub tls: bool,
-    /// Where it came from.
+    /// The origin of the request.
     pub origin: Origin,
-    /// What was decided last.
+    /// The last decision.
     pub authz_decision: DecisionSlot,
     /// The id of the request.
     pub id: String,
@@ -64,11 +64,11 @@ pub mod limit {
 
 /// The caller and address of a change, for the change feed.
 pub struct RequestOrigin<'a> {
-    /// Who.
+    /// The verified identity.
     pub verified: &'a Verified,
     /// The headers.
     pub headers: &'a HeaderMap,
-    /// Where it came from.
+    /// The origin of the request.
     pub origin: &'a Origin,
     /// It came over TLS.
     pub tls: bool,

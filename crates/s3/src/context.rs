@@ -14,7 +14,7 @@ use crate::sse::Encryption;
 pub struct Context {
     /// Where objects are.
     pub store: Store,
-    /// What encrypts.
+    /// The key service and the cipher.
     pub encryption: Encryption,
     /// The region of this endpoint.
     pub region: String,

@@ -112,7 +112,7 @@ impl Rules {
         Ok(answer)
     }
 
-    /// Adds to an answer what lets a page read it, if a rule is met.
+    /// Adds the headers that let a page read an answer, if a rule matches.
     pub fn decorate(&self, origin: &HeaderValue, method: &str, answer: &mut HeaderMap) {
         let text = origin.to_str().unwrap_or_default();
         if answer.contains_key(header::ACCESS_CONTROL_ALLOW_ORIGIN) {
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(got[header::ACCESS_CONTROL_ALLOW_METHODS], "GET, PUT");
         assert_eq!(got[header::ACCESS_CONTROL_ALLOW_HEADERS], "x-amz-date, content-type");
         assert!(!got.contains_key(header::ACCESS_CONTROL_MAX_AGE));
-        // The headers do not fit the first rule, so the second is met.
+        // The headers do not match the first rule, so the second applies.
         let got = ask(&rules, "https://b.a.example", "GET", "authorization").unwrap();
         assert_eq!(got[header::ACCESS_CONTROL_ALLOW_ORIGIN], "*");
         assert_eq!(got[header::ACCESS_CONTROL_MAX_AGE], "5");

@@ -63,7 +63,7 @@ pub struct Asker<'a> {
     pub query: &'a Query,
     /// The request came over TLS.
     pub tls: bool,
-    /// Where it came from.
+    /// The origin of the request.
     pub origin: &'a Origin,
     /// Receives the decision, for the audit log.
     pub authz_decision: &'a DecisionSlot,

@@ -151,7 +151,7 @@ impl Policy {
         Ok(())
     }
 
-    /// Judges the size of the file.
+    /// Checks the size of the file.
     pub fn check_size(&self, size: u64) -> Outcome<()> {
         let Some((min, max)) = self.size else { return Ok(()) };
         if size > max {

@@ -103,7 +103,7 @@ pub struct Service {
 
 /// What the connection knows about a request.
 pub struct Arrival<'a> {
-    /// The other end.
+    /// The address of the client.
     pub peer: std::net::SocketAddr,
     /// Over TLS.
     pub tls: bool,

@@ -31,7 +31,7 @@ pub struct Event {
     pub path: String,
     /// The query without what signs it.
     pub query: String,
-    /// The other end.
+    /// The address of the client.
     pub client: String,
     /// `Host` of the request.
     pub host: String,

@@ -40,11 +40,11 @@ pub struct Route {
 pub struct Website {
     /// Everything is elsewhere.
     pub elsewhere: Option<Elsewhere>,
-    /// What a folder shows.
+    /// The document that a folder shows.
     pub index: Option<String>,
     /// The key of what is shown for errors.
     pub error: Option<String>,
-    /// In their order; the first that is met counts.
+    /// In order; the first that matches applies.
     pub routes: Vec<Route>,
 }
 

@@ -39,7 +39,7 @@ impl Listener {
         Ok(Listener { socket, token: token.into() })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     ///
     /// # Errors
     /// The socket's.

@@ -85,7 +85,7 @@ pub enum Message {
     Stop,
     /// Agent: the phase has ended.
     Done {
-        /// Why.
+        /// The reason of the end.
         reason: Reason,
         /// Seconds from its start.
         seconds: f64,
@@ -106,7 +106,7 @@ pub enum Message {
     },
     /// Agent: it cannot go on, in words.
     Failed {
-        /// Why.
+        /// The reason.
         text: String,
     },
 }

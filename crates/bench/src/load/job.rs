@@ -12,7 +12,7 @@ use crate::{
     wire::{Keys, Payload, Shape},
 };
 
-/// What is done.
+/// The kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -271,9 +271,9 @@ pub struct Target {
 /// A load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// What is done.
+    /// The kind of load.
     pub mode: Mode,
-    /// To whom.
+    /// The server and bucket.
     pub target: Target,
     /// The bucket, or what the names of several begin with.
     pub bucket: String,
@@ -319,7 +319,7 @@ pub struct Job {
     pub offer: Offer,
     /// When it ends.
     pub stop: Stop,
-    /// What is cut.
+    /// The cut of the warm-up.
     pub warmup: Warmup,
     /// Repetitions of the phase.
     pub repetitions: u32,

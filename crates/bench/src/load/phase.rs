@@ -15,7 +15,7 @@ use super::{Arrivals, Recorder, Stop, arrivals::Next};
 #[repr(u8)]
 #[serde(rename_all = "lowercase")]
 pub enum Reason {
-    /// Its time was over.
+    /// The duration was over.
     Time = 1,
     /// All operations were done.
     Count,
@@ -64,7 +64,7 @@ impl Reason {
 pub struct Phase {
     /// When it began.
     pub start: Instant,
-    /// What was measured.
+    /// The recorded measurements.
     pub recorder: Recorder,
     /// The plan of the open loop.
     pub arrivals: Option<Arrivals>,

@@ -57,7 +57,7 @@ impl Times {
 /// One operation that ended well.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
-    /// What it was.
+    /// The operation.
     pub op: Op,
     /// The position of its host.
     pub host: usize,

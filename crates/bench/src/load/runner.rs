@@ -11,9 +11,9 @@ use crate::{Result, cost::Source, result::Host, stall::Stalls};
 pub trait Console {
     /// Something with so many steps begins (0: unknown).
     fn begin(&mut self, what: &str, total: u64);
-    /// So many are done.
+    /// Shows how many are done.
     fn progress(&mut self, done: u64);
-    /// It is over.
+    /// The work has ended.
     fn end(&mut self);
     /// Something worth a line.
     fn note(&mut self, text: &str);
@@ -56,7 +56,7 @@ pub struct Snapshot {
 /// How a phase ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// Why.
+    /// The reason of the end.
     pub reason: Reason,
     /// When, in seconds from its start.
     pub seconds: f64,

@@ -11,7 +11,7 @@ use crate::{
 /// The share of this machine's CPU above which the client is the limit.
 const THROTTLED: f64 = 0.9;
 
-/// What a sweep decides by.
+/// The numbers by which a sweep decides.
 pub(super) struct Judged {
     pub(super) good: bool,
     pub(super) rate: f64,

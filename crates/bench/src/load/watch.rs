@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::{Console, Delta, Job, Snapshot, Sparse, Stop, Store, Warmup, phase::Reason, store::Usages};
 use crate::cost::Source;
 
-/// Requests before an error rate is judged.
+/// Requests before an error rate is evaluated.
 const JUDGED: u64 = 100;
 
 /// Watches a phase while it runs.

@@ -64,7 +64,7 @@ pub enum Ask {
     },
     /// Open streams to other nodes that have joined.
     Dial {
-        /// To whom.
+        /// The nodes to connect to.
         targets: Vec<Dial>,
     },
     /// Start now.
@@ -105,7 +105,7 @@ impl Shape {
 pub struct Dial {
     /// The other node's name.
     pub name: String,
-    /// Where it listens.
+    /// The address at which it listens.
     pub address: String,
     /// Streams that send to it.
     pub send: u32,
@@ -119,9 +119,9 @@ pub struct Dial {
 pub enum Answer {
     /// Done.
     Ok,
-    /// Not done, and why.
+    /// The request was not carried out.
     Error {
-        /// In words.
+        /// The reason.
         text: String,
     },
     /// After the end.
@@ -155,9 +155,9 @@ pub struct Received {
 /// Round trips of small messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pings {
-    /// Who asked.
+    /// The node that sent the request.
     pub from: String,
-    /// Who answered.
+    /// The node that answered.
     pub to: String,
     /// Before the load.
     pub idle: Histogram,

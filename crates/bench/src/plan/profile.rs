@@ -90,7 +90,7 @@ pub struct Random {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ports {
-    /// How many.
+    /// The number of them.
     pub count: u32,
     /// Bytes per second of one, raw.
     #[serde(deserialize_with = "rate")]
@@ -108,7 +108,7 @@ pub struct Ports {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Servers {
-    /// How many.
+    /// The number of them.
     pub count: u32,
     /// Bytes per second of one's network interface, each way.
     #[serde(default, deserialize_with = "some_rate")]
@@ -189,7 +189,7 @@ pub struct Code {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clients {
-    /// How many.
+    /// The number of them.
     pub count: u32,
     /// Bytes per second of one's interface, each way.
     #[serde(deserialize_with = "rate")]

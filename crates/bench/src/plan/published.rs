@@ -39,7 +39,7 @@ impl Label {
 pub struct Row {
     /// `P1` to `P34`, with a letter where a row has several figures.
     pub id: &'static str,
-    /// What it is.
+    /// The quantity.
     pub quantity: &'static str,
     /// Unit of both figures.
     pub unit: &'static str,

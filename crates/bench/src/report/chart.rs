@@ -116,7 +116,7 @@ pub struct Series {
 pub struct Chart {
     /// Unique on the page.
     pub id: String,
-    /// What it is.
+    /// The title.
     pub title: String,
     /// What is to be seen, in words.
     pub about: String,

@@ -23,7 +23,7 @@ pub fn text(raw: &str) -> String {
 /// A cell: its text, a smaller line under it, and a class.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
-    /// What it says.
+    /// The text of the cell.
     pub text: String,
     /// A smaller line.
     pub small: String,

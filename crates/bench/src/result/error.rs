@@ -10,7 +10,7 @@ pub enum Error {
     File {
         /// Which.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// It is no result, or a damaged one.
@@ -24,7 +24,7 @@ pub enum Error {
         "version {found} of the result document was written by a newer ashlar (this one reads up to {known})"
     )]
     Newer {
-        /// What it says.
+        /// The version of the file.
         found: u32,
         /// What this program reads.
         known: u32,

@@ -1,9 +1,9 @@
 //! The life cycle of an Ashlar server at the level of objects: large objects for sequential work,
 //! small ones for random work, drives taken down and replaced through its administration.
 //!
-//! Invariants: data lies under prefixes of this run and is removed at the end; a drive's folder is emptied
-//! only if that was requested, and then moved aside first, so that it can be restored if its replacement does
-//! not begin; drives that were taken down and not replaced are put back into service.
+//! Invariants: data is under prefixes of this run and is removed at the end; a drive's folder is emptied only
+//! if that was requested, and then moved aside first, so that it can be restored if its replacement does not
+//! begin; drives that were taken down and not replaced are put back into service.
 
 use std::{
     collections::BTreeMap,

@@ -35,11 +35,11 @@ impl Default for Options {
 pub struct Expected {
     /// Measurements without any that must be done again.
     pub measurements: u32,
-    /// What they take.
+    /// Seconds that they take.
     pub seconds: f64,
     /// Measurements if all that may be done again are.
     pub at_most: u32,
-    /// What those take.
+    /// Seconds that those take.
     pub at_most_seconds: f64,
 }
 
@@ -57,12 +57,12 @@ impl Options {
     }
 }
 
-/// What came out.
+/// The results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Every repetition of every phase, in order.
     pub phases: Vec<Phase>,
-    /// What to know about them.
+    /// Restrictions on their validity.
     pub caveats: Vec<Caveat>,
     /// The rebuild, if there was one.
     pub rebuild: Option<Rebuild>,

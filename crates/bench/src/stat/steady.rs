@@ -23,9 +23,9 @@ pub struct Steady {
     pub steady: bool,
 }
 
-/// Judges the last [`WINDOW`] rounds as SNIA's Solid State Storage Performance Test Specification
-/// does (section "Steady State": range within 20 % of the average, best linear fit within 10 %).
-/// `None` with fewer rounds or a mean of zero.
+/// Evaluates the last [`WINDOW`] rounds as SNIA's Solid State Storage Performance Test Specification does
+/// (section "Steady State": range within 20 % of the average, best linear fit within 10 %). `None` with fewer
+/// rounds or a mean of zero.
 pub fn steady_state(rounds: &[f64]) -> Option<Steady> {
     let window = &rounds[rounds.len().checked_sub(WINDOW)?..];
     let mean = mean(window)?;

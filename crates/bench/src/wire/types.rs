@@ -124,7 +124,7 @@ pub enum Sink<'a> {
     Keep(usize),
 }
 
-/// What an answer was.
+/// The outcome of an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
     /// The status code.

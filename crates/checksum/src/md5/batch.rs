@@ -175,7 +175,7 @@ impl Job {
         }
     }
 
-    /// `blocks` of `bytes` are hashed, up to `state`: finds what comes next.
+    /// `blocks` of `bytes` are hashed, up to `state`: finds the next run of bytes.
     fn advance(&mut self, blocks: usize, state: [u32; 4], contended: bool) -> Next {
         if self.cell.is_dropped() {
             return Next::End;

@@ -29,7 +29,7 @@ use super::worker::Worker;
 /// The most paused streams that are remembered as likely to be back.
 const REMEMBERED: usize = 4 * LANES;
 
-/// What was chosen by measurement; `worker.rs` says how it is used and what it is worth.
+/// Values that were chosen by measurement; `worker.rs` describes their use and effect.
 #[derive(Clone, Copy, Debug)]
 #[doc(hidden)]
 pub struct Tuning {
@@ -97,7 +97,7 @@ pub(super) struct Shared {
     pub(super) waits: AtomicU64,
 }
 
-/// What the lock protects.
+/// The data that the lock protects.
 pub(super) struct List {
     pub(super) ready: VecDeque<Arc<Cell>>,
     /// Paused streams and since when; the oldest first.

@@ -19,7 +19,7 @@ use crate::output::{Output, Tone};
 
 /// What the processes are started with.
 pub struct Plan<'a> {
-    /// What the cluster is.
+    /// The settings of the cluster.
     pub settings: &'a Settings,
     /// Its folder.
     pub home: &'a Home,

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 /// Most rounds that a server may ask for: more would keep this one busy.
 const ROUNDS: u32 = 1_000_000;
 
-/// With which hash.
+/// The hash function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Hash {
     Sha256,

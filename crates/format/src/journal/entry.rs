@@ -155,7 +155,7 @@ pub struct GroupState {
     pub epoch: u32,
     /// Whether the drive may vote; otherwise it is joining.
     pub voter: bool,
-    /// It voted and lost its vote: it was told everything that was chosen before. Never set for a voter.
+    /// It voted and lost its vote: it had received everything that was chosen before. Never set for a voter.
     pub distrusted: bool,
 }
 

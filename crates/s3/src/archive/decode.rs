@@ -42,7 +42,7 @@ const ZSTD_HEADER: usize = 18;
 /// How an archive is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Not.
+    /// Not compressed.
     Plain,
     /// RFC 1952.
     Gzip,

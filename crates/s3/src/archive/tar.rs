@@ -27,7 +27,7 @@ const BLOCK: usize = 512;
 const METADATA: &str = "minio.metadata.";
 const VERSION: &str = "minio.versionId";
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A file.
@@ -43,7 +43,7 @@ pub enum Kind {
 pub struct Entry {
     /// Its name as it stands in the archive.
     pub name: Vec<u8>,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: Kind,
     /// Bytes.
     pub size: u64,

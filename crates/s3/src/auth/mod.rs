@@ -53,7 +53,7 @@ pub struct Verifier {
     pub v2: bool,
 }
 
-/// How the proof came.
+/// How the request was authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// `Authorization: AWS4-HMAC-SHA256`.
@@ -80,17 +80,17 @@ pub struct Verified {
 }
 
 impl Verified {
-    /// Whose signature it is.
+    /// The access key that signed.
     pub fn access_key(&self) -> &str {
         &self.identity.access_key
     }
 
-    /// Who that is.
+    /// The identity of the access key.
     pub fn identity(&self) -> &Arc<Identity> {
         &self.identity
     }
 
-    /// How the proof came.
+    /// How the request was authenticated.
     pub fn scheme(&self) -> Scheme {
         self.scheme
     }

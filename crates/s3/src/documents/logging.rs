@@ -22,7 +22,7 @@ pub struct Logging {
     pub partitioned: Option<bool>,
 }
 
-/// As it is kept.
+/// Parses the stored form.
 pub fn decode(text: &str) -> Option<Logging> {
     parse(text.as_bytes()).ok().flatten()
 }

@@ -14,7 +14,7 @@ use std::sync::LazyLock;
 use ashlar_policy::Action;
 use http::Method;
 
-/// What a request is about.
+/// The kind of resource that a request concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Resource {
     /// The endpoint itself: `/`.
@@ -74,7 +74,7 @@ pub struct Row {
     pub resource: Resource,
     /// The query parameter that names it; empty: none.
     pub sub: &'static str,
-    /// What else names it.
+    /// A further condition of this row.
     pub when: When,
     /// Other query parameters that it takes.
     pub parameters: &'static [&'static str],

@@ -137,7 +137,7 @@ pub(crate) async fn post_object(
     Ok(answer)
 }
 
-/// The form's policy bounds what may be sent; what its signer may do is another question.
+/// The form's policy limits the upload. The permissions of its signer are checked too.
 async fn permit(cx: &Context, asker: &Asker<'_>, bucket: &str, key: &str, form: &Form) -> Outcome<()> {
     let mut actions = vec![Action::PutObject];
     if form.fields.get("tagging").is_some() {

@@ -27,7 +27,7 @@ pub enum Kind {
 /// See the module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Envelope {
-    /// Whose key.
+    /// The kind of encryption.
     pub kind: Kind,
     /// The named key; empty for the customer's.
     pub key_id: String,
@@ -53,7 +53,7 @@ impl Envelope {
         Envelope { kind: Kind::Customer, key_id, sealed, context, bucket_key: false }
     }
 
-    /// As it is kept.
+    /// The stored form.
     pub fn text(&self) -> String {
         let sealed = STANDARD_NO_PAD.encode(&self.sealed);
         match self.kind {
