@@ -11,7 +11,7 @@ pub enum Error {
     /// A server or agent could not be reached, or refused what the run needs before it can begin.
     #[error("{0}")]
     Setup(String),
-    /// A file or socket of ours failed.
+    /// I/O on a file or socket failed.
     #[error("{what}: {source}")]
     Io {
         /// The step that failed.

@@ -78,7 +78,7 @@ pub fn ended(run: &mut Run, stalls: &Stalls, stop: &AtomicBool) {
     }
 }
 
-/// What an interrupted run says of itself.
+/// The caveat of an interrupted run.
 pub fn interrupted() -> Caveat {
     Caveat {
         severity: Severity::Invalid,

@@ -42,7 +42,7 @@ pub fn merge(runs: &[Run], force: bool) -> Result<Run, Error> {
         runs.iter().map(|r| instant(&r.started).map(|ns| ns as f64 / 1e9)).collect();
     let mut groups: Vec<Group> = Vec::new();
     for (i, run) in runs.iter().enumerate() {
-        // Without a start nothing can be said of overlap: each run is its own repetition.
+        // Without a start the overlap is unknown: each run is its own repetition.
         let start = starts[i].unwrap_or(i as f64 * 1e9);
         for phase in &run.phases {
             let at = start + phase.at_s;

@@ -80,9 +80,9 @@ pub(crate) const fn nibble_tables(c: u8) -> [u8; 32] {
     table
 }
 
-/// The 8x8 bit matrix of "multiply by `c`" as `GF2P8AFFINEQB` wants it: byte `7 - i` is the row
-/// that makes bit `i` of the result, and bit `j` of that row says whether bit `j` of the operand
-/// takes part, which is bit `i` of `c * 2^j`.
+/// The 8x8 bit matrix of "multiply by `c`" as `GF2P8AFFINEQB` wants it: byte `7 - i` is the row that makes
+/// bit `i` of the result, and bit `j` of that row tells whether bit `j` of the operand takes part, which is
+/// bit `i` of `c * 2^j`.
 pub(crate) const fn affine_matrix(c: u8) -> u64 {
     let mut matrix = 0u64;
     let mut j = 0;

@@ -28,7 +28,7 @@ pub struct Authenticated {
 /// Why a provider did not confirm an identity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// No provider of that kind is configured, or none that fits the role asked for.
+    /// No provider of that kind is configured, or none that has the requested role.
     #[error("no such identity provider is configured")]
     Unconfigured,
     /// The proof is invalid. The text is for the log.

@@ -28,7 +28,7 @@ pub struct NewKey {
     pub expires_ms: Option<i64>,
     /// What its owner calls it.
     pub name: String,
-    /// What its owner says about it.
+    /// The owner's description of it.
     pub description: String,
     /// Set if the parent is a federated user; `parent` is then their id.
     pub federated: Option<Federated>,
@@ -66,7 +66,7 @@ pub struct KeyInfo {
     pub expires_ms: Option<i64>,
     /// What its owner calls it.
     pub name: String,
-    /// What its owner says about it.
+    /// The owner's description of it.
     pub description: String,
     /// When it last signed a request.
     pub used_ms: Option<i64>,

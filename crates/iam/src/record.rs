@@ -69,7 +69,7 @@ pub struct AccessKey {
     /// What its owner calls it.
     #[serde(default)]
     pub name: String,
-    /// What its owner says about it.
+    /// The owner's description of it.
     #[serde(default)]
     pub description: String,
     /// When it was made. Sessions that are older were made with an earlier key of that name.

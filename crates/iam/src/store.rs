@@ -373,7 +373,7 @@ impl Iam {
                 let mut all = before.clone();
                 all.retain(|k, _| self.find(k).is_some() || new(k));
                 for (key, at) in &uses {
-                    // Another server may know of a later use.
+                    // Another server may have stored a later use.
                     let last = all.entry(key.clone()).or_insert(*at);
                     *last = (*last).max(*at);
                 }

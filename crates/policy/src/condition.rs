@@ -98,7 +98,7 @@ const BASES: &[(&str, Kind, bool)] = &[
 ];
 
 impl Operator {
-    /// Reads a name such as `ForAnyValue:StringLikeIfExists`; `Err` says what to write.
+    /// Reads a name such as `ForAnyValue:StringLikeIfExists`; `Err` tells the author what to write.
     pub(crate) fn parse(name: &str) -> Result<Operator, String> {
         let (quantifier, rest) = if let Some(rest) = name.strip_prefix("ForAllValues:") {
             (Quantifier::All, rest)

@@ -34,7 +34,7 @@ pub struct Authority<'a> {
     pub identity: &'a [Arc<Policy>],
     /// Policies that each must allow: session policy, the access key's own policy, boundaries.
     pub sessions: &'a [Arc<Policy>],
-    /// What the bucket says, when the request is about one.
+    /// The policy and settings of the bucket, if the request concerns one.
     pub bucket: BucketRules<'a>,
     /// The request is about the requester's own account (own access keys, own password), which a user
     /// may do unless denied. Session policies still have to allow it (MinIO CVE-2025-62506).
@@ -172,7 +172,7 @@ pub struct Explanation {
     pub decision: Decision,
     /// The `Sid` of the statement that decided.
     pub sid: Option<String>,
-    /// Every statement that speaks of the action, in the order of evaluation.
+    /// Every statement that names the action, in the order of evaluation.
     pub traces: Vec<Trace>,
 }
 

@@ -342,7 +342,7 @@ fn ends(part: &[Token], text: &[u8]) -> Option<usize> {
     Some(at)
 }
 
-/// The end of the first place where the part fits.
+/// The end of the first place where the part matches.
 fn find(part: &[Token], text: &[u8]) -> Option<usize> {
     match part {
         [] => Some(0),

@@ -60,7 +60,7 @@ pub(crate) enum Miss<'a> {
     Condition(&'a Condition),
 }
 
-/// What a policy says about a request; the number is that of the statement.
+/// The result of a policy for a request; the number is that of the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Silent,
@@ -181,7 +181,7 @@ impl Policy {
         self.statements.iter().flat_map(Statement::keys)
     }
 
-    /// Whether any statement speaks of the action.
+    /// Whether any statement names the action.
     #[inline]
     pub fn mentions(&self, action: Action) -> bool {
         self.allows.contains(action) || self.denies.contains(action)

@@ -121,8 +121,8 @@ impl Lookup for Vec<(String, String)> {
     }
 }
 
-/// Claims as a session keeps them: a claim with one value counts as single. Names without regard to
-/// case; the first that fits.
+/// Claims as a session keeps them: a claim with one value counts as single. Names without regard to case; the
+/// first that matches.
 impl Lookup for Vec<(String, Vec<String>)> {
     fn get(&self, name: &str) -> Values<'_> {
         match self.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| &v[..]) {
@@ -202,7 +202,7 @@ pub struct Principal<'a> {
 pub struct Context<'a> {
     /// Now, in milliseconds since 1970.
     pub now_ms: i64,
-    /// The peer of the socket, or what a configured proxy says. Never straight from a header.
+    /// The peer of the socket, or the address that a configured proxy reports. Never directly from a header.
     pub source_ip: Option<IpAddr>,
     /// Whether the request came over TLS.
     pub secure: bool,

@@ -32,7 +32,7 @@ pub const HELD: usize = 16 << 20;
 /// Lines of one bucket that are delivered without waiting for the time.
 const EARLY: usize = 4 << 20;
 
-/// A request as the log tells it.
+/// A request as the log records it.
 pub struct Entry<'a> {
     /// The bucket that was asked.
     pub bucket: &'a str,

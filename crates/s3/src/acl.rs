@@ -30,7 +30,7 @@ use crate::xml::{Doc, Xml};
 pub const ACL: &str = "acl";
 /// The bucket's document that holds its ownership setting.
 pub const OWNERSHIP: &str = "ownership";
-/// What that document says after its deletion: the default counts, and none is shown.
+/// The content of that document after its deletion: the default applies, and none is returned.
 pub const DELETED: &str = "none";
 /// Longest canonical id, in bytes: distinguished names are long.
 const MAX_ID: usize = 1024;
@@ -284,7 +284,7 @@ pub fn for_new_object(cx: &Context, bucket: &Bucket, who: &Identity, asked: &Ask
     }
     let owner = owner_of_new_object(ownership, asked.canned, canonical_id(cx, who), &cx.owner_id);
     let acl = checked(cx, bucket, asked.list(owner, Some(&cx.owner_id)))?;
-    // With lists switched off, what is taken says what holds anyway.
+    // With lists switched off, only a list that changes nothing is accepted.
     Ok(if ownership == Ownership::BucketOwnerEnforced { String::new() } else { encode(cx, &acl) })
 }
 

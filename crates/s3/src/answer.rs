@@ -79,7 +79,7 @@ impl Answer {
         self
     }
 
-    /// What a committed change says in headers.
+    /// Sets the headers of a committed change.
     pub fn committed(&mut self, committed: &Committed) -> &mut Answer {
         self.made(committed.version_id);
         self.etag(committed.etag);

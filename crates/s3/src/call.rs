@@ -206,7 +206,7 @@ impl Call {
         }
     }
 
-    /// Turns what the store says into what S3 says about this request.
+    /// Turns an error of the store into the error of S3 for this request.
     pub fn fault(&self, error: Error) -> Fault {
         fault(error, &self.bucket, &self.key)
     }

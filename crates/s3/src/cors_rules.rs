@@ -34,7 +34,7 @@ pub struct Rule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules(pub Vec<Rule>);
 
-/// Whether `text` fits a pattern with at most one `*`.
+/// Whether `text` matches a pattern with at most one `*`.
 fn fits(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

@@ -169,7 +169,7 @@ struct Head {
     file_name: Option<String>,
 }
 
-/// Reads up to and over the next boundary; what comes before goes to `out`.
+/// Reads up to and over the next boundary; the bytes before it go to `out`.
 async fn skip_to_boundary(
     request_body: &mut RequestBody,
     buffer: &mut BytesMut,

@@ -193,7 +193,7 @@ pub fn metadata(headers: &HeaderMap) -> Outcome<Pairs> {
     Ok(meta)
 }
 
-/// A `Content-Encoding` as it is kept: without what only says how the body travelled, else as it came.
+/// A `Content-Encoding` as it is stored: without the encoding of the transfer, otherwise unchanged.
 fn without_aws_chunked(value: &str) -> String {
     let travels = |e: &str| e.trim().eq_ignore_ascii_case("aws-chunked");
     if !value.split(',').any(travels) {

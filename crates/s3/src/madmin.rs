@@ -139,7 +139,8 @@ impl<'a> Sealed<'a> {
 }
 
 impl Key {
-    /// A key for documents of ours, under a salt of 32 random bytes. Takes [`MEMORY`] and some 50 ms.
+    /// A key for documents that this server seals, under a salt of 32 random bytes. Takes [`MEMORY`] and some
+    /// 50 ms.
     #[must_use]
     pub fn new(secret: &[u8], salt: [u8; SALT]) -> Key {
         Key::with(secret, salt, Kind::Aes)

@@ -17,7 +17,7 @@ mod listen;
 
 pub use listen::{Filter, Stream, accessed};
 
-/// Listeners at a time, unless said otherwise, and of one identity.
+/// Default limits of listeners: in total, and of one identity.
 const LISTENERS: usize = 512;
 const LISTENERS_EACH: usize = 64;
 

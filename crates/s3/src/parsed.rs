@@ -27,7 +27,7 @@ impl<T> Parsed<T> {
         Parsed { kind, parse, made: RwLock::default() }
     }
 
-    /// What a bucket's document says; `None` where it has none, or one that cannot be read.
+    /// The parsed document of a bucket; `None` if it has none, or one that cannot be read.
     pub fn of(&self, bucket: &Bucket) -> Option<Arc<T>> {
         let text = bucket.documents.get(self.kind)?;
         let same = |made: &&(Arc<str>, Option<Arc<T>>)| Arc::ptr_eq(&made.0, text);

@@ -264,7 +264,7 @@ impl Asker<'_> {
         ask(&Request::new(need.action, need.bucket, need.key, &principal, &facts))
     }
 
-    /// Whether a policy could allow this, depending on what the body says.
+    /// Whether a policy could allow this for some content of the body.
     fn could(&self, cx: &Context, need: &Need<'_>) -> bool {
         let who = self.verified.identity();
         let bucket = self.buckets.find(need.bucket).ok();
@@ -313,8 +313,8 @@ impl Call {
         if self.asker(Some(tags)).may(cx, need).await { Ok(()) } else { Err(Fault::new(Code::ACCESS_DENIED)) }
     }
 
-    /// Refuses before the body is read unless a policy could allow this, depending on what the body says.
-    /// The decision itself follows when the body has been read.
+    /// Refuses before the body is read unless a policy could allow this for some content of the body. The
+    /// decision itself follows when the body has been read.
     pub(crate) async fn permit_before_body(&self, cx: &Context, action: Action) -> Outcome<()> {
         let version = self.query.filled("versionId");
         let need = Need { action, bucket: &self.bucket, key: &self.key, version };

@@ -193,7 +193,7 @@ pub fn decode(raw: &str, plus: bool) -> Outcome<String> {
 
 /// What signatures escape: everything but `A-Za-z0-9-._~`.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-/// The same, but for slashes.
+/// The same, except that `/` is not escaped.
 const RESERVED_IN_PATHS: &AsciiSet = &RESERVED.remove(b'/');
 
 /// Appends `text` as signatures want it: everything but `A-Za-z0-9-._~` (and `/` when `keep_slash`)

@@ -121,7 +121,7 @@ pub(crate) struct Sending {
     pub event: Event,
 }
 
-/// What the log says of a request that was slow.
+/// The line about a slow request in the log.
 pub(crate) struct Slow {
     pub limit: Duration,
     pub id: String,

@@ -224,7 +224,7 @@ fn phase(
 ) -> Result<Message> {
     let mut gone = false;
     let ended = session.run(offer, when, stop, &mut |_, delta: Delta| {
-        // Also an empty one: it says that the agent is alive.
+        // An empty one too: it shows that the agent is alive.
         gone |= frame::write(&mut *out.lock(), &Message::Delta(Box::new(delta))).is_err();
         gone.then_some(Reason::Interrupted)
     })?;

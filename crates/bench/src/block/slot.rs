@@ -58,7 +58,7 @@ pub struct Tally {
     pub times: Histogram<u32>,
     /// By step from the start of the load, warm-up included.
     pub points: Vec<Point>,
-    /// I/Os that failed, by what the system said; the first few kinds.
+    /// I/Os that failed, by the system's error; the first few kinds.
     pub errors: Vec<(io::ErrorKind, u64)>,
 }
 

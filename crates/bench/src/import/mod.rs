@@ -28,7 +28,8 @@ pub fn open(path: &Path) -> Result<Run, Error> {
     let bytes = file::read(path)?;
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let ours = file::parse(&bytes);
-    // What is no document of ours may be another's; a newer or damaged one of ours is not.
+    // A file that is not a result document may be another tool's; a newer or damaged result document is an
+    // error.
     let run = match ours {
         Err(Error::Format { .. }) if !file::is_ours(&bytes) => parse(&bytes, &name),
         ours => ours,

@@ -46,7 +46,8 @@ pub struct Tune {
     pub gain: f64,
 }
 
-/// Finds the number of requests in flight by short probes, which are not kept, and measures with it as the job says.
+/// Finds the number of requests in flight by short probes, which are not kept, and measures with it under the
+/// job's settings.
 ///
 /// # Errors
 /// As [`drive`].

@@ -99,7 +99,7 @@ pub trait Runner {
 pub struct RunContext<'a> {
     /// Where the server's usage is read.
     pub server: Option<Source>,
-    /// What the server says of itself ([`crate::server`]).
+    /// The facts that the server reports ([`crate::server`]).
     pub host: Option<Host>,
     /// The names of agents; empty for a local run.
     pub agents: Vec<String>,

@@ -47,7 +47,7 @@ pub struct Row {
     pub published: Option<f64>,
     /// How the prediction is computed.
     pub formula: &'static str,
-    /// What the model says.
+    /// The figure of the model.
     pub predicted: f64,
     /// Predicted over published, less one, per cent.
     pub error_percent: Option<f64>,

@@ -21,7 +21,7 @@ use crate::result::{Run, Severity, title};
 use html::text;
 use parts::prose;
 
-/// The report of one or more results; without a title it says what was measured, never when.
+/// The report of one or more results; the default title is what was measured, without the time.
 pub fn html(runs: &[Run], title: Option<&str>) -> String {
     let mut runs = runs.to_vec();
     title::tell_apart(&mut runs);

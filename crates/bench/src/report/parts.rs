@@ -87,8 +87,8 @@ pub(super) fn groups<'a>(runs: &'a [Run], keep: impl Fn(&Item) -> bool) -> Vec<G
 }
 
 impl Group<'_> {
-    /// What tells the items apart: only the parts in which they differ, the repetition only if
-    /// nothing else does.
+    /// The distinguishing parts of the items: only those in which they differ, the repetition only if nothing
+    /// else does.
     pub(super) fn labels(&self) -> Vec<String> {
         let differ = |of: &dyn Fn(&Item) -> String| {
             let first = self.items.first().map(of);

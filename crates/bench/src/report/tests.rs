@@ -110,7 +110,7 @@ fn imported_results_can_be_reported() {
     }
 }
 
-/// Writes the fixture's report where `ASHLAR_REPORT_OUT` says, for eyes.
+/// Writes the fixture's report to the path in `ASHLAR_REPORT_OUT`, to look at it.
 #[test]
 fn example_report_is_written_for_inspection() {
     let Some(out) = std::env::var_os("ASHLAR_REPORT_OUT") else { return };

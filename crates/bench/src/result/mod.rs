@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::Error;
 
-/// What [`Run::format`] says.
+/// The value of [`Run::format`].
 pub const FORMAT: &str = "ashlar-bench";
 /// The newest version this program writes and reads.
 pub const VERSION: u32 = 1;

@@ -124,7 +124,7 @@ impl<'a> Objects<'a> {
         Ok(objects)
     }
 
-    /// What the server says of itself.
+    /// The facts that the server reports.
     ///
     /// # Errors
     /// When it cannot be asked.

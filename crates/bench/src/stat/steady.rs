@@ -62,8 +62,8 @@ pub fn warmup_end(values: &[f64]) -> Option<usize> {
         squares += delta * (v - mean);
         errors[i] = squares / (count * count);
     }
-    // The last few suffixes are short enough to be even by chance: only the first three quarters
-    // are looked at, and a smallest error beyond the half says that there is no steady part.
+    // The last few suffixes are short enough to be even by chance: only the first three quarters are looked
+    // at, and a smallest error beyond the half means that there is no steady part.
     let candidates = (n * 3 / 4).max(1);
     let cut = (0..candidates).min_by(|&a, &b| errors[a].total_cmp(&errors[b]))?;
     (cut <= n / 2).then_some(cut * BATCH)

@@ -18,7 +18,7 @@ pub enum Framing {
     Close,
 }
 
-/// What a head says. Ranges are positions within the bytes that were parsed.
+/// The parsed head. Ranges are positions within the bytes that were parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The status code.

@@ -16,7 +16,7 @@ pub struct Host {
     pub tls: bool,
     /// The name without port.
     pub name: String,
-    /// What the `host` header says: the port is left out if it is the scheme's own.
+    /// The value of the `host` header: the port is left out if it is the scheme's own.
     pub authority: String,
     /// Its addresses, tried in order.
     pub addresses: Vec<SocketAddr>,

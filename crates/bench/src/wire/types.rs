@@ -90,7 +90,7 @@ pub struct Request<'a> {
     pub headers: &'a [(&'a str, &'a str)],
     /// The body.
     pub body: Option<Slice<'a>>,
-    /// Whether the body is an object's and goes as [`Settings::payload`] says.
+    /// Whether the body is an object's and is sent in the form of [`Settings::payload`].
     pub object: bool,
     /// Whether it may be sent again if a kept connection turns out to be closed.
     pub again: bool,

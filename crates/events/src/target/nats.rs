@@ -24,7 +24,7 @@ pub struct Nats {
     token: Option<String>,
 }
 
-/// A connection and what the server's `INFO` says.
+/// A connection and the content of the server's `INFO`.
 pub struct Conn {
     line: Line,
     most: usize,
@@ -114,7 +114,7 @@ impl Speak for Nats {
         let info: Value =
             info.strip_prefix("INFO ").and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default();
         if self.address.tls.is_some() && !self.first {
-            // The server says nothing more before TLS: nothing is left in the buffer.
+            // The server sends nothing more before TLS: nothing is left in the buffer.
             line = BufStream::new(self.address.secured(line.into_inner()).await?);
         }
         let mut hello = json!({

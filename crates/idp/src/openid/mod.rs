@@ -12,7 +12,7 @@
 //! names, can accept it; a refused caller cannot find out which providers exist; requests to a provider are
 //! rate-limited, whatever clients send.
 //!
-//! Must not depend on: what a policy says.
+//! Must not depend on: the content of policies.
 
 mod cached;
 mod claims;

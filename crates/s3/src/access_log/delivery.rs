@@ -20,7 +20,8 @@ use crate::ops::lock;
 use crate::sse;
 
 impl Logs {
-    /// Delivers what waits: an object for each bucket. What cannot be delivered is dropped and said.
+    /// Delivers the waiting lines: an object for each bucket. Lines that cannot be delivered are dropped and
+    /// logged.
     pub async fn deliver(&self, cx: &Context) {
         self.look_again(&cx.store);
         self.pressing.store(false, Relaxed);
@@ -80,7 +81,7 @@ fn key(logging: &Logging, cx: &Context, bucket: &str, now_ms: i64, since_ms: i64
             let day = at[..10].replace('-', "/");
             let (owner, region) = (&cx.owner_id, &cx.region);
             let stamp = match of_events {
-                // As in AWS the time of day says nothing there.
+                // As in AWS the time of day is not used there.
                 true => format!("{}-00-00-00", &at[..10]),
                 false => stamp,
             };

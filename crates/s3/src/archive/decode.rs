@@ -161,7 +161,7 @@ impl Decoder {
         Decoder { kind, ended: false, done: false }
     }
 
-    /// Gives it the next piece; the one before has to be used up ([`Decoder::step`] said `None`).
+    /// Adds the next piece; the one before must have been consumed ([`Decoder::step`] returned `None`).
     pub fn push(&mut self, piece: Bytes) {
         match &mut self.kind {
             Kind::Plain(rest) => *rest = piece,
@@ -179,7 +179,7 @@ impl Decoder {
         }
     }
 
-    /// Whether everything was said: the input has ended where it may.
+    /// Whether the decoder is done: the input has ended where it may end.
     pub fn is_ended(&self) -> bool {
         self.done
     }
@@ -214,7 +214,7 @@ impl Decoder {
     }
 }
 
-/// A piece of input that says so when there is no more for now.
+/// A piece of input that reports when there is no more for now.
 #[derive(Default)]
 struct Feed {
     data: Bytes,
@@ -407,7 +407,7 @@ impl S2 {
     }
 }
 
-/// The checksum of a block: CRC32C, masked as the framing format says (its section 3).
+/// The checksum of a block: CRC32C, masked as section 3 of the framing format defines.
 pub(super) fn masked_crc(plain: &[u8]) -> u32 {
     let mut hasher = Hasher::new(Algorithm::Crc32c);
     hasher.update(plain);

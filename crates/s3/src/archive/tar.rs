@@ -219,7 +219,8 @@ impl Reader {
     }
 }
 
-/// Whether these bytes begin with a header whose checksum fits, counted as bytes or, by old programs, as `char`s.
+/// Whether these bytes begin with a header whose checksum matches, counted as bytes or, by old programs, as
+/// `char`s.
 pub(super) fn is_header(bytes: &[u8]) -> bool {
     let Some(block) = bytes.get(..BLOCK) else { return false };
     let sum = |value: fn(u8) -> i64| -> i64 {
@@ -335,7 +336,7 @@ impl Pax {
         let bad = || broken("a record of an extension header cannot be read");
         let text = || std::str::from_utf8(value).map_err(|_| bad());
         let twice = match key {
-            // An empty value takes back what an earlier header said, and there is none.
+            // An empty value removes the value of an earlier header, and there is none.
             "path" | "size" if value.is_empty() => false,
             "path" => self.path.replace(value.to_vec()).is_some(),
             "size" => {

@@ -24,7 +24,7 @@ pub use v4::Chain;
 use crate::fault::{Code, Fault, Outcome};
 use crate::target::Target;
 
-/// Largest difference between the client's clock and ours, in seconds.
+/// Largest difference between the clocks of client and server, in seconds.
 pub const MAX_SKEW: i64 = 15 * 60;
 /// Longest life of a presigned URL, in seconds.
 pub const MAX_EXPIRY: i64 = 7 * 24 * 3600;
@@ -95,7 +95,7 @@ impl Verified {
         self.scheme
     }
 
-    /// What the signature says about the body.
+    /// What the signature covers of the body.
     pub fn payload(&self) -> &Payload {
         &self.payload
     }
@@ -290,7 +290,7 @@ fn sent_twice(name: &str) -> Fault {
 }
 
 /// Makes one header of those that came in several lines: their values in order, joined with commas, as RFC
-/// 9110 says and as both signature versions sign them. Cookies and the like stay as they came.
+/// 9110 says and as both signature versions sign them. Cookies and similar headers are not changed.
 ///
 /// # Errors
 /// `InvalidRequest` or `InvalidArgument` for a header that must come once.
@@ -318,7 +318,7 @@ pub fn join_repeated(headers: &mut HeaderMap) -> Outcome<()> {
     Ok(())
 }
 
-/// As AWS says it; the work was that of a known key.
+/// The error of AWS; it cost as much work as a known key.
 fn unknown_key(access_key: &str) -> Fault {
     Fault::new(Code::INVALID_ACCESS_KEY_ID)
         .element("AWSAccessKeyId", access_key.chars().take(128).collect::<String>())

@@ -159,7 +159,7 @@ pub(super) fn sts(
     signed(verifier, request, value, now, ("sts", Some(&hex::encode(sha256(body)))))
 }
 
-/// The last: the service it must be signed for, and what the signature says of the body.
+/// The last: the service it must be signed for, and what the signature covers of the body.
 fn signed(
     verifier: &Verifier,
     request: &Request<'_>,

@@ -180,7 +180,7 @@ mod tests {
     }
 
     /// Every known sub-resource, and an unknown one, by every method on every resource: either the operation
-    /// whose row says exactly this, or a refusal. Never an operation without that sub-resource.
+    /// whose row has exactly this, or a refusal. Never an operation without that sub-resource.
     #[test]
     fn every_subresource_with_every_method_is_its_own_operation_or_refused() {
         let subs: BTreeSet<&str> = subresources().chain(["somethingNew"]).collect();

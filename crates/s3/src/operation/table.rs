@@ -39,7 +39,7 @@ impl Resource {
     }
 }
 
-/// What else tells two operations with the same method, resource and sub-resource apart.
+/// Distinguishes two operations with the same method, resource and sub-resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     /// Nothing: the usual one.

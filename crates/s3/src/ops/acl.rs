@@ -66,7 +66,7 @@ pub async fn put_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let list = wanted(cx, call, &bucket, &before, true).await?;
     let mut answer = Answer::ok();
     if enforced {
-        // What is taken says what holds anyway.
+        // Only a list that changes nothing was accepted.
         answer.version(object.version_id());
         return Ok(answer);
     }

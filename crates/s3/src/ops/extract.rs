@@ -82,7 +82,7 @@ fn is_on(request: &HeaderMap, name: &str) -> bool {
     headers::ascii(request, name).is_some_and(|v| v.eq_ignore_ascii_case("true"))
 }
 
-/// What the request says about all entries.
+/// The options in the headers of the request, which apply to all entries.
 struct Options {
     prefix: String,
     ignore_folders: bool,
@@ -462,7 +462,7 @@ impl Job<'_> {
         committed.map(|_| ()).map_err(|e| self.fault(e, key))
     }
 
-    /// Stores an entry that was held, and says which one it was.
+    /// Stores an entry that was held; returns its key with the outcome.
     async fn store(&self, file: Permitted, body: Bytes) -> (String, Outcome<()>) {
         let stored = async {
             let mut open = self.open(&file).await?;

@@ -372,7 +372,7 @@ pub async fn put_legal_hold(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     Ok(answer)
 }
 
-/// `GetObjectLegalHold`. A version that never had one says OFF.
+/// `GetObjectLegalHold`. For a version that never had one the answer is OFF.
 pub async fn get_legal_hold(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     let object = version_of(cx, call).await?;
     crate::notifications::accessed(cx, call, Kind::GetLegalHold, &object);

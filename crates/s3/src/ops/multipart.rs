@@ -147,7 +147,7 @@ pub async fn complete(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     }
     let conditions = headers::write_conditions(&call.headers)?;
     let stated = object_checksum(call)?;
-    // The checksum headers speak of the object here, not of this document.
+    // The checksum headers concern the object here, not this document.
     let body = call.request_body.collect(limit::COMPLETE).await?;
     let parts = parse_complete(&body)?;
     if let Some(size) = headers::ascii(&call.headers, "x-amz-mp-object-size") {

@@ -63,7 +63,7 @@ pub enum Side {
 pub enum Allowed {
     /// A customer's key: reading.
     Customer,
-    /// A customer's key, and what the upload was made with, said again: parts, completion.
+    /// A customer's key, with the encryption of the upload, which parts and the completion repeat.
     Part,
     /// As [`Allowed::Part`], and the key of a source.
     PartAndSource,

@@ -44,7 +44,7 @@ impl Encryption {
     }
 }
 
-/// Errors of the key service as S3 says them.
+/// Errors of the key service as errors of S3.
 pub(super) fn of_kms(error: ashlar_kms::Error) -> Fault {
     use ashlar_kms::Error as E;
     let text = error.to_string();

@@ -35,7 +35,7 @@ pub struct Envelope {
     pub sealed: Vec<u8>,
     /// The client's context, as it was given.
     pub context: String,
-    /// What the client said about bucket keys.
+    /// Whether the client asked for bucket keys.
     pub bucket_key: bool,
 }
 

@@ -383,7 +383,7 @@ fn rewrapped(call: &Call, source: &Found, to: &CustomerKey) -> Outcome<Option<Ve
     Ok(Some(ashlar_kms::seal(&to.key, &plain, &context(id, &call.key, ""))))
 }
 
-/// What an answer says.
+/// The headers of an answer.
 pub struct Shown(Option<(Envelope, Option<String>)>);
 
 impl Shown {

@@ -17,7 +17,7 @@ use crate::ops::new_object::DeclaredBody;
 use crate::ops::{Context, fault};
 use crate::request_body::RequestBody;
 
-/// Longest signed chunk: it is held until its signature fits. Clients send 64 or 128 KiB.
+/// Longest signed chunk: it is held until its signature is verified. Clients send 64 or 128 KiB.
 const MAX_CHUNK: usize = 1 << 20;
 
 /// See the module.
@@ -43,7 +43,7 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The body of a request whose head said this.
+    /// The body of a request with this head.
     pub fn new(cx: &'a Context, request_body: &'a mut RequestBody, promise: &DeclaredBody) -> Source<'a> {
         Source {
             cx,
