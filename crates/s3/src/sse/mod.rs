@@ -387,7 +387,7 @@ fn rewrapped(call: &Call, source: &Found, to: &CustomerKey) -> Outcome<Option<Ve
 pub struct Shown(Option<(Envelope, Option<String>)>);
 
 impl Shown {
-    /// Says it.
+    /// Adds them to an answer.
     pub fn show(&self, answer: &mut Answer) {
         if let Some((envelope, md5)) = &self.0 {
             show(answer, envelope, md5.as_deref());
