@@ -6,7 +6,8 @@ use std::{
     io::{BufRead, BufReader},
     path::PathBuf,
     process::{Command, Stdio},
-    time::Instant,
+    thread,
+    time::{Duration, Instant},
 };
 
 use clap::{Arg, ArgAction, ArgMatches, ValueEnum, builder::PossibleValue, value_parser};
@@ -89,6 +90,9 @@ impl ValueEnum for Step {
 const STEPS: [Step; 8] =
     [Step::Tidy, Step::Deny, Step::Fmt, Step::Clippy, Step::Test, Step::Sim, Step::Fuzz, Step::System];
 
+/// What became of a step: its name, its summary or error, and how long it took.
+type Done = (String, Outcome<String>, Duration);
+
 /// Runs the steps.
 pub fn run(options: &Options) -> Outcome {
     let chosen: Vec<Step> = STEPS
@@ -96,35 +100,67 @@ pub fn run(options: &Options) -> Outcome {
         .filter(|s| options.only.is_empty() || options.only.contains(s))
         .filter(|s| !options.skip.contains(s))
         .collect();
+    // The system tests mostly wait. What they leave of the processor is enough for the steps that only compute.
+    let with_system = chosen.contains(&Step::System);
+    let (beside, alone): (Vec<Step>, Vec<Step>) =
+        chosen.iter().partition(|s| with_system && s.only_computes());
+    let tested = chosen.contains(&Step::Test);
     let begin = Instant::now();
-    let mut summary = Vec::new();
-    let mut failed = Vec::new();
-    for (number, step) in chosen.iter().enumerate() {
-        let name = format!("{step:?}").to_lowercase();
-        println!("\n=== [{}/{}] {name}", number + 1, chosen.len());
-        let step_begin = Instant::now();
-        match step.run(chosen.contains(&Step::Test)) {
-            Ok(note) => summary.push((name, note, step_begin.elapsed())),
-            Err(error) => {
+    let mut done: Vec<Done> = Vec::new();
+    for (number, step) in alone.iter().enumerate() {
+        println!("\n=== [{}/{}] {}", number + 1, alone.len(), step.name());
+        let results = match step {
+            Step::System => system_and(&beside, tested),
+            step => vec![timed(step.name(), || step.run(tested))],
+        };
+        for (name, result, _) in &results {
+            if let Err(error) = result {
                 eprintln!("\n{name} failed: {error}");
-                if !options.keep_going {
-                    return Err(format!("{name} failed after {}", clock(begin.elapsed())).into());
-                }
-                summary.push((name.clone(), "FAILED".into(), step_begin.elapsed()));
-                failed.push(name);
             }
+        }
+        let failed = results.iter().any(|(_, result, _)| result.is_err());
+        done.extend(results);
+        if failed && !options.keep_going {
+            break;
         }
     }
     println!();
-    for (name, note, took) in summary {
-        println!("{name:8} {:>7}  {note}", clock(took));
+    for (name, result, took) in &done {
+        let note = result.as_ref().map_or("FAILED", String::as_str);
+        println!("{name:8} {:>7}  {note}", clock(*took));
     }
+    let failed: Vec<&str> = done.iter().filter(|d| d.1.is_err()).map(|d| d.0.as_str()).collect();
     if failed.is_empty() {
         println!("all passed in {}", clock(begin.elapsed()));
         Ok(())
     } else {
-        Err(format!("failed: {}", failed.join(", ")).into())
+        Err(format!("failed: {}, after {}", failed.join(", "), clock(begin.elapsed())).into())
     }
+}
+
+fn timed(name: String, work: impl FnOnce() -> Outcome<String>) -> Done {
+    let begin = Instant::now();
+    let result = work();
+    (name, result, begin.elapsed())
+}
+
+/// Runs the system tests, and `beside` them one after the other the steps that only compute, with the lowest
+/// priority. The output of these is shown at their end.
+fn system_and(beside: &[Step], tested: bool) -> Vec<Done> {
+    thread::scope(|scope| {
+        let computing = scope.spawn(|| {
+            let steps = beside.iter().map(|step| {
+                let mut text = String::new();
+                let done = timed(step.name(), || step.run_in_background(tested, &mut text));
+                println!("\n=== {} (ran beside system)\n{text}", done.0);
+                done
+            });
+            steps.collect::<Vec<_>>()
+        });
+        let mut done = vec![timed(Step::System.name(), || Step::System.run(tested))];
+        done.extend(computing.join().expect("steps return errors and do not panic"));
+        done
+    })
 }
 
 impl Step {
@@ -141,9 +177,43 @@ impl Step {
                 show(cargo().args(arguments)).map(|()| String::new())
             }
             Step::Test => tests(),
+            Step::Sim | Step::Fuzz => {
+                let mut command = self.program(tested)?;
+                show(&mut command).map(|()| String::new())
+            }
+            Step::System => system(),
+        }
+    }
+
+    fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// Whether the step is one program that neither waits nor measures time.
+    fn only_computes(self) -> bool {
+        matches!(self, Step::Sim | Step::Fuzz)
+    }
+
+    /// Builds the program of a step that only computes; returns the command that runs it.
+    fn program(self, tested: bool) -> Outcome<Command> {
+        match self {
             Step::Sim => program("ashlar-sim", "sim", &["--minutes=3"], tested),
             Step::Fuzz => program("ashlar-fuzz", "ashlar-fuzz", &["--seconds", "8"], tested),
-            Step::System => system(),
+            other => Err(format!("{} is not one program", other.name()).into()),
+        }
+    }
+
+    /// Runs a step that only computes, with the lowest priority; adds its output to `text`.
+    fn run_in_background(self, tested: bool, text: &mut String) -> Outcome<String> {
+        let command = self.program(tested)?;
+        let mut nice = Command::new("nice");
+        nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
+        let output = nice.current_dir(root()).stdin(Stdio::null()).output()?;
+        text.push_str(&String::from_utf8_lossy(&output.stdout));
+        text.push_str(&String::from_utf8_lossy(&output.stderr));
+        match output.status.success() {
+            true => Ok("beside system".into()),
+            false => Err(format!("{}: {}", line(&command), output.status).into()),
         }
     }
 }
@@ -198,16 +268,14 @@ impl Counts {
     }
 }
 
-/// Builds and runs a program of the workspace.
-fn program(package: &str, name: &str, arguments: &[&str], tested: bool) -> Outcome<String> {
-    if !tested {
-        let run = ["run", "--release", "--package", package, "--"];
-        return show(cargo().args(run).args(arguments)).map(|()| String::new());
-    }
-    show(cargo().args(["build", "--release", "--workspace", "--bins", "--tests"]))?;
+/// Builds a program of the workspace; returns the command that runs it.
+fn program(package: &str, name: &str, arguments: &[&str], tested: bool) -> Outcome<Command> {
+    let what: &[&str] = if tested { &["--workspace", "--bins", "--tests"] } else { &["--package", package] };
+    show(cargo().args(["build", "--release"]).args(what))?;
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    show(Command::new(folder.join("release").join(name)).current_dir(root()).args(arguments))
-        .map(|()| String::new())
+    let mut command = Command::new(folder.join("release").join(name));
+    command.current_dir(root()).args(arguments);
+    Ok(command)
 }
 
 fn system() -> Outcome<String> {
