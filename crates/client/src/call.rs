@@ -25,7 +25,8 @@ use crate::{
     fault::{Failed, failure, service_error},
     pool::{Host, Pool},
     retry,
-    sign::{AmzDate, ChunkSigner, EMPTY_SHA256, Signer},
+    sign::{ChunkSigner, Signer},
+    sigv4::{AmzDate, EMPTY_SHA256},
 };
 
 const X_AMZ_DECODED_CONTENT_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");

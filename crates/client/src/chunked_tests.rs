@@ -5,13 +5,13 @@ use std::task::Waker;
 use proptest::prelude::*;
 
 use super::*;
-use crate::sign::{AmzDate, Signed};
+use crate::sign::Signed;
+use crate::sigv4::{AmzDate, SigningKey};
 
 fn signer() -> ChunkSigner {
     ChunkSigner::new(Signed {
-        signature: "0".repeat(64),
-        key: [7; 32],
-        scope: "20130524/us-east-1/s3/aws4_request".into(),
+        signature: [b'0'; 64],
+        key: SigningKey::new("secret", "20130524", "us-east-1", "s3"),
         date: AmzDate::new(time::OffsetDateTime::UNIX_EPOCH),
     })
 }

@@ -31,6 +31,7 @@ mod ops;
 mod pool;
 mod retry;
 mod sign;
+mod sigv4;
 mod tls;
 mod types;
 mod xml;
@@ -50,7 +51,8 @@ pub use ops::lifecycle::{
 pub use ops::list::{ListOptions, ListVersionsOptions};
 pub use ops::lock::{DefaultRetention, Retention};
 pub use ops::object::{CopyOptions, GetOptions, PutOptions};
-pub use sign::{AmzDate, Signer};
+pub use sign::Signer;
+pub use sigv4::{AmzDate, EMPTY_SHA256, Signature, SigningKey, hex_into};
 pub use tls::tls_config;
 pub use types::{
     Bucket, DeleteError, DeleteOutcome, Deleted, Entry, Head, Identifier, ListPage, Notice, ObjectData, Part,

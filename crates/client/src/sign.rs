@@ -10,76 +10,32 @@
 
 use std::fmt::Write;
 
-use ashlar_checksum::{hmac_sha256, sha256};
+use ashlar_checksum::sha256;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use parking_lot::Mutex;
-use time::OffsetDateTime;
 
 use crate::{
     config::Credentials,
     encode::{percent_encode, query_string},
+    sigv4::{ALGORITHM, AmzDate, Signature, SigningKey, text},
 };
 
-const ALGORITHM: &str = "AWS4-HMAC-SHA256";
-/// SHA-256 of no bytes, in hexadecimal.
-pub(crate) const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 pub(crate) const X_AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 pub(crate) const X_AMZ_CONTENT_SHA256: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 pub(crate) const X_AMZ_SECURITY_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
-
-/// A time in the format of signatures: `YYYYMMDDTHHMMSSZ`, always UTC.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AmzDate([u8; 16]);
-
-impl AmzDate {
-    /// Formats a time; years outside 0..=9999 cannot be represented and become year 0.
-    pub fn new(at: OffsetDateTime) -> AmzDate {
-        let at = at.to_offset(time::UtcOffset::UTC);
-        let mut out = *b"00000000T000000Z";
-        let mut put = |from: usize, digits: usize, mut value: u32| {
-            for at in (from..from + digits).rev() {
-                out[at] = b'0' + (value % 10) as u8;
-                value /= 10;
-            }
-        };
-        put(0, 4, u32::try_from(at.year()).ok().filter(|y| *y < 10_000).unwrap_or(0));
-        put(4, 2, u32::from(u8::from(at.month())));
-        put(6, 2, u32::from(at.day()));
-        put(9, 2, u32::from(at.hour()));
-        put(11, 2, u32::from(at.minute()));
-        put(13, 2, u32::from(at.second()));
-        AmzDate(out)
-    }
-
-    /// Date and time, 16 characters.
-    pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).expect("only digits, T and Z")
-    }
-
-    /// The day, 8 characters.
-    pub fn day(&self) -> &str {
-        &self.as_str()[..8]
-    }
-}
 
 /// Signs requests with one pair of credentials. Caches the derived key of the last day and region.
 pub struct Signer {
     credentials: Credentials,
     service: &'static str,
-    cache: Mutex<Option<DerivedKey>>,
-}
-
-struct DerivedKey {
-    day: String,
-    region: String,
-    key: [u8; 32],
+    /// The key of the last day and region.
+    cache: Mutex<Option<SigningKey>>,
 }
 
 /// The result of a signature, the seed of the chain of chunk signatures.
 pub(crate) struct Signed {
-    pub(crate) signature: String,
-    pub(crate) key: [u8; 32],
-    pub(crate) scope: String,
+    pub(crate) signature: Signature,
+    pub(crate) key: SigningKey,
     pub(crate) date: AmzDate,
 }
 
@@ -89,30 +45,16 @@ impl Signer {
         Signer { credentials, service: "s3", cache: Mutex::new(None) }
     }
 
-    fn key(&self, region: &str, day: &str) -> [u8; 32] {
+    fn key(&self, region: &str, day: &str) -> SigningKey {
         let mut cache = self.cache.lock();
-        if let Some(derived) = &*cache
-            && derived.day == day
-            && derived.region == region
+        if let Some(key) = &*cache
+            && key.is_of(day, region)
         {
-            return derived.key;
+            return key.clone();
         }
-        let first = format!("AWS4{}", self.credentials.secret_key);
-        let key = [day, region, self.service, "aws4_request"]
-            .iter()
-            .fold(None, |key: Option<[u8; 32]>, step| {
-                Some(match key {
-                    None => hmac_sha256(first.as_bytes(), step.as_bytes()),
-                    Some(key) => hmac_sha256(&key, step.as_bytes()),
-                })
-            })
-            .expect("the chain has four steps");
-        *cache = Some(DerivedKey { day: day.into(), region: region.into(), key });
+        let key = SigningKey::new(&self.credentials.secret_key, day, region, self.service);
+        *cache = Some(key.clone());
         key
-    }
-
-    fn scope(&self, region: &str, day: &str) -> String {
-        [day, "/", region, "/", self.service, "/aws4_request"].concat()
     }
 
     /// Signs by headers: adds `x-amz-date`, `x-amz-content-sha256`, the session token and `authorization` to
@@ -142,11 +84,11 @@ impl Signer {
             " Credential=",
             &self.credentials.access_key,
             "/",
-            &signed.scope,
+            signed.key.scope(),
             ", SignedHeaders=",
             &names,
             ", Signature=",
-            &signed.signature,
+            text(&signed.signature),
         ]
         .concat();
         if let Ok(mut value) = HeaderValue::try_from(authorization) {
@@ -168,12 +110,9 @@ impl Signer {
         payload: &[u8],
     ) -> (Signed, String) {
         let (canonical, names) = canonical_request(method, path, query, headers, payload);
-        let scope = self.scope(region, date.day());
         let key = self.key(region, date.day());
-        let to_sign =
-            [ALGORITHM, "\n", date.as_str(), "\n", &scope, "\n", &hex::encode(sha256(&canonical))].concat();
-        let signature = hex::encode(hmac_sha256(&key, to_sign.as_bytes()));
-        (Signed { signature, key, scope, date }, names)
+        let signature = key.request(&mut Vec::with_capacity(192), date, &canonical);
+        (Signed { signature, key, date }, names)
     }
 
     /// The query string of a presigned request: `query` (not encoded) with the parameters of the signature,
@@ -189,8 +128,7 @@ impl Signer {
         query: &[(&str, &str)],
         seconds: u32,
     ) -> String {
-        let scope = self.scope(region, date.day());
-        let credential = format!("{}/{scope}", self.credentials.access_key);
+        let credential = format!("{}/{}", self.credentials.access_key, self.key(region, date.day()).scope());
         let seconds = seconds.to_string();
         let mut pairs: Vec<_> = query.iter().map(|&(n, v)| (n.into(), v.into())).collect();
         let mut add = |name: &'static str, value: &str| {
@@ -210,7 +148,7 @@ impl Signer {
             headers.insert(header::HOST, host);
         }
         let (signed, _) = self.signature(region, date, method, path, &out, &headers, b"UNSIGNED-PAYLOAD");
-        let _ = write!(out, "&X-Amz-Signature={}", percent_encode(&signed.signature, false));
+        let _ = write!(out, "&X-Amz-Signature={}", percent_encode(text(&signed.signature), false));
         out
     }
 }
@@ -283,37 +221,28 @@ fn trimmed_into(out: &mut Vec<u8>, value: &[u8]) {
 
 /// The chain of chunk signatures of a signed streaming upload.
 pub(crate) struct ChunkSigner {
-    key: [u8; 32],
-    previous: String,
-    /// `date \n scope \n`, constant in all strings to sign.
-    middle: String,
+    key: SigningKey,
+    date: AmzDate,
+    previous: Signature,
+    buffer: Vec<u8>,
 }
 
 impl ChunkSigner {
     /// Continues from the signature of the request's head.
     pub(crate) fn new(seed: Signed) -> ChunkSigner {
-        let middle = format!("{}\n{}\n", seed.date.as_str(), seed.scope);
-        ChunkSigner { key: seed.key, previous: seed.signature, middle }
+        ChunkSigner { key: seed.key, date: seed.date, previous: seed.signature, buffer: Vec::new() }
     }
 
     /// The signature of the next chunk.
     pub(crate) fn chunk(&mut self, data: &[u8]) -> &str {
-        let hash = hex::encode(sha256(data));
-        self.next(
-            &["AWS4-HMAC-SHA256-PAYLOAD\n", &self.middle, &self.previous, "\n", EMPTY_SHA256, "\n", &hash]
-                .concat(),
-        )
+        self.previous = self.key.chunk(&mut self.buffer, self.date, &self.previous, &sha256(data));
+        text(&self.previous)
     }
 
     /// The signature of the trailing headers, each line ended by a line feed.
     pub(crate) fn trailer(&mut self, lines: &str) -> &str {
-        let hash = hex::encode(sha256(lines.as_bytes()));
-        self.next(&["AWS4-HMAC-SHA256-TRAILER\n", &self.middle, &self.previous, "\n", &hash].concat())
-    }
-
-    fn next(&mut self, to_sign: &str) -> &str {
-        self.previous = hex::encode(hmac_sha256(&self.key, to_sign.as_bytes()));
-        &self.previous
+        self.previous = self.key.trailer(&mut self.buffer, self.date, &self.previous, lines.as_bytes());
+        text(&self.previous)
     }
 }
 

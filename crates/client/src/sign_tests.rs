@@ -1,6 +1,9 @@
 //! Tests with the examples of AWS's documentation, and two cases of its signature test suite.
 
+use time::OffsetDateTime;
+
 use super::*;
+use crate::sigv4::EMPTY_SHA256;
 
 fn date(text: &str) -> AmzDate {
     let format = time::macros::format_description!("[year][month][day]T[hour][minute][second]Z");
@@ -39,7 +42,7 @@ fn dates() {
 fn s3_get_object_with_range() {
     let mut map = headers(&[("range", "bytes=0-9")]);
     let signed = sign(Method::GET, "/test.txt", "", &mut map, EMPTY_SHA256);
-    assert_eq!(signed.signature, "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
+    assert_eq!(text(&signed.signature), "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41");
     assert_eq!(
         map[header::AUTHORIZATION].to_str().unwrap(),
         "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, \
@@ -58,17 +61,17 @@ fn s3_put_object() {
     let path = format!("/{}", percent_encode("test$file.text", true));
     let payload = hex::encode(sha256(b"Welcome to Amazon S3."));
     let signed = sign(Method::PUT, &path, "", &mut map, &payload);
-    assert_eq!(signed.signature, "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd");
+    assert_eq!(text(&signed.signature), "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd");
 }
 
 #[test]
 fn s3_bucket_queries() {
     let lifecycle = query_string(&[("lifecycle".into(), "".into())]);
     let signed = sign(Method::GET, "/", &lifecycle, &mut headers(&[]), EMPTY_SHA256);
-    assert_eq!(signed.signature, "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
+    assert_eq!(text(&signed.signature), "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
     let list = query_string(&[("prefix".into(), "J".into()), ("max-keys".into(), "2".into())]);
     let signed = sign(Method::GET, "", &list, &mut headers(&[]), EMPTY_SHA256);
-    assert_eq!(signed.signature, "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
+    assert_eq!(text(&signed.signature), "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");
 }
 
 #[test]
@@ -99,7 +102,7 @@ fn s3_signed_chunks() {
     }
     let mode = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
     let signed = sign(Method::PUT, "/examplebucket/chunkObject.txt", "", &mut map, mode);
-    assert_eq!(signed.signature, "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9");
+    assert_eq!(text(&signed.signature), "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9");
     let mut chain = ChunkSigner::new(signed);
     assert_eq!(
         chain.chunk(&[b'a'; 65536]),
@@ -126,7 +129,7 @@ fn s3_signed_chunks_with_trailer() {
     }
     let mode = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER";
     let signed = sign(Method::PUT, "/examplebucket/chunkObject.txt", "", &mut map, mode);
-    assert_eq!(signed.signature, "106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e");
+    assert_eq!(text(&signed.signature), "106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e");
     let mut chain = ChunkSigner::new(signed);
     assert_eq!(
         chain.chunk(&[b'a'; 65536]),
@@ -171,6 +174,6 @@ fn suite() {
         }
         let empty = EMPTY_SHA256.as_bytes();
         let (signed, _) = signer.signature("us-east-1", at, &Method::GET, "/", "", &map, empty);
-        assert_eq!(signed.signature, expected, "{pairs:?}");
+        assert_eq!(text(&signed.signature), expected, "{pairs:?}");
     }
 }

@@ -4,7 +4,7 @@
 //! * [`Host`] is the destination of requests; [`expand`] parses `host{1...4}`.
 //! * [`Request`] is one request with everything that is signed; [`Caller`] sends it and reads the
 //!   [`Answer`].
-//! * [`Signer`] is SigV4 with the derived key and the scope of the day kept.
+//! * [`Signer`] is SigV4 with the derived key of the day kept.
 //!
 //! Invariants: the signed bytes are the sent bytes; a connection is used again only after its answer was read
 //! to the end; a request is sent a second time only if a kept connection turned out to be closed before any
@@ -13,7 +13,7 @@
 //! The module does not use the `client` crate: that is asynchronous, allocates per request and retries, which
 //! costs more CPU than the measured operation. Here blocking threads need one `write` and one `read` per
 //! small request. The `client` crate does everything that is not measured; this module uses only its
-//! percent-encoding, which appends to a buffer.
+//! percent-encoding and the strings to sign of SigV4, which are appended to buffers.
 //!
 //! Must not depend on: loads, statistics.
 
@@ -37,14 +37,5 @@ pub use sign::{Keys, Signer};
 pub use tls::client_config;
 pub use types::{Answer, Fault, Methods, Payload, Request, Settings, Sink};
 
-pub(crate) use ashlar_client::percent_encode_into as encode_into;
+pub(crate) use ashlar_client::{hex_into, percent_encode_into as encode_into};
 pub(crate) use read::between;
-
-/// Appends `bytes` in lower-case hexadecimal.
-pub(crate) fn hex_into(out: &mut Vec<u8>, bytes: &[u8]) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    for &byte in bytes {
-        out.push(HEX[usize::from(byte >> 4)]);
-        out.push(HEX[usize::from(byte & 15)]);
-    }
-}

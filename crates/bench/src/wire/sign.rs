@@ -1,5 +1,5 @@
-//! AWS Signature Version 4 without allocation: the derived key, the scope and the date are kept
-//! per worker, everything else is appended to reused buffers.
+//! AWS Signature Version 4 without allocation: the derived key and the date are kept per worker, the
+//! canonical request is appended to a reused buffer. Keys and strings to sign are those of the `client` crate.
 //!
 //! Source: "Authenticating Requests (AWS Signature Version 4)" of the Amazon S3 API reference,
 //! whose worked examples are the tests below.
@@ -8,15 +8,12 @@
 //!
 //! Must not depend on: connections.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use ashlar_checksum::{hmac_sha256, sha256};
-use aws_lc_rs::hmac;
+use ashlar_client::{AmzDate, SigningKey};
+use time::OffsetDateTime;
 
-use super::hex_into;
-
-/// SHA-256 of no bytes, in hexadecimal.
-pub(crate) const EMPTY_SHA256: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+pub(crate) use ashlar_client::EMPTY_SHA256;
 
 /// An access key with its secret, and the region they are used in.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -40,29 +37,24 @@ impl std::fmt::Debug for Keys {
 /// Signs the requests of one worker.
 pub struct Signer {
     keys: Keys,
-    /// The second the date below is of.
-    second: u64,
-    /// `YYYYMMDDTHHMMSSZ`.
-    date: [u8; 16],
-    /// The day of `scope` and `key`, in days since 1970; `u64::MAX` before the first.
-    day: u64,
-    /// `YYYYMMDD/region/s3/aws4_request`.
-    scope: String,
-    key: hmac::Key,
+    /// The second that `date` is of, since 1970.
+    second: i64,
+    date: AmzDate,
+    /// The key of the day of `date`.
+    key: SigningKey,
     canonical: Vec<u8>,
     to_sign: Vec<u8>,
 }
 
 impl Signer {
-    /// A signer for S3.
+    /// A signer for S3, at the beginning of 1970.
     pub fn new(keys: Keys) -> Signer {
+        let date = AmzDate::new(OffsetDateTime::UNIX_EPOCH);
         Signer {
+            second: 0,
+            key: SigningKey::new(&keys.secret, date.day(), &keys.region, "s3"),
+            date,
             keys,
-            second: u64::MAX,
-            date: [0; 16],
-            day: u64::MAX,
-            scope: String::new(),
-            key: hmac::Key::new(hmac::HMAC_SHA256, b"none yet"),
             canonical: Vec::with_capacity(1024),
             to_sign: Vec::with_capacity(256),
         }
@@ -75,41 +67,20 @@ impl Signer {
 
     /// Moves the signer's clock; costs something only when the second or the day has changed.
     pub fn at(&mut self, now: SystemTime) {
-        let second = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-        if second == self.second {
+        let now = OffsetDateTime::from(now);
+        if now.unix_timestamp() == self.second {
             return;
         }
-        self.second = second;
-        let (year, month, day) = civil(second / 86400);
-        let mut put = |from: usize, digits: usize, mut value: u64| {
-            for at in (from..from + digits).rev() {
-                self.date[at] = b'0' + (value % 10) as u8;
-                value /= 10;
-            }
-        };
-        put(0, 4, year);
-        put(4, 2, month);
-        put(6, 2, day);
-        put(9, 2, second / 3600 % 24);
-        put(11, 2, second / 60 % 60);
-        put(13, 2, second % 60);
-        self.date[8] = b'T';
-        self.date[15] = b'Z';
-        if self.day != second / 86400 {
-            self.day = second / 86400;
-            let day = std::str::from_utf8(&self.date[..8]).expect("digits").to_owned();
-            let first = format!("AWS4{}", self.keys.secret);
-            let key = hmac_sha256(first.as_bytes(), day.as_bytes());
-            let key = hmac_sha256(&key, self.keys.region.as_bytes());
-            let key = hmac_sha256(&key, b"s3");
-            self.key = hmac::Key::new(hmac::HMAC_SHA256, &hmac_sha256(&key, b"aws4_request"));
-            self.scope = format!("{day}/{}/s3/aws4_request", self.keys.region);
+        self.second = now.unix_timestamp();
+        self.date = AmzDate::new(now);
+        if !self.key.is_of(self.date.day(), &self.keys.region) {
+            self.key = SigningKey::new(&self.keys.secret, self.date.day(), &self.keys.region, "s3");
         }
     }
 
     /// The moment as signatures write it; call [`Signer::at`] before.
     pub fn date(&self) -> &str {
-        std::str::from_utf8(&self.date).expect("only digits, T and Z")
+        self.date.as_str()
     }
 
     /// Appends the value of the `authorization` header to `out` and returns the signature.
@@ -146,15 +117,12 @@ impl Signer {
         out.extend_from_slice(b"AWS4-HMAC-SHA256 Credential=");
         out.extend_from_slice(self.keys.access.as_bytes());
         out.push(b'/');
-        out.extend_from_slice(self.scope.as_bytes());
+        out.extend_from_slice(self.key.scope().as_bytes());
         out.extend_from_slice(b", SignedHeaders=");
         out.extend_from_slice(&canonical[names..]);
         canonical.push(b'\n');
         canonical.extend_from_slice(payload.as_bytes());
-        let hash = sha256(canonical);
-        self.begin(b"AWS4-HMAC-SHA256\n");
-        hex_into(&mut self.to_sign, &hash);
-        let signature = self.sign();
+        let signature = self.key.request(&mut self.to_sign, self.date, canonical);
         out.extend_from_slice(b", Signature=");
         out.extend_from_slice(&signature);
         signature
@@ -162,59 +130,21 @@ impl Signer {
 
     /// The signature of a chunk of a signed stream, from that before it and the SHA-256 of its data.
     pub fn chunk(&mut self, previous: &[u8; 64], hash: &[u8; 32]) -> [u8; 64] {
-        self.begin(b"AWS4-HMAC-SHA256-PAYLOAD\n");
-        self.to_sign.extend_from_slice(previous);
-        self.to_sign.push(b'\n');
-        self.to_sign.extend_from_slice(EMPTY_SHA256.as_bytes());
-        self.to_sign.push(b'\n');
-        hex_into(&mut self.to_sign, hash);
-        self.sign()
+        self.key.chunk(&mut self.to_sign, self.date, previous, hash)
     }
 
     /// The signature of the trailing headers, each of whose lines ends with a line feed.
     pub fn trailer(&mut self, previous: &[u8; 64], lines: &[u8]) -> [u8; 64] {
-        self.begin(b"AWS4-HMAC-SHA256-TRAILER\n");
-        self.to_sign.extend_from_slice(previous);
-        self.to_sign.push(b'\n');
-        hex_into(&mut self.to_sign, &sha256(lines));
-        self.sign()
+        self.key.trailer(&mut self.to_sign, self.date, previous, lines)
     }
-
-    fn begin(&mut self, algorithm: &[u8]) {
-        self.to_sign.clear();
-        self.to_sign.extend_from_slice(algorithm);
-        self.to_sign.extend_from_slice(&self.date);
-        self.to_sign.push(b'\n');
-        self.to_sign.extend_from_slice(self.scope.as_bytes());
-        self.to_sign.push(b'\n');
-    }
-
-    fn sign(&self) -> [u8; 64] {
-        let tag = hmac::sign(&self.key, &self.to_sign);
-        let mut out = [0; 64];
-        for (pair, byte) in out.chunks_exact_mut(2).zip(tag.as_ref()) {
-            pair[0] = b"0123456789abcdef"[usize::from(byte >> 4)];
-            pair[1] = b"0123456789abcdef"[usize::from(byte & 15)];
-        }
-        out
-    }
-}
-
-/// Year, month and day of a number of days since 1970 (Howard Hinnant, "chrono-compatible
-/// low-level date algorithms", `civil_from_days`).
-fn civil(days: u64) -> (u64, u64, u64) {
-    let z = days + 719_468;
-    let era = z / 146_097;
-    let doe = z % 146_097;
-    let yoe = (doe - doe / 1460 + doe / 36524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let month = if mp < 10 { mp + 3 } else { mp - 9 };
-    (yoe + era * 400 + u64::from(month <= 2), month, doy - (153 * mp + 2) / 5 + 1)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use ashlar_checksum::sha256;
+
     use super::*;
 
     fn signer() -> Signer {
@@ -239,7 +169,7 @@ mod tests {
         assert_eq!(signer.date(), "20130524T000000Z");
         signer.at(SystemTime::UNIX_EPOCH + Duration::from_secs(951_825_599));
         assert_eq!(signer.date(), "20000229T115959Z");
-        assert!(signer.scope.starts_with("20000229/"));
+        assert!(signer.key.scope().starts_with("20000229/"));
     }
 
     /// The S3 API reference's examples: GET with range, PUT, GET of a lifecycle, listing.
