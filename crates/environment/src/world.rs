@@ -36,6 +36,12 @@ pub(crate) fn current() -> Option<Rc<World>> {
     if ACTIVE.get() { WORLD.with_borrow(Clone::clone) } else { None }
 }
 
+/// What `read` finds in the simulation that this thread runs, if any. It runs no code of a task.
+#[inline]
+pub(crate) fn with<T>(read: impl FnOnce(&World) -> T) -> Option<T> {
+    if ACTIVE.get() { WORLD.with_borrow(|world| world.as_deref().map(read)) } else { None }
+}
+
 /// A guard: its thread is in a simulation while it exists.
 pub(crate) struct Entered(());
 
@@ -148,7 +154,7 @@ impl Timer {
 
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
         let Some(world) = current() else { panic!("a virtual timer is used outside of its simulation") };
-        if world.now() >= self.deadline {
+        if world.since_base(self.deadline) <= world.elapsed() {
             self.cancel();
             return Poll::Ready(());
         }
@@ -157,6 +163,9 @@ impl Timer {
             TIMERS.set(number + 1);
             (world.since_base(self.deadline), number)
         });
+        if world.timers.borrow().get(&key).is_some_and(|waker| waker.will_wake(cx.waker())) {
+            return Poll::Pending;
+        }
         let before = world.timers.borrow_mut().insert(key, cx.waker().clone());
         drop(before);
         Poll::Pending

@@ -229,9 +229,14 @@ impl Cluster {
     /// Follows the map.
     async fn follow(self: Arc<Self>, number: usize, me: Coordinator) {
         let mut epoch = me.sets.layout().epoch;
+        let mut revision = 0;
         loop {
             sleep(Duration::from_millis(100)).await;
             self.network.while_paused(number).await;
+            let seen = std::mem::replace(&mut revision, me.control.revision());
+            if seen == revision {
+                continue;
+            }
             let Some(map) = map_of(&me.control) else { continue };
             if map.epoch <= epoch {
                 continue;

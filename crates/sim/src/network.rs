@@ -200,7 +200,8 @@ impl Link {
             // The caller may no longer exist.
             let _ = answered.send(said);
         };
-        drop(spawn_in(Process::FIRST, "message", carry));
+        // Boxed, so that it is not copied on its way into a task.
+        drop(spawn_in(Process::FIRST, "message", Box::pin(carry)));
         answer
     }
 
@@ -223,14 +224,19 @@ impl Link {
             }
             self.execute(host, &message).await
         };
-        let second = async {
-            let Some(again) = again.filter(|_| message.may_repeat()) else { return };
-            sleep(again).await;
-            if !i.network.is_blocked(me, drive) {
-                self.execute(host, &message).await;
+        let first = std::pin::pin!(first);
+        let said = match again.filter(|_| message.may_repeat()) {
+            None => first.await,
+            Some(again) => {
+                let second = Box::pin(async {
+                    sleep(again).await;
+                    if !i.network.is_blocked(me, drive) {
+                        self.execute(host, &message).await;
+                    }
+                });
+                futures::join!(first, second).0
             }
         };
-        let (said, ()) = futures::join!(first, second);
         let said = said?;
         i.network.trace.note(|| {
             let lost = if back.is_none() { ", answer lost" } else { "" };
