@@ -250,7 +250,8 @@ impl SimFile {
     pub(crate) fn set_len(&self, len: u64) -> io::Result<()> {
         let have = self.len();
         if len > have && len - have > self.disk.space().free {
-            return Err(io::ErrorKind::StorageFull.into());
+            // With its number, as of a real disk.
+            return Err(rustix::io::Errno::NOSPC.into());
         }
         Arc::make_mut(&mut self.content.lock()).resize(len as usize, 0);
         self.disk.state.lock().note(Event::SetLen { file: self.file, len });

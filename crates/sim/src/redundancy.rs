@@ -67,7 +67,10 @@ async fn missing_in(cluster: &Cluster, group: &Group) -> Option<String> {
             for (slot, drive) in slots.iter().enumerate() {
                 let index = data.shard_of(slot as u8);
                 if let Err(e) = drive.verify_shard(data.write_id, index).await {
-                    return Some(format!("shard {index} of {} of {key:?} on slot {slot}: {e}", data.write_id));
+                    return Some(format!(
+                        "shard {index} of {} of {key:?} on slot {slot}: {e}",
+                        data.write_id
+                    ));
                 }
             }
         }
