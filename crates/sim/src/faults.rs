@@ -111,7 +111,9 @@ impl Faults {
         }
         Box::pin(async move {
             sleep(down).await;
-            hosts.iter().for_each(|h| restart(&clients, h));
+            for host in hosts {
+                restart(&clients, &host).await;
+            }
         })
     }
 
@@ -237,13 +239,14 @@ const EIO: i32 = 5;
 type End = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Starts a host again after a power cut, and records what it reports as a finding.
-fn restart(clients: &Clients, host: &Host) {
+async fn restart(clients: &Clients, host: &Host) {
     let mapped = !clients.cluster.map().groups_of(host.label.drive).is_empty();
     if !mapped {
         return;
     }
     match host.start() {
-        Ok(()) => clients.cluster.note(|| format!("drive {} is back", host.label.drive)),
+        Ok(true) => clients.cluster.note(|| format!("drive {} is back", host.label.drive)),
+        Ok(false) => join_again(clients, host, "it is damaged").await,
         Err(e) => clients.report(e),
     }
 }
@@ -257,7 +260,7 @@ async fn lose_writes(clients: &Arc<Clients>, host: &Host) {
         return;
     }
     if cluster.plan.mutant == Some(Mutant::KeepsVote) {
-        return restart(clients, host);
+        return restart(clients, host).await;
     }
     join_again(clients, host, "it went back in time").await;
 }
@@ -300,7 +303,7 @@ pub async fn stop_faults(clients: &Arc<Clients>) {
         host.pause(Duration::ZERO);
         host.faults.clear();
         host.limit_room(None);
-        restart(clients, &host);
+        restart(clients, &host).await;
     }
     for number in 0..cluster.plan.coordinators {
         if cluster.coordinator(number).is_none() {

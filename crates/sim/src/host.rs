@@ -206,23 +206,32 @@ impl Host {
         drop(gone);
     }
 
-    /// Restores the power.
+    /// Restores the power. Returns false if the drive is damaged because its medium did something wrong: it stays off,
+    /// and is to be started with [`Host::start_joining`].
     ///
     /// # Errors
     /// The error of opening the drive, or damage that it reports: a power cut must not cause damage.
-    pub fn start(&self) -> std::result::Result<(), String> {
-        let Some(drive) = self.open()? else { return Ok(()) };
-        self.put_in_service(drive);
-        Ok(())
+    pub fn start(&self) -> std::result::Result<bool, String> {
+        let Some(drive) = self.open()? else { return Ok(true) };
+        let damage = drive.damage();
+        if damage.is_empty() || !self.flushes {
+            self.put_in_service(drive);
+            return Ok(true);
+        }
+        if self.faults.affected() > 0 {
+            return Ok(false);
+        }
+        Err(format!("drive {} is damaged after a power cut: {damage:?}", self.label.drive))
     }
 
-    /// Restores the power; the drive durably loses its votes in `groups` before it is served.
+    /// Restores the power; the drive durably loses its votes, in the layout of `epoch`, before it is served.
     ///
     /// # Errors
-    /// As [`Host::start`].
-    pub async fn start_joining(&self, groups: &[(GroupId, u32)]) -> std::result::Result<(), String> {
+    /// The error of opening the drive, or of making it joining.
+    pub async fn start_joining(&self, epoch: u32) -> std::result::Result<(), String> {
         let Some(drive) = self.open()? else { return Ok(()) };
-        let joins = drive.set_joining(groups).await;
+        let held: Vec<(GroupId, u32)> = drive.held().into_iter().map(|(group, _)| (group, epoch)).collect();
+        let joins = drive.set_joining(&held).await;
         joins.map_err(|e| format!("drive {} does not lose its votes: {e}", self.label.drive))?;
         self.put_in_service(drive);
         Ok(())
@@ -233,13 +242,11 @@ impl Host {
         if s.drive.is_some() {
             return Ok(None);
         }
+        // A drive that cannot be opened for a while is opened again; here, at once.
+        self.faults.clear();
         let folder = Folder::simulated(&s.disk, Some(self.faults.clone()));
         let drive = Drive::open_folder(&folder, &self.options, false)
             .map_err(|e| format!("drive {} does not open after a power cut: {e}", self.label.drive))?;
-        let damage = drive.damage();
-        if !damage.is_empty() && self.flushes {
-            return Err(format!("drive {} is damaged after a power cut: {damage:?}", self.label.drive));
-        }
         drive.pump();
         Ok(Some(drive))
     }

@@ -35,11 +35,10 @@ pub async fn join_again(clients: &Clients, host: &Host, why: &str) {
     // It may have been replaced meanwhile.
     change_map(cluster, |map| Ok(map.distrust(id, why).unwrap_or_else(|_| map.clone()))).await;
     let map = cluster.map();
-    let held: Vec<_> = map.groups_of(id).into_iter().map(|group| (group, map.epoch)).collect();
-    if held.is_empty() {
+    if map.groups_of(id).is_empty() {
         return;
     }
-    if let Err(e) = host.start_joining(&held).await {
+    if let Err(e) = host.start_joining(map.epoch).await {
         clients.report(e);
     }
 }

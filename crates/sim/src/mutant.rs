@@ -52,6 +52,16 @@ fn voted(answer: &Answer) -> Option<Answer> {
     }
 }
 
+/// The answer of a drive with the defect that does nothing.
+pub fn idle(mutant: Option<Mutant>, of: u16) -> Option<Delivered> {
+    let idle = mutant == Some(Mutant::ShardsNotStored) && of == STAGE;
+    idle.then(|| encoded(Answer::Done))
+}
+
+fn encoded(answer: Answer) -> Delivered {
+    delivered(wire::encode_reply(&Reply { status: None, result: Ok(answer) }, wire::encode_answer))
+}
+
 /// What a coordinator with the defect makes of it that no answer came.
 pub fn silence(mutant: Option<Mutant>, of: u16) -> Result<Delivered, Failure> {
     let answer = match (mutant, of) {
@@ -61,5 +71,5 @@ pub fn silence(mutant: Option<Mutant>, of: u16) -> Result<Delivered, Failure> {
         }
         _ => return Err(Failure::Unanswered),
     };
-    Ok(delivered(wire::encode_reply(&Reply { status: None, result: Ok(answer) }, wire::encode_answer)))
+    Ok(encoded(answer))
 }

@@ -21,6 +21,8 @@ pub enum Mutant {
     JoiningVotes,
     /// A record, or a shard, whose receipt was not answered counts as accepted.
     UnansweredCounts,
+    /// A drive answers that it has stored a small shard, and has not.
+    ShardsNotStored,
     /// A drive that does not answer a read counts as one that has no record.
     SilenceIsAbsence,
     /// A lifecycle pass removes what a key has, not what the pass has read.
@@ -35,7 +37,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All mutants that default runs find; scenarios find the others.
-    pub const ALL: [Mutant; 10] = [
+    pub const ALL: [Mutant; 11] = [
         Mutant::Sole,
         Mutant::OneSlot,
         Mutant::NoFlush,
@@ -43,6 +45,7 @@ impl Mutant {
         Mutant::KeepsVote,
         Mutant::JoiningVotes,
         Mutant::UnansweredCounts,
+        Mutant::ShardsNotStored,
         Mutant::SilenceIsAbsence,
         Mutant::BlindExpiry,
         Mutant::MapReadOnce,

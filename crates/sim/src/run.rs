@@ -150,12 +150,15 @@ pub async fn check_recovered(clients: &Arc<Clients>) {
             let votes = |s: Status| s.role(g.id) == Some(Role::Voter);
             !g.slots.iter().all(|slot| status(slot.drive).is_some_and(votes))
         };
-        let joining = cluster.map().groups.iter().any(lacks);
+        // A scrub does not make a drive join.
+        if cluster.map().groups.iter().any(lacks) {
+            "a drive is still joining".clone_into(&mut last);
+            continue;
+        }
         let Some(c) = cluster.coordinator(0) else { return clients.report("coordinator 0 is down") };
         let found = c.sets.scrub(true).await;
-        last = format!("{found:?}, joining: {joining}");
-        let same = found.is_ok_and(|f| f.damaged == 0 && f.healed == ashlar_erasure_set::Healed::default());
-        if same && !joining {
+        last = format!("{found:?}");
+        if found.is_ok_and(|f| f.damaged == 0 && f.healed == ashlar_erasure_set::Healed::default()) {
             // Not by the code that repairs: it may overlook something.
             match redundancy::missing(cluster).await {
                 None => return,
