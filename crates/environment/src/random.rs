@@ -11,12 +11,9 @@ pub use getrandom::Error as Unavailable;
 /// # Errors
 /// If the system has no random bytes.
 pub fn fill(bytes: &mut [u8]) -> Result<(), Unavailable> {
-    match crate::world::current() {
+    match crate::world::with(|world| world.random.borrow_mut().fill(bytes)) {
         None => getrandom::fill(bytes),
-        Some(world) => {
-            world.random.borrow_mut().fill(bytes);
-            Ok(())
-        }
+        Some(()) => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@
 //! Must not depend on: what the tasks do.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,7 +28,17 @@ type Work = Pin<Box<dyn Future<Output = ()>>>;
 /// Virtual time of one step.
 const STEP: Duration = Duration::from_micros(1);
 
+/// A task of this scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TaskId {
+    /// Its number among all tasks of the simulation, in the order in which they were spawned.
+    number: u64,
+    /// Where it is in the list of tasks; a place is used again when its task has ended.
+    place: u32,
+}
+
 struct Task {
+    number: u64,
     name: &'static str,
     process: Process,
     /// Absent during a step.
@@ -38,10 +48,10 @@ struct Task {
 
 /// The waker of a task: puts it on the list of ready tasks.
 struct Ready {
-    id: u64,
+    id: TaskId,
     /// Whether the task is on the list.
     listed: AtomicBool,
-    list: Arc<Mutex<Vec<u64>>>,
+    list: Arc<Mutex<Vec<TaskId>>>,
 }
 
 impl Wake for Ready {
@@ -55,10 +65,50 @@ impl Wake for Ready {
     }
 }
 
+/// The unfinished tasks, by their places.
+#[derive(Default)]
+struct Tasks {
+    list: Vec<Option<Task>>,
+    free: Vec<u32>,
+}
+
+impl Tasks {
+    fn add(&mut self, task: impl FnOnce(u32) -> Task) {
+        if let Some(place) = self.free.pop() {
+            self.list[place as usize] = Some(task(place));
+        } else {
+            let place = u32::try_from(self.list.len()).expect("fewer tasks than memory has room for");
+            self.list.push(Some(task(place)));
+        }
+    }
+
+    fn get_mut(&mut self, id: TaskId) -> Option<&mut Task> {
+        self.list[id.place as usize].as_mut().filter(|task| task.number == id.number)
+    }
+
+    fn remove(&mut self, id: TaskId) -> Option<Task> {
+        self.get_mut(id)?;
+        self.free.push(id.place);
+        self.list[id.place as usize].take()
+    }
+
+    /// In the order in which they were spawned.
+    fn ids(&self, wanted: impl Fn(&Task) -> bool) -> Vec<TaskId> {
+        let places = self.list.iter().zip(0..);
+        let all = places.filter_map(|(task, place)| Some((task.as_ref()?, place)));
+        let mut ids: Vec<TaskId> = all
+            .filter(|(task, _)| wanted(task))
+            .map(|(task, place)| TaskId { number: task.number, place })
+            .collect();
+        ids.sort_unstable();
+        ids
+    }
+}
+
 pub(crate) struct Scheduler {
     lots: RefCell<Seeded>,
-    tasks: RefCell<BTreeMap<u64, Task>>,
-    ready: Arc<Mutex<Vec<u64>>>,
+    tasks: RefCell<Tasks>,
+    ready: Arc<Mutex<Vec<TaskId>>>,
     dead: RefCell<BTreeSet<Process>>,
     next_id: Cell<u64>,
     next_process: Cell<u32>,
@@ -98,7 +148,9 @@ impl Scheduler {
 
     /// The names of the unfinished tasks, with their processes.
     pub(crate) fn names(&self) -> Vec<(Process, &'static str)> {
-        self.tasks.borrow().values().map(|task| (task.process, task.name)).collect()
+        let tasks = &mut *self.tasks.borrow_mut();
+        let ids = tasks.ids(|_| true);
+        ids.into_iter().filter_map(|id| tasks.get_mut(id).map(|task| (task.process, task.name))).collect()
     }
 
     /// Runs `code` as part of `process`.
@@ -109,7 +161,7 @@ impl Scheduler {
         done
     }
 
-    fn draw(&self) -> Option<u64> {
+    fn draw(&self) -> Option<TaskId> {
         let mut ready = self.ready.lock();
         if ready.is_empty() {
             return None;
@@ -124,21 +176,27 @@ impl World {
         self.scheduler.running.get()
     }
 
-    pub(crate) fn spawn(&self, name: &'static str, process: Process, work: Work) -> u64 {
+    /// Adds a task, unless its process was killed.
+    pub(crate) fn spawn(&self, name: &'static str, process: Process, work: Work) -> Option<TaskId> {
         let s = &self.scheduler;
-        let id = s.next_id.replace(s.next_id.get() + 1);
+        let number = s.next_id.replace(s.next_id.get() + 1);
         if s.dead.borrow().contains(&process) {
             s.within(process, || drop(work));
-            return id;
+            return None;
         }
-        let waker = Arc::new(Ready { id, listed: AtomicBool::new(false), list: s.ready.clone() });
-        waker.wake_by_ref();
-        s.tasks.borrow_mut().insert(id, Task { name, process, work: Some(work), waker });
-        id
+        let mut added = None;
+        s.tasks.borrow_mut().add(|place| {
+            let id = TaskId { number, place };
+            let waker = Arc::new(Ready { id, listed: AtomicBool::new(false), list: s.ready.clone() });
+            waker.wake_by_ref();
+            added = Some(id);
+            Task { number, name, process, work: Some(work), waker }
+        });
+        added
     }
 
-    pub(crate) fn abort(&self, id: u64) {
-        let task = self.scheduler.tasks.borrow_mut().remove(&id);
+    pub(crate) fn abort(&self, id: TaskId) {
+        let task = self.scheduler.tasks.borrow_mut().remove(id);
         if let Some(task) = task {
             // A task that is in a step is dropped after the step.
             self.scheduler.within(task.process, || drop(task.work));
@@ -148,21 +206,24 @@ impl World {
     /// Ends a process: its tasks, and those that their destructors try to spawn.
     pub(crate) fn kill(&self, process: Process) {
         self.scheduler.dead.borrow_mut().insert(process);
-        loop {
-            let next =
-                self.scheduler.tasks.borrow().iter().find(|(_, t)| t.process == process).map(|(id, _)| *id);
-            let Some(id) = next else { break };
-            self.abort(id);
-        }
+        // No task of it is spawned any more.
+        let tasks = self.scheduler.tasks.borrow().ids(|task| task.process == process);
+        tasks.into_iter().for_each(|id| self.abort(id));
     }
 
     /// Ends all tasks.
     pub(crate) fn clear(&self) {
         loop {
-            let first = self.scheduler.tasks.borrow_mut().pop_first();
-            let Some((_, task)) = first else { break };
-            self.scheduler.dead.borrow_mut().insert(task.process);
-            self.scheduler.within(task.process, || drop(task.work));
+            let tasks = self.scheduler.tasks.borrow().ids(|_| true);
+            if tasks.is_empty() {
+                return;
+            }
+            for id in tasks {
+                let task = self.scheduler.tasks.borrow_mut().remove(id);
+                let Some(task) = task else { continue };
+                self.scheduler.dead.borrow_mut().insert(task.process);
+                self.scheduler.within(task.process, || drop(task.work));
+            }
         }
     }
 
@@ -182,21 +243,21 @@ impl World {
         };
         let taken = {
             let mut tasks = s.tasks.borrow_mut();
-            tasks.get_mut(&id).and_then(|task| Some((task.process, task.work.take()?, task.waker.clone())))
+            tasks.get_mut(id).and_then(|task| Some((task.process, task.work.take()?, task.waker.clone())))
         };
         // Otherwise the task was aborted after it was woken.
         let Some((process, mut work, waker)) = taken else { return true };
         waker.listed.store(false, Ordering::Relaxed);
-        self.note(id);
+        self.note(id.number);
         let waker = Waker::from(waker);
         let over = s.within(process, || work.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
         self.advance(STEP);
         let rest = {
             let mut tasks = s.tasks.borrow_mut();
-            match tasks.get_mut(&id) {
+            match tasks.get_mut(id) {
                 Some(task) if !over => task.work.replace(work),
                 _ => {
-                    tasks.remove(&id);
+                    tasks.remove(id);
                     Some(work)
                 }
             }
@@ -206,11 +267,11 @@ impl World {
     }
 
     /// Adds a step to the fingerprint.
-    fn note(&self, id: u64) {
+    fn note(&self, task: u64) {
         let s = &self.scheduler;
         s.steps.set(s.steps.get() + 1);
         let time = self.elapsed().as_nanos() as u64;
-        let mut mixed = Seeded::new(s.fingerprint.get() ^ id.rotate_left(48) ^ time);
+        let mut mixed = Seeded::new(s.fingerprint.get() ^ task.rotate_left(48) ^ time);
         s.fingerprint.set(mixed.next());
     }
 }

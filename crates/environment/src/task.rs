@@ -11,11 +11,13 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use parking_lot::Mutex;
+use pin_project_lite::pin_project;
 use tokio::sync::oneshot;
 
+use crate::scheduler::TaskId;
 use crate::world;
 
 /// Runs `work` concurrently with the caller. The name appears in reports of simulations.
@@ -26,14 +28,28 @@ where
 {
     let result = Arc::new(Mutex::new(None));
     let filled = result.clone();
-    let task = start(
-        name,
-        Box::pin(async move {
-            let out = work.await;
-            *filled.lock() = Some(out);
-        }),
-    );
+    let task = start(name, Box::pin(Fill { work, place: filled }));
     JoinHandle { task, result }
+}
+
+pin_project! {
+    /// Does `work` and leaves its result. An async block would contain the work twice, before and while it is awaited, and
+    /// would copy it.
+    struct Fill<F: Future> {
+        #[pin]
+        work: F,
+        place: Arc<Mutex<Option<F::Output>>>,
+    }
+}
+
+impl<F: Future> Future for Fill<F> {
+    type Output = ();
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let me = self.project();
+        let out = ready!(me.work.poll(cx));
+        *me.place.lock() = Some(out);
+        Poll::Ready(())
+    }
 }
 
 /// Runs blocking work on a thread of the runtime; in a simulation, as one step of a task.
@@ -94,7 +110,7 @@ pub struct JoinHandle<T> {
 #[derive(Debug)]
 enum Task {
     System(tokio::task::JoinHandle<()>),
-    Simulated { id: u64, over: Arc<AtomicBool>, end: oneshot::Receiver<()> },
+    Simulated { id: Option<TaskId>, over: Arc<AtomicBool>, end: oneshot::Receiver<()> },
 }
 
 impl Task {
@@ -102,8 +118,8 @@ impl Task {
         match self {
             Task::System(handle) => handle.abort(),
             Task::Simulated { id, .. } => {
-                if let Some(world) = world::current() {
-                    world.abort(*id);
+                if let (Some(world), Some(id)) = (world::current(), *id) {
+                    world.abort(id);
                 }
             }
         }

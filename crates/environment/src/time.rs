@@ -23,10 +23,7 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn now() -> Instant {
-        match crate::world::current() {
-            None => Instant(std::time::Instant::now()),
-            Some(world) => Instant(world.now()),
-        }
+        Instant(crate::world::with(crate::world::World::now).unwrap_or_else(std::time::Instant::now))
     }
 
     /// The time since this point.
@@ -111,8 +108,8 @@ impl Sub<Instant> for Instant {
 /// Milliseconds since 1970 by the wall clock; may jump.
 #[must_use]
 pub fn wall_ms() -> i64 {
-    if let Some(world) = crate::world::current() {
-        return world.wall_ms();
+    if let Some(ms) = crate::world::with(crate::world::World::wall_ms) {
+        return ms;
     }
     match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),

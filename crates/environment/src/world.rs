@@ -6,7 +6,8 @@
 //! Must not depend on: what is simulated.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -21,7 +22,6 @@ const BEGIN_MS: i64 = 1_767_225_600_000;
 thread_local! {
     static ACTIVE: Cell<bool> = const { Cell::new(false) };
     static WORLD: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
-    static TIMERS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Whether this thread runs a simulation.
@@ -34,6 +34,12 @@ pub(crate) fn active() -> bool {
 #[inline]
 pub(crate) fn current() -> Option<Rc<World>> {
     if ACTIVE.get() { WORLD.with_borrow(Clone::clone) } else { None }
+}
+
+/// What `read` finds in the simulation that this thread runs, if any. It runs no code of a task.
+#[inline]
+pub(crate) fn with<T>(read: impl FnOnce(&World) -> T) -> Option<T> {
+    if ACTIVE.get() { WORLD.with_borrow(|world| world.as_deref().map(read)) } else { None }
 }
 
 /// A guard: its thread is in a simulation while it exists.
@@ -62,7 +68,7 @@ pub(crate) struct World {
     walls: RefCell<BTreeMap<Process, i64>>,
     /// The random numbers of the simulated code.
     pub(crate) random: RefCell<Seeded>,
-    timers: RefCell<BTreeMap<(Duration, u64), Waker>>,
+    timers: RefCell<Timers>,
     pub(crate) scheduler: Scheduler,
 }
 
@@ -106,13 +112,7 @@ impl World {
     /// Wakes the tasks whose timers are due.
     pub(crate) fn fire(&self) {
         loop {
-            let due = {
-                let mut timers = self.timers.borrow_mut();
-                let first = timers.first_entry();
-                first
-                    .filter(|t| t.key().0 <= self.clock.get())
-                    .map(std::collections::btree_map::OccupiedEntry::remove)
-            };
+            let due = self.timers.borrow_mut().pop(self.clock.get());
             let Some(waker) = due else { break };
             waker.wake();
         }
@@ -120,7 +120,7 @@ impl World {
 
     /// Moves the clock to the first timer; returns false if there is none.
     pub(crate) fn skip(&self) -> bool {
-        let Some(next) = self.timers.borrow().first_key_value().map(|(at, _)| at.0) else { return false };
+        let Some(next) = self.timers.borrow_mut().next() else { return false };
         self.clock.set(self.clock.get().max(next));
         true
     }
@@ -130,15 +130,74 @@ impl World {
     }
 }
 
+/// The timers that wait. One that is cancelled stays in the heap until its time has come.
+#[derive(Default)]
+struct Timers {
+    heap: BinaryHeap<Reverse<(Duration, TimerId)>>,
+    wakers: Vec<Option<(u64, Waker)>>,
+    free: Vec<usize>,
+    made: u64,
+}
+
+/// A timer: its number, in the order in which they were made, and its place among the wakers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct TimerId(u64, usize);
+
+impl Timers {
+    fn add(&mut self, at: Duration, waker: &Waker) -> TimerId {
+        let (number, waker) = (self.made, Some((self.made, waker.clone())));
+        self.made += 1;
+        let place = match self.free.pop() {
+            Some(place) => place,
+            None => {
+                self.wakers.push(None);
+                self.wakers.len() - 1
+            }
+        };
+        self.wakers[place] = waker;
+        let id = TimerId(number, place);
+        self.heap.push(Reverse((at, id)));
+        id
+    }
+
+    fn waker(&mut self, id: TimerId) -> Option<&mut Waker> {
+        self.wakers[id.1].as_mut().filter(|of| of.0 == id.0).map(|of| &mut of.1)
+    }
+
+    fn remove(&mut self, id: TimerId) -> Option<Waker> {
+        self.waker(id)?;
+        self.free.push(id.1);
+        self.wakers[id.1].take().map(|of| of.1)
+    }
+
+    /// When the first timer is due.
+    fn next(&mut self) -> Option<Duration> {
+        loop {
+            let Reverse((at, id)) = *self.heap.peek()?;
+            if self.waker(id).is_some() {
+                return Some(at);
+            }
+            self.heap.pop();
+        }
+    }
+
+    /// Removes the first timer that is due at `now`.
+    fn pop(&mut self, now: Duration) -> Option<Waker> {
+        self.next().filter(|at| *at <= now)?;
+        let Reverse((_, id)) = self.heap.pop()?;
+        self.remove(id)
+    }
+}
+
 /// An entry in the list of timers.
 pub(crate) struct Timer {
     deadline: Instant,
-    key: Option<(Duration, u64)>,
+    id: Option<TimerId>,
 }
 
 impl Timer {
     pub(crate) fn until(deadline: Instant) -> Timer {
-        Timer { deadline, key: None }
+        Timer { deadline, id: None }
     }
 
     pub(crate) fn reset(&mut self, deadline: Instant) {
@@ -148,23 +207,28 @@ impl Timer {
 
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<()> {
         let Some(world) = current() else { panic!("a virtual timer is used outside of its simulation") };
-        if world.now() >= self.deadline {
+        if world.since_base(self.deadline) <= world.elapsed() {
             self.cancel();
             return Poll::Ready(());
         }
-        let key = *self.key.get_or_insert_with(|| {
-            let number = TIMERS.get();
-            TIMERS.set(number + 1);
-            (world.since_base(self.deadline), number)
-        });
-        let before = world.timers.borrow_mut().insert(key, cx.waker().clone());
+        let mut timers = world.timers.borrow_mut();
+        let Some(id) = self.id else {
+            self.id = Some(timers.add(world.since_base(self.deadline), cx.waker()));
+            return Poll::Pending;
+        };
+        let before = match timers.waker(id) {
+            Some(waker) if !waker.will_wake(cx.waker()) => Some(std::mem::replace(waker, cx.waker().clone())),
+            _ => None,
+        };
+        // Its destructor may run code of a task.
+        drop(timers);
         drop(before);
         Poll::Pending
     }
 
     fn cancel(&mut self) {
-        if let (Some(key), Some(world)) = (self.key.take(), current()) {
-            let waker = world.timers.borrow_mut().remove(&key);
+        if let (Some(id), Some(world)) = (self.id.take(), current()) {
+            let waker = world.timers.borrow_mut().remove(id);
             drop(waker);
         }
     }

@@ -85,11 +85,10 @@ macro_rules! id16 {
             /// 32 lower-case hexadecimal digits.
             #[must_use]
             pub fn to_hex(self) -> String {
-                use std::fmt::Write as _;
-                self.0.iter().fold(String::with_capacity(32), |mut s, b| {
-                    let _ = write!(s, "{b:02x}");
-                    s
-                })
+                const DIGITS: [char; 16] =
+                    ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+                let digits = self.0.iter().flat_map(|b| [b >> 4, b & 15]);
+                digits.map(|d| DIGITS[usize::from(d)]).collect()
             }
 
             /// The inverse of `to_hex`; `None` for anything but 32 hexadecimal digits.

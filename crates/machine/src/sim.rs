@@ -92,6 +92,18 @@ impl SimDisk {
         s.log.extend(folders.into_iter().map(|prefix| Event::SyncNames { prefix }));
     }
 
+    /// Sets how many bytes fit from now on. What is there stays, also if it is more.
+    pub fn set_limit(&self, bytes: u64) {
+        self.state.lock().limit = bytes;
+    }
+
+    /// The bytes of all files.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        let s = self.state.lock();
+        s.names.values().map(|f| s.files[f].lock().len() as u64).sum()
+    }
+
     /// Flips one bit of a file.
     ///
     /// # Panics
@@ -180,8 +192,8 @@ impl SimDisk {
     }
 
     pub(crate) fn space(&self) -> Space {
+        let used = self.used();
         let s = self.state.lock();
-        let used: u64 = s.names.values().map(|f| s.files[f].lock().len() as u64).sum();
         Space {
             total: s.limit,
             free: s.limit.saturating_sub(used),
@@ -238,7 +250,8 @@ impl SimFile {
     pub(crate) fn set_len(&self, len: u64) -> io::Result<()> {
         let have = self.len();
         if len > have && len - have > self.disk.space().free {
-            return Err(io::ErrorKind::StorageFull.into());
+            // With its number, as of a real disk.
+            return Err(rustix::io::Errno::NOSPC.into());
         }
         Arc::make_mut(&mut self.content.lock()).resize(len as usize, 0);
         self.disk.state.lock().note(Event::SetLen { file: self.file, len });

@@ -12,18 +12,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_environment::simulation::spawn_in;
-use ashlar_environment::time::timeout;
-use ashlar_format::VersionId;
+use ashlar_environment::time::{timeout, wall_ms};
+use ashlar_format::{Version, VersionId};
 use ashlar_history::History;
 use ashlar_object::{
-    CompletedPart, Conditions, ETag, EntityTag, Error, ListSpec, Match, PartSpec, PutSpec, RenameSpec,
-    Result, Store, UploadId, UploadSpec, VersionListSpec, VersionSpec,
+    CompletedPart, Conditions, ETag, EntityTag, Error, Expired, KeyVersions, ListSpec, Match, PartSpec,
+    PutSpec, RenameSpec, Result, Store, ToExpire, UploadId, UploadSpec, VersionListSpec, VersionSpec,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
 
 use crate::cluster::Cluster;
 use crate::keys::{Answer, Call, Value};
+use crate::plan::Mutant;
 
 /// The bucket without versions.
 pub const PLAIN: &str = "plain";
@@ -278,6 +279,27 @@ impl Clients {
         };
         let outcome = self.at(at, &format!("delete {key} version {}", of.value), work).await;
         self.record(id, &outcome, &[], |()| Answer::Done);
+    }
+
+    /// A lifecycle pass removes the value that it has read.
+    pub async fn expire(&self, at: usize, key: u8, old: &Got) {
+        let id = self.history.call(group(key), Call::Expire(key, old.value));
+        let (tag, blind) = (old.etag, self.cluster.plan.mutant == Some(Mutant::BlindExpiry));
+        let due = move |found: &KeyVersions<'_>| {
+            let same = |v: &Version| blind || (v.md5, v.parts_count) == (tag.md5, tag.parts);
+            ToExpire { current: found.versions.first().is_some_and(same), versions: Vec::new() }
+        };
+        let work = move |s: Store| async move { s.expire(&s.bucket(bucket(key))?, &name(key), due).await };
+        let outcome = self.at(at, &format!("expire {key} {}", old.value), work).await;
+        let answer = |e: &Expired| if e.current == 1 { Answer::Done } else { Answer::Failed };
+        self.record(id, &outcome, &[], answer);
+    }
+
+    /// Collects what uploads and renames left behind.
+    pub async fn sweep(&self, at: usize) {
+        let work = |s: Store| async move { s.sweep(wall_ms()).await };
+        let outcome = self.at(at, "sweep", work).await;
+        self.cluster.note(|| format!("  swept: {outcome:?}"));
     }
 
     /// Lists all versions of a key; `known` maps a version to its value.

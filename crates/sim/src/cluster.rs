@@ -116,7 +116,12 @@ impl Cluster {
                 plan.mutant,
                 trace,
             )),
-            control: ControlStore::new(plan.seed ^ 2, plan.coordinators, entries),
+            control: ControlStore::new(
+                plan.seed ^ 2,
+                plan.coordinators,
+                entries,
+                plan.mutant != Some(Mutant::NoCompare),
+            ),
             hosts: Mutex::new(ids.iter().map(host).collect()),
             coordinators: (0..plan.coordinators).map(|_| Mutex::new(None)).collect(),
             processes: AtomicU64::new(1),
@@ -204,8 +209,12 @@ impl Cluster {
         }
         let store = Store::open(sets.clone(), control.clone(), options).expect("a store opens");
         let coordinator = Coordinator { process, caller, nodes, store, sets, control, alive };
-        drop(ashlar_environment::spawn("follow", self.clone().follow(number, coordinator.clone())));
-        drop(ashlar_environment::spawn("follow-buckets", coordinator.store.follow_buckets()));
+        if self.plan.mutant != Some(Mutant::MapReadOnce) {
+            drop(ashlar_environment::spawn("follow", self.clone().follow(number, coordinator.clone())));
+        }
+        if self.plan.mutant != Some(Mutant::BucketsReadOnce) {
+            drop(ashlar_environment::spawn("follow-buckets", coordinator.store.follow_buckets()));
+        }
         coordinator
     }
 
@@ -229,9 +238,14 @@ impl Cluster {
     /// Follows the map.
     async fn follow(self: Arc<Self>, number: usize, me: Coordinator) {
         let mut epoch = me.sets.layout().epoch;
+        let mut revision = 0;
         loop {
             sleep(Duration::from_millis(100)).await;
             self.network.while_paused(number).await;
+            let seen = std::mem::replace(&mut revision, me.control.revision());
+            if seen == revision {
+                continue;
+            }
             let Some(map) = map_of(&me.control) else { continue };
             if map.epoch <= epoch {
                 continue;

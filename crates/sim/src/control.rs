@@ -44,6 +44,8 @@ struct State {
     /// The connections, by coordinator.
     connections: Vec<Connection>,
     rng: Seeded,
+    /// False: an update is made on whatever state (a mutant).
+    compares: bool,
 }
 
 struct Connection {
@@ -61,16 +63,23 @@ struct Copy {
 }
 
 impl ControlStore {
-    /// A store with these entries, for this number of coordinators.
+    /// A store with these entries, for this number of coordinators, and for one connection more, which is always
+    /// reachable, for those who change the map.
     #[must_use]
-    pub fn new(seed: u64, coordinators: usize, entries: Vec<(String, Bytes)>) -> Arc<ControlStore> {
+    pub fn new(
+        seed: u64,
+        coordinators: usize,
+        entries: Vec<(String, Bytes)>,
+        compares: bool,
+    ) -> Arc<ControlStore> {
         let entries = entries.into_iter().map(|(k, bytes)| (k, Value { revision: 1, bytes })).collect();
         let connection = |_| Connection { reachable: true, copy: Arc::default() };
         let state = State {
             revision: 1,
             entries,
-            connections: (0..coordinators).map(connection).collect(),
+            connections: (0..=coordinators).map(connection).collect(),
             rng: Seeded::new(seed),
+            compares,
         };
         Arc::new(ControlStore { state: Mutex::new(state), announced: Announced::default() })
     }
@@ -142,7 +151,7 @@ impl State {
 
     fn make(&mut self, update: &Update) -> Result<u64> {
         for step in update.steps() {
-            if self.entries.get(step.key).map(|v| v.revision) != step.seen.revision() {
+            if self.compares && self.entries.get(step.key).map(|v| v.revision) != step.seen.revision() {
                 return Err(Error::Conflict(step.key.to_owned()));
             }
         }

@@ -1,12 +1,14 @@
 //! Injects faults into a cluster while clients work: crashes, power cuts, pauses, interruptions of the
-//! network and of the control store, clock jumps, a drive replacement.
+//! network and of the control store, clock jumps, full drives, drives that read wrongly, that lose what they acknowledged, or
+//! are replaced.
 //!
-//! Invariants: every fault ends by itself within seconds; at most one drive of a run is replaced, since each
-//! replacement loses a copy; [`stop_faults`] ends all faults. If a fault itself shows a defect (a drive that does
+//! Invariants: every fault ends by itself within seconds; of the drives of a run, at most as many as may be lost together
+//! ever lose anything or read wrongly, and a majority of each group keeps its votes; [`stop_faults`] ends all faults. If a fault itself shows a defect (a drive that does
 //! not open after a power cut), it is recorded as a finding.
 //!
 //! Must not depend on: what clients do.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,18 +16,24 @@ use ashlar_cluster::Map;
 use ashlar_environment::random::Seeded;
 use ashlar_environment::simulation::set_wall_ahead;
 use ashlar_environment::time::sleep;
+use ashlar_machine::{Fault, Operation};
 
 use crate::client::Clients;
 use crate::cluster::{Cluster, drive_id};
 use crate::host::Host;
+use crate::monitor::join_again;
 use crate::network::Node;
+use crate::plan::Mutant;
 
 /// The fault injector of a run.
 pub struct Faults {
     clients: Arc<Clients>,
     cluster: Arc<Cluster>,
     rng: Seeded,
-    replaced: bool,
+    /// The drives that lost something.
+    lost: BTreeSet<u8>,
+    /// The number of the next drive that replaces another one.
+    spare: u8,
 }
 
 impl Faults {
@@ -34,7 +42,7 @@ impl Faults {
     pub fn new(clients: &Arc<Clients>) -> Faults {
         let cluster = clients.cluster.clone();
         let rng = Seeded::new(cluster.plan.seed ^ 0x0066_6175_6c74);
-        Faults { clients: clients.clone(), cluster, rng, replaced: false }
+        Faults { clients: clients.clone(), cluster, rng, lost: BTreeSet::new(), spare: 50 }
     }
 
     fn millis(&mut self, most: u64) -> Duration {
@@ -55,15 +63,21 @@ impl Faults {
         let mut ends = Vec::new();
         for _ in 0..times {
             sleep(self.millis(150)).await;
-            let end = match self.rng.below(10) {
+            let end = match self.rng.below(15) {
                 0 => self.crash(),
                 1 | 2 => self.power(),
                 3 => self.pause(),
                 4 => self.drive_stands(),
                 5..8 => self.block(),
                 8 => self.unreachable(),
+                9 | 10 => {
+                    self.lose().await;
+                    continue;
+                }
+                11 => self.full(),
+                12 | 13 => self.misread(),
                 _ => {
-                    self.rare().await;
+                    self.jump();
                     continue;
                 }
             };
@@ -97,7 +111,9 @@ impl Faults {
         }
         Box::pin(async move {
             sleep(down).await;
-            hosts.iter().for_each(|h| restart(&clients, h));
+            for host in hosts {
+                restart(&clients, &host).await;
+            }
         })
     }
 
@@ -145,13 +161,70 @@ impl Faults {
         })
     }
 
-    async fn rare(&mut self) {
-        if self.rng.below(2) == 0 && !self.replaced && self.cluster.plan.drives > 4 {
-            self.replaced = true;
-            let old = self.host();
-            replace(&self.cluster, old.label.drive.0[0], 50).await;
+    /// Whether the drive may lose something: after so many losses, `k` shards of everything are left, and a majority of
+    /// votes (docs/protocol.md 2.1: f).
+    fn may_lose(&mut self, host: &Host) -> bool {
+        let id = host.label.drive;
+        if self.cluster.map().groups_of(id).is_empty() {
+            return false;
+        }
+        let spare_shards = (self.cluster.plan.drives - 2).div_ceil(2);
+        let may = self.lost.len() < spare_shards || self.lost.contains(&id.0[0]);
+        if may {
+            self.lost.insert(id.0[0]);
+        }
+        may
+    }
+
+    /// A drive is replaced, or goes back to an earlier state and joins again.
+    async fn lose(&mut self) {
+        let host = self.host();
+        if !self.may_lose(&host) {
             return;
         }
+        if self.rng.below(2) == 0 {
+            lose_writes(&self.clients, &host).await;
+            return;
+        }
+        let new = self.spare;
+        self.spare += 1;
+        replace(&self.cluster, host.label.drive.0[0], new).await;
+    }
+
+    /// One drive has little room or none, or all have.
+    fn full(&mut self) -> End {
+        let all = self.rng.below(3) == 0;
+        let hosts = if all { self.cluster.hosts() } else { vec![self.host()] };
+        let most = [1, 64 << 10, 2 << 20][self.rng.below(3) as usize];
+        let (room, time) = (self.rng.below(most), self.millis(4000));
+        for h in &hosts {
+            self.cluster.note(|| format!("drive {} has room for {room} bytes", h.label.drive));
+            h.limit_room(Some(room));
+        }
+        Box::pin(async move {
+            sleep(time).await;
+            hosts.iter().for_each(|h| h.limit_room(None));
+        })
+    }
+
+    /// Some reads of a drive fail, or return a wrong bit.
+    fn misread(&mut self) -> End {
+        let (host, time) = (self.host(), self.millis(4000));
+        if !self.may_lose(&host) {
+            return Box::pin(std::future::ready(()));
+        }
+        let fault = if self.rng.below(2) == 0 { Fault::Corrupt } else { Fault::Error(EIO) };
+        let (after, times) = (self.rng.below(30), 1 + self.rng.below(4));
+        self.cluster.note(|| format!("drive {}: {fault:?} at {times} reads", host.label.drive));
+        host.faults.set_after(Operation::Read, fault, after, times);
+        Box::pin(async move {
+            sleep(time).await;
+            host.faults.clear();
+        })
+    }
+
+    /// The clock of a coordinator jumps.
+    fn jump(&mut self) {
         let number = self.coordinator();
         let Some(c) = self.cluster.coordinator(number) else { return };
         let ahead = self.rng.below(240_000) as i64 - 120_000;
@@ -160,18 +233,36 @@ impl Faults {
     }
 }
 
+/// The number of the error of a medium that cannot be read.
+const EIO: i32 = 5;
+
 type End = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Starts a host again after a power cut, and records what it reports as a finding.
-fn restart(clients: &Clients, host: &Host) {
+async fn restart(clients: &Clients, host: &Host) {
     let mapped = !clients.cluster.map().groups_of(host.label.drive).is_empty();
     if !mapped {
         return;
     }
     match host.start() {
-        Ok(()) => clients.cluster.note(|| format!("drive {} is back", host.label.drive)),
+        Ok(true) => clients.cluster.note(|| format!("drive {} is back", host.label.drive)),
+        Ok(false) => join_again(clients, host, "it is damaged").await,
         Err(e) => clients.report(e),
     }
+}
+
+/// A drive loses power and what it acknowledged lately. It has no vote before it has joined again, as the notes of its
+/// peers demand (docs/protocol.md 2.14).
+async fn lose_writes(clients: &Arc<Clients>, host: &Host) {
+    let (cluster, id) = (&clients.cluster, host.label.drive);
+    cluster.note(|| format!("drive {id} loses what it acknowledged"));
+    if !host.lose_writes() {
+        return;
+    }
+    if cluster.plan.mutant == Some(Mutant::KeepsVote) {
+        return restart(clients, host).await;
+    }
+    join_again(clients, host, "it went back in time").await;
 }
 
 /// The drive `old` is lost and replaced by the blank drive `new`. The map is changed as a drive monitor does
@@ -193,8 +284,7 @@ pub async fn replace(cluster: &Arc<Cluster>, old: u8, new: u8) {
 /// # Panics
 /// If the map refuses the change.
 pub async fn change_map(cluster: &Arc<Cluster>, next: impl Fn(&Map) -> ashlar_cluster::Result<Map> + Sync) {
-    let control = cluster.control.open(0);
-    cluster.control.set_reachable(0, true);
+    let control = cluster.control.open(cluster.plan.coordinators);
     let change = |update: &mut ashlar_cluster::Update| {
         let map = Map::read(&control)?;
         *update = next(&map)?.update(&map, &control)?;
@@ -211,7 +301,9 @@ pub async fn stop_faults(clients: &Arc<Clients>) {
     cluster.control.restore_all();
     for host in cluster.hosts() {
         host.pause(Duration::ZERO);
-        restart(clients, &host);
+        host.faults.clear();
+        host.limit_room(None);
+        restart(clients, &host).await;
     }
     for number in 0..cluster.plan.coordinators {
         if cluster.coordinator(number).is_none() {

@@ -2,18 +2,19 @@
 //!
 //! Invariants: everything that was acknowledged is on the medium after a power cut; any part of what was
 //! written after the last answer may be lost. A host without power answers nothing. An answer that was not
-//! sent before a power cut is never sent.
+//! sent before a power cut is never sent. Reads of the medium fail or return wrong bytes only while its faults say so.
 //!
 //! Must not depend on: the network.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_drive::{Drive, Label, Options, Result, Role, Status};
 use ashlar_environment::random::Seeded;
 use ashlar_environment::time::{Instant, sleep, sleep_until};
 use ashlar_format::{Ballot, DeploymentId, DriveId, GroupId};
-use ashlar_machine::{BufferPool, Crash, Folder, SimDisk};
+use ashlar_machine::{BufferPool, Crash, Faults, Folder, SimDisk};
 use ashlar_remote::wire::Heard;
 use ashlar_remote::{Caller, Served};
 use parking_lot::Mutex;
@@ -21,12 +22,17 @@ use parking_lot::Mutex;
 /// The deployment of all simulated drives.
 pub const DEPLOYMENT: DeploymentId = DeploymentId([0xd; 16]);
 
+/// The size of a medium.
+const PLENTY: u64 = 1 << 40;
+
 /// A drive and its machine.
 pub struct Host {
     /// Its label.
     pub label: Label,
     state: Mutex<State>,
     options: Options,
+    /// What its medium does wrong.
+    pub faults: Arc<Faults>,
     /// False: it answers before it has flushed (a mutant).
     flushes: bool,
 }
@@ -38,7 +44,9 @@ struct State {
     served: Served,
     /// How many times the drive was opened.
     incarnation: u32,
-    /// The position in the log of the disk up to which everything was acknowledged.
+    /// The position in the log of the disk when the drive was opened.
+    opened: usize,
+    /// The position up to which everything was acknowledged.
     answered: usize,
     stands_until: Instant,
     rng: Seeded,
@@ -46,8 +54,8 @@ struct State {
 
 fn options() -> Options {
     let mut o = Options::new(BufferPool::new(64 << 20));
-    o.segment_bytes = 256 << 10;
-    o.journal_segment_bytes = 128 << 10;
+    o.segment_bytes = 128 << 10;
+    o.journal_segment_bytes = 64 << 10;
     o.reserve_bytes = 1 << 20;
     o.cache_bytes = 256 << 10;
     o.direct = false;
@@ -62,14 +70,16 @@ impl Host {
     #[must_use]
     pub fn new(id: DriveId, groups: &[(GroupId, Role)], seed: u64, flushes: bool) -> Host {
         let label = Label { deployment: DEPLOYMENT, drive: id, created_ms: 1 };
-        let disk = SimDisk::new(1 << 40);
-        let folder = Folder::simulated(&disk, None);
+        let disk = SimDisk::new(PLENTY);
+        let faults = Arc::new(Faults::new());
+        let folder = Folder::simulated(&disk, Some(faults.clone()));
         let options = options();
         let first = options.journal_segment_bytes;
         let formatted = ashlar_drive::format_folder(&folder, &label, groups, first);
         formatted.expect("a simulated disk");
         let drive = Drive::open_folder(&folder, &options, false).expect("a new drive");
         let state = State {
+            opened: disk.position(),
             answered: disk.position(),
             disk,
             served: served(&drive),
@@ -78,7 +88,7 @@ impl Host {
             stands_until: Instant::now(),
             rng: Seeded::new(seed),
         };
-        Host { label, state: Mutex::new(state), options, flushes }
+        Host { label, state: Mutex::new(state), options, faults, flushes }
     }
 
     /// The drive, if it is in service.
@@ -141,6 +151,8 @@ impl Host {
     pub fn cut_power(&self) {
         let s = &mut *self.state.lock();
         let Some(drive) = s.drive.take() else { return };
+        // What reads it next is another process.
+        self.faults.clear();
         let served = std::mem::take(&mut s.served);
         let unanswered = (s.disk.position() - s.answered) as u64;
         let from = if self.flushes { s.answered } else { 0 };
@@ -154,6 +166,27 @@ impl Host {
     #[must_use]
     pub fn position(&self) -> usize {
         self.state.lock().disk.position()
+    }
+
+    /// Leaves this much room on the medium, in bytes; `None`: plenty.
+    pub fn limit_room(&self, room: Option<u64>) {
+        let disk = &self.state.lock().disk;
+        disk.set_limit(room.map_or(PLENTY, |room| disk.used() + room));
+    }
+
+    /// Cuts the power; everything that was written after a random moment since the drive was opened is lost, also what
+    /// was acknowledged: a volatile cache, or an older image. Returns false if it has no power.
+    pub fn lose_writes(&self) -> bool {
+        let at = {
+            let s = &mut *self.state.lock();
+            if s.drive.is_none() {
+                return false;
+            }
+            let span = s.disk.position() - s.opened;
+            s.opened + s.rng.below(span as u64 + 1) as usize
+        };
+        self.go_back(at);
+        true
     }
 
     /// Cuts the power and restores the disk to an earlier position of its log.
@@ -173,39 +206,72 @@ impl Host {
         drop(gone);
     }
 
-    /// Restores the power.
+    /// Restores the power. Returns false if the drive is damaged because its medium did something wrong: it stays off,
+    /// and is to be started with [`Host::start_joining`].
     ///
     /// # Errors
     /// The error of opening the drive, or damage that it reports: a power cut must not cause damage.
-    pub fn start(&self) -> std::result::Result<(), String> {
-        let mut s = self.state.lock();
-        if s.drive.is_some() {
-            return Ok(());
+    pub fn start(&self) -> std::result::Result<bool, String> {
+        let Some(drive) = self.open()? else { return Ok(true) };
+        let damage = drive.damage();
+        if damage.is_empty() || !self.flushes {
+            self.put_in_service(drive);
+            return Ok(true);
         }
-        let folder = Folder::simulated(&s.disk, None);
+        if self.faults.affected() > 0 {
+            return Ok(false);
+        }
+        Err(format!("drive {} is damaged after a power cut: {damage:?}", self.label.drive))
+    }
+
+    /// Restores the power; the drive durably loses its votes, in the layout of `epoch`, before it is served.
+    ///
+    /// # Errors
+    /// The error of opening the drive, or of making it joining.
+    pub async fn start_joining(&self, epoch: u32) -> std::result::Result<(), String> {
+        let Some(drive) = self.open()? else { return Ok(()) };
+        let held: Vec<(GroupId, u32)> = drive.held().into_iter().map(|(group, _)| (group, epoch)).collect();
+        let joins = drive.set_joining(&held).await;
+        joins.map_err(|e| format!("drive {} does not lose its votes: {e}", self.label.drive))?;
+        self.put_in_service(drive);
+        Ok(())
+    }
+
+    fn open(&self) -> std::result::Result<Option<Drive>, String> {
+        let s = self.state.lock();
+        if s.drive.is_some() {
+            return Ok(None);
+        }
+        // A drive that cannot be opened for a while is opened again; here, at once.
+        self.faults.clear();
+        let folder = Folder::simulated(&s.disk, Some(self.faults.clone()));
         let drive = Drive::open_folder(&folder, &self.options, false)
             .map_err(|e| format!("drive {} does not open after a power cut: {e}", self.label.drive))?;
-        let damage = drive.damage();
-        if !damage.is_empty() && self.flushes {
-            return Err(format!("drive {} is damaged after a power cut: {damage:?}", self.label.drive));
-        }
         drive.pump();
+        Ok(Some(drive))
+    }
+
+    fn put_in_service(&self, drive: Drive) {
+        let s = &mut *self.state.lock();
         s.incarnation += 1;
         s.answered = s.disk.position();
+        s.opened = s.answered;
         s.served = served(&drive);
         s.drive = Some(drive);
-        Ok(())
     }
 
     /// Runs the maintenance of the drive.
     ///
     /// # Errors
-    /// The error of the maintenance.
+    /// The error of the maintenance, unless the medium was made to do something wrong.
     pub fn maintain(&self) -> Result<()> {
         let Some(drive) = self.drive() else { return Ok(()) };
         drive.pump();
         drive.tick();
-        drive.upkeep()?;
+        match drive.upkeep() {
+            Err(e) if self.faults.affected() == 0 && e != ashlar_drive::Error::Full => return Err(e),
+            _ => {}
+        }
         drive.pump();
         Ok(())
     }

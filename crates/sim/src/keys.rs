@@ -32,6 +32,8 @@ pub enum Call {
     GetVersion(u8, Value),
     /// Removes the version with this value.
     DeleteVersion(u8, Value),
+    /// Deletes the key if it has this value: what a lifecycle rule does.
+    Expire(u8, Value),
     /// Reads all versions, newest first.
     Versions(u8),
 }
@@ -104,6 +106,7 @@ impl Call {
             | Call::Shown(key)
             | Call::GetVersion(key, _)
             | Call::DeleteVersion(key, _)
+            | Call::Expire(key, _)
             | Call::Versions(key) => ([Some(*key), None], None),
             Call::Rename(from, to, _) => ([Some(*from), Some(*to)], None),
             Call::Complete(upload, key, _) => ([Some(*key), None], Some(*upload)),
@@ -156,6 +159,7 @@ impl Model for Keys {
                 either(state.now(*key) == Some(*old), self.put(state, *key, Some(*value)))
             }
             Call::Delete(key) => either(true, self.put(state, *key, None)),
+            Call::Expire(key, value) => either(state.now(*key) == Some(*value), self.put(state, *key, None)),
             Call::Get(key) => reads(Answer::Read(state.now(*key))),
             Call::Shown(key) => reads(Answer::Shown(state.now(*key).is_some())),
             Call::Rename(from, to, value) => {

@@ -10,13 +10,16 @@
 //! |---|---|
 //! | `plan`, `trace` | the parameters of a run; its events as text |
 //! | `host`, `network`, `control` | a drive and its machine; messages; the control store |
+//! | `mutant` | answers as a coordinator or drive with a defect takes them |
+//! | `monitor` | what a drive monitor does about drives that fence themselves or go back in time |
 //! | `cluster` | all of them together, with the coordinators |
 //! | `keys` | the model of S3 calls |
 //! | `client`, `work` | one call and its outcome; which calls are made |
 //! | `faults` | the injected faults |
+//! | `redundancy` | what is missing, looked up at the drives themselves |
 //! | `run` | a run from its seed to its verdict |
-//! | `move_scenario` | slots move away from a drive that is gone, and returns |
-//! | `scenario` | named runs for defects that were found by reading code |
+//!
+//! Runs with a story of their own are in `tests/scenarios`.
 //!
 //! Invariants: a seed determines everything, also across machines; a run ends after a bounded virtual time.
 //! Not shipped. docs/decisions/0021-simulator.md gives the reasons for its design.
@@ -28,17 +31,18 @@ pub mod describe;
 pub mod faults;
 pub mod host;
 pub mod keys;
-#[cfg(test)]
-mod move_scenario;
+pub mod monitor;
+pub mod mutant;
 pub mod network;
 pub mod plan;
-#[cfg(test)]
-mod quota_scenario;
+pub mod redundancy;
 pub mod run;
-#[cfg(test)]
-mod scenario;
 pub mod trace;
 pub mod work;
+
+/// A sixth of a run is spent in the allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 pub use plan::{Mutant, Plan};
 pub use run::{Verdict, run};

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use ashlar_drive::Answer;
 use ashlar_environment::random::Seeded;
 use ashlar_environment::simulation::{Process, spawn_in};
 use ashlar_environment::time::{Instant, sleep, sleep_until, timeout};
@@ -28,6 +27,7 @@ use tokio::sync::oneshot;
 
 use crate::describe;
 use crate::host::Host;
+use crate::mutant;
 use crate::plan::{Mutant, NetworkFaults};
 use crate::trace::Trace;
 
@@ -200,7 +200,8 @@ impl Link {
             // The caller may no longer exist.
             let _ = answered.send(said);
         };
-        drop(spawn_in(Process::FIRST, "message", carry));
+        // Boxed, so that it is not copied on its way into a task.
+        drop(spawn_in(Process::FIRST, "message", Box::pin(carry)));
         answer
     }
 
@@ -223,14 +224,19 @@ impl Link {
             }
             self.execute(host, &message).await
         };
-        let second = async {
-            let Some(again) = again.filter(|_| message.may_repeat()) else { return };
-            sleep(again).await;
-            if !i.network.is_blocked(me, drive) {
-                self.execute(host, &message).await;
+        let first = std::pin::pin!(first);
+        let said = match again.filter(|_| message.may_repeat()) {
+            None => first.await,
+            Some(again) => {
+                let second = Box::pin(async {
+                    sleep(again).await;
+                    if !i.network.is_blocked(me, drive) {
+                        self.execute(host, &message).await;
+                    }
+                });
+                futures::join!(first, second).0
             }
         };
-        let (said, ()) = futures::join!(first, second);
         let said = said?;
         i.network.trace.note(|| {
             let lost = if back.is_none() { ", answer lost" } else { "" };
@@ -248,25 +254,24 @@ impl Link {
     async fn execute(&self, host: &Host, message: &Message) -> Option<Result<Delivered, Failure>> {
         let Message { method, head, bulk, answer_limit } = message.clone();
         let caller = self.0.caller;
+        if let Some(answer) = mutant::idle(self.0.network.mutant, method) {
+            return Some(Ok(answer));
+        }
         let said = host
             .serve(|served| async move { served.call(caller, method, head, bulk, answer_limit).await })
             .await?;
-        let delivered = said.map(delivered);
-        if self.0.network.mutant == Some(Mutant::RefusedCounts) {
-            return Some(delivered.map(|answer| accepted(method, answer)));
-        }
-        Some(delivered)
+        Some(said.map(|out| mutant::answer(self.0.network.mutant, method, delivered(out))))
     }
 }
 
 impl Transport for Link {
     fn call(&self, call: Call) -> BoxFuture<'static, Result<Delivered, Failure>> {
-        let deadline = call.deadline;
+        let (deadline, method, mutant) = (call.deadline, call.method, self.0.network.mutant);
         let answer = self.send(call);
         Box::pin(async move {
             match timeout(deadline, answer).await {
                 Ok(Ok(said)) => said,
-                _ => Err(Failure::Unanswered),
+                _ => mutant::silence(mutant, method),
             }
         })
     }
@@ -342,20 +347,6 @@ fn joined(parts: &[Bytes]) -> Bytes {
     whole.freeze()
 }
 
-fn delivered(out: Out) -> Delivered {
+pub(crate) fn delivered(out: Out) -> Delivered {
     Delivered { head: out.head.into_vec().into(), bulk: joined(&out.bulk) }
-}
-
-/// The answer of a drive whose refusals count as accepted (a mutant).
-fn accepted(of: u16, answer: Delivered) -> Delivered {
-    if !matches!(of, method::ACCEPT | method::COPY) {
-        return answer;
-    }
-    match wire::decode_reply(&answer.head, &answer.bulk, wire::decode_answer) {
-        Ok(mut reply) if matches!(reply.result, Ok(Answer::Refused(_))) => {
-            reply.result = Ok(Answer::Done);
-            delivered(wire::encode_reply(&reply, wire::encode_answer))
-        }
-        _ => answer,
-    }
 }

@@ -15,11 +15,41 @@ pub enum Mutant {
     NoFlush,
     /// A refused record counts as accepted.
     RefusedCounts,
+    /// A drive that lost what it acknowledged goes on with its votes.
+    KeepsVote,
+    /// What a joining drive answers counts as the vote of one that has everything.
+    JoiningVotes,
+    /// A record, or a shard, whose receipt was not answered counts as accepted.
+    UnansweredCounts,
+    /// A drive answers that it has stored a small shard, and has not.
+    ShardsNotStored,
+    /// A drive that does not answer a read counts as one that has no record.
+    SilenceIsAbsence,
+    /// A lifecycle pass removes what a key has, not what the pass has read.
+    BlindExpiry,
+    /// A coordinator reads the map when it starts, and never again.
+    MapReadOnce,
+    /// A coordinator reads the registry of buckets when it starts, and never again. Found by a scenario.
+    BucketsReadOnce,
+    /// The control store makes updates whatever the state is that they were made from. Found by scenarios.
+    NoCompare,
 }
 
 impl Mutant {
-    /// All mutants.
-    pub const ALL: [Mutant; 4] = [Mutant::Sole, Mutant::OneSlot, Mutant::NoFlush, Mutant::RefusedCounts];
+    /// All mutants that default runs find; scenarios find the others.
+    pub const ALL: [Mutant; 11] = [
+        Mutant::Sole,
+        Mutant::OneSlot,
+        Mutant::NoFlush,
+        Mutant::RefusedCounts,
+        Mutant::KeepsVote,
+        Mutant::JoiningVotes,
+        Mutant::UnansweredCounts,
+        Mutant::ShardsNotStored,
+        Mutant::SilenceIsAbsence,
+        Mutant::BlindExpiry,
+        Mutant::MapReadOnce,
+    ];
 }
 
 /// Rates of network faults, in parts of a thousand.
@@ -86,7 +116,7 @@ impl Plan {
             groups: 1 + rng.below(2) as u16,
             clients: 2 + rng.below(3) as usize,
             calls: 4 + rng.below(9),
-            fault_count: rng.below(6),
+            fault_count: rng.below(8),
             network_faults,
             small_pages: rng.below(2) == 0,
             mutant: None,

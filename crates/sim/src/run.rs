@@ -20,7 +20,9 @@ use crate::client::{Clients, Outcome, PLAIN, VERSIONED, group};
 use crate::cluster::Cluster;
 use crate::faults::{Faults, stop_faults};
 use crate::keys::{Keys, State};
+use crate::monitor;
 use crate::plan::Plan;
+use crate::redundancy;
 use crate::work::{Client, WITH_VERSIONS, plain};
 
 /// How long the cluster may take to recover after the last fault.
@@ -63,6 +65,7 @@ pub fn simulate<F: Future<Output = ()> + 'static>(
         let clients = Clients::new(Cluster::new(plan));
         *place.borrow_mut() = Some(clients.clone());
         let maintain = ashlar_environment::spawn("maintain", clients.cluster.clone().maintain());
+        drop(ashlar_environment::spawn("monitor", monitor::watch(clients.clone())));
         begin(&clients).await;
         story(clients.clone()).await;
         if maintain.is_finished() {
@@ -136,10 +139,8 @@ pub async fn check_recovered(clients: &Arc<Clients>) {
         }
         clients.list(at, &plain(), 3).await;
     }
-    // Twice in a row, so that repairs which the first check started have ended.
-    let mut clean = 0;
     let mut last = String::new();
-    while clean < 2 {
+    loop {
         if Instant::now() > end {
             return clients.report(format!("redundancy is not restored after the faults: {last}"));
         }
@@ -149,12 +150,21 @@ pub async fn check_recovered(clients: &Arc<Clients>) {
             let votes = |s: Status| s.role(g.id) == Some(Role::Voter);
             !g.slots.iter().all(|slot| status(slot.drive).is_some_and(votes))
         };
-        let joining = cluster.map().groups.iter().any(lacks);
+        // A scrub does not make a drive join.
+        if cluster.map().groups.iter().any(lacks) {
+            "a drive is still joining".clone_into(&mut last);
+            continue;
+        }
         let Some(c) = cluster.coordinator(0) else { return clients.report("coordinator 0 is down") };
         let found = c.sets.scrub(true).await;
-        last = format!("{found:?}, joining: {joining}");
-        let same = found.is_ok_and(|f| f.damaged == 0 && f.healed == ashlar_erasure_set::Healed::default());
-        clean = if same && !joining { clean + 1 } else { 0 };
+        last = format!("{found:?}");
+        if found.is_ok_and(|f| f.damaged == 0 && f.healed == ashlar_erasure_set::Healed::default()) {
+            // Not by the code that repairs: it may overlook something.
+            match redundancy::missing(cluster).await {
+                None => return,
+                Some(what) => last = format!("a scrub finds nothing, and yet there is missing: {what}"),
+            }
+        }
     }
 }
 

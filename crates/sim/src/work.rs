@@ -62,12 +62,14 @@ impl Client {
         for _ in 0..calls {
             let pause = [0, 200, 2_000, 100_000][self.rng.below(4) as usize];
             sleep(Duration::from_micros(self.rng.below(pause + 1))).await;
-            match self.rng.below(20) {
+            match self.rng.below(22) {
                 0..6 => self.single().await,
                 6 | 7 => self.race().await,
                 8..12 => self.pair().await,
                 12..15 => self.upload().await,
                 15..19 => self.versioned().await,
+                19 => self.expiry().await,
+                20 => self.sweeps().await,
                 _ => {
                     let (at, page) = (self.somewhere(), 1 + self.rng.below(4) as usize);
                     self.clients.list(at, &plain(), page).await;
@@ -111,6 +113,28 @@ impl Client {
                 futures::join!(one, two);
             }
         }
+    }
+
+    /// The lifecycle passes of two coordinators remove what one of them has read.
+    async fn expiry(&mut self) {
+        let (at, key, value) = (self.somewhere(), self.pick(&SINGLES), self.value());
+        let Some(got) = self.clients.get(at, key).await.ok().flatten() else { return };
+        let (first, second, third) = (self.somewhere(), self.somewhere(), self.somewhere());
+        if self.rng.below(2) == 0 {
+            let one = self.clients.expire(first, key, &got);
+            let two = self.clients.expire(second, key, &got);
+            futures::join!(one, two);
+        } else {
+            let expire = self.clients.expire(first, key, &got);
+            let put = self.clients.put(third, key, value);
+            drop(futures::join!(expire, put));
+        }
+    }
+
+    /// Two coordinators collect the same uploads.
+    async fn sweeps(&mut self) {
+        let (first, second) = (self.somewhere(), self.somewhere());
+        futures::join!(self.clients.sweep(first), self.clients.sweep(second));
     }
 
     async fn pair(&mut self) {

@@ -28,9 +28,13 @@ fn first_seeds_find_nothing() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// The first seed that finds a mutant.
+/// The first seed that finds a mutant, by a finding or by an assertion of the code under test.
 fn caught(mutant: Mutant) -> Option<u64> {
-    (1..=200).find(|seed| !run(Plan { mutant: Some(mutant), ..Plan::of(*seed) }).findings.is_empty())
+    let finds = |seed: &u64| {
+        let plan = Plan { mutant: Some(mutant), ..Plan::of(*seed) };
+        std::panic::catch_unwind(|| run(plan)).map_or(true, |verdict| !verdict.findings.is_empty())
+    };
+    (1..=200).find(finds)
 }
 
 #[test]

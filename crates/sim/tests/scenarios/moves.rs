@@ -11,15 +11,15 @@ use ashlar_environment::random::Seeded;
 use ashlar_environment::time::sleep;
 use ashlar_format::{DriveId, GroupId};
 
-use crate::client::Clients;
-use crate::cluster::{Cluster, drive_id};
-use crate::faults::{change_map, stop_faults};
-use crate::host::Host;
-use crate::network::{Network, Node};
-use crate::plan::{NetworkFaults, Plan};
-use crate::run::{check_recovered, judge};
-use crate::scenario::{findings, without_faults};
-use crate::work::{Client, SINGLES};
+use crate::{findings, without_faults};
+use ashlar_sim::client::Clients;
+use ashlar_sim::cluster::{Cluster, drive_id};
+use ashlar_sim::faults::{change_map, stop_faults};
+use ashlar_sim::host::Host;
+use ashlar_sim::network::{Network, Node};
+use ashlar_sim::plan::{NetworkFaults, Plan};
+use ashlar_sim::run::{check_recovered, judge};
+use ashlar_sim::work::{Client, SINGLES};
 
 /// The drive that slots move to, and the two that they leave.
 const SPARE: u8 = 50;

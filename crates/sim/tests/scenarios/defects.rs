@@ -12,40 +12,16 @@ use ashlar_drive::Entry;
 use ashlar_environment::random::Seeded;
 use ashlar_environment::time::sleep;
 use ashlar_kms::{Builtin, Kms, Secret};
-use ashlar_object::{Error, ListSpec, PutSpec, Store, UploadId, UploadSpec, VersionSpec};
-use bytes::Bytes;
+use ashlar_object::{Error, ListSpec, Store, UploadId, UploadSpec};
 
-use crate::client::{Clients, Outcome, PLAIN, name};
-use crate::faults::{replace, stop_faults};
-use crate::host::Host;
-use crate::network::Node;
-use crate::plan::{NetworkFaults, Plan};
-use crate::run::{check_recovered, judge, simulate};
+use ashlar_sim::client::{Clients, Outcome, PLAIN, name};
+use ashlar_sim::faults::{replace, stop_faults};
+use ashlar_sim::host::Host;
+use ashlar_sim::network::Node;
+use ashlar_sim::plan::{Mutant, Plan};
+use ashlar_sim::run::{check_recovered, judge};
 
-/// Two coordinators over four drives, without injected faults.
-pub(crate) fn without_faults(seed: u64) -> Plan {
-    let network_faults = NetworkFaults::NONE;
-    Plan {
-        coordinators: 2,
-        drives: 4,
-        groups: 1,
-        clients: 0,
-        calls: 0,
-        fault_count: 0,
-        network_faults,
-        ..Plan::of(seed)
-    }
-}
-
-/// The findings of the seeds in `seeds`.
-pub(crate) fn findings<F: Future<Output = ()> + 'static>(
-    seeds: std::ops::Range<u64>,
-    plan: impl Fn(u64) -> Plan,
-    story: impl Fn(Arc<Clients>) -> F + Clone + 'static,
-) -> Vec<(u64, Vec<String>)> {
-    let one = |seed| (seed, simulate(plan(seed), story.clone()).findings);
-    seeds.map(one).filter(|(_, found)| !found.is_empty()).collect()
-}
+use crate::{assert_found, findings, put, without_faults};
 
 /// A short random pause, so that the steps of both coordinators interleave in any order.
 async fn random_pause(clients: &Clients, salt: u64, most: u64) {
@@ -80,18 +56,6 @@ async fn complete_and_abort(clients: Arc<Clients>) {
 fn two_coordinators_complete_and_abort_one_upload() {
     let found = findings(0..60, without_faults, complete_and_abort);
     assert!(found.is_empty(), "{found:#?}");
-}
-
-/// Puts a body of `size` bytes.
-pub(crate) async fn put(
-    store: Store,
-    bucket: &'static str,
-    key: String,
-    size: u64,
-) -> ashlar_object::Result<()> {
-    let mut put = store.put(&store.bucket(bucket)?, &key, PutSpec::new(size)).await?;
-    put.write(Bytes::from(vec![7; size as usize])).await?;
-    put.commit(VersionSpec::default(), &ashlar_object::Conditions::NONE).await.map(|_| ())
 }
 
 /// One coordinator deletes a bucket while the other writes into it and begins an upload.
@@ -135,6 +99,7 @@ async fn bucket_deleted_under_a_write(clients: Arc<Clients>) {
 fn bucket_deleted_during_write() {
     let found = findings(0..20, without_faults, bucket_deleted_under_a_write);
     assert!(found.is_empty(), "{found:#?}");
+    assert_found(Mutant::BucketsReadOnce, 0..20, without_faults, bucket_deleted_under_a_write);
 }
 
 /// Two monitors replace two drives, each from its own copy of the map: both are replaced, one after the
@@ -159,8 +124,10 @@ async fn two_monitors(clients: Arc<Clients>) {
 
 #[test]
 fn two_monitors_replace_drives() {
-    let found = findings(0..4, |seed| Plan { drives: 6, ..without_faults(seed) }, two_monitors);
+    let plan = |seed| Plan { drives: 6, ..without_faults(seed) };
+    let found = findings(0..4, plan, two_monitors);
     assert!(found.is_empty(), "{found:#?}");
+    assert_found(Mutant::NoCompare, 0..4, plan, two_monitors);
 }
 
 /// Two coordinators rotate one key at the same time and seal under it: both can open what either has sealed.
@@ -205,6 +172,7 @@ async fn two_rotations(clients: Arc<Clients>) {
 fn two_key_rotations() {
     let found = findings(0..20, without_faults, two_rotations);
     assert!(found.is_empty(), "{found:#?}");
+    assert_found(Mutant::NoCompare, 0..20, without_faults, two_rotations);
 }
 
 /// D1: a put reaches fewer slots than a majority and fails; a delete of the same key is acknowledged; the put

@@ -10,10 +10,10 @@ use ashlar_environment::random::Seeded;
 use ashlar_environment::time::sleep;
 use ashlar_object::{Conditions, ListSpec, Result, Store};
 
-use crate::client::{Clients, Outcome, PLAIN};
-use crate::faults::stop_faults;
-use crate::plan::Plan;
-use crate::scenario::{findings, put, without_faults};
+use crate::{assert_found, findings, put, without_faults};
+use ashlar_sim::client::{Clients, Outcome, PLAIN};
+use ashlar_sim::faults::stop_faults;
+use ashlar_sim::plan::{Mutant, Plan};
 
 /// The quota in bytes: about seven bodies.
 const LIMIT: u64 = 4_000;
@@ -118,8 +118,14 @@ async fn quota_of_three_coordinators(clients: Arc<Clients>) {
 async fn fill(clients: &Clients, unknown: u64) {
     let coordinators = clients.cluster.plan.coordinators;
     for at in (0..coordinators).chain(0..coordinators) {
+        // Two nodes count at once: each believes that it is the one that does.
         let count = |s: Store| async move { s.count_uncounted(true).await };
-        if until_answered(clients, at, "count", count).await.is_none() {
+        let other = (at + 1) % coordinators;
+        let counts = futures::join!(
+            until_answered(clients, at, "count", count),
+            until_answered(clients, other, "count", count)
+        );
+        if counts.0.is_none() || counts.1.is_none() {
             return;
         }
         sleep(Duration::from_secs(1)).await;
@@ -146,4 +152,5 @@ fn quota_is_never_exceeded_and_all_of_it_can_be_used() {
     let plan = |seed| Plan { coordinators: 3, ..without_faults(seed) };
     let found = findings(0..60, plan, quota_of_three_coordinators);
     assert!(found.is_empty(), "{found:#?}");
+    assert_found(Mutant::Sole, 0..20, plan, quota_of_three_coordinators);
 }
