@@ -169,34 +169,6 @@ async fn expiry_with_followers_does_not_read_list_for_each_version() {
     assert!(took[1] < 8 * took[0], "{took:?}");
 }
 
-/// Versions that are added between the changes stay, and those that were chosen go.
-#[tokio::test]
-async fn expiry_with_followers_continues_beside_writers() {
-    let (lifecycle, store, _) = followed(40).await;
-    let mut reader = store.feed().reader("r").await.unwrap();
-    let old: Vec<_> = versions(&store, "k").await.iter().skip(1).map(|v| v.version_id).collect();
-    let writer = store.clone();
-    let adding = tokio::spawn(async move {
-        for _ in 0..25 {
-            put(&writer, "bucket", "k", &body()).await.unwrap();
-        }
-    });
-    let mut calls = 0;
-    let chosen = |found: &KeyVersions<'_>| {
-        calls += 1;
-        let due = |i: &usize| old.contains(&found.versions[*i].id);
-        ToExpire { current: false, versions: (1..found.versions.len()).filter(due).collect() }
-    };
-    let expired = lifecycle.expire("bucket", "k", chosen).await.unwrap();
-    adding.await.unwrap();
-    assert_eq!(expired.versions, 39);
-    assert!(calls > 1, "nobody came between");
-    assert_eq!(versions(&store, "k").await.len(), 26);
-    let mut told = removed(&mut reader).await;
-    told.reverse();
-    assert_eq!(told, old.into_iter().map(Some).collect::<Vec<_>>());
-}
-
 /// Random versions, locks and choices: the chosen versions that are not locked are removed, and nothing else.
 #[tokio::test]
 async fn expiry_skips_locked_versions() {
