@@ -397,8 +397,9 @@ impl<'a> Attempt<'a> {
         match r.footing {
             Footing::Overtaken => {
                 self.overtaken = Some(one_sync_record.parent_summary.clone());
-                if !one_sync_record.parent.is_empty() {
-                    let parent = Stored { record: one_sync_record.parent, one_sync_record: None };
+                if !one_sync_record.parent.is_none() {
+                    let record = one_sync_record.parent.bytes(&parts.record);
+                    let parent = Stored { record, one_sync_record: None };
                     let record = Arc::new(parent.decode().map_err(bad)?);
                     let digest = Record::digest(&parent.record);
                     let (ballot, stored_digest) = (one_sync_record.parent_ballot, digest);

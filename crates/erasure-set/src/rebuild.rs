@@ -410,11 +410,12 @@ impl Inner {
         of: &Bytes,
     ) -> Result<bool> {
         let parts = Stored::parse(of).map_err(|e| Error::Corrupt(format!("{key:?}: {e}")))?;
-        let Some(one_sync_record) = parts.one_sync_record.filter(|l| !l.parent.is_empty()) else {
+        let Some(one_sync_record) = parts.one_sync_record.filter(|l| !l.parent.is_none()) else {
             return Ok(false);
         };
         let (ballot, tally) = (one_sync_record.parent_ballot, Tally::new(1));
-        let (key, record, summary) = (key.clone(), one_sync_record.parent, one_sync_record.parent_summary);
+        let record = one_sync_record.parent.bytes(&parts.record);
+        let (key, summary) = (key.clone(), one_sync_record.parent_summary);
         let epoch = view.epoch;
         let accept = Accept { key: key.clone(), ballot, epoch, record, summary, inline: None };
         to.drive.copy(accept, false, tally.completion(0));

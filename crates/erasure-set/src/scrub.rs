@@ -18,7 +18,7 @@ use crate::heal::answers;
 use crate::owners::Named;
 use crate::scrub_state::{SUSPECTS, Scrubbed};
 use crate::sets::{Inner, Sets};
-use crate::stored::Stored;
+use crate::stored::{OneSyncRecord, Stored};
 use crate::table::{Member, View};
 use crate::{Error, Result};
 use ashlar_commit::bucket_fence::Grant;
@@ -421,7 +421,8 @@ fn names(record: &Record, id: WriteId, clear: Option<WriteId>) -> bool {
 fn stored_names(bytes: &Bytes, id: WriteId, clear: Option<WriteId>) -> bool {
     let Ok(stored) = Stored::parse(bytes) else { return true };
     let says = |b: &[u8]| Record::decode(b).map_or(true, |r| names(&r, id, clear));
-    says(&stored.record) || stored.one_sync_record.is_some_and(|l| !l.parent.is_empty() && says(&l.parent))
+    let parent = |of: &OneSyncRecord| !of.parent.is_none() && says(&of.parent.bytes(&stored.record));
+    says(&stored.record) || stored.one_sync_record.as_ref().is_some_and(parent)
 }
 
 /// The background task.

@@ -14,7 +14,7 @@ use crate::invariants::named_no_more;
 use crate::propose::{Attempt, Based};
 use crate::register::Register;
 use crate::sets::{Inner, Sets};
-use crate::stored::OneSyncRecord;
+use crate::stored::{OneSyncRecord, Parent};
 use crate::write::Staged;
 use crate::{Error, Result};
 use ashlar_commit::{OneSync, SlotSet};
@@ -429,7 +429,7 @@ impl Inner {
                 let one_sync_record = OneSyncRecord {
                     one_sync,
                     write_id: staged.data.write_id,
-                    parent: base.as_ref().map(|b| b.bytes.clone()).unwrap_or_default(),
+                    parent: base.as_ref().map_or_else(Parent::default, |b| Parent::of(&b.bytes, &bytes)),
                     parent_ballot: base.as_ref().map_or(Ballot::ZERO, |b| b.ballot),
                     parent_summary,
                 };

@@ -1,11 +1,11 @@
 //! What a PUT costs on a key with many versions, over 4 drives (2+2) in memory file systems.
 //!
-//! `cargo run --release -p ashlar-object --example version_cost [folder] [versions] [head]` fills one key
-//! with versions of 1 KiB; `head`: versions that a record has at most. At 1, 10, 1,000, 10,000 and so on up to
-//! `versions` (100,000) it measures pairs: a PUT to that key, and the first PUT to a new key. It prints the mean
-//! and the median time of both, processor time, and bytes written by the process (`/proc/self/io`); the moving
-//! of versions to pages is part of all of them. Then it lists all versions, and finds and deletes the oldest.
-//! Default folder: `/dev/shm`.
+//! `cargo run --release -p ashlar-object --example version_cost [folder] [versions] [head] [head bytes]` fills
+//! one key with versions of 1 KiB; `head`, `head bytes`: what a record has at most. At 1, 10, 1,000, 10,000 and so
+//! on up to `versions` (100,000) it measures in turns: PUTs to a key of so many versions (at 10: of 10 to 41, so
+//! that every length of a head is among them), and first PUTs to new keys. It prints the mean and the median time
+//! of both, processor time, and bytes written by the process (`/proc/self/io`); the moving of versions to pages is
+//! part of all of them. Then it lists all versions, and finds and deletes the oldest. Default folder: `/dev/shm`.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it runs in real time")]
 
@@ -24,10 +24,17 @@ use bytes::Bytes;
 use cpu::cpu_us;
 use store::{Fallible, open};
 
-/// Pairs of PUTs in one measurement.
-const PAIRS: u64 = 240;
-/// PUTs of one kind before the other kind has its turn: many enough for the 10 ms of processor time.
-const RUN: u64 = 120;
+/// Turns of each kind of PUT in one measurement.
+const TURNS: u64 = 4;
+/// PUTs of one turn: many enough for the work of the drives in the background to belong to them.
+const RUN: u64 = 1200;
+/// PUTs in a row to one key of 1,000 versions.
+const ROW: u64 = 240;
+/// So many lengths are between the shortest and the longest list at 10 versions.
+const SPREAD: u64 = 32;
+/// How long all threads are idle before their counters are read: a counter is exact when its thread waits. What is
+/// done in the background ends meanwhile.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Bytes that this process has written.
 fn written() -> u64 {
@@ -63,12 +70,14 @@ impl Cost {
 }
 
 async fn measure(store: &Store, body: &Bytes, cost: &mut Cost, key: impl Fn(u64) -> String) -> Result<()> {
+    tokio::time::sleep(PAUSE).await;
     let (cpu, bytes) = (cpu_us(), written());
     for i in 0..RUN {
         let began = Instant::now();
         put(store, &key(i), body).await?;
         cost.times.push(began.elapsed());
     }
+    tokio::time::sleep(PAUSE).await;
     cost.cpu_us += cpu_us() - cpu;
     cost.bytes += written() - bytes;
     Ok(())
@@ -85,22 +94,32 @@ async fn run(store: &Store, versions: u64) -> Fallible<()> {
             oldest = oldest.or(id);
             have += 1;
         }
-        let (mut many, mut first) = (Cost::default(), Cost::default());
-        for round in 0..PAIRS / RUN {
-            measure(store, &body, &mut first, |i| format!("first/{at}/{round}/{i}")).await?;
-            if at < 1000 {
-                // New keys with so many versions, so that the number stays as it is.
-                for i in 0..RUN {
-                    for _ in 0..at {
-                        put(store, &format!("few/{at}/{round}/{i}"), &body).await?;
-                    }
+        // New keys with few versions, so that their number stays as it is.
+        let key = |turn: u64, i: u64| match at {
+            1 | 10 => format!("few/{at}/{turn}/{i}"),
+            1000 => format!("few/{at}/{turn}/{}", i / ROW),
+            _ => "many".to_owned(),
+        };
+        for turn in 0..TURNS {
+            let versions = |i: u64| match at {
+                1 => 1,
+                10 => at + i % SPREAD,
+                1000 if i % ROW == 0 => at,
+                _ => 0,
+            };
+            for i in 0..RUN {
+                for _ in 0..versions(i) {
+                    put(store, &key(turn, i), &body).await?;
                 }
-                measure(store, &body, &mut many, |i| format!("few/{at}/{round}/{i}")).await?;
-            } else {
-                measure(store, &body, &mut many, |_| "many".to_owned()).await?;
-                have += RUN;
             }
         }
+        tokio::time::sleep(20 * PAUSE).await;
+        let (mut many, mut first) = (Cost::default(), Cost::default());
+        for turn in 0..TURNS {
+            measure(store, &body, &mut first, |i| format!("first/{at}/{turn}/{i}")).await?;
+            measure(store, &body, &mut many, |i| key(turn, i)).await?;
+        }
+        have += if at > 1000 { TURNS * RUN } else { 0 };
         println!("{at:7} versions: {}", many.show());
         println!("   a first one: {}", first.show());
         at *= if at == 10 { 100 } else { 10 };
@@ -135,11 +154,12 @@ fn main() -> Fallible<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let base = PathBuf::from(args.first().map_or("/dev/shm", String::as_str));
     let versions = args.get(1).and_then(|n| n.parse().ok()).unwrap_or(100_000);
-    let head = args.get(2).and_then(|n| n.parse().ok()).unwrap_or(Bounds::STANDARD.head);
+    let bound = |at: usize, usual| args.get(at).and_then(|n| n.parse().ok()).unwrap_or(usual);
+    let (head, head_bytes) = (bound(2, Bounds::STANDARD.head), bound(3, Bounds::STANDARD.head_bytes));
     let folder = tempfile::tempdir_in(base)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        let version_bounds = Bounds { head, ..Bounds::STANDARD };
+        let version_bounds = Bounds { head, head_bytes, ..Bounds::STANDARD };
         let opened = open(folder.path(), 1, Options { version_bounds, ..Options::default() }).await?;
         let store = &opened.store;
         store.create_bucket("bucket", &CreateBucket::default()).await?;

@@ -6,9 +6,11 @@
 //! Must not depend on: rules.
 
 use ashlar_environment::HashSet;
-use ashlar_format::{Record, RegisterKey, Space, Version, VersionId};
+use ashlar_format::{Below, Body, Data, Record, RegisterKey, Space, Version, VersionId};
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use std::sync::Arc;
 
 use crate::bucket::Versioning;
 use crate::held_keys;
@@ -22,7 +24,7 @@ use crate::{Bucket, Error, Result, Store};
 
 /// Most versions that one change of a list with pages removes.
 const MAX_REMOVED: usize = 1000;
-/// Times that another change of such a list may come between.
+/// Times that another change of such a list may come between without anything being removed.
 const TRIES: u32 = 16;
 /// Most keys of one page of a scan.
 pub const MAX_SCAN: usize = 5000;
@@ -75,6 +77,11 @@ pub struct Expired {
 }
 
 impl Expired {
+    /// Versions that are gone, or below a marker now.
+    fn removed(&self) -> u64 {
+        self.current + self.versions + self.markers
+    }
+
     fn add(&mut self, other: Expired) {
         self.current += other.current;
         self.versions += other.versions;
@@ -83,7 +90,7 @@ impl Expired {
     }
 }
 
-/// What one change of a list with pages removes.
+/// What one change of a list with pages removes, or several.
 struct Removal {
     current: bool,
     ids: Vec<VersionId>,
@@ -92,16 +99,21 @@ struct Removal {
 }
 
 impl Removal {
-    /// The oldest of what was chosen, and the current version. `one`: one of them, the current version last.
-    fn of(list: &[Version], chosen: ToExpire, one: bool) -> Removal {
+    /// The oldest of what was chosen, at most `most`, and the current version.
+    fn of(list: &[Version], chosen: ToExpire, most: usize) -> Removal {
         let ToExpire { current, mut versions } = chosen;
         versions.sort_unstable_by_key(|i| std::cmp::Reverse(*i));
-        let most = if one { 1 } else { MAX_REMOVED };
         let ids: Vec<VersionId> =
             versions.iter().take(most).filter_map(|i| list.get(*i)).map(|v| v.id).collect();
-        let now = current && (!one || ids.is_empty());
-        let more = versions.len() > ids.len() || current && !now;
-        Removal { current: now, ids, more }
+        let more = versions.len() > ids.len();
+        Removal { current, ids, more }
+    }
+
+    /// The same in changes of one version each, the current one last.
+    fn one_by_one(&self) -> impl Iterator<Item = Removal> {
+        let one = |id: &VersionId| Removal { current: false, ids: vec![*id], more: false };
+        let last = || Removal { current: true, ids: Vec::new(), more: false };
+        self.ids.iter().map(one).chain(self.current.then(last))
     }
 }
 
@@ -203,41 +215,70 @@ impl Store {
             let followed = self.inner.feed.wants(&bucket);
             let with_pages = record.filter(|r| r.body.below().is_some());
             if let Some(record) = with_pages {
-                let removal = Removal::of(&list, chosen, followed);
+                let removal = Removal::of(&list, chosen, if followed { usize::MAX } else { MAX_REMOVED });
                 drop(list);
-                let expired = match self.expire_chosen(handle, &register, &record, &removal).await {
-                    // It was decided on another list.
-                    Err(Error::Changed) if changed < TRIES => {
-                        changed += 1;
-                        continue;
+                let before = total.removed();
+                let done = match followed {
+                    true => self.expire_one_by_one(handle, &register, record, &removal, &mut total).await,
+                    false => {
+                        let done = self.expire_chosen(handle, &register, &record, &removal).await;
+                        done.map(|(expired, _)| total.add(expired))
                     }
-                    Err(Error::Changed) => return Err(Error::Busy),
-                    done => done?,
                 };
-                total.add(expired);
-                if removal.more && expired.current + expired.versions + expired.markers > 0 {
-                    continue;
+                match done {
+                    // It was decided on another list.
+                    Err(Error::Changed) if total.removed() != before => changed = 0,
+                    Err(Error::Changed) if changed < TRIES => changed += 1,
+                    Err(Error::Changed) => return Err(Error::Busy),
+                    Err(e) => return Err(e),
+                    Ok(()) if removal.more && total.removed() != before => {}
+                    Ok(()) => return Ok(total),
                 }
-                return Ok(total);
+                continue;
             }
             let oldest = chosen.versions.iter().max().and_then(|i| list.get(*i)).map(|v| v.id);
             let only = followed.then_some(oldest);
             let expired = self.expire_now(handle, &register, only, &mut decide).await?;
             total.add(expired);
-            if !followed || expired.current + expired.versions + expired.markers == 0 {
+            if !followed || expired.removed() == 0 {
                 return Ok(total);
             }
         }
     }
 
-    /// One change of a list with pages: removes what was chosen from exactly this list.
+    /// Removes what was chosen from exactly this list, in changes of one version each. The list is not read again
+    /// between them: what one of them made is what the next one is made on.
+    ///
+    /// # Errors
+    /// `Changed`: the list was, or has become, another one; what was removed is in `total`.
+    async fn expire_one_by_one(
+        &self,
+        handle: &BucketHandle,
+        register: &RegisterKey,
+        mut record: Arc<Record>,
+        removal: &Removal,
+        total: &mut Expired,
+    ) -> Result<()> {
+        let mut changes = removal.one_by_one().peekable();
+        while let Some(one) = changes.next() {
+            let (expired, made) = self.expire_chosen(handle, register, &record, &one).await?;
+            total.add(expired);
+            let Some(made) = made.filter(|_| changes.peek().is_some()) else { continue };
+            let now = held_keys::read(&self.inner.backend, register).await?;
+            record = now.filter(|r| is_same_list(&r.body, &made)).ok_or(Error::Changed)?;
+        }
+        Ok(())
+    }
+
+    /// One change of a list with pages: removes what was chosen from exactly this list. Answers also what the list
+    /// became, if it was changed.
     async fn expire_chosen(
         &self,
         handle: &BucketHandle,
         register: &RegisterKey,
         record: &Record,
         removal: &Removal,
-    ) -> Result<Expired> {
+    ) -> Result<(Expired, Option<Body>)> {
         let now_ms = self.inner.now_ms();
         let Removal { ids, current, .. } = removal;
         let wanted: HashSet<VersionId> = ids.iter().copied().collect();
@@ -252,10 +293,12 @@ impl Store {
             others => (None, others),
         };
         let cause = self.cause.as_ref();
-        let by = ChangeContext { version: first, others, only: Some(record), ..ChangeContext::cause(cause) };
+        let made = Mutex::new(None);
+        let (only, next) = (Some(record), Some(&made));
+        let by = ChangeContext { version: first, others, only, next, ..ChangeContext::cause(cause) };
         match self.inner.change(handle, register, None, false, by, choose).await {
-            Err(Error::Locked) => Ok(Expired { locked: 1, ..Expired::default() }),
-            done => done,
+            Err(Error::Locked) => Ok((Expired { locked: 1, ..Expired::default() }, None)),
+            done => done.map(|expired| (expired, made.into_inner())),
         }
     }
 
@@ -289,6 +332,18 @@ impl Store {
             done => done,
         }
     }
+}
+
+/// Whether two states have the same versions and pages, whichever drives hold them.
+fn is_same_list(a: &Body, b: &Body) -> bool {
+    let anywhere = |data: &mut Data| data.durable = 0;
+    let list = |body: &Body| -> (Vec<Version>, Option<Below>) {
+        let (mut head, mut below) = (body.newest().to_vec(), body.below().cloned());
+        head.iter_mut().flat_map(|v| &mut v.parts).for_each(|p| anywhere(&mut p.data));
+        below.iter_mut().for_each(|b| anywhere(&mut b.root.page.data));
+        (head, below)
+    };
+    list(a) == list(b)
 }
 
 fn locked_of(found: &KeyVersions<'_>) -> Vec<bool> {

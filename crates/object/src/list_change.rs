@@ -61,7 +61,7 @@ impl Next {
 pub(crate) enum View<'a> {
     /// The list has no pages.
     Whole(&'a [Version]),
-    Part(&'a Body, Window),
+    Part(&'a Body, Window<'a>),
 }
 
 impl View<'_> {
@@ -127,15 +127,15 @@ impl ListChange {
     }
 
     /// The state that a plan leads to, if its pages are written.
-    pub(crate) fn carry_out(&self, plan: Plan) -> std::result::Result<Next, MissingInput> {
+    pub(crate) fn carry_out(&self, mut plan: Plan) -> std::result::Result<Next, MissingInput> {
         let written: &[Written] = match &self.prepared {
             _ if plan.pages() == 0 => &[],
             Some(p) if p.plan.writes_the_same(&plan) => &p.written,
             _ => return Err(MissingInput::Write(Box::new(plan))),
         };
-        let body = plan.body(written);
         let below = written.iter().map(|(data, _)| data.write_id).collect();
-        Ok(Next { body, dropped: plan.dropped, below })
+        let dropped = std::mem::take(&mut plan.dropped);
+        Ok(Next { body: plan.into_body(written), dropped, below })
     }
 
     /// Makes the pages that were written durable, so that the update need not.

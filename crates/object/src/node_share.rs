@@ -1,6 +1,7 @@
 //! This node's share of the limit of a bucket, and what is under way about it.
 //!
-//! Invariant: what a share may admit is decided by `ashlar_commit::quota_share`; here are the times that it must not know.
+//! Invariants: what a share may admit is decided by `ashlar_commit::quota_share`; here are the times that it must not
+//! know. How long ago a share was confirmed is told by whichever clock shows more ([`Confirmed`]).
 //!
 //! Must not depend on: the control store, what a bucket holds.
 
@@ -8,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ashlar_commit::quota_share::{Holder, Keep, NodeNumber, QuotaRecord, Settled, Settlement};
-use ashlar_environment::time::Instant;
+use ashlar_environment::time::{self, Instant};
 
 use crate::{Error, Result};
 
@@ -19,6 +20,32 @@ const UNSURE: Duration = Duration::from_secs(900);
 /// A share that nothing was admitted on for so long is given back.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// When a share was known to be there. The clock that counts intervals stands still while the machine sleeps or its
+/// virtual machine is paused, and others may take the share back meanwhile: the wall clock shows that. It may also be
+/// put back, and then it does not count.
+#[derive(Clone, Copy)]
+pub(crate) struct Confirmed {
+    at: Instant,
+    wall_ms: i64,
+}
+
+impl Confirmed {
+    pub fn now() -> Confirmed {
+        Confirmed { at: Instant::now(), wall_ms: time::wall_ms() }
+    }
+
+    /// The time since then, by the clock that shows more.
+    pub fn elapsed(&self) -> Duration {
+        let wall = time::wall_ms().saturating_sub(self.wall_ms);
+        self.at.elapsed().max(Duration::from_millis(u64::try_from(wall).unwrap_or(0)))
+    }
+
+    /// The later of two.
+    pub fn max(self, other: Confirmed) -> Confirmed {
+        if other.at > self.at { other } else { self }
+    }
+}
+
 /// A share.
 pub(crate) struct NodeShare {
     pub holder: Holder,
@@ -28,7 +55,7 @@ pub(crate) struct NodeShare {
     /// When something was admitted last.
     used: Instant,
     /// Since then the share is known to be there.
-    pub confirmed: Instant,
+    pub confirmed: Confirmed,
     /// When the bucket was full, as all nodes said, and what the others were granted then.
     pub full: Option<(Instant, u64)>,
     /// Suspicions of nodes that are not announced, and since when they are known here.
@@ -49,7 +76,7 @@ impl NodeShare {
             node,
             unsure: Vec::new(),
             used: now,
-            confirmed: now,
+            confirmed: Confirmed::now(),
             full: None,
             gone: BTreeMap::new(),
             scanning: None,
@@ -89,7 +116,7 @@ impl NodeShare {
 
     /// `record` was read after `began`: if the share is there and nobody takes its owner for gone, it is good.
     /// Without a share nothing is admitted, so that there is nothing to confirm.
-    pub fn confirm(&mut self, record: &QuotaRecord, began: Instant) {
+    pub fn confirm(&mut self, record: &QuotaRecord, began: Confirmed) {
         let mut share = record.shares.get(&self.node).into_iter();
         let good = share.any(|s| s.life == self.holder.life() && s.suspected.is_none());
         if good || !self.holder.has_share() {
@@ -129,7 +156,7 @@ impl NodeShare {
     }
 
     /// The record has a settlement of this life.
-    pub fn written(&mut self, life: u64, settlement: Settlement, began: Instant) {
+    pub fn written(&mut self, life: u64, settlement: Settlement, began: Confirmed) {
         if life == self.holder.life() {
             self.holder.written(settlement);
             self.confirmed = self.confirmed.max(began);

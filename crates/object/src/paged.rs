@@ -91,7 +91,7 @@ pub(crate) async fn with(
 ) -> Result<Option<Arc<Record>>> {
     let Some(id) = id else { return Ok(record) };
     for _ in 0..MAX_READS {
-        let Some(found) = record.as_ref().filter(|r| r.body.below().is_some()) else { return Ok(record) };
+        let Some(found) = record.clone().filter(|r| r.body.below().is_some()) else { return Ok(record) };
         let mut pages = Pages::default();
         match ask(backend, key, &mut pages, |pages| Window::of(&found.body, pages, &[id])).await {
             Ok(window) => {

@@ -19,6 +19,7 @@ use ashlar_environment::time::{self, Instant};
 use ashlar_format::BucketId;
 use futures::future::BoxFuture;
 
+use crate::node_share::Confirmed;
 use crate::quota_record::{self, Read};
 use crate::store::Inner;
 use crate::usage::{Ledger, Reservation};
@@ -124,7 +125,7 @@ impl Inner {
             let read = quota_record::decode(&entry)?;
             let mut record = read.record.clone();
             let limit = ledger.limit().ok_or(Error::Conflict)?;
-            let began = Instant::now();
+            let began = Confirmed::now();
             let settled = ledger.with(|h| h.settle(&mut record, limit, keep));
             let (settled, life) = settled.ok_or(Error::Conflict)??;
             let Settled::Write(settlement) = settled else { return Ok(settled) };
@@ -150,7 +151,11 @@ impl Inner {
 
     /// What is to be done about the share of a bucket from time to time. Answers whether the bucket is to be
     /// counted. `confirmed`: when the control store was asked last in this pass over all buckets.
-    pub(crate) async fn tend_share(&self, bucket: BucketId, confirmed: &mut Option<Instant>) -> Result<bool> {
+    pub(crate) async fn tend_share(
+        &self,
+        bucket: BucketId,
+        confirmed: &mut Option<Confirmed>,
+    ) -> Result<bool> {
         let ledger = self.usage.of(bucket);
         let Some(node) = self.usage.share_node().filter(|_| ledger.is_shared()) else { return Ok(false) };
         ledger.with(|h| h.forget_lost());
@@ -158,7 +163,7 @@ impl Inner {
             let began = match *confirmed {
                 Some(began) => began,
                 None => {
-                    let began = Instant::now();
+                    let began = Confirmed::now();
                     self.registry.control.barrier().await?;
                     *confirmed = Some(began);
                     began

@@ -180,6 +180,8 @@ pub(crate) struct ChangeContext<'a> {
     pub others: &'a [VersionId],
     /// Only this list is changed.
     pub only: Option<&'a Record>,
+    /// Where to note what the change makes of the list.
+    pub next: Option<&'a Mutex<Option<Body>>>,
 }
 
 /// The list of the other record is another one.
@@ -299,6 +301,9 @@ impl Inner {
                             let effect = pending_change.as_ref().map(told);
                             let decision = change.decide(&view, new, |next| {
                                 changing.propose(Share::of_body(body), Share::of_body(Some(next)));
+                                if let Some(noted) = by.next {
+                                    *noted.lock() = Some(next.clone());
+                                }
                                 (out, effect, self.long_head(next))
                             });
                             decision.unwrap_or_else(|w| {

@@ -9,23 +9,25 @@ use super::find::{find, names_data_besides};
 use super::tree::{Edits, Node, Tree, row_of};
 use super::{Bounds, Need, Pages, Plan, is_shared, mark_shared, names, share};
 use ashlar_format::{Body, Data, Entry, PageRef, Version, VersionId};
+use std::borrow::Cow;
 
 /// What an operation sees of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Window {
-    versions: Vec<Version>,
+pub struct Window<'a> {
+    /// The head itself where no older version is seen: so most changes copy no version.
+    versions: Cow<'a, [Version]>,
     /// How many of them are the head's.
     head: usize,
     /// The positions of the others.
     positions: Vec<u64>,
 }
 
-impl Window {
+impl<'a> Window<'a> {
     /// The head, and the older versions with these ids, as far as they are there.
     ///
     /// # Errors
     /// [`Need`].
-    pub fn of(body: &Body, pages: &Pages, ids: &[VersionId]) -> Result<Window, Need> {
+    pub fn of(body: &'a Body, pages: &Pages, ids: &[VersionId]) -> Result<Window<'a>, Need> {
         let head = body.newest();
         let mut older: Vec<Entry> = Vec::new();
         let mut need: Vec<PageRef> = Vec::new();
@@ -46,7 +48,10 @@ impl Window {
         older.sort_by_key(|e| std::cmp::Reverse(e.position));
         older.dedup_by_key(|e| e.position);
         let positions = older.iter().map(|e| e.position).collect();
-        let versions = head.iter().cloned().chain(older.into_iter().map(|e| e.version)).collect();
+        let versions = match older.is_empty() {
+            true => Cow::Borrowed(head),
+            false => head.iter().cloned().chain(older.into_iter().map(|e| e.version)).collect(),
+        };
         Ok(Window { versions, head: head.len(), positions })
     }
 
@@ -83,7 +88,7 @@ impl Window {
 /// [`Need`].
 pub fn change(
     body: &Body,
-    window: &Window,
+    window: &Window<'_>,
     new: Vec<Version>,
     pages: &Pages,
     bounds: &Bounds,
@@ -113,7 +118,7 @@ pub fn change(
 }
 
 /// Marks what a new version and an older one share.
-fn mark(window: &Window, head: &mut [Version], edits: &mut Edits) {
+fn mark(window: &Window<'_>, head: &mut [Version], edits: &mut Edits) {
     let older = &window.versions[window.head..];
     for v in head.iter_mut() {
         for (old, position) in older.iter().zip(&window.positions) {
@@ -136,7 +141,7 @@ fn mark(window: &Window, head: &mut [Version], edits: &mut Edits) {
 /// Data that the window named and that nothing names any more.
 fn gone(
     body: &Body,
-    window: &Window,
+    window: &Window<'_>,
     head: &[Version],
     edits: &Edits,
     pages: &Pages,
@@ -145,7 +150,7 @@ fn gone(
     let kept = window.positions.iter().zip(&window.versions[window.head..]);
     let kept: Vec<&Version> = kept.filter(|(at, _)| !edits.contains_key(at)).map(|(_, v)| v).collect();
     let mut out: Vec<Data> = Vec::new();
-    for v in &window.versions {
+    for v in window.versions.iter() {
         for data in v.parts.iter().map(|p| p.data) {
             let id = data.write_id;
             let named = |v: &Version| names(v, id);

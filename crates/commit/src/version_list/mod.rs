@@ -58,8 +58,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Those in use. A head of few versions, because every change writes it twice: in the record, and in the
-    /// next one-sync record as its parent.
+    /// Those in use. The longer a head, the fewer spills; but every change writes the whole head
+    /// (docs/decisions/0023-version-pages.md).
     pub const STANDARD: Bounds =
         Bounds { head: 8, head_bytes: 4 << 10, keep: 2, leaf: 96, page_bytes: 32 << 10, fan: 8 };
 }

@@ -79,16 +79,24 @@ impl Plan {
     /// If one of them is missing.
     #[must_use]
     pub fn body(&self, written: &[Written]) -> Body {
+        self.clone().into_body(written)
+    }
+
+    /// As [`Plan::body`], without a copy of the head.
+    ///
+    /// # Panics
+    /// If one of the pages is missing.
+    #[must_use]
+    pub fn into_body(mut self, written: &[Written]) -> Body {
         assert_eq!(written.len(), self.drafts.len(), "a record is made when all of its pages are written");
-        match &self.root {
-            None if self.head.is_empty() => Body::Tombstone,
-            None => Body::Versions(self.head.clone()),
-            Some(root) => {
-                let root = self.resolve(root, written);
-                let below = Below { next: self.next, null: self.null, root };
-                Body::Paged(Box::new(Paged { head: self.head.clone(), below }))
-            }
-        }
+        let head = std::mem::take(&mut self.head);
+        let root = match self.root.take() {
+            None if head.is_empty() => return Body::Tombstone,
+            None => return Body::Versions(head),
+            Some(Link::Kept(root)) => root,
+            Some(root) => self.resolve(&root, written),
+        };
+        Body::Paged(Box::new(Paged { head, below: Below { next: self.next, null: self.null, root } }))
     }
 
     /// The same pages with another head: when only the head has changed since the pages were written.

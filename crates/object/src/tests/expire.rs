@@ -1,10 +1,13 @@
 //! Lifecycle removes exactly the chosen versions, and never a locked one.
 
+use std::sync::atomic::Ordering;
+
 use ashlar_environment::time::Clock;
 use ashlar_format::Retention;
 
-use super::{Pool, Rng, Store, memory, put};
+use super::{Pool, Rng, Store, memory, put, spilled};
 use crate::feed::{Cause, Kind, NOTIFICATION};
+use crate::memory::Memory;
 use crate::*;
 
 fn body() -> bytes::Bytes {
@@ -113,6 +116,57 @@ async fn expiry_of_each_version_is_recorded() {
     assert_eq!(told[..3], gone.collect::<Vec<_>>());
     assert_eq!((told.len(), told[3].0), (4, Kind::ExpireMark));
     assert_eq!(versions(&store, "k").await.len(), 2);
+}
+
+/// A key with so many versions in a bucket with followers, and a handle by which lifecycle rules change it.
+async fn followed(versions: usize) -> (Store, Store, std::sync::Arc<Memory>) {
+    let (store, memory, _) = memory().await;
+    store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    store.set_versioning("bucket", Versioning::Enabled).await.unwrap();
+    for _ in 0..versions {
+        put(&store, "bucket", "k", &body()).await.unwrap();
+    }
+    spilled(&store).await;
+    store.set_bucket_document("bucket", NOTIFICATION, Some("x")).await.unwrap();
+    store.open_feed().await.unwrap();
+    let cause = Cause { kind: Kind::Expire, who: "lifecycle".into(), ..Cause::default() };
+    (store.by(std::sync::Arc::new(cause)), store, memory)
+}
+
+/// The versions that the feed says were removed, in order.
+async fn removed(reader: &mut crate::feed::Reader) -> Vec<Option<VersionId>> {
+    let mut told = Vec::new();
+    while !reader.is_at_end() {
+        let batch = reader.next(1000).await.unwrap();
+        told.extend(batch.changes.iter().filter(|c| c.kind == Kind::Expire).map(|c| c.version_id));
+    }
+    told
+}
+
+/// Each version is removed by a change of its own, and the list is not read again for each.
+#[tokio::test]
+async fn expiry_with_followers_does_not_read_list_for_each_version() {
+    let mut took = Vec::new();
+    for n in [40u64, 160] {
+        let (lifecycle, store, memory) = followed(n as usize).await;
+        let mut reader = store.feed().reader("r").await.unwrap();
+        let mut old = versions(&store, "k").await.split_off(1);
+        let mut calls = 0;
+        let before = memory.steps.load(Ordering::SeqCst);
+        let older = |found: &KeyVersions<'_>| {
+            calls += 1;
+            ToExpire { current: false, versions: (1..found.versions.len()).collect() }
+        };
+        let expired = lifecycle.expire("bucket", "k", older).await.unwrap();
+        took.push(memory.steps.load(Ordering::SeqCst) - before);
+        assert_eq!((expired, calls), (Expired { versions: n - 1, ..Expired::default() }, 1));
+        assert_eq!(versions(&store, "k").await.len(), 1);
+        old.reverse();
+        let old: Vec<_> = old.iter().map(|v| Some(v.version_id)).collect();
+        assert_eq!(removed(&mut reader).await, old, "one change for each, the oldest first");
+    }
+    // Four times as many versions in a tree of two more levels. Reading all pages for each takes 16 times as much.
+    assert!(took[1] < 8 * took[0], "{took:?}");
 }
 
 /// Random versions, locks and choices: the chosen versions that are not locked are removed, and nothing else.

@@ -12,6 +12,7 @@
 //! | `lock` | locked versions stay |
 //! | `seal` | encrypted bodies: ranges, damage, copies, uploads, envelopes |
 //! | `shares` | several nodes keep a limit together |
+//! | `share_times` | the same over hours of simulated time: nodes that stay away, clocks that jump |
 //! | `usage` | limits of buckets hold, and counts are right |
 //! | `expire` | the removals of lifecycle rules |
 //! | `feed` | the change feed is complete |
@@ -39,6 +40,7 @@ mod registry;
 mod rename;
 mod s3model;
 mod seal;
+mod share_times;
 mod shares;
 mod takeover;
 mod upload;

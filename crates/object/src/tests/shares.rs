@@ -9,9 +9,11 @@ use ashlar_cluster::{
     Announcement, Control, ControlDriver, Error as ControlError, Health, Nodes, Update, Value, Watch,
 };
 use ashlar_duties::Duties;
+use ashlar_environment::{task::JoinHandle, time};
 use ashlar_format::DeploymentId;
 use bytes::Bytes;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::usage::recount;
@@ -21,9 +23,11 @@ use crate::memory::Memory;
 use crate::*;
 
 /// A control store that one node may not reach.
-struct Link {
+pub(super) struct Link {
     control: Control,
-    down: AtomicBool,
+    pub(super) down: AtomicBool,
+    /// What a node that is cut off still shows.
+    frozen: Mutex<Option<Vec<(String, Value)>>>,
 }
 
 impl ControlDriver for Link {
@@ -31,10 +35,16 @@ impl ControlDriver for Link {
         self.control.deployment()
     }
     fn get(&self, key: &str) -> Option<Value> {
-        self.control.get(key)
+        match &*self.frozen.lock() {
+            Some(all) => all.iter().find(|(k, _)| k == key).map(|(_, value)| value.clone()),
+            None => self.control.get(key),
+        }
     }
     fn list(&self, prefix: &str) -> Vec<(String, Value)> {
-        self.control.list(prefix)
+        match &*self.frozen.lock() {
+            Some(all) => all.iter().filter(|(k, _)| k.starts_with(prefix)).cloned().collect(),
+            None => self.control.list(prefix),
+        }
     }
     fn revision(&self) -> u64 {
         self.control.revision()
@@ -72,17 +82,28 @@ impl ControlDriver for Link {
 }
 
 impl Link {
+    /// The node sees nothing of the control store any more, but what it has seen.
+    pub(super) fn cut(&self) {
+        self.down.store(true, SeqCst);
+        *self.frozen.lock() = Some(self.control.list(""));
+    }
+
+    pub(super) fn mend(&self) {
+        *self.frozen.lock() = None;
+        self.down.store(false, SeqCst);
+    }
+
     fn up(&self) -> ashlar_cluster::Result<()> {
         if self.down.load(SeqCst) { Err(ControlError::Unavailable("cut off".into())) } else { Ok(()) }
     }
 }
 
 /// A node, and its way to the control store.
-struct Node {
-    store: Store,
-    link: Arc<Link>,
-    follower: tokio::task::JoinHandle<()>,
-    _announced: Option<Announcement>,
+pub(super) struct Node {
+    pub(super) store: Store,
+    pub(super) link: Arc<Link>,
+    follower: JoinHandle<()>,
+    pub(super) announced: Option<Announcement>,
 }
 
 impl Drop for Node {
@@ -91,14 +112,15 @@ impl Drop for Node {
     }
 }
 
-async fn node(number: u16, memory: &Arc<Memory>, control: &Control) -> Node {
-    let link = Arc::new(Link { control: control.clone(), down: AtomicBool::new(false) });
+pub(super) async fn node(number: u16, memory: &Arc<Memory>, control: &Control) -> Node {
+    let (down, frozen) = (AtomicBool::new(false), Mutex::default());
+    let link = Arc::new(Link { control: control.clone(), down, frozen });
     let options = Options { duties: Duties::alone(number), shared: true, ..options() };
     let over = Control::new(link.clone());
     let store = Store::over(Backend::Memory(memory.clone()), over, options).unwrap();
-    let follower = tokio::spawn(store.follow_buckets());
+    let follower = ashlar_environment::spawn("follow-buckets", store.follow_buckets());
     let announced = control.announce(number).await.ok();
-    Node { store, link, follower, _announced: announced }
+    Node { store, link, follower, announced }
 }
 
 /// Nodes 1 and up, over one bucket with a limit that all of them know.
@@ -108,26 +130,31 @@ async fn nodes(n: u16, limit: u64) -> (Vec<Node>, Arc<Memory>, Control) {
     for number in 1..=n {
         nodes.push(node(number, &memory, &control).await);
     }
-    nodes[0].store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
-    nodes[0].store.set_versioning("bucket", Versioning::Enabled).await.unwrap();
-    nodes[0].store.set_quota("bucket", Some(limit)).await.unwrap();
-    for node in &nodes {
-        while node.store.quota("bucket").ok().flatten() != Some(limit) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    }
+    limit_bucket(&nodes, limit).await;
     (nodes, memory, control)
 }
 
-fn body(n: usize) -> Bytes {
+/// Makes the bucket, and waits until all of them know its limit.
+pub(super) async fn limit_bucket(nodes: &[Node], limit: u64) {
+    nodes[0].store.create_bucket("bucket", &CreateBucket::default()).await.unwrap();
+    nodes[0].store.set_versioning("bucket", Versioning::Enabled).await.unwrap();
+    nodes[0].store.set_quota("bucket", Some(limit)).await.unwrap();
+    for node in nodes {
+        while node.store.quota("bucket").ok().flatten() != Some(limit) {
+            time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+pub(super) fn body(n: usize) -> Bytes {
     Bytes::from(vec![7; n])
 }
 
-fn full<T>(r: &Result<T>) -> bool {
+pub(super) fn full<T>(r: &Result<T>) -> bool {
     matches!(r, Err(Error::QuotaExceeded { .. }))
 }
 
-async fn stored(node: &Node) -> u64 {
+pub(super) async fn stored(node: &Node) -> u64 {
     recount(&node.store, "bucket").await.bytes
 }
 
