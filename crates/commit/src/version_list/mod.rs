@@ -61,7 +61,7 @@ impl Bounds {
     /// Those in use. The longer a head, the fewer spills; but every change writes the whole head
     /// (docs/decisions/0023-version-pages.md).
     pub const STANDARD: Bounds =
-        Bounds { head: 8, head_bytes: 4 << 10, keep: 2, leaf: 96, page_bytes: 32 << 10, fan: 8 };
+        Bounds { head: 11, head_bytes: 4 << 10, keep: 2, leaf: 96, page_bytes: 32 << 10, fan: 8 };
 }
 
 /// These pages are to be read first.
