@@ -80,7 +80,7 @@ def test_conditional_writes_have_both_outcomes(bench):
 
 def test_versions(server, run, s3, tmp_path, bench, bucket):
     refused = bench("versioned", code=1)
-    assert "keeps no versions" in refused.stderr
+    assert "has no versioning" in refused.stderr
     document = bench("versioned", "--verify", "--versions", "3", "--objects", "10", target="bench-versioned")
     assert set(operations(document)) == {"GET", "HEAD", "PUT", "DELETE"}
     assert not document["phases"][0]["operations"][0]["errors"]
@@ -232,7 +232,7 @@ def test_stalled_machine_makes_the_result_invalid(server, run, environment, tmp_
     assert document["phases"][0]["values"]["longest_stall_s"] > 2
     report = tmp_path / "report.html"
     run(os.environ["ASHLAR_BIN"], "bench", "report", out, "--out", report, cwd=tmp_path)
-    assert "Must not be used" in report.read_text() and "stood still" in report.read_text()
+    assert "Must not be used" in report.read_text() and "measuring machine stalled" in report.read_text()
 
 
 def test_results_describe_the_run_and_contain_no_key(server, bench, run, tmp_path, bucket):

@@ -291,7 +291,7 @@ def test_data_on_drives_is_unreadable_without_vault(home, tmp_path):
     server.start()
     with pytest.raises(s3.exceptions.ClientError) as caught:
         s3.get_object(Bucket="bkt", Key="k")["Body"].read()
-    assert "does not open" in str(caught.value)
+    assert "cannot be opened" in str(caught.value)
     assert server.stop() == 0
     server.env = vault.by_role()
     server.start()

@@ -187,7 +187,7 @@ fn cluster_serves_at_every_node_and_lets_another_join_and_comes_back() {
     assert!(!lines.contains(up.text("secret_key")), "{lines}");
     // The same folder is not started twice, and not as another cluster.
     let again = |more: &[&str]| refused(ashlar(home).args(["cluster", "up"]).arg(home.join("c")).args(more));
-    assert!(again(&["--port", &(port + 10).to_string()]).contains("runs already"));
+    assert!(again(&["--port", &(port + 10).to_string()]).contains("is running already"));
     assert!(again(&["--nodes", "4"]).contains("was made with --nodes 3"));
 
     let token = done(ashlar(home).args(["cluster", "token", "n3", "--lifetime", "10m"])).stdout;
@@ -272,7 +272,7 @@ fn machine_that_is_alone_has_a_status_and_no_tokens() {
     assert_eq!(seen["nodes"][0]["drives"]["serving_here"], 4);
     // The only alias need not be named.
     let text = String::from_utf8(done(ashlar(home).args(["cluster", "status"])).stdout).unwrap();
-    assert!(text.contains("One machine that is alone, code 2+2"), "{text}");
+    assert!(text.contains("One server without a cluster, code 2+2"), "{text}");
     let why = refused(ashlar(home).args(["cluster", "token"]));
     assert!(why.contains("alone"), "{why}");
 }

@@ -78,7 +78,8 @@ impl Audit {
             written: written.clone(),
         };
         let thread = ashlar_environment::thread::start("audit", None, move || work.run());
-        let thread = thread.map_err(|e| Error::Invalid(format!("the audit thread does not start: {e}")))?;
+        let thread =
+            thread.map_err(|e| Error::Invalid(format!("the audit thread cannot be started: {e}")))?;
         let writer = parking_lot::Mutex::new(Some(thread));
         Ok(Audit { ring: ring::Ring::default(), shared: Some(shared), file: path, targets, written, writer })
     }

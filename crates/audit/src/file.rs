@@ -126,7 +126,10 @@ fn tail(file: &mut fs::File, path: &Path) -> Result<Option<(End, u64)>> {
     // Without a whole line the file may hold only an incomplete first line. Anything longer is not an audit
     // file.
     if length > 64 * 1024 || bytes.contains(&b'\n') {
-        return Err(Error::Invalid(format!("{}: this is no audit file; name another", path.display())));
+        return Err(Error::Invalid(format!(
+            "{}: this is not an audit file; name another file",
+            path.display()
+        )));
     }
     Ok(None)
 }
@@ -269,7 +272,7 @@ impl File {
     fn sync(&mut self) -> Result<()> {
         self.flushed = Instant::now();
         if let Err(error) = self.file.sync_data() {
-            tracing::error!(path = %self.path.display(), %error, "the audit file was not flushed; another one is begun");
+            tracing::error!(path = %self.path.display(), %error, "the audit file could not be flushed; a new one is started");
             self.begin_another()?;
             return Err(Error::io(&self.path, error));
         }
@@ -311,7 +314,7 @@ impl File {
         let written = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
         let written = written.and_then(|mut f| f.write_all(&text)).and_then(|()| fs::rename(&new, &path));
         if let Err(error) = written {
-            tracing::warn!(path = %path.display(), %error, "the end of the audit file is not remembered");
+            tracing::warn!(path = %path.display(), %error, "the end of the audit file could not be recorded");
         }
     }
 

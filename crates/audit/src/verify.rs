@@ -108,16 +108,17 @@ impl Verifier<'_> {
     }
 
     fn line(&mut self, line: &[u8], first_of_file: bool) -> std::result::Result<(), String> {
-        let parts = chain::split(line).ok_or("this is no line of an audit log")?;
+        let parts = chain::split(line).ok_or("this is not a line of an audit log")?;
         let seq = number(parts.content).ok_or("the line has no number")?;
         let mark = mark_of(parts.content);
         let kind = mark.as_ref().and_then(|m| m["kind"].as_str()).unwrap_or_default();
         let missing = mark.as_ref().and_then(|m| m["missing"].as_u64()).unwrap_or(0);
         if first_of_file {
             let prev = mark.as_ref().and_then(|m| m["prev"].as_str()).filter(|_| kind == "start");
-            let prev = prev.ok_or("a file begins with a line of kind start: its beginning is missing")?;
+            let prev = prev.ok_or("a file must begin with a line of kind start: its beginning is missing")?;
             let mut stated = [0; 32];
-            hex::decode_to_slice(prev, &mut stated).map_err(|_| "the hash of the line before is not one")?;
+            hex::decode_to_slice(prev, &mut stated)
+                .map_err(|_| "the hash of the previous line (prev) is not a SHA-256 in hexadecimal digits")?;
             match self.hash {
                 None => {
                     self.report.first = seq;
@@ -127,14 +128,14 @@ impl Verifier<'_> {
                 Some(_) => return Err("this file does not continue the one before: lines are missing".into()),
             }
         }
-        let next = seq.checked_add(1).ok_or("no line has this number")?;
+        let next = seq.checked_add(1).ok_or("the number of the line is too large")?;
         if self.next.checked_add(missing) != Some(seq) {
-            return Err(format!("this is line {seq} of the log, {} was to come", self.next));
+            return Err(format!("this is line {seq} of the log, but line {} was expected", self.next));
         }
         let before = self.hash.unwrap_or_default();
         if chain::hash_of(&before, parts.content) != parts.hash {
             return Err(format!(
-                "the hash does not fit: line {seq} of the log was changed, or one before it"
+                "the hash does not match: line {seq} of the log, or a line before it, was changed"
             ));
         }
         (self.hash, self.next) = (Some(parts.hash), next);
@@ -175,13 +176,13 @@ impl Verifier<'_> {
         }
         let name = mark["key"].as_str().unwrap_or_default();
         let key = self.keys.iter().find(|k| chain::key_name(k) == name);
-        let key = key.ok_or("the checkpoint was signed under another root secret than the ones given")?;
+        let key = key.ok_or("the checkpoint was signed with another root secret than those given")?;
         let at = memchr::memmem::rfind(content, MAC).ok_or("the checkpoint has no signature")?;
         let code = hex::encode(hmac_sha256(key, &[&before[..], &content[..at]].concat()));
         let stated = &content[at + MAC.len()..];
         if !ct_eq(format!("{code}\"").as_bytes(), stated) {
             return Err(
-                "the checkpoint's signature does not fit: somebody without root's secret wrote it".into()
+                "the checkpoint's signature does not match: the checkpoint was not written with root's secret".into()
             );
         }
         self.report.signed += 1;
@@ -192,7 +193,7 @@ impl Verifier<'_> {
     fn head_here(&self) -> std::result::Result<(), String> {
         let hash = hex::encode(self.hash.unwrap_or_default());
         match self.heads.iter().find(|(_, h)| h.next == self.next && h.hash != hash) {
-            Some((file, _)) => Err(format!("{}.head remembers another line here", file.display())),
+            Some((file, _)) => Err(format!("{}.head has another hash for this line", file.display())),
             None => Ok(()),
         }
     }
@@ -276,7 +277,7 @@ mod tests {
             verifier.line(&[content, chain::HASH, hash.as_bytes(), b"\"}"].concat(), false)
         };
         let last = b"{\"seq\":18446744073709551615,\"a\":1";
-        assert_eq!(verify_line(last, u64::MAX).unwrap_err(), "no line has this number");
+        assert_eq!(verify_line(last, u64::MAX).unwrap_err(), "the number of the line is too large");
         let missing = b"{\"seq\":4,\"kind\":\"start\",\"missing\":18446744073709551615";
         assert_eq!(verify_line(missing, 5).unwrap_err(), "this is line 4 of the log, 5 was to come");
         assert_eq!(verify_line(b"{\"seq\":4,\"a\":1", 4), Ok(()));

@@ -107,7 +107,8 @@ impl Target {
         let mut headers = vec![(CONTENT_TYPE, HeaderValue::from_static(kind))];
         if let Some(token) = config.token.as_deref().filter(|t| !t.is_empty()) {
             let value = HeaderValue::from_str(token);
-            let mut value = value.map_err(|_| invalid(&"the token is not legal in a header"))?;
+            let mut value = value
+                .map_err(|_| invalid(&"the token contains characters that are not allowed in a header"))?;
             value.set_sensitive(true);
             headers.push((AUTHORIZATION, value));
         }
@@ -205,7 +206,7 @@ impl Target {
                         target_id = self.name,
                         host = self.host,
                         why,
-                        "audit records were not sent; they wait"
+                        "audit records were not sent; they stay in the queue"
                     );
                     if self.closed.load(Relaxed) {
                         return;
@@ -238,7 +239,7 @@ impl Target {
             let answer = outbound.post(url, headers, body).await.map_err(|e| e.to_string())?;
             match answer.status.as_u16() {
                 200 | 201 | 202 | 204 => Ok(()),
-                403 => Err("the receiver answered 403: look at the token".to_owned()),
+                403 => Err("the receiver answered 403: check the token".to_owned()),
                 status => Err(format!("the receiver answered {status}")),
             }
         });

@@ -50,7 +50,7 @@ impl Writer {
         if let Some(file) = &mut self.file
             && let Err(error) = file.end()
         {
-            tracing::warn!(%error, "the audit file was not closed in order");
+            tracing::warn!(%error, "the audit file was not closed properly");
         }
     }
 

@@ -95,7 +95,7 @@ impl Source {
     /// [`Error::Usage`] if one does not exist.
     pub fn of_pids(pids: Vec<u32>) -> Result<Source> {
         match pids.iter().find(|pid| process(&pid.to_string()).is_none()) {
-            Some(pid) => Err(Error::usage(format!("there is no process {pid} that can be read"))),
+            Some(pid) => Err(Error::usage(format!("process {pid} does not exist or cannot be read"))),
             None => Ok(Source::Processes(pids)),
         }
     }

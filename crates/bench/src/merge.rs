@@ -21,7 +21,7 @@ const OVERLAP: f64 = 0.5;
 pub fn merge(runs: &[Run], force: bool) -> Result<Run, Error> {
     let [first, rest @ ..] = runs else { return Err(Error::format("nothing to merge")) };
     if rest.is_empty() {
-        return Err(Error::format("one result alone: nothing to merge"));
+        return Err(Error::format("only one result: nothing to merge"));
     }
     let mut differ: Vec<String> = Vec::new();
     for run in rest {

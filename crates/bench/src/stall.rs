@@ -91,7 +91,7 @@ impl Stalls {
         Some(Caveat {
             severity: Severity::Invalid,
             code: "stalled".to_owned(),
-            text: format!("{of}: the measuring machine stood still: {reason}"),
+            text: format!("{of}: the measuring machine stalled: {reason}"),
         })
     }
 

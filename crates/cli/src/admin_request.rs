@@ -39,7 +39,8 @@ pub async fn ask_with(
         let mut failure = Failure::from(error);
         failure.what = format!("`{alias}`");
         if strange {
-            failure.cause = format!("this is no Ashlar server, or an older one ({})", failure.cause);
+            failure.cause =
+                format!("this is not an Ashlar server, or it is an older one ({})", failure.cause);
         }
         failure
     })

@@ -223,7 +223,8 @@ fn import(options: &ImportOptions, context: &mut Context) -> Outcome {
     for name in names {
         let exists = context.aliases.get(&name).is_some() && !options.overwrite;
         if exists || check_name(&name).is_err() {
-            let why = if exists { "exists already (--overwrite replaces it)" } else { "is no name here" };
+            let why =
+                if exists { "exists already (--overwrite replaces it)" } else { "is not a valid alias name" };
             context.output.note(&format!("`{name}` {why}"));
             found.remove(&name);
         }

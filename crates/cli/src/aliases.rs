@@ -212,7 +212,9 @@ fn default_file() -> Outcome<PathBuf> {
         .map(PathBuf::from);
     let base = base
         .or_else(|| Some(PathBuf::from(ashlar_environment::process::variable_os("HOME")?).join(".config")));
-    let base = base.ok_or_else(|| Failure::usage("neither HOME nor --config says where the aliases are"))?;
+    let base = base.ok_or_else(|| {
+        Failure::usage("the file with the aliases is not known: set HOME, or give --config")
+    })?;
     Ok(base.join("ashlar/config.toml"))
 }
 
@@ -220,8 +222,8 @@ fn default_file() -> Outcome<PathBuf> {
 pub fn check_name(name: &str) -> Outcome {
     let valid = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     if name.is_empty() || !valid || !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        let rule = "begins with a letter, then letters, digits, - and _";
-        return Err(Failure::usage(format!("{name:?} is no alias name: it {rule}")));
+        let rule = "must begin with a letter, followed by letters, digits, - and _";
+        return Err(Failure::usage(format!("{name:?} is not a valid alias name: it {rule}")));
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ fn text(record: &Value) -> String {
     let of = |name: &str| record[name].as_str().unwrap_or_default();
     let mut lines = vec![format!("Request  {} of {}, from {}", of("request_id"), of("time"), of("ip"))];
     let mut who = match (of("user"), of("kind")) {
-        (_, "anonymous") => "nobody: the request was not signed".to_owned(),
+        (_, "anonymous") => "anonymous: the request was not signed".to_owned(),
         ("", _) => "unknown: the signature is invalid".to_owned(),
         (user, kind) => format!("{user} ({kind}, access key {})", of("access_key")),
     };
@@ -89,13 +89,13 @@ pub fn audit(command: &AuditCommand, context: &Context) -> Outcome {
         || {
             let mut lines = report.notes.clone();
             lines.push(match (whole, keys.is_empty()) {
-                (false, _) => context.output.paint(Tone::Bad, "The log is not whole."),
+                (false, _) => context.output.paint(Tone::Bad, "The log is not intact."),
                 (true, true) => format!(
-                    "The chain of {} records (lines {} to {}) holds. Whether root's server wrote it was not checked: set ASHLAR_ROOT_PASSWORD for that.",
+                    "The chain of {} records (lines {} to {}) is intact. The signatures of its checkpoints were not checked: set ASHLAR_ROOT_PASSWORD to check them.",
                     report.records, report.first, report.last
                 ),
                 (true, false) => context.output.paint(Tone::Good, format!(
-                    "{} records (lines {} to {}) are whole, {} checkpoints are signed by root's server.",
+                    "{} records (lines {} to {}) are intact, {} checkpoints are signed with root's secret.",
                     report.records, report.first, report.last, report.signed
                 )),
             });

@@ -158,11 +158,11 @@ pub async fn undo(options: &UndoOptions, context: &Context) -> Outcome {
     remote.need_bucket()?;
     if options.recursive && !options.force && !options.dry_run {
         return Err(Failure::usage(
-            "--recursive takes back everything below: add --force, or --dry-run to see it",
+            "--recursive undoes changes of everything below: add --force, or --dry-run to see them",
         ));
     }
     if options.last == 0 {
-        return Err(Failure::usage("--last: at least 1"));
+        return Err(Failure::usage("--last must be at least 1"));
     }
     if !options.recursive {
         remote.need_key()?;
@@ -179,7 +179,7 @@ pub async fn undo(options: &UndoOptions, context: &Context) -> Outcome {
         }
     }
     if going.is_empty() {
-        return Err(Failure::new(Kind::NotFound, "there is nothing to take back"));
+        return Err(Failure::new(Kind::NotFound, "there is nothing to undo"));
     }
     rm::remove_all(options.dry_run, context, &remote, stream::iter(going.into_iter().map(Ok))).await.map(drop)
 }

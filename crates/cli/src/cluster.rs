@@ -89,7 +89,7 @@ async fn export(context: &Context, alias: &str, output: Option<PathBuf>) -> Outc
 async fn import(context: &Context, alias: &str, path: PathBuf) -> Outcome {
     let bytes = std::fs::read(&path).map_err(|e| failed(&path, e))?;
     if bytes.starts_with(b"PK") {
-        let why = "this is an archive as MinIO makes it; `mc admin cluster iam import` takes it";
+        let why = "this is an archive of MinIO; import it with `mc admin cluster iam import`";
         return Err(failed(&path, why));
     }
     let document: Value = serde_json::from_slice(&bytes).map_err(|e| failed(&path, e))?;

@@ -83,8 +83,7 @@ Examples:
     },
     /// Write all settings as lines, without secrets
     #[command(after_long_help = "\
-Secrets are written as *redacted*: where the file is imported into the same server they stay as they are; for another \
-server write them in.
+Secrets are written as *redacted*: if the file is imported into the same server, these settings stay as they are; for another server, replace them with the secrets.
 
 Examples:
   ashlar admin config export it > settings.txt
@@ -98,7 +97,7 @@ Examples:
     },
     /// Apply the settings of a file; settings that it does not name stay
     #[command(after_long_help = "\
-One setting in a line, as `config export` writes them; lines that begin with # are left out. Each line is checked and \
+One setting per line, as `config export` writes them; lines that begin with # are ignored. Each line is checked and \
 set by itself: the exit code is 6 if some were refused.
 
 Examples:
@@ -177,7 +176,7 @@ fn known<'a>(answer: &'a Value, name: &str) -> Outcome<&'a Value> {
         let names: Vec<&str> = all.iter().filter_map(|s| s["name"].as_str()).collect();
         Failure::new(
             Kind::NotFound,
-            format!("`{name}` cannot be configured here; there are {}", names.join(", ")),
+            format!("`{name}` cannot be configured here; the subsystems are {}", names.join(", ")),
         )
     })
 }
@@ -204,7 +203,7 @@ async fn set(alias: &str, word: &str, values: &[String], context: &Context) -> O
     let mut map = Map::new();
     for pair in values {
         let (name, value) =
-            pair.split_once('=').ok_or_else(|| Failure::usage(format!("`{pair}` is no NAME=VALUE")))?;
+            pair.split_once('=').ok_or_else(|| Failure::usage(format!("`{pair}`: expected NAME=VALUE")))?;
         if map.insert(name.to_owned(), json!(value)).is_some() {
             return Err(Failure::usage(format!("`{name}` is given twice")));
         }
@@ -333,7 +332,7 @@ fn parse(text: &str, answer: &Value) -> Outcome<Vec<(String, Map<String, Value>)
                 (Some(name), _) if names.iter().any(|n| n["name"] == name) => {
                     let value = word[name.len() + 1..].to_owned();
                     if values.insert(name.to_owned(), json!(value)).is_some() {
-                        return Err(Failure::usage(format!("`{subject}`: `{name}` stands there twice")));
+                        return Err(Failure::usage(format!("`{subject}`: `{name}` is given twice")));
                     }
                     name.clone_into(&mut last);
                 }
@@ -344,7 +343,9 @@ fn parse(text: &str, answer: &Value) -> Outcome<Vec<(String, Map<String, Value>)
                         format!("`{subject}` has no setting `{name}`; put quotes around a value with spaces");
                     return Err(Failure::usage(why));
                 }
-                (None, _) => return Err(Failure::usage(format!("`{subject}`: `{word}` is no NAME=VALUE"))),
+                (None, _) => {
+                    return Err(Failure::usage(format!("`{subject}`: `{word}`: expected NAME=VALUE")));
+                }
             }
         }
         out.push((subject.clone(), values));

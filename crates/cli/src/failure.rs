@@ -17,7 +17,7 @@ Exit codes:
   5    the server cannot be reached or says that it cannot serve now: try again
   6    some of several items failed; the others were done
   7    bench compare: slower than the limit allows, and not by chance
-  130  interrupted (Ctrl-C); running the command again goes on where it stopped";
+  130  interrupted (Ctrl-C); running the command again continues where it stopped";
 
 /// The kind of a failure, which defines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

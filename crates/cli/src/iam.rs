@@ -29,7 +29,7 @@ pub enum Command {
     /// Groups of users with common policies
     #[command(subcommand)]
     Group(GroupCommand),
-    /// Policies, and to whom they are attached
+    /// Policies, and the users and groups they are attached to
     #[command(subcommand)]
     Policy(PolicyCommand),
     /// Access keys: further keys of a user, with at most the permissions of the user
@@ -185,7 +185,7 @@ pub enum PolicyCommand {
         /// The file with the document; `-` for the standard input
         file: String,
     },
-    /// Show the names of all policies and to whom they are attached
+    /// Show the names of all policies, and the users and groups they are attached to
     #[command(visible_alias = "ls")]
     List {
         /// The server's alias
@@ -298,7 +298,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
             let Some(document) = context.api_document else {
                 return Err(Failure::new(
                     super::failure::Kind::Failed,
-                    "this program does not know the document",
+                    "this program was built without the OpenAPI document",
                 ));
             };
             let document = document("/ashlar/api/v1");
@@ -492,7 +492,9 @@ async fn key(command: KeyCommand, context: &Context) -> Outcome {
         KeyCommand::Edit { key, options } => {
             let body = fields(&options)?;
             if body == json!({}) {
-                return Err(Failure::usage("nothing to change; see --help for what can be"));
+                return Err(Failure::usage(
+                    "nothing to change; see --help for the properties that can be changed",
+                ));
             }
             let text = format!("Changed access key `{}`.", key.name);
             let path = format!("keys/{}", key.name);

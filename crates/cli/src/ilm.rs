@@ -251,7 +251,9 @@ async fn add(options: &AddOptions, context: &Context) -> Outcome {
         None => fresh_id(&rules),
     };
     if rules.rules.iter().any(|r| r.id == id) {
-        return Err(Failure::usage(format!("there is a rule `{id}`; `ashlar ilm rule edit` changes it")));
+        return Err(Failure::usage(format!(
+            "rule `{id}` exists already; change it with `ashlar ilm rule edit`"
+        )));
     }
     let mut rule = LifecycleRule { id: id.clone(), status: "Enabled".into(), ..LifecycleRule::default() };
     options.flags.apply(&mut rule)?;

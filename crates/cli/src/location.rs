@@ -63,7 +63,7 @@ impl Location {
     /// Parses a path of the command line.
     pub fn parse(text: &str, aliases: &Aliases) -> Outcome<Location> {
         if text.is_empty() {
-            return Err(Failure::usage("an empty path names nothing"));
+            return Err(Failure::usage("the path is empty"));
         }
         match split(text, |alias| aliases.get(alias).is_some()) {
             Some((alias, bucket, key)) => Ok(Location::Remote(Remote {

@@ -109,7 +109,7 @@ pub enum HoldCommand {
 
 /// Parses a duration: `30d`, `1y`.
 fn validity(text: &str) -> Outcome<(u32, bool)> {
-    let wrong = || Failure::usage(format!("`{text}`: a number of days or years is meant, such as 30d or 1y"));
+    let wrong = || Failure::usage(format!("`{text}`: expected days or years, such as 30d or 1y"));
     let (number, years) = match (text.strip_suffix(['d', 'D']), text.strip_suffix(['y', 'Y'])) {
         (Some(number), _) => (number, false),
         (_, Some(number)) => (number, true),
@@ -118,7 +118,7 @@ fn validity(text: &str) -> Outcome<(u32, bool)> {
     let count: u32 = number.parse().map_err(|_| wrong())?;
     let days = count.saturating_mul(if years { 365 } else { 1 });
     if days == 0 || days > MOST_DAYS {
-        return Err(Failure::usage(format!("`{text}`: 1 day to 100 years are possible")));
+        return Err(Failure::usage(format!("`{text}`: must be 1 day to 100 years")));
     }
     Ok((count, years))
 }

@@ -233,7 +233,7 @@ fn top_text(now: &Value, before: &Value) -> String {
     let list = if running.is_empty() { String::new() } else { format!(": {}", running.join(", ")) };
     let nodes = now["nodes"].as_array().unwrap_or(&none).iter();
     let silent: String = nodes.filter_map(|n| n["problem"].as_str()).map(|why| format!("\n{why}")).collect();
-    format!("up {up}, {inflight} requests run{list}\n{table}{silent}")
+    format!("up {up}, {inflight} requests in progress{list}\n{table}{silent}")
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ pub struct ShareOptions {
 pub async fn ping(options: &PingOptions, context: &Context) -> Outcome {
     let client = Location::remote(options.alias.trim_end_matches('/'), &context.aliases)?.client;
     if !(0.0..=3600.0).contains(&options.interval) {
-        return Err(Failure::usage("--interval: between 0 and 3600 seconds"));
+        return Err(Failure::usage("--interval must be between 0 and 3600 seconds"));
     }
     let (mut sent, mut failed) = (0u64, 0u64);
     while options.count.is_none_or(|n| sent < n) {
@@ -91,7 +91,7 @@ pub async fn ping(options: &PingOptions, context: &Context) -> Outcome {
     }
     match failed {
         0 => Ok(()),
-        n if n == sent => Err(Failure::new(Kind::Unavailable, "no answer came")),
+        n if n == sent => Err(Failure::new(Kind::Unavailable, "the server did not answer")),
         n => Err(Failure::partly(n)),
     }
 }
@@ -129,7 +129,7 @@ pub async fn share(command: ShareCommand, context: &Context) -> Outcome {
     remote.need_key()?;
     let seconds = super::find::age(&options.expire)?.whole_seconds();
     let seconds = u32::try_from(seconds).ok().filter(|s| (1..=604_800).contains(s));
-    let seconds = seconds.ok_or_else(|| Failure::usage("--expire: between 1s and 7d"))?;
+    let seconds = seconds.ok_or_else(|| Failure::usage("--expire must be between 1s and 7d"))?;
     if method == Method::GET {
         // Otherwise only the receiver would notice that the object does not exist.
         let get = GetOptions { version_id: options.version_id.clone(), ..GetOptions::default() };

@@ -83,7 +83,7 @@ fn text(report: &Recovery) -> String {
         lines.push("every record is known to be the newest that any drive ever held".to_owned());
         return lines.join("\n");
     }
-    lines.push(format!("{} are uncertain: what was kept may not be the newest", report.uncertain));
+    lines.push(format!("{} keys are uncertain: the kept state may not be the newest", report.uncertain));
     for key in &report.named {
         let kept = if key.kept { "kept" } else { "nothing is left" };
         let shown: Vec<String> = key.shown.iter().map(|s| format!("{}: {}", s.path, s.shows)).collect();

@@ -63,7 +63,7 @@ pub async fn is_cluster(context: &Context, alias: &str) -> bool {
 pub async fn restart_all(options: &EndOptions, context: &Context) -> Outcome {
     if options.no_wait {
         return Err(Failure::usage(
-            "--no-wait: each node of a cluster is restarted when the one before serves again; name one with --node",
+            "--no-wait cannot restart a whole cluster: each node waits until the one before serves again; name one node with --node",
         ));
     }
     let all: Nodes = understand(&ask_with(context, &options.alias, Method::GET, "info", &[], None).await?)?;

@@ -83,7 +83,7 @@ fn make(command: &Command, output: &Output) -> Outcome {
     };
     write(file, &text)?;
     let said = format!(
-        "{} holds a root key. Keep a copy: without it nothing that it seals is opened.",
+        "{} holds a root key. Keep a copy: without it, nothing that it seals can be opened.",
         file.display()
     );
     output.done(|| serde_json::json!({"file": file.display().to_string(), "sealed": sealed}), || said);

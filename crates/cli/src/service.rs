@@ -27,8 +27,7 @@ Drives, addresses and every option stay as they were; if the program's file was 
 command waits until the new process answers.
 
 The nodes of a cluster restart one after another: each when `ashlar cluster may-stop` says that it can be stopped, the \
-next one when the one before answers again. With --node one of them restarts, without that question. If the command is \
-interrupted, the nodes that it did not come to run on; it can be run again.
+next one when the one before answers again. With --node only that node restarts, without this check. If the command is interrupted, the remaining nodes keep running; it can be run again.
 
 Examples:
   ashlar admin service restart it
@@ -37,8 +36,7 @@ Examples:
     Restart(EndOptions),
     /// Complete requests in flight, and stop the process
     #[command(after_long_help = "\
-Under a service manager that restarts what ends (systemd: Restart=always) it comes back: stop it there. Of a cluster, the \
-node behind the alias is stopped, or the one of --node.
+A service manager that restarts processes (systemd: Restart=always) starts it again: stop it there. In a cluster, the node behind the alias is stopped, or the one that --node names.
 
 Examples:
   ashlar admin service stop it

@@ -283,7 +283,7 @@ impl Client {
             Target::Object(bucket, key) => (bucket, key),
         };
         if bucket.is_empty() || bucket.contains('/') {
-            return Err(Error::Invalid(format!("{bucket:?} is no bucket name")));
+            return Err(Error::Invalid(format!("{bucket:?} is not a bucket name")));
         }
         let mut path = String::with_capacity(bucket.len() + key.len() + 16);
         path.push('/');
@@ -319,7 +319,7 @@ impl Client {
             return Ok(host.clone());
         }
         let host = self.inner.host.of_bucket(bucket);
-        let host = host.ok_or_else(|| Error::Invalid(format!("{bucket:?} is no host name")))?;
+        let host = host.ok_or_else(|| Error::Invalid(format!("{bucket:?} cannot be part of a host name")))?;
         let host = Arc::new(host);
         if hosts.len() >= BUCKET_HOSTS {
             hosts.clear();

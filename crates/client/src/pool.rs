@@ -52,7 +52,7 @@ impl Host {
         }
         let authority = uri.authority().ok_or_else(|| bad("no host"))?;
         if authority.as_str().contains('@') {
-            return Err(bad("credentials do not belong into the endpoint"));
+            return Err(bad("the endpoint must not contain credentials"));
         }
         Host::new(uri.host().unwrap_or_default(), authority.port_u16(), https)
             .ok_or_else(|| bad("no valid host"))

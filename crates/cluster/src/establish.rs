@@ -190,7 +190,7 @@ async fn read_sites(
             let _ = send.send((id, read_site(deployment, id, medium)));
         });
         if let Err(error) = started {
-            tracing::warn!(drive = %id, %error, "control store: no thread for the drive");
+            tracing::warn!(drive = %id, %error, "control store: no thread can be started for the drive");
             silent.retain(|d| *d != id);
         }
     }

@@ -54,7 +54,7 @@ impl fmt::Display for Why {
                 write!(f, "{left} voting drives of the group are left and answer, {need} are needed")
             }
             Why::NoDrive => f.write_str(
-                "no drive can take the slot: the others have a slot of the group, have not let go of it, are full or away, \
+                "no drive can take the slot: the others have a slot of the group, still have their old vote in it, are full or away, \
                  or their node has as many shards as may be lost",
             ),
         }

@@ -478,14 +478,14 @@ impl Map {
         for (key, value) in all.iter().filter(|(k, _)| k.starts_with(DRIVES)) {
             let drive: Drive = serde_json::from_slice(value).map_err(|e| bad(key, &e))?;
             if drive_key(drive.id) != **key {
-                return Err(bad(key, &"another drive's"));
+                return Err(bad(key, &"it belongs to another drive"));
             }
             drives.push(drive);
         }
         drives.sort_by_key(|d| d.number);
         let ids: HashMap<u32, DriveId> = drives.iter().map(|d| (d.number, d.id)).collect();
         if ids.len() != drives.len() {
-            return Err(bad(DRIVES, &"two drives of one number"));
+            return Err(bad(DRIVES, &"two drives have the same number"));
         }
         let mut groups: Vec<Group> = Vec::new();
         for pool in &head.pools {
@@ -498,11 +498,13 @@ impl Map {
                 for row in rows {
                     let number = u16::try_from(groups.len() - before).map_err(|e| bad(&key, &e))?;
                     let group = row.group(GroupId::new(pool.id, number), &ids);
-                    groups.push(group.ok_or_else(|| bad(&key, &"a slot or a drive that is not there"))?);
+                    groups.push(
+                        group.ok_or_else(|| bad(&key, &"it names a slot or a drive that does not exist"))?,
+                    );
                 }
             }
             if groups.len() - before != count {
-                return Err(bad(Map::KEY, &format!("pool {} has other than {count} groups", pool.id)));
+                return Err(bad(Map::KEY, &format!("pool {} does not have {count} groups", pool.id)));
             }
         }
         let Head { epoch, deployment, pools, .. } = head;
@@ -563,7 +565,7 @@ impl Map {
         }
         for g in &self.groups {
             let Some(pool) = self.pools.iter().find(|p| p.id == g.id.pool) else {
-                return bad(format!("group {} is of no pool", g.id));
+                return bad(format!("group {} belongs to no pool", g.id));
             };
             if g.slots.len() != pool.code.slots() || g.epoch > self.epoch {
                 let (n, code, epoch) = (g.slots.len(), pool.code, g.epoch);

@@ -49,7 +49,7 @@ impl Map {
                 return Err(Error::Drive(format!("drive {to} has a slot of group {} already", group.id)));
             }
             if group.left.contains(to) {
-                return Err(Error::Drive(format!("drive {to} has not let go of group {}", group.id)));
+                return Err(Error::Drive(format!("drive {to} still has its old vote in group {}", group.id)));
             }
             let Some(slot) = group.slots.iter_mut().find(|s| s.drive == *from) else {
                 return Err(Error::Drive(format!("drive {from} has no slot of group {}", group.id)));
@@ -157,7 +157,7 @@ mod tests {
         let next = map.move_slots(&[m]).unwrap();
         let other = next.groups[0].slots[1].drive;
         let back = SlotMove { group: m.group, from: other, to: m.from };
-        assert!(next.move_slots(&[back]).unwrap_err().to_string().contains("let go"));
+        assert!(next.move_slots(&[back]).unwrap_err().to_string().contains("old vote"));
         assert!(next.let_go(m.from, &[]).is_none() && next.let_go(m.to, &[m.group]).is_none());
         let free = next.let_go(m.from, &[m.group]).unwrap();
         assert_eq!((free.epoch, free.left_by(m.from)), (2, vec![]));

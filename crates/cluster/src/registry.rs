@@ -239,7 +239,7 @@ impl Registry {
             let key = entry.key();
             let number = key.strip_prefix(NODES).and_then(|n| n.parse::<u16>().ok());
             let number = number.filter(|n| node_key(*n) == key);
-            let number = number.ok_or_else(|| Error::Corrupt(format!("{key} is the key of no node")))?;
+            let number = number.ok_or_else(|| Error::Corrupt(format!("{key} is not the key of a node")))?;
             nodes.insert(number, decode(key, entry.bytes().map_or(&[], |b| &b[..]))?);
             entries.insert(number, entry);
         }

@@ -56,7 +56,7 @@ pub fn probe_folder(folder: &Folder) -> Probe {
     if has(LABEL) {
         return match folder.read(LABEL, Label::LEN as u64) {
             Err(e) if e.kind() == ErrorKind::FileTooLarge => {
-                Probe::Foreign("a file named label that is none of ours".into())
+                Probe::Foreign("a file named label that is not a label of a drive".into())
             }
             Err(e) => Probe::Unreadable(format!("label: {e}")),
             Ok(b) => match Label::decode(&b) {
@@ -91,7 +91,7 @@ pub fn probe_folder(folder: &Folder) -> Probe {
 pub fn format(path: &Path, label: &Label, groups: &[(GroupId, Role)]) -> Result<()> {
     match probe(path) {
         Probe::Blank => {}
-        Probe::Missing => return Err(Error::Unsuitable(format!("{}: no folder", path.display()))),
+        Probe::Missing => return Err(Error::Unsuitable(format!("{}: not a folder", path.display()))),
         p => return Err(Error::Unsuitable(format!("{}: not blank: {p:?}", path.display()))),
     }
     format_folder(&Folder::real(path, None), label, groups, FIRST_BYTES)?;
@@ -293,7 +293,7 @@ impl Shared {
         }
         let why = self.root.read(FENCED, 64 << 10).unwrap_or_default();
         let why = String::from_utf8_lossy(&why).into_owned();
-        tracing::warn!(drive = %self.label.drive, why, "the drive fenced itself: it joins before it votes");
+        tracing::warn!(drive = %self.label.drive, why, "the drive fenced itself: it must join again before it votes");
         self.counters.damage.lock().push(format!("fenced: {why}"));
         Ok(true)
     }

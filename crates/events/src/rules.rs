@@ -212,7 +212,7 @@ impl Parsed {
             return rules.clone();
         }
         let rules = Rules::parse(text, &self.region).unwrap_or_else(|error| {
-            tracing::error!(bucket, %error, "the bucket's notification rules cannot be read; nobody is told");
+            tracing::error!(bucket, %error, "the bucket's notification rules cannot be read; no events are sent for this bucket");
             Rules::default()
         });
         let rules = Arc::new(rules);

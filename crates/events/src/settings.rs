@@ -51,7 +51,7 @@ impl Format {
         match text {
             "namespace" => Ok(Format::Namespace),
             "access" => Ok(Format::Access),
-            _ => Err("format is \"namespace\" or \"access\"".into()),
+            _ => Err("format must be \"namespace\" or \"access\"".into()),
         }
     }
 }
@@ -96,7 +96,7 @@ impl Settings<'_> {
     pub fn number(&self, name: &str, default: u64) -> Result<u64, String> {
         match self.get(name) {
             None => Ok(default),
-            Some(text) => text.parse().map_err(|_| format!("{name} is no number")),
+            Some(text) => text.parse().map_err(|_| format!("{name} is not a number")),
         }
     }
 
@@ -131,7 +131,7 @@ impl Settings<'_> {
             match (self.file(cert)?, self.file(key)?) {
                 (Some(certificates), Some(key)) => return Ok(Some(Identity { certificates, key })),
                 (None, None) => {}
-                _ => return Err(format!("{cert} and {key} go together")),
+                _ => return Err(format!("{cert} and {key} must be given together")),
             }
         }
         Ok(None)
@@ -220,7 +220,7 @@ pub fn from_environment(
             return Err(format!("{variable}: {} has no such setting", kind.subsystem()));
         };
         let id = TargetId::parse(&format!("{id}:{}", kind.text()))
-            .ok_or_else(|| format!("{variable}: that is no name of a target"))?;
+            .ok_or_else(|| format!("{variable}: that is not a valid name of a target"))?;
         all.entry(id).or_default().insert(name.to_owned(), value.clone());
     }
     let all = all.into_iter().map(|(id, values)| Configured { id, values });

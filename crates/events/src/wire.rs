@@ -99,7 +99,7 @@ impl TargetAddress {
     pub async fn secured(&self, stream: Box<dyn Io>) -> Result<Box<dyn Io>, Failure> {
         let Some(config) = &self.tls else { return Ok(stream) };
         let name =
-            ServerName::try_from(self.host.clone()).map_err(|_| retry(&self.host, "is no host name"))?;
+            ServerName::try_from(self.host.clone()).map_err(|_| retry(&self.host, "is not a host name"))?;
         let made = TlsConnector::from(config.clone()).connect(name, stream);
         match time::timeout(PATIENCE, made).await {
             Ok(Ok(stream)) => Ok(Box::new(stream)),

@@ -135,7 +135,7 @@ impl Worker {
                     self.counters.lag.store(reader.lag(), Relaxed);
                     let news = self.counters.problem.lock().replace(why.clone()).is_none_or(|old| old != why);
                     if news {
-                        tracing::warn!(target_id = %self.id, why, "events were not delivered; they wait");
+                        tracing::warn!(target_id = %self.id, why, "events were not delivered; they are sent again later");
                     }
                     time::sleep(jittered(pause)).await;
                     pause = (pause * 2).min(SLOWEST);
@@ -148,7 +148,7 @@ impl Worker {
     async fn store_dead_letter(&self, why: String, message: Option<&Message>, lost: u64) {
         let at_ms = (self.clock)();
         let position = message.map_or(0, |m| m.event.position);
-        tracing::error!(target_id = %self.id, why, position, lost, "events go to the dead letters");
+        tracing::error!(target_id = %self.id, why, position, lost, "events are moved to the dead letters");
         let dead_letter = DeadLetter {
             id: format!("{}/{at_ms:016x}-{position:016x}-{:04x}", self.id, chance() & 0xffff),
             target: self.id.to_string(),

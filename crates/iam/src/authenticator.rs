@@ -41,7 +41,7 @@ pub enum Refused {
     #[error("{0}")]
     Unavailable(String),
     /// Too many requests at once: try again.
-    #[error("too many ask at once")]
+    #[error("too many requests at the same time")]
     Busy,
 }
 

@@ -83,7 +83,9 @@ impl Federated {
 pub(crate) fn check_id(id: &str) -> Result<()> {
     check_name("federated user", id, limits::FEDERATED_NAME)?;
     if !id.contains(['/', '=']) {
-        return Err(Error::Invalid(format!("\"{id}\" is no distinguished name and names no provider")));
+        return Err(Error::Invalid(format!(
+            "\"{id}\" is neither a distinguished name nor a name with a provider, such as openid/PROVIDER/SUBJECT"
+        )));
     }
     Ok(())
 }

@@ -98,7 +98,7 @@ impl Iam {
             if let Some(who) = &record.federated {
                 who.check()?;
                 if who.id != record.parent {
-                    return Err(Error::Invalid("the access key's parent is someone else".into()));
+                    return Err(Error::Invalid("the access key's parent must be the federated user".into()));
                 }
             }
             self.check_key(&record)?;
@@ -209,7 +209,7 @@ impl Iam {
 
     fn check_key(&self, key: &AccessKey) -> Result<()> {
         if key.expires_ms.is_some_and(|at| at <= self.now()) {
-            return Err(Error::Invalid("the end of the access key lies in the past".into()));
+            return Err(Error::Invalid("the expiry of the access key is in the past".into()));
         }
         check_texts(key)
     }

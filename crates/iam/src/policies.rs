@@ -110,7 +110,7 @@ impl Iam {
                 let trusted = iam.trusted.load();
                 let role = trusted.iter().find(|(_, roles)| roles.iter().any(|r| r == name));
                 let by = by.or(mapped.map(|(n, _)| n.clone()));
-                let by = by.or(role.map(|(provider, _)| format!("everybody of {provider}")));
+                let by = by.or(role.map(|(provider, _)| format!("all users of provider {provider}")));
                 match by {
                     Some(by) if ashlar_policy::builtin(name).is_none() => {
                         Err(Error::InUse { what: "policy", name: name.to_owned(), by })

@@ -141,9 +141,10 @@ impl Iam {
         if token.len() > TOKEN {
             return Err(Error::Token("it is too long"));
         }
-        let sealed = STANDARD.decode(token).map_err(|_| Error::Token("it is not one of this deployment"))?;
+        let sealed =
+            STANDARD.decode(token).map_err(|_| Error::Token("it was not issued by this deployment"))?;
         let plain =
-            self.tokens.open(PLACE, &sealed).ok_or(Error::Token("it is not one of this deployment"))?;
+            self.tokens.open(PLACE, &sealed).ok_or(Error::Token("it was not issued by this deployment"))?;
         let content: Content =
             serde_json::from_slice(&plain).map_err(|_| Error::Token("it was made by a newer release"))?;
         if content.access_key != access_key {
@@ -154,7 +155,8 @@ impl Iam {
             return Err(Error::Expired);
         }
         let d = self.directory();
-        let gone = Error::Token("the user or the identity provider it was made for is gone or disabled");
+        let gone =
+            Error::Token("the user or the identity provider it was made for no longer exists or is disabled");
         let trusted = self.trusted.load();
         let (identity, revoked) = match &content.federated {
             Some(who) => {
@@ -175,7 +177,7 @@ impl Iam {
             record.is_some() && d.find(key, &trusted, now).is_some_and(|i| i.user == content.user)
         };
         if !content.made_with.as_ref().is_none_or(same) {
-            return Err(Error::Token("the access key it was made with is gone or disabled"));
+            return Err(Error::Token("the access key it was made with no longer exists or is disabled"));
         }
         for document in &content.bounds {
             // Use the limit of the longest kind of document: each was checked against its own limit when it

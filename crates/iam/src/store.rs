@@ -199,7 +199,7 @@ impl Iam {
                 if news {
                     let _turn = self.turn.lock().await;
                     if let Err(e) = self.reload() {
-                        tracing::error!(error = %e, "identity data changed and cannot be read; the state before stays");
+                        tracing::error!(error = %e, "changed identity data cannot be read; the previous state stays in use");
                     }
                 }
             }
@@ -337,7 +337,7 @@ impl Iam {
                     return Ok(());
                 }
                 Err(ashlar_cluster::Error::Conflict(key)) if fresh.iter().any(|(e, _)| e.key() == key) => {
-                    let why = "another server made the keys of the identity store; start this one again";
+                    let why = "another server created the keys of the identity store; restart this server";
                     return Err(Error::Unavailable(why.into()));
                 }
                 Err(ashlar_cluster::Error::Conflict(_)) => self.reload()?,

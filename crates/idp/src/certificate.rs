@@ -44,17 +44,18 @@ impl Provider {
     pub fn new(target: &str, values: &Values, context: &Arc<ProviderContext>) -> Result<Provider, Error> {
         let wrong = |why: &str| Error::Invalid(why.to_owned());
         if target != DEFAULT_TARGET {
-            return Err(wrong("identity_tls exists once; leave its name out"));
+            return Err(wrong("there is only one identity_tls, without a name: leave the name out"));
         }
         if switch(values, "skip_verify", false)? {
             return Err(wrong(
-                "skip_verify is not supported: whoever can make a certificate could take any policy",
+                "skip_verify is not supported: anyone could make a certificate for any policy",
             ));
         }
         let mut anchors = Vec::new();
         for pem in &context.authorities {
             for der in CertificateDer::pem_slice_iter(pem) {
-                let der = der.map_err(|e| Error::Invalid(format!("a file in CAs is no PEM: {e:?}")))?;
+                let der =
+                    der.map_err(|e| Error::Invalid(format!("a file in CAs is not valid PEM: {e:?}")))?;
                 let anchor = webpki::anchor_from_trusted_cert(&der)
                     .map_err(|e| Error::Invalid(format!("a certificate in CAs cannot be used: {e}")))?;
                 anchors.push(anchor.to_owned());
@@ -98,7 +99,7 @@ impl Provider {
         let (rest, certificate) =
             X509Certificate::from_der(first).map_err(|e| denied(format!("the certificate: {e}")))?;
         if !rest.is_empty() {
-            return Err(denied("the certificate has bytes behind it".into()));
+            return Err(denied("bytes follow the certificate".into()));
         }
         // A certificate without the extension is not restricted to a use, so it is not meant for clients.
         let usage = certificate.extended_key_usage().ok().flatten();
@@ -106,7 +107,7 @@ impl Provider {
             return Err(denied("the certificate is not made for clients (extended key usage)".into()));
         }
         let [name] = &common_names(certificate.subject())[..] else {
-            return Err(denied("the certificate has no common name, or several".into()));
+            return Err(denied("the certificate must have exactly one common name".into()));
         };
         let until_ms = certificate.validity().not_after.timestamp().saturating_mul(1000);
         let issuer = common_names(certificate.issuer()).join(",");

@@ -197,12 +197,12 @@ impl Idp {
                             people = done.people,
                             gone = done.gone,
                             changed = done.changed,
-                            "users of the directory were looked up again"
+                            "users were checked in the directory"
                         );
                     }
                     Ok(_) => {}
                     Err(error) => {
-                        tracing::warn!(%error, "users of the directory cannot be looked up again; nothing changes")
+                        tracing::warn!(%error, "users cannot be checked in the directory; nothing changes")
                     }
                 }
             }

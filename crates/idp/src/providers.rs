@@ -154,7 +154,7 @@ impl Providers {
         let others = self.built.iter().filter(|((s, t), _)| *s == subsystem && t != target);
         for ((_, name), other) in others {
             if let (Provider::OpenId(a), Provider::OpenId(b)) = (provider, &other.provider) {
-                a.apart_from(b).map_err(|why| Error::Invalid(format!("{why} as that of \"{name}\"")))?;
+                a.apart_from(b).map_err(|why| Error::Invalid(format!("{why} as for \"{name}\"")))?;
             }
         }
         Ok(())

@@ -84,7 +84,7 @@ pub(crate) fn known_names(subsystem: Subsystem, values: &Values) -> Result<(), E
         None => Ok(()),
         Some(name) => {
             let (subsystem, known) = (subsystem.name(), subsystem.names().join(", "));
-            Err(Error::Invalid(format!("{subsystem} has no value \"{name}\"; there are: {known}")))
+            Err(Error::Invalid(format!("{subsystem} has no value \"{name}\"; the values are: {known}")))
         }
     }
 }

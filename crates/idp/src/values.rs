@@ -18,7 +18,7 @@ pub(crate) fn switch(values: &Values, name: &str, default: bool) -> Result<bool,
         "" => Ok(default),
         "on" | "true" | "1" | "yes" | "enable" | "enabled" => Ok(true),
         "off" | "false" | "0" | "no" | "disable" | "disabled" => Ok(false),
-        _ => Err(Error::Invalid(format!("{name} is on or off"))),
+        _ => Err(Error::Invalid(format!("{name} must be on or off"))),
     }
 }
 

@@ -131,7 +131,7 @@ impl Builtin {
         let mut versions = Vec::with_capacity(stored.versions.len());
         for (i, text) in stored.versions.iter().enumerate() {
             let sealed =
-                STANDARD.decode(text).map_err(|_| Error::Corrupt(format!("the key {name}: no base64")))?;
+                STANDARD.decode(text).map_err(|_| Error::Corrupt(format!("the key {name} is not base64")))?;
             versions.push(wrap::open(root, &sealed, &self.context(name, i + 1))?);
         }
         if versions.is_empty() {
@@ -165,7 +165,7 @@ impl Builtin {
             }
             // Another server has changed the root key. The opened version still opens and seals data keys.
             (Err(error), Some(before)) => {
-                tracing::warn!(key = name, %error, "a key was changed and cannot be read; as it was it is used on");
+                tracing::warn!(key = name, %error, "a changed key cannot be read; the previous one stays in use");
                 before
             }
             (Err(e), None) => return Err(e),
@@ -229,7 +229,7 @@ impl Builtin {
                 return Err(Error::Exists(name.to_owned()));
             }
             if self.control.list(PREFIX).len() >= MOST {
-                return Err(Error::Invalid(format!("there are {MOST} keys, which is the most there can be")));
+                return Err(Error::Invalid(format!("there are {MOST} keys already, which is the limit")));
             }
             update.set(&entry, sealed.clone());
             Ok(())

@@ -48,11 +48,11 @@ pub struct Kes {
 }
 
 fn odd(what: &str) -> Error {
-    Error::Unavailable(format!("KES answered {what}"))
+    Error::Unavailable(format!("unexpected answer of KES: {what}"))
 }
 
 fn joined(text: &[u8], wrapped: &[u8]) -> Result<Vec<u8>> {
-    wrap::joined(text, wrapped).ok_or_else(|| odd("a ciphertext of that length"))
+    wrap::joined(text, wrapped).ok_or_else(|| odd("the ciphertext is too long"))
 }
 
 /// The form of the context for KES.
@@ -62,7 +62,7 @@ fn bound(context: &[u8]) -> String {
 
 fn bytes_of(document: &Value, name: &str) -> Result<Vec<u8>> {
     let text = document[name].as_str().and_then(|t| STANDARD.decode(t).ok());
-    text.ok_or_else(|| odd(&format!("without a {name}")))
+    text.ok_or_else(|| odd(&format!("the field {name} is missing or is not base64")))
 }
 
 /// Whether another server may succeed.
@@ -83,7 +83,7 @@ impl Kes {
             let plain = endpoint.trim().trim_end_matches('/');
             if plain.strip_prefix("https://").is_none_or(|rest| rest.is_empty() || rest.contains('/')) {
                 return Err(Error::Invalid(format!(
-                    "KES: the address of a server looks like https://HOST:7373, not \"{endpoint}\""
+                    "KES: the address of a server must be https://HOST:PORT, not \"{endpoint}\""
                 )));
             }
             *endpoint = plain.to_owned();
@@ -100,7 +100,7 @@ impl Kes {
         let headers = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
         let endpoints = &self.settings.endpoints;
         let first = self.last.load(Ordering::Relaxed);
-        let (mut last, mut repeat) = (odd("nothing"), true);
+        let (mut last, mut repeat) = (odd("it is empty"), true);
         let turns = endpoints.len().max(2);
         for turn in 0..turns {
             let at = (first + turn) % endpoints.len();
@@ -149,8 +149,8 @@ impl Kes {
             StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => Error::Refused(format!(
                 "{said}; its policies have to allow it for {}",
                 match self.settings.identity.as_str() {
-                    "" => "the identity of our certificate".to_owned(),
-                    identity => format!("our identity {identity}"),
+                    "" => "the identity of this server's certificate".to_owned(),
+                    identity => format!("this server's identity {identity}"),
                 }
             )),
             StatusCode::BAD_REQUEST if has("already exist") => Error::Exists(name.to_owned()),
@@ -163,7 +163,7 @@ impl Kes {
 
     async fn document(&self, method: Method, path: &str, name: &str, body: Option<Value>) -> Result<Value> {
         let answer = self.ask(method, path, name, body).await?;
-        serde_json::from_slice(&answer.body).map_err(|_| odd("what is no JSON"))
+        serde_json::from_slice(&answer.body).map_err(|_| odd("it is not JSON"))
     }
 
     /// A fresh intermediate key, and KES's ciphertext of it.
@@ -172,10 +172,10 @@ impl Kes {
         let path = format!("/v1/key/generate/{name}");
         let document = self.document(Method::POST, &path, name, Some(body)).await?;
         let plain = bytes_of(&document, "plaintext")?;
-        let plain = Secret::take(plain).ok_or_else(|| odd("a key that has not 32 bytes"))?;
+        let plain = Secret::take(plain).ok_or_else(|| odd("the field plaintext is not a key of 32 bytes"))?;
         let text = bytes_of(&document, "ciphertext")?;
         if text.is_empty() {
-            return Err(odd("without a ciphertext"));
+            return Err(odd("the field ciphertext is empty"));
         }
         Ok((plain, text))
     }
@@ -256,7 +256,7 @@ impl Kes {
         }
         if !whole {
             return Err(Error::Refused(format!(
-                "KES names {} keys at once and has more; ask for those of a longer prefix",
+                "KES lists at most {} keys at once and has more; list the keys of a longer prefix",
                 names.len()
             )));
         }
@@ -276,11 +276,12 @@ impl Kes {
         }
         let mut names = Vec::new();
         for line in answer.body.split(|b| *b == b'\n').filter(|l| !l.trim_ascii().is_empty()) {
-            let line: Value = serde_json::from_slice(line).map_err(|_| odd("a list that is no JSON"))?;
+            let line: Value =
+                serde_json::from_slice(line).map_err(|_| odd("a line of the list of keys is not JSON"))?;
             match (line["name"].as_str(), line["error"].as_str().filter(|e| !e.is_empty())) {
                 (_, Some(why)) => return Err(Error::Unavailable(format!("KES: {why}"))),
                 (Some(name), _) => names.push(name.to_owned()),
-                _ => return Err(odd("a list without names")),
+                _ => return Err(odd("the field name is missing in the list of keys")),
             }
         }
         Ok((names, true))

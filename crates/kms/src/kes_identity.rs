@@ -26,7 +26,7 @@ const PKCS8: [u8; 16] =
 /// # Errors
 /// [`Error::Invalid`]: the text is not an API key.
 pub fn kes_identity(api_key: &str) -> Result<(Identity, String)> {
-    let bad = || Error::Invalid("KES: an API key looks like kes:v1: and 44 characters of base64".to_owned());
+    let bad = || Error::Invalid("KES: an API key must be kes:v1: and 44 characters of base64".to_owned());
     let text = api_key.trim();
     let bytes = STANDARD.decode(text.strip_prefix("kes:v1:").ok_or_else(bad)?).map_err(|_| bad())?;
     let bytes = Zeroizing::new(bytes);
@@ -36,7 +36,7 @@ pub fn kes_identity(api_key: &str) -> Result<(Identity, String)> {
     }
     let document = Zeroizing::new([&PKCS8[..], seed].concat());
     let unusable =
-        |_: rcgen::Error| Error::Invalid("KES: no certificate can be made of the API key".to_owned());
+        |_: rcgen::Error| Error::Invalid("KES: no certificate can be made from the API key".to_owned());
     let key = KeyPair::try_from(document.as_slice()).map_err(unusable)?;
     let identity = hex::encode(digest(&SHA256, &key.subject_public_key_info()));
     let mut params = CertificateParams::default();

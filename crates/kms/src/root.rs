@@ -38,7 +38,7 @@ fn parse(text: &str, origin: &str) -> Result<Secret> {
     };
     let key = bytes.and_then(Secret::take).ok_or_else(|| wrong(origin))?;
     if key.expose().iter().all(|b| *b == key.expose()[0]) {
-        return Err(Error::Invalid(format!("{origin}: all bytes of the key are alike")));
+        return Err(Error::Invalid(format!("{origin}: all bytes of the key are the same")));
     }
     Ok(key)
 }
@@ -51,7 +51,7 @@ fn from_file(path: &Path, passphrase: impl Fn() -> Result<Option<String>>) -> Re
     let found = std::fs::metadata(path).map_err(unreadable)?;
     if found.permissions().mode() & 0o077 != 0 {
         return Err(Error::Invalid(format!(
-            "others may read {origin}: a root key must be its owner's alone (chmod 600)"
+            "others may read {origin}: make the root key readable by its owner only (chmod 600)"
         )));
     }
     if found.len() > 1024 {
@@ -121,10 +121,9 @@ pub fn root_from(file: Option<&Path>, variable: impl Fn(&str) -> Option<String>)
         ));
     }
     let named = |text: &str, origin: &'static str| {
-        let (name, key) = text
-            .trim()
-            .split_once(':')
-            .ok_or_else(|| Error::Invalid(format!("{origin}: its form is NAME:BASE64 of 32 bytes")))?;
+        let (name, key) = text.trim().split_once(':').ok_or_else(|| {
+            Error::Invalid(format!("{origin}: must be NAME:BASE64, with the base64 of 32 bytes"))
+        })?;
         check_name(name)?;
         Ok(Root { key: parse(key, origin)?, default: Some(name.to_owned()), origin })
     };

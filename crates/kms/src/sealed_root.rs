@@ -37,14 +37,14 @@ fn derived(passphrase: &str, front: &[u8; FRONT]) -> Result<Secret> {
     let number = |i: usize| u32::from_be_bytes([front[i], front[i + 1], front[i + 2], front[i + 3]]);
     let cost = [number(16), number(20), number(24)];
     if cost.iter().zip(MOST).any(|(c, most)| *c > most) {
-        return Err(invalid("its cost is beyond reason"));
+        return Err(invalid("its Argon2 cost is too high"));
     }
-    let params =
-        Params::new(cost[0], cost[1], cost[2], Some(32)).map_err(|_| invalid("its cost makes no sense"))?;
+    let params = Params::new(cost[0], cost[1], cost[2], Some(32))
+        .map_err(|_| invalid("its Argon2 cost is not valid"))?;
     let mut bytes = [0; 32];
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
         .hash_password_into(passphrase.as_bytes(), &front[..16], &mut bytes)
-        .map_err(|_| invalid("its cost makes no sense"))?;
+        .map_err(|_| invalid("its Argon2 cost is not valid"))?;
     let key = Secret::new(bytes);
     bytes.zeroize();
     Ok(key)
@@ -60,7 +60,7 @@ pub fn seal_root(key: &Secret, passphrase: &str) -> Result<String> {
 
 fn seal_at(cost: [u32; 3], key: &Secret, passphrase: &str) -> Result<String> {
     if passphrase.len() < SHORTEST {
-        return Err(Error::Invalid(format!("a passphrase has at least {SHORTEST} characters")));
+        return Err(Error::Invalid(format!("a passphrase must have at least {SHORTEST} characters")));
     }
     let mut front = [0; FRONT];
     front[..16].copy_from_slice(&random::<16>());
@@ -76,13 +76,16 @@ fn seal_at(cost: [u32; 3], key: &Secret, passphrase: &str) -> Result<String> {
 /// # Errors
 /// [`Error::Invalid`]: the text cannot be decoded, or the passphrase is wrong.
 pub fn open_root(text: &str, passphrase: &str) -> Result<Secret> {
-    let coded = text.strip_prefix(HEAD).map(str::trim).ok_or_else(|| invalid("it does not begin as one"))?;
+    let coded = text
+        .strip_prefix(HEAD)
+        .map(str::trim)
+        .ok_or_else(|| invalid("it does not begin with the line of a sealed root key"))?;
     let bytes = STANDARD.decode(coded).map_err(|_| invalid("it is not base64"))?;
     let (front, sealed) = bytes
         .split_first_chunk::<FRONT>()
         .filter(|(_, sealed)| sealed.len() == SEALED)
-        .ok_or_else(|| invalid("it is not as long as one"))?;
-    let why = "the passphrase is not the one that it was sealed with, or it was changed";
+        .ok_or_else(|| invalid("its length is wrong"))?;
+    let why = "the passphrase is wrong, or the file was changed";
     wrap::open(&derived(passphrase, front)?, sealed, front).map_err(|_| invalid(why))
 }
 
@@ -110,9 +113,7 @@ mod tests {
         let mut costly = bytes.clone();
         costly[16] = 0xff;
         let costly = format!("{HEAD}\n{}", STANDARD.encode(costly));
-        assert!(
-            open_root(&costly, "correct horse battery").err().unwrap().to_string().contains("beyond reason")
-        );
+        assert!(open_root(&costly, "correct horse battery").err().unwrap().to_string().contains("too high"));
         for cut in [0, 10, HEAD.len(), text.len() - 20] {
             assert!(open_root(&text[..cut], "correct horse battery").is_err(), "cut at {cut}");
         }

@@ -47,11 +47,11 @@ fn sealed_parts(sealed: &[u8]) -> Result<(&str, &[u8])> {
 }
 
 fn joined(text: &str, wrapped: &[u8]) -> Result<Vec<u8>> {
-    wrap::joined(text.as_bytes(), wrapped).ok_or_else(|| odd("a ciphertext of that length"))
+    wrap::joined(text.as_bytes(), wrapped).ok_or_else(|| odd("the ciphertext is too long"))
 }
 
 fn odd(what: &str) -> Error {
-    Error::Unavailable(format!("Vault answered {what}"))
+    Error::Unavailable(format!("unexpected answer of Vault: {what}"))
 }
 
 /// The number in `vault:v3:...`.
@@ -75,7 +75,7 @@ impl Vault {
             check_name(part)?;
         }
         if !settings.endpoint.starts_with("https://") && !settings.endpoint.starts_with("http://") {
-            return Err(Error::Invalid("Vault: the endpoint begins with https:// or http://".into()));
+            return Err(Error::Invalid("Vault: the endpoint must begin with https:// or http://".into()));
         }
         let token = RwLock::new(settings.token.clone());
         Ok(Vault { settings, web, token })
@@ -88,8 +88,12 @@ impl Vault {
     async fn send(&self, method: Method, path: &str, token: &str, body: Bytes) -> Result<Answer> {
         let url = format!("{}/v1/{path}", self.settings.endpoint.trim_end_matches('/'));
         let value = |text: &str| {
-            let mut v = HeaderValue::from_str(text)
-                .map_err(|_| Error::Invalid("Vault: the token or namespace is no header".into()))?;
+            let mut v = HeaderValue::from_str(text).map_err(|_| {
+                Error::Invalid(
+                    "Vault: the token or namespace contains characters that are not allowed in a header"
+                        .into(),
+                )
+            })?;
             v.set_sensitive(true);
             Ok::<_, Error>(v)
         };
@@ -109,7 +113,9 @@ impl Vault {
         let body = json!({"role_id": id, "secret_id": secret.as_str()}).to_string();
         let answer = self.send(Method::POST, "auth/approle/login", "", body.into()).await?;
         let document = document(&answer, "AppRole")?;
-        let token = document["auth"]["client_token"].as_str().ok_or_else(|| odd("without a token"))?;
+        let token = document["auth"]["client_token"]
+            .as_str()
+            .ok_or_else(|| odd("the field auth.client_token is missing"))?;
         *self.token.write() = Zeroizing::new(token.to_owned());
         Ok(())
     }
@@ -142,14 +148,17 @@ impl Vault {
         // under an unintended key.
         self.status(name).await?;
         let answer = self.ask(Method::POST, &self.path("encrypt", name), name, Some(body)).await?;
-        let text = answer["data"]["ciphertext"].as_str().ok_or_else(|| odd("without a ciphertext"))?;
+        let text = answer["data"]["ciphertext"]
+            .as_str()
+            .ok_or_else(|| odd("the field data.ciphertext is missing"))?;
         Ok(text.to_owned())
     }
 
     async fn decrypt(&self, name: &str, text: &str) -> Result<Secret> {
         let body = json!({ "ciphertext": text });
         let answer = self.ask(Method::POST, &self.path("decrypt", name), name, Some(body)).await?;
-        let plain = answer["data"]["plaintext"].as_str().ok_or_else(|| odd("without a plaintext"))?;
+        let plain =
+            answer["data"]["plaintext"].as_str().ok_or_else(|| odd("the field data.plaintext is missing"))?;
         STANDARD.decode(plain).ok().and_then(Secret::take).ok_or(Error::Sealed)
     }
 
@@ -207,8 +216,11 @@ impl Vault {
 
     pub(crate) async fn status(&self, name: &str) -> Result<KeyStatus> {
         let answer = self.ask(Method::GET, &self.path("keys", name), name, None).await?;
-        let version = answer["data"]["latest_version"].as_u64().ok_or_else(|| odd("without a version"))?;
-        let version = u32::try_from(version).map_err(|_| odd("a version of that size"))?;
+        let version = answer["data"]["latest_version"]
+            .as_u64()
+            .ok_or_else(|| odd("the field data.latest_version is missing"))?;
+        let version =
+            u32::try_from(version).map_err(|_| odd("the field data.latest_version is too large"))?;
         Ok(KeyStatus { name: name.to_owned(), version, created_ms: 0 })
     }
 
@@ -219,7 +231,7 @@ impl Vault {
             Err(Error::Missing(_)) => return Ok(Vec::new()),
             other => other?,
         };
-        let names = answer["data"]["keys"].as_array().ok_or_else(|| odd("without keys"))?;
+        let names = answer["data"]["keys"].as_array().ok_or_else(|| odd("the field data.keys is missing"))?;
         let names = names.iter().filter_map(Value::as_str);
         Ok(names.map(|n| KeyStatus { name: n.to_owned(), version: 0, created_ms: 0 }).collect())
     }

@@ -97,7 +97,7 @@ pub(crate) fn whole_checksum(upload: &Upload, found: &[Option<StoredPart>]) -> R
     let Some((mut whole, _)) = rest.next() else { return Ok(None) };
     for (digest, size) in rest {
         whole = combine_crc(algorithm, &whole, &digest, size)
-            .ok_or_else(|| Error::Internal("a full-object checksum that is no CRC".to_owned()))?;
+            .ok_or_else(|| Error::Internal("a full-object checksum that is not a CRC".to_owned()))?;
     }
     Ok(Some(stored(&whole, false)))
 }

@@ -123,7 +123,7 @@ impl Store {
                     }
                 };
                 if let Err(error) = taken {
-                    tracing::error!(%error, "a bucket changed and cannot be read; what was known of it stays");
+                    tracing::error!(%error, "a changed bucket cannot be read; its previous state stays in use");
                 }
             }
         })

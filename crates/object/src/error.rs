@@ -89,7 +89,7 @@ pub enum Error {
     #[error("too large")]
     EntityTooLarge,
     /// Fewer or more bytes arrived than were announced (400 IncompleteBody).
-    #[error("{got} bytes came, {expected} were announced")]
+    #[error("{got} bytes were received, {expected} were announced")]
     IncompleteBody {
         /// Announced.
         expected: u64,

@@ -233,7 +233,7 @@ impl Inner {
         // The drives before the registry: a deletion is in the registry before its fences are on drives.
         let fences = self.backend.fences().await;
         if let Err(error) = self.registry.control.barrier().await {
-            tracing::debug!(%error, "deletions of buckets are settled later");
+            tracing::debug!(%error, "deletions of buckets are completed later");
             return Ok(());
         }
         let mut open = HashMap::default();
@@ -310,7 +310,7 @@ impl Inner {
         let work = self.fence_empty(was.id, deletion);
         if let Err(e) = ashlar_erasure_set::with_fence_right(was.id, deletion, work).await {
             if let Err(error) = self.abort_deletion(&was, deletion).await {
-                tracing::debug!(%error, bucket = %was.id, "a deletion is settled later");
+                tracing::debug!(%error, bucket = %was.id, "a deletion is completed later");
             }
             return match e {
                 Error::Conflict => self.superseded(was.id).await,

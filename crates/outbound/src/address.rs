@@ -33,7 +33,7 @@ impl fmt::Display for Class {
             Class::Loopback => "this machine (loopback)",
             Class::LinkLocal => "a link-local address",
             Class::Metadata => "a cloud's metadata address",
-            Class::Unusable => "an address nothing is sent to",
+            Class::Unusable => "an address that nothing is sent to",
         })
     }
 }
@@ -74,10 +74,8 @@ pub fn refuse_host(host: &str) -> Result<(), String> {
         return Ok(());
     }
     let how = match class {
-        Class::Loopback => "; the operator allows it with ASHLAR_OUTBOUND_ALLOW=loopback",
-        Class::LinkLocal | Class::Metadata => {
-            "; the operator allows it with ASHLAR_OUTBOUND_ALLOW=link-local"
-        }
+        Class::Loopback => "; allow it with ASHLAR_OUTBOUND_ALLOW=loopback",
+        Class::LinkLocal | Class::Metadata => "; allow it with ASHLAR_OUTBOUND_ALLOW=link-local",
         _ => "",
     };
     Err(format!("{ip} is {class}: not allowed{how}"))

@@ -333,7 +333,7 @@ impl Outbound {
             return handshake(url, stream).await;
         }
         let name = ServerName::try_from(url.host.clone())
-            .map_err(|_| Error::Invalid(format!("\"{}\" is no host name", url.host)))?;
+            .map_err(|_| Error::Invalid(format!("\"{}\" is not a host name", url.host)))?;
         let stream = self.tls.connect(name, stream).await.map_err(|e| broken(url, &e))?;
         handshake(url, stream).await
     }

@@ -131,7 +131,10 @@ impl Document {
         for (i, s) in self.statements.iter().enumerate() {
             let same = |o: &StatementDocument| o.sid.is_some() && o.sid == s.sid;
             if s.sid.as_deref() != Some("") && self.statements[..i].iter().any(same) {
-                return Err(invalid(format!("Statement[{i}].Sid"), "occurs twice; give each its own"));
+                return Err(invalid(
+                    format!("Statement[{i}].Sid"),
+                    "occurs twice; give each statement its own",
+                ));
             }
         }
         Ok(())
@@ -150,8 +153,9 @@ impl Document {
                         "2012-10-17" => Version::V2012,
                         "2008-10-17" => Version::V2008,
                         other => {
-                            let why =
-                                format!("\"{other}\" is no version of the language; write \"2012-10-17\"");
+                            let why = format!(
+                                "\"{other}\" is not a version of the policy language; write \"2012-10-17\""
+                            );
                             return Err(invalid("Version", why));
                         }
                     });
@@ -247,7 +251,7 @@ fn principals(node: Node, path: &str) -> Result<Vec<(String, Vec<String>)>> {
         Node::Text(t) => {
             Err(invalid(path, format!("\"{t}\" must be \"*\" or an object such as {{\"AWS\": \"{t}\"}}")))
         }
-        Node::Object(members) if members.is_empty() => Err(invalid(path, "must name somebody")),
+        Node::Object(members) if members.is_empty() => Err(invalid(path, "must name a principal")),
         Node::Object(members) => members
             .into_iter()
             .map(|(kind, n)| {

@@ -44,7 +44,7 @@ pub(crate) fn parse(text: &str) -> Result<Node> {
     let node = r.value(0)?;
     r.space();
     if r.at < r.bytes.len() {
-        return Err(r.fault("something follows the end of the document"));
+        return Err(r.fault("there is text after the end of the document"));
     }
     Ok(node)
 }
@@ -195,7 +195,7 @@ impl Reader<'_> {
                 }
                 Some(b'\\') => out.push(self.escape()?),
                 Some(_) => return Err(self.fault("a control character in a string; write it as \\u00XX")),
-                None => return Err(self.fault("the string has no end")),
+                None => return Err(self.fault("the string is not terminated")),
             }
         }
     }

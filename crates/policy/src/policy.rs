@@ -126,7 +126,7 @@ impl Policy {
                     let write = match action.level() {
                         Level::Object => format!("add arn:aws:s3:::{bucket}/*"),
                         Level::Bucket => format!("add arn:aws:s3:::{bucket}"),
-                        Level::Service | Level::Kms => "it has no place in a bucket's policy".into(),
+                        Level::Service | Level::Kms => "it is not allowed in a bucket's policy".into(),
                     };
                     return Err(invalid(
                         format!("Statement[{i}].Action[{j}]"),
@@ -323,7 +323,7 @@ fn compile_actions(s: &StatementDocument, path: &str) -> Result<ActionSet> {
         if named.is_empty() {
             let name = if s.action.not { "NotAction" } else { "Action" };
             let hint = nearest(text).map_or(String::new(), |n| format!("; did you mean {n}?"));
-            return Err(invalid(format!("{path}.{name}[{i}]"), format!("\"{text}\" is no action{hint}")));
+            return Err(invalid(format!("{path}.{name}[{i}]"), format!("\"{text}\" is not an action{hint}")));
         }
         set.extend_from(&named);
     }
@@ -353,7 +353,7 @@ fn compile_principal(attached: Attached, s: &StatementDocument, path: &str) -> R
         return Err(invalid(path, format!("{name} is only for policies of buckets; remove it")));
     }
     if listed.not && s.effect == Effect::Allow {
-        return Err(invalid(path, "NotPrincipal with Allow would let everybody else in; use it with Deny"));
+        return Err(invalid(path, "NotPrincipal with Allow would allow all other callers; use it with Deny"));
     }
     let everybody = [("AWS".to_owned(), vec!["*".to_owned()])];
     let kinds = match &listed.list[..] {

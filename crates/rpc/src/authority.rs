@@ -67,7 +67,7 @@ impl Authority {
         let (_, parsed) =
             x509_parser::certificate::X509Certificate::from_der(&certificate).map_err(|e| wrong(&e))?;
         if parsed.public_key().subject_public_key.data.as_ref() != key.public_key_raw() {
-            return Err(wrong(&"the key is not its key"));
+            return Err(wrong(&"the key does not belong to it"));
         }
         let named = parsed.subject().iter_common_name().next().and_then(|n| n.as_str().ok());
         if named != Some(&subject(cluster)) {
@@ -181,11 +181,11 @@ fn subject_key(request: &[u8]) -> Result<SubjectKey> {
         return Err(wrong(&"the key is not on the curve P-256"));
     }
     if parsed.signature_value.unused_bits != 0 || info.subject_pki.subject_public_key.unused_bits != 0 {
-        return Err(wrong(&"its key or signature is no sequence of bytes"));
+        return Err(wrong(&"its key or signature is not a byte string"));
     }
     let key = info.subject_pki.subject_public_key.data.to_vec();
     webpki::aws_lc_rs::ECDSA_P256_SHA256
         .verify_signature(&key, info.raw, &parsed.signature_value.data)
-        .map_err(|_| wrong(&"it was not made with its key"))?;
+        .map_err(|_| wrong(&"it was not signed with its key"))?;
     Ok(SubjectKey(key))
 }

@@ -339,7 +339,7 @@ impl Role for Calling {
 
     fn place(&mut self, header: &Header) -> Result<Place> {
         if header.kind != Kind::Answer {
-            return Err(Error::malformed("a payload with something that is no answer"));
+            return Err(Error::malformed("a payload with a message that is not an answer"));
         }
         let len = header.bulk_len as usize;
         let mut state = self.connection.state.lock();

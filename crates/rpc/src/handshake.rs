@@ -66,7 +66,7 @@ pub(crate) async fn dial(transport: &Transport, tcp: TcpStream, to: u16, purpose
     own.check_other(&remote, to)?;
     let version = own.common_version(&remote)?;
     if remote.purpose != purpose || remote.requests == 0 {
-        return Err(Error::malformed("the answer to the hello does not fit"));
+        return Err(Error::malformed("unexpected answer to the hello"));
     }
     let certificate = stream.peer_certificate();
     stream.set_size(size(purpose));
@@ -85,7 +85,7 @@ pub(crate) async fn accept(transport: &Transport, tcp: TcpStream) -> Result<(u16
     let certificate = stream.peer_certificate();
     let (header, head) = one(&mut stream, &mut inbound, &early).await?;
     if header.kind != Kind::Hello {
-        return Err(Error::malformed("the first message is no hello"));
+        return Err(Error::malformed("the first message is not a hello"));
     }
     let remote = Hello::decode(&head)?;
     let node = match (&transport.security, &certificate) {
@@ -170,6 +170,6 @@ async fn one(stream: &mut Stream, inbound: &mut Inbound, early: &[u8]) -> Result
     }
     match first.0 {
         Some(message) if !inbound.is_partial() => Ok(message),
-        _ => Err(Error::malformed("more than a hello")),
+        _ => Err(Error::malformed("data follows the hello")),
     }
 }

@@ -125,7 +125,7 @@ impl Hello {
         } else if other.from != node {
             format!("the certificate is of node {node}, the hello of node {}", other.from)
         } else if other.to != self.from {
-            format!("node {node} means node {}, this is node {}", other.to, self.from)
+            format!("node {node} expects node {}, but this is node {}", other.to, self.from)
         } else {
             return Ok(());
         };

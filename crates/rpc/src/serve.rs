@@ -228,7 +228,7 @@ impl Serving {
 }
 
 fn panicked() -> Refusal {
-    Refusal::new(Refusal::INTERNAL, "the service failed in a way that was not foreseen")
+    Refusal::new(Refusal::INTERNAL, "the service failed unexpectedly")
 }
 
 /// Calls the service and polls it once. `Err`: it is not ready.
@@ -256,7 +256,7 @@ impl Role for Serving {
     fn place(&mut self, header: &Header) -> Result<Place> {
         let len = header.bulk_len as usize;
         if header.kind != Kind::Request {
-            return Err(Error::malformed("a payload with something that is no request"));
+            return Err(Error::malformed("a payload with a message that is not a request"));
         }
         let Some(credit) = self.credit.checked_sub(u64::from(charge(len))) else {
             return Err(Error::malformed("more bytes in flight than permitted"));

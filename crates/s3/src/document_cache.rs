@@ -76,7 +76,7 @@ impl DocumentCache {
         }
         let policy = documents[0].as_deref().map(|d| Policy::parse_for_bucket(&bucket.name, d.as_bytes()));
         let policy = policy.transpose().map_err(|e| {
-            tracing::error!(bucket = bucket.name, error = %e, "the bucket's policy cannot be read; all is denied");
+            tracing::error!(bucket = bucket.name, error = %e, "the bucket's policy cannot be read; all requests are denied");
         });
         let block = match documents[1].as_deref().map(block_from) {
             None => PublicAccessBlock::default(),

@@ -84,8 +84,7 @@ impl Coordinator {
             agent.lost = true;
             let _ = agent.out.shutdown(std::net::Shutdown::Both);
             self.losses.push(format!(
-                "agent {} was lost ({why}): what it measured until then is in the result, what it would have \
-                 offered after that is not",
+                "agent {} was lost ({why}): the result contains what it measured until then, but not the load that it would have offered afterwards",
                 agent.name
             ));
         }
@@ -165,10 +164,12 @@ fn greet(name: &str, token: &str) -> Result<(TcpStream, BTreeMap<String, String>
     let ours = random_text().map_err(|e| e.to_string())?;
     let theirs = match frame::read(&mut socket).map_err(text)? {
         Message::Hello { protocol, version, .. } if protocol != PROTOCOL => {
-            return Err(format!("version {version} speaks protocol {protocol}, this program {PROTOCOL}"));
+            return Err(format!(
+                "version {version} speaks protocol {protocol}, this program speaks protocol {PROTOCOL}"
+            ));
         }
         Message::Hello { challenge, .. } => challenge,
-        _ => return Err("it is no agent".into()),
+        _ => return Err("it is not an `ashlar bench agent`".into()),
     };
     let prove = Message::Prove {
         protocol: PROTOCOL,

@@ -110,7 +110,9 @@ fn one(
     frame::write(&mut socket, &hello).map_err(text)?;
     let answer = match frame::read(&mut socket).map_err(text)? {
         Message::Prove { protocol, .. } if protocol != PROTOCOL => {
-            return Err(format!("speaks version {protocol} of the protocol, this agent {PROTOCOL}"));
+            return Err(format!(
+                "speaks version {protocol} of the protocol, this agent speaks version {PROTOCOL}"
+            ));
         }
         Message::Prove { proof: given, challenge: theirs, .. } => {
             let wanted = proof(token, "coordinator", &challenge);

@@ -67,7 +67,7 @@ pub fn may_be_overwritten(path: &Path, force: bool) -> Result<()> {
     if !partitions.is_empty() {
         return refuse("has partitions; --force overwrites them");
     }
-    match contents(&real).map_err(Error::io(format!("cannot look at {}", path.display())))? {
+    match contents(&real).map_err(Error::io(format!("cannot read {}", path.display())))? {
         None => Ok(()),
         Some(what) => refuse(&format!("holds {what}; --force overwrites it")),
     }

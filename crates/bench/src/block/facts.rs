@@ -50,7 +50,7 @@ pub fn describe(run: &mut Run, targets: &[Target], buffered: bool) {
             run.caveats.push(caveat(
                 Severity::Warning,
                 "virtual-drive",
-                format!("{path} lies on {name}, which is made of memory or of a file: its figures are not a drive's"),
+                format!("{path} lies on {name}, which is backed by memory or a file: the figures are not those of a drive"),
             ));
         }
         devices.push((path, source));

@@ -153,7 +153,7 @@ impl Options {
     fn check(&self) -> Result<()> {
         let usage = |text: String| Err(Error::usage(text));
         if self.paths.is_empty() {
-            return usage("which drives?".to_owned());
+            return usage("name at least one drive".to_owned());
         }
         let mut real: Vec<PathBuf> = Vec::new();
         for path in &self.paths {
@@ -165,10 +165,12 @@ impl Options {
         }
         let blocks = || self.sequential.iter().copied().chain([self.random]);
         if blocks().any(|b| b == 0 || b % 4096 != 0 || b > 64 << 20) {
-            return usage("block sizes are multiples of 4 KiB, up to 64 MiB".to_owned());
+            return usage("block sizes must be multiples of 4 KiB, at most 64 MiB".to_owned());
         }
         if self.depth == 0 || self.jobs == 0 || self.repeat == 0 || self.mix > 100 {
-            return usage("--depth, --jobs and --repeat are at least 1, --mix at most 100".to_owned());
+            return usage(
+                "--depth, --jobs and --repeat must be at least 1, and --mix at most 100".to_owned(),
+            );
         }
         if !(self.runtime_s > 0.0 && self.warmup_s >= 0.0) {
             return usage("--runtime must be above zero".to_owned());
@@ -188,14 +190,14 @@ impl Options {
         }
         let least = largest * u64::from(self.jobs);
         if self.size != 0 && self.size < least {
-            return usage(format!("--size is at least a block per job, {}", block_text(least)));
+            return usage(format!("--size must be at least one block per job, {}", block_text(least)));
         }
         if self.tests.is_empty() || !(self.alone || self.together) {
             return usage("nothing to measure".to_owned());
         }
         if !self.precondition && !self.access.raw && self.tests.iter().any(|t| !t.writes_only()) {
             return usage(
-                "without precondition a new file has only holes to read: measure --write-only".into(),
+                "without preconditioning a new file has only holes to read: use --write-only".into(),
             );
         }
         Ok(())
@@ -261,7 +263,9 @@ pub fn run(options: &Options, run: &mut Run, stop: &AtomicBool, note: &dyn Fn(&s
     let watch = stall::Watch::start();
     let outcome = phases(options, run, &targets, stop, note, started);
     for target in &targets {
-        target.leave().map_err(Error::io(format!("cannot leave {} blank", target.path.display())))?;
+        target
+            .leave()
+            .map_err(Error::io(format!("cannot clear the start and end of {}", target.path.display())))?;
     }
     host::ended(run, &watch.end(), stop);
     outcome

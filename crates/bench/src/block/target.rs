@@ -69,7 +69,7 @@ impl Target {
         }
         if !access.raw {
             return Err(Error::setup(format!(
-                "{} is a raw device: measuring it destroys everything on it; say --raw-device-data-loss if that is meant",
+                "{} is a raw device: measuring it destroys everything on it; use --raw-device-data-loss to measure it anyway",
                 path.display()
             )));
         }
@@ -110,7 +110,7 @@ impl Target {
                 .set_len(self.size)
                 .map_err(Error::io(format!("cannot size the test file in {}", self.path.display()))),
             Err(e) => Err(Error::Io {
-                what: format!("cannot take {} bytes in {}", self.size, self.path.display()),
+                what: format!("cannot allocate {} bytes in {}", self.size, self.path.display()),
                 source: e.into(),
             }),
         }
@@ -148,7 +148,7 @@ impl Target {
 
 fn no_direct(path: &Path, what: &str) -> Error {
     Error::setup(format!(
-        "{} is on {what}: its figures would be those of the page cache; --buffered measures them all the same and says so in the result",
+        "{} is on {what}: the figures would be those of the page cache; use --buffered to measure anyway (the result notes it)",
         path.display()
     ))
 }

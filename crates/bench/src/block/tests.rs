@@ -145,13 +145,13 @@ fn invalid_options_are_refused() {
         assert!(error.to_string().contains(word), "{word}: {error}");
     };
     let good = || options(paths.clone());
-    refused(Options { paths: vec![], ..good() }, "which drives");
+    refused(Options { paths: vec![], ..good() }, "name at least one drive");
     refused(Options { paths: vec![paths[0].clone(), paths[0].clone()], ..good() }, "twice");
     refused(Options { paths: vec![home.path().join("none")], ..good() }, "none");
     refused(Options { random: 1000, ..good() }, "multiples of 4 KiB");
     refused(Options { depth: 0, ..good() }, "at least 1");
     refused(Options { depth: 5000, ..good() }, "in flight");
-    refused(Options { size: 1 << 20, ..good() }, "at least a block");
+    refused(Options { size: 1 << 20, ..good() }, "at least one block");
     refused(Options { precondition: false, ..good() }, "holes");
     refused(Options { tests: vec![], ..good() }, "nothing to measure");
     refused(Options { size: 1 << 60, ..good() }, "");

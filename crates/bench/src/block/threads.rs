@@ -193,7 +193,7 @@ fn watch(
             for (target, left) in targets.iter().zip(working) {
                 let left = left.load(Ordering::Relaxed);
                 if left > 0 {
-                    note(&format!("{}: {left} I/Os do not come back", target.path.display()));
+                    note(&format!("{}: {left} I/Os did not complete", target.path.display()));
                 }
             }
             next_word = now + PATIENCE;

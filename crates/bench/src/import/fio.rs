@@ -34,7 +34,7 @@ pub fn parse(value: &Value) -> Result<Run, Error> {
         run.phases.push(Phase { repetition, ..phase });
     }
     if run.phases.is_empty() {
-        return Err(Error::format("a result of fio without a job that did anything"));
+        return Err(Error::format("the result of fio contains no job that did any I/O"));
     }
     run.started = rfc3339(((end_ms / 1e3 - longest) * 1e9) as i128);
     if run.phases.iter().flat_map(|p| &p.operations).any(|o| o.service.buckets.is_empty()) {

@@ -45,7 +45,7 @@ pub fn parse(text: &str) -> Result<Run, Error> {
         match records.next() {
             Some((_, fields)) if fields[0].starts_with('#') => remarks.push(fields.join(" ")),
             Some((_, fields)) => break fields,
-            None => return Err(Error::format("an empty request log")),
+            None => return Err(Error::format("the request log is empty")),
         }
     };
     let column = |name: &str| names.iter().position(|n| n == name);
@@ -64,13 +64,13 @@ pub fn parse(text: &str) -> Result<Run, Error> {
         let field = |at: usize| fields.get(at).map_or("", |f| f.as_ref());
         let time = |at: usize| {
             instant(field(at))
-                .ok_or_else(|| Error::format(format!("line {line}: `{}` is no time", field(at))))
+                .ok_or_else(|| Error::format(format!("line {line}: `{}` is not a time", field(at))))
         };
         rows.push((
             fields.iter().map(|f| f.to_string()).collect::<Vec<_>>(),
-            field(bytes)
-                .parse::<u64>()
-                .map_err(|_| Error::format(format!("line {line}: bytes `{}`", field(bytes))))?,
+            field(bytes).parse::<u64>().map_err(|_| {
+                Error::format(format!("line {line}: `{}` is not a number of bytes", field(bytes)))
+            })?,
             time(start)?,
             optional[4].and_then(|at| instant(field(at))),
             time(end)?,
@@ -97,7 +97,7 @@ fn gather(requests: &[Request], remarks: Vec<String>) -> Result<Run, Error> {
     let (Some(began), Some(ended)) =
         (requests.iter().map(|r| r.start).min(), requests.iter().map(|r| r.end).max())
     else {
-        return Err(Error::format("a request log without requests"));
+        return Err(Error::format("the request log contains no requests"));
     };
     let mut threads: Vec<(&str, &str)> = requests.iter().map(|r| (r.client, r.thread)).collect();
     threads.sort_unstable();

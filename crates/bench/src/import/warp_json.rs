@@ -28,7 +28,7 @@ pub fn parse(value: &Value) -> Result<Run, Error> {
     }
     parts.retain(|(_, v)| v.is_object());
     if parts.is_empty() {
-        return Err(Error::format("a result of warp without operations"));
+        return Err(Error::format("the result of warp contains no operations"));
     }
     let start = parts.iter().filter_map(|(_, v)| began(v)).min();
     run.started = start.map(rfc3339).unwrap_or_default();

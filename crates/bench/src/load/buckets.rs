@@ -76,8 +76,7 @@ impl Buckets {
             }
             if !self.made.contains(&name) {
                 return Err(Error::setup(format!(
-                    "bucket `{name}` keeps no versions, and was not made by this run, so it is not \
-                     changed: name another bucket, or enable its versioning"
+                    "bucket `{name}` has no versioning, and this run does not change buckets that it did not create: name another bucket, or enable versioning"
                 )));
             }
             runtime.block_on(self.client.set_versioning(&name, Versioning::Enabled)).map_err(failed)?;

@@ -108,7 +108,7 @@ pub fn judge(job: &Job, run: &mut Run, interrupted: bool) {
         run.caveats.push(caveat(
             Severity::Invalid,
             "wrong-data",
-            format!("{wrong} answers were not what had been written: the server loses or mixes up data"),
+            format!("{wrong} answers differ from what was written: the server loses or mixes up data"),
         ));
     }
     if failed > 0 {
@@ -131,7 +131,7 @@ pub fn judge(job: &Job, run: &mut Run, interrupted: bool) {
             Severity::Warning,
             "cached-data",
             format!(
-                "the {} that are read fit into memory ({} here): the drives may have had nothing to do",
+                "the {} that are read fit into memory ({} here): the reads may not have reached the drives",
                 units::size(data),
                 units::size(memory as f64)
             ),

@@ -138,7 +138,7 @@ impl FromStr for Op {
             "stat" | "head" => Ok(Op::Head),
             "list" => Ok(Op::List),
             "delete" => Ok(Op::Delete),
-            _ => Err(format!("`{text}` cannot be mixed; choose of get, stat, put, delete, list")),
+            _ => Err(format!("`{text}` cannot be mixed; choose from get, stat, put, delete, list")),
         }
     }
 }
@@ -365,7 +365,7 @@ impl Job {
             return refuse("--verify needs data that this run wrote, so not --existing");
         }
         if self.mode == Mode::Versioned && self.mix.iter().any(|m| m.0 == Op::List) {
-            return refuse("versioned mixes get, stat, put and delete");
+            return refuse("versioned can only mix get, stat, put and delete");
         }
         if self.objects == 0 || self.objects > 1 << 32 {
             return refuse("--objects must be 1 to 4294967296");

@@ -58,9 +58,10 @@ impl Session {
             tls.then(|| client_config(job.target.insecure, job.target.authority.as_deref())).transpose()?;
         let checksum = match &job.target.checksum {
             None => None,
-            Some(name) => {
-                Some(Algorithm::parse(name).ok_or_else(|| Error::usage(format!("`{name}` is no checksum")))?)
-            }
+            Some(name) => Some(
+                Algorithm::parse(name)
+                    .ok_or_else(|| Error::usage(format!("`{name}` is not a known checksum")))?,
+            ),
         };
         let settings = Settings {
             tls,
@@ -189,7 +190,7 @@ impl Runner for Session {
             let listed = self.buckets.existing(&self.context.job)?;
             if listed.is_empty() && self.context.job.mode != Mode::List {
                 return Err(Error::setup(format!(
-                    "nothing lies under `{}` in `{}`",
+                    "there are no objects under `{}` in `{}`",
                     self.context.job.prefix, self.context.job.bucket
                 )));
             }

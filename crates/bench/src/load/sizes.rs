@@ -88,7 +88,7 @@ impl Sizes {
 /// # Errors
 /// In words.
 pub fn bytes(text: &str) -> Result<u64, String> {
-    let bad = || format!("`{text}` is no size; write 4096, 4KiB, 10MiB or 1MB");
+    let bad = || format!("`{text}` is not a size; write 4096, 4KiB, 10MiB or 1MB");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let (unit, value): (&str, f64) = (&text[digits.len()..], digits.parse().map_err(|_| bad())?);
     let scale = match unit.to_ascii_lowercase().as_str() {
@@ -123,7 +123,7 @@ impl FromStr for Sizes {
         let mut classes = Vec::new();
         for class in text.split(',') {
             let (size, weight) = class.split_once(':').ok_or(format!("`{class}`: expected SIZE:WEIGHT"))?;
-            let weight: u32 = weight.parse().map_err(|_| format!("`{weight}` is no weight"))?;
+            let weight: u32 = weight.parse().map_err(|_| format!("`{weight}` is not a weight"))?;
             classes.push((bytes(size)?, u64::from(weight)));
         }
         if classes.len() > 1000 || classes.iter().all(|c| c.1 == 0) {

@@ -123,7 +123,7 @@ impl Worker {
             Op::PutIfNoneMatch => self.put_if_none_match(host),
             Op::PutIfMatch => self.put_if_match(host),
             Op::Upload => self.upload(host),
-            Op::CreateUpload | Op::PutPart | Op::CompleteUpload => Err("a step is no operation".into()),
+            Op::CreateUpload | Op::PutPart | Op::CompleteUpload => Err("a step is not an operation".into()),
         };
         outstanding.fetch_sub(1, Ordering::Relaxed);
         if let Some(done) = done.transpose() {

@@ -94,7 +94,7 @@ fn serve(mut stream: TcpStream, shared: &Shared, note: &dyn Fn(&str)) -> Result<
         Role::Stream { session, from, to: _, sends } => {
             let joined = shared.session().clone().filter(|s| s.id == session);
             let joined =
-                joined.ok_or_else(|| Error::setup(format!("{from}: a stream of no session here")))?;
+                joined.ok_or_else(|| Error::setup(format!("{from}: a stream of an unknown session")))?;
             // The dialling side sends: this one receives.
             joined.stream(stream, !sends, &from)
         }

@@ -92,7 +92,7 @@ impl Options {
             return Err(Error::usage("a listener is named twice"));
         }
         if self.all_pairs && nodes < 2 {
-            return Err(Error::usage("--all-pairs needs two listeners at least"));
+            return Err(Error::usage("--all-pairs needs at least two listeners"));
         }
         if self.streams == 0 || self.repeat == 0 || (self.directions.is_empty() && !self.all_pairs) {
             return Err(Error::usage("nothing to measure"));

@@ -140,7 +140,7 @@ fn unreachable_and_busy_listeners_are_reported() {
             }
         });
         let error = measure(&options(vec![address]), "token-four").unwrap_err().to_string();
-        assert!(error.contains("is no `ashlar bench net --listen`"), "{error}");
+        assert!(error.contains("is not an `ashlar bench net --listen`"), "{error}");
 
         let token = Token::new("token-four").unwrap();
         let control = |id: u64| -> Result<Member> {

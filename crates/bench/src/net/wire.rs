@@ -91,10 +91,10 @@ impl Shape {
         let times =
             self.warmup_s >= 0.0 && self.duration_s > 0.0 && self.warmup_s + self.duration_s <= 3600.0;
         if !times {
-            return Err(Error::usage("duration and warm-up are above zero and at most an hour"));
+            return Err(Error::usage("duration and warm-up must be above zero and at most one hour"));
         }
         if !(1024..=16 << 20).contains(&self.block) {
-            return Err(Error::usage("the block size lies between 1 KiB and 16 MiB"));
+            return Err(Error::usage("the block size must be between 1 KiB and 16 MiB"));
         }
         Ok(())
     }
@@ -199,7 +199,7 @@ impl Token {
     /// [`Error::Usage`] when it is too short.
     pub fn new(text: &str) -> Result<Token> {
         if text.len() < 8 {
-            return Err(Error::usage("the token has at least 8 characters"));
+            return Err(Error::usage("the token must have at least 8 characters"));
         }
         Ok(Token(text.to_owned()))
     }
@@ -248,10 +248,10 @@ pub fn dial(address: &str, token: &Token, role: Role) -> Result<TcpStream> {
     stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
     stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
     let greeting: Greeting = receive(&mut stream, SHORT_LINE)
-        .map_err(|e| Error::setup(format!("{address} is no `ashlar bench net --listen`: {e}")))?;
+        .map_err(|e| Error::setup(format!("{address} is not an `ashlar bench net --listen`: {e}")))?;
     if greeting.ashlar_bench_net != VERSION {
         return Err(Error::setup(format!(
-            "{address} speaks version {} of the protocol, this program {VERSION}",
+            "{address} speaks version {} of the protocol, this program speaks version {VERSION}",
             greeting.ashlar_bench_net
         )));
     }

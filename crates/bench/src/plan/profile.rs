@@ -252,7 +252,7 @@ impl Profile {
             return wrong("drives.read and drives.write must be above zero");
         }
         if self.servers.payload.is_some() != self.servers.header.is_some() {
-            return wrong("servers.payload and servers.header go together");
+            return wrong("servers.payload and servers.header must be given together");
         }
         let packets = [
             self.ports.as_ref().map(|p| (p.payload, p.header)),
@@ -262,7 +262,7 @@ impl Profile {
             return wrong("payload must be above zero and header at least zero");
         }
         if self.code.local_share.is_some_and(|l| !(0.0..=1.0).contains(&l)) {
-            return wrong("code.local_share lies between 0 and 1");
+            return wrong("code.local_share must be between 0 and 1");
         }
         if let Some(r) = &self.drives.random
             && !(positive(r.read_us) && positive(r.write_us) && (0.0..=1.0).contains(&r.read_share))

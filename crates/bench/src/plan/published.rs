@@ -188,7 +188,7 @@ fn minio_data24() -> Vec<Row> {
             "54.76 / 51.36",
             54.76 / six(8.56, 1.0) * 100.0,
         )
-        .note("above 100 %: fio's figure is no ceiling of this system, or caches helped"),
+        .note("above 100 %: fio's figure is not a ceiling of this system, or caches helped"),
         derived(
             "P8b",
             "MinIO GET efficiency (dperf ceiling)",

@@ -31,7 +31,7 @@ pub fn section(runs: &[Run]) -> String {
     if body.is_empty() {
         return String::new();
     }
-    let about = "What each resource would carry if it alone counted, in payload bytes. The lowest one binds.";
+    let about = "What each resource would allow if it were the only limit, in payload bytes. The lowest value is the limit.";
     framed("ceilings", "Efficiency against ceilings", about, &body)
 }
 

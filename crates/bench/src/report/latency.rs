@@ -23,10 +23,9 @@ pub fn section(runs: &[Run]) -> String {
     }
     let open = groups.iter().flat_map(|g| &g.items).any(|i| i.operation.response.is_some());
     let about = if open {
-        "Each further nine takes the same room across, each further zero up. Response counts from the moment a request was \
-         due, service from its sending: where they part, requests waited to be sent."
+        "Across, each further nine takes the same space; upwards, each further factor of ten. Response times count from the moment a request was due, service times from when it was sent: where they differ, requests waited to be sent."
     } else {
-        "Each further nine takes the same room across, each further zero up."
+        "Across, each further nine takes the same space; upwards, each further factor of ten."
     };
     framed("latency", "Latency percentiles", about, &body)
 }

@@ -27,8 +27,7 @@ pub fn section(runs: &[Run]) -> String {
     if body.is_empty() {
         return String::new();
     }
-    let about = "Means of the repetitions; under them the difference to nominal. COV is the deviation between repetitions over \
-                 their mean.";
+    let about = "Means of the repetitions; the difference from nominal is below them. COV is the standard deviation of the repetitions divided by their mean.";
     framed("lifecycle", "Life cycle", about, &body)
 }
 

@@ -27,7 +27,8 @@ pub fn section(runs: &[Run]) -> String {
     if body.is_empty() {
         return String::new();
     }
-    let about = "Further right is more work done per second. The knee is where times rise and work does not.";
+    let about =
+        "Further right means more work per second. At the knee, times rise and the work per second does not.";
     framed("load", "Latency against load", about, &body)
 }
 

@@ -228,7 +228,7 @@ pub fn change(runs: &[Run]) -> String {
         _ => format!(" The settings differ: {}.", c.setup.join("; ")),
     };
     let about = format!(
-        "Worse and better are differences of more than 5 % that are significant at 5 %; uncertain is what may be chance.{differ}"
+        "Worse and better are differences of more than 5 % that are significant at 5 %; uncertain are differences that may be chance.{differ}"
     );
     section("change", "What changed", &about, &table.html())
 }
@@ -243,7 +243,7 @@ pub fn caveats(runs: &[Run]) -> String {
         }
     }
     if list.is_empty() {
-        let none = "<p>The checks found nothing that speaks against these numbers.</p>";
+        let none = "<p>The checks found no problem with these numbers.</p>";
         return section("caveats", "Before you believe the numbers", "", none);
     }
     list.sort_by_key(|c| std::cmp::Reverse(c.0));

@@ -15,7 +15,7 @@ pub fn section(runs: &[crate::result::Run]) -> String {
     if body.is_empty() {
         return String::new();
     }
-    let about = "A flat line is a steady run; what lies on shaded ground is warm-up and in no other number.";
+    let about = "A flat line is a steady run; the shaded part is warm-up and is not in any other number.";
     framed("throughput", "Throughput over time", about, &body)
 }
 

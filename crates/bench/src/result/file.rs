@@ -41,10 +41,10 @@ pub fn is_ours(bytes: &[u8]) -> bool {
 /// Understands a result.
 pub fn parse(bytes: &[u8]) -> Result<Run, Error> {
     let head: Head = serde_json::from_slice(bytes)
-        .map_err(|e| Error::format(format!("this is no result of ashlar bench: {e}")))?;
+        .map_err(|e| Error::format(format!("this is not a result of ashlar bench: {e}")))?;
     if head.format != FORMAT {
         return Err(Error::format(
-            "this is no result of ashlar bench (`ashlar bench import` reads those of warp and fio)",
+            "this is not a result of ashlar bench (`ashlar bench import` reads those of warp and fio)",
         ));
     }
     if head.version > VERSION {

@@ -67,7 +67,7 @@ fn throttled(phases: &[Phase]) -> Option<Caveat> {
     let share = |p: &Phase| p.cost.as_ref().and_then(|c| c.client.as_ref()).map_or(0.0, |c| c.cpu_share);
     let worst = phases.iter().max_by(|a, b| share(a).total_cmp(&share(b))).filter(|p| share(p) > CLIENT)?;
     let text = format!(
-        "The client used {} of its CPU in `{}`: it, and not the server, set the pace.",
+        "The client used {} of its CPU in `{}`: the client limited the rate, not the server.",
         units::percent(share(worst)),
         worst.key()
     );

@@ -119,7 +119,7 @@ impl<'a> Objects<'a> {
         };
         let info = objects.info()?;
         if !info["drives"].is_array() {
-            return Err(Error::setup("this is no Ashlar server"));
+            return Err(Error::setup("this is not an Ashlar server"));
         }
         Ok(objects)
     }
@@ -167,7 +167,7 @@ impl<'a> Objects<'a> {
         for taken in &mut self.taken {
             let Some(aside) = taken.aside.take() else { continue };
             if !done {
-                left.push(format!("{}, since the rebuild is not over", aside.display()));
+                left.push(format!("{}, because the rebuild has not finished", aside.display()));
             } else if let Err(error) = fs::remove_dir_all(&aside) {
                 left.push(format!("{}: {error}", aside.display()));
             }
@@ -317,10 +317,10 @@ impl Driver for Objects<'_> {
         if self.around.interrupt.load(Ordering::Relaxed) {
             return Err(Error::setup("interrupted"));
         }
-        let Some(watch) = &self.watch else { return Err(Error::setup("no rebuild was begun")) };
+        let Some(watch) = &self.watch else { return Err(Error::setup("no rebuild was started")) };
         let state = watch.state.lock();
         match &state.1 {
-            Some(why) => Err(Error::setup(format!("the rebuild cannot be followed: {why}"))),
+            Some(why) => Err(Error::setup(format!("the progress of the rebuild cannot be read: {why}"))),
             None => Ok(state.0),
         }
     }

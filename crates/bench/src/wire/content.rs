@@ -41,7 +41,7 @@ impl std::str::FromStr for Shape {
             None if text == "constant" => Ok(Shape::Constant),
             None if text == "random" => Ok(Shape::Random),
             Some(("compressible", ratio)) => {
-                let ratio: f64 = ratio.parse().map_err(|_| format!("`{ratio}` is no ratio"))?;
+                let ratio: f64 = ratio.parse().map_err(|_| format!("`{ratio}` is not a ratio"))?;
                 if (1.0..=4096.0).contains(&ratio) {
                     Ok(Shape::Compressible(ratio))
                 } else {

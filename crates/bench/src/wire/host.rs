@@ -43,7 +43,7 @@ impl Host {
         // A colon after the last bracket parts the port; `[::1]:9000` is an address of version 6.
         let colon = rest.rfind(':').filter(|at| rest.rfind(']').is_none_or(|bracket| *at > bracket));
         let (name, port) = match colon {
-            Some(at) => (&rest[..at], rest[at + 1..].parse().map_err(|_| bad("the port is no number"))?),
+            Some(at) => (&rest[..at], rest[at + 1..].parse().map_err(|_| bad("the port is not a number"))?),
             None => (rest, default),
         };
         if name.is_empty() {

@@ -21,7 +21,7 @@ use crate::{
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit codes: 0 no regression, 7 a regression: worse by more than the limit and significant at 5 %; \
-others as everywhere. What is beyond the limit but may be chance is `uncertain` and no regression.")]
+others as for every command. A difference beyond the limit that may be chance is `uncertain`, not a regression.")]
 pub struct Options {
     /// The earlier result, of `ashlar bench`, warp or fio
     before: PathBuf,
@@ -57,7 +57,7 @@ pub fn run(options: &Options, globals: &Globals) -> ExitCode {
             let why = comparison.warnings.join("; ");
             return Err(Failure::new(
                 Kind::Failed,
-                format!("a result must not be used: {why} (--force compares all the same)"),
+                format!("a result must not be used: {why} (--force compares it anyway)"),
             ));
         }
         if comparison.rows.is_empty() {

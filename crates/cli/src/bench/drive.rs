@@ -40,9 +40,9 @@ enum Kinds {
 /// What to measure.
 #[derive(Args)]
 #[command(after_long_help = "\
-In a folder a file without a name is written, measured and gone, however the program ends. All figures of
-several drives come from one interval that they share. Direct I/O is used; where a file system has none it is
-an error, unless --buffered says that the page cache is meant.
+In a folder, an unnamed file is written and measured; it disappears however the program ends. All figures of
+several drives come from one interval that they share. Direct I/O is used; a file system without it is an
+error, unless --buffered permits the page cache.
 
 Examples:
   ashlar bench drive /mnt/drive{1...4} --out drives.json

@@ -97,7 +97,7 @@ fn plan(options: &Options, output: &Output) -> Outcome {
             let run = results::open(path)?;
             if run.mode == "drive" && !options.measure.is_empty() {
                 return Err(Failure::usage(
-                    "drives are what this plan is made of: --measured takes what went through the code",
+                    "the input of this plan is a result of `bench drive`: --measured needs a run through the erasure code",
                 ));
             }
             let (get, put) = measured::get_and_put(&run);
@@ -151,7 +151,9 @@ fn profile(options: &Options) -> Outcome<Profile> {
             }
         }
     } else if options.measure.is_empty() {
-        return Err(Failure::usage("what to plan from? --profile, --measure, --list, --show or --published"));
+        return Err(Failure::usage(
+            "the input of the plan is missing: give --profile, --measure, --list, --show or --published",
+        ));
     } else {
         let (k, m) =
             options.code.ok_or_else(|| Failure::usage("--measure needs --code, for instance 12+4"))?;

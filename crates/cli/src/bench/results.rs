@@ -37,7 +37,7 @@ pub fn failed(error: Error) -> Failure {
     let text = error.to_string();
     match error {
         Error::File { source, .. } => Failure { cause: text, ..Failure::from(source) },
-        Error::Different { .. } => Failure::usage(format!("{text} (--force merges them all the same)")),
+        Error::Different { .. } => Failure::usage(format!("{text} (--force merges them anyway)")),
         Error::Format { .. } | Error::Newer { .. } => Failure::new(Kind::Failed, text),
     }
 }

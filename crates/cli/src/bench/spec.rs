@@ -31,7 +31,7 @@ use crate::{
 
 const AFTER: &str = "\
 Large objects in ascending order stand for sequential work, small ones in random order for random work: get, put, and for \
-small ones 70 % get with 30 % put. Each is measured several times in each state of life: nominal; drives down, as many as \
+small ones 70 % get with 30 % put. Each is measured several times in each state: nominal; drives down, as many as \
 the code survives and the server can spare; rebuild, while blank drives take their place; after.
 
 The rebuild needs blank drives: --blank moves the folders of the drives that were taken down aside (they are on this machine), \
@@ -41,7 +41,7 @@ Exit codes:
   0    measured
   6    measured, but the result is marked invalid
   130  interrupted; what was measured until then was written, and is marked invalid
-  others as everywhere
+  others as for every command
 
 Examples:
   ashlar bench spec it
@@ -202,7 +202,7 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
     match &failure {
         Some(failure) if failure.kind == Kind::Interrupted => caveats.push(host::interrupted()),
         Some(failure) => {
-            let text = format!("the run ended before its end: {failure}");
+            let text = format!("the run ended early: {failure}");
             caveats.push(results::caveat(Severity::Invalid, "incomplete", text));
         }
         None => {}

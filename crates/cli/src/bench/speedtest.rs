@@ -37,9 +37,9 @@ Examples:
 
 Exit codes:
   0    measured
-  6    measured, but the result is marked invalid (errors, a client at its limit, a machine that stood still)
+  6    measured, but the result is marked invalid (errors, a client at its limit, a measuring machine that stalled)
   130  interrupted; what was measured until then is shown
-  others as everywhere";
+  others as for every command";
 
 /// What to measure.
 #[derive(Args, Debug)]

@@ -133,7 +133,7 @@ impl Home {
                     ashlar_environment::thread::sleep(PAUSE);
                 }
                 Err(TryLockError::WouldBlock) => {
-                    let why = format!("the cluster in {} runs already", folder.display());
+                    let why = format!("the cluster in {} is running already", folder.display());
                     return Err(Failure::new(Kind::Failed, why));
                 }
                 Err(TryLockError::Error(e)) => return Err(e).when(cannot),
@@ -309,7 +309,7 @@ mod tests {
         home.remember(&example()).unwrap();
         home.remember(&Settings { port: 9100, ..example() }).unwrap();
         assert_eq!(settings(&folder).unwrap(), Some(Settings { port: 9100, ..example() }));
-        assert!(Home::open(&folder).err().unwrap().cause.contains("runs already"));
+        assert!(Home::open(&folder).err().unwrap().cause.contains("is running already"));
         drop(home);
         let home = Home::open(&folder).unwrap();
         assert!(!home.fresh);

@@ -17,7 +17,7 @@ use crate::output::Output;
 /// An import.
 #[derive(Args, Debug)]
 pub struct ImportOptions {
-    /// Undo an import that did not complete: the machine is alone again
+    /// Undo an import that did not complete: the server runs without a cluster again
     #[arg(long)]
     undo: bool,
     /// The options and folders of `ashlar server` on this machine, with --control, --cluster and an --address that other

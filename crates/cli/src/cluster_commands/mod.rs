@@ -54,7 +54,7 @@ Examples:
   ashlar cluster token it
   ashlar cluster token it --lifetime 10m")]
     Token(token::TokenOptions),
-    /// Make a machine that is alone the first node of a cluster
+    /// Make this server the first node of a cluster
     #[command(after_long_help = import::HELP)]
     Import(import::ImportOptions),
     /// Show whether a node can be stopped now without an effect on clients

@@ -103,7 +103,7 @@ impl Process {
         };
         let said = last_lines(&self.log, self.from);
         let cause = match said.is_empty() {
-            true => format!("{how}; it said nothing ({})", self.log.display()),
+            true => format!("{how}; it printed nothing ({})", self.log.display()),
             false => format!("{how}. The end of {}:\n{said}", self.log.display()),
         };
         Failure { what: self.name.clone(), ..Failure::new(Kind::Failed, cause) }
@@ -169,7 +169,7 @@ mod tests {
         assert!(report.ends_with("  line 8\n  line 9") && !report.contains("line 1"), "{report}");
         let mut silent = shell("exit 0", &log);
         wait(&mut silent);
-        assert!(silent.report().to_string().contains("it said nothing"));
+        assert!(silent.report().to_string().contains("it printed nothing"));
     }
 
     #[test]

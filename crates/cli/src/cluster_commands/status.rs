@@ -134,7 +134,7 @@ fn text(output: &Output, cluster: &Cluster) -> String {
     }
     let head = match &cluster.name {
         Some(name) => format!("Cluster {}, {}, code {}", output.printable(name), cluster.state, cluster.code),
-        None => format!("One machine that is alone, code {}", cluster.code),
+        None => format!("One server without a cluster, code {}", cluster.code),
     };
     let mut lines = vec![head, table.to_string()];
     lines.extend(cluster.nodes.iter().filter_map(|node| away(output, node)));
@@ -151,12 +151,13 @@ fn away(output: &Output, node: &Node) -> Option<String> {
         None => format!("{} placement groups have slots on it, which stay there", away.groups),
         Some(after) => {
             format!(
-                "{} placement groups have slots on it, which move when it was away for {after} s",
+                "{} placement groups have slots on it, which move after it has been away for {after} s",
                 away.groups
             )
         }
     };
-    let mut out = format!("Node {} is away since {}: {after}", node.number, output.printable(&away.since));
+    let mut out =
+        format!("Node {} has been away since {}: {after}", node.number, output.printable(&away.since));
     for stuck in &away.stuck {
         out.push_str(&format!("\n  {} cannot move: {}", stuck.groups, output.printable(&stuck.why)));
     }
@@ -168,7 +169,7 @@ fn moving(groups: &Groups) -> Option<String> {
     let joining = groups.total.saturating_sub(groups.complete);
     let joins = (joining > 0).then(|| format!("{joining} are being completed on a drive that joins"));
     let left = (groups.left > 0)
-        .then(|| format!("{} moved away from a drive that still holds something of them", groups.left));
+        .then(|| format!("{} moved away from a drive that still holds some of their data", groups.left));
     let both: Vec<String> = joins.into_iter().chain(left).collect();
     (!both.is_empty()).then(|| format!("Of the placement groups, {}", both.join("; ")))
 }
@@ -248,7 +249,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
-        assert!(!text.contains("moved away") && !text.contains("is away since"), "{text}");
+        assert!(!text.contains("moved away") && !text.contains("has been away since"), "{text}");
         let alone = Cluster { name: None, ..cluster };
         assert!(!alone.what_may_fail().contains("node"));
     }

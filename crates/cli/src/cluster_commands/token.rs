@@ -49,7 +49,7 @@ fn lifetime(text: &str) -> Outcome<i64> {
     let bad = |why: String| Failure::usage(format!("--lifetime {why}"));
     let seconds = age(text).map_err(|e| bad(e.cause))?.whole_seconds();
     if !(1..=86_400).contains(&seconds) {
-        return Err(bad(format!("{text}: between 1s and 24h")));
+        return Err(bad(format!("{text}: must be between 1s and 24h")));
     }
     Ok(seconds)
 }

@@ -90,7 +90,7 @@ pub async fn up(options: &UpOptions, output: &Output) -> Outcome {
     let memory = size::parse(&options.memory).map_err(|e| Failure::usage(format!("--memory: {e}")))?;
     if memory < MIN_MEMORY {
         let least = size::show(MIN_MEMORY);
-        return Err(Failure::usage(format!("--memory {}: at least {least}", options.memory)));
+        return Err(Failure::usage(format!("--memory {}: must be at least {least}", options.memory)));
     }
     let settings = options.settings(home::settings(&folder)?, &folder)?;
     let program = settings.control.is_none().then(etcd::find).transpose()?;
@@ -298,9 +298,9 @@ impl Running {
                 output.failure(&process.report());
                 if i < nodes {
                     let line = plan.line(i as u16 + 1, control);
-                    output.note(&format!("The others go on. To start it again by hand:\n  {line}"));
+                    output.note(&format!("The others keep running. To start it again by hand:\n  {line}"));
                 } else {
-                    output.note("The nodes go on, but nothing of the control store can be changed.");
+                    output.note("The nodes keep running, but the control store cannot be changed.");
                 }
                 output.flush();
             }

@@ -37,7 +37,7 @@ impl Engine {
         if let Some(modified) = modified {
             partial.file.set_modified(modified)?;
         }
-        partial.keep(to).when(|| format!("cannot put {} in its place", to.display()))
+        partial.keep(to).when(|| format!("cannot rename the downloaded file to {}", to.display()))
     }
 
     /// One request; an interrupted one continues at the interruption.
@@ -70,7 +70,7 @@ impl Engine {
         }
         if let Some(error) = broken {
             // The rest as one range, which reports a permanent failure.
-            tracing::debug!(%error, at, "download broke; continuing");
+            tracing::debug!(%error, at, "the download was interrupted; continuing");
             let rest = (at, object.length.saturating_sub(at));
             let digest =
                 self.range(from, item, &head.etag, rest, partial, expected.map(|d| d.algorithm())).await?;
@@ -171,7 +171,7 @@ fn check(what: &str, expected: Option<Digest>, received: Option<Digest>) -> Outc
     match (expected, received) {
         (Some(expected), Some(received)) if expected != received => {
             let cause =
-                format!("`{what}` was damaged on the way: stored {expected:?}, received {received:?}");
+                format!("`{what}` was damaged in transit: stored {expected:?}, received {received:?}");
             Err(Failure::new(Kind::Failed, cause))
         }
         _ => Ok(()),

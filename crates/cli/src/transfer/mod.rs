@@ -75,7 +75,7 @@ impl Engine {
             (Location::Remote(from), Location::Local(to)) => self.download(from, &source.item, to).await,
             (Location::Remote(from), Location::Remote(to)) => self.across(from, &source.item, to).await,
             (Location::Local(_), Location::Local(_)) => {
-                Err(Failure::usage("one side must be behind an alias; use cp for local files"))
+                Err(Failure::usage("one side must be ALIAS/BUCKET; use cp for local files"))
             }
         };
         moved.when(|| format!("`{}` -> `{target}`", source.location))

@@ -36,13 +36,14 @@ impl Elastic {
         let index = s.need("index")?;
         let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-' | '.');
         if !index.chars().all(legal) {
-            return Err("index holds other characters than a-z, 0-9, _ - and .".into());
+            return Err("index contains other characters than a-z, 0-9, _ - and .".into());
         }
         let mut headers = vec![(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
         if let Some(user) = s.get("username") {
             let pair = format!("{user}:{}", s.get("password").unwrap_or_default());
             let value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair)));
-            let mut value = value.map_err(|_| "username or password is not legal in a header")?;
+            let mut value = value
+                .map_err(|_| "username or password contains characters that are not allowed in a header")?;
             value.set_sensitive(true);
             headers.push((AUTHORIZATION, value));
         }

@@ -134,7 +134,7 @@ fn error(code: i16) -> Failure {
         5 | 6 => "the partition has no leader here",
         19 | 20 => "there are not enough replicas in sync",
         29 => "not permitted to write to the topic",
-        33 => "the broker does not know this way to sign in",
+        33 => "the broker does not support this SASL mechanism",
         58 => "the broker does not accept these credentials",
         code => return retry(WHAT, format_args!("error {code}")),
     };
@@ -206,7 +206,7 @@ impl Kafka {
                     "plain" => Mechanism::Plain,
                     "sha256" | "scram-sha-256" => Mechanism::Scram(Hash::Sha256),
                     "sha512" | "scram-sha-512" => Mechanism::Scram(Hash::Sha512),
-                    _ => return Err("sasl_mechanism is plain, sha256 or sha512".into()),
+                    _ => return Err("sasl_mechanism must be plain, sha256 or sha512".into()),
                 };
                 let password = s.get("sasl_password").unwrap_or_default();
                 Some((mechanism, s.need("sasl_username")?.to_owned(), password.to_owned()))

@@ -77,7 +77,7 @@ impl Mqtt {
         }
         let qos = s.number("qos", 0)?;
         if qos > 2 {
-            return Err("qos is 0, 1 or 2".into());
+            return Err("qos must be 0, 1 or 2".into());
         }
         let default = if tls { 8883 } else { 1883 };
         Ok(Mqtt {

@@ -142,7 +142,7 @@ fn sealed(key: &[u8], password: &str, nonce: &[u8]) -> Option<Vec<u8>> {
 impl Mysql {
     pub fn open(s: &Settings<'_>) -> Result<Mysql, String> {
         let dsn = s.need("dsn_string")?;
-        let bad = || "dsn_string is USER:PASSWORD@tcp(HOST:PORT)/DATABASE".to_owned();
+        let bad = || "dsn_string must be USER:PASSWORD@tcp(HOST:PORT)/DATABASE".to_owned();
         let (login, rest) = dsn.rsplit_once('@').ok_or_else(bad)?;
         let (user, password) = login.split_once(':').unwrap_or((login, ""));
         let (address, rest) = rest.split_once('/').ok_or_else(bad)?;
@@ -160,7 +160,7 @@ impl Mysql {
         let wanted = match tls {
             None | Some("false") => false,
             Some("true" | "skip-verify" | "preferred") => true,
-            Some(_) => return Err("dsn_string: tls is true, false, skip-verify or preferred".into()),
+            Some(_) => return Err("dsn_string: tls must be true, false, skip-verify or preferred".into()),
         };
         Ok(Mysql {
             address: TargetAddress::parse(address, 3306, s.tls_if(wanted)?)?,
@@ -231,12 +231,13 @@ impl Mysql {
                 Some((0, _)) => return Ok(conn),
                 Some((0xff, _)) => return Err(said(&answer)),
                 Some((0xfe, rest)) => {
-                    let (plugin, data) =
-                        zero_ended(rest).ok_or_else(|| retry(WHAT, "an old way to sign in"))?;
+                    let (plugin, data) = zero_ended(rest).ok_or_else(|| {
+                        retry(WHAT, "the server asks for an authentication method that is too old")
+                    })?;
                     nonce = data.strip_suffix(&[0]).unwrap_or(data).to_vec();
                     let plugin = String::from_utf8_lossy(plugin).into_owned();
                     let shown = proof(&plugin, &self.password, &nonce).ok_or_else(|| {
-                        retry(WHAT, format_args!("signing in by {plugin} is not implemented"))
+                        retry(WHAT, format_args!("the authentication method {plugin} is not implemented"))
                     })?;
                     conn.write(&shown).await?;
                 }

@@ -21,7 +21,7 @@ impl Nsq {
         let topic = s.need("topic")?.to_owned();
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '#');
         if topic.len() > 64 || !topic.chars().all(legal) {
-            return Err("topic is at most 64 of a-z, A-Z, 0-9, . _ and -".into());
+            return Err("topic must be at most 64 characters of a-z, A-Z, 0-9, . _ and -".into());
         }
         Ok(Nsq {
             address: TargetAddress::parse(s.need("nsqd_address")?, 4150, s.tls_if(s.on("tls"))?)?,

@@ -42,7 +42,7 @@ pub fn table(s: &Settings<'_>) -> Result<String, String> {
         && table.len() <= 120
     {
         true => Ok(table.to_owned()),
-        false => Err("table is made of letters, digits, _ and $, with a dot after a schema".into()),
+        false => Err("table must consist of letters, digits, _ and $, with a dot after a schema".into()),
     }
 }
 

@@ -27,8 +27,8 @@ impl Webhook {
         if let Some(token) = s.get("auth_token") {
             // As in MinIO, a token without a scheme is a bearer token.
             let text = if token.contains(' ') { token.to_owned() } else { format!("Bearer {token}") };
-            let mut value =
-                HeaderValue::from_str(&text).map_err(|_| "auth_token is not legal in a header")?;
+            let mut value = HeaderValue::from_str(&text)
+                .map_err(|_| "auth_token contains characters that are not allowed in a header")?;
             value.set_sensitive(true);
             headers.push((AUTHORIZATION, value));
         }

@@ -91,7 +91,7 @@ impl Provider {
                 Err(why @ Failure::Away(_)) => return Err(away(why)),
                 Err(why) => {
                     // The failure concerns only this user: leave them unchanged, and check the others.
-                    tracing::warn!(user = id, %why, "a user cannot be looked up again");
+                    tracing::warn!(user = id, %why, "a user cannot be checked in the directory");
                     credentials.remove(&id);
                     continue;
                 }
@@ -104,7 +104,7 @@ impl Provider {
                     tracing::warn!(
                         user = id,
                         keys,
-                        "the directory no longer vouches for a user: sessions end, access keys are disabled"
+                        "a user is no longer in the directory: sessions end, access keys are disabled"
                     );
                 }
                 Some((groups, attributes)) => {
@@ -136,7 +136,7 @@ impl Provider {
         match self.settings.entry(c, base).await.map_err(away)? {
             Some(_) => Ok(()),
             None => Err(Error::Unreachable(format!(
-                "the directory shows no entry {}: nobody is looked up, since everybody would seem to be gone",
+                "the directory has no entry at {}: the check is skipped, because all users would seem removed",
                 base.normal()
             ))),
         }

@@ -62,7 +62,7 @@ pub enum Failure {
     #[error("the directory refuses {0}: {1}")]
     Refused(&'static str, Outcome),
     /// The answer exceeds a limit.
-    #[error("the directory answers too much: {0}")]
+    #[error("the answer of the directory is too large: {0}")]
     TooMuch(String),
 }
 
@@ -112,7 +112,7 @@ impl Server {
     async fn tcp(&self) -> Result<TcpStream, Failure> {
         let found =
             tokio::net::lookup_host((self.host.as_str(), self.port)).await.map_err(away("its name"))?;
-        let mut last = Failure::Away("has no address".into());
+        let mut last = Failure::Away("cannot be reached: its name has no address".into());
         for address in found.take(8) {
             last = match classify(address.ip()) {
                 class if !is_allowed(class) => {
@@ -128,8 +128,9 @@ impl Server {
     }
 
     async fn tls(&self, config: &Arc<rustls::ClientConfig>, tcp: TcpStream) -> Result<Connection, Failure> {
-        let name = ServerName::try_from(self.host.clone())
-            .map_err(|_| Failure::Away(format!("\"{}\" is no name for TLS", self.host)))?;
+        let name = ServerName::try_from(self.host.clone()).map_err(|_| {
+            Failure::Away(format!("has the name \"{}\", which is not valid for TLS", self.host))
+        })?;
         let stream = TlsConnector::from(config.clone()).connect(name, tcp).await.map_err(away("TLS"))?;
         Ok(Connection::over(Box::new(stream)))
     }
@@ -156,7 +157,7 @@ async fn start_tls(tcp: TcpStream) -> Result<TcpStream, Failure> {
             Some((skip, end)) => {
                 // Bytes that an attacker injected before TLS must not be read as an answer after it.
                 if end != c.read.len() {
-                    return Err(Failure::Away("said something before TLS".into()));
+                    return Err(Failure::Away("sent data before TLS".into()));
                 }
                 return match message::read(&c.read[skip..end]) {
                     Some((1, Answer::Extended(o))) if o.code == Outcome::SUCCESS => Ok(c.tcp),
@@ -174,7 +175,7 @@ struct Plain {
 }
 
 fn broken() -> Failure {
-    Failure::Away("speaks no LDAP".into())
+    Failure::Away("does not speak LDAP".into())
 }
 
 /// Start and end of the content of the first message; `None` while it is incomplete.
@@ -290,7 +291,9 @@ impl Connection {
                         Answer::Entry(_) if found.len() == limit => return Err(more()),
                         Answer::Entry(entry) => found.push(entry),
                         Answer::Elsewhere => {
-                            tracing::debug!("the directory names another one, which is not asked");
+                            tracing::debug!(
+                                "the directory refers to another one; referrals are not followed"
+                            );
                         }
                         Answer::Done(o) => {
                             return match o.code {

@@ -73,7 +73,7 @@ impl Dn {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> Result<Dn, String> {
-        let bad = |why: &str| format!("\"{text}\" is no distinguished name: {why}");
+        let bad = |why: &str| format!("\"{text}\" is not a distinguished name: {why}");
         let long = || format!("a distinguished name has at most {LONGEST} bytes");
         if text.len() > LONGEST {
             return Err(long());
@@ -178,7 +178,7 @@ fn escape(value: &str, out: &mut String) {
 /// Reads one `type=value`; what follows begins with a separator.
 fn part(text: &[u8]) -> Result<(Part, &[u8]), String> {
     let at = text.iter().position(|b| *b == b'=').ok_or("a part has no =")?;
-    let kind = kind(std::str::from_utf8(&text[..at]).map_err(|_| "an attribute type is no text")?)?;
+    let kind = kind(std::str::from_utf8(&text[..at]).map_err(|_| "an attribute type is not UTF-8")?)?;
     let rest = &text[at + 1..];
     let spaces = rest.iter().take_while(|b| **b == b' ').count();
     let rest = &rest[spaces..];
@@ -198,7 +198,7 @@ fn kind(text: &str) -> Result<String, String> {
     };
     let number = |t: &str| t.split('.').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()));
     if !word(lower) && !number(lower) {
-        return Err(format!("\"{text}\" is no attribute type"));
+        return Err(format!("\"{text}\" is not an attribute type"));
     }
     let known = FOLDED.iter().find(|(_, long, oid)| *long == lower || *oid == lower);
     Ok(known.map_or(lower, |(short, ..)| short).to_owned())
@@ -230,10 +230,10 @@ fn plain(text: &[u8]) -> Result<(Vec<u8>, &[u8]), String> {
                         at += 2;
                     }
                     (Some(&high), Some(&low)) => {
-                        out.push(hex(high, low).ok_or("what follows a backslash is no escape")?);
+                        out.push(hex(high, low).ok_or("a backslash is not followed by a valid escape")?);
                         at += 3;
                     }
-                    _ => return Err("it ends in a backslash".into()),
+                    _ => return Err("it ends with a backslash".into()),
                 }
                 keep = out.len();
             }

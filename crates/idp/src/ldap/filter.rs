@@ -58,7 +58,7 @@ impl Filter {
             return Err(format!("a filter has at most {LONGEST} bytes"));
         }
         let (filter, rest) = filter(text.trim(), 0).map_err(|why| bad(&why))?;
-        if rest.is_empty() { Ok(filter) } else { Err(bad("something follows its end")) }
+        if rest.is_empty() { Ok(filter) } else { Err(bad("there is text after its end")) }
     }
 
     /// Everything that exists.
@@ -145,7 +145,7 @@ impl Filter {
 
 fn filter(text: &str, depth: usize) -> Result<(Filter, &str), String> {
     if depth > DEEPEST {
-        return Err("it is too deep".into());
+        return Err("it is nested too deeply".into());
     }
     let inner = text.strip_prefix('(').ok_or("a ( is missing")?.trim_start();
     let (found, rest) = match inner.as_bytes().first() {
@@ -179,7 +179,7 @@ fn list(text: &str, depth: usize) -> Result<(Vec<Filter>, &str), String> {
 }
 
 fn item(text: &str) -> Result<Filter, String> {
-    let (left, value) = text.split_once('=').ok_or_else(|| format!("\"{text}\" compares nothing"))?;
+    let (left, value) = text.split_once('=').ok_or_else(|| format!("\"{text}\" is not a comparison"))?;
     let (tag, left) = match left.as_bytes().last() {
         Some(b':') => return extensible(&left[..left.len() - 1], value),
         Some(b'>') => (0xa5, &left[..left.len() - 1]),
@@ -196,7 +196,7 @@ fn item(text: &str) -> Result<Filter, String> {
         return Ok(Filter::Compare(tag, attribute, parts.remove(0)));
     }
     if tag != EQUAL || parts[1..parts.len() - 1].iter().any(Vec::is_empty) {
-        return Err(format!("\"{text}\" has a * where none can be"));
+        return Err(format!("\"{text}\" has a * where none is allowed"));
     }
     Ok(Filter::Substrings(attribute, parts))
 }
@@ -219,7 +219,7 @@ fn extensible(left: &str, value: &str) -> Result<Filter, String> {
         return Err("a comparison names neither attribute nor rule".into());
     }
     if value.contains('*') {
-        return Err(format!("\"{value}\" has a * where none can be"));
+        return Err(format!("\"{value}\" has a * where none is allowed"));
     }
     Ok(Filter::Extensible { attribute, rule, dn, value: pieces(value)? })
 }
@@ -228,7 +228,7 @@ fn attribute(text: &str) -> Result<String, String> {
     let text = text.trim();
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-.;".contains(&b);
     if text.is_empty() || !text.bytes().all(plain) {
-        return Err(format!("\"{text}\" is no attribute"));
+        return Err(format!("\"{text}\" is not an attribute"));
     }
     Ok(text.to_owned())
 }
@@ -247,7 +247,7 @@ fn pieces(text: &str) -> Result<Value, String> {
             }
             (b'\\', high) => {
                 let pair = digit(high).zip(digit(rest.get(1)));
-                let (high, low) = pair.ok_or("what follows a backslash is no escape")?;
+                let (high, low) = pair.ok_or("a backslash is not followed by a valid escape")?;
                 bytes = &rest[2..];
                 (high * 16 + low) as u8
             }

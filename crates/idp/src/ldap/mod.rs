@@ -100,7 +100,7 @@ impl Provider {
         let privacy = match self.settings.server.privacy {
             connection::Privacy::Tls(_) => "TLS",
             connection::Privacy::StartTls(_) => "StartTLS",
-            connection::Privacy::None => "none: names and passwords go in clear",
+            connection::Privacy::None => "none: names and passwords are sent unencrypted",
         };
         vec![
             ("provider", self.name.clone()),
@@ -170,7 +170,7 @@ impl Provider {
         let mut c = self.lookup().await?;
         let Some(person) = self.settings.find(&mut c, name).await? else {
             c.close().await;
-            return Ok(Err(format!("{name:?} is nobody, or not one person")));
+            return Ok(Err(format!("{name:?} matches no entry, or several entries")));
         };
         let mut own = self.settings.server.connect().await?;
         let outcome = own.bind(&person.dn, password).await?;
@@ -242,7 +242,7 @@ impl Provider {
             Ok(Some(normal)) => Ok(normal),
             Ok(None) => Err(Error::Invalid(format!("the directory has no {what} \"{text}\""))),
             Err(error) => {
-                tracing::warn!(%error, dn = text, "a name is taken as it is: the directory does not say whether it exists");
+                tracing::warn!(%error, dn = text, "a DN is stored unchecked: the directory does not answer");
                 Ok(dn.normal())
             }
         }

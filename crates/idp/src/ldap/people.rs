@@ -50,7 +50,7 @@ impl Settings {
             for base in &self.user_bases {
                 let entries = match self.at(c, (&base.text, Scope::Tree), name, 2).await {
                     Err(Failure::TooMuch(_)) => {
-                        tracing::warn!(base = base.text, "more than one entry fits a login name");
+                        tracing::warn!(base = base.text, "more than one entry matches a login name");
                         return Ok(None);
                     }
                     entries => entries?,
@@ -64,7 +64,7 @@ impl Settings {
             }
             if found.len() > 1 {
                 let names: Vec<&str> = found.iter().map(|p| p.dn.as_str()).collect();
-                tracing::warn!(?names, "more than one entry fits a login name");
+                tracing::warn!(?names, "more than one entry matches a login name");
                 return Ok(None);
             }
             Ok(found.pop())
@@ -215,12 +215,12 @@ pub async fn collect_groups(
                 continue;
             }
             if depth + 1 >= DEPTH {
-                return Err(Failure::TooMuch(format!("groups in groups, more than {DEPTH} deep")));
+                return Err(Failure::TooMuch(format!("groups are nested more than {DEPTH} deep")));
             }
             next.push_back((group, depth + 1));
         }
         if found.len() > GROUPS {
-            return Err(Failure::TooMuch(format!("more than {GROUPS} groups of one person")));
+            return Err(Failure::TooMuch(format!("more than {GROUPS} groups of one user")));
         }
     }
     Ok(found.into_iter().collect())

@@ -93,7 +93,9 @@ impl Settings {
     /// `Invalid`.
     pub fn read(target: &str, values: &Values, context: &Arc<ProviderContext>) -> Result<Settings, Error> {
         if target != DEFAULT_TARGET {
-            return invalid(format!("there is one LDAP directory, without a name: leave out \"{target}\""));
+            return invalid(format!(
+                "there is only one LDAP directory, without a name: leave out \"{target}\""
+            ));
         }
         for (name, why) in [
             ("srv_record_name", "directories are not looked up by SRV records; give server_addr"),
@@ -106,7 +108,7 @@ impl Settings {
         }
         if switch(values, "tls_skip_verify", false)? {
             return invalid(
-                "tls_skip_verify is not supported, since passwords would go to anybody: put the directory's certificate, or its authority's, into tls_ca",
+                "tls_skip_verify is not supported, because passwords could be sent to an attacker: put the directory's certificate, or that of its authority, into tls_ca",
             );
         }
         let need = |name: &str| match filled(values, name) {
@@ -115,7 +117,7 @@ impl Settings {
         };
         let user_filter = Filter::parse(need("user_dn_search_filter")?).map_err(Error::Invalid)?;
         if !user_filter.has(&Piece::User) || user_filter.has(&Piece::Dn) {
-            return invalid("user_dn_search_filter has %s in the place of the login name, and no %d");
+            return invalid("user_dn_search_filter must have %s in the place of the login name, and no %d");
         }
         let nested = switch(values, "group_search_nested", false)?;
         let (group_bases, group_filter) = groups(values, nested)?;
@@ -129,7 +131,11 @@ impl Settings {
             bind_dn,
             bind_password: match values.get("lookup_bind_password").filter(|v| !v.is_empty()) {
                 Some(password) => password.clone(),
-                None => return invalid("lookup_bind_password is missing; without one nobody is proved"),
+                None => {
+                    return invalid(
+                        "lookup_bind_password is missing: a bind without a password proves nothing",
+                    );
+                }
             },
             user_bases: bases("user_dn_search_base_dn", need("user_dn_search_base_dn")?)?,
             user_filter,
@@ -150,15 +156,15 @@ fn groups(values: &Values, nested: bool) -> Result<(Vec<Base>, Filter), Error> {
             let filter = Filter::parse(filter).map_err(Error::Invalid)?;
             if !filter.has(&Piece::User) && !filter.has(&Piece::Dn) {
                 return invalid(
-                    "group_search_filter has %d in the place of the user's DN, or %s of its name",
+                    "group_search_filter must have %d in the place of the user's DN, or %s of its name",
                 );
             }
             if nested && (filter.has(&Piece::User) || !filter.has(&Piece::Dn)) {
-                return invalid("with group_search_nested, group_search_filter has %d, and no %s");
+                return invalid("with group_search_nested, group_search_filter must have %d, and no %s");
             }
             Ok((bases("group_search_base_dn", base)?, filter))
         }
-        _ => invalid("group_search_base_dn and group_search_filter go together"),
+        _ => invalid("group_search_base_dn and group_search_filter must be given together"),
     }
 }
 
@@ -170,7 +176,7 @@ fn bases(name: &str, text: &str) -> Result<Vec<Base>, Error> {
     };
     let all = parts.map(read).collect::<Result<Vec<_>, _>>()?;
     if all.is_empty() || all.len() > BASES {
-        return invalid(format!("{name} names 1 to {BASES} bases"));
+        return invalid(format!("{name} must name 1 to {BASES} bases"));
     }
     Ok(all)
 }
@@ -178,14 +184,14 @@ fn bases(name: &str, text: &str) -> Result<Vec<Base>, Error> {
 fn attributes(values: &Values) -> Result<Vec<String>, Error> {
     let all = list(filled(values, "user_dn_attributes").unwrap_or_default());
     if all.len() > ATTRIBUTES {
-        return invalid(format!("user_dn_attributes names at most {ATTRIBUTES} attributes"));
+        return invalid(format!("user_dn_attributes may name at most {ATTRIBUTES} attributes"));
     }
     for name in &all {
         if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.;".contains(&b)) {
-            return invalid(format!("user_dn_attributes: \"{name}\" is no attribute"));
+            return invalid(format!("user_dn_attributes: \"{name}\" is not an attribute"));
         }
         if ["user", "username", "groups"].iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
-            return invalid(format!("user_dn_attributes: ldap:{name} has a meaning already"));
+            return invalid(format!("user_dn_attributes: ldap:{name} is reserved"));
         }
     }
     Ok(all)
@@ -198,14 +204,14 @@ fn server(address: &str, values: &Values, context: &Arc<ProviderContext>) -> Res
         return invalid("server_insecure and server_starttls exclude each other");
     }
     if address.contains("//") {
-        return invalid("server_addr is HOST or HOST:PORT, without ldap:// or ldaps://");
+        return invalid("server_addr must be HOST or HOST:PORT, without ldap:// or ldaps://");
     }
     let default = if insecure || start { 389 } else { 636 };
     let (host, port) = split(address, default)?;
     if insecure {
         tracing::warn!(
             server = address,
-            "server_insecure is on: names and passwords go to the directory in clear"
+            "server_insecure is on: names and passwords are sent to the directory unencrypted"
         );
         return Ok(Server { host, port, privacy: Privacy::None });
     }
@@ -252,6 +258,6 @@ fn interval(text: &str) -> Result<Duration, Error> {
     });
     match read {
         Some(seconds @ 1..=86_400) => Ok(Duration::from_secs(seconds)),
-        _ => invalid(format!("check_interval: \"{text}\" is not 1s to 24h")),
+        _ => invalid(format!("check_interval: \"{text}\" must be 1s to 24h")),
     }
 }

@@ -44,12 +44,12 @@ pub(crate) const SECRETS: &[&str] = &["client_secret"];
 
 /// Settings of MinIO that are not supported.
 const REFUSED: [(&str, &str); 6] = [
-    ("vendor", "no provider's own administration is asked"),
-    ("keycloak_realm", "Keycloak's administration is not asked whether a user is still enabled"),
-    ("keycloak_admin_url", "Keycloak's administration is not asked whether a user is still enabled"),
-    ("user_id_claim", "users are named by sub"),
+    ("vendor", "the administration API of the provider is not used"),
+    ("keycloak_realm", "Keycloak's administration API is not asked whether a user is still enabled"),
+    ("keycloak_admin_url", "Keycloak's administration API is not asked whether a user is still enabled"),
+    ("user_id_claim", "users are identified by sub"),
     ("user_readable_claim", "users are shown by sub"),
-    ("jwks_url", "the keys are where the document at config_url says"),
+    ("jwks_url", "the address of the keys comes from the document at config_url"),
 ];
 
 const DOCUMENT: &str = "/.well-known/openid-configuration";
@@ -112,7 +112,7 @@ impl Settings {
         }
         let scopes = list(filled(values, "scopes").unwrap_or_default());
         if !scopes.is_empty() && !scopes.iter().any(|s| s == "openid") {
-            return Err(wrong("scopes must have openid among them"));
+            return Err(wrong("scopes must include openid"));
         }
         Ok(Settings {
             config_url: config_url.to_owned(),

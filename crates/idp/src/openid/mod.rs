@@ -84,7 +84,7 @@ impl Provider {
         if settings.config_url.starts_with("http:") {
             tracing::warn!(
                 target,
-                "an identity provider is asked without TLS: good within this machine only"
+                "an identity provider is used without TLS: this is safe only within one machine"
             );
         }
         Ok(Provider {
@@ -129,7 +129,7 @@ impl Provider {
             return Err("issuer and client_id are the same".into());
         }
         if a.role().is_some() && b.role().is_some() {
-            return Err("client_id, which makes the role's name, is the same".into());
+            return Err("client_id, which determines the role's ARN, is the same".into());
         }
         Ok(())
     }
@@ -160,7 +160,7 @@ impl Provider {
             .map_err(|e| format!("{}: the document at config_url is not understood: {e}", self.id))?;
         if document.issuer.trim_end_matches('/') != self.settings.issuer {
             return Err(format!(
-                "{}: the document at config_url is that of {}, and must be that of {}",
+                "{}: the document at config_url is from the issuer {}, but must be from {}",
                 self.id, document.issuer, self.settings.issuer
             ));
         }
@@ -198,7 +198,7 @@ impl Provider {
         let denied = |why: &str| Refused::Denied(format!("{}: {why}", self.id));
         let access = access_token.ok_or_else(|| denied("claim_userinfo needs an access token"))?;
         if access.len() > token::LIMIT || !access.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(denied("the access token is no token"));
+            return Err(denied("the access token is too long or contains characters that are not allowed"));
         }
         let document = self.document((self.context.clock)()).await.map_err(Refused::Unavailable)?;
         let url = document.userinfo_endpoint.as_ref().ok_or_else(|| denied("it has no userinfo_endpoint"))?;
@@ -217,7 +217,7 @@ impl Provider {
             serde_json::from_slice(&answer.body).map_err(|_| denied("its userinfo is not understood"))?;
         // Section 5.3.2: an access token of another user must not add its claims.
         if more.get("sub") != claims.get("sub") {
-            return Err(denied("the access token is somebody else's"));
+            return Err(denied("the access token belongs to another user"));
         }
         for (name, value) in more {
             claims.entry(name).or_insert(value);
@@ -277,6 +277,7 @@ pub(crate) async fn authenticator(
     let asked_for = |p: &&Arc<Provider>| role.is_none_or(|r| p.settings.role().as_deref() == Some(r));
     // The same answer whether the role, the issuer or the audience is unknown.
     let found = providers.iter().filter(asked_for).find(|p| p.claims_to_be_ours(&outside));
-    let provider = found.ok_or_else(|| Refused::Denied("no provider fits its issuer and audience".into()))?;
+    let provider =
+        found.ok_or_else(|| Refused::Denied("no provider matches its issuer and audience".into()))?;
     provider.authenticator(token, &outside, access_token).await
 }

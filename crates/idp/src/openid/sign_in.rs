@@ -145,7 +145,7 @@ impl Provider {
             200 => serde_json::from_slice(&answer.body)
                 .map_err(|_| denied("its answer to the code is not understood".into())),
             500.. => Err(Refused::Unavailable(format!("{}: the code: {}", self.id, answer.status))),
-            status => Err(denied(format!("it does not take the code ({status})"))),
+            status => Err(denied(format!("it does not accept the code ({status})"))),
         }
     }
 }
@@ -218,16 +218,18 @@ impl SignInFlow {
             }
             let denied = |why: &str| Refused::Denied(why.to_owned());
             if back.code.is_empty() || back.code.len() > LIMIT || back.state.len() > LIMIT {
-                return Err(denied("there is no code, or what came back is too long"));
+                return Err(denied("the code is missing, or the code or the state is too long"));
             }
-            let state =
-                self.open(&back.state, now_ms).ok_or_else(|| denied("the state is not ours, or too old"))?;
+            let state = self
+                .open(&back.state, now_ms)
+                .ok_or_else(|| denied("the state was not issued here, or is too old"))?;
             let provider = providers.iter().find(|p| p.name == state.provider);
-            let provider = provider.ok_or_else(|| denied("the provider is configured no longer"))?;
+            let provider = provider.ok_or_else(|| denied("the provider is no longer configured"))?;
             let _room = self.room.try_acquire().map_err(|_| Refused::Busy)?;
             let document = provider.document(now_ms).await.map_err(Refused::Unavailable)?;
             let tokens = provider.exchange(&document, &back.code, &state).await?;
-            let id = tokens.id_token.ok_or_else(|| denied("no ID token came for the code"))?;
+            let id =
+                tokens.id_token.ok_or_else(|| denied("the provider returned no ID token for the code"))?;
             let outside = token::outside(&id)?;
             let mut claims = provider.open(&id, &outside).await?;
             if claims.get("nonce").and_then(Value::as_str) != Some(&state.nonce) {

@@ -280,7 +280,7 @@ async fn check_of_settings_asks_the_provider() {
     };
     let mut other = document();
     other["issuer"] = json!("https://evil.test");
-    assert!(check(other).await.contains("must be that of"));
+    assert!(check(other).await.contains("must be from"));
     let mut plain = document();
     plain["jwks_uri"] = json!("http://id.test/keys");
     assert!(check(plain).await.contains("cannot be used"), "no keys without TLS");

@@ -78,7 +78,7 @@ pub fn outside(token: &str) -> Result<Outside, Wrong> {
     let mut parts = token.split('.');
     let (Some(head), Some(body), Some(_), None) = (parts.next(), parts.next(), parts.next(), parts.next())
     else {
-        return Err(Wrong::Invalid("it is no signed token"));
+        return Err(Wrong::Invalid("it is not a signed token"));
     };
     let header: Header = part(head).ok_or(Wrong::Invalid("the header is not understood"))?;
     if header.crit.is_some() {
@@ -101,7 +101,7 @@ pub fn verify(token: &str, outside: &Outside, keys: &Keys) -> Result<Claims, Wro
     (how.validate_exp, how.validate_nbf, how.validate_aud) = (false, false, false);
     let fitting = keys.fitting(outside.key.as_deref(), outside.algorithm);
     if fitting.is_empty() {
-        return Err(Wrong::Invalid("the provider has no such key for this algorithm"));
+        return Err(Wrong::Invalid("the provider has no key with this id for this algorithm"));
     }
     let opened = fitting.iter().find_map(|key| jsonwebtoken::decode::<Claims>(token, key, &how).ok());
     opened.map(|data| data.claims).ok_or(Wrong::Invalid("the signature is wrong"))
@@ -113,7 +113,7 @@ fn seconds(claims: &Claims, name: &'static str) -> Result<Option<i64>, Wrong> {
         None => Ok(None),
         Some(v) => {
             let time = v.as_f64().filter(|t| (0.0..1e12).contains(t));
-            time.map(|t| Some(t as i64)).ok_or(Wrong::Invalid("a time in it is no time"))
+            time.map(|t| Some(t as i64)).ok_or(Wrong::Invalid("a time in it is not valid"))
         }
     }
 }
@@ -124,7 +124,7 @@ fn seconds(claims: &Claims, name: &'static str) -> Result<Option<i64>, Wrong> {
 /// They are not, or have expired.
 pub fn judge(claims: &Claims, issuer: &str, client: &str, now_s: i64) -> Result<(), Wrong> {
     if claims.get("iss").and_then(Value::as_str) != Some(issuer) {
-        return Err(Wrong::Invalid("another issuer made it"));
+        return Err(Wrong::Invalid("it was made by another issuer"));
     }
     let audience = strings(claims.get("aud"));
     if !audience.iter().any(|a| a == client) {
@@ -136,12 +136,12 @@ pub fn judge(claims: &Claims, issuer: &str, client: &str, now_s: i64) -> Result<
     }
     let subject = claims.get("sub").and_then(Value::as_str).unwrap_or_default();
     if subject.is_empty() || subject.len() > SUBJECT {
-        return Err(Wrong::Invalid("it is about nobody (sub)"));
+        return Err(Wrong::Invalid("the token has no subject (sub), or one that is too long"));
     }
-    let end = seconds(claims, "exp")?.ok_or(Wrong::Invalid("it has no end (exp)"))?;
+    let end = seconds(claims, "exp")?.ok_or(Wrong::Invalid("it has no expiry (exp)"))?;
     for name in ["nbf", "iat"] {
         if seconds(claims, name)?.is_some_and(|t| t > now_s + LEEWAY_S) {
-            return Err(Wrong::Invalid("it does not count yet (nbf, iat)"));
+            return Err(Wrong::Invalid("it is not valid yet (nbf, iat)"));
         }
     }
     if now_s >= end + LEEWAY_S {

@@ -72,7 +72,7 @@ impl Store {
                 shared.work.notify_one();
                 let _ = time::timeout(CLOSING, shared.written(queued)).await;
                 if let Err(error) = save_positions(shared).await {
-                    tracing::warn!(%error, "places of readers of the change feed were not stored");
+                    tracing::warn!(%error, "positions of readers of the change feed were not stored");
                 }
             }
             shared.stop.store(true, std::sync::atomic::Ordering::SeqCst);
@@ -261,7 +261,7 @@ async fn maintenance(versioning_of: VersioningOf, shared: Arc<Shared>) {
         let retry = !again.is_empty();
         shared.state.lock().unsure.append(&mut again);
         if let Err(error) = save_positions(&shared).await {
-            tracing::warn!(%error, "places of readers of the change feed were not stored");
+            tracing::warn!(%error, "positions of readers of the change feed were not stored");
         }
         trim(&shared).await;
         time::sleep(MAINTENANCE_INTERVAL).await;
@@ -397,7 +397,7 @@ fn select_to_remove(s: &mut State, limits: super::Limits) {
                 let lost = next - segment_ref.first.max(least + 1);
                 if s.lost == 0 {
                     tracing::error!(
-                        "the change feed is full: the oldest changes are dropped before everybody had them"
+                        "the change feed is full: the oldest changes are dropped before all readers received them"
                     );
                 }
                 s.lost += lost;

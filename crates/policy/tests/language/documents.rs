@@ -68,10 +68,10 @@ fn errors_name_the_position_and_the_cause() {
         (statement(r#"{"Effect":"Allow","Action":5,"Resource":"*"}"#), "Statement[0].Action: must be a string or"),
         (
             statement(r#"{"Effect":"Allow","Action":["s3:GetObject","s3:GetObjct"],"Resource":"*"}"#),
-            "Statement[0].Action[1]: \"s3:GetObjct\" is no action; did you mean s3:GetObject?",
+            "Statement[0].Action[1]: \"s3:GetObjct\" is not an action; did you mean s3:GetObject?",
         ),
-        (statement(r#"{"Effect":"Allow","Action":"ec2:*","Resource":"*"}"#), "\"ec2:*\" is no action"),
-        (statement(r#"{"Effect":"Allow","Action":"s3:Frob*","Resource":"*"}"#), "\"s3:Frob*\" is no action"),
+        (statement(r#"{"Effect":"Allow","Action":"ec2:*","Resource":"*"}"#), "\"ec2:*\" is not an action"),
+        (statement(r#"{"Effect":"Allow","Action":"s3:Frob*","Resource":"*"}"#), "\"s3:Frob*\" is not an action"),
         (
             statement(r#"{"Effect":"Allow","Action":"s3:*","NotAction":"s3:*","Resource":"*"}"#),
             "has both Action and NotAction",
@@ -130,7 +130,7 @@ fn principals_are_parsed() {
     for (principal, want) in [
         ("", "has no Principal"),
         (r#""Principal":"alice","#, "must be \"*\" or an object such as {\"AWS\": \"alice\"}"),
-        (r#""Principal":{},"#, "must name somebody"),
+        (r#""Principal":{},"#, "must name a principal"),
         (r#""Principal":{"AWS":[]},"#, "must not be empty"),
         (r#""Principal":{"AWS":"arn:aws:iam:::user/*"},"#, "only \"*\" alone is a wildcard"),
         (r#""Principal":{"AWS":"arn:aws:iam:::group/dev"},"#, "a group cannot be a principal"),
@@ -166,7 +166,7 @@ fn bucket_policies_apply_only_to_their_bucket() {
         ("s3:GetObject", r#""arn:aws:s3:::${aws:username}/*""#, Some("must be arn:aws:s3:::b")),
         ("s3:GetObject", r#""arn:aws:s3:::b""#, Some("s3:GetObject does not apply to any resource")),
         ("s3:ListBucket", r#""arn:aws:s3:::b/*""#, Some("add arn:aws:s3:::b")),
-        ("s3:ListAllMyBuckets", r#""arn:aws:s3:::b""#, Some("no place in a bucket's policy")),
+        ("s3:ListAllMyBuckets", r#""arn:aws:s3:::b""#, Some("not allowed in a bucket's policy")),
         ("admin:CreateUser", r#""arn:aws:s3:::b""#, Some("")),
     ] {
         match (parse(action, resource), want) {

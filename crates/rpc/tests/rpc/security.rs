@@ -113,7 +113,7 @@ async fn clients_without_a_valid_certificate_get_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_number_of_a_node_is_that_of_its_certificate() {
     let Pair { endpoint, authority, seen, .. } = pair().await;
-    for (said, why) in [(hello(3, 2), "hello of node 3"), (hello(1, 4), "means node 4")] {
+    for (said, why) in [(hello(3, 2), "hello of node 3"), (hello(1, 4), "expects node 4")] {
         let mut raw = Raw::dial(endpoint.address(), Introduction::of(&authority, 1)).await.unwrap();
         let mut answer = raw.greet(&said).await;
         answer.extend(raw.rest().await);

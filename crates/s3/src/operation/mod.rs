@@ -106,7 +106,7 @@ fn no_such(method: &Method, resource: Resource, sub: &str) -> Fault {
         ),
         sub => Fault::with(
             Code::METHOD_NOT_ALLOWED,
-            format!("There is no such thing as the ?{sub} sub-resource for this resource."),
+            format!("The sub-resource ?{sub} does not exist for this resource."),
         ),
     };
     fault.element("Method", method.as_str()).element("ResourceType", resource.name())

@@ -168,7 +168,9 @@ fn parse_rule(doc: &mut Doc<'_>) -> Outcome<Rule> {
     }
     match (algorithm.as_deref(), key_id) {
         (Some("AES256"), None) => Ok(Rule::S3),
-        (Some("AES256"), Some(_)) => Err(malformed("KMSMasterKeyID goes with the algorithm aws:kms alone.")),
+        (Some("AES256"), Some(_)) => {
+            Err(malformed("KMSMasterKeyID is only allowed with the algorithm aws:kms."))
+        }
         (Some("aws:kms"), key) => {
             key.as_deref().map(key_name).transpose()?;
             Ok(Rule::Kms { key_id: key, bucket_key })

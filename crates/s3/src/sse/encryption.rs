@@ -61,7 +61,7 @@ pub(super) fn of_kms(error: ashlar_kms::Error) -> Fault {
         }
         E::Sealed | E::Corrupt(_) | E::OtherRoot => Fault::with(
             Code::INTERNAL,
-            "The key of the object does not open. Bring back the key service's keys that it was written with.",
+            "The key of the object cannot be opened. Restore the keys of the key service that it was written with.",
         )
         .because(text),
     }

@@ -104,7 +104,7 @@ impl From<ashlar_iam::Refused> for Refused {
             Why::Denied(_) => Refused(
                 StatusCode::FORBIDDEN,
                 "AccessDenied",
-                "The identity provider did not authenticate this. The server's log says why.".into(),
+                "The identity provider did not authenticate the caller. The server's log says why.".into(),
             ),
             Why::Expired => Refused(bad, "ExpiredTokenException", "The token has expired.".into()),
             Why::Unavailable(_) => Refused(
@@ -112,9 +112,11 @@ impl From<ashlar_iam::Refused> for Refused {
                 "IDPCommunicationError",
                 "The identity provider cannot be reached. Try again.".into(),
             ),
-            Why::Busy => {
-                Refused(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "Too many ask at once.".into())
-            }
+            Why::Busy => Refused(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "ServiceUnavailable",
+                "Too many requests at the same time. Try again later.".into(),
+            ),
         }
     }
 }
@@ -143,7 +145,7 @@ impl Service {
             Kind::Certificate => authenticator.certificate(arrival.certificates),
         };
         let authenticated = proof.await.inspect_err(|why| {
-            tracing::info!(target: "ashlar::request", request_id = id, op = kind.name(), peer = %arrival.peer, %why, "not vouched for");
+            tracing::info!(target: "ashlar::request", request_id = id, op = kind.name(), peer = %arrival.peer, %why, "the caller was not authenticated");
         })?;
         let identity = iam.federated(&authenticated.who).map(Arc::new);
         audit_context.authenticated.clone_from(&identity);
@@ -153,7 +155,7 @@ impl Service {
         };
         not_denied(&identity, kind.action(), arrival, &audit_context.authz_decision, now_ms)?;
         let session = iam.assume_federated(authenticated.who.clone(), &ask, authenticated.until_ms)?;
-        tracing::info!(target: "ashlar::request", request_id = id, op = kind.name(), user = authenticated.who.id, access_key = session.access_key, peer = %arrival.peer, "session made");
+        tracing::info!(target: "ashlar::request", request_id = id, op = kind.name(), user = authenticated.who.id, access_key = session.access_key, peer = %arrival.peer, "session created");
         let mut xml = Xml::new();
         let [answer, result] = kind.elements();
         xml.open_with(answer, NAMESPACE).open(result);

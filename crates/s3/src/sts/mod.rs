@@ -153,7 +153,7 @@ impl Service {
                 StatusCode::NOT_IMPLEMENTED,
                 "NotImplemented",
                 format!(
-                    "\"{other}\" does not exist here: AssumeRole, AssumeRoleWithWebIdentity, AssumeRoleWithLDAPIdentity, AssumeRoleWithCertificate and GetCallerIdentity do."
+                    "\"{other}\" is not supported; AssumeRole, AssumeRoleWithWebIdentity, AssumeRoleWithLDAPIdentity, AssumeRoleWithCertificate and GetCallerIdentity are."
                 ),
             )),
         }
@@ -199,7 +199,7 @@ fn check(form: &Query) -> Result<(), Refused> {
         return Err(invalid(format!("{name} is given twice")));
     }
     if form.get("Version").is_some_and(|v| v != VERSION) {
-        return Err(invalid(format!("the Version is {VERSION}")));
+        return Err(invalid(format!("the Version must be {VERSION}")));
     }
     Ok(())
 }
@@ -227,7 +227,7 @@ fn not_denied(
 fn wanted(form: &Query) -> Result<Assume, Refused> {
     let duration_s = match form.filled("DurationSeconds") {
         None => DURATION_S,
-        Some(text) => text.parse().map_err(|_| invalid("DurationSeconds is no number".into()))?,
+        Some(text) => text.parse().map_err(|_| invalid("DurationSeconds is not a number".into()))?,
     };
     Ok(Assume { duration_s, policy: form.filled("Policy").map(str::to_owned) })
 }

@@ -14,24 +14,24 @@ use crate::{Globals, aliases::Aliases};
 
 pub(in crate::bench) fn duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let value: f64 = digits.parse().map_err(|_| format!("`{text}` is no time; write 30s, 5m or 500ms"))?;
+    let value: f64 = digits.parse().map_err(|_| format!("`{text}` is not a time; write 30s, 5m or 500ms"))?;
     let scale = match &text[digits.len()..] {
         "ms" => 1e-3,
         "" | "s" => 1.0,
         "m" => 60.0,
         "h" => 3600.0,
-        unit => return Err(format!("`{unit}` is no unit of time; write 500ms, 30s, 5m or 1h")),
+        unit => return Err(format!("`{unit}` is not a unit of time; write 500ms, 30s, 5m or 1h")),
     };
-    Duration::try_from_secs_f64(value * scale).map_err(|_| format!("`{text}` is no time"))
+    Duration::try_from_secs_f64(value * scale).map_err(|_| format!("`{text}` is not a time"))
 }
 
 pub(super) fn rate(text: &str) -> Result<f64, String> {
-    let rate: f64 = text.trim_end_matches("/s").parse().map_err(|_| format!("`{text}` is no rate"))?;
+    let rate: f64 = text.trim_end_matches("/s").parse().map_err(|_| format!("`{text}` is not a rate"))?;
     if rate > 0.0 && rate.is_finite() { Ok(rate) } else { Err("the rate must be above 0".into()) }
 }
 
 pub(in crate::bench) fn share(text: &str) -> Result<f64, String> {
-    let bad = || format!("`{text}` is no share; write 5% or 0.05");
+    let bad = || format!("`{text}` is not a share; write 5% or 0.05");
     let share = match text.strip_suffix('%') {
         Some(percent) => percent.parse::<f64>().map_err(|_| bad())? / 100.0,
         None => text.parse().map_err(|_| bad())?,
@@ -150,7 +150,7 @@ fn mix(args: &Args, mode: Mode) -> Result<Vec<(Op, u32)>, Error> {
     let single = |op| Ok(vec![(op, 1)]);
     let text = match mode {
         Mode::Mixed | Mode::Versioned => args.mix.as_deref().unwrap_or("get=45,stat=30,put=15,delete=10"),
-        _ if args.mix.is_some() => return Err(Error::usage("--mix belongs to mixed and versioned")),
+        _ if args.mix.is_some() => return Err(Error::usage("--mix works only with mixed and versioned")),
         Mode::Put => return single(Op::Put),
         Mode::Get | Mode::Multipart => return single(Op::Get),
         Mode::List => return single(Op::List),
