@@ -21,7 +21,7 @@
 //! | | `recovery` | recovery of distrusted drives by an operator |
 //! | | `drive_monitor`, `start_folders`, `node_start` | management of drives; building the node |
 //! | | `formation`, `cluster_start` | how a node takes part in the formation of a cluster; building a node of one |
-//! | | `import` | a machine that is alone becomes the first node of a cluster |
+//! | | `import`, `restore` | a machine that is alone becomes the first node of a cluster; an etcd that was lost is made anew |
 //!
 //! [`Node::open`] builds a node from a [`Plan`]; the caller then starts the tasks of `clock`,
 //! `drive_monitor`, `rollback`, `background`, `evacuation`, `let_go` and `lifecycle`, and ends with [`Node::close`].
@@ -59,6 +59,7 @@ mod own_key;
 pub mod peers;
 pub mod questions;
 pub mod recovery;
+pub mod restore;
 pub mod rollback;
 mod start_folders;
 mod told_control;

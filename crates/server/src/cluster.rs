@@ -46,6 +46,13 @@ pub struct Args {
     /// Undo an import that did not complete, and end.
     #[arg(long, hide = true, conflicts_with = "import")]
     pub(crate) undo_import: bool,
+    /// Make the control store of the cluster anew in etcd from what the folders keep of it, and end: `ashlar cluster
+    /// restore`.
+    #[arg(long, hide = true, conflicts_with = "import")]
+    pub(crate) restore: bool,
+    /// Show what `--restore` would restore, and end.
+    #[arg(long, hide = true, conflicts_with = "import")]
+    pub(crate) restore_dry_run: bool,
     /// How long a node must be away until what it holds is made again on the drives of the others (90s, 15m, 2h); `off`
     /// or 0: never. [default: 15m]
     #[arg(long, value_name = "DURATION", env = "ASHLAR_REBUILD_AFTER")]
@@ -80,14 +87,11 @@ impl Args {
     /// # Errors
     /// A message for the operator.
     pub fn plan(&self, given: Given<'_>) -> Result<Option<ClusterPlan>, String> {
-        let Some(control) = &self.control else { return self.check_alone().map(|()| None) };
-        let name =
-            self.cluster.as_deref().ok_or("--control needs the name of the cluster: --cluster NAME")?;
-        let etcd = Options::parse(control, name).map_err(|e| format!("--control: {e}"))?;
+        let Some(etcd) = self.etcd()? else { return Ok(None) };
         let address = self.node_address(given.address)?;
         let scheme = if given.tls { "https" } else { "http" };
         Ok(Some(ClusterPlan {
-            etcd: self.protected(etcd)?,
+            etcd,
             nodes: self.nodes,
             endpoint: format!("{scheme}://{}", reached(given.address, &address)),
             address,
@@ -100,6 +104,25 @@ impl Args {
         }))
     }
 
+    /// Where etcd is; `None`: this machine is alone.
+    ///
+    /// # Errors
+    /// A message for the operator.
+    pub fn etcd(&self) -> Result<Option<Options>, String> {
+        let Some(control) = &self.control else { return self.check_alone().map(|()| None) };
+        let etcd = Options::parse(control, self.name("--control")?).map_err(|e| format!("--control: {e}"))?;
+        self.protected(etcd).map(Some)
+    }
+
+    /// The name of the cluster, which `what` needs.
+    ///
+    /// # Errors
+    /// A message for the operator.
+    pub fn name(&self, what: &str) -> Result<&str, String> {
+        let name = self.cluster.as_deref();
+        name.ok_or_else(|| format!("{what} needs the name of the cluster: --cluster NAME"))
+    }
+
     fn check_alone(&self) -> Result<(), String> {
         let given = [
             ("--cluster", self.cluster.is_some()),
@@ -108,6 +131,7 @@ impl Args {
             ("--join", self.join.is_some()),
             ("--accept-node-loss", self.accept_node_loss),
             ("cluster import", self.import || self.undo_import),
+            ("cluster restore", self.restore),
             ("--rebuild-after", self.rebuild_after.is_some()),
             ("--control-ca", self.control_ca.is_some()),
             ("--control-cert", self.control_cert.is_some()),
@@ -250,6 +274,8 @@ mod tests {
         assert!(alone.plan(given("127.0.0.1:9000")).unwrap_err().contains("--nodes"));
         let unnamed = Args { cluster: None, ..args() };
         assert!(unnamed.plan(given("127.0.0.1:9000")).unwrap_err().contains("--cluster"));
+        let restores = Args { restore: true, ..Args::default() };
+        assert!(restores.etcd().err().unwrap().contains("cluster restore"));
         let wrong = Args { control: Some("http://x".into()), ..args() };
         assert!(wrong.plan(given("127.0.0.1:9000")).unwrap_err().contains("etcd://"));
     }

@@ -33,7 +33,8 @@ use super::banner::Banner;
 use super::region::Region;
 use super::signals::{Orders, stop_at_order};
 use super::{
-    cluster, env_file, environment, import, kms, listen, logs, minio_environment, routes, service_tasks, tls,
+    cluster, env_file, environment, import, kms, listen, logs, minio_environment, restore, routes,
+    service_tasks, tls,
 };
 
 /// Time limit for requests in flight at a stop.
@@ -84,7 +85,11 @@ fn fail(why: &str) -> ExitCode {
 async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
     configure(&mut args)?;
     let region = Region::choose(args.region.as_deref(), |name| process::variable(name))?;
-    let paths = expand::drives(&args.drives)?.iter().map(|p| drive_discovery::absolute(p)).collect();
+    let paths: Vec<PathBuf> =
+        expand::drives(&args.drives)?.iter().map(|p| drive_discovery::absolute(p)).collect();
+    if args.cluster.restore || args.cluster.restore_dry_run {
+        return restored(&args.cluster, paths, json).await.map(|()| Shutdown::Stop);
+    }
     let memory = size::parse(&args.memory).map_err(|e| format!("--memory: {e}"))?;
     if memory < MIN_MEMORY {
         return Err(format!("--memory {}: at least {}", args.memory, size::show(MIN_MEMORY)));
@@ -155,6 +160,17 @@ async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
         ));
     }
     outcome
+}
+
+/// `ashlar cluster restore`. A signal may end it at any point: it can be repeated.
+async fn restored(args: &cluster::Args, paths: Vec<PathBuf>, json: bool) -> Result<(), String> {
+    if args.restore_dry_run {
+        return restore::show(args.name("cluster restore")?, paths, json).await;
+    }
+    match args.etcd()? {
+        Some(etcd) => restore::run(&etcd, paths, json).await,
+        None => Err("cluster restore needs --control etcd://...".to_owned()),
+    }
 }
 
 /// Everything that the start has opened.

@@ -5,6 +5,7 @@
 //! | `status`, `token`, `may_stop` | `ashlar cluster status`, `ashlar cluster token`, `ashlar cluster may-stop` |
 //! | `alias` | which alias is meant |
 //! | `import` | `ashlar cluster import`: a machine that is alone becomes the first node |
+//! | `restore` | `ashlar cluster restore`: an etcd that was lost is made anew from the drives |
 //! | `home` | the folder of a cluster on this machine: what it remembers, credentials, lock |
 //! | `process` | one child process with its log |
 //! | `etcd` | etcd as a child process |
@@ -20,6 +21,7 @@ mod import;
 mod may_stop;
 mod plan;
 mod process;
+mod restore;
 mod status;
 mod token;
 mod up;
@@ -57,6 +59,9 @@ Examples:
     /// Make a machine that is alone the first node of a cluster
     #[command(after_long_help = import::HELP)]
     Import(import::ImportOptions),
+    /// Make the control store anew in an etcd that lost it for good, from the snapshots on the drives
+    #[command(after_long_help = restore::HELP)]
+    Restore(restore::RestoreOptions),
     /// Show whether a node can be stopped now without an effect on clients
     #[command(after_long_help = "\
 It can if every placement group keeps enough drives on other nodes to be read and written, nothing waits to be healed, no \
@@ -85,6 +90,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::MayStop { node, alias } => may_stop::may_stop(node, alias, context).await,
         Command::Token(options) => token::token(options, context).await,
         Command::Import(options) => import::import(&options, &context.output),
+        Command::Restore(options) => restore::restore(&options, &context.output),
         Command::Up(options) => up(&options, &context.output).await,
     }
 }
