@@ -16,7 +16,7 @@
 //! | node | `lifecycle` | carries out lifecycle rules |
 //! | | `drive_monitor::order`, `node` | the shared state of a running server |
 //! | work | `rollback`, `background` | detection of drives that went back in time; periodic work |
-//! | | `map_follow` | what other nodes change in the map |
+//! | | `map_follow`, `level_follow` | what other nodes change in the map; the feature level in force |
 //! | | `evacuation`, `let_go` | slots of nodes that are gone move to others; what their drives forget when they return |
 //! | | `recovery` | recovery of distrusted drives by an operator |
 //! | | `drive_monitor`, `start_folders`, `node_start` | management of drives; building the node |
@@ -50,6 +50,7 @@ pub mod import;
 pub mod kms;
 mod kms_remote;
 pub mod let_go;
+pub mod level_follow;
 pub mod lifecycle;
 pub mod map_follow;
 mod member;

@@ -9,12 +9,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ashlar_arguments::time;
+use ashlar_cluster::Levels;
 use ashlar_environment::process;
 use ashlar_etcd::{ClientCertificate, Options};
 use ashlar_node::ClusterPlan;
 
 /// Default of `--rebuild-after`: longer than a restart of a machine takes.
 const REBUILD_AFTER: Duration = Duration::from_secs(15 * 60);
+
+/// Makes a process claim other feature levels, for tests.
+const TEST_LEVELS: &str = "ASHLAR_TEST_FEATURE_LEVELS";
 
 /// Options of a node of a cluster.
 #[derive(clap::Args, Default)]
@@ -99,6 +103,7 @@ impl Args {
             token: self.join.clone(),
             accept_node_loss: self.accept_node_loss,
             rebuild_after: self.rebuild_after()?,
+            levels: levels()?,
             settings: given.settings,
             old_secret: process::variable("ASHLAR_ROOT_PASSWORD_OLD").map(ashlar_s3::Secret::new),
         }))
@@ -110,6 +115,11 @@ impl Args {
     /// A message for the operator.
     pub fn etcd(&self) -> Result<Option<Options>, String> {
         let Some(control) = &self.control else { return self.check_alone().map(|()| None) };
+        if control == "managed" {
+            return Err("--control managed: nodes do not run etcd themselves yet. Run etcd (docs/control-store.md) and name its \
+                        members: --control etcd://HOST:PORT,..."
+                .to_owned());
+        }
         let etcd = Options::parse(control, self.name("--control")?).map_err(|e| format!("--control: {e}"))?;
         self.protected(etcd).map(Some)
     }
@@ -200,6 +210,14 @@ impl Args {
     }
 }
 
+/// The feature levels of this release. A test can make a process claim others, of which this release knows nothing.
+fn levels() -> Result<Levels, String> {
+    let Some(text) = process::variable(TEST_LEVELS) else { return Ok(Levels::OURS) };
+    let levels = Levels::parse(&text).map_err(|why| format!("{TEST_LEVELS}: {why}"))?;
+    tracing::warn!(%levels, "{TEST_LEVELS} is set: this process claims feature levels that are not those of its release");
+    Ok(levels)
+}
+
 /// Host and port of S3: those of `--address`, whose host may be that of the node.
 fn reached(address: &str, node: &str) -> String {
     let host = |text: &str| text.rsplit_once(':').map_or(String::new(), |(host, _)| host.to_owned());
@@ -274,6 +292,10 @@ mod tests {
         assert!(alone.plan(given("127.0.0.1:9000")).unwrap_err().contains("--nodes"));
         let unnamed = Args { cluster: None, ..args() };
         assert!(unnamed.plan(given("127.0.0.1:9000")).unwrap_err().contains("--cluster"));
+        let managed = Args { control: Some("managed".into()), ..args() };
+        assert!(
+            managed.plan(given("127.0.0.1:9000")).unwrap_err().contains("do not run etcd themselves yet")
+        );
         let restores = Args { restore: true, ..Args::default() };
         assert!(restores.etcd().err().unwrap().contains("cluster restore"));
         let wrong = Args { control: Some("http://x".into()), ..args() };

@@ -23,7 +23,7 @@ use ashlar_idp::Idp;
 use ashlar_node::kms::Configured;
 use ashlar_node::{
     Node, Plan, Started, background, clock, credentials, deployments, drive_discovery, drive_monitor,
-    evacuation, let_go, lifecycle, map_follow, rollback,
+    evacuation, let_go, level_follow, lifecycle, map_follow, rollback,
 };
 use ashlar_s3::{Config, Context, Keys, Notifications, Origins, Service, Verifier};
 use tokio::sync::watch;
@@ -258,6 +258,15 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     let name = listener.addresses().first().map(ToString::to_string).unwrap_or_default();
     let routes = routes::Routes::new(service.clone(), node.clone(), public, admin, certificates, name);
     let routes = Arc::new(routes);
+    let unable = level_follow::run(node.clone());
+    let ends = shutdown.clone();
+    let (told, why_unable) = watch::channel(None);
+    spawn("levels", async move {
+        let why = unable.await;
+        tracing::error!(why, "this node ends");
+        told.send_replace(Some(why));
+        ends.send_replace(Shutdown::Stop);
+    });
     let signals = spawn("signals", stop_at_order(orders, stop, shutdown.subscribe()));
     for address in administration.addresses() {
         tracing::info!(%address, "administration has a separate port");
@@ -281,6 +290,9 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     // The audit log is complete before the process exits.
     tokio::task::block_in_place(|| audit.close());
     signals.abort();
+    if let Some(why) = why_unable.borrow().clone() {
+        return Err(why);
+    }
     Ok(*shutdown.borrow())
 }
 

@@ -3,6 +3,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `status`, `token`, `may_stop` | `ashlar cluster status`, `ashlar cluster token`, `ashlar cluster may-stop` |
+//! | `upgrade` | `ashlar cluster upgrade`: the feature level, after all nodes have a new release |
 //! | `alias` | which alias is meant |
 //! | `import` | `ashlar cluster import`: a machine that is alone becomes the first node |
 //! | `restore` | `ashlar cluster restore`: an etcd that was lost is made anew from the drives |
@@ -25,6 +26,7 @@ mod restore;
 mod status;
 mod token;
 mod up;
+mod upgrade;
 
 use clap::Subcommand;
 
@@ -78,6 +80,9 @@ Examples:
         /// The alias of any node; may be left out if there is only one alias
         alias: Option<String>,
     },
+    /// Raise the feature level, when all nodes run a new release
+    #[command(after_long_help = upgrade::HELP)]
+    Upgrade(upgrade::UpgradeOptions),
     /// Run a whole cluster on this machine, for trying out
     #[command(after_long_help = up::HELP)]
     Up(UpOptions),
@@ -91,6 +96,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Token(options) => token::token(options, context).await,
         Command::Import(options) => import::import(&options, &context.output),
         Command::Restore(options) => restore::restore(&options, &context.output),
+        Command::Upgrade(options) => upgrade::upgrade(options, context).await,
         Command::Up(options) => up(&options, &context.output).await,
     }
 }
