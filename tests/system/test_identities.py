@@ -244,6 +244,7 @@ ROUTES = [
     ("GET", "cluster/may-stop", None, ["admin:ServerInfo"]),
     # A machine that is alone: 409.
     ("POST", "cluster/tokens", {}, ["admin:Decommission"]),
+    ("POST", "cluster/upgrade", {"dry_run": True}, ["admin:ServerUpdate"]),
     ("GET", "metrics-token", None, ["admin:Prometheus"]),
     ("GET", "users", None, ["admin:ListUsers"]),
     ("PUT", "users/{new}", {"secret": "long-enough-secret"}, ["admin:CreateUser"]),

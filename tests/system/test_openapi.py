@@ -171,12 +171,12 @@ def test_every_answer_matches_its_description(own, api):
         status, answer = do(base, name, subject, body, None if name.startswith("SignIn") else (ACCESS, SECRET))
         assert 200 <= status < 300, (name, status, answer)
     # Streams are read in test_monitoring.py; the others cannot succeed here, and their answers are made as those of DriveOffline, ProviderDisable, or in crates/ashlar/tests/drives.rs and cluster_up.rs, in test_openid.py and test_events.py.
-    elsewhere = {"Trace", "Logs", "ClusterToken", "DriveReplace", "DriveRecover", "DriveRecovery", "ProviderEnable", "SignInBack", "DeadLetterReplay", "DeadLetterRemove"}
+    elsewhere = {"Trace", "Logs", "ClusterToken", "ClusterUpgrade", "DriveReplace", "DriveRecover", "DriveRecovery", "ProviderEnable", "SignInBack", "DeadLetterReplay", "DeadLetterRemove"}
     asked = {name for name, _, _ in steps} | elsewhere
     assert set(OPERATIONS) == asked, set(OPERATIONS) ^ asked
     for name, subject, body, want in [
         ("UserGet", "nobody", None, 404), ("PolicyAttach", "", {"policies": []}, 400), ("KeyGet", "none", None, 404),
-        ("Why", "0000000000000000", None, 404), ("ClusterToken", "", {}, 409), ("DriveReplace", "", {}, 400), ("DriveRecover", "", {}, 400), ("UserPut", "x", {"unknown": 1}, 400),
+        ("Why", "0000000000000000", None, 404), ("ClusterToken", "", {}, 409), ("ClusterUpgrade", "", {}, 409), ("DriveReplace", "", {}, 400), ("DriveRecover", "", {}, 400), ("UserPut", "x", {"unknown": 1}, 400),
         ("QuotaGet", "no-bucket", None, 404), ("ProviderGet", "ldap/none", None, 404), ("SettingGet", "identity_ldap/_", None, 404),
         ("SignInBack", "", {"code": "c", "state": "s"}, 400), ("ProviderEnable", "tls/none", None, 404), ("KeyCreate", "", {"user": "nobody"}, 404),
         ("PolicyPut", "p", {"Statement": 1}, 400), ("QuotaPut", "a-bucket", {"quota": -1}, 400),

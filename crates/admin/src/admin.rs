@@ -331,7 +331,7 @@ impl Admin {
                 req.need(req.route.actions(), false)?;
                 lifecycle::answer(&self.node, req).await
             }
-            Route::ClusterToken => {
+            Route::ClusterToken | Route::ClusterUpgrade => {
                 req.need(req.route.actions(), false)?;
                 cluster::answer(&self.node, req).await
             }

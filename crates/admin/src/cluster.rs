@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `GET cluster` | the nodes, the control store, what may fail; a machine that is alone answers as one node |
 //! | `GET cluster/may-stop?node=N` | whether a node can be stopped without an effect on clients: see `may_stop` |
+//! | `POST cluster/upgrade` `{"dry_run": bool}` | raises the feature level to the newest one, if all nodes can do it |
 //! | `POST cluster/tokens` `{"lifetime_s"}` | a token with which one node joins; a machine that is alone refuses: 409 |
 //!
 //! Invariants: the secret of a token is in the answer only, the control store has its hash; the number of tokens is
@@ -25,6 +26,7 @@ use serde_json::Value;
 use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::state::NodeInfo;
 use super::api::{self, cluster as shape};
+use super::table::Route;
 
 /// Longest lifetime of a token, in seconds.
 const MAX_LIFETIME: u64 = 86_400;
@@ -33,11 +35,43 @@ const MAX_TOKENS: usize = 100;
 /// Most expired tokens that one request removes.
 const REMOVED: usize = 50;
 
-/// Answers a request for a token. The caller has checked the permission.
+/// Answers a request that changes something. The caller has checked the permission.
 pub async fn answer(node: &Node, req: &AdminRequest) -> AdminResult {
+    if req.route == Route::ClusterUpgrade {
+        let order: shape::UpgradeOrder = req.document()?;
+        if node.member.is_none() {
+            return Err(conflict("this machine is alone: a new release needs no other step than its start"));
+        }
+        return Ok((StatusCode::OK, api::value(upgrade(&node.control, order.dry_run).await?)));
+    }
     let order: shape::TokenOrder = req.document()?;
     let token = new_token(node, order).await?;
     Ok((StatusCode::OK, api::value(token)))
+}
+
+/// Raises the feature level, if all nodes can do the newest one.
+async fn upgrade(control: &Control, dry_run: bool) -> Result<shape::Upgrade, Refusal> {
+    // What other nodes wrote before this request counts.
+    control.barrier().await.map_err(failed)?;
+    let read = control.change(|update| {
+        let registry = Registry::read(control)?.ok_or(Error::NotCreated)?;
+        if !dry_run && registry.next_level().1.is_empty() {
+            registry.raise_level(update)?;
+        }
+        Ok::<_, Error>(registry)
+    });
+    let registry = read.await.map_err(|error| match error {
+        Error::Refused(why) => conflict(why),
+        other => failed(other),
+    })?;
+    let (target, cannot) = registry.next_level();
+    let raised = !dry_run && cannot.is_empty() && target > registry.cluster.level;
+    Ok(shape::Upgrade {
+        feature_level: if raised { target } else { registry.cluster.level },
+        target,
+        raised,
+        reasons: cannot.into_iter().filter_map(|number| registry.cannot(number, target)).collect(),
+    })
 }
 
 fn conflict(why: impl Into<String>) -> Refusal {
@@ -149,6 +183,8 @@ pub fn status(node: &Node, said: &[NodeInfo]) -> Result<Value, Refusal> {
         code: map.code().to_string(),
         groups: groups(node, &map, &away),
         tolerates: tolerates(&map),
+        feature_level: registry.as_ref().map(|r| r.cluster.level),
+        next_feature_level: registry.as_ref().map(|r| r.next_level().0),
         nodes,
     }))
 }
@@ -167,6 +203,8 @@ fn nodes(node: &Node, map: &Map, registry: Option<&Registry>) -> Vec<shape::Clus
             address: record.map(|r| r.address.clone()),
             endpoint: record.map(|r| r.endpoint.clone()),
             version: record.map_or_else(own, |r| r.version.clone()),
+            feature_levels: record
+                .map(|r| shape::FeatureLevels { oldest: r.levels.oldest, newest: r.levels.newest }),
             running: number == me || announced.contains(&number),
             drives: shape::NodeDrives {
                 in_map: in_map.count() as u64,
@@ -254,7 +292,8 @@ fn lost_nodes(slots: &BTreeMap<u16, u64>, drives: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ashlar_cluster::{CodeSpec, Embedded, MemoryMedium, NewDrive};
+    use ashlar_cluster::registry::{Cluster as Registered, NodeDrive, NodeRecord};
+    use ashlar_cluster::{CodeSpec, Embedded, Levels, MemoryMedium, NewDrive, Update};
     use ashlar_format::{DeploymentId, DriveId};
 
     fn map(nodes: u16, drives: u16, code: CodeSpec) -> Map {
@@ -309,5 +348,32 @@ mod tests {
         let stored = control.get("tokens/more").unwrap().bytes;
         let stored = String::from_utf8(stored.to_vec()).unwrap();
         assert!(stored.contains(&token_hash("secret")) && !stored.contains("\"secret\""), "{stored}");
+    }
+
+    #[tokio::test]
+    async fn the_feature_level_is_raised_once_all_nodes_can_do_it() {
+        let record = |n: u8, newest| {
+            let drive = NodeDrive { id: DriveId([n; 16]), path: "/d".into(), capacity: 1, enclosure: None };
+            let node =
+                NodeRecord::new(format!("n{n}:1"), String::new(), "host".into(), "1".into(), vec![drive]);
+            node.with_levels(Levels { oldest: 1, newest }).imported(n.into())
+        };
+        let cluster = Registered::imported(CodeSpec { k: 1, m: 1 }, BTreeMap::new()).at_level(1);
+        let entries = vec![cluster.entry(), record(1, 2), record(2, 1)];
+        let control = Embedded::create(DeploymentId([7; 16]), MemoryMedium::one_drive(), entries);
+        let control = control.await.unwrap().control();
+        let answer = upgrade(&control, false).await.unwrap();
+        assert_eq!((answer.feature_level, answer.target, answer.raised), (1, 2, false));
+        assert!(answer.reasons[0].starts_with("node 2 (host)"), "{answer:?}");
+        let (key, value) = record(2, 2);
+        let mut update = Update::new();
+        update.set(&control.read(&key), value);
+        control.update(update).await.unwrap();
+        let level = || Registry::read(&control).unwrap().unwrap().cluster.level;
+        let ready = shape::Upgrade { feature_level: 1, target: 2, raised: false, reasons: Vec::new() };
+        assert_eq!((upgrade(&control, true).await.unwrap(), level()), (ready, 1));
+        let done = shape::Upgrade { feature_level: 2, target: 2, raised: true, reasons: Vec::new() };
+        assert_eq!((upgrade(&control, false).await.unwrap(), level()), (done, 2));
+        assert!(!upgrade(&control, false).await.unwrap().raised);
     }
 }

@@ -67,6 +67,8 @@ routes! {
     ClusterMayStop GET "cluster/may-stop" AdminServerInfo;
     // MinIO has no action for a node that joins: who may take drives out of service may let drives in.
     ClusterToken POST "cluster/tokens" AdminDecommission;
+    // As for a new release of MinIO.
+    ClusterUpgrade POST "cluster/upgrade" AdminServerUpdate;
     MetricsToken GET "metrics-token" AdminPrometheus;
     UserList GET "users" AdminListUsers;
     UserEnable POST "users/*/enable" AdminEnableUser;

@@ -273,6 +273,8 @@ fn machine_that_is_alone_has_a_status_and_no_tokens() {
     // The only alias need not be named.
     let text = String::from_utf8(done(ashlar(home).args(["cluster", "status"])).stdout).unwrap();
     assert!(text.contains("One server without a cluster, code 2+2"), "{text}");
-    let why = refused(ashlar(home).args(["cluster", "token"]));
-    assert!(why.contains("alone"), "{why}");
+    for command in ["token", "upgrade"] {
+        let why = refused(ashlar(home).args(["cluster", command]));
+        assert!(why.contains("alone"), "{why}");
+    }
 }

@@ -22,6 +22,7 @@
 //! | `evacuation` | which slots move away from nodes that are gone, and where to |
 //! | `absence` | how long nodes have been away |
 //! | `registry` | the nodes of a cluster, and what each does next while it is formed |
+//! | `levels`, `level_change` | what releases may write and say; the level in force and how it is raised |
 //!
 //! Invariants: a change of the store names what it was derived from; it is acknowledged only after a majority
 //! of the member drives holds it durably, counted over members, never over "drives that are up"; an epoch
@@ -45,6 +46,8 @@ mod establish;
 pub mod evacuation;
 mod history;
 mod layout;
+mod level_change;
+mod levels;
 mod map;
 mod memory;
 mod moves;
@@ -65,6 +68,7 @@ pub use embedded::Embedded;
 pub use error::{Error, Result};
 pub use history::History;
 pub use layout::{CodeSpec, Plan, default_code, default_parity, plan};
+pub use levels::Levels;
 pub use map::{Drive, DriveState, FoundAt, Group, Map, NewDrive, Pool, Slot};
 pub use memory::MemoryMedium;
 pub use moves::SlotMove;

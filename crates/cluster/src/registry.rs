@@ -24,6 +24,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::control::Control;
 use crate::layout::CodeSpec;
+use crate::levels::Levels;
 use crate::map::{Map, NewDrive};
 use crate::update::{Entry, Update};
 use crate::{Error, Result};
@@ -66,6 +67,9 @@ pub struct Cluster {
     pub settings: BTreeMap<String, String>,
     /// Nodes that have enrolled so far; every enrolment changes it, so that two at once do not succeed both.
     pub enrolled: u16,
+    /// The feature level in force.
+    #[serde(default = "crate::levels::first")]
+    pub level: u32,
 }
 
 impl Cluster {
@@ -85,7 +89,14 @@ impl Cluster {
             accept_node_loss,
             settings,
             enrolled: 0,
+            level: Levels::OURS.newest,
         }
+    }
+
+    /// The same at a feature level.
+    #[must_use]
+    pub fn at_level(self, level: u32) -> Cluster {
+        Cluster { level, ..self }
     }
 
     /// The cluster of one node that a machine becomes that was alone.
@@ -93,6 +104,14 @@ impl Cluster {
     pub fn imported(code: CodeSpec, settings: BTreeMap<String, String>) -> Cluster {
         let forming = Cluster::forming(1, Some(code), true, settings);
         Cluster { state: State::Formed, enrolled: 1, ..forming }
+    }
+
+    /// The inverse of what is stored.
+    ///
+    /// # Errors
+    /// `Corrupt`.
+    pub fn decode(bytes: &[u8]) -> Result<Cluster> {
+        decode(CLUSTER, bytes)
     }
 
     /// Key and value, for the creation of a store.
@@ -138,6 +157,9 @@ pub struct NodeRecord {
     pub drives: Vec<NodeDrive>,
     /// Whether its drives vote in their groups.
     pub founded: bool,
+    /// The feature levels of the release that it ran last.
+    #[serde(default)]
+    pub levels: Levels,
 }
 
 impl NodeRecord {
@@ -150,7 +172,24 @@ impl NodeRecord {
         version: String,
         drives: Vec<NodeDrive>,
     ) -> NodeRecord {
-        NodeRecord { format: FORMAT, address, endpoint, host, version, rack: None, drives, founded: false }
+        let levels = Levels::OURS;
+        NodeRecord {
+            format: FORMAT,
+            address,
+            endpoint,
+            host,
+            version,
+            rack: None,
+            drives,
+            founded: false,
+            levels,
+        }
+    }
+
+    /// The same with other feature levels.
+    #[must_use]
+    pub fn with_levels(self, levels: Levels) -> NodeRecord {
+        NodeRecord { levels, ..self }
     }
 
     /// Key and value of the first node of an imported cluster, whose drives vote already.
@@ -217,7 +256,7 @@ pub enum Step {
 /// The records as of one revision.
 #[derive(Clone, Debug)]
 pub struct Registry {
-    cluster_entry: Entry,
+    pub(crate) cluster_entry: Entry,
     /// What concerns the whole cluster.
     pub cluster: Cluster,
     /// The nodes, by number.
@@ -359,6 +398,12 @@ impl Registry {
         let next = NodeRecord { drives: old.drives.clone(), founded: old.founded, ..now.clone() };
         self.check_unique(Some(me), &next)?;
         if next != *old {
+            if next.levels == old.levels {
+                update.expect(&self.cluster_entry);
+            } else {
+                // Written anew as it is: the level is raised only by who has seen what this release can do.
+                update.set(&self.cluster_entry, json(&self.cluster));
+            }
             update.set(entry, json(&next));
         }
         Ok(())
@@ -464,7 +509,7 @@ fn node_key(number: u16) -> String {
 }
 
 // Serialising these types cannot fail: no maps with odd keys, no floats.
-fn json(value: &impl Serialize) -> bytes::Bytes {
+pub(crate) fn json(value: &impl Serialize) -> bytes::Bytes {
     serde_json::to_vec(value).unwrap_or_default().into()
 }
 

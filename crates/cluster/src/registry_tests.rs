@@ -249,3 +249,111 @@ async fn records_of_another_format_are_refused() {
     let alone = Embedded::create(DEPLOYMENT, media(&Arc::default()), Vec::new()).await.unwrap().control();
     assert!(Registry::read(&alone).unwrap().is_none());
 }
+
+#[test]
+fn golden() {
+    let text = |bytes: bytes::Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+    let cluster =
+        Cluster::forming(2, CodeSpec::parse("4+2").ok(), false, BTreeMap::from([("a".into(), "b".into())]));
+    assert_eq!(
+        text(cluster.at_level(3).entry().1),
+        r#"{"format":1,"state":"forming","nodes":2,"code":{"k":4,"m":2},"accept_node_loss":false,"settings":{"a":"b"},"enrolled":0,"level":3}"#
+    );
+    let node = NodeRecord { drives: record(1).drives[..1].to_vec(), ..record(1) }.with_levels(levels(1, 3));
+    let drive = r#"{"id":"10101010101010101010101010101010","path":"/d0","capacity":1073741824}"#;
+    assert_eq!(
+        text(json(&node)),
+        format!(
+            r#"{{"format":1,"address":"node1:1","endpoint":"http://x","host":"host","version":"1","drives":[{drive}],"founded":false,"levels":{{"oldest":1,"newest":3}}}}"#
+        )
+    );
+    // Before there were levels.
+    let old = text(json(&node)).replace(r#","levels":{"oldest":1,"newest":3}"#, "");
+    assert_eq!(decode::<NodeRecord>("n", old.as_bytes()).unwrap().levels, levels(1, 1));
+    let old = text(Cluster::forming(1, None, false, BTreeMap::new()).entry().1).replace(r#","level":1"#, "");
+    assert_eq!(Cluster::decode(old.as_bytes()).unwrap().level, 1);
+}
+
+fn levels(oldest: u32, newest: u32) -> Levels {
+    Levels { oldest, newest }
+}
+
+/// A formed cluster at a level, of nodes with these ranges.
+async fn at_level(level: u32, ranges: &[Levels]) -> Control {
+    let cluster = Cluster { state: State::Formed, ..Cluster::forming(2, None, false, BTreeMap::new()) };
+    let nodes = (1..).zip(ranges).map(|(n, l)| (u16::from(n), record(n).with_levels(*l))).collect::<Vec<_>>();
+    store(cluster.at_level(level), &nodes).await
+}
+
+#[tokio::test]
+async fn a_level_is_raised_when_all_nodes_can_do_it() {
+    let control = at_level(1, &[levels(1, 2), levels(1, 1), levels(1, 2)]).await;
+    let read = || Registry::read(&control).unwrap().unwrap();
+    let raise = |registry: &Registry| {
+        let mut update = Update::new();
+        registry.raise_level(&mut update).map(|()| update)
+    };
+    assert_eq!(read().next_level(), (2, vec![2]));
+    let why = raise(&read()).unwrap_err().to_string();
+    assert!(why.contains("node 2 (host) ran release 1 last, which can do feature level 1, not 2"), "{why}");
+    // Node 2 is started with a newer release, while somebody else looks.
+    let before = read();
+    let mut update = Update::new();
+    before.moved(2, &record(2).with_levels(levels(2, 3)), &mut update).unwrap();
+    control.update(update).await.unwrap();
+    assert_eq!(read().next_level(), (3, vec![1, 3]), "two nodes have the release between");
+    let mut update = Update::new();
+    read().moved(2, &record(2).with_levels(levels(1, 2)), &mut update).unwrap();
+    control.update(update).await.unwrap();
+    let ready = read();
+    control.update(raise(&ready).unwrap()).await.unwrap();
+    assert_eq!((read().cluster.level, read().next_level()), (2, (2, Vec::new())));
+    assert!(raise(&read()).unwrap().is_empty(), "it is in force");
+    // A cluster that is not formed.
+    let forming =
+        store(Cluster::forming(2, None, false, BTreeMap::new()).at_level(1), &[(1, record(1))]).await;
+    let forming = Registry::read(&forming).unwrap().unwrap();
+    assert!(raise(&forming).unwrap_err().to_string().contains("not formed"));
+}
+
+/// Of a node that goes back to an older release and an operator who raises the level at once, the later one finds out.
+#[tokio::test]
+async fn the_level_and_what_nodes_can_do_change_one_after_the_other() {
+    for raised_first in [true, false] {
+        let control = at_level(1, &[levels(1, 2), levels(1, 2)]).await;
+        let registry = Registry::read(&control).unwrap().unwrap();
+        let (mut raise, mut back) = (Update::new(), Update::new());
+        registry.raise_level(&mut raise).unwrap();
+        registry.moved(2, &record(2).with_levels(levels(1, 1)), &mut back).unwrap();
+        let (first, second) = if raised_first { (raise, back) } else { (back, raise) };
+        control.update(first).await.unwrap();
+        assert!(matches!(control.update(second).await, Err(Error::Conflict(_))));
+        let registry = Registry::read(&control).unwrap().unwrap();
+        match raised_first {
+            true => {
+                let why = registry.check_level(levels(1, 1)).unwrap_err().to_string();
+                assert!(why.contains("level 2 is in force") && why.contains("a newer release"), "{why}");
+            }
+            false => assert_eq!(registry.next_level(), (2, vec![2])),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_release_needs_the_level_in_force() {
+    let control = at_level(2, &[levels(1, 2), levels(2, 3)]).await;
+    let registry = Registry::read(&control).unwrap().unwrap();
+    for can in [levels(1, 2), levels(2, 2), levels(2, 5)] {
+        registry.check_level(can).unwrap();
+    }
+    let why = |can| registry.check_level(can).unwrap_err().to_string();
+    assert!(why(levels(1, 1)).contains("can do 1 only: start a newer release"));
+    assert!(why(levels(3, 4)).contains("can do 3 to 4 only: start an older release"));
+    // A start at the same place writes nothing; at another one, only if the level is still the same.
+    let mut update = Update::new();
+    registry.moved(2, &record(2).with_levels(levels(2, 3)), &mut update).unwrap();
+    assert!(update.is_empty());
+    let elsewhere = NodeRecord { address: "elsewhere:1".into(), ..record(2) }.with_levels(levels(2, 3));
+    registry.moved(2, &elsewhere, &mut update).unwrap();
+    control.update(update).await.unwrap();
+}

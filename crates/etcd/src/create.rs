@@ -1,4 +1,4 @@
-//! Makes the store of a new deployment.
+//! Makes a store: of a new deployment, or one that is restored.
 //!
 //! The identity comes first, and says that the store is not complete; then the entries, in as many
 //! transactions as they need; the last one makes the store complete. Whoever finds one that was not completed
@@ -17,15 +17,17 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::gateway::Gateway;
-use crate::read::Identity;
+use crate::identity::Identity;
 use crate::shared::PATIENCE;
 use crate::wire::{self, Done, Keys};
 use crate::{Error, Options, Result};
 
-struct Creator {
-    gateway: Gateway,
-    keys: Keys,
-    /// The identity while the store is not complete.
+/// Makes one store.
+pub struct Creator {
+    pub gateway: Gateway,
+    pub keys: Keys,
+    identity: Identity,
+    /// The identity as it is in etcd while the store is not complete.
     own: Bytes,
 }
 
@@ -35,38 +37,47 @@ pub async fn create(
     deployment: DeploymentId,
     entries: Vec<(String, Bytes)>,
 ) -> Result<()> {
-    options.check()?;
-    let random = || ashlar_environment::random::u64().map_err(|e| Error::Settings(e.to_string()));
-    let store = format!("{:016x}{:016x}", random()?, random()?);
-    let encode = |complete| {
-        let identity =
-            Identity { format: 1, deployment: deployment.to_hex(), store: store.clone(), complete };
-        Bytes::from(serde_json::to_vec(&identity).unwrap_or_default())
-    };
-    let creator =
-        Creator { gateway: Gateway::new(options)?, keys: Keys::new(&options.cluster), own: encode(false) };
+    let creator = Creator::new(options, Identity::new(deployment)?)?;
     creator.version().await?;
-    let taken = || Error::Exists(options.cluster.clone());
-    creator.begin().await?.then_some(()).ok_or_else(taken)?;
-    let data = creator.keys.data();
-    let (mut puts, mut size) = (Vec::new(), 0);
-    for (key, value) in entries {
-        let cost = 2 * key.len() + value.len() + Update::PER_KEY;
-        if puts.len() == Update::MAX_KEYS || size + cost > Update::MAX_BYTES {
-            creator.write(std::mem::take(&mut puts)).await?.then_some(()).ok_or_else(taken)?;
-            size = 0;
-        }
-        puts.push(wire::put(&format!("{data}{key}"), &value));
-        size += cost;
-    }
-    if !puts.is_empty() {
-        creator.write(puts).await?.then_some(()).ok_or_else(taken)?;
-    }
-    creator.complete(&encode(true)).await?.then_some(()).ok_or_else(taken)
+    creator.fill(entries).await?;
+    creator.complete(Vec::new(), b"created").await
 }
 
 impl Creator {
-    async fn version(&self) -> Result<()> {
+    /// # Errors
+    /// `Settings`.
+    pub fn new(options: &Options, identity: Identity) -> Result<Creator> {
+        options.check()?;
+        let own = identity.encode(false);
+        Ok(Creator { gateway: Gateway::new(options)?, keys: Keys::new(&options.cluster), identity, own })
+    }
+
+    /// Begins the store, or takes over one that was not completed, and puts the entries.
+    ///
+    /// # Errors
+    /// `Exists` also if another process makes the store.
+    pub async fn fill(&self, entries: Vec<(String, Bytes)>) -> Result<()> {
+        self.begin().await?;
+        let data = self.keys.data();
+        let (mut puts, mut size) = (Vec::new(), 0);
+        for (key, value) in entries {
+            let cost = 2 * key.len() + value.len() + Update::PER_KEY;
+            if puts.len() == Update::MAX_KEYS || size + cost > Update::MAX_BYTES {
+                self.write(std::mem::take(&mut puts)).await?;
+                size = 0;
+            }
+            puts.push(wire::put(&format!("{data}{key}"), &value));
+            size += cost;
+        }
+        if puts.is_empty() { Ok(()) } else { self.write(puts).await }
+    }
+
+    fn taken(&self) -> Error {
+        Error::Exists(self.keys.name().to_owned())
+    }
+
+    /// Refuses an etcd that is too old.
+    pub async fn version(&self) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         loop {
             let at = *self.gateway.current().borrow();
@@ -83,8 +94,8 @@ impl Creator {
         }
     }
 
-    /// Puts the identity; false if there is a complete store.
-    async fn begin(&self) -> Result<bool> {
+    /// Puts the identity.
+    async fn begin(&self) -> Result<()> {
         let identity = self.keys.identity();
         let look = || vec![wire::read(wire::range(&identity))];
         let mut done = self
@@ -97,35 +108,44 @@ impl Creator {
             if found == self.own {
                 break;
             }
-            if Identity::decode(&found)?.complete {
-                return Ok(false);
+            let theirs = Identity::decode(&found)?;
+            if theirs.complete {
+                return Err(self.taken());
             }
-            // Takes over what was not completed.
+            self.identity.may_take_over(&theirs, self.keys.name())?;
             let put = vec![wire::delete_all(&self.keys.data()), wire::put(&identity, &self.own)];
             done = self.send(vec![wire::has_value(&identity, &found)], put, look()).await?;
         }
-        Ok(true)
+        Ok(())
     }
 
-    /// Puts entries; false if another process creates the store.
-    async fn write(&self, puts: Vec<Value>) -> Result<bool> {
+    /// Puts entries.
+    async fn write(&self, puts: Vec<Value>) -> Result<()> {
         let own = vec![wire::has_value(&self.keys.identity(), &self.own)];
-        Ok(self.send(own, puts, Vec::new()).await?.succeeded)
+        let done = self.send(own, puts, Vec::new()).await?;
+        if done.succeeded { Ok(()) } else { Err(self.taken()) }
     }
 
-    async fn complete(&self, identity: &Bytes) -> Result<bool> {
-        let key = self.keys.identity();
+    /// From now on the store can be opened. `also`: what must hold besides.
+    ///
+    /// # Errors
+    /// `Exists`: another process makes the store, or `also` does not hold.
+    pub async fn complete(&self, also: Vec<Value>, mark: &[u8]) -> Result<()> {
+        let (key, identity) = (self.keys.identity(), self.identity.encode(true));
         let puts = vec![
-            wire::put(&key, identity),
-            wire::put(&self.keys.head(), b"created"),
-            wire::put(&self.keys.fence(), b"created"),
+            wire::put(&key, &identity),
+            wire::put(&self.keys.head(), mark),
+            wire::put(&self.keys.fence(), mark),
         ];
         let look = vec![wire::read(wire::range(&key))];
-        let done = self.send(vec![wire::has_value(&key, &self.own)], puts, look).await?;
-        Ok(done.succeeded || done.found(0).first().is_some_and(|p| p.value == *identity))
+        let compare = [vec![wire::has_value(&key, &self.own)], also].concat();
+        let done = self.send(compare, puts, look).await?;
+        let made = done.succeeded || done.found(0).first().is_some_and(|p| p.value == identity);
+        if made { Ok(()) } else { Err(self.taken()) }
     }
 
-    async fn send(&self, compare: Vec<Value>, success: Vec<Value>, failure: Vec<Value>) -> Result<Done> {
+    /// Sends a transaction that may be repeated.
+    pub async fn send(&self, compare: Vec<Value>, success: Vec<Value>, failure: Vec<Value>) -> Result<Done> {
         let ask = wire::txn(compare, success, failure);
         let until = Instant::now() + PATIENCE;
         let done = self.gateway.patient("/v3/kv/txn", ask, until).await;

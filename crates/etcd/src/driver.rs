@@ -21,8 +21,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::announce::{self, Withdraw};
 use crate::gateway::{Fault, Gateway};
+use crate::identity::Identity;
 use crate::memory::{Content, Memory};
-use crate::read::{self, Greet, Identity};
+use crate::read::{self, Greet};
 use crate::shared::{PATIENCE, Shared};
 use crate::snapshot::Snapshots;
 use crate::wire::Keys;
@@ -30,6 +31,8 @@ use crate::{Error, Options, Result, create, follow};
 
 /// Pause before another attempt to open.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Pause before a store that is being restored is looked at again.
+const WAIT: Duration = Duration::from_secs(1);
 
 /// The control store in etcd. Cheap to clone: all clones are one store. It ends with the last clone.
 #[derive(Clone)]
@@ -181,7 +184,8 @@ async fn first(
     known: Option<&Content>,
     expected: Option<DeploymentId>,
 ) -> Result<Content> {
-    let until = Instant::now() + PATIENCE / 4;
+    let begin = Instant::now();
+    let until = begin + PATIENCE / 4;
     let mut left = gateway.members();
     loop {
         let at = *gateway.current().borrow();
@@ -193,6 +197,11 @@ async fn first(
                 time::sleep(PAUSE).await;
             }
             Ok(Some(content)) => return Ok(content),
+            // A restore takes seconds, unless it was interrupted.
+            Err(Error::Incomplete(_)) if known.is_some() && Instant::now() < begin + PATIENCE => {
+                tracing::info!("the control store is being restored; waiting");
+                time::sleep(WAIT).await;
+            }
             // Compacted meanwhile.
             Ok(None) => {}
             Err(error) => return Err(error),
@@ -220,9 +229,26 @@ async fn attempt(
             )));
         }
         Err(Greet::Absent) => return Err(Error::NotCreated(options.cluster.clone())),
+        // Whoever makes a store goes on where another one was interrupted, except with one that is being restored.
+        Err(Greet::Incomplete(identity)) => {
+            let restores = !Identity::decode(&identity)?.restored.is_empty();
+            return Err(match restores || known.is_some() {
+                true => Error::Incomplete(options.cluster.clone()),
+                false => Error::NotCreated(options.cluster.clone()),
+            });
+        }
     };
-    check_deployment(options, Identity::decode(&found.identity)?.deployment()?, expected)?;
+    let identity = Identity::decode(&found.identity)?;
+    check_deployment(options, identity.deployment()?, expected)?;
     let Some(known) = known else { return read::everything(gateway, &keys, at, &found).await };
+    if found.identity != known.identity
+        && let Some(continues) = identity.continues(known)
+    {
+        continues?;
+        let content = read::everything(gateway, &keys, at, &found).await?;
+        tracing::info!("the control store in etcd was restored; this node goes on with it");
+        return Ok(content);
+    }
     if read::follows(gateway, &keys, at, known, &found).await?.is_some() {
         return Ok(Some(known.clone()));
     }

@@ -59,6 +59,32 @@ pub enum Error {
          endpoints, or restore etcd from a newer backup (docs/control-store.md)"
     )]
     Replaced(String),
+    /// The store was restored from a state that this node's is a part of.
+    #[error(
+        "etcd was restored from what the drives kept of it: restart this node, which then goes on with it"
+    )]
+    Restored,
+    /// The store was restored from an older state than this node knows.
+    #[error(
+        "etcd was restored from revision {restored}, and this node knows revision {known}: what was changed in between is \
+         missing in it. Stop all nodes, empty etcd, and repeat `ashlar cluster restore` with the folders of this node; or, \
+         if those changes may be lost, remove etcd.0 and etcd.1 from them (docs/control-store.md)"
+    )]
+    RestoredFromOlder {
+        /// The revision that it was restored from.
+        restored: u64,
+        /// The revision that this node knows, of the same store.
+        known: u64,
+    },
+    /// The store is being made or restored.
+    #[error(
+        "the control store of the cluster {0} in etcd is being restored, and is not complete: wait, or repeat `ashlar \
+         cluster restore` if it was interrupted"
+    )]
+    Incomplete(String),
+    /// Nodes of the cluster run.
+    #[error("nodes of the cluster run and are announced in etcd: {0:?}; stop them first")]
+    Running(Vec<u16>),
     /// There is no valid snapshot.
     #[error("no snapshot of the control store can be read")]
     NoSnapshot,

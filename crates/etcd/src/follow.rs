@@ -125,6 +125,7 @@ async fn greet(shared: &Shared, at: usize) -> Result<Greeting> {
             let root = &shared.keys.root;
             Err(Error::Replaced(format!("there is nothing under {root}: it was emptied, or is another etcd")))
         }
+        Err(Greet::Incomplete(_)) => Err(Error::Incomplete(shared.keys.name().to_owned())),
     }
 }
 

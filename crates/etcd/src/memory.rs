@@ -69,6 +69,20 @@ impl Content {
         if self.bytes > MAX_CONTENT { Err(Error::TooLarge("its content")) } else { Ok(()) }
     }
 
+    /// The same without its entries.
+    pub fn without_entries(&self) -> Content {
+        Content {
+            deployment: self.deployment,
+            identity: self.identity.clone(),
+            etcd: self.etcd,
+            known: self.known,
+            revision: self.revision,
+            head: self.head.clone(),
+            entries: BTreeMap::new(),
+            bytes: 0,
+        }
+    }
+
     /// Whether `later` can have come from this content: what was not written since is the same.
     ///
     /// # Errors

@@ -10,11 +10,10 @@ use std::sync::Arc;
 
 use ashlar_cluster::{Nodes, Value};
 use ashlar_environment::time::Instant;
-use ashlar_format::DeploymentId;
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
 
 use crate::gateway::{Fault, Gateway};
+use crate::identity::Identity;
 use crate::memory::Content;
 use crate::wire::{self, Done, Header, Keys, Pair, Ranged};
 use crate::{Error, Result};
@@ -25,35 +24,6 @@ const FIRST_PAGE: usize = 64;
 const MAX_PAGE: usize = 4096;
 /// Size of a page that is aimed at, in bytes: etcd's gateway answers with at most 4 MiB.
 const PAGE_BYTES: usize = 1 << 20;
-
-/// Which deployment the keys belong to, as etcd holds it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Identity {
-    pub format: u32,
-    /// 32 hexadecimal digits.
-    pub deployment: String,
-    /// Made anew with each store: a store that was made again is another one.
-    pub store: String,
-    /// Whether the store is complete.
-    pub complete: bool,
-}
-
-impl Identity {
-    pub fn decode(bytes: &[u8]) -> Result<Identity> {
-        let bad = |why: String| Error::Corrupt(format!("the identity of the cluster: {why}"));
-        let identity: Identity = serde_json::from_slice(bytes).map_err(|e| bad(e.to_string()))?;
-        if identity.format != 1 {
-            return Err(bad(format!("format {} is of another release", identity.format)));
-        }
-        Ok(identity)
-    }
-
-    pub fn deployment(&self) -> Result<DeploymentId> {
-        DeploymentId::from_hex(&self.deployment)
-            .ok_or_else(|| Error::Corrupt("the deployment in the identity of the cluster".to_owned()))
-    }
-}
 
 /// What etcd holds beside the content.
 #[derive(Debug)]
@@ -79,8 +49,10 @@ pub async fn greet(gateway: &Gateway, keys: &Keys, at: usize) -> std::result::Re
     let ask = wire::txn(Vec::new(), reads.into_iter().map(wire::read).collect(), Vec::new());
     let done: Done = gateway.call_at(at, "/v3/kv/txn", ask).await.map_err(Greet::Fault)?;
     let one = |place: usize| done.found(place).first().cloned();
-    let (Some(identity), Some(head), Some(fence)) = (one(0), one(1), one(2)) else {
-        return Err(Greet::Absent);
+    let (identity, head, fence) = match (one(0), one(1), one(2)) {
+        (Some(identity), Some(head), Some(fence)) => (identity, head, fence),
+        (Some(identity), ..) => return Err(Greet::Incomplete(identity.value)),
+        _ => return Err(Greet::Absent),
     };
     let nodes = done.found(3).iter().filter_map(|p| node(keys, p)).collect::<BTreeSet<u16>>();
     Ok(Greeting {
@@ -97,8 +69,10 @@ pub async fn greet(gateway: &Gateway, keys: &Keys, at: usize) -> std::result::Re
 #[derive(Debug)]
 pub enum Greet {
     Fault(Fault),
-    /// The store is not there, or not complete.
+    /// The store is not there.
     Absent,
+    /// The store is being made or restored; its identity.
+    Incomplete(Bytes),
 }
 
 fn node(keys: &Keys, pair: &Pair) -> Option<u16> {
@@ -111,7 +85,8 @@ pub fn number(keys: &Keys, key: &[u8]) -> Option<u16> {
 }
 
 /// Refuses an etcd that is not the one this node knows. `None`: it may have forgotten too much to tell, so
-/// everything has to be read.
+/// everything has to be read. Only the start of a process goes on with a store that was restored meanwhile: what this
+/// one has read carries revisions of the old store.
 pub async fn follows(
     gateway: &Gateway,
     keys: &Keys,
@@ -119,6 +94,11 @@ pub async fn follows(
     known: &Content,
     found: &Greeting,
 ) -> Result<Option<()>> {
+    if found.identity != known.identity
+        && let Some(continues) = Identity::decode(&found.identity)?.continues(known)
+    {
+        return Err(continues.err().unwrap_or(Error::Restored));
+    }
     if found.header.cluster_id != known.etcd {
         let (a, b) = (found.header.cluster_id, known.etcd);
         return Err(Error::Replaced(format!("its id is {a:016x}, and was {b:016x}")));

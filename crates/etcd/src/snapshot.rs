@@ -5,8 +5,8 @@
 //! writes the newest snapshot that it was given: a drive that hangs or fails keeps no other from being written.
 //!
 //! Invariants: the bytes are bound to the name of the cluster and to their own checksum; of several snapshots
-//! the one with the highest known revision counts; a drive's snapshot is never replaced by an older one of the
-//! same store.
+//! the latest one counts ([`is_later`]); a drive's snapshot is never replaced by an older one of the same store, nor
+//! by one of a store that was restored from less than it.
 //!
 //! Must not depend on: etcd.
 
@@ -24,6 +24,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
 
+use crate::identity::{is_later, keeps};
 use crate::memory::{Content, cost};
 
 /// Format number, the first byte.
@@ -65,14 +66,20 @@ pub fn encode(content: &Content, cluster: &str, wall_ms: i64) -> Vec<u8> {
 /// The inverse of [`encode`]: the content and the time; `None` for anything that is not an intact snapshot of
 /// this cluster.
 pub fn decode(bytes: &[u8], cluster: &str) -> Option<(Content, i64)> {
+    decode_any(bytes).filter(|(name, ..)| name == cluster).map(|(_, content, wall_ms)| (content, wall_ms))
+}
+
+/// As [`decode`], of any cluster, whose name comes first.
+pub fn decode_any(bytes: &[u8]) -> Option<(String, Content, i64)> {
     let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(32)?)?;
     if frame_hash(&KEY, &[body]) != *hash {
         return None;
     }
     let mut r = Reader::new(body);
-    if r.u8().ok()? != FORMAT || r.bytes().ok()? != cluster.as_bytes() {
+    if r.u8().ok()? != FORMAT {
         return None;
     }
+    let name = r.string().ok()?;
     let deployment = DeploymentId(r.array().ok()?);
     let wall_ms = r.i64().ok()?;
     let identity = Bytes::copy_from_slice(r.bytes().ok()?);
@@ -83,7 +90,7 @@ pub fn decode(bytes: &[u8], cluster: &str) -> Option<(Content, i64)> {
     let bytes = list.iter().map(|(k, v)| cost(k, v.bytes.len())).sum();
     let (count, entries) = (list.len(), list.into_iter().collect::<BTreeMap<_, _>>());
     let content = Content { deployment, identity, etcd, known, revision, head, entries, bytes };
-    (content.entries.len() == count).then_some((content, wall_ms))
+    (content.entries.len() == count).then_some((name, content, wall_ms))
 }
 
 /// For the fuzzer: a snapshot without its hash. What decodes must encode to the same snapshot.
@@ -98,16 +105,15 @@ pub fn fuzzed_snapshot(body: &[u8]) {
 
 /// A snapshot to write.
 struct Image {
-    /// Of which store it is, and up to which revision.
-    identity: Bytes,
-    known: u64,
+    /// What is in it, without the entries.
+    of: Content,
     bytes: Vec<u8>,
 }
 
 /// What a drive holds.
 struct Held {
-    /// The identity and the known revision of the newest snapshot.
-    newest: Option<(Bytes, u64)>,
+    /// What the newest snapshot is of.
+    newest: Option<Content>,
     /// The slot to write next.
     slot: usize,
 }
@@ -197,7 +203,7 @@ impl Snapshots {
         let mut best: Option<(Content, i64)> = None;
         loop {
             match time::timeout_at(until, receive.recv()).await {
-                Ok(Some(Some(found))) if best.as_ref().is_none_or(|b| b.0.known < found.0.known) => {
+                Ok(Some(Some(found))) if best.as_ref().is_none_or(|b| is_later(&found.0, &b.0)) => {
                     best = Some(found);
                 }
                 Ok(Some(_)) => {}
@@ -217,9 +223,9 @@ impl Snapshots {
             return 0;
         }
         let cluster = self.cluster.clone();
-        let encoding = ashlar_environment::spawn_blocking("snapshot", move || {
-            let bytes = encode(&content, &cluster, wall_ms);
-            Image { identity: content.identity.clone(), known: content.known, bytes }
+        let encoding = ashlar_environment::spawn_blocking("snapshot", move || Image {
+            of: content.without_entries(),
+            bytes: encode(&content, &cluster, wall_ms),
         });
         // It fails only when the runtime ends.
         let Ok(image) = encoding.await else { return 0 };
@@ -289,21 +295,22 @@ impl Site {
         if self.state.lock().held.is_none() {
             self.read(cluster);
         }
-        let slot = match &self.state.lock().held {
-            Some(Held { newest: Some((identity, known)), .. })
-                if *identity == image.identity && *known > image.known =>
+        let slot = {
+            let state = self.state.lock();
+            let held = state.held.as_ref();
+            if let Some(newest) = held.and_then(|held| held.newest.as_ref())
+                && let Some(why) = keeps(newest, &image.of)
             {
                 // It was in service when this node knew more. Memory gets there, or etcd went back: then the
                 // drive shows it at the next start.
-                let (drive, holds, given) = (self.id, known, image.known);
-                tracing::warn!(%drive, holds, given, "etcd: the drive keeps its snapshot, which is newer");
+                let (drive, holds, given) = (self.id, newest.known, image.of.known);
+                tracing::warn!(%drive, holds, given, why, "etcd: the drive keeps its snapshot");
                 return Ok(());
             }
-            held => held.as_ref().map_or(0, |h| h.slot),
+            held.map_or(0, |held| held.slot)
         };
         self.medium.write(slot, &image.bytes)?;
-        let newest = Some((image.identity.clone(), image.known));
-        self.state.lock().held = Some(Held { newest, slot: 1 - slot });
+        self.state.lock().held = Some(Held { newest: Some(image.of.clone()), slot: 1 - slot });
         Ok(())
     }
 
@@ -311,12 +318,14 @@ impl Site {
     fn read(&self, cluster: &str) -> Option<(Content, i64)> {
         let slots = [0, 1].map(|slot| self.medium.read(slot).ok().flatten());
         let [a, b] = slots.map(|bytes| bytes.and_then(|b| decode(&b, cluster)));
-        let known = |s: &Option<(Content, i64)>| s.as_ref().map(|s| s.0.known);
-        let second_is_newer = known(&b) > known(&a);
+        let second_is_newer = match (&a, &b) {
+            (Some(a), Some(b)) => is_later(&b.0, &a.0),
+            (a, b) => a.is_none() && b.is_some(),
+        };
         // The older one is written next, or the one that holds none.
         let slot = usize::from(!second_is_newer && a.is_some());
         let found = if second_is_newer { b } else { a };
-        let newest = found.as_ref().map(|(content, _)| (content.identity.clone(), content.known));
+        let newest = found.as_ref().map(|(content, _)| content.without_entries());
         self.state.lock().held = Some(Held { newest, slot });
         found
     }
@@ -331,6 +340,7 @@ impl Drop for Site {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::tests::{made, restored};
     use ashlar_cluster::{MemoryMedium, Value};
 
     fn sample(known: u64) -> Content {
@@ -426,5 +436,39 @@ mod tests {
         assert!(kept.is_empty());
         saved(&kept, sample(9), 5).await;
         assert_eq!(known(), [3, 3], "it is no longer written");
+    }
+
+    /// After a restore the revisions are lower. Of the old store, no snapshot counts any more; but one that knows more
+    /// than what was restored is not written over.
+    #[tokio::test]
+    async fn a_restored_store_takes_over_the_drives_of_the_old_one() {
+        let drives = [Drive::default(), Drive::default()];
+        let kept = on("c", &drives);
+        let old = made("old", 1000);
+        saved(&kept, old.clone(), 5).await;
+        let kept = on("c", &drives[..1]);
+        let new = restored(&old, "new", 5);
+        saved(&kept, new.clone(), 6).await;
+        assert_eq!(on("c", &drives).load().await, Some((new.clone(), 6)), "one drive has the old store yet");
+        let later = restored(&old, "new", 6);
+        let kept = on("c", &drives);
+        saved(&kept, later.clone(), 7).await;
+        saved(&kept, later.clone(), 7).await;
+        let stores = |drive: &Drive| {
+            let of = |slot: Option<Vec<u8>>| decode(&slot.unwrap(), "c").unwrap().0;
+            drive.slots().map(|slot| of(slot).head.0)
+        };
+        assert_eq!([stores(&drives[0]), stores(&drives[1])], [[6, 6], [6, 6]]);
+        // A drive that was away and knows a change that is lost.
+        let away = [Drive::default()];
+        saved(&on("c", &away), made("old", 1001), 5).await;
+        let kept = on("c", &away);
+        saved(&kept, later.clone(), 8).await;
+        assert_eq!(on("c", &away).load().await, Some((made("old", 1001), 5)));
+        let both = [away[0].clone(), drives[0].clone()];
+        assert_eq!(on("c", &both).load().await.map(|l| l.0), Some(later));
+        // A process that still has the old store in memory.
+        saved(&on("c", &drives), old, 9).await;
+        assert_eq!(stores(&drives[0]), [6, 6]);
     }
 }

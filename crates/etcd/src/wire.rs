@@ -24,6 +24,10 @@ impl Keys {
     pub fn new(cluster: &str) -> Keys {
         Keys { root: format!("/ashlar/{cluster}/") }
     }
+    /// The name of the cluster.
+    pub fn name(&self) -> &str {
+        self.root.trim_start_matches("/ashlar/").trim_end_matches('/')
+    }
     /// Which deployment this is.
     pub fn identity(&self) -> String {
         format!("{}identity", self.root)
@@ -78,6 +82,12 @@ pub fn range_all(prefix: &str) -> Value {
     json!({ "key": text(prefix.as_bytes()), "range_end": text(&after(prefix)) })
 }
 
+/// A read of the names of at most `limit` keys that begin with `prefix`, without their values.
+pub fn range_names(prefix: &str, limit: usize) -> Value {
+    json!({ "key": text(prefix.as_bytes()), "range_end": text(&after(prefix)), "keys_only": true,
+            "limit": limit.to_string() })
+}
+
 /// A read of at most `limit` keys from `from` on that begin with `prefix`, as of a revision.
 pub fn range_page(from: &[u8], prefix: &str, revision: u64, limit: usize) -> Value {
     json!({ "key": text(from), "range_end": text(&after(prefix)), "revision": revision.to_string(),
@@ -125,6 +135,12 @@ pub fn written_since(key: &str, revision: u64) -> Value {
 /// The key has this value.
 pub fn has_value(key: &str, value: &[u8]) -> Value {
     json!({ "key": text(key.as_bytes()), "target": "VALUE", "result": "EQUAL", "value": text(value) })
+}
+
+/// There is no key that begins with `prefix`.
+pub fn nothing_under(prefix: &str) -> Value {
+    json!({ "key": text(prefix.as_bytes()), "range_end": text(&after(prefix)), "target": "MOD", "result": "EQUAL",
+            "mod_revision": "0" })
 }
 
 /// A transaction.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_cluster::registry::{Cluster, NodeRecord, State};
-use ashlar_cluster::{Announcement, Control, Error as StoreError, Map};
+use ashlar_cluster::{Announcement, Control, Error as StoreError, Levels, Map};
 use ashlar_drive::{Drive, Probe};
 use ashlar_environment::time::{self, Instant};
 use ashlar_etcd::{Error as EtcdError, Etcd};
@@ -58,6 +58,8 @@ pub struct ClusterPlan {
     pub accept_node_loss: bool,
     /// How long a node must be away until its slots move to drives of the others; `None`: they never do.
     pub rebuild_after: Option<Duration>,
+    /// The feature levels of this release.
+    pub levels: Levels,
     /// What must be equal on all nodes, by name.
     pub settings: BTreeMap<String, String>,
     /// Root's previous secret, after a change.
@@ -95,6 +97,9 @@ pub(crate) fn open<'a>(
         {
             return Err(format!("{path} belongs to a machine that is alone, not to the cluster {name}"));
         }
+        if let Ok(registry) = formation::registry(&control) {
+            registry.check_level(cluster.levels).map_err(|e| e.to_string())?;
+        }
         check_offset(etcd.clock_offset().await)?;
         let (root, origin) = root(&control, environment, keys).await?;
         let iam = identities(&control, &root, cluster).await?;
@@ -120,7 +125,8 @@ pub(crate) fn open<'a>(
             cluster.host.clone(),
             env!("CARGO_PKG_VERSION").to_owned(),
             formation::drives_of(&drives),
-        );
+        )
+        .with_levels(cluster.levels);
         let candidate = Candidate {
             control: &control,
             record,
@@ -138,7 +144,8 @@ pub(crate) fn open<'a>(
         let since = control.revision();
         let map = Map::read(&control).map_err(|e| e.to_string())?;
         node_start::check_code(&map, plan.code)?;
-        let member = Member::start((name, number), (&control, &iam), &cluster.address, messages)
+        let member = (name, number, cluster.levels);
+        let member = Member::start(member, (&control, &iam), &cluster.address, messages)
             .await?
             .announced(announced)
             .rebuilding_after(cluster.rebuild_after);
@@ -223,6 +230,7 @@ async fn create(cluster: &ClusterPlan, plan: &Plan) -> Result<(), String> {
         ));
     };
     let record = Cluster::forming(nodes, plan.code, cluster.accept_node_loss, cluster.settings.clone());
+    let record = record.at_level(cluster.levels.newest);
     let (key, value) = record.entry();
     match Etcd::create(&cluster.etcd, DeploymentId(random_id()), vec![(key, value)]).await {
         Ok(()) | Err(EtcdError::Exists(_)) => Ok(()),

@@ -80,6 +80,7 @@ impl Candidate<'_> {
         loop {
             let registry = registry(self.control)?;
             registry.check_settings(self.settings).map_err(|e| e.to_string())?;
+            registry.check_level(self.record.levels).map_err(|e| e.to_string())?;
             self.check_shape(&registry)?;
             let map = map(self.control, &registry)?;
             let found = registry.find(&ids, map.as_ref(), &self.record.address);
@@ -91,8 +92,9 @@ impl Candidate<'_> {
             }
             match (step, me) {
                 (Step::Serve, Some(me)) => {
-                    self.moved(&registry, me).await;
-                    return Ok(me);
+                    if self.moved(&registry, me).await {
+                        return Ok(me);
+                    }
                 }
                 (Step::Wait { .. } | Step::WaitFor(_), _) => wait(&mut watch).await,
                 (Step::Found, Some(me)) => {
@@ -187,17 +189,23 @@ impl Candidate<'_> {
         Ok(())
     }
 
-    /// Writes where this node is now. While the control store takes no changes, others use what they know.
-    async fn moved(&self, registry: &Registry, me: u16) {
+    /// Writes where this node is now, and what it can do. While the control store takes no changes, others use what they
+    /// know. False: what it was derived from has changed.
+    async fn moved(&self, registry: &Registry, me: u16) -> bool {
         let mut update = Update::new();
         let filled = registry.moved(me, &self.record, &mut update);
         let written = match filled {
-            Ok(()) if update.is_empty() => return,
+            Ok(()) if update.is_empty() => return true,
             Ok(()) => self.control.update(update).await.map(drop),
             Err(e) => Err(e),
         };
-        if let Err(error) = written {
-            tracing::warn!(%error, "the new address of this node is not known to the others yet");
+        match written {
+            Ok(()) => true,
+            Err(Error::Conflict(_)) => false,
+            Err(error) => {
+                tracing::warn!(%error, "the new address or release of this node is not known to the others yet");
+                true
+            }
         }
     }
 

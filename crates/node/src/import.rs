@@ -256,10 +256,12 @@ fn entries(
         cluster.host.clone(),
         env!("CARGO_PKG_VERSION").to_owned(),
         formation::drives_of(drives),
-    );
+    )
+    .with_levels(cluster.levels);
     let mut entries: Vec<(String, Bytes)> =
         control.list("").into_iter().map(|(key, value)| (key, value.bytes)).collect();
-    entries.push(Cluster::imported(map.code(), cluster.settings.clone()).entry());
+    let record_of_all = Cluster::imported(map.code(), cluster.settings.clone());
+    entries.push(record_of_all.at_level(cluster.levels.newest).entry());
     entries.push(record.imported(NUMBER));
     Ok(entries)
 }

@@ -16,12 +16,12 @@
 //! | node | `lifecycle` | carries out lifecycle rules |
 //! | | `drive_monitor::order`, `node` | the shared state of a running server |
 //! | work | `rollback`, `background` | detection of drives that went back in time; periodic work |
-//! | | `map_follow` | what other nodes change in the map |
+//! | | `map_follow`, `level_follow` | what other nodes change in the map; the feature level in force |
 //! | | `evacuation`, `let_go` | slots of nodes that are gone move to others; what their drives forget when they return |
 //! | | `recovery` | recovery of distrusted drives by an operator |
 //! | | `drive_monitor`, `start_folders`, `node_start` | management of drives; building the node |
 //! | | `formation`, `cluster_start` | how a node takes part in the formation of a cluster; building a node of one |
-//! | | `import` | a machine that is alone becomes the first node of a cluster |
+//! | | `import`, `restore` | a machine that is alone becomes the first node of a cluster; an etcd that was lost is made anew |
 //!
 //! [`Node::open`] builds a node from a [`Plan`]; the caller then starts the tasks of `clock`,
 //! `drive_monitor`, `rollback`, `background`, `evacuation`, `let_go` and `lifecycle`, and ends with [`Node::close`].
@@ -50,6 +50,7 @@ pub mod import;
 pub mod kms;
 mod kms_remote;
 pub mod let_go;
+pub mod level_follow;
 pub mod lifecycle;
 pub mod map_follow;
 mod member;
@@ -59,6 +60,7 @@ mod own_key;
 pub mod peers;
 pub mod questions;
 pub mod recovery;
+pub mod restore;
 pub mod rollback;
 mod start_folders;
 mod told_control;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_cluster::registry::Registry;
-use ashlar_cluster::{Absences, Announcement, Control, DriveState, Map};
+use ashlar_cluster::{Absences, Announcement, Control, DriveState, Levels, Map};
 use ashlar_drive::{Label, Role, State, Stats, Status};
 use ashlar_environment::{spawn, time};
 use ashlar_erasure_set::Sets;
@@ -27,8 +27,6 @@ use super::authority;
 use super::peers::{DriveService, NodeService, Peers};
 use super::questions::Questions;
 
-/// The release's feature level: what nodes of one cluster must have in common.
-const FEATURE_LEVEL: u32 = 1;
 /// How long calls of other nodes may take at the end.
 const DRAIN: Duration = Duration::from_secs(5);
 /// Time between checks whether the certificate has to be replaced.
@@ -40,6 +38,8 @@ pub struct Member {
     pub(crate) number: u16,
     /// The name of the cluster.
     pub(crate) cluster: String,
+    /// The feature levels that this process can do.
+    pub(crate) levels: Levels,
     /// The drives that other nodes may use.
     pub(crate) served: Served,
     /// Who answers the questions of other nodes.
@@ -62,7 +62,7 @@ impl Member {
     /// # Errors
     /// A message for the operator.
     pub(crate) async fn start(
-        (cluster, number): (&str, u16),
+        (cluster, number, levels): (&str, u16, Levels),
         (control, iam): (&Control, &Iam),
         address: &str,
         memory: usize,
@@ -72,7 +72,7 @@ impl Member {
         // Requests of others and answers to this node must not wait for each other's memory.
         let pools = (BufferPool::new(memory / 2), BufferPool::new(memory / 2));
         let transport =
-            Transport::new(credentials.clone(), Limits::default(), FEATURE_LEVEL, pools.0, pools.1);
+            Transport::new(credentials.clone(), Limits::default(), levels.range(), pools.0, pools.1);
         let transport = transport.map_err(|e| e.to_string())?;
         let (served, questions) = (Served::default(), Questions::default());
         let service = Arc::new(NodeService {
@@ -85,6 +85,7 @@ impl Member {
         Ok(Member {
             number,
             cluster: cluster.to_owned(),
+            levels,
             served,
             questions,
             peers: Arc::new(Peers::new(transport)),

@@ -151,7 +151,7 @@ impl Cluster {
         let trust = Trust::new(CLUSTER, [self.authority.certificate()]).unwrap();
         let credentials = Credentials::new(identity, trust).unwrap();
         let pools = (BufferPool::new(64 << 20), BufferPool::new(64 << 20));
-        let transport = Transport::new(credentials, Limits::default(), 0, pools.0, pools.1).unwrap();
+        let transport = Transport::new(credentials, Limits::default(), 1..=1, pools.0, pools.1).unwrap();
         let (stands, is_standing) = watch::channel(false);
         let service = Arc::new(Standing(DriveService(served.clone()), is_standing));
         let address = &self.addresses[usize::from(number)];

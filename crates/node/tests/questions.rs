@@ -55,7 +55,7 @@ async fn node(authority: &Authority, number: u16) -> Node {
     let trust = Trust::new(CLUSTER, [authority.certificate()]).unwrap();
     let credentials = Credentials::new(identity, trust).unwrap();
     let pools = (BufferPool::new(64 << 20), BufferPool::new(64 << 20));
-    let transport = Transport::new(credentials, Limits::default(), 0, pools.0, pools.1).unwrap();
+    let transport = Transport::new(credentials, Limits::default(), 1..=1, pools.0, pools.1).unwrap();
     let (questions, (stands, is_standing)) = (Questions::default(), watch::channel(false));
     let service = Arc::new(Standing(questions.clone(), is_standing));
     let endpoint = Endpoint::bind(transport.clone(), "127.0.0.1:0", service).await.unwrap();

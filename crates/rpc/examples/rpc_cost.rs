@@ -52,7 +52,7 @@ fn transport(node: u16, authority: Option<&Authority>) -> Arc<Transport> {
     let identity = Identity::new(CLUSTER, &certificate, &key).expect("identity");
     let trust = Trust::new(CLUSTER, [authority.certificate()]).expect("trust");
     let credentials = Credentials::new(identity, trust).expect("credentials");
-    Transport::new(credentials, limits, 0, requests, answers).expect("transport")
+    Transport::new(credentials, limits, 1..=1, requests, answers).expect("transport")
 }
 
 struct Row {

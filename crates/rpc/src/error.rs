@@ -21,7 +21,7 @@ pub enum Error {
     /// The other end sent bytes that are no valid message, or more than it may. The connection is closed.
     #[error("malformed message: {0}")]
     Malformed(String),
-    /// The two nodes have no protocol version in common.
+    /// The two nodes have no protocol version, or no feature level, in common.
     #[error("incompatible: {0}")]
     Incompatible(String),
     /// One of the nodes is not who it should be: wrong certificate, cluster or node number.

@@ -65,6 +65,7 @@ pub(crate) async fn dial(transport: &Transport, tcp: TcpStream, to: u16, purpose
     let remote = Hello::decode(&head)?;
     own.check_other(&remote, to)?;
     let version = own.common_version(&remote)?;
+    own.check_levels(&remote)?;
     if remote.purpose != purpose || remote.requests == 0 {
         return Err(Error::malformed("unexpected answer to the hello"));
     }
@@ -102,7 +103,8 @@ pub(crate) async fn accept(transport: &Transport, tcp: TcpStream) -> Result<(u16
         Purpose::Bulk => limits.bulk_window,
     };
     let own = transport.hello(node, remote.purpose, window, limits.requests);
-    let agreed = own.check_other(&remote, node).and_then(|()| own.common_version(&remote));
+    let agreed = own.check_other(&remote, node).and_then(|()| own.check_levels(&remote));
+    let agreed = agreed.and_then(|()| own.common_version(&remote));
     let version = match agreed {
         Ok(version) => version,
         Err(why) => {

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::frame::{MAX_VERSION, MIN_VERSION};
 
 /// Length of the fields that this release knows.
-const LEN: usize = 44;
+const LEN: usize = 48;
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +41,14 @@ pub struct Hello {
     pub max_version: u8,
     /// What the connection is for; the server repeats it.
     pub purpose: Purpose,
-    /// The feature level that the process has.
+    /// The newest feature level that the process can do.
     pub feature_level: u32,
     /// Of the server: bytes of bulk payload that may be in its buffers. Of the client: 0.
     pub window: u32,
     /// Of the server: requests that may be in flight. Of the client: 0.
     pub requests: u32,
+    /// The oldest feature level that the process can do.
+    pub oldest_level: u32,
 }
 
 impl Hello {
@@ -64,6 +66,7 @@ impl Hello {
         b[32..36].copy_from_slice(&self.feature_level.to_le_bytes());
         b[36..40].copy_from_slice(&self.window.to_le_bytes());
         b[40..44].copy_from_slice(&self.requests.to_le_bytes());
+        b[44..48].copy_from_slice(&self.oldest_level.to_le_bytes());
         b
     }
 
@@ -83,7 +86,7 @@ impl Hello {
             1 => Purpose::Bulk,
             _ => return Err(Error::malformed("a connection for an unknown purpose")),
         };
-        if b[31] != 0 || b[28] == 0 || b[28] > b[29] {
+        if b[31] != 0 || b[28] == 0 || b[28] > b[29] || word(44) > word(32) {
             return Err(Error::malformed("a hello with impossible fields"));
         }
         Ok(Hello {
@@ -97,6 +100,7 @@ impl Hello {
             feature_level: word(32),
             window: word(36),
             requests: word(40),
+            oldest_level: word(44),
         })
     }
 
@@ -112,6 +116,27 @@ impl Hello {
         Err(Error::Incompatible(format!(
             "node {} speaks versions {} to {} of the protocol between nodes, node {} versions {} to {}",
             self.from, self.min_version, self.max_version, other.from, other.min_version, other.max_version
+        )))
+    }
+
+    /// Checks that the two processes have a feature level in common: the one in force in the cluster is one that both can
+    /// do, unless one of them is about to end.
+    ///
+    /// # Errors
+    /// [`Error::Incompatible`].
+    pub fn check_levels(&self, other: &Hello) -> Result<()> {
+        let newest = self.feature_level.min(other.feature_level);
+        if newest >= self.oldest_level.max(other.oldest_level) {
+            return Ok(());
+        }
+        Err(Error::Incompatible(format!(
+            "node {} can do feature levels {} to {}, node {} levels {} to {}",
+            self.from,
+            self.oldest_level,
+            self.feature_level,
+            other.from,
+            other.oldest_level,
+            other.feature_level
         )))
     }
 
@@ -146,6 +171,7 @@ impl Hello {
             feature_level: 4,
             window: 5,
             requests: 6,
+            oldest_level: 4,
         }
     }
 }

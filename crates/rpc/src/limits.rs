@@ -4,6 +4,7 @@
 //!
 //! Must not depend on: sockets.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,12 +87,13 @@ pub struct Transport {
     /// For payloads of answers.
     pub(crate) answers: BufferPool,
     incarnation: u64,
-    feature_level: u32,
+    /// The feature levels that this process can do.
+    levels: RangeInclusive<u32>,
     versions: (u8, u8),
 }
 
 impl Transport {
-    /// The node with these credentials.
+    /// The node with these credentials, whose process can do these feature levels.
     ///
     /// Payloads of requests that this node receives come from the pool `requests`, those of answers that it
     /// waits for from `answers`. They must not be one pool: if requests of others waited for memory that calls
@@ -102,11 +104,11 @@ impl Transport {
     pub fn new(
         credentials: Arc<Credentials>,
         limits: Limits,
-        feature_level: u32,
+        levels: RangeInclusive<u32>,
         requests: BufferPool,
         answers: BufferPool,
     ) -> Result<Arc<Transport>> {
-        Transport::make(Security::Tls(credentials), limits, feature_level, requests, answers)
+        Transport::make(Security::Tls(credentials), limits, levels, requests, answers)
     }
 
     /// A node without TLS: anybody can say that they are any node. For measuring what TLS costs only.
@@ -121,13 +123,13 @@ impl Transport {
         requests: BufferPool,
         answers: BufferPool,
     ) -> Result<Arc<Transport>> {
-        Transport::make(Security::Plain(cluster, node), limits, 0, requests, answers)
+        Transport::make(Security::Plain(cluster, node), limits, 0..=0, requests, answers)
     }
 
     fn make(
         security: Security,
         mut limits: Limits,
-        feature_level: u32,
+        levels: RangeInclusive<u32>,
         requests: BufferPool,
         answers: BufferPool,
     ) -> Result<Arc<Transport>> {
@@ -136,7 +138,7 @@ impl Transport {
         limits.bulk_connections = limits.bulk_connections.max(1);
         let incarnation = random::u64().map_err(|e| Error::identity("incarnation", e))?;
         let versions = (MIN_VERSION, MAX_VERSION);
-        Ok(Arc::new(Transport { security, limits, requests, answers, incarnation, feature_level, versions }))
+        Ok(Arc::new(Transport { security, limits, requests, answers, incarnation, levels, versions }))
     }
 
     /// The same node with other protocol versions, for tests.
@@ -152,9 +154,19 @@ impl Transport {
             requests: self.requests.clone(),
             answers: self.answers.clone(),
             incarnation,
-            feature_level: self.feature_level,
+            levels: self.levels.clone(),
             versions: (min, max),
         }))
+    }
+
+    /// The same node with other feature levels, for tests.
+    ///
+    /// # Errors
+    /// As for [`Transport::new`].
+    #[doc(hidden)]
+    pub fn with_levels(&self, levels: RangeInclusive<u32>) -> Result<Arc<Transport>> {
+        let (limits, pools) = (self.limits.clone(), (self.requests.clone(), self.answers.clone()));
+        Transport::make(self.security.clone(), limits, levels, pools.0, pools.1)
     }
 
     /// The cluster and the number of this node.
@@ -187,9 +199,10 @@ impl Transport {
             min_version,
             max_version,
             purpose,
-            feature_level: self.feature_level,
+            feature_level: *self.levels.end(),
             window,
             requests,
+            oldest_level: *self.levels.start(),
         }
     }
 

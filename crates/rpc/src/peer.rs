@@ -30,7 +30,7 @@ use crate::statistics::{RoundTripSummary, RoundTrips};
 pub struct Remote {
     /// The random number of its process.
     pub incarnation: u64,
-    /// The feature level of its process.
+    /// The newest feature level that its process can do.
     pub feature_level: u32,
 }
 

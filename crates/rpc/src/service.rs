@@ -18,7 +18,7 @@ pub struct Caller {
     pub incarnation: u64,
     /// The number of the connection in this process.
     pub connection: u64,
-    /// The feature level of its process.
+    /// The newest feature level that its process can do.
     pub feature_level: u32,
 }
 

@@ -9,12 +9,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ashlar_arguments::time;
+use ashlar_cluster::Levels;
 use ashlar_environment::process;
 use ashlar_etcd::{ClientCertificate, Options};
 use ashlar_node::ClusterPlan;
 
 /// Default of `--rebuild-after`: longer than a restart of a machine takes.
 const REBUILD_AFTER: Duration = Duration::from_secs(15 * 60);
+
+/// Makes a process claim other feature levels, for tests.
+const TEST_LEVELS: &str = "ASHLAR_TEST_FEATURE_LEVELS";
 
 /// Options of a node of a cluster.
 #[derive(clap::Args, Default)]
@@ -46,6 +50,13 @@ pub struct Args {
     /// Undo an import that did not complete, and end.
     #[arg(long, hide = true, conflicts_with = "import")]
     pub(crate) undo_import: bool,
+    /// Make the control store of the cluster anew in etcd from what the folders keep of it, and end: `ashlar cluster
+    /// restore`.
+    #[arg(long, hide = true, conflicts_with = "import")]
+    pub(crate) restore: bool,
+    /// Show what `--restore` would restore, and end.
+    #[arg(long, hide = true, conflicts_with = "import")]
+    pub(crate) restore_dry_run: bool,
     /// How long a node must be away until what it holds is made again on the drives of the others (90s, 15m, 2h); `off`
     /// or 0: never. [default: 15m]
     #[arg(long, value_name = "DURATION", env = "ASHLAR_REBUILD_AFTER")]
@@ -80,14 +91,11 @@ impl Args {
     /// # Errors
     /// A message for the operator.
     pub fn plan(&self, given: Given<'_>) -> Result<Option<ClusterPlan>, String> {
-        let Some(control) = &self.control else { return self.check_alone().map(|()| None) };
-        let name =
-            self.cluster.as_deref().ok_or("--control needs the name of the cluster: --cluster NAME")?;
-        let etcd = Options::parse(control, name).map_err(|e| format!("--control: {e}"))?;
+        let Some(etcd) = self.etcd()? else { return Ok(None) };
         let address = self.node_address(given.address)?;
         let scheme = if given.tls { "https" } else { "http" };
         Ok(Some(ClusterPlan {
-            etcd: self.protected(etcd)?,
+            etcd,
             nodes: self.nodes,
             endpoint: format!("{scheme}://{}", reached(given.address, &address)),
             address,
@@ -95,9 +103,34 @@ impl Args {
             token: self.join.clone(),
             accept_node_loss: self.accept_node_loss,
             rebuild_after: self.rebuild_after()?,
+            levels: levels()?,
             settings: given.settings,
             old_secret: process::variable("ASHLAR_ROOT_PASSWORD_OLD").map(ashlar_s3::Secret::new),
         }))
+    }
+
+    /// Where etcd is; `None`: this machine is alone.
+    ///
+    /// # Errors
+    /// A message for the operator.
+    pub fn etcd(&self) -> Result<Option<Options>, String> {
+        let Some(control) = &self.control else { return self.check_alone().map(|()| None) };
+        if control == "managed" {
+            return Err("--control managed: nodes do not run etcd themselves yet. Run etcd (docs/control-store.md) and name its \
+                        members: --control etcd://HOST:PORT,..."
+                .to_owned());
+        }
+        let etcd = Options::parse(control, self.name("--control")?).map_err(|e| format!("--control: {e}"))?;
+        self.protected(etcd).map(Some)
+    }
+
+    /// The name of the cluster, which `what` needs.
+    ///
+    /// # Errors
+    /// A message for the operator.
+    pub fn name(&self, what: &str) -> Result<&str, String> {
+        let name = self.cluster.as_deref();
+        name.ok_or_else(|| format!("{what} needs the name of the cluster: --cluster NAME"))
     }
 
     fn check_alone(&self) -> Result<(), String> {
@@ -108,6 +141,7 @@ impl Args {
             ("--join", self.join.is_some()),
             ("--accept-node-loss", self.accept_node_loss),
             ("cluster import", self.import || self.undo_import),
+            ("cluster restore", self.restore),
             ("--rebuild-after", self.rebuild_after.is_some()),
             ("--control-ca", self.control_ca.is_some()),
             ("--control-cert", self.control_cert.is_some()),
@@ -174,6 +208,14 @@ impl Args {
         }
         Ok(format!("{host}:{}", port + 1))
     }
+}
+
+/// The feature levels of this release. A test can make a process claim others, of which this release knows nothing.
+fn levels() -> Result<Levels, String> {
+    let Some(text) = process::variable(TEST_LEVELS) else { return Ok(Levels::OURS) };
+    let levels = Levels::parse(&text).map_err(|why| format!("{TEST_LEVELS}: {why}"))?;
+    tracing::warn!(%levels, "{TEST_LEVELS} is set: this process claims feature levels that are not those of its release");
+    Ok(levels)
 }
 
 /// Host and port of S3: those of `--address`, whose host may be that of the node.
@@ -250,6 +292,12 @@ mod tests {
         assert!(alone.plan(given("127.0.0.1:9000")).unwrap_err().contains("--nodes"));
         let unnamed = Args { cluster: None, ..args() };
         assert!(unnamed.plan(given("127.0.0.1:9000")).unwrap_err().contains("--cluster"));
+        let managed = Args { control: Some("managed".into()), ..args() };
+        assert!(
+            managed.plan(given("127.0.0.1:9000")).unwrap_err().contains("do not run etcd themselves yet")
+        );
+        let restores = Args { restore: true, ..Args::default() };
+        assert!(restores.etcd().err().unwrap().contains("cluster restore"));
         let wrong = Args { control: Some("http://x".into()), ..args() };
         assert!(wrong.plan(given("127.0.0.1:9000")).unwrap_err().contains("etcd://"));
     }

@@ -11,7 +11,7 @@
 //! | | `args`, `minio_environment` | options; MinIO's variables with the same effect |
 //! | | `signals` | what ends the process from outside |
 //! | connections | `socket`, `connection` | plain or TLS as one type; one connection: its time limits, its traffic |
-//! | entry | `service_tasks`, `import` | periodic work of the services over the node; `ashlar cluster import` |
+//! | entry | `service_tasks`, `import`, `restore` | periodic work of the services over the node; `ashlar cluster import` and `restore` |
 //! | | `routes`, `listen`, `serve` | routing of requests; sockets; the server from start to stop |
 //!
 //! Invariant: nothing is served before the node is complete; nothing is closed before requests in flight have
@@ -38,6 +38,7 @@ mod listen;
 mod logs;
 mod minio_environment;
 mod region;
+mod restore;
 mod routes;
 mod serve;
 mod service_tasks;

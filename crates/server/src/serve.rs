@@ -23,7 +23,7 @@ use ashlar_idp::Idp;
 use ashlar_node::kms::Configured;
 use ashlar_node::{
     Node, Plan, Started, background, clock, credentials, deployments, drive_discovery, drive_monitor,
-    evacuation, let_go, lifecycle, map_follow, rollback,
+    evacuation, let_go, level_follow, lifecycle, map_follow, rollback,
 };
 use ashlar_s3::{Config, Context, Keys, Notifications, Origins, Service, Verifier};
 use tokio::sync::watch;
@@ -33,7 +33,8 @@ use super::banner::Banner;
 use super::region::Region;
 use super::signals::{Orders, stop_at_order};
 use super::{
-    cluster, env_file, environment, import, kms, listen, logs, minio_environment, routes, service_tasks, tls,
+    cluster, env_file, environment, import, kms, listen, logs, minio_environment, restore, routes,
+    service_tasks, tls,
 };
 
 /// Time limit for requests in flight at a stop.
@@ -85,7 +86,11 @@ fn fail(why: &str) -> ExitCode {
 async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
     configure(&mut args)?;
     let region = Region::choose(args.region.as_deref(), |name| process::variable(name))?;
-    let paths = expand::drives(&args.drives)?.iter().map(|p| drive_discovery::absolute(p)).collect();
+    let paths: Vec<PathBuf> =
+        expand::drives(&args.drives)?.iter().map(|p| drive_discovery::absolute(p)).collect();
+    if args.cluster.restore || args.cluster.restore_dry_run {
+        return restored(&args.cluster, paths, json).await.map(|()| Shutdown::Stop);
+    }
     let memory = size::parse(&args.memory).map_err(|e| format!("--memory: {e}"))?;
     if memory < MIN_MEMORY {
         return Err(format!("--memory {}: at least {}", args.memory, size::show(MIN_MEMORY)));
@@ -156,6 +161,17 @@ async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
         ));
     }
     outcome
+}
+
+/// `ashlar cluster restore`. A signal may end it at any point: it can be repeated.
+async fn restored(args: &cluster::Args, paths: Vec<PathBuf>, json: bool) -> Result<(), String> {
+    if args.restore_dry_run {
+        return restore::show(args.name("cluster restore")?, paths, json).await;
+    }
+    match args.etcd()? {
+        Some(etcd) => restore::run(&etcd, paths, json).await,
+        None => Err("cluster restore needs --control etcd://...".to_owned()),
+    }
 }
 
 /// Everything that the start has opened.
@@ -244,6 +260,15 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     let name = listener.addresses().first().map(ToString::to_string).unwrap_or_default();
     let routes = routes::Routes::new(service.clone(), node.clone(), public, admin, certificates, name);
     let routes = Arc::new(routes);
+    let unable = level_follow::run(node.clone());
+    let ends = shutdown.clone();
+    let (told, why_unable) = watch::channel(None);
+    spawn("levels", async move {
+        let why = unable.await;
+        tracing::error!(why, "this node ends");
+        told.send_replace(Some(why));
+        ends.send_replace(Shutdown::Stop);
+    });
     let signals = spawn("signals", stop_at_order(orders, stop, shutdown.subscribe()));
     for address in administration.addresses() {
         tracing::info!(%address, "administration has a separate port");
@@ -267,6 +292,9 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     // The audit log is complete before the process exits.
     tokio::task::block_in_place(|| audit.close());
     signals.abort();
+    if let Some(why) = why_unable.borrow().clone() {
+        return Err(why);
+    }
     Ok(*shutdown.borrow())
 }
 

@@ -20,6 +20,10 @@ pub struct Cluster {
     pub code: String,
     pub groups: GroupCounts,
     pub tolerates: Tolerates,
+    /// The feature level in force; null if the machine is alone.
+    pub feature_level: Option<u32>,
+    /// The newest feature level that any node can do; null if the machine is alone.
+    pub next_feature_level: Option<u32>,
 }
 
 /// A node. Its addresses are null if the machine is alone.
@@ -34,6 +38,8 @@ pub struct ClusterNode {
     pub endpoint: Option<String>,
     /// The version that it runs, or ran last.
     pub version: String,
+    /// The feature levels of that version; null if the machine is alone.
+    pub feature_levels: Option<FeatureLevels>,
     /// Whether it is announced in the control store. A node that has just crashed still is, for some seconds.
     pub running: bool,
     pub drives: NodeDrives,
@@ -95,6 +101,34 @@ pub struct ControlStore {
     pub age_ms: u64,
     /// Why it cannot be used now.
     pub trouble: Option<String>,
+}
+
+/// The feature levels that a release can do.
+#[derive(Serialize, ToSchema, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FeatureLevels {
+    pub oldest: u32,
+    pub newest: u32,
+}
+
+/// Raises the feature level.
+#[derive(Deserialize, ToSchema, Default)]
+#[serde(deny_unknown_fields, default)]
+pub struct UpgradeOrder {
+    /// Only tell what would be done.
+    pub dry_run: bool,
+}
+
+/// What became of the feature level.
+#[derive(Serialize, ToSchema, PartialEq, Eq, Debug)]
+pub struct Upgrade {
+    /// The level in force now.
+    pub feature_level: u32,
+    /// The newest level that a node can do: the one that is to be in force.
+    pub target: u32,
+    /// Whether this request raised the level.
+    pub raised: bool,
+    /// Why the level is not raised: the nodes that cannot do the target.
+    pub reasons: Vec<String>,
 }
 
 /// Numbers of placement groups.

@@ -46,11 +46,16 @@ Examples:
 
 /// Starts the import in place of this process. Returns only if that fails.
 pub fn import(options: &ImportOptions, output: &Output) -> Outcome {
+    as_server(if options.undo { "--undo-import" } else { "--import" }, &options.server, output)
+}
+
+/// Starts `ashlar server` with these options in place of this process. Returns only if that fails.
+pub fn as_server(first: &str, options: &[OsString], output: &Output) -> Outcome {
     let program = process::executable().when(|| "cannot find this program".to_owned())?;
     let mut command = Command::new(program);
     if output.json {
         command.arg("--json");
     }
-    command.arg("server").arg(if options.undo { "--undo-import" } else { "--import" }).args(&options.server);
+    command.arg("server").arg(first).args(options);
     Err(Failure::new(Kind::Failed, format!("`ashlar server` cannot be started: {}", command.exec())))
 }

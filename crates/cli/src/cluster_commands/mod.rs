@@ -3,8 +3,10 @@
 //! | file | contents |
 //! |---|---|
 //! | `status`, `token`, `may_stop` | `ashlar cluster status`, `ashlar cluster token`, `ashlar cluster may-stop` |
+//! | `upgrade` | `ashlar cluster upgrade`: the feature level, after all nodes have a new release |
 //! | `alias` | the alias that a command uses |
 //! | `import` | `ashlar cluster import`: a server without a cluster becomes the first node |
+//! | `restore` | `ashlar cluster restore`: an etcd that was lost is made anew from the drives |
 //! | `home` | the folder of a cluster on this machine: settings, credentials, lock |
 //! | `process` | one child process with its log |
 //! | `etcd` | etcd as a child process |
@@ -20,9 +22,11 @@ mod import;
 mod may_stop;
 mod plan;
 mod process;
+mod restore;
 mod status;
 mod token;
 mod up;
+mod upgrade;
 
 use clap::Subcommand;
 
@@ -57,6 +61,9 @@ Examples:
     /// Make this server the first node of a cluster
     #[command(after_long_help = import::HELP)]
     Import(import::ImportOptions),
+    /// Make the control store anew in an etcd that lost it for good, from the snapshots on the drives
+    #[command(after_long_help = restore::HELP)]
+    Restore(restore::RestoreOptions),
     /// Show whether a node can be stopped now without an effect on clients
     #[command(after_long_help = "\
 It can if every placement group keeps enough drives on other nodes to be read and written, nothing waits to be healed, no \
@@ -73,6 +80,9 @@ Examples:
         /// The alias of any node; may be left out if there is only one alias
         alias: Option<String>,
     },
+    /// Raise the feature level, when all nodes run a new release
+    #[command(after_long_help = upgrade::HELP)]
+    Upgrade(upgrade::UpgradeOptions),
     /// Run a whole cluster on this machine, for trying out
     #[command(after_long_help = up::HELP)]
     Up(UpOptions),
@@ -85,6 +95,8 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::MayStop { node, alias } => may_stop::may_stop(node, alias, context).await,
         Command::Token(options) => token::token(options, context).await,
         Command::Import(options) => import::import(&options, &context.output),
+        Command::Restore(options) => restore::restore(&options, &context.output),
+        Command::Upgrade(options) => upgrade::upgrade(options, context).await,
         Command::Up(options) => up(&options, &context.output).await,
     }
 }

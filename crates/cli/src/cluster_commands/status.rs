@@ -23,6 +23,8 @@ pub struct Cluster {
     pub code: String,
     groups: Groups,
     tolerates: Tolerates,
+    feature_level: Option<u32>,
+    next_feature_level: Option<u32>,
 }
 
 #[derive(Deserialize, Default)]
@@ -38,6 +40,14 @@ struct Node {
     uptime_s: Option<u64>,
     problem: Option<String>,
     away: Option<Away>,
+    feature_levels: Option<Levels>,
+}
+
+/// The feature levels of its release.
+#[derive(Deserialize, PartialEq, Clone, Copy)]
+struct Levels {
+    oldest: u32,
+    newest: u32,
 }
 
 /// A node that is neither announced nor reached.
@@ -139,6 +149,7 @@ fn text(output: &Output, cluster: &Cluster) -> String {
     let mut lines = vec![head, table.to_string()];
     lines.extend(cluster.nodes.iter().filter_map(|node| away(output, node)));
     lines.extend([store(output, &cluster.control_store), cluster.what_may_fail()]);
+    lines.extend(cluster.levels());
     lines.extend(moving(&cluster.groups));
     lines.join("\n")
 }
@@ -188,6 +199,23 @@ fn store(output: &Output, store: &ControlStore) -> String {
 }
 
 impl Cluster {
+    /// The feature level in force, and what comes next, for people.
+    fn levels(&self) -> Option<String> {
+        let level = self.feature_level?;
+        let Some(next) = self.next_feature_level.filter(|next| *next > level) else {
+            return Some(format!("Feature level: {level}"));
+        };
+        let can = |node: &&Node| node.feature_levels.is_some_and(|l| (l.oldest..=l.newest).contains(&next));
+        let cannot: Vec<String> =
+            self.nodes.iter().filter(|node| !can(node)).map(|node| node.number.to_string()).collect();
+        Some(match cannot.is_empty() {
+            true => format!("Feature level: {level}; all nodes can do {next}: `ashlar cluster upgrade`"),
+            false => {
+                format!("Feature level: {level}; not all nodes can do {next} yet: {}", cannot.join(", "))
+            }
+        })
+    }
+
     /// The state of the placement groups and what may fail, for people.
     pub fn what_may_fail(&self) -> String {
         let (groups, may) = (&self.groups, &self.tolerates);
@@ -249,10 +277,24 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
+        assert!(!text.contains("Feature level"), "{text}");
         assert!(!text.contains("moved away") && !text.contains("has been away since"), "{text}");
         let alone = Cluster { name: None, ..cluster };
         assert!(!alone.what_may_fail().contains("node"));
     }
+    #[test]
+    fn text_says_which_feature_level_is_in_force_and_which_could_be() {
+        let of = |next: u32, newest: u32| {
+            let node = |number: u16, newest: u32| json!({ "number": number, "feature_levels": { "oldest": 1, "newest": newest } });
+            let answer = json!({ "name": "prod", "nodes": [node(1, 2), node(2, newest)], "feature_level": 1,
+                "next_feature_level": next });
+            understand::<Cluster>(&answer).unwrap().levels().unwrap()
+        };
+        assert_eq!(of(2, 2), "Feature level: 1; all nodes can do 2: `ashlar cluster upgrade`");
+        assert_eq!(of(2, 1), "Feature level: 1; not all nodes can do 2 yet: 2");
+        assert_eq!(of(1, 1), "Feature level: 1");
+    }
+
     #[test]
     fn text_says_what_moves_away_from_a_node() {
         let answer = json!({ "name": "prod", "state": "formed", "code": "4+2",

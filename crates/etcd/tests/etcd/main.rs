@@ -15,6 +15,7 @@ mod conformance;
 mod faults;
 mod nemesis;
 mod proxy;
+mod restoring;
 mod resumption;
 mod snapshots;
 mod support;

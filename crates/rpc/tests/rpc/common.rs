@@ -180,7 +180,7 @@ pub fn credentials(authority: &Authority, node: u16) -> Arc<Credentials> {
 
 pub fn with(credentials: Arc<Credentials>, limits: Limits) -> Arc<Transport> {
     let pools = (BufferPool::new(256 << 20), BufferPool::new(256 << 20));
-    Transport::new(credentials, limits, 3, pools.0, pools.1).unwrap()
+    Transport::new(credentials, limits, 2..=3, pools.0, pools.1).unwrap()
 }
 
 pub fn transport(authority: &Authority, node: u16) -> Arc<Transport> {
@@ -376,9 +376,10 @@ pub fn hello(from: u16, to: u16) -> ashlar_rpc::hello::Hello {
         min_version: 1,
         max_version: 1,
         purpose: ashlar_rpc::hello::Purpose::Bulk,
-        feature_level: 0,
+        feature_level: 3,
         window: 0,
         requests: 0,
+        oldest_level: 1,
     }
 }
 

@@ -45,8 +45,9 @@ fn golden_messages() {
         feature_level: 0x2122_2324,
         window: 0x3132_3334,
         requests: 0x4142_4344,
+        oldest_level: 0x0102_0304,
     };
-    let golden = "02010403181716151413121101020100242322213433323144434241";
+    let golden = "0201040318171615141312110102010024232221343332314443424104030201";
     assert_eq!(hex(&said.encode()), "ab".repeat(16) + golden);
 }
 
@@ -140,11 +141,25 @@ fn hellos_of_later_releases_can_be_read() {
     let said = hello(1, 2);
     let later = [&said.encode()[..], b"more fields"].concat();
     assert_eq!(Hello::decode(&later).unwrap(), said);
-    assert!(Hello::decode(&said.encode()[..43]).is_err());
+    assert!(Hello::decode(&said.encode()[..47]).is_err());
     let newer = Hello { min_version: 2, max_version: 5, ..said.clone() };
     let both = Hello { min_version: 1, max_version: 3, ..said.clone() };
     assert_eq!(newer.common_version(&both), Ok(3));
     assert!(matches!(newer.common_version(&said), Err(Error::Incompatible(_))));
+}
+
+#[test]
+fn feature_levels_must_overlap() {
+    let can = |oldest_level, feature_level| Hello { oldest_level, feature_level, ..hello(1, 2) };
+    for (a, b) in [((1, 1), (1, 3)), ((2, 3), (3, 5)), ((0, 0), (0, 0))] {
+        assert_eq!(can(a.0, a.1).check_levels(&can(b.0, b.1)), Ok(()));
+        assert_eq!(can(b.0, b.1).check_levels(&can(a.0, a.1)), Ok(()));
+    }
+    let why = can(1, 2).check_levels(&can(3, 4)).unwrap_err();
+    assert!(
+        matches!(&why, Error::Incompatible(said) if said.contains("levels 1 to 2") && said.contains("3 to 4"))
+    );
+    assert!(Hello::decode(&can(3, 2).encode()).is_err());
 }
 
 #[test]

@@ -141,6 +141,23 @@ async fn other_versions_are_refused_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn releases_without_a_common_feature_level_are_refused_by_name() {
+    let authority = authority();
+    // It can do 2 to 3.
+    let (endpoint, seen) = serve(transport(&authority, 2)).await;
+    let with = |levels| {
+        Peer::new(transport(&authority, 1).with_levels(levels).unwrap(), 2, endpoint.address().to_string())
+    };
+    let refused = with(4..=5).call(request(ECHO, b""), soon()).await.unwrap_err();
+    let expected = "node 2 can do feature levels 2 to 3, node 1 levels 4 to 5";
+    assert!(matches!(&refused, Error::Incompatible(why) if why.contains(expected)), "{refused}");
+    let older = with(1..=2);
+    older.call(request(ECHO, b""), soon()).await.unwrap();
+    assert_eq!(older.remote().map(|remote| remote.feature_level), Some(3));
+    assert_eq!(seen.begun.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn recorded_connections_cannot_be_replayed() {
     let Pair { endpoint, authority, seen, .. } = pair().await;
     let (other, other_seen) = serve(transport(&authority, 2)).await;

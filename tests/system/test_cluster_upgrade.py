@@ -1,0 +1,126 @@
+"""Nodes of different releases in one cluster, and the feature level in force.
+
+There is one release. Processes claim other levels by a variable that changes nothing but the claim."""
+
+import os
+import subprocess
+import time
+
+import pytest
+
+from conftest import ACCESS, SECRET, noise
+from histories import client, eventually
+from nodes import Cluster
+
+LEVELS = "ASHLAR_TEST_FEATURE_LEVELS"
+
+
+@pytest.fixture
+def cluster():
+    cluster = Cluster()
+    try:
+        yield cluster
+    finally:
+        cluster.end()
+
+
+def release(node, levels):
+    """Starts a node that is stopped, with a release that can do these levels."""
+    node.env[LEVELS] = levels
+    node.log.write_text("")
+    node.launch()
+
+
+def replace(node, levels):
+    """Stops a node and starts it with another release."""
+    assert node.stop() == 0
+    release(node, levels)
+    node.wait(60)
+
+
+def upgrade(cluster, *flags, at=0):
+    """The answer of `ashlar cluster upgrade`."""
+    return cluster.ask(cluster.nodes[at], "cluster", "upgrade", *flags)
+
+
+def level(cluster, node):
+    return cluster.ask(node, "cluster", "status")["feature_level"]
+
+
+def serves(cluster, name):
+    """A bucket and an object through every node, read through the next one."""
+    s3 = cluster.clients()
+    for n in range(4):
+        eventually(lambda: s3[n].create_bucket(Bucket=f"{name}-{n}"))
+        eventually(lambda: s3[(n + 1) % 4].head_bucket(Bucket=f"{name}-{n}"))
+        s3[n].put_object(Bucket=f"{name}-{n}", Key="k", Body=noise(200_000, n))
+        assert s3[(n + 1) % 4].get_object(Bucket=f"{name}-{n}", Key="k")["Body"].read() == noise(200_000, n)
+
+
+def text_of(node, *arguments):
+    env = {**os.environ, "ASHLAR_HOST_it": node.endpoint.replace("http://", f"http://{ACCESS}:{SECRET}@")}
+    done = subprocess.run([os.environ["ASHLAR_BIN"], *arguments, "it"], env=env, timeout=60, stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_releases_are_replaced_one_node_after_another(cluster):
+    one, two, three, four = cluster.nodes
+    assert upgrade(cluster) == {"feature_level": 1, "target": 1, "raised": False, "reasons": []}
+    for node, name in [(one, "first"), (two, "second"), (three, "third")]:
+        replace(node, "1-2")
+        serves(cluster, name)
+    # The last one cannot do it yet: it is named, and nothing changes.
+    said = upgrade(cluster)
+    assert (said["feature_level"], said["target"], said["raised"]) == (1, 2, False), said
+    assert len(said["reasons"]) == 1 and said["reasons"][0].startswith("node 4 ("), said
+    code, _, err = text_of(two, "cluster", "upgrade")
+    assert code == 5 and "stays 1" in err and "node 4" in err, err
+    assert "not all nodes can do 2 yet: 4" in text_of(four, "cluster", "status")[1]
+    # One goes back to the old release meanwhile.
+    replace(three, "1-1")
+    assert len(upgrade(cluster)["reasons"]) == 2
+    replace(three, "1-2")
+    replace(four, "1-2")
+    assert "all nodes can do 2: `ashlar cluster upgrade`" in text_of(one, "cluster", "status")[1]
+    assert upgrade(cluster, "--dry-run") == {"feature_level": 1, "target": 2, "raised": False, "reasons": []}
+    assert level(cluster, four) == 1
+    assert upgrade(cluster, at=3) == {"feature_level": 2, "target": 2, "raised": True, "reasons": []}
+    until = time.monotonic() + 20
+    while [level(cluster, node) for node in cluster.nodes] != [2] * 4:
+        assert time.monotonic() < until
+        time.sleep(0.2)
+    serves(cluster, "raised")
+
+    # The old release does not start any more, nor one that is too new.
+    assert four.stop() == 0
+    release(four, "1-1")
+    said = four.ends()
+    assert "feature level 2 is in force" in said and "can do 1 only: start a newer release" in said, said
+    release(four, "3-4")
+    assert "can do 3 to 4 only: start an older release" in four.ends()
+    # One that has dropped the first level and can do a third works with the others.
+    release(four, "2-3")
+    four.wait(60)
+    serves(cluster, "beyond")
+    assert len(upgrade(cluster)["reasons"]) == 3
+    assert level(cluster, one) == 2
+
+
+def test_a_node_that_learns_the_level_later_ends(cluster):
+    """It was down while the level was raised, and is started with the old release while etcd is away."""
+    four = cluster.nodes[3]
+    for node in cluster.nodes:
+        replace(node, "1-2")
+    assert four.stop() == 0
+    assert upgrade(cluster)["raised"]
+    cluster.etcd.kill()
+    release(four, "1-1")
+    four.wait(60)
+    cluster.etcd.start()
+    said = four.ends()
+    assert "feature level 2 is in force" in said, said
+    release(four, "1-2")
+    four.wait(60)
+    serves(cluster, "together")
+    assert client(four).list_buckets()["Buckets"]
