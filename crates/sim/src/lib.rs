@@ -15,7 +15,10 @@
 //! | `client`, `work` | one call and its outcome; which calls are made |
 //! | `faults` | the injected faults |
 //! | `run` | a run from its seed to its verdict |
+//! | `turns` | turns between coordinators |
+//! | `contention_scenario` | many clients change one key through all coordinators |
 //! | `move_scenario` | slots move away from a drive that is gone, and returns |
+//! | `slow_drive_scenario` | a drive that is much slower than the others |
 //! | `scenario` | named runs for defects that were found by reading code |
 //!
 //! Invariants: a seed determines everything, also across machines; a run ends after a bounded virtual time.
@@ -23,6 +26,8 @@
 
 pub mod client;
 pub mod cluster;
+#[cfg(test)]
+mod contention_scenario;
 pub mod control;
 pub mod describe;
 pub mod faults;
@@ -37,7 +42,10 @@ mod quota_scenario;
 pub mod run;
 #[cfg(test)]
 mod scenario;
+#[cfg(test)]
+mod slow_drive_scenario;
 pub mod trace;
+mod turns;
 pub mod work;
 
 pub use plan::{Mutant, Plan};
