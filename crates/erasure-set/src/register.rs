@@ -98,11 +98,6 @@ impl Answers {
     fn silent(&mut self, slot: u8) -> ReadStep {
         self.reader.on_silent(slot)
     }
-
-    /// Whether the record of this ballot was sent.
-    fn has(&self, ballot: Ballot) -> bool {
-        self.records.iter().any(|r| r.0 == ballot)
-    }
 }
 
 impl Sets {
@@ -346,6 +341,10 @@ impl Inner {
         let asked = answers.reader.answered_by().len();
         let enough = asked >= view.quorum.half();
         assert!(enough || step == ReadStep::Unavailable, "I9: {asked} voters cannot tell");
+        // Another drive has it, which did not send it.
+        let left_out = |ballot: Ballot| {
+            !with_records && known != Some(ballot) && !answers.records.iter().any(|r| r.0 == ballot)
+        };
         match step {
             ReadStep::Absent { majority } => Ok(Some((Asked::Known(None), majority))),
             ReadStep::Serve { ballot, proof, .. } => {
@@ -353,7 +352,7 @@ impl Inner {
                 let whole = matches!(proof, Proof::Majority | Proof::Hint);
                 match self.shown(key, hash, ballot, cached, &answers) {
                     Some(r) => Ok(Some((Asked::Known(Some(r)), whole))),
-                    None if !with_records && !answers.has(ballot) => Ok(None),
+                    None if left_out(ballot) => Ok(None),
                     None => {
                         Err(Error::Corrupt(format!("the record of {key:?} at {ballot:?} cannot be decoded")))
                     }
@@ -361,6 +360,9 @@ impl Inner {
             }
             ReadStep::NeedIdentityRound => {
                 let shown = answers.reader.majority_shows();
+                if shown.is_some_and(left_out) {
+                    return Ok(None);
+                }
                 let shown = shown.and_then(|b| self.shown(key, hash, b, cached, &answers));
                 Ok(Some((Asked::Undecided(shown), true)))
             }
