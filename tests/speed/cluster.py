@@ -7,7 +7,8 @@ Needs etcd on PATH. MinIO is its last release that the Go module proxy serves, b
 folders in memory (at most 3 GiB are written at a time), 12+4 shards each, measured by `ashlar bench s3` with 8
 requests in flight that go to all nodes in turn, and ended. CPU is that of all server processes, user and system,
 etcd included, within the measured time. With ASHLAR_SPEED_ROUNDS all take turns so often, and the means are
-printed. By hand only: it is no test.
+printed. ASHLAR_BEFORE is an older program, which takes turns with the one measured; ASHLAR_SPEED_ONLY names the
+sizes. By hand only: it is no test.
 """
 
 import contextlib
@@ -86,7 +87,7 @@ class Servers:
 
 
 class Ashlar(Servers):
-    name, ready = "Ashlar, 4 nodes", "/ashlar/health/ready"
+    name, ready, program = "Ashlar, 4 nodes", "/ashlar/health/ready", "ASHLAR_BIN"
 
     def start(self):
         client, peer, *ports = free_ports(2 + 2 * NODES)
@@ -98,9 +99,13 @@ class Ashlar(Servers):
         for n in range(NODES):
             address = f"127.0.0.{2 + n}"
             self.endpoints.append(f"http://{address}:{ports[2 * n]}")
-            self.run(os.environ["ASHLAR_BIN"], "server", *self.drives(n), "--control", client.replace("http", "etcd"),
+            self.run(os.environ[self.program], "server", *self.drives(n), "--control", client.replace("http", "etcd"),
                      "--cluster", "speed", "--nodes", NODES, "--address", f"{address}:{ports[2 * n]}",
                      "--node-address", f"{address}:{ports[2 * n + 1]}", "--code", "12+4")
+
+
+class Before(Ashlar):
+    name, program = "Ashlar before, 4 nodes", "ASHLAR_BEFORE"
 
 
 class OneMachine(Servers):
@@ -156,11 +161,15 @@ def measure(servers, operation, size, objects, most, seconds):
 def main():
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 5
     kinds = [Ashlar, MinIO, OneMachine] if os.environ.get("MINIO_BIN") else [Ashlar, OneMachine]
+    if os.environ.get("ASHLAR_BEFORE"):
+        kinds.insert(1, Before)
+    only = os.environ.get("ASHLAR_SPEED_ONLY", "").split()
+    sizes = [of for of in SIZES if not only or of[0] in only]
     if MinIO not in kinds:
         print("MINIO_BIN is not set: MinIO is not measured")
     found = {}
     for _ in range(int(os.environ.get("ASHLAR_SPEED_ROUNDS", "1"))):
-        for size, objects, most in SIZES:
+        for size, objects, most in sizes:
             for kind in kinds:
                 # Blank folders for each size: what is deleted is not always gone at once.
                 with kind() as servers:
@@ -171,7 +180,7 @@ def main():
     print(f"load of the machine at the end: {os.getloadavg()}")
     print("\n| | " + " | ".join(f"{k.name}: rate | p50, p99 | CPU" for k in kinds) + " | ratios |")
     print("|---|" + "---|---|---|" * len(kinds) + "---|")
-    for size, _, _ in SIZES:
+    for size, _, _ in sizes:
         for operation in ("put", "get"):
             mean = {k: {name: statistics.mean(one[name] for one in found[operation, size, k]) for name in
                         ("rate", "p50", "p99", "cpu", "errors")} for k in kinds}

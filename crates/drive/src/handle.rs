@@ -6,7 +6,7 @@
 //!
 //! Must not depend on: transports, other drives.
 
-use crate::remote::{Answer, Remote, Request};
+use crate::remote::{Answer, Later, Remote, Request};
 use crate::shard_handle::{ReaderHandle, WriterHandle, strange};
 use crate::types::{
     Accept, Entry, FenceAnswer, InlineShard, Known, Prepared, Range, ReadReply, Role, ShardInfo, State, Stats,
@@ -14,7 +14,7 @@ use crate::types::{
 use crate::{Completion, Drive, Error, Label, Result};
 use ashlar_commit::bucket_fence::{Deletion, Grant};
 use ashlar_format::frame::ShardId;
-use ashlar_format::{Ballot, BucketId, GroupId, RegisterKey, WriteId};
+use ashlar_format::{Ballot, BucketId, DriveId, GroupId, RegisterKey, WriteId};
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,6 +33,11 @@ impl From<Drive> for DriveHandle {
     fn from(drive: Drive) -> DriveHandle {
         DriveHandle::Local(drive)
     }
+}
+
+/// The error of a call for drives of another node.
+fn here() -> Error {
+    Error::Malformed("a drive of this process is asked by itself")
 }
 
 /// Asks a remote drive and extracts the expected kind of answer.
@@ -331,6 +336,53 @@ impl DriveHandle {
     #[must_use]
     pub fn read_now(&self, key: &RegisterKey, record: bool, epoch: u32) -> Option<Result<ReadReply>> {
         self.local()?.read_now(key, record, epoch)
+    }
+
+    /// As [`Remote::node`]; `None` for a drive of this process.
+    #[must_use]
+    pub fn node(&self) -> Option<usize> {
+        match self {
+            DriveHandle::Local(_) => None,
+            DriveHandle::Remote(r) => Some(r.node()),
+        }
+    }
+
+    /// As [`Remote::read_many`].
+    #[must_use]
+    pub fn read_many(
+        &self,
+        drives: &[DriveId],
+        key: &RegisterKey,
+        known: Ballot,
+        epoch: u32,
+    ) -> Later<'static, Vec<Option<ReadReply>>> {
+        match self {
+            DriveHandle::Local(_) => Box::pin(async { Err(here()) }),
+            DriveHandle::Remote(r) => r.read_many(drives, key, known, epoch),
+        }
+    }
+
+    /// As [`Remote::prepare_many`].
+    #[must_use]
+    pub fn prepare_many(
+        &self,
+        drives: &[DriveId],
+        key: &RegisterKey,
+        ballot: Ballot,
+        known: Option<&Known>,
+    ) -> Later<'static, Vec<Result<Prepared>>> {
+        match self {
+            DriveHandle::Local(_) => Box::pin(async { Err(here()) }),
+            DriveHandle::Remote(r) => r.prepare_many(drives, key, ballot, known),
+        }
+    }
+
+    /// As [`Remote::hint_many`]. `drives` are those of one node; on a drive of this process it is for that drive.
+    pub fn hint_many(&self, drives: &[DriveId], key: &RegisterKey, ballot: Ballot, epoch: u32) {
+        match self {
+            DriveHandle::Local(d) => d.hint(key, ballot, epoch),
+            DriveHandle::Remote(r) => r.hint_many(drives, key, ballot, epoch),
+        }
     }
 
     /// As [`Drive::scan`].

@@ -10,12 +10,12 @@
 use crate::drive::Drive;
 use crate::frames::{Check, Frames};
 use crate::types::{
-    Accept, Entry, FenceAnswer, InlineShard, Prepared, Range, ReadReply, Role, ShardInfo, State, Stats,
+    Accept, Entry, FenceAnswer, InlineShard, Known, Prepared, Range, ReadReply, Role, ShardInfo, State, Stats,
 };
 use crate::{Completion, Error, Label, Result, Tally};
 use ashlar_commit::bucket_fence::{Deletion, Grant};
 use ashlar_format::frame::ShardId;
-use ashlar_format::{Ballot, BucketId, GroupId, RegisterKey, WriteId};
+use ashlar_format::{Ballot, BucketId, DriveId, GroupId, RegisterKey, WriteId};
 use bytes::Bytes;
 use std::future::Future;
 use std::path::Path;
@@ -189,6 +189,29 @@ pub trait Remote: Send + Sync + 'static {
     fn is_away(&self) -> bool;
     /// Bytes of large shards that wait to be sent.
     fn frames_waiting(&self) -> u64;
+    /// Identifies its node: drives with the same number are of one node. Never waits.
+    fn node(&self) -> usize;
+    /// READ of one register on several drives of its node, with one message that is sent now. The answers are in the order of
+    /// `drives`; `None`: ask this drive by itself, because it has to wait for a device, or because of an error. A record is in
+    /// the first of the answers that show it, and in none if it is of the ballot `known`.
+    fn read_many(
+        &self,
+        drives: &[DriveId],
+        key: &RegisterKey,
+        known: Ballot,
+        epoch: u32,
+    ) -> Later<'static, Vec<Option<ReadReply>>>;
+    /// As [`Drive::prepare_knowing`] on several drives of its node, with one message that is sent now. The answers are in the
+    /// order of `drives`; one that did not come within a second is [`Error::Unanswered`].
+    fn prepare_many(
+        &self,
+        drives: &[DriveId],
+        key: &RegisterKey,
+        ballot: Ballot,
+        known: Option<&Known>,
+    ) -> Later<'static, Vec<Result<Prepared>>>;
+    /// HINT to several drives of its node, with one message.
+    fn hint_many(&self, drives: &[DriveId], key: &RegisterKey, ballot: Ballot, epoch: u32);
     /// Sends a request now; the future is its answer.
     fn ask(&self, request: Request) -> Later<'static, Answer>;
     /// Sends a request; `done` gets its answer.

@@ -38,6 +38,8 @@ pub enum Duty {
     Feed,
     /// Moves slots away from nodes that are gone; of all groups together, named by the first.
     Evacuate,
+    /// Gives the turns of a key: courtesy among nodes that write it.
+    Turns,
 }
 
 impl Duty {
@@ -50,6 +52,7 @@ impl Duty {
             Duty::Lifecycle => 4,
             Duty::Feed => 5,
             Duty::Evacuate => 6,
+            Duty::Turns => 7,
         }
     }
 }
@@ -65,6 +68,8 @@ pub enum Unit {
     Drive([u8; 16]),
     /// A node, by its number, big-endian.
     Node([u8; 2]),
+    /// A key, by the hash of its register's key, big-endian.
+    Key([u8; 8]),
 }
 
 impl Unit {
@@ -80,6 +85,12 @@ impl Unit {
         Unit::Node(number.to_be_bytes())
     }
 
+    /// The key whose register's key has this hash.
+    #[must_use]
+    pub fn key(hash: u64) -> Unit {
+        Unit::Key(hash.to_be_bytes())
+    }
+
     /// The hash input: a number for the kind, so that units of different kinds never have the same input, and
     /// the unit.
     fn bytes(&self) -> (u8, &[u8]) {
@@ -88,6 +99,7 @@ impl Unit {
             Unit::Bucket(id) => (2, id),
             Unit::Drive(id) => (3, id),
             Unit::Node(number) => (4, number),
+            Unit::Key(hash) => (5, hash),
         }
     }
 }
@@ -140,6 +152,12 @@ impl Duties {
         // The usual case of a single node costs no hash.
         ***nodes == [self.me] || owner(&nodes, duty, unit) == Some(self.me)
     }
+
+    /// The node that does `duty` for `unit` now; `None`: no node is known to run.
+    #[must_use]
+    pub fn owner(&self, duty: Duty, unit: &Unit) -> Option<NodeNumber> {
+        owner(&self.nodes.borrow(), duty, unit)
+    }
 }
 
 /// The running node that does `duty` for `unit`.
@@ -161,8 +179,8 @@ fn score(node: NodeNumber, duty: Duty, unit: &Unit) -> u64 {
 mod tests {
     use super::*;
 
-    const DUTIES: [Duty; 6] =
-        [Duty::Scrub, Duty::Rebuild, Duty::Sweep, Duty::Lifecycle, Duty::Feed, Duty::Evacuate];
+    const DUTIES: [Duty; 7] =
+        [Duty::Scrub, Duty::Rebuild, Duty::Sweep, Duty::Lifecycle, Duty::Feed, Duty::Evacuate, Duty::Turns];
 
     fn nodes(all: &[NodeNumber]) -> Vec<Duties> {
         let of = |me: &NodeNumber| {
@@ -176,7 +194,8 @@ mod tests {
     fn units() -> Vec<(Duty, Unit)> {
         let groups = (0..256).map(Unit::group);
         let buckets = (0..=255u8).map(|b| Unit::Bucket([b; 16]));
-        groups.chain(buckets).flat_map(|u| DUTIES.map(|d| (d, u))).collect()
+        let keys = (0..256).map(|k: u64| Unit::key(ashlar_checksum::key_hash(&k.to_be_bytes())));
+        groups.chain(buckets).chain(keys).flat_map(|u| DUTIES.map(|d| (d, u))).collect()
     }
 
     fn owners(duties: &[Duties], duty: Duty, unit: &Unit) -> Vec<NodeNumber> {
@@ -190,6 +209,7 @@ mod tests {
         for (duty, unit) in units() {
             let owners = owners(&duties, duty, &unit);
             assert_eq!(owners.len(), 1, "{duty:?} of {unit:?}: {owners:?}");
+            assert!(duties.iter().all(|d| d.owner(duty, &unit) == Some(owners[0])));
             *count.entry(owners[0]).or_default() += 1;
         }
         let fair = units().len() / 4;

@@ -225,8 +225,8 @@ impl Inner {
     /// A register that a round has decided, with its summary; empty: the register does not exist.
     async fn settled(&self, view: &View, key: RegisterKey) -> Result<(RegisterKey, Bytes)> {
         let hash = ashlar_checksum::key_hash(key.as_bytes());
-        let _turn = self.locks.lock(hash).await;
-        let Some(now) = self.settle(&key, hash).await? else { return Ok((key, Bytes::new())) };
+        let mut turn = self.turn(hash).await;
+        let Some(now) = self.settle(&key, hash, &mut turn).await? else { return Ok((key, Bytes::new())) };
         if matches!(now.record.body, Body::Tombstone) {
             return Ok((key, Bytes::new()));
         }

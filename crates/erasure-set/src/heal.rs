@@ -170,25 +170,25 @@ impl Inner {
             }
             return Ok(0);
         }
-        let _turn = self.locks.lock(hash).await;
+        let mut turn = self.turn(hash).await;
         // The register may have changed while this task waited for the turn.
         let now = match self.ask_all_again(key, hash).await? {
             Some(r) => r,
-            None => return self.renew(key, hash).await.map(|()| behind.len().into()),
+            None => return self.renew(key, hash, &mut turn).await.map(|()| behind.len().into()),
         };
         let Seen { behind, .. } = self.seen(&view, key, now.as_ref().map(|r| r.ballot), deep, true).await;
         let Some(now) = now else {
             // Nothing is chosen, but a slot shows something: a tombstone whose purge it lost, or an update
             // that failed. A round decides.
             if !behind.is_empty() {
-                self.renew(key, hash).await?;
+                self.renew(key, hash, &mut turn).await?;
             }
             return Ok(behind.len().into());
         };
         let left = self.copy_record(&view, key, &now, behind, true).await?;
         if !left.is_empty() {
             // A later promise refuses the old ballot: a new ballot is needed.
-            self.renew(key, hash).await?;
+            self.renew(key, hash, &mut turn).await?;
         }
         Ok(behind.len().into())
     }

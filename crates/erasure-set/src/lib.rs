@@ -8,9 +8,10 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `layout` | key -> group -> slots -> drives; stripe and row sizes |
-//! | `table` | which drive is in which slot now, and how quick it is |
+//! | `table`, `latency` | which drive is in which slot now, and how quick it is |
 //! | `sets` | the shared state: table, caches, queues, options |
 //! | `register` | reading a register |
+//! | `turns`, `key_turn` | a courtesy between nodes that propose for one register |
 //! | `update`, `propose`, `settle` | changing a register: prepare, decide, stage, accept |
 //! | `bucket_fence` | fences of deleted buckets |
 //! | `undecided_registers` | which registers may be undecided |
@@ -57,7 +58,9 @@ mod heal;
 mod heal_queue;
 mod health;
 mod invariants;
+mod key_turn;
 mod keylock;
+mod latency;
 mod layout;
 mod list;
 mod list_batch;
@@ -84,6 +87,7 @@ mod tail;
 mod tail_queue;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod undecided_registers;
 mod update;
 mod write;
@@ -105,5 +109,6 @@ pub use scrub_state::Scrubbed;
 pub use sets::{CopyPermit, DecoderMemory, EpochSource, Options, Sets};
 #[doc(hidden)]
 pub use stored::{fuzzed_stored, fuzzed_stored_seeds};
+pub use turns::{Others, Turn, TurnCalls, TurnQueues};
 pub use update::{Decision, UpdateError, Updated};
 pub use write::{DataWriter, Staged};

@@ -265,8 +265,8 @@ impl Inner {
             }
         }
         // It changes between the two requests every time: delay the next change by this process.
-        let _turn = self.locks.lock(hash).await;
-        let Some(now) = self.read_in_turn(&key, hash).await? else { return Ok(None) };
+        let mut turn = self.turn(hash).await;
+        let Some(now) = self.read_in_turn(&key, hash, &mut turn).await? else { return Ok(None) };
         match self.summary(view, &key, now.ballot).await {
             Some(s) => Ok(Some((key, s))),
             None => Err(Error::Unavailable("a key keeps changing".into())),

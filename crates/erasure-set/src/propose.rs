@@ -2,7 +2,7 @@
 //!
 //! Invariants: the proposer gets every answer that arrived in time and nothing else; a slot that does not
 //! answer within the deadline is silent. The attempt does not wait longer than necessary for a drive that is
-//! only late ([`crate::table::LatencyTracker`]).
+//! only late ([`crate::latency::LatencyTracker`]).
 //!
 //! Must not depend on: what a record means beyond the data it names.
 
@@ -22,7 +22,7 @@ use ashlar_commit::bucket_fence::{Deletion, admits, could_be_chosen};
 use ashlar_commit::{Footing, Proposer, Recovery, SlotSet, Step};
 use ashlar_drive::{Accept, DriveHandle, Error as DriveError, Inline, Known, Outcome, Prepared, Tally};
 use ashlar_environment::time::{self, Instant};
-use ashlar_format::{Ballot, Body, Record, RegisterKey};
+use ashlar_format::{Ballot, Body, DriveId, Record, RegisterKey};
 use bytes::Bytes;
 use futures::future::{BoxFuture, join_all};
 use futures::stream::FuturesUnordered;
@@ -64,7 +64,7 @@ pub(crate) struct Attempt<'a> {
     completed: bool,
     /// PREPAREs not yet answered, and their slots. Never contended: the mutex only makes the attempt
     /// shareable between threads.
-    waiting: Mutex<FuturesUnordered<BoxFuture<'a, Reply>>>,
+    waiting: Mutex<FuturesUnordered<BoxFuture<'a, Replies>>>,
     open: SlotSet,
     /// Slots whose drives are joining.
     joining: SlotSet,
@@ -143,9 +143,41 @@ pub(crate) fn shortage(tally: &Tally, what: &str, have: u32, need: u8) -> Error 
 }
 
 type Reply = (u8, Result<Prepared, DriveError>);
+/// What one message, or one drive of this process, answered.
+type Replies = SmallVec<[Reply; 4]>;
 
-async fn ask(drive: DriveHandle, slot: u8, key: &RegisterKey, ballot: Ballot, known: Option<Known>) -> Reply {
-    (slot, drive.prepare_knowing(key, ballot, known.as_ref()).await)
+async fn ask(
+    drive: DriveHandle,
+    slot: u8,
+    key: &RegisterKey,
+    ballot: Ballot,
+    known: Option<Known>,
+) -> Replies {
+    let reply = drive.prepare_knowing(key, ballot, known.as_ref()).await;
+    [(slot, reply)].into_iter().collect()
+}
+
+/// Asks several drives of one node, with one message.
+fn ask_together<'a>(
+    view: &View,
+    slots: SlotSet,
+    key: &'a RegisterKey,
+    ballot: Ballot,
+    known: Option<&Known>,
+) -> Option<BoxFuture<'a, Replies>> {
+    let asked: SmallVec<[_; 16]> = view.members().filter(|(slot, _)| slots.contains(*slot)).collect();
+    let (slot, first) = *asked.first()?;
+    if asked.len() == 1 {
+        return Some(ask(first.drive.clone(), slot, key, ballot, known.cloned()).boxed());
+    }
+    let drives: SmallVec<[DriveId; 16]> = asked.iter().map(|(_, m)| m.id).collect();
+    let answer = first.drive.prepare_many(&drives, key, ballot, known);
+    Some(Box::pin(async move {
+        match answer.await {
+            Ok(replies) => slots.iter().zip(replies).collect(),
+            Err(e) => slots.iter().map(|slot| (slot, Err(e.clone()))).collect(),
+        }
+    }))
 }
 
 /// The record that a drive has sent, if it is above the known one.
@@ -194,16 +226,17 @@ impl<'a> Attempt<'a> {
         let view = a.view.clone();
         // One copy of the record is enough while the drives agree.
         let mut known = a.sent.as_ref().map(|(known, _)| known.clone());
-        for slot in 0..view.n() {
-            let new = match view.member(slot) {
+        for (slot, member) in (0..).zip(&view.slots) {
+            let new = match member {
                 None => a.p.on_silent(slot),
+                Some(_) if !view.here.contains(slot) => Step::Wait,
                 Some(m) => {
                     // Most drives answer without waiting: no need to queue the future.
                     let mut f = ask(m.drive.clone(), slot, key, ballot, known.clone()).boxed();
                     match f.as_mut().now_or_never() {
-                        Some(reply) => {
-                            known = learned(known, &reply);
-                            a.feed(reply)
+                        Some(replies) => {
+                            known = replies.iter().fold(known, learned);
+                            a.feed(replies)
                         }
                         // A request would only fill its queue.
                         None if m.is_hung() => a.p.on_silent(slot),
@@ -217,6 +250,20 @@ impl<'a> Attempt<'a> {
             };
             if new != Step::Wait {
                 step = new;
+            }
+        }
+        for slots in &view.there {
+            let hung = view.hung(*slots);
+            for slot in hung.iter() {
+                let new = a.p.on_silent(slot);
+                if new != Step::Wait {
+                    step = new;
+                }
+            }
+            let asked = slots.without(hung);
+            if let Some(f) = ask_together(&view, asked, key, ballot, known.as_ref()) {
+                a.waiting.get_mut().push(f);
+                a.open = a.open.or(asked);
             }
         }
         if step == Step::Wait {
@@ -301,7 +348,19 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn feed(&mut self, (slot, reply): Reply) -> Step<Bytes> {
+    /// Passes answers to the proposer; the step that they lead to.
+    fn feed(&mut self, replies: Replies) -> Step<Bytes> {
+        let mut step = Step::Wait;
+        for reply in replies {
+            let new = self.feed_one(reply);
+            if new != Step::Wait {
+                step = new;
+            }
+        }
+        step
+    }
+
+    fn feed_one(&mut self, (slot, reply): Reply) -> Step<Bytes> {
         self.open.remove(slot);
         if let Ok(Prepared::Promised { fence, purged, .. }) = &reply {
             self.purged = self.purged.max(*purged);
@@ -683,10 +742,8 @@ impl<'a> Attempt<'a> {
         self.inner.drop_on(view, has, &drops);
         // Lazily: with less than a majority left, only hinted records can be read (2.13).
         let useful = view.quorum.half() < view.quorum.majority();
-        for slot in has.iter().filter(|_| useful) {
-            if let Some(m) = view.member(slot) {
-                m.drive.hint(self.key, self.p.ballot(), view.epoch);
-            }
+        if useful {
+            view.hint(self.key, self.p.ballot(), has);
         }
         let failed = SlotSet(o.failed | o.refused).without(has);
         let waiting = asked.without(has).without(failed);

@@ -314,13 +314,13 @@ impl Inner {
         };
         // If the register has changed, its new state was sent to the joining drive as well.
         let Some(want) = want else { return Ok(true) };
-        let _turn = self.locks.lock(hash).await;
+        let mut turn = self.turn(hash).await;
         if holds(to, key, want.ballot).await? {
             return Ok(true);
         }
         if self.copy_to(view, to, key, &want, true).await.is_err() || !holds(to, key, want.ballot).await? {
             // The record changed between the read and the copy, or cannot be copied: a round is needed.
-            self.renew(key, hash).await?;
+            self.renew(key, hash, &mut turn).await?;
         }
         if holds(to, key, want.ballot).await? {
             return Ok(true);

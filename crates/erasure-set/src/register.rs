@@ -13,14 +13,15 @@
 //! Must not depend on: what a record means beyond the data it names.
 
 use crate::invariants::{Shown, no_joining_votes};
+use crate::key_turn::KeyTurn;
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
-use crate::table::{FIRST_HANG_CHECK, HANG_CHECK_INTERVAL, View};
+use crate::table::{FIRST_HANG_CHECK, HANG_CHECK_INTERVAL, Member, View};
 use crate::{Error, Result};
 use ashlar_commit::{Proof, ReadStep, Reader, SlotSet};
 use ashlar_drive::{Error as DriveError, ReadReply};
-use ashlar_environment::time;
-use ashlar_format::{Ballot, Record, RegisterKey};
+use ashlar_environment::time::{self, Instant};
+use ashlar_format::{Ballot, DriveId, Record, RegisterKey};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -131,6 +132,10 @@ impl Inner {
             Ok(v) => v,
             Err(e) => return Some(Err(e)),
         };
+        // Drives of other nodes have to be waited for.
+        if all && !view.there.is_empty() {
+            return None;
+        }
         if self.options.sole
             && let Some((ballot, digest, record)) = self.cache.current(hash, key)
         {
@@ -202,24 +207,30 @@ impl Inner {
 
     /// Asks all slots at once; settles what is undecided.
     pub(crate) async fn read_slowly(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
-        if !self.undecided_registers.has(hash)
-            && let Asked::Known(r) = self.ask_all(key, hash).await?
-        {
-            return Ok(r);
+        if !self.undecided_registers.has(hash) {
+            if let Asked::Known(r) = self.ask_all(key, hash).await? {
+                return Ok(r);
+            }
+            self.turns.met(hash);
         }
-        // Wait for a write of this process, which usually decides it; otherwise decide it here.
-        let _turn = self.locks.lock(hash).await;
-        self.read_in_turn(key, hash).await
+        // Wait for a write of this process, or of another node, which usually decides it; otherwise decide it here.
+        let mut turn = self.turn(hash).await;
+        self.read_in_turn(key, hash, &mut turn).await
     }
 
     /// Asks all slots; settles what is undecided. The caller holds the key's turn.
-    pub(crate) async fn read_in_turn(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
+    pub(crate) async fn read_in_turn(
+        &self,
+        key: &RegisterKey,
+        hash: u64,
+        turn: &mut KeyTurn,
+    ) -> Result<Option<Register>> {
         if self.undecided_registers.has(hash) {
-            return self.settle(key, hash).await;
+            return self.settle(key, hash, turn).await;
         }
         match self.ask_all(key, hash).await? {
             Asked::Known(r) => Ok(r),
-            Asked::Undecided(shown) => match (self.settle(key, hash).await, shown) {
+            Asked::Undecided(shown) => match (self.settle(key, hash, turn).await, shown) {
                 // It is chosen: what is above it can be settled only when enough drives can be written.
                 (Err(e @ (Error::Unavailable(_) | Error::BucketFenced(_))), Some(shown)) => {
                     tracing::debug!(?key, "served although something undecided lies above it: {e}");
@@ -243,18 +254,27 @@ impl Inner {
     }
 
     async fn ask_all(&self, key: &RegisterKey, hash: u64) -> Result<Asked> {
+        // A record that this process has is not sent again; if another one turns out to be needed, all are asked for.
+        let mut with_records = false;
         for _ in 0..LAYOUTS {
             let view = self.view(key.group())?;
-            let (asked, whole) = match self.ask_view(&view, key, hash).await {
+            let (asked, whole) = match self.ask_view(&view, key, hash, with_records).await {
                 // Drives that follow a newer layout refuse readers of this one.
                 Err(Error::Unavailable(_)) if self.table.load().layout.epoch > view.layout => continue,
-                r => r?,
+                Ok(None) => {
+                    with_records = true;
+                    continue;
+                }
+                r => match r? {
+                    Some(asked) => asked,
+                    None => continue,
+                },
             };
             if whole || self.in_force(view.layout).await? {
                 return Ok(asked);
             }
         }
-        Err(Error::Unavailable("the layout keeps changing".into()))
+        Err(Error::Unavailable("the layout, or the record, keeps changing".into()))
     }
 
     /// Whether this epoch of the layout is the newest. Asked after answers of half of the drives.
@@ -275,27 +295,20 @@ impl Inner {
     }
 
     /// The answers of the drives of one layout; the flag tells that they are valid whatever the newest layout
-    /// is.
-    async fn ask_view(&self, view: &View, key: &RegisterKey, hash: u64) -> Result<(Asked, bool)> {
+    /// is. `None`: the record is needed, which is not the one that this process has.
+    async fn ask_view(
+        &self,
+        view: &View,
+        key: &RegisterKey,
+        hash: u64,
+        with_records: bool,
+    ) -> Result<Option<(Asked, bool)>> {
         let mut answers = Answers::new(view);
-        let mut waiting = FuturesUnordered::new();
-        let mut step = ReadStep::Wait;
-        for slot in 0..view.n() {
-            match view.member(slot) {
-                None => step = answers.silent(slot),
-                // A request would only fill its queue; it may answer what it has in memory.
-                Some(m) if m.is_hung() => {
-                    step = match m.drive.read_now(key, true, view.epoch) {
-                        Some(Ok(reply)) => answers.take(slot, &reply),
-                        _ => answers.silent(slot),
-                    }
-                }
-                Some(m) => {
-                    let drive = m.drive.clone();
-                    waiting.push(async move { (slot, drive.read(key, true, view.epoch).await) });
-                }
-            }
-        }
+        let cached = self.cache.get(hash, key).filter(|_| !with_records);
+        let mut waiting = Waiting::new();
+        let known = cached.as_ref().map_or(Ballot::ZERO, |c| c.0);
+        let known = (!with_records).then_some(known);
+        let mut step = self.ask_each(view, key, known, &mut answers, &mut waiting);
         let deadline = time::sleep(DEADLINE);
         tokio::pin!(deadline);
         // The first check is early, so that the others can answer before drives that hang count as silent.
@@ -306,11 +319,7 @@ impl Inner {
                     biased;
                     next = waiting.next() => match next {
                         None => step = answers.reader.on_deadline(),
-                        Some((slot, Ok(reply))) => step = answers.take(slot, &reply),
-                        Some((slot, Err(e))) => {
-                            self.note(key, &e);
-                            step = answers.silent(slot);
-                        }
+                        Some(told) => step = self.hear(view, key, told, &mut answers, &mut waiting),
                     },
                     () = &mut deadline => step = answers.reader.on_deadline(),
                     () = time::sleep(check_after) => {
@@ -332,21 +341,30 @@ impl Inner {
         let asked = answers.reader.answered_by().len();
         let enough = asked >= view.quorum.half();
         assert!(enough || step == ReadStep::Unavailable, "I9: {asked} voters cannot tell");
+        // Another drive has it, which did not send it.
+        let left_out = |ballot: Ballot| {
+            !with_records && known != Some(ballot) && !answers.records.iter().any(|r| r.0 == ballot)
+        };
         match step {
-            ReadStep::Absent { majority } => Ok((Asked::Known(None), majority)),
+            ReadStep::Absent { majority } => Ok(Some((Asked::Known(None), majority))),
             ReadStep::Serve { ballot, proof, .. } => {
                 answers.check(ballot, view.quorum.majority());
-                let found = answers.records.iter().find(|r| r.0 == ballot);
-                let register = found.and_then(|r| self.decoded(key, hash, r));
                 let whole = matches!(proof, Proof::Majority | Proof::Hint);
-                register.map(|r| (Asked::Known(Some(r)), whole)).ok_or_else(|| {
-                    Error::Corrupt(format!("the record of {key:?} at {ballot:?} cannot be decoded"))
-                })
+                match self.shown(key, hash, ballot, cached, &answers) {
+                    Some(r) => Ok(Some((Asked::Known(Some(r)), whole))),
+                    None if left_out(ballot) => Ok(None),
+                    None => {
+                        Err(Error::Corrupt(format!("the record of {key:?} at {ballot:?} cannot be decoded")))
+                    }
+                }
             }
             ReadStep::NeedIdentityRound => {
                 let shown = answers.reader.majority_shows();
-                let shown = shown.and_then(|b| answers.records.iter().find(|r| r.0 == b));
-                Ok((Asked::Undecided(shown.and_then(|r| self.decoded(key, hash, r))), true))
+                if shown.is_some_and(left_out) {
+                    return Ok(None);
+                }
+                let shown = shown.and_then(|b| self.shown(key, hash, b, cached, &answers));
+                Ok(Some((Asked::Undecided(shown), true)))
             }
             ReadStep::Unavailable => {
                 Err(Error::Unavailable("too few drives answered to read a record".into()))
@@ -355,28 +373,123 @@ impl Inner {
         }
     }
 
-    /// There is an answer; answers of other slots are included if they are prompt.
-    async fn ask_more(
+    /// The register as drives show it.
+    fn shown(
+        &self,
+        key: &RegisterKey,
+        hash: u64,
+        ballot: Ballot,
+        cached: Option<(Ballot, u64, Arc<Record>)>,
+        answers: &Answers,
+    ) -> Option<Register> {
+        match cached {
+            Some((b, digest, record)) if b == ballot => Some(Register { ballot, digest, record }),
+            _ => self.decoded(key, hash, answers.records.iter().find(|r| r.0 == ballot)?),
+        }
+    }
+
+    /// Asks the drives of this process, which answer at once where they can; then those of other nodes, those of one node
+    /// with one message. `known`: the ballot of a record that need not be sent, zero if there is none yet; a record that one
+    /// drive shows need not be sent by others. `None`: all send their records.
+    fn ask_each<'a>(
         &self,
         view: &View,
-        key: &RegisterKey,
+        key: &'a RegisterKey,
+        known: Option<Ballot>,
         answers: &mut Answers,
-        waiting: &mut FuturesUnordered<impl Future<Output = (u8, Result<ReadReply, DriveError>)>>,
+        waiting: &mut Waiting<'a>,
+    ) -> ReadStep {
+        let (all, mut known) = (known.is_none(), known.unwrap_or(Ballot::ZERO));
+        let mut step = ReadStep::Wait;
+        for (slot, member) in (0..).zip(&view.slots) {
+            let Some(m) = member else {
+                step = answers.silent(slot);
+                continue;
+            };
+            if !view.here.contains(slot) {
+                continue;
+            }
+            match m.drive.read_now(key, known == Ballot::ZERO, view.epoch) {
+                Some(Ok(reply)) => {
+                    // One copy of the record is enough while the drives agree.
+                    if let (false, Ballot::ZERO, Some(seen)) = (all, known, &reply.accepted) {
+                        known = seen.ballot;
+                    }
+                    step = answers.take(slot, &reply);
+                }
+                // A request would only fill its queue.
+                _ if m.is_hung() => step = answers.silent(slot),
+                Some(Err(e)) => {
+                    self.note(key, &e);
+                    step = answers.silent(slot);
+                }
+                None => waiting.push(alone(m, slot, key, view.epoch)),
+            }
+        }
+        for slots in &view.there {
+            let hung = view.hung(*slots);
+            for slot in hung.iter() {
+                step = answers.silent(slot);
+            }
+            let asked = slots.without(hung);
+            match (asked.len(), asked.iter().next().and_then(|slot| Some((slot, view.member(slot)?)))) {
+                (1, Some((slot, m))) => waiting.push(alone(m, slot, key, view.epoch)),
+                (_, Some((_, first))) => waiting.push(together(view, first, asked, key, known)),
+                (_, None) => {}
+            }
+        }
+        step
+    }
+
+    /// Takes what drives told.
+    fn hear<'a>(
+        &self,
+        view: &View,
+        key: &'a RegisterKey,
+        told: Told,
+        answers: &mut Answers,
+        waiting: &mut Waiting<'a>,
+    ) -> ReadStep {
+        for (slot, reply) in told.replies {
+            let Some(m) = view.member(slot) else { continue };
+            match reply {
+                Some(Ok(reply)) => {
+                    if m.drive.node().is_some() {
+                        m.latency.note_answer(told.took);
+                    }
+                    let _ = answers.take(slot, &reply);
+                }
+                Some(Err(e)) => {
+                    self.note(key, &e);
+                    let _ = answers.silent(slot);
+                }
+                None => waiting.push(alone(m, slot, key, view.epoch)),
+            }
+        }
+        answers.reader.step()
+    }
+
+    /// There is an answer; answers of other slots are included if they are prompt.
+    async fn ask_more<'a>(
+        &self,
+        view: &View,
+        key: &'a RegisterKey,
+        answers: &mut Answers,
+        waiting: &mut Waiting<'a>,
     ) -> ReadStep {
         let prompt = view.which(|m| !m.is_late());
-        let patient = time::sleep(GRACE);
+        let open = prompt.without(answers.reader.answered_by());
+        let patience = view.members().filter(|(slot, _)| open.contains(*slot));
+        let patience = patience.map(|(_, m)| m.latency.grace(GRACE)).max().unwrap_or(GRACE);
+        let patient = time::sleep(patience);
         tokio::pin!(patient);
         while answers.reader.more() && !prompt.without(answers.reader.answered_by()).is_empty() {
             tokio::select! {
                 biased;
                 next = waiting.next() => match next {
                     None => break,
-                    Some((slot, Ok(reply))) => {
-                        let _ = answers.take(slot, &reply);
-                    }
-                    Some((slot, Err(e))) => {
-                        self.note(key, &e);
-                        let _ = answers.silent(slot);
+                    Some(told) => {
+                        let _ = self.hear(view, key, told, answers, waiting);
                     }
                 },
                 () = &mut patient => {
@@ -391,6 +504,45 @@ impl Inner {
         }
         answers.reader.step()
     }
+}
+
+/// What drives of one node told; `None`: the drive has to be asked by itself.
+struct Told {
+    replies: SmallVec<[(u8, Option<Result<ReadReply, DriveError>>); 4]>,
+    took: Duration,
+}
+
+type Waiting<'a> = FuturesUnordered<BoxFuture<'a, Told>>;
+
+/// Asks one drive.
+fn alone<'a>(m: &Member, slot: u8, key: &'a RegisterKey, epoch: u32) -> BoxFuture<'a, Told> {
+    let (drive, began) = (m.drive.clone(), Instant::now());
+    Box::pin(async move {
+        let reply = drive.read(key, true, epoch).await;
+        Told { replies: [(slot, Some(reply))].into_iter().collect(), took: began.elapsed() }
+    })
+}
+
+/// Asks several drives of one node, of which `first` is one.
+fn together<'a>(
+    view: &View,
+    first: &Member,
+    slots: SlotSet,
+    key: &'a RegisterKey,
+    known: Ballot,
+) -> BoxFuture<'a, Told> {
+    let asked = view.members().filter(|(slot, _)| slots.contains(*slot));
+    let drives: SmallVec<[DriveId; 16]> = asked.map(|(_, m)| m.id).collect();
+    let began = Instant::now();
+    let answer = first.drive.read_many(&drives, key, known, view.epoch);
+    Box::pin(async move {
+        let answer = answer.await;
+        let replies = slots.iter().enumerate().map(|(i, slot)| match &answer {
+            Ok(replies) => (slot, replies.get(i).and_then(|r| r.clone().map(Ok))),
+            Err(e) => (slot, Some(Err(e.clone()))),
+        });
+        Told { replies: replies.collect(), took: began.elapsed() }
+    })
 }
 
 enum Asked {

@@ -15,6 +15,7 @@
 //! Must not depend on: what a version means beyond the data it names.
 
 use crate::heal::answers;
+use crate::key_turn::KeyTurn;
 use crate::owners::Named;
 use crate::scrub_state::{SUSPECTS, Scrubbed};
 use crate::sets::{Inner, Sets};
@@ -254,14 +255,14 @@ impl Inner {
         let view = self.view(key.group())?;
         let Some(clear) = self.clear_root(key, hash, shard.write_id).await? else { return Ok(false) };
         let ballot = {
-            let _turn = self.locks.lock(hash).await;
+            let mut turn = self.turn(hash).await;
             if self.writes_in_flight.lock().contains_key(&shard.write_id) {
                 return Ok(false);
             }
             self.ballots.pass(shard.ballot, view.epoch)?;
             let mut won = None;
             for _ in 0..4 {
-                match self.sweep(&view, key, shard.write_id, clear).await? {
+                match self.sweep(&view, key, shard.write_id, clear, &mut turn).await? {
                     Swept::Drop(b) => {
                         won = Some(b);
                         break;
@@ -308,6 +309,7 @@ impl Inner {
         key: &RegisterKey,
         id: WriteId,
         clear: Option<WriteId>,
+        turn: &mut KeyTurn,
     ) -> Result<Swept> {
         let ballot = self.ballots.next(view.epoch);
         let mut sweep: Sweep<Bytes> = Sweep::new(view.quorum, ballot);
@@ -350,7 +352,7 @@ impl Inner {
             // state, and the next sweep finds it settled.
             SweepStep::Later { .. } => {
                 let hash = ashlar_checksum::key_hash(key.as_bytes());
-                self.renew(key, hash).await?;
+                self.renew(key, hash, turn).await?;
                 Ok(Swept::Again)
             }
             SweepStep::Round(base) => self.sweep_round(view, key, sweep, base, ballot).await,

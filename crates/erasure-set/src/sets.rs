@@ -17,6 +17,7 @@ use crate::progress::Rebuilds;
 use crate::scrub_state::ScrubState;
 use crate::table::{Attached, Member, Table, View};
 use crate::tail_queue::{Missed, Tails};
+use crate::turns::{Others, Turns};
 use crate::undecided_registers::UndecidedRegisters;
 use crate::{Error, Result};
 use arc_swap::ArcSwap;
@@ -58,6 +59,8 @@ pub struct Options {
     pub sole: bool,
     /// Small bodies of healthy groups are written with one flush instead of two (2.3 a).
     pub one_sync: bool,
+    /// With whom this process takes turns where its proposals meet those of other nodes; `None`: with nobody.
+    pub turns: Option<Others>,
     /// Where to read the epoch of the newest layout when only half of the drives answer; `None`: only this
     /// process changes the layout, so the one in force here is the newest.
     pub epoch: Option<EpochSource>,
@@ -90,6 +93,7 @@ impl Options {
             record_cache: 32 << 20,
             sole: true,
             one_sync: true,
+            turns: None,
             epoch: None,
             recheck: ashlar_engine::SAMPLE,
             background: Limits::default(),
@@ -124,6 +128,7 @@ pub(crate) struct Inner {
     pub(crate) cache: RecordCache,
     pub(crate) pages: crate::pages::PageCache,
     pub(crate) locks: Arc<KeyLocks>,
+    pub(crate) turns: Turns,
     pub(crate) undecided_registers: UndecidedRegisters,
     pub(crate) tails: Tails,
     pub(crate) heals: HealQueue,
@@ -209,6 +214,7 @@ impl Sets {
             cache: RecordCache::new(options.record_cache),
             pages: crate::pages::PageCache::default(),
             locks: KeyLocks::new(),
+            turns: Turns::new(options.turns.clone(), options.node, key[0]),
             undecided_registers: UndecidedRegisters::new(),
             tails: Tails::new(),
             heals: HealQueue::new(),

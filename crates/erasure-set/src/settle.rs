@@ -1,22 +1,35 @@
 //! Rounds that change nothing: they decide what is undecided.
 //!
-//! Invariant: the caller of a round holds its key's turn.
+//! Invariant: the caller of a round holds its key's turn, and passes it on, so that rounds that meet other proposals are made
+//! with a turn among the nodes.
 //!
 //! Must not depend on: what a record means.
 
+use crate::key_turn::KeyTurn;
 use crate::propose::Attempt;
 use crate::register::Register;
 use crate::sets::Inner;
 use crate::table::View;
 use crate::{Error, Result};
+use ashlar_environment::time::Instant;
 use ashlar_format::{Ballot, RegisterKey};
 use bytes::Bytes;
 
 impl Inner {
     /// Decides an undecided register, so that no older record can appear any more. The caller holds the key's
     /// turn.
-    pub(crate) async fn settle(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
-        for _ in 0..8 {
+    pub(crate) async fn settle(
+        &self,
+        key: &RegisterKey,
+        hash: u64,
+        turn: &mut KeyTurn,
+    ) -> Result<Option<Register>> {
+        let (began, mut round) = (Instant::now(), 0);
+        while round == 0 || self.may_propose_again(round, began) {
+            if round > 0 {
+                self.met(turn, hash, round).await;
+            }
+            round += 1;
             let view = self.view(key.group())?;
             let Some(mut a) = Attempt::prepare(self, view, key, hash, false).await? else { continue };
             let base = a.base.take();
@@ -30,8 +43,13 @@ impl Inner {
     }
 
     /// Like [`Inner::settle`], and all slots accept the record again, whether it was decided or not.
-    pub(crate) async fn renew(&self, key: &RegisterKey, hash: u64) -> Result<()> {
-        for _ in 0..8 {
+    pub(crate) async fn renew(&self, key: &RegisterKey, hash: u64, turn: &mut KeyTurn) -> Result<()> {
+        let (began, mut round) = (Instant::now(), 0);
+        while round == 0 || self.may_propose_again(round, began) {
+            if round > 0 {
+                self.met(turn, hash, round).await;
+            }
+            round += 1;
             let view = self.view(key.group())?;
             let Some(mut a) = Attempt::prepare(self, view, key, hash, false).await? else { continue };
             let base = a.base.take();
@@ -49,8 +67,8 @@ impl Inner {
         let mut left = 0;
         for key in self.undecided_registers.keys() {
             let hash = ashlar_checksum::key_hash(key.as_bytes());
-            let _turn = self.locks.lock(hash).await;
-            left += usize::from(self.settle(&key, hash).await.is_err());
+            let mut turn = self.turn(hash).await;
+            left += usize::from(self.settle(&key, hash, &mut turn).await.is_err());
         }
         left
     }

@@ -9,6 +9,7 @@
 //!
 //! Must not depend on: what registers and shards contain.
 
+use crate::latency::LatencyTracker;
 use crate::layout::Layout;
 use crate::{Error, Result};
 use arc_swap::ArcSwap;
@@ -16,10 +17,10 @@ use ashlar_commit::{Quorum, SlotSet};
 use ashlar_drive::{DriveHandle, Entry, Error as DriveError, Range, ReadReply, ReaderHandle, Role, State};
 use ashlar_environment::HashMap;
 use ashlar_environment::time::{self, Instant};
-use ashlar_format::{DriveId, GroupId, RegisterKey, WriteId};
+use ashlar_format::{Ballot, DriveId, GroupId, RegisterKey, WriteId};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// A drive that is attached.
@@ -32,7 +33,7 @@ pub(crate) struct Member {
     pub(crate) hang_reported: AtomicBool,
     /// Number of calls for lists.
     #[cfg(test)]
-    pub(crate) list_calls: AtomicU64,
+    pub(crate) list_calls: std::sync::atomic::AtomicU64,
 }
 
 /// A call to a device that takes this long will not return soon.
@@ -91,103 +92,8 @@ impl Attached {
     }
 }
 
-/// How quickly a drive has answered recently.
-pub(crate) struct LatencyTracker {
-    start: Instant,
-    /// Milliseconds after `start` until which the drive counts as late.
-    late_until: AtomicU64,
-    /// How often in a row it was late. Each time doubles the span, up to 64 s.
-    late_count: AtomicU32,
-    /// Moving average and mean deviation of the time to read a frame, microseconds.
-    read_us: AtomicU32,
-    read_dev: AtomicU32,
-}
-
 /// How long to wait for an answer that no other drive can give.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The shortest span of being late, milliseconds.
-const LATE_MS: u64 = 1000;
-/// Bounds of the time that a read waits before another shard is asked too. The lower bound is above the time
-/// that a thread may wait for a busy processor: with 4 ms, one read in five on two busy cores fetched
-/// unneeded parity.
-const HEDGE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
-
-impl LatencyTracker {
-    fn new() -> LatencyTracker {
-        LatencyTracker {
-            start: Instant::now(),
-            late_until: AtomicU64::new(0),
-            late_count: AtomicU32::new(0),
-            read_us: AtomicU32::new(0),
-            read_dev: AtomicU32::new(0),
-        }
-    }
-
-    fn now_ms(&self) -> u64 {
-        u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// Records that an operation waited too long for the drive.
-    pub(crate) fn mark_slow(&self) {
-        // An operation that was already waiting when the drive became late gives no new information.
-        if self.is_late() {
-            return;
-        }
-        let late_count = self.late_count.fetch_add(1, Ordering::Relaxed).min(6);
-        let until = self.now_ms().saturating_add(LATE_MS << late_count);
-        self.late_until.store(until, Ordering::Relaxed);
-    }
-
-    /// Whether it was late repeatedly, with no prompt answer in between.
-    pub(crate) fn is_slow(&self) -> bool {
-        self.is_late() && self.late_count.load(Ordering::Relaxed) > 2
-    }
-
-    /// Resets the tracker after the drive hung and answers again.
-    pub(crate) fn reset(&self) {
-        self.late_count.store(0, Ordering::Relaxed);
-        self.late_until.store(0, Ordering::Relaxed);
-    }
-
-    /// Whether operations should not wait for it longer than necessary.
-    pub(crate) fn is_late(&self) -> bool {
-        let until = self.late_until.load(Ordering::Relaxed);
-        until != 0 && self.now_ms() < until
-    }
-
-    /// The drive answered in time.
-    pub(crate) fn in_time(&self) {
-        if self.late_count.load(Ordering::Relaxed) != 0 && !self.is_late() {
-            self.late_count.store(0, Ordering::Relaxed);
-            self.late_until.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// Records the time in which a frame was read.
-    pub(crate) fn note_read(&self, took: Duration) {
-        let us = u32::try_from(took.as_micros()).unwrap_or(u32::MAX).min(60_000_000);
-        let mean = self.read_us.load(Ordering::Relaxed);
-        let dev = self.read_dev.load(Ordering::Relaxed);
-        let (mean_now, dev_now) = if mean == 0 {
-            (us, us / 2)
-        } else {
-            ((mean * 7).saturating_add(us) / 8, (dev * 3).saturating_add(mean.abs_diff(us)) / 4)
-        };
-        self.read_us.store(mean_now, Ordering::Relaxed);
-        self.read_dev.store(dev_now, Ordering::Relaxed);
-        self.in_time();
-    }
-
-    /// How long to wait for a frame before another shard is asked too: twice the estimated 95th percentile
-    /// (mean + 2 mean deviations), within bounds.
-    pub(crate) fn hedge_after(&self) -> Duration {
-        let us = self
-            .read_us
-            .load(Ordering::Relaxed)
-            .saturating_add(self.read_dev.load(Ordering::Relaxed).saturating_mul(2));
-        Duration::from_micros(u64::from(us) * 2).clamp(HEDGE.0, HEDGE.1)
-    }
-}
 
 impl Member {
     pub(crate) fn new(drive: DriveHandle, attached: Arc<Attached>) -> Member {
@@ -198,7 +104,7 @@ impl Member {
             attached,
             hang_reported: AtomicBool::new(false),
             #[cfg(test)]
-            list_calls: AtomicU64::new(0),
+            list_calls: std::sync::atomic::AtomicU64::new(0),
         }
     }
 
@@ -220,7 +126,7 @@ impl Member {
 
     /// Whether operations should not wait for it longer than necessary.
     pub(crate) fn is_late(&self) -> bool {
-        self.latency.is_late() || self.is_hung()
+        self.latency.is_late() || self.latency.is_laggard() || self.is_hung()
     }
 
     /// Whether it votes in a group; a drive that has not joined the group does not.
@@ -338,9 +244,45 @@ pub(crate) struct View {
     pub(crate) k: u8,
     pub(crate) m: u8,
     pub(crate) slots: SmallVec<[Option<Arc<Member>>; 16]>,
+    /// The slots whose drives are in this process.
+    pub(crate) here: SlotSet,
+    /// The slots whose drives are of other nodes, by node.
+    pub(crate) there: SmallVec<[SlotSet; 8]>,
 }
 
 impl View {
+    fn new(layout: &Layout, group: &crate::layout::Group, members: &HashMap<DriveId, Arc<Member>>) -> View {
+        let slots: SmallVec<[Option<Arc<Member>>; 16]> =
+            group.slots.iter().map(|d| members.get(d).cloned()).collect();
+        let mut here = SlotSet::EMPTY;
+        let mut there: SmallVec<[(usize, SlotSet); 8]> = SmallVec::new();
+        for (slot, member) in (0..).zip(&slots) {
+            let Some(member) = member else { continue };
+            match member.drive.node() {
+                None => {
+                    here.insert(slot);
+                }
+                Some(node) => match there.iter_mut().find(|(of, _)| *of == node) {
+                    Some((_, slots)) => {
+                        slots.insert(slot);
+                    }
+                    None => there.push((node, [slot].into_iter().collect())),
+                },
+            }
+        }
+        View {
+            group: group.id,
+            epoch: group.epoch,
+            layout: layout.epoch,
+            quorum: Quorum::new(layout.code.n()),
+            k: layout.code.k,
+            m: layout.code.m,
+            slots,
+            here,
+            there: there.into_iter().map(|(_, slots)| slots).collect(),
+        }
+    }
+
     pub(crate) fn n(&self) -> u8 {
         self.quorum.n
     }
@@ -349,8 +291,22 @@ impl View {
         self.slots.get(usize::from(slot)).and_then(Option::as_ref)
     }
 
+    /// Tells the drives of these slots that a ballot is chosen.
+    pub(crate) fn hint(&self, key: &RegisterKey, ballot: Ballot, slots: SlotSet) {
+        for (_, m) in self.members().filter(|(slot, _)| self.here.and(slots).contains(*slot)) {
+            m.drive.hint(key, ballot, self.epoch);
+        }
+        for there in &self.there {
+            let told = self.members().filter(|(slot, _)| there.and(slots).contains(*slot));
+            let drives: SmallVec<[DriveId; 16]> = told.clone().map(|(_, m)| m.id).collect();
+            if let Some((_, first)) = told.clone().next() {
+                first.drive.hint_many(&drives, key, ballot, self.epoch);
+            }
+        }
+    }
+
     /// The slots with a drive, and the drives.
-    pub(crate) fn members(&self) -> impl Iterator<Item = (u8, &Arc<Member>)> {
+    pub(crate) fn members(&self) -> impl Iterator<Item = (u8, &Arc<Member>)> + Clone {
         self.slots.iter().enumerate().filter_map(|(s, m)| Some((s as u8, m.as_ref()?)))
     }
 
@@ -386,21 +342,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(layout: Arc<Layout>, members: HashMap<DriveId, Arc<Member>>) -> Table {
-        let views = layout
-            .groups
-            .iter()
-            .map(|g| {
-                Arc::new(View {
-                    group: g.id,
-                    epoch: g.epoch,
-                    layout: layout.epoch,
-                    quorum: Quorum::new(layout.code.n()),
-                    k: layout.code.k,
-                    m: layout.code.m,
-                    slots: g.slots.iter().map(|d| members.get(d).cloned()).collect(),
-                })
-            })
-            .collect();
+        let views = layout.groups.iter().map(|g| Arc::new(View::new(&layout, g, &members))).collect();
         Table { layout, members, views }
     }
 
@@ -416,28 +358,5 @@ impl Table {
             .index(group)
             .and_then(|i| self.views.get(i))
             .ok_or(Error::Invalid("no such placement group"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lateness_ends_and_hedges_are_bounded() {
-        let p = LatencyTracker::new();
-        assert!(!p.is_late());
-        assert_eq!(p.hedge_after(), HEDGE.0);
-        for _ in 0..100 {
-            p.note_read(Duration::from_millis(10));
-        }
-        let hedge = p.hedge_after();
-        assert!(hedge >= Duration::from_millis(19) && hedge <= Duration::from_millis(25), "{hedge:?}");
-        p.note_read(Duration::from_secs(30));
-        assert_eq!(p.hedge_after(), HEDGE.1);
-        p.mark_slow();
-        assert!(p.is_late());
-        p.in_time();
-        assert!(p.is_late(), "one quick answer does not end it");
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Must not depend on: what a version means beyond the data it names.
 
+use crate::latency::compare;
 use crate::sets::{Inner, Sets};
 use crate::table::{Member, View};
 use crate::tail_queue::{BOUND, Drops, Lacking, PendingPurge, Tail, Writes};
@@ -94,6 +95,7 @@ impl Inner {
     /// Checks which drives hang, and queues what drives that answer again have missed.
     pub(crate) fn check_hung_drives(&self) {
         let table = self.table.load();
+        compare(table.members.values().map(|m| &m.latency));
         for m in table.members.values() {
             if m.responds() {
                 if m.hang_reported.swap(false, Ordering::Relaxed) {

@@ -11,23 +11,21 @@
 //! Must not depend on: what a version means beyond the data it names.
 
 use crate::invariants::named_no_more;
+use crate::key_turn::ATTEMPTS;
 use crate::propose::{Attempt, Based};
 use crate::register::Register;
 use crate::sets::{Inner, Sets};
 use crate::stored::{OneSyncRecord, Parent};
+use crate::table::View;
 use crate::write::Staged;
 use crate::{Error, Result};
 use ashlar_commit::{OneSync, SlotSet};
-use ashlar_environment::time;
+use ashlar_environment::time::Instant;
 use ashlar_format::{Ballot, Body, Data, Record, RegisterKey, WriteId};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Attempts before an update gives up. Usually one is enough, two after a drive returned.
-const ATTEMPTS: u32 = 8;
 
 /// The decision about a register.
 #[derive(Debug)]
@@ -297,26 +295,29 @@ impl Sets {
     ) -> BoxFuture<'a, Result<Done, Stopped>> {
         Box::pin(async move {
             let hash = ashlar_checksum::key_hash(key.as_bytes());
-            let _turn = self.inner.locks.lock(hash).await;
+            let mut turn = self.inner.turn(hash).await;
             let mut undecided = UndecidedGuard { inner: &self.inner, key, hash, sent: false };
             let mut sent = SentRecords::default();
-            for round in 0..ATTEMPTS {
+            let (began, mut round) = (Instant::now(), 0);
+            loop {
                 if round > 0 {
-                    self.inner.back_off(round).await;
+                    self.inner.met(&mut turn, hash, round).await;
                 }
+                round += 1;
                 match self.inner.attempt(key, hash, staged, decide, &mut sent, &mut undecided).await {
                     Ok(Some(done)) => {
                         undecided.sent = false;
                         return Ok(done);
                     }
-                    Ok(None) => {}
+                    Ok(None) if self.inner.may_propose_again(round, began) => {}
+                    Ok(None) => break,
                     Err(UpdateError::Refused(())) => {
                         undecided.sent = false;
                         return Err(UpdateError::Refused(()));
                     }
                     // A deletion of the bucket began in between: it may end soon.
-                    Err(UpdateError::Set(Error::BucketFenced(_)))
-                        if !sent.is_empty() && round + 1 < ATTEMPTS => {}
+                    Err(UpdateError::Set(Error::BucketFenced(_))) if !sent.is_empty() && round < ATTEMPTS => {
+                    }
                     Err(UpdateError::Set(e)) if !sent.is_empty() => {
                         tracing::debug!(?key, "an update whose record was sent cannot be ended: {e}");
                         return Err(Error::Unknown(sent.ballot()).into());
@@ -330,15 +331,6 @@ impl Sets {
 }
 
 impl Inner {
-    async fn back_off(&self, round: u32) {
-        // The first loss is usually because of a floor: retry at once.
-        if round == 1 {
-            return;
-        }
-        let most = 1u64 << round.min(7);
-        time::sleep(Duration::from_micros(self.ballots.jitter() % (most * 1000))).await;
-    }
-
     /// One attempt; `None`: try again.
     async fn attempt(
         &self,
@@ -393,6 +385,10 @@ impl Inner {
         let seq = base.as_ref().map_or(1, |b| b.record.seq + 1);
         let parent = base.as_ref().map_or(0, |b| b.digest);
 
+        if !follows.has_pages() && self.fits_one_sync(attempt.view(), &named) {
+            // A promise costs less than the flush that it saves.
+            attempt.await_all_promises().await;
+        }
         let one_sync_record = self.one_sync(&attempt, &named).filter(|_| !follows.has_pages());
         let parent_summary = match one_sync_record {
             None => Bytes::new(),
@@ -449,16 +445,18 @@ impl Inner {
         Ok(Some(Done { answer, register }))
     }
 
+    /// Whether the write can be made with one flush if every slot promises.
+    fn fits_one_sync(&self, view: &View, named: &[&Staged]) -> bool {
+        let [staged] = named else { return false };
+        self.options.one_sync && staged.is_pending() && staged.needed <= view.quorum.majority()
+    }
+
     /// Whether the write can be made with one flush: one small body, every slot a voter that promised, and a
     /// majority is enough to choose it (so that reads need no other count).
     fn one_sync(&self, attempt: &Attempt<'_>, named: &[&Staged]) -> Option<OneSync> {
         let [staged] = named else { return None };
-        let view = attempt.view();
-        let all = view.quorum.all();
-        let fits = self.options.one_sync
-            && staged.is_pending()
-            && staged.needed <= view.quorum.majority()
-            && attempt.promised() == all;
+        let all = attempt.view().quorum.all();
+        let fits = self.fits_one_sync(attempt.view(), named) && attempt.promised() == all;
         fits.then_some(OneSync { k: staged.data.k, needed: staged.needed, targets: all })
     }
 }

@@ -8,7 +8,7 @@
 //! | configuration | `credentials`, `own_key` | root's credentials; the root key that the server makes |
 //! | | `kms`, `kms_remote` | the configured source of encryption keys; configuration of key servers |
 //! | | `questions` | what nodes ask each other besides: bytes that another part of the process answers |
-//! | | `peers` | other nodes: their drives, and ours as they reach them |
+//! | | `peers`, `turns` | other nodes: their drives, and ours as they reach them; turns among nodes that write one key |
 //! | | `control_store` | the driver of the control store, and what the drives keep of it |
 //! | | `told_control` | the same for a cluster: changes are answered when other nodes have applied them |
 //! | | `authority`, `member` | this node's certificate; this node as one of a cluster |
@@ -64,6 +64,7 @@ pub mod restore;
 pub mod rollback;
 mod start_folders;
 mod told_control;
+mod turns;
 
 pub use cluster_start::{ClusterPlan, token_hash};
 pub use member::Member;

@@ -13,7 +13,7 @@ use ashlar_cluster::registry::Registry;
 use ashlar_cluster::{Absences, Announcement, Control, DriveState, Levels, Map};
 use ashlar_drive::{Label, Role, State, Stats, Status};
 use ashlar_environment::{spawn, time};
-use ashlar_erasure_set::Sets;
+use ashlar_erasure_set::{Sets, TurnQueues};
 use ashlar_format::{Ballot, DriveId};
 use ashlar_iam::Iam;
 use ashlar_machine::BufferPool;
@@ -44,6 +44,8 @@ pub struct Member {
     pub(crate) served: Served,
     /// Who answers the questions of other nodes.
     pub(crate) questions: Questions,
+    /// The turns of keys that this node gives.
+    pub(crate) turns: Arc<TurnQueues>,
     peers: Arc<Peers>,
     credentials: Arc<Credentials>,
     endpoint: Mutex<Option<Endpoint>>,
@@ -75,10 +77,12 @@ impl Member {
             Transport::new(credentials.clone(), Limits::default(), levels.range(), pools.0, pools.1);
         let transport = transport.map_err(|e| e.to_string())?;
         let (served, questions) = (Served::default(), Questions::default());
+        let turns = Arc::<TurnQueues>::default();
         let service = Arc::new(NodeService {
             drives: DriveService(served.clone()),
             control: control.clone(),
             questions: questions.clone(),
+            turns: turns.clone(),
         });
         let endpoint = Endpoint::bind(transport.clone(), address, service).await;
         let endpoint = endpoint.map_err(|e| format!("messages between nodes: {e}"))?;
@@ -88,6 +92,7 @@ impl Member {
             levels,
             served,
             questions,
+            turns,
             peers: Arc::new(Peers::new(transport)),
             credentials,
             endpoint: Mutex::new(Some(endpoint)),

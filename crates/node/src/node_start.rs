@@ -35,6 +35,7 @@ use super::lifecycle::Lifecycle;
 use super::member::Member;
 use super::node::{DriveFolder, Node, blocking, layout, random_id};
 use super::start_folders::{Opened, StartFolders};
+use super::turns;
 
 /// How often the start reads root's credentials again when other servers change them.
 const TRIES: usize = 16;
@@ -438,6 +439,7 @@ pub(crate) fn assemble(parts: Parts, plan: &Plan) -> Result<(Arc<Node>, drive_mo
     options.sole = member.is_none();
     options.duties = Duties::alone(number);
     let duties = options.duties.clone();
+    options.turns = member.as_ref().map(|m| turns::others(&m.turns, m.peers(), &duties));
     options.record_cache = (memory / 12).min(options.record_cache);
     let sets = Sets::new(layout(&map), serving, options).map_err(|e| e.to_string())?;
     let objects = ashlar_object::Options { duties: duties.clone(), ..ashlar_object::Options::default() };

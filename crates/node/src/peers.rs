@@ -13,6 +13,7 @@ use std::sync::Arc;
 use ashlar_cluster::Control;
 use ashlar_environment::task::JoinHandle;
 use ashlar_environment::time::Instant;
+use ashlar_erasure_set::TurnQueues;
 use ashlar_remote::{Call, Caller, Delivered, Failure, RemoteNode, Served, Transport, follow};
 use ashlar_rpc::{Answer, Error, Incoming, Peer, Refusal, Reply, Request, Service};
 use bytes::Bytes;
@@ -21,6 +22,7 @@ use futures::future::{BoxFuture, join_all};
 use parking_lot::Mutex;
 
 use super::questions::{self, ASK, NoAnswer, Questions};
+use super::turns;
 
 /// Methods from this number on are not about drives.
 pub const OWN: u16 = 256;
@@ -125,6 +127,7 @@ pub(crate) struct NodeService {
     pub(crate) drives: DriveService,
     pub(crate) control: Control,
     pub(crate) questions: Questions,
+    pub(crate) turns: Arc<TurnQueues>,
 }
 
 impl Service for NodeService {
@@ -136,6 +139,7 @@ impl Service for NodeService {
         match request.method {
             SETTLE => settle(self.control.clone(), request),
             ASK => self.questions.answer(caller, request),
+            turns::TURN | turns::END_TURN => turns::serve(&self.turns, caller.node, &request),
             _ => self.drives.call(caller, request),
         }
     }
@@ -245,6 +249,12 @@ impl Peers {
     #[must_use]
     pub fn is_unreachable(&self, number: u16) -> bool {
         self.peer(number).is_some_and(|peer| peer.is_unreachable())
+    }
+
+    /// Whether a node cannot be reached, or is silent. True for one that is not known.
+    #[must_use]
+    pub fn is_away(&self, number: u16) -> bool {
+        self.nodes.lock().get(&number).is_none_or(|node| node.drives.is_away())
     }
 
     /// Forgets a node: its connections end.

@@ -10,21 +10,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_drive::{
-    Answer, Completion, Error, Label, Later, Prepared, ReadReply, Remote, RemoteReader, RemoteWriter,
-    Request, Result, Seen, State, Status,
+    Answer, Completion, Error, Known as KnownRecord, Label, Later, Prepared, ReadReply, Remote, RemoteReader,
+    RemoteWriter, Request, Result, Seen, State, Status,
 };
 use ashlar_environment::time::Instant;
 use ashlar_format::frame::ShardId;
-use ashlar_format::{Ballot, RegisterKey, WriteId};
+use ashlar_format::{Ballot, DriveId, RegisterKey, WriteId};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
+use crate::many;
 use crate::node::{Line, failed};
 use crate::shard;
 use crate::transport::{Delivered, Failure, LONGEST};
 use crate::unanswered::Calls;
-use crate::wire::{self, Heard, In, Malformed, Out, Told};
+use crate::wire::{self, Heard, In, Malformed, Out, PrepareMany, ReadMany, Told};
 
 /// Time limit of calls that a drive answers from memory, its journal or a page of its index.
 const SHORT: Duration = Duration::from_secs(3);
@@ -107,7 +108,7 @@ impl RemoteDrive {
     }
 
     /// Sends a call now; the future is its answer, not decoded.
-    fn send(&self, method: u16, out: Out, answer_limit: usize, deadline: Duration) -> Answered {
+    pub(crate) fn send(&self, method: u16, out: Out, answer_limit: usize, deadline: Duration) -> Answered {
         let bytes = out.bulk.iter().map(bytes::Bytes::len).sum::<usize>() as u64;
         let answer = Box::pin(self.0.line.call(method, out, answer_limit, deadline));
         // A call that may take a minute says nothing about a drive that has not answered for a second.
@@ -133,14 +134,30 @@ impl RemoteDrive {
         else {
             return Err(Error::Unanswered);
         };
-        let read = Request::Read { key: key.clone(), record: true, epoch: ballot.epoch };
-        let answer = self.send_request(&read, LONGEST).await;
-        match self.understand(answer, wire::decode_answer)? {
+        let id = self.0.label.drive;
+        accepted.record = self.record_of(id, key, accepted.ballot, ballot.epoch).await?;
+        Ok(Answer::Prepared(prepared))
+    }
+
+    /// The record that a drive of the same node accepted under a ballot.
+    pub(crate) async fn record_of(
+        &self,
+        drive: DriveId,
+        key: &RegisterKey,
+        of: Ballot,
+        epoch: u32,
+    ) -> Result<bytes::Bytes> {
+        let mut out = Out::to(drive);
+        let read = Request::Read { key: key.clone(), record: true, epoch };
+        wire::encode_request(&mut out, &read);
+        let answer = self.send(wire::method(&read), out, LONGEST, deadline(&read)).await;
+        let delivered = answer.map_err(|e| failed(&e))?;
+        let reply = wire::decode_reply(&delivered.head, &delivered.bulk, wire::decode_answer);
+        match reply.map_err(|_| Error::Unanswered)?.result? {
             Answer::Read(ReadReply { accepted: Some(Seen { ballot, record: Some(record), .. }), .. })
-                if ballot == accepted.ballot =>
+                if ballot == of =>
             {
-                accepted.record = record;
-                Ok(Answer::Prepared(prepared))
+                Ok(record)
             }
             _ => Err(Error::Unanswered),
         }
@@ -194,6 +211,37 @@ impl Remote for RemoteDrive {
 
     fn frames_waiting(&self) -> u64 {
         self.0.calls.bytes()
+    }
+
+    fn node(&self) -> usize {
+        Arc::as_ptr(&self.0.line).cast::<()>() as usize
+    }
+
+    fn read_many(
+        &self,
+        drives: &[DriveId],
+        key: &RegisterKey,
+        known: Ballot,
+        epoch: u32,
+    ) -> Later<'static, Vec<Option<ReadReply>>> {
+        let message = ReadMany { drives: drives.to_vec(), key: key.clone(), known, epoch };
+        many::read_many(self, message)
+    }
+
+    fn prepare_many(
+        &self,
+        drives: &[DriveId],
+        key: &RegisterKey,
+        ballot: Ballot,
+        known: Option<&KnownRecord>,
+    ) -> Later<'static, Vec<Result<Prepared>>> {
+        let shown = known.map(|known| (known.ballot, known.digest));
+        let message = PrepareMany { drives: drives.to_vec(), key: key.clone(), ballot, known: shown };
+        many::prepare_many(self, message, known.cloned())
+    }
+
+    fn hint_many(&self, drives: &[DriveId], key: &RegisterKey, ballot: Ballot, epoch: u32) {
+        many::hint_many(self, drives, key, ballot, epoch);
     }
 
     fn ask(&self, request: Request) -> Later<'static, Answer> {

@@ -4,15 +4,15 @@
 //!
 //! Must not depend on: drives.
 
-use ashlar_drive::{Answer, Request};
-use ashlar_format::{Ballot, DriveId, GroupId, WriteId};
+use ashlar_drive::{Answer, Prepared, Request};
+use ashlar_format::{Ballot, BucketId, DriveId, GroupId, RegisterKey, Space, WriteId};
 use bytes::{Bytes, BytesMut};
 
 use crate::transport::method;
-use crate::wire::{self, In, Open, Out, ReadRun, Verify, WriteFrame};
+use crate::wire::{self, HintMany, In, Open, Out, PrepareMany, ReadMany, ReadRun, Verify, WriteFrame};
 
 /// A message: its method (2 bytes), the length of its head (2 bytes), its head, its payload. Method 200 is a reply, 201 a
-/// list of drives.
+/// list of drives, 202 and 203 are the answers of several drives.
 pub fn message(input: &[u8]) {
     let Some((fixed, rest)) = input.split_at_checked(4) else { return };
     let method = u16::from_le_bytes([fixed[0], fixed[1]]);
@@ -36,6 +36,15 @@ fn again(method: u16, head: &Bytes, bulk: &Bytes) -> Option<Out> {
             return (!texts).then(|| wire::encode_reply(&reply, wire::encode_answer));
         }
         201 => return Some(wire::encode_heard(&wire::decode_heard(head, bulk).ok()?)),
+        202 => return Some(wire::encode_reads(&wire::decode_reads(In::new(head, bulk)).ok()?)),
+        method::READ_MANY => return Some(ReadMany::decode(In::new(head, bulk)).ok()?.encode()),
+        method::PREPARE_MANY => return Some(PrepareMany::decode(In::new(head, bulk)).ok()?.encode()),
+        method::HINT_MANY => return Some(HintMany::decode(In::new(head, bulk)).ok()?.encode()),
+        203 => {
+            // A promise without its record has another form.
+            drop(wire::decode_promises(In::new(head, bulk)));
+            return None;
+        }
         _ => {}
     }
     let mut message = In::new(head, bulk);
@@ -82,6 +91,18 @@ pub fn messages() -> Vec<Vec<u8>> {
     let refused = wire::Reply { status: None, result: Ok(Answer::Refused(Ballot::ZERO)) };
     seeds.push(seed(200, wire::encode_reply(&refused, wire::encode_answer)));
     seeds.push(seed(201, wire::encode_heard(&[])));
+    let (drives, ballot, epoch) = (vec![DriveId([4; 16]), DriveId([5; 16])], Ballot::fence(3), 3);
+    let key = RegisterKey::new(group, Space::Object, BucketId([1; 16]), b"key");
+    let read = ReadMany { drives: drives.clone(), key: key.clone(), known: ballot, epoch };
+    seeds.push(seed(method::READ_MANY, read.encode()));
+    let known = Some((ballot, 7));
+    let prepare = PrepareMany { drives: drives.clone(), key: key.clone(), ballot, known };
+    seeds.push(seed(method::PREPARE_MANY, prepare.encode()));
+    seeds.push(seed(method::HINT_MANY, HintMany { drives, key, ballot, epoch }.encode()));
+    let reply = ashlar_drive::ReadReply { voter: true, accepted: None, horizon: ballot };
+    seeds.push(seed(202, wire::encode_reads(&[Some(reply), None])));
+    let answers = [Ok(Prepared::NotVoter), Err(ashlar_drive::Error::Unanswered)];
+    seeds.push(seed(203, wire::encode_promises(&answers, 100)));
     seeds
 }
 

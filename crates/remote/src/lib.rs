@@ -8,6 +8,7 @@
 //! | `contact` | when a node answered last, and whether it is silent |
 //! | `unanswered` | since when a drive owes an answer |
 //! | `drive` | a drive of another node, as [`ashlar_drive::Remote`] |
+//! | `many` | calls for several drives of one node, at both ends |
 //! | `shard` | shards that are written to and read from such a drive |
 //! | `serve`, `sessions` | the other end: executes calls on the drives of this process; open shards of callers |
 //!
@@ -27,6 +28,7 @@ mod contact;
 mod drive;
 #[doc(hidden)]
 pub mod fuzzed;
+mod many;
 mod node;
 mod serve;
 mod sessions;

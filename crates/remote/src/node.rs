@@ -88,6 +88,12 @@ impl RemoteNode {
         DriveHandle::Remote(Arc::new(drive.clone()))
     }
 
+    /// Whether the node cannot be reached, or is silent.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        self.line.is_away()
+    }
+
     /// A drive that the node served at some time.
     #[must_use]
     pub fn drive(&self, id: DriveId) -> Option<DriveHandle> {

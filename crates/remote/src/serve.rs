@@ -80,6 +80,9 @@ impl Served {
             method::OPEN => self.open(caller, &head, &bulk).await,
             method::READ_RUN => self.read_run(caller, &head, &bulk).await,
             method::VERIFY => self.verify(caller, &head, &bulk).await,
+            method::READ_MANY => self.read_many(In::new(&head, &bulk)),
+            method::PREPARE_MANY => self.prepare_many(In::new(&head, &bulk), answer_limit).await,
+            method::HINT_MANY => self.hint_many(In::new(&head, &bulk)),
             _ => self.request(method, &head, &bulk, answer_limit).await,
         };
         let out = answered.map_err(|e| Failure::Refused(e.to_string()))?;
@@ -95,7 +98,7 @@ impl Served {
         heard
     }
 
-    fn drive(&self, id: DriveId) -> Result<Drive> {
+    pub(crate) fn drive(&self, id: DriveId) -> Result<Drive> {
         self.0.drives.read().get(&id).cloned().ok_or(Error::Offline("its node does not serve it"))
     }
 

@@ -88,4 +88,10 @@ pub mod method {
     pub const READ_RUN: u16 = 68;
     /// Compares frames by their hashes.
     pub const VERIFY: u16 = 69;
+    /// [`ashlar_drive::Remote::read_many`].
+    pub const READ_MANY: u16 = 70;
+    /// [`ashlar_drive::Remote::prepare_many`].
+    pub const PREPARE_MANY: u16 = 71;
+    /// [`ashlar_drive::Remote::hint_many`].
+    pub const HINT_MANY: u16 = 72;
 }

@@ -19,7 +19,9 @@ use ashlar_drive::Role;
 use ashlar_duties::Duties;
 use ashlar_environment::simulation::{self, Process};
 use ashlar_environment::time::sleep;
-use ashlar_erasure_set::{Code, EpochSource, Group, Layout, Options as SetsOptions, Sets};
+use ashlar_erasure_set::{
+    Code, EpochSource, Group, Layout, Options as SetsOptions, Others, Sets, TurnQueues,
+};
 use ashlar_format::DriveId;
 use ashlar_machine::BufferPool;
 use ashlar_object::{Options, Store};
@@ -31,6 +33,7 @@ use crate::host::{DEPLOYMENT, Host};
 use crate::network::{Link, Network};
 use crate::plan::{Mutant, Plan};
 use crate::trace::Trace;
+use crate::turns::Calls;
 
 /// A cluster.
 pub struct Cluster {
@@ -63,6 +66,8 @@ pub struct Coordinator {
     pub sets: Sets,
     /// Its connection to the control store.
     pub control: Control,
+    /// The turns that it gives to others.
+    pub turns: Arc<TurnQueues>,
     alive: Arc<AtomicBool>,
 }
 
@@ -194,8 +199,11 @@ impl Cluster {
         options.inline_shard = 2048;
         options.recheck = 1;
         options.epoch = Some(newest(&control));
+        let (alive, turns) = (Arc::new(AtomicBool::new(true)), Arc::<TurnQueues>::default());
+        let calls = Calls { cluster: Arc::downgrade(self), me: number, alive: alive.clone() };
+        options.turns =
+            self.plan.takes_turns.then(|| Others { queues: turns.clone(), calls: Arc::new(calls) });
         let sets = Sets::new(layout(&map), Vec::new(), options).expect("a layout of the map");
-        let alive = Arc::new(AtomicBool::new(true));
         let process_number = self.processes.fetch_add(1, Ordering::Relaxed);
         let caller = Caller { node: number as u16, process: process_number };
         let nodes = Nodes::default();
@@ -208,7 +216,7 @@ impl Cluster {
                 Bounds { head: 2, head_bytes: 4 << 10, keep: 1, leaf: 2, page_bytes: 4 << 10, fan: 2 };
         }
         let store = Store::open(sets.clone(), control.clone(), options).expect("a store opens");
-        let coordinator = Coordinator { process, caller, nodes, store, sets, control, alive };
+        let coordinator = Coordinator { process, caller, nodes, store, sets, control, turns, alive };
         if self.plan.mutant != Some(Mutant::MapReadOnce) {
             drop(ashlar_environment::spawn("follow", self.clone().follow(number, coordinator.clone())));
         }

@@ -18,6 +18,7 @@
 //! | `faults` | the injected faults |
 //! | `redundancy` | what is missing, looked up at the drives themselves |
 //! | `run` | a run from its seed to its verdict |
+//! | `turns` | turns between coordinators |
 //!
 //! Runs with a story of their own are in `tests/scenarios`.
 //!
@@ -38,6 +39,7 @@ pub mod plan;
 pub mod redundancy;
 pub mod run;
 pub mod trace;
+mod turns;
 pub mod work;
 
 /// A sixth of a run is spent in the allocator.

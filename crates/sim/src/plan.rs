@@ -91,6 +91,8 @@ pub struct Plan {
     pub network_faults: NetworkFaults,
     /// Whether lists of versions move into pages after two versions.
     pub small_pages: bool,
+    /// Whether coordinators whose proposals meet take turns.
+    pub takes_turns: bool,
     /// A defect that is switched on.
     pub mutant: Option<Mutant>,
     /// Whether the trace is kept.
@@ -119,6 +121,7 @@ impl Plan {
             fault_count: rng.below(8),
             network_faults,
             small_pages: rng.below(2) == 0,
+            takes_turns: rng.below(8) != 0,
             mutant: None,
             traced: false,
         }

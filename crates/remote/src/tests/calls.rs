@@ -10,7 +10,7 @@ use ashlar_format::{BucketId, GroupId};
 use super::{Fate, GROUP, accept, ballot, content, drive, key, reach, rig, until, write_id};
 use crate::{Caller, Served};
 
-async fn one(call: impl FnOnce(Completion)) -> (Outcome, Option<Error>) {
+pub(super) async fn one(call: impl FnOnce(Completion)) -> (Outcome, Option<Error>) {
     let tally = Tally::new(1);
     call(tally.completion(0));
     (tally.wait_all().await, tally.error())
@@ -22,7 +22,7 @@ fn all() -> Range {
     Range { from: from.to_vec(), to: to.to_vec(), epoch: u32::MAX }
 }
 
-fn accept_with(handle: &DriveHandle, accept: Accept, done: Completion) {
+pub(super) fn accept_with(handle: &DriveHandle, accept: Accept, done: Completion) {
     handle.accept_with(accept, Grant::Plain, done);
 }
 

@@ -2,6 +2,7 @@
 
 mod away;
 mod calls;
+mod many;
 mod shards;
 mod wire;
 

@@ -197,7 +197,7 @@ fn decode_prepared(m: &mut In<'_>) -> Result<Prepared, Malformed> {
     })
 }
 
-fn encode_read(out: &mut Out, reply: &ReadReply) {
+pub(super) fn encode_read(out: &mut Out, reply: &ReadReply) {
     out.head.bool(reply.voter);
     out.head.bool(reply.accepted.is_some());
     if let Some(seen) = &reply.accepted {
@@ -213,7 +213,7 @@ fn encode_read(out: &mut Out, reply: &ReadReply) {
     out.ballot(reply.horizon);
 }
 
-fn decode_read(m: &mut In<'_>) -> Result<ReadReply, Malformed> {
+pub(super) fn decode_read(m: &mut In<'_>) -> Result<ReadReply, Malformed> {
     let voter = m.head.bool()?;
     let accepted = if m.head.bool()? {
         Some(Seen {

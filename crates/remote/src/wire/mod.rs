@@ -9,6 +9,7 @@
 //! Must not depend on: transports, the execution of requests.
 
 mod answer;
+mod many;
 mod request;
 mod session;
 mod status;
@@ -19,6 +20,10 @@ use ashlar_format::{Ballot, DriveId, GroupId, RegisterKey, WriteId};
 use bytes::Bytes;
 
 pub use answer::{Told, decode_answer, decode_told, encode_answer, encode_told};
+pub use many::{
+    HintMany, MOST, PrepareMany, ReadMany, ToldPrepared, decode_promises, decode_reads, encode_promises,
+    encode_reads,
+};
 pub use request::{decode_request, encode_request, method};
 pub use session::{Begin, Open, Opened, ReadRun, Verify, WriteFrame};
 pub use status::{Heard, Reply, decode_heard, decode_reply, encode_heard, encode_reply};

@@ -216,7 +216,7 @@ fn counters(stats: &mut Stats) -> [&mut u64; 22] {
     ]
 }
 
-fn encode_error(out: &mut Writer, error: &Error) {
+pub(super) fn encode_error(out: &mut Writer, error: &Error) {
     match error {
         Error::Missing => out.u8(0),
         Error::Corrupt(what) => {
@@ -263,7 +263,7 @@ fn encode_error(out: &mut Writer, error: &Error) {
     }
 }
 
-fn decode_error(r: &mut Reader<'_>) -> Result<Error, Malformed> {
+pub(super) fn decode_error(r: &mut Reader<'_>) -> Result<Error, Malformed> {
     Ok(match r.u8()? {
         0 => Error::Missing,
         1 => Error::Corrupt(r.string()?),
