@@ -38,6 +38,8 @@ pub enum Duty {
     Feed,
     /// Moves slots away from nodes that are gone; of all groups together, named by the first.
     Evacuate,
+    /// Counts the content of a bucket.
+    Count,
 }
 
 impl Duty {
@@ -50,6 +52,7 @@ impl Duty {
             Duty::Lifecycle => 4,
             Duty::Feed => 5,
             Duty::Evacuate => 6,
+            Duty::Count => 7,
         }
     }
 }
@@ -161,8 +164,8 @@ fn score(node: NodeNumber, duty: Duty, unit: &Unit) -> u64 {
 mod tests {
     use super::*;
 
-    const DUTIES: [Duty; 6] =
-        [Duty::Scrub, Duty::Rebuild, Duty::Sweep, Duty::Lifecycle, Duty::Feed, Duty::Evacuate];
+    const DUTIES: [Duty; 7] =
+        [Duty::Scrub, Duty::Rebuild, Duty::Sweep, Duty::Lifecycle, Duty::Feed, Duty::Evacuate, Duty::Count];
 
     fn nodes(all: &[NodeNumber]) -> Vec<Duties> {
         let of = |me: &NodeNumber| {
