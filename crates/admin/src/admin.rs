@@ -51,9 +51,14 @@ use super::api::cluster::MayStop;
 use super::api::orders::{EndOrder, Order, RecoverOrder};
 use super::api::{self, state as shape};
 use super::audit::AuditEntry;
+use super::cluster_usage::ClusterUsage;
+use super::follow::{Here, Sessions};
+use super::followed::{Followed, Turn};
+use super::followers::{EventsElsewhere, Others, Report};
 use super::identities::Identities;
 use super::kms;
 use super::metrics_token::MetricsToken;
+use super::minio::lines::MinioLines;
 use super::monitor::{self, LogFilter, Monitor};
 use super::peer::Peer;
 use super::providers::ProviderAdmin;
@@ -79,6 +84,9 @@ pub struct Admin {
     keys: kms::KeyAdmin,
     monitor: Monitor,
     recovery: Recovery,
+    /// Nodes that follow this one.
+    sessions: Arc<Sessions>,
+    usage: Arc<ClusterUsage>,
     /// When the process started, in milliseconds since 1970.
     started_ms: i64,
     /// Whether this node may stop, and when that was found out.
@@ -120,6 +128,8 @@ impl Admin {
         Admin {
             identities: Identities::new(service.clone(), providers.idp()),
             service,
+            usage: Arc::new(ClusterUsage::new(node.clone())),
+            sessions: Default::default(),
             node,
             token,
             scrubbing,
@@ -134,9 +144,14 @@ impl Admin {
         }
     }
 
-    /// Answers what other nodes of the cluster ask, from now on.
+    /// Answers what other nodes of the cluster ask, and asks them for what concerns all, from now on.
     pub fn answer_other_nodes(self: &Arc<Self>) {
         self.node.answer_with(Arc::new(NodeAnswers::new(self)));
+        if self.node.member.is_some() {
+            let elsewhere = Arc::new(EventsElsewhere(self.node.clone()));
+            self.service.context().notifications.listen_elsewhere(elsewhere);
+            self.usage.begin();
+        }
     }
 
     /// Whether a request carries a bearer token that may read metrics.
@@ -204,14 +219,53 @@ impl Admin {
     async fn stream(&self, req: &AdminRequest) -> Result<Body, Refusal> {
         req.need(req.route.actions(), false)?;
         let number = self.node.member.as_ref().map(|_| self.node.number());
-        if req.route == Route::Logs && number.is_some() {
-            let wanted = LogFilter::of(&req.query)?;
-            if !wanted.follow {
-                let lines = everywhere::logs(&self.node, wanted.lines(), wanted.last, wanted.level).await;
-                return Ok(monitor::log_body(&lines));
-            }
+        if req.route == Route::Trace {
+            let filter = monitor::trace_filter(&req.query)?;
+            let what = Followed::Trace { filter: filter.clone(), minio: false };
+            let others = self.follow_others(what, monitor::trace_report()).await;
+            return Ok(self.monitor.trace(monitor::trace_formatter(filter, number), others));
         }
-        self.monitor.stream(req, number)
+        let wanted = LogFilter::of(&req.query)?;
+        if number.is_some() && !wanted.follow {
+            let lines = everywhere::logs(&self.node, wanted.lines(), wanted.last, wanted.level).await;
+            return Ok(monitor::log_body(&lines));
+        }
+        let what = Followed::Logs { last: wanted.last, level: wanted.level };
+        let others = self.follow_others(what, monitor::log_report()).await;
+        Ok(self.monitor.logs(wanted.last, wanted.follow, wanted.formatter(number), others))
+    }
+
+    /// Follows other nodes, if there are any.
+    pub(crate) async fn follow_others(&self, what: Followed, report: Report) -> Option<Others> {
+        self.node.member.as_ref()?;
+        Some(Others::begin(self.node.clone(), what, report).await)
+    }
+
+    /// Answers another node that follows this one: see `follow`.
+    ///
+    /// # Errors
+    /// A message for the other node.
+    pub(crate) fn followed(&self, whose: (u16, u64), turn: u64, what: Followed) -> Result<Turn, String> {
+        let here = Here {
+            node: Some(self.node.number()),
+            minio: MinioLines::of(&self.node, ""),
+            context: self.service.context(),
+            monitor: &self.monitor,
+        };
+        here.answer(&self.sessions, whose, turn, what)
+    }
+
+    /// The usage of buckets in the cluster.
+    pub(crate) fn usage(&self) -> &Arc<ClusterUsage> {
+        &self.usage
+    }
+
+    /// Brings the usage of all buckets up to date, and returns the sum over the drives of all nodes that answer.
+    pub fn refresh_usage(&self) -> BoxFuture<'_, shape::Capacity> {
+        Box::pin(async move {
+            let ((), (state, _)) = futures::join!(self.usage.refresh(), self.states());
+            state.capacity
+        })
     }
 
     async fn respond(&self, reply: AdminResult, audit_entry: AuditEntry) -> Response<Body> {
@@ -325,6 +379,7 @@ impl Admin {
             Route::ServiceRestart => self.shut_down(req, Shutdown::Restart).await,
             Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove => {
                 req.need(req.route.actions(), false)?;
+                self.usage.refresh().await;
                 quotas::answer(&self.node.store, req).await
             }
             Route::LifecycleStatus | Route::LifecycleTest => {
@@ -383,6 +438,9 @@ impl Admin {
             _ => {}
         }
         let order: Order = req.document()?;
+        if matches!(req.route, Route::Info | Route::UsageList | Route::UsageGet) {
+            self.usage.refresh().await;
+        }
         let answer = match req.route {
             Route::Info => {
                 let (state, nodes) = self.states().await;

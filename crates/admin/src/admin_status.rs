@@ -16,17 +16,11 @@ use super::monitor;
 
 /// What this node says about itself. `running`: whether a scrub that was asked for runs.
 pub fn own_state(node: &Node, started_ms: i64, running: bool) -> shape::NodeState {
-    let capacity = metrics::capacity(node);
     shape::NodeState {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         uptime_s: coarse(),
         started_ms,
-        capacity: shape::Capacity {
-            raw: capacity.raw,
-            raw_free: capacity.raw_free,
-            usable: capacity.usable,
-            usable_free: capacity.usable_free,
-        },
+        capacity: metrics::capacity(node),
         memory: shape::Memory {
             buffers: node.pool.used() as u64,
             idle: node.pool.idle() as u64,

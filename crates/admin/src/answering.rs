@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, Weak};
 
+use ashlar_format::BucketId;
 use ashlar_node::questions::{Answers, LONGEST};
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -46,6 +47,12 @@ async fn answer(admin: &Admin, from: u16, question: Question) -> Result<Bytes, S
             Ok(newest(&lines, LONGEST))
         }
         Question::Why { request } => json(&admin.own_record(&request).await),
+        Question::Usage { since } => json(&admin.usage().share(since)),
+        Question::UsagePart { bucket } => {
+            let bucket = BucketId::from_hex(&bucket).ok_or("the id of the bucket is not understood")?;
+            json(&admin.usage().part(bucket))
+        }
+        Question::Follow { id, turn, what } => json(&admin.followed((from, id), turn, *what)?),
         Question::Drive { order, drive } => {
             tracing::info!(target: "ashlar::admin", from, ?order, drive, "an order of another node about a drive");
             drive_orders::carry_out(admin.node(), order, &drive).await?;

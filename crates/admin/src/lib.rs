@@ -37,12 +37,16 @@ mod answering;
 mod api;
 mod audit;
 mod cluster;
+mod cluster_usage;
 mod delegation;
 #[cfg(test)]
 mod delegation_tests;
 mod drive_orders;
 pub mod events;
 mod everywhere;
+mod follow;
+mod followed;
+mod followers;
 mod identities;
 pub mod kms;
 mod lifecycle;
@@ -63,8 +67,10 @@ pub mod responses;
 pub mod settings;
 mod table;
 mod transfer;
+mod usage_board;
 
 pub use admin::{Admin, Shutdown, ShutdownSender};
+pub use minio::lines::own_address;
 pub use minio::{Minio, not_implemented};
 
 /// The OpenAPI document of the administration API; `path`: the prefix of its calls.

@@ -16,6 +16,7 @@ use ashlar_node::clock::{coarse, now_ms};
 use ashlar_node::{DriveFolder, Node};
 
 use super::{machine, monitor};
+pub use crate::api::state::Capacity;
 
 /// Counters of connections.
 #[derive(Default, Debug)]
@@ -41,11 +42,13 @@ pub struct SlowValues {
     pub keys: Option<(bool, [u64; 3])>,
     /// When the certificate expires, in seconds since 1970; `None` without TLS.
     pub certificate: Option<i64>,
+    /// Of the drives of all nodes that answer; `None`: they were not asked in time.
+    pub capacity: Option<Capacity>,
 }
 
 /// Adds the metrics of the node to a page.
 pub fn render(node: &Node, slow_values: &SlowValues, page: &mut Page) {
-    cluster(node, page);
+    cluster(node, slow_values, page);
     usage(node, page);
     drives(node, slow_values, page);
     healing(node, page);
@@ -59,19 +62,7 @@ pub fn render(node: &Node, slow_values: &SlowValues, page: &mut Page) {
     machine::render(page);
 }
 
-/// Capacity of the drives in service.
-pub(crate) struct Capacity {
-    /// Bytes of the file systems.
-    pub raw: u64,
-    /// Bytes free on them.
-    pub raw_free: u64,
-    /// Without parity.
-    pub usable: u64,
-    /// Free bytes, without parity.
-    pub usable_free: u64,
-}
-
-/// The sum over the file systems of the drives in service.
+/// The sum over the file systems of the drives in service of this node.
 pub(crate) fn capacity(node: &Node) -> Capacity {
     let map = node.map.load();
     let (k, n) = (u64::from(map.code().k), u64::from(map.code().k) + u64::from(map.code().m));
@@ -113,14 +104,14 @@ fn drive_counts(node: &Node) -> DriveCounts {
     DriveCounts { total: own + others.len(), online: own_online + there }
 }
 
-fn cluster(node: &Node, page: &mut Page) {
+fn cluster(node: &Node, slow_values: &SlowValues, page: &mut Page) {
     let DriveCounts { total, online } = drive_counts(node);
     let offline = total - online;
     let nodes = node.nodes();
     let up = nodes.iter().filter(|(_, runs)| *runs).count().max(1);
     let down = nodes.len().max(1) - up;
     let health = node.sets.health();
-    let capacity = capacity(node);
+    let capacity = slow_values.capacity.as_ref();
     let control = node.control.health();
     let buckets = node.store.buckets().len();
     let writable = u8::from(health.iter().all(|g| g.writable));
@@ -141,12 +132,15 @@ fn cluster(node: &Node, page: &mut Page) {
     page.value(v3, "minio_cluster_health_drives_offline_count", "Count of offline drives.", offline);
     page.value(v3, "minio_cluster_health_nodes_online_count", "Count of online nodes.", up);
     page.value(v3, "minio_cluster_health_nodes_offline_count", "Count of offline nodes.", down);
-    for (name, help, value) in [
-        ("raw_total_bytes", "Total capacity online in the cluster.", capacity.raw),
-        ("raw_free_bytes", "Total free capacity online in the cluster.", capacity.raw_free),
-        ("usable_total_bytes", "Total usable capacity online in the cluster.", capacity.usable),
-        ("usable_free_bytes", "Total free usable capacity online in the cluster.", capacity.usable_free),
-    ] {
+    let capacity = capacity.into_iter().flat_map(|capacity| {
+        [
+            ("raw_total_bytes", "Total capacity online in the cluster.", capacity.raw),
+            ("raw_free_bytes", "Total free capacity online in the cluster.", capacity.raw_free),
+            ("usable_total_bytes", "Total usable capacity online in the cluster.", capacity.usable),
+            ("usable_free_bytes", "Total free usable capacity online in the cluster.", capacity.usable_free),
+        ]
+    });
+    for (name, help, value) in capacity {
         page.value(c, &format!("minio_cluster_capacity_{name}"), help, value);
         page.value(v3, &format!("minio_cluster_health_capacity_{name}"), help, value);
     }
@@ -185,9 +179,12 @@ fn cluster(node: &Node, page: &mut Page) {
     page.value(n, "ashlar_buffer_ceiling_bytes", "Most bytes of buffers.", node.pool.ceiling());
     let help = "Total number of S3 requests that wait for memory.";
     page.value(n, "minio_s3_requests_waiting_total", help, node.pool.waiting());
-    let help = "Bytes between nodes; there is one node.";
-    page.count(n, "minio_inter_node_traffic_received_bytes", help, 0);
-    page.count(n, "minio_inter_node_traffic_sent_bytes", help, 0);
+    // Of a cluster they are not counted.
+    if node.member.is_none() {
+        let help = "Bytes between nodes; there is one node.";
+        page.count(n, "minio_inter_node_traffic_received_bytes", help, 0);
+        page.count(n, "minio_inter_node_traffic_sent_bytes", help, 0);
+    }
 }
 
 /// Refusals that other modules count.

@@ -3,12 +3,12 @@
 //! | request | answer |
 //! |---|---|
 //! | `GET trace?errors&slower_ms=N&bucket=B&operation=O` | one JSON object per line and request, until the client disconnects |
-//! | `GET logs?last=N&follow&level=L` | lines of the log; with `follow` also later ones, of this process only |
+//! | `GET logs?last=N&follow&level=L` | lines of the log; with `follow` also later ones |
 //! | `GET top` | totals of each operation, and the requests in progress |
 //! | `GET usage`, `GET usage/BUCKET` | the usage of buckets |
 //!
 //! Invariants: a stream ends when the server stops; an empty line is sent every few seconds, so that a
-//! disconnected client is noticed.
+//! disconnected client is noticed. In a cluster, trace and log have the lines of all nodes (`followers`).
 //!
 //! Must not depend on: MinIO's formats.
 
@@ -29,6 +29,8 @@ use tokio::sync::{broadcast, watch};
 
 use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, state as shape};
+use super::followed::TraceFilter;
+use super::followers::{Others, Report};
 use super::log_buffer::{self, Line};
 use super::table::Route;
 
@@ -79,6 +81,11 @@ impl LogFilter {
         })
     }
 
+    /// Formats lines of this process; `node`: its number in a cluster.
+    pub(crate) fn formatter(self, node: Option<u16>) -> Formatter<Line> {
+        Box::new(move |l: &Line| self.form(l, node).map(api::value))
+    }
+
     /// The last lines of the log of this process, oldest first.
     pub(crate) fn lines(self) -> Vec<shape::LogLine> {
         let (lines, _) = log_buffer::buffer().read(self.last);
@@ -86,41 +93,19 @@ impl LogFilter {
     }
 }
 
-/// A filter of the trace.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TraceFilter {
-    /// Only answers with a status of 400 and above.
-    pub errors: bool,
-    /// Only requests that took at least this long.
-    pub slower: Duration,
-    /// Only this operation.
-    pub operation: Option<String>,
-    /// Only paths that begin with this.
-    pub path: Option<String>,
-}
-
-impl TraceFilter {
-    fn of(query: &Query) -> Result<TraceFilter, Refusal> {
-        let slower = query.filled("slower_ms").map(str::parse).transpose();
-        let slower = slower.map_err(|_| bad_request("slower_ms is a number of milliseconds"))?;
-        Ok(TraceFilter {
-            errors: is_true(query, "errors"),
-            slower: Duration::from_millis(slower.unwrap_or(0)),
-            operation: query.filled("operation").map(str::to_owned),
-            path: query.filled("bucket").map(|b| format!("/{b}")),
-        })
-    }
-
-    /// Whether the filter matches a request.
-    pub(crate) fn matches(&self, e: &Event) -> bool {
-        let within = |path: &String| {
-            e.path.strip_prefix(path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        (!self.errors || e.status >= 400)
-            && e.took >= self.slower
-            && self.operation.as_ref().is_none_or(|o| o.eq_ignore_ascii_case(e.operation))
-            && self.path.as_ref().is_none_or(within)
-    }
+/// The filter of the trace in a query.
+///
+/// # Errors
+/// 400: the query is invalid.
+pub(crate) fn trace_filter(query: &Query) -> Result<TraceFilter, Refusal> {
+    let slower = query.filled("slower_ms").map(str::parse).transpose();
+    let slower = slower.map_err(|_| bad_request("slower_ms is a number of milliseconds"))?;
+    Ok(TraceFilter {
+        errors: is_true(query, "errors"),
+        slower: Duration::from_millis(slower.unwrap_or(0)),
+        operation: query.filled("operation").map(str::to_owned),
+        path: query.filled("bucket").map(|b| format!("/{b}")),
+    })
 }
 
 /// Whether the query contains a parameter without value or with the value true.
@@ -138,9 +123,37 @@ fn line(value: &Value) -> Bytes {
     text.into()
 }
 
+/// The next lines of other nodes.
+async fn next_of(others: &mut Option<Others>) -> Bytes {
+    match others {
+        Some(others) => others.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// When a line in our format or MinIO's was written, in nanoseconds since 1970.
+fn time_of(line: &Value) -> i128 {
+    let minio = |text: &str| {
+        let format = &::time::format_description::well_known::Rfc3339;
+        Some(::time::OffsetDateTime::parse(text, format).ok()?.unix_timestamp_nanos())
+    };
+    match line["time_ms"].as_i64() {
+        Some(ms) => i128::from(ms) * 1_000_000,
+        None => line["time"].as_str().and_then(minio).unwrap_or(0),
+    }
+}
+
+/// The last lines of several nodes by time; those of one node stay in their order.
+fn in_order(mut lines: Vec<Value>, last: usize) -> Vec<u8> {
+    lines.sort_by_cached_key(time_of);
+    lines.drain(..lines.len().saturating_sub(last));
+    lines.iter().flat_map(line).collect()
+}
+
 /// The trace as lines of JSON.
 struct Traced {
     listener: Listener,
+    others: Option<Others>,
     form: Formatter<Event>,
     stop: watch::Receiver<bool>,
 }
@@ -159,6 +172,7 @@ impl Pieces for Traced {
                     }
                     Err(lost) => tracing::debug!(lost, "a listener of the trace was too slow"),
                 },
+                lines = next_of(&mut self.others) => return Some(Ok(lines)),
                 () = time::sleep(KEEPALIVE) => return Some(Ok(Bytes::from_static(b"\n"))),
             }
         }
@@ -167,6 +181,7 @@ impl Pieces for Traced {
 
 /// The log as lines of JSON.
 struct Logged {
+    others: Option<Others>,
     live: broadcast::Receiver<Arc<Line>>,
     form: Formatter<Line>,
     stop: watch::Receiver<bool>,
@@ -187,6 +202,7 @@ impl Pieces for Logged {
                     Err(broadcast::error::RecvError::Lagged(_)) => {}
                     Err(broadcast::error::RecvError::Closed) => return None,
                 },
+                lines = next_of(&mut self.others) => return Some(Ok(lines)),
                 () = time::sleep(KEEPALIVE) => return Some(Ok(Bytes::from_static(b"\n"))),
             }
         }
@@ -228,30 +244,39 @@ impl Monitor {
         Monitor { tracer, stop }
     }
 
-    /// The trace from now on.
-    pub(crate) fn trace(&self, form: Formatter<Event>) -> Body {
-        let (listener, stop) = (self.tracer.listen(), self.stop.clone());
-        Body::endless(Bytes::from_static(b"\n"), Traced { listener, form, stop })
+    /// Hears of requests from now on.
+    pub(crate) fn listen(&self) -> Listener {
+        self.tracer.listen()
     }
 
-    /// The last lines of the log, and with `follow` later ones; `before`: a line before them.
+    /// The trace from now on; `others`: that of other nodes.
+    pub(crate) fn trace(&self, form: Formatter<Event>, mut others: Option<Others>) -> Body {
+        let (listener, stop) = (self.tracer.listen(), self.stop.clone());
+        let mut first = others.as_mut().map_or_else(Vec::new, Others::ready).concat();
+        first.push(b'\n');
+        Body::endless(first.into(), Traced { listener, others, form, stop })
+    }
+
+    /// The last lines of the log, and with `follow` later ones; `others`: of other nodes.
     pub(crate) fn logs(
         &self,
         last: usize,
         follow: bool,
-        before: Option<&Value>,
         form: Formatter<Line>,
+        mut others: Option<Others>,
     ) -> Body {
         let (lines, live) = log_buffer::buffer().read(last);
-        let mut first = before.map_or_else(Vec::new, |value| line(value).to_vec());
-        for value in lines.iter().filter_map(|l| form(l)) {
-            first.extend_from_slice(&line(&value));
+        let mut all: Vec<Value> = lines.iter().filter_map(|l| form(l)).collect();
+        for theirs in others.as_mut().map_or_else(Vec::new, Others::ready) {
+            let read = |line: &[u8]| serde_json::from_slice(line).ok();
+            all.extend(theirs.split(|b| *b == b'\n').filter_map(read));
         }
+        let mut first = in_order(all, last);
         if !follow {
             return Body::whole(first);
         }
         first.push(b'\n');
-        Body::endless(first.into(), Logged { live, form, stop: self.stop.clone() })
+        Body::endless(first.into(), Logged { others, live, form, stop: self.stop.clone() })
     }
 
     /// A document `times` times (`None`: without end), every `interval`; the argument of `make` marks the
@@ -266,31 +291,39 @@ impl Monitor {
         let first = line(&make(left == Some(0)));
         Body::endless(first, Repeated { make, left, interval, stop: self.stop.clone() })
     }
+}
 
-    /// The stream for a request, of this process; `node`: its number in a cluster. The caller has checked the permission.
-    ///
-    /// # Errors
-    /// The query is invalid.
-    pub(crate) fn stream(&self, req: &AdminRequest, node: Option<u16>) -> Result<Body, Refusal> {
-        if req.route == Route::Trace {
-            let wanted = TraceFilter::of(&req.query)?;
-            return Ok(self.trace(Box::new(move |e| wanted.matches(e).then(|| api::value(event(e))))));
-        }
-        let wanted = LogFilter::of(&req.query)?;
-        let only = node.map(|number| {
-            api::value(shape::LogLine {
-                node,
-                time_ms: now_ms(),
-                level: "info".to_owned(),
-                target: module_path!().to_owned(),
-                message: format!(
-                    "these are the lines of node {number} only: those of all are shown without --follow"
-                ),
-            })
-        });
-        let form = move |l: &Line| wanted.form(l, node).map(api::value);
-        Ok(self.logs(wanted.last, wanted.follow, only.as_ref(), Box::new(form)))
-    }
+/// Formats the trace of this process in the format of our API; `node`: its number in a cluster.
+pub(crate) fn trace_formatter(wanted: TraceFilter, node: Option<u16>) -> Formatter<Event> {
+    Box::new(move |e| wanted.matches(e).then(|| api::value(event(e, node))))
+}
+
+/// Says something about another node in the trace.
+pub(crate) fn trace_report() -> Report {
+    Box::new(|number, what| {
+        let said = shape::TraceEvent {
+            node: Some(number),
+            time_ms: now_ms(),
+            kind: "cluster".to_owned(),
+            error: format!("node {number} {what}"),
+            ..shape::TraceEvent::default()
+        };
+        format!("{}\n", api::value(said))
+    })
+}
+
+/// Says something about another node in the log.
+pub(crate) fn log_report() -> Report {
+    Box::new(|number, what| {
+        let said = shape::LogLine {
+            node: Some(number),
+            time_ms: now_ms(),
+            level: "warn".to_owned(),
+            target: module_path!().to_owned(),
+            message: format!("node {number} {what}"),
+        };
+        format!("{}\n", api::value(said))
+    })
 }
 
 /// Lines of the logs of several nodes, as the answer to a request.
@@ -299,11 +332,12 @@ pub(crate) fn log_body(lines: &[shape::LogLine]) -> Body {
 }
 
 /// An event in the format of our API.
-fn event(e: &Event) -> shape::TraceEvent {
+fn event(e: &Event, node: Option<u16>) -> shape::TraceEvent {
     let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
     let client = e.waited_for_client.min(e.first_byte);
     let drives = e.waited_for_drives.min(e.first_byte - client);
     shape::TraceEvent {
+        node,
         time_ms: i64::try_from(e.time_ns / 1_000_000).unwrap_or(0),
         kind: e.kind.to_owned(),
         request_id: e.request_id.clone(),

@@ -8,6 +8,8 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::followed::Followed;
+
 /// Longest question in bytes: as much as a request of the administration API.
 const LIMIT: usize = 64 * 1024;
 
@@ -37,6 +39,25 @@ pub enum Question {
         order: DriveOrder,
         /// A path, an id, or the beginning of an id.
         drive: String,
+    },
+    /// What changed in the usage of buckets: answered by a `usage_board::UsageShare`.
+    Usage {
+        /// Since when: of parts, and of bases, on the clocks of the asked node.
+        since: [u64; 2],
+    },
+    /// The part of the asked node in the usage of a bucket: answered by a `usage_board::PartNow`.
+    UsagePart {
+        /// The id of the bucket, in hexadecimal.
+        bucket: String,
+    },
+    /// The next lines of what is followed: answered by a `followed::Turn`.
+    Follow {
+        /// A number that the asking node gave to this stream.
+        id: u64,
+        /// The number of the turn, from 0; the same again if its answer did not come.
+        turn: u64,
+        /// What is followed.
+        what: Box<Followed>,
     },
     /// Ends the asked process: answered by null.
     End {
@@ -89,13 +110,25 @@ pub fn fuzzed_seeds() -> Vec<Vec<u8>> {
 }
 
 /// One of each kind.
-fn all() -> [Question; 6] {
+fn all() -> [Question; 12] {
+    let follow = |what| Question::Follow { id: u64::MAX, turn: 3, what: Box::new(what) };
     [
         Question::State {},
         Question::Top {},
         Question::Logs { last: 100, level: 2 },
         Question::Why { request: "0123456789abcdef".to_owned() },
         Question::Drive { order: DriveOrder::Replace, drive: "/mnt/disk1".to_owned() },
+        Question::Usage { since: [7, 0] },
+        Question::UsagePart { bucket: "00".repeat(16) },
+        follow(Followed::Trace { filter: Default::default(), minio: true }),
+        follow(Followed::Logs { last: 100, level: 1 }),
+        follow(Followed::MinioLogs { last: 10, kind: "ALL".to_owned() }),
+        follow(Followed::Events {
+            bucket: "b".to_owned(),
+            prefix: "p/".to_owned(),
+            suffix: String::new(),
+            events: vec!["s3:ObjectCreated:*".to_owned()],
+        }),
         Question::End { restart: true },
     ]
 }

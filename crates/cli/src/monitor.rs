@@ -47,7 +47,7 @@ pub struct LogsOptions {
     /// Number of last lines
     #[arg(long, default_value_t = 100)]
     last: u64,
-    /// Continue with new lines; of a cluster only those of the node behind the alias
+    /// Continue with new lines
     #[arg(long, short)]
     follow: bool,
     /// Only lines of this level and above: error, warn or info
@@ -140,6 +140,10 @@ pub async fn trace(options: &TraceOptions, context: &Context) -> Outcome {
         query.push(("bucket", bucket.trim_end_matches('/').to_owned()));
     }
     stream(context, alias, "trace", &query, options.count, |e| {
+        let node = e["node"].as_u64().map(|n| format!("node {n}  ")).unwrap_or_default();
+        if word(e, "kind") == "cluster" {
+            return format!("{}  {}", at(e), context.output.paint(Tone::Bad, word(e, "error")));
+        }
         let status = number(e, "status");
         let tone = if status >= 400 { Tone::Bad } else { Tone::Good };
         let path = match word(e, "query") {
@@ -148,7 +152,7 @@ pub async fn trace(options: &TraceOptions, context: &Context) -> Outcome {
         };
         let part = |name: &str| micros(number(e, name));
         format!(
-            "{}  {}  {:<16} {}  {}  (client {}, drives {}, server {}, answer {})  in {} out {}  {} {}",
+            "{}  {node}{}  {:<16} {}  {}  (client {}, drives {}, server {}, answer {})  in {} out {}  {} {}",
             at(e),
             context.output.paint(tone, status),
             word(e, "operation"),

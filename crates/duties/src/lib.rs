@@ -40,6 +40,8 @@ pub enum Duty {
     Evacuate,
     /// Gives the turns of a key: courtesy among nodes that write it.
     Turns,
+    /// Counts the content of a bucket.
+    Count,
 }
 
 impl Duty {
@@ -53,6 +55,7 @@ impl Duty {
             Duty::Feed => 5,
             Duty::Evacuate => 6,
             Duty::Turns => 7,
+            Duty::Count => 8,
         }
     }
 }
@@ -179,8 +182,16 @@ fn score(node: NodeNumber, duty: Duty, unit: &Unit) -> u64 {
 mod tests {
     use super::*;
 
-    const DUTIES: [Duty; 7] =
-        [Duty::Scrub, Duty::Rebuild, Duty::Sweep, Duty::Lifecycle, Duty::Feed, Duty::Evacuate, Duty::Turns];
+    const DUTIES: [Duty; 8] = [
+        Duty::Scrub,
+        Duty::Rebuild,
+        Duty::Sweep,
+        Duty::Lifecycle,
+        Duty::Feed,
+        Duty::Evacuate,
+        Duty::Turns,
+        Duty::Count,
+    ];
 
     fn nodes(all: &[NodeNumber]) -> Vec<Duties> {
         let of = |me: &NodeNumber| {

@@ -34,6 +34,8 @@ pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 const PREFIX: &str = "iam/";
 /// The sealing key, sealed under root's secret.
 const SEAL: &str = "iam/seal";
+/// The purpose of the key that others are derived from.
+const DERIVATION: &str = "iam/derivation";
 /// The key of session tokens.
 const TOKENS: &str = "iam/token-key";
 /// When access keys were last used.
@@ -62,6 +64,8 @@ pub struct Iam {
     control: Control,
     sealer: Sealer,
     pub(crate) tokens: Sealer,
+    /// What keys for single purposes are derived from: see [`Iam::sealer_for`].
+    derivation: [u8; 32],
     pub(crate) clock: Clock,
     root: ArcSwap<Root>,
     state: ArcSwap<Directory>,
@@ -131,6 +135,7 @@ impl Iam {
                 state: ArcSwap::from_pointee(Directory::new(Records::default(), &root)),
                 sealer: Sealer::new(&opened.sealing),
                 tokens: Sealer::new(&opened.tokens),
+                derivation: Sealer::derive(&opened.sealing, &deployment, DERIVATION),
                 control,
                 clock,
                 root: ArcSwap::from_pointee(root),
@@ -179,6 +184,13 @@ impl Iam {
     #[must_use]
     pub fn unseal(&self, place: &str, sealed: &[u8]) -> Option<Vec<u8>> {
         self.sealer.open(place, sealed)
+    }
+
+    /// A key for one purpose, the same on every node of the deployment and after a restart. What many can ask for
+    /// is sealed with such a key and not with [`Iam::seal`], so that the key of the store does not wear out.
+    #[must_use]
+    pub fn sealer_for(&self, purpose: &str) -> Sealer {
+        Sealer::new(&Sealer::derive(&self.derivation, &self.control.deployment().0, purpose))
     }
 
     /// Follows what other machines change. Runs until it is dropped.

@@ -684,3 +684,18 @@ fn holders_include_identity_providers() {
         iam.remove_policy("deny").await.unwrap();
     });
 }
+
+/// A key for a purpose is the same in every process of a deployment, and with another root secret.
+#[test]
+fn keys_for_purposes_are_those_of_the_deployment() {
+    run(async {
+        let (world, other) = (World::new(1).await, World::new(1).await);
+        let sealed = world.iam("root-secret", None).await.unwrap().sealer_for("a").seal("place", b"text");
+        let again = world.iam("new-secret", Some("root-secret")).await.unwrap();
+        assert_eq!(again.sealer_for("a").open("place", &sealed).as_deref(), Some(&b"text"[..]));
+        assert!(again.sealer_for("b").open("place", &sealed).is_none(), "another purpose");
+        assert!(again.unseal("place", &sealed).is_none(), "the key of the store is another one");
+        let stranger = other.iam("root-secret", None).await.unwrap();
+        assert!(stranger.sealer_for("a").open("place", &sealed).is_none(), "another deployment");
+    });
+}

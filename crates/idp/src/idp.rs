@@ -32,10 +32,10 @@ impl Idp {
     #[must_use]
     pub fn new(context: ProviderContext) -> Arc<Idp> {
         let idp = Arc::new(Idp {
+            sign_in_flow: openid::SignInFlow::new(context.iam.clone()),
             context: Arc::new(context),
             providers: ArcSwap::default(),
             certificates: Arc::default(),
-            sign_in_flow: openid::SignInFlow::new(),
         });
         idp.reload();
         idp

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ashlar_cluster::{Embedded, MemoryMedium};
+use ashlar_cluster::{Control, Embedded, MemoryMedium};
 use ashlar_format::DeploymentId;
 use ashlar_iam::{Iam, Root, Secret, Values};
 use aws_lc_rs::rand::SystemRandom;
@@ -58,6 +58,8 @@ pub struct World {
     pub web: Arc<Table>,
     pub now_ms: Arc<AtomicI64>,
     pub idp: Arc<Idp>,
+    control: Control,
+    context: ProviderContext,
 }
 
 impl World {
@@ -71,16 +73,26 @@ impl World {
                 .await
                 .unwrap()
                 .control();
-            let root = Root { access_key: "root".into(), secret: Secret::new("root-secret-of-the-test") };
+            let root = root();
             let now_ms = Arc::new(AtomicI64::new(START_S * 1000));
             let shown = now_ms.clone();
             let clock: crate::Clock = Arc::new(move || shown.load(Ordering::SeqCst));
-            let iam = Arc::new(Iam::open(control, root, None, clock.clone()).await.unwrap());
+            let iam = Arc::new(Iam::open(control.clone(), root, None, clock.clone()).await.unwrap());
             let web = Arc::new(Table::default());
             let environment = Environment::new(values(variables));
             let context =
                 ProviderContext { iam: iam.clone(), environment, web: web.clone(), clock, authorities };
-            World { iam, web, now_ms, idp: Idp::new(context) }
+            World { iam, web, now_ms, idp: Idp::new(context.clone()), control, context }
+        })
+    }
+
+    /// Another process of the same deployment, whose clock is so many seconds ahead.
+    pub fn other_process(&self, ahead_s: i64) -> BoxFuture<'_, Arc<Idp>> {
+        Box::pin(async move {
+            let (root, shown) = (root(), self.now_ms.clone());
+            let clock: crate::Clock = Arc::new(move || shown.load(Ordering::SeqCst) + ahead_s * 1000);
+            let iam = Iam::open(self.control.clone(), root, None, clock.clone()).await.unwrap();
+            Idp::new(ProviderContext { iam: Arc::new(iam), clock, ..self.context.clone() })
         })
     }
 
@@ -96,9 +108,17 @@ impl World {
         })
     }
 
+    pub fn now_s(&self) -> i64 {
+        self.now_ms.load(Ordering::SeqCst) / 1000
+    }
+
     pub fn pass(&self, seconds: i64) {
         self.now_ms.fetch_add(seconds * 1000, Ordering::SeqCst);
     }
+}
+
+fn root() -> Root {
+    Root { access_key: "root".into(), secret: Secret::new("root-secret-of-the-test") }
 }
 
 pub fn values(pairs: &[(&str, &str)]) -> Values {

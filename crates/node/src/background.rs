@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// How long a node does not run before another takes over its change feed: longer than a restart.
 const GONE: Duration = Duration::from_secs(30);
 /// Time between complete recounts of all buckets.
-const COUNT_ALL: Duration = Duration::from_secs(24 * 3600);
+pub const COUNT_ALL: Duration = Duration::from_secs(24 * 3600);
 
 /// Announces this node, and divides background work between the nodes that are announced.
 pub fn divide_duties(node: Arc<Node>) -> BoxFuture<'static, ()> {
@@ -88,13 +88,14 @@ pub fn sweep(node: Arc<Node>) -> BoxFuture<'static, ()> {
 }
 
 /// Counts buckets: all at the start, later those whose count is unreliable. Changes in between are added to
-/// the count; all buckets are recounted once a day.
+/// the count; all buckets are recounted once a day. In a cluster only as far as limits need it: there, who counts a bucket
+/// is divided as [`Node::counts`] says.
 pub fn count(node: Arc<Node>) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let mut last = time::Instant::now();
         let mut failing = false;
         loop {
-            let all = last.elapsed() >= COUNT_ALL;
+            let all = node.member.is_none() && last.elapsed() >= COUNT_ALL;
             let counted = node.store.count_uncounted(all).await;
             if all {
                 last = time::Instant::now();

@@ -14,9 +14,9 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use ashlar_cluster::{Control, Map};
 use ashlar_drive::Drive;
-use ashlar_duties::Duties;
+use ashlar_duties::{Duties, Duty, Unit};
 use ashlar_erasure_set::{Code, Group, Layout, Sets};
-use ashlar_format::DriveId;
+use ashlar_format::{BucketId, DriveId};
 use ashlar_machine::BufferPool;
 use ashlar_object::Store;
 use bytes::Bytes;
@@ -134,6 +134,11 @@ impl Node {
     /// The number of this node; 0: it is alone.
     pub fn number(&self) -> u16 {
         self.duties.node()
+    }
+
+    /// Whether this node counts the content of a bucket for all.
+    pub fn counts(&self, bucket: BucketId) -> bool {
+        self.duties.mine(Duty::Count, &Unit::Bucket(bucket.0))
     }
 
     /// The nodes of the cluster by number, this one included, and whether each runs as far as this node knows, without

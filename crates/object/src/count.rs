@@ -136,12 +136,24 @@ impl Inner {
         });
         let mut read = read.buffer_unordered(CONCURRENCY);
         while let Some((key, share)) = read.next().await {
-            ledger.tally.lock().read(&key, share, self.now_ms());
+            let mut tally = ledger.tally.lock();
+            tally.read(&key, share, self.now_ms());
+            ledger.touch(&mut tally);
         }
+    }
+
+    /// Counts a bucket from the index with pauses, and reads the keys again whose count is uncertain.
+    pub(crate) async fn scan_and_settle(&self, bucket: BucketId) -> Result<()> {
+        self.scan(bucket, true).await?;
+        self.settle_counts(bucket).await;
+        Ok(())
     }
 
     fn counted(&self, bucket: BucketId) -> Counted {
         let ledger = self.usage.of(bucket);
+        if self.usage.share_node().is_some() {
+            return ledger.counted_together();
+        }
         let tally = ledger.tally.lock();
         let known = tally.usage();
         Counted {
@@ -179,7 +191,8 @@ impl Store {
         limit_of(bucket)
     }
 
-    /// The usage of a bucket, from memory, without I/O. It includes every acknowledged change.
+    /// The usage of a bucket, from memory, without I/O. It includes every acknowledged change of this node; where there are
+    /// others, what [`Store::set_rest_of_usage`] says of theirs.
     #[must_use]
     pub fn usage(&self, bucket: &Bucket) -> Counted {
         self.inner.counted(bucket.id)
@@ -200,13 +213,14 @@ impl Store {
             let id = bucket.id;
             self.inner.scan(id, false).await?;
             self.inner.settle_counts(id).await;
-            Ok(self.inner.counted(id).usage)
+            Ok(self.inner.usage.of(id).tally.lock().usage().unwrap_or_default())
         })
     }
 
     /// Counts every bucket that has not been counted since the start, or whose count is not reliable; buckets
     /// with a limit first and without pauses; `all`: the others too. Reads keys again whose change had an
-    /// unknown outcome. To be called every few seconds.
+    /// unknown outcome. To be called every few seconds. Where there are other nodes, it counts without `all` for limits
+    /// only: one of the nodes counts each bucket, with [`Store::count_with_part`].
     ///
     /// # Errors
     /// `Unavailable`; the other buckets are counted nevertheless.
@@ -216,7 +230,7 @@ impl Store {
             buckets.sort_by_key(|b| !b.documents.contains_key(QUOTA));
             let (mut failed, mut confirmed) = (None, None);
             for bucket in buckets {
-                let wants = self.inner.usage.of(bucket.id).tally.lock().wants_scan();
+                let wants = self.inner.usage.of(bucket.id).wants_scan();
                 let tended = self.inner.tend_share(bucket.id, &mut confirmed).await;
                 let shared = tended.as_ref().is_ok_and(|count| *count);
                 if let Err(error) = tended {

@@ -15,7 +15,7 @@
 //! | | `spec`, `tally`, `bucket_gate`, `timing` | parameters and results of changes; counts as a state machine; safe deletion; how long a call waits for the drives |
 //! | drives | `backend`, `memory`, `sealing` | registers and data over placement groups; the same in memory, for tests; encryption of bodies |
 //! | | `upload_registers`, `part_record` | the registers of an upload; the content of part registers |
-//! | parts of the store | `registry`, `usage`, `part_usage`, `quota_record`, `node_share`, `feed` | buckets in memory; their usage and limits; what nodes record of a limit together; the change feed (except `feed::background`, which reads keys and is an operation) |
+//! | parts of the store | `registry`, `usage`, `usage_parts`, `part_usage`, `quota_record`, `node_share`, `feed` | buckets in memory; their usage and limits; what nodes record of a limit together; the change feed (except `feed::background`, which reads keys and is an operation) |
 //! | store | `store` | what all operations share; the only way to change a key |
 //! | shared by operations | `body`, `shares`, `listing`, `held_keys`, `assemble` | receiving a body; shares of a limit; grouping keys into pages; keys held by an attempt; assembling a version from parts |
 //! | operations | `buckets`, `put`, `get`, `copy`, `delete`, `tags`, `retention`, `list` | one family each |
@@ -90,6 +90,8 @@ mod types;
 mod upload;
 mod upload_registers;
 mod usage;
+mod usage_numbers;
+mod usage_parts;
 mod versions;
 
 pub use append::AppendBase;
@@ -121,7 +123,8 @@ pub use store::{Options, Store};
 pub use sweep::Swept;
 pub use types::{Class, ETag, Pairs, UploadId, digest_of, parse_version, version_text};
 pub use upload::{OpenUpload, UploadSpec};
-pub use usage::{COUNT_BOUNDS, Counted, QUOTA, SIZE_BOUNDS, Usage};
+pub use usage::{COUNT_BOUNDS, Counted, NUMBERS, Numbers, QUOTA, SIZE_BOUNDS, Usage};
+pub use usage_numbers::{RestOfUsage, UsagePart, UsageParts, sum as sum_of_usage};
 pub use versions::Deleted;
 
 /// Longest key, in bytes of UTF-8.

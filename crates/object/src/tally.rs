@@ -12,6 +12,9 @@
 //!   been read [`MAX_READS`] times over about a quarter of an hour, because another operation may still
 //!   complete a change without an answer.
 //!
+//! Where several nodes change a bucket, each also knows what its own changes made of it ([`BucketTally::own`]), whatever
+//! is counted meanwhile; `usage_parts` puts those together.
+//!
 //! Invariants: the sum and the open keys together contain every key that a count covers exactly once; a count
 //! that cannot guarantee that is marked `suspect` and made again.
 //!
@@ -50,6 +53,31 @@ pub struct Usage {
     /// Keys by their number of versions without delete markers, in classes by [`COUNT_BOUNDS`]; the first
     /// class are keys with nothing but delete markers.
     pub counts: [u64; COUNT_BOUNDS.len() + 1],
+}
+
+/// Number of numbers of a [`Usage`].
+pub const NUMBERS: usize = 5 + SIZE_BOUNDS.len() + 1 + COUNT_BOUNDS.len() + 1;
+
+/// The numbers of a [`Usage`] in their order, or differences of them.
+pub type Numbers = [i64; NUMBERS];
+
+impl Usage {
+    /// From its numbers, in the order of its fields; none is below zero.
+    #[must_use]
+    pub fn from_numbers(numbers: &Numbers) -> Usage {
+        let whole = |n: &i64| u64::try_from(*n).unwrap_or(0);
+        let mut rest = numbers.iter().map(whole);
+        let mut next = || rest.next().unwrap_or(0);
+        Usage {
+            bytes: next(),
+            versions: next(),
+            delete_markers: next(),
+            objects: next(),
+            current_bytes: next(),
+            sizes: std::array::from_fn(|_| next()),
+            counts: std::array::from_fn(|_| next()),
+        }
+    }
 }
 
 impl std::ops::AddAssign for Usage {
@@ -215,9 +243,14 @@ impl Count {
         }
     }
 
-    fn usage(&self) -> Usage {
+    fn whole(&self) -> Tally {
         let mut t = self.sum.clone();
         self.open.values().for_each(|o| t.add(&o.share, 1));
+        t
+    }
+
+    fn usage(&self) -> Usage {
+        let t = self.whole();
         let whole = |n: i64| u64::try_from(n).unwrap_or(0);
         let wide = |n: i128| u64::try_from(n.max(0)).unwrap_or(u64::MAX);
         Usage {
@@ -229,6 +262,14 @@ impl Count {
             sizes: t.sizes.map(whole),
             counts: t.counts.map(whole),
         }
+    }
+
+    fn numbers(&self) -> Numbers {
+        let t = self.whole();
+        let narrow = |n: i128| i64::try_from(n).unwrap_or(if n < 0 { i64::MIN } else { i64::MAX });
+        let first = [narrow(t.bytes), t.versions, t.markers, t.objects, narrow(t.current_bytes)];
+        let mut all = first.into_iter().chain(t.sizes).chain(t.counts);
+        std::array::from_fn(|_| all.next().unwrap_or(0))
     }
 }
 
@@ -277,12 +318,36 @@ pub(crate) struct BucketTally {
     counted_ms: i64,
     /// Bytes that bodies under way will add.
     pub reserved: u64,
+    /// What the shown count had more than [`BucketTally::own`] when it was made.
+    ahead: Numbers,
+    /// Number of changes of unknown outcome.
+    losses: u64,
+    /// When it changed last, on a clock that counts changes. Kept only where there are other nodes.
+    pub touched: u64,
 }
 
 impl BucketTally {
+    /// Of a bucket that other nodes change too: what is counted are the changes of this node.
+    pub fn of_own_changes() -> BucketTally {
+        BucketTally { known: Some(Count::default()), ..BucketTally::default() }
+    }
+
+    /// What the changes of this process have made of the bucket, and how many had an unknown outcome. Such a change is
+    /// added when it is known. What other nodes made of the same key meanwhile may then be added too.
+    pub fn own(&self) -> (Numbers, u64) {
+        let shown = self.known.as_ref().map_or([0; NUMBERS], Count::numbers);
+        (std::array::from_fn(|i| shown[i].wrapping_sub(self.ahead[i])), self.losses)
+    }
+
+    /// The numbers of the shown count; zero before the first.
+    pub fn numbers(&self) -> Numbers {
+        self.known.as_ref().map_or([0; NUMBERS], Count::numbers)
+    }
+
     /// Starts the count of a new bucket, which is known to be empty.
     pub fn start_empty(&mut self, now_ms: i64) {
         self.known = Some(Count::default());
+        self.ahead = [0; NUMBERS];
         self.counted_ms = now_ms;
     }
 
@@ -373,6 +438,7 @@ impl BucketTally {
     /// It is unknown whether a change took effect, or will.
     pub fn lost(&mut self, hash: u64, key: &[u8], old: &Share) {
         let flight = self.land(hash);
+        self.losses += 1;
         match &mut self.known {
             Some(known) => known.lost(key, flight.overlaps_known, true, flight.shared, old),
             None => self.lost_before_count.lost(key, false, false, flight.shared, old),
@@ -435,6 +501,9 @@ impl BucketTally {
     /// The scan has read the last page: its count is shown from now on.
     pub fn finish(&mut self, now_ms: i64) {
         let Some(scan) = self.scan.take() else { return };
+        let (own, _) = self.own();
+        let counted = scan.count.numbers();
+        self.ahead = std::array::from_fn(|i| counted[i].wrapping_sub(own[i]));
         self.known = Some(scan.count);
         self.lost_before_count = Count::default();
         self.counted_ms = now_ms;
@@ -501,6 +570,44 @@ mod tests {
         let mut t = Count::default();
         keys.values().for_each(|s| t.sum.add(s, 1));
         t.usage()
+    }
+
+    #[test]
+    fn own_changes_are_the_same_before_and_after_a_count() {
+        let mut b = BucketTally::of_own_changes();
+        let commit = |b: &mut BucketTally, key: u8, old: Share, new: Share| {
+            let hash = b.begin(&[key]);
+            b.committed(hash, &[key], &old, &new);
+        };
+        // Another node wrote the key 1 with 500 bytes: what this one removes of it is below zero.
+        commit(&mut b, 1, Share::one(500, false), Share::default());
+        commit(&mut b, 2, Share::default(), Share::one(2000, false));
+        let own = |b: &BucketTally| {
+            let (numbers, losses) = b.own();
+            (numbers[0], numbers[1], numbers[3], losses)
+        };
+        assert_eq!(own(&b), (1500, 0, 0, 0));
+        // It counts 3000 bytes that others wrote.
+        b.scan();
+        b.read_page();
+        let lost = b.begin(&[9]);
+        let found = [([2u8], Share::one(2000, false)), ([5u8], Share::one(3000, false))];
+        b.page(found.iter().map(|(k, s)| (&k[..], Some(*s))));
+        b.finish(1);
+        assert_eq!((own(&b), b.numbers()[0]), ((1500, 0, 0, 0), 5000));
+        commit(&mut b, 5, Share::one(3000, false), Share::one(10, false));
+        assert_eq!((own(&b), b.numbers()[0]), ((-1490, 0, 0, 0), 2010));
+        b.lost(lost, &[9], &Share::default());
+        assert_eq!(own(&b), (-1490, 0, 0, 1));
+        // It did take effect: it is added when the key has been read.
+        for at in 0..i64::from(MAX_READS) {
+            assert_eq!(b.due(at << 20, 9).len(), 1, "{at}");
+            b.read(&[9], Some(Share::one(7, false)), at << 20);
+        }
+        assert_eq!((own(&b), b.unsettled()), ((-1483, 1, 1, 1), 0));
+        let shown = Usage::from_numbers(&b.numbers());
+        assert_eq!(shown, b.usage().unwrap());
+        assert_eq!(Usage::from_numbers(&[-1; NUMBERS]), Usage::default());
     }
 
     /// Changes in every order against scans whose pages are read at any time between begin and end, with

@@ -10,8 +10,9 @@
 //! it. A count is exact while changes continue: keys of which a scan cannot be sure are read again
 //! separately. A rename is counted when its keys are freed, by whichever operation frees them.
 //!
-//! Where several nodes have the buckets, each counts its own changes between two counts, and a limit is kept by shares
-//! (`shares`): a ledger of a limited bucket then has a [`NodeShare`], and room is reserved from that.
+//! Where several nodes have the buckets, a ledger counts the changes of this node, and what is shown are those together
+//! with the rest, which others counted (`usage_parts`). A limit is kept by shares (`shares`): a ledger of a limited bucket
+//! then has a [`NodeShare`], and room is reserved from that.
 //!
 //! Must not depend on: who sets limits.
 
@@ -27,7 +28,8 @@ use crate::bucket::Bucket;
 use crate::node_share::NodeShare;
 use crate::part_usage::PartUsage;
 use crate::tally::{self, Share};
-pub use crate::tally::{COUNT_BOUNDS, SIZE_BOUNDS, Usage};
+pub use crate::tally::{COUNT_BOUNDS, NUMBERS, Numbers, SIZE_BOUNDS, Usage};
+use crate::usage_numbers::RestOfUsage;
 use crate::{Error, Result};
 
 /// The document of a bucket that contains its limit, in bytes as decimal digits.
@@ -62,12 +64,23 @@ pub(crate) struct Ledger {
     pub asking: tokio::sync::Mutex<()>,
     /// One settles at a time.
     pub settling: tokio::sync::Mutex<()>,
+    /// Counts changes of all ledgers, where there are other nodes.
+    changes: Option<Arc<AtomicU64>>,
+    /// What is in the bucket besides the changes of this node.
+    pub rest: Mutex<Option<RestOfUsage>>,
 }
 
-impl Default for Ledger {
-    fn default() -> Ledger {
+impl Ledger {
+    /// `changes`: there are other nodes.
+    fn new(changes: Option<Arc<AtomicU64>>) -> Ledger {
+        let tally = match &changes {
+            Some(_) => tally::BucketTally::of_own_changes(),
+            None => tally::BucketTally::default(),
+        };
         Ledger {
-            tally: Mutex::default(),
+            tally: Mutex::new(tally),
+            changes,
+            rest: Mutex::default(),
             limit: AtomicU64::new(NONE),
             scan_lock: tokio::sync::Mutex::default(),
             share: Mutex::default(),
@@ -78,6 +91,13 @@ impl Default for Ledger {
 }
 
 impl Ledger {
+    /// Notes that the tally, which is locked, changed.
+    pub fn touch(&self, tally: &mut tally::BucketTally) {
+        if let Some(changes) = &self.changes {
+            tally.touched = changes.fetch_add(1, Relaxed);
+        }
+    }
+
     /// The limit in bytes.
     pub fn limit(&self) -> Option<u64> {
         Some(self.limit.load(Relaxed)).filter(|l| *l != NONE)
@@ -86,6 +106,14 @@ impl Ledger {
     /// The limit is kept together with other nodes.
     pub fn is_shared(&self) -> bool {
         self.share.lock().is_some()
+    }
+
+    /// Whether this process is to count the bucket: its count is not reliable, or there is none and it needs one. With other
+    /// nodes it needs one for a limit: what its process before had of it comes back by a count.
+    pub fn wants_scan(&self) -> bool {
+        let shared = self.is_shared();
+        let tally = self.tally.lock();
+        tally.wants_scan() || (shared && tally.counted_ms() == 0)
     }
 
     /// Does something with the share, if there is one.
@@ -126,6 +154,8 @@ pub(crate) struct UsageTable {
     pub parts: PartUsage,
     /// The number of this node, where limits are kept together with others.
     share_node: Option<NodeNumber>,
+    /// Counts changes of buckets, where there are other nodes.
+    changes: Option<Arc<AtomicU64>>,
 }
 
 /// Bytes reserved in a bucket for a body under way; given back when dropped.
@@ -201,6 +231,7 @@ impl CountedChange<'_> {
         match &self.proposed {
             Some((old, new)) => {
                 tally.committed(self.hash, self.key, old, new);
+                self.ledger.touch(&mut tally);
                 drop(tally);
                 self.ledger.landed(grown(old, new), self.began);
             }
@@ -224,6 +255,7 @@ impl Drop for CountedChange<'_> {
         match &self.proposed {
             Some((old, new)) => {
                 tally.lost(self.hash, self.key, old);
+                self.ledger.touch(&mut tally);
                 drop(tally);
                 self.ledger.lost(u64::try_from(grown(old, new)).unwrap_or(0));
             }
@@ -235,7 +267,16 @@ impl Drop for CountedChange<'_> {
 impl UsageTable {
     /// Of a node that keeps limits together with others, or of one that is alone.
     pub fn new(share_node: Option<NodeNumber>) -> UsageTable {
-        UsageTable { share_node, ..UsageTable::default() }
+        // Zero is for what never changed.
+        let changes = share_node.map(|_| Arc::new(AtomicU64::new(1)));
+        UsageTable { share_node, changes, ..UsageTable::default() }
+    }
+
+    /// All ledgers, and the clock of their changes; `None`: there are no other nodes.
+    pub fn ledgers(&self) -> Option<(&AtomicU64, Vec<(BucketId, Arc<Ledger>)>)> {
+        let changes = self.changes.as_deref()?;
+        let all = self.buckets.read().iter().map(|(id, ledger)| (*id, ledger.clone())).collect();
+        Some((changes, all))
     }
 
     /// The number of this node, where limits are kept together with others.
@@ -266,7 +307,8 @@ impl UsageTable {
         if let Some(ledger) = self.buckets.read().get(&bucket) {
             return ledger.clone();
         }
-        self.buckets.write().entry(bucket).or_default().clone()
+        let new = || Arc::new(Ledger::new(self.changes.clone()));
+        self.buckets.write().entry(bucket).or_insert_with(new).clone()
     }
 
     /// Sets or removes the limit of a bucket.

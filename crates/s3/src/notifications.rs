@@ -6,16 +6,18 @@
 //! Must not depend on: targets, XML.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use ashlar_events::{Parsed, Site, TargetManager};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
+mod elsewhere;
 mod listen;
 
-pub use listen::{Filter, Stream, accessed};
+pub use elsewhere::{Elsewhere, Filter, Heard};
+pub use listen::{Listener, Stream, accessed};
 
 /// Default limits of listeners: in total, and of one identity.
 const LISTENERS: usize = 512;
@@ -34,6 +36,8 @@ pub struct Notifications {
     reads: Arc<AtomicUsize>,
     /// True when the server stops.
     stopping: Option<watch::Receiver<bool>>,
+    /// Where listeners hear of the changes of other nodes, if there are any.
+    elsewhere: OnceLock<Arc<dyn Elsewhere>>,
 }
 
 impl Default for Notifications {
@@ -48,6 +52,7 @@ impl Default for Notifications {
             refused: AtomicU64::new(0),
             reads: Arc::default(),
             stopping: None,
+            elsewhere: OnceLock::new(),
         }
     }
 }
@@ -66,6 +71,12 @@ impl Notifications {
             stopping: Some(stopping),
             ..Notifications::default()
         }
+    }
+
+    /// From now on, listeners also hear of what happens there. The first call counts.
+    pub fn listen_elsewhere(&self, elsewhere: Arc<dyn Elsewhere>) {
+        // It is called once.
+        let _ = self.elsewhere.set(elsewhere);
     }
 
     /// With other bounds on listeners: in all, and of one identity.

@@ -310,7 +310,9 @@ impl Routes {
                 works
             }
         };
+        let capacity = time::timeout(OTHERS, self.admin.refresh_usage()).await.ok();
         SlowValues {
+            capacity,
             spaces,
             keys: works.zip(self.admin.key_uses()),
             certificate: self.certificates.as_ref().and_then(|c| c.expires()),
@@ -320,6 +322,8 @@ impl Routes {
 
 /// Time limit for a drive or key server while metrics are collected.
 const TIMEOUT: Duration = Duration::from_secs(1);
+/// Time limit for the other nodes of a cluster while metrics are collected.
+const OTHERS: Duration = Duration::from_secs(3);
 /// Time between checks whether the key server works.
 const KEYS: Duration = Duration::from_secs(30);
 /// Prefix of version 3 of MinIO's metrics.

@@ -257,7 +257,10 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     let monitor = monitor::Monitor::new(service.tracer().clone(), stopping.clone());
     let admin =
         Admin::new(service.clone(), node.clone(), provider_admin, shutdown.clone(), check, keys, monitor);
-    let name = listener.addresses().first().map(ToString::to_string).unwrap_or_default();
+    // Nodes of a cluster may all listen on the same address, such as 0.0.0.0:9000.
+    let name = ashlar_admin::own_address(&node);
+    let listens = || listener.addresses().first().map(ToString::to_string).unwrap_or_default();
+    let name = name.unwrap_or_else(listens);
     let routes = routes::Routes::new(service.clone(), node.clone(), public, admin, certificates, name);
     let routes = Arc::new(routes);
     let unable = level_follow::run(node.clone());

@@ -83,9 +83,13 @@ pub struct NodeState {
 /// Space of all drives, and the usable part of it.
 #[derive(Serialize, Deserialize, ToSchema, Default)]
 pub struct Capacity {
+    /// Bytes of the file systems.
     pub raw: u64,
+    /// Bytes free on them.
     pub raw_free: u64,
+    /// Bytes without parity.
     pub usable: u64,
+    /// Free bytes, without parity.
     pub usable_free: u64,
 }
 
@@ -136,11 +140,14 @@ pub struct UsageList {
 }
 
 /// A request in the trace. `micros` = `body_micros` + `drives_micros` + `server_micros` + `answer_micros`.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, ToSchema, Default)]
 pub struct TraceEvent {
+    /// The node that answered; left out if the machine is alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<u16>,
     /// When it arrived, in milliseconds since 1970.
     pub time_ms: i64,
-    /// `s3` or `sts`.
+    /// `s3` or `sts`; `cluster`: not a request, but what is wrong with a node, in `error`.
     pub kind: String,
     pub request_id: String,
     pub operation: String,

@@ -51,6 +51,14 @@ pub fn stream(body: Body) -> CallResult {
     Ok(Answer { status, body: Vec::new(), kind, applied: false, stream: Some(body) })
 }
 
+/// 32 hexadecimal digits formatted as a UUID.
+pub fn uuid(hex: &str) -> String {
+    match (hex.get(..8), hex.get(8..12), hex.get(12..16), hex.get(16..20), hex.get(20..)) {
+        (Some(a), Some(b), Some(c), Some(d), Some(e)) => format!("{a}-{b}-{c}-{d}-{e}"),
+        _ => hex.to_owned(),
+    }
+}
+
 /// An answer with text.
 pub fn text(text: String) -> CallResult {
     Ok(Answer {

@@ -5,7 +5,7 @@
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::answers::{self, CallResult, invalid, unsupported};
+use super::answers::{self, CallResult, invalid, unsupported, uuid};
 use super::call_context::{CallContext, Minio, string};
 use crate::admin_request::Refusal;
 use crate::table::Route;
@@ -120,14 +120,6 @@ pub fn drive(index: usize, d: &Value, ours: &Value) -> Value {
         "healing": string(d, "state") == "joining", "totalspace": d["capacity"].as_u64().unwrap_or(0),
         "usedspace": d["used"].as_u64().unwrap_or(0), "availspace": d["free"].as_u64().unwrap_or(0),
         "metrics": {}, "local": local, "pool_index": 0, "set_index": 0, "disk_index": index })
-}
-
-/// 32 hexadecimal digits formatted as a UUID.
-pub fn uuid(hex: &str) -> String {
-    match (hex.get(..8), hex.get(8..12), hex.get(12..16), hex.get(16..20), hex.get(20..)) {
-        (Some(a), Some(b), Some(c), Some(d), Some(e)) => format!("{a}-{b}-{c}-{d}-{e}"),
-        _ => hex.to_owned(),
-    }
 }
 
 pub async fn service(minio: &Minio, c: &CallContext) -> CallResult {

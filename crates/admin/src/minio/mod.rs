@@ -26,6 +26,7 @@ mod info;
 mod keys;
 mod kms;
 mod kv;
+pub(crate) mod lines;
 mod observe;
 mod policies;
 mod quotas;
@@ -245,8 +246,8 @@ impl Minio {
             Call::Info => info::info(self, c).await,
             Call::DataUsage => observe::usage(self, c).await,
             Call::StorageInfo => info::storage(self, c).await,
-            Call::Trace => observe::trace(self, c),
-            Call::Logs => observe::logs(self, c),
+            Call::Trace => observe::trace(self, c).await,
+            Call::Logs => observe::logs(self, c).await,
             Call::TopLocks => observe::locks(self, c).await,
             Call::HealStatus => observe::heal_status(self, c).await,
             Call::Heal => observe::heal(self, c).await,

@@ -11,25 +11,14 @@ use serde_json::{Value, json};
 use super::answers::{self, CallResult, invalid, unsupported};
 use super::call_context::{CallContext, Minio, string};
 use super::info;
+use super::lines::{MinioLines, MinioLogs};
 use crate::admin_request::Refusal;
-use crate::log_buffer::Line;
+use crate::followed::{Followed, TraceFilter};
 use crate::monitor;
 use crate::table::Route;
 
-/// MinIO's number for the trace of S3 calls.
-const TRACE_S3: u64 = 4;
 /// Number of log lines by default.
 const LINES: usize = 10;
-
-/// Nanoseconds since 1970 in MinIO's time format.
-fn time_ns(ns: i128) -> String {
-    let at = time::OffsetDateTime::from_unix_timestamp_nanos(ns).unwrap_or(time::OffsetDateTime::UNIX_EPOCH);
-    at.format(&time::format_description::well_known::Rfc3339).unwrap_or_default()
-}
-
-fn nanos(d: Duration) -> u64 {
-    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
-}
 
 /// Parses a duration in Go's format: `1h2m3.5s`, `100ms`, `0`.
 fn duration(text: &str) -> Option<Duration> {
@@ -59,51 +48,23 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 /// The trace of S3 calls. Other kinds of traces do not exist here.
-pub fn trace(minio: &Minio, c: &CallContext) -> CallResult {
+pub async fn trace(minio: &Minio, c: &CallContext) -> CallResult {
     let slower = match c.query("threshold") {
         "" => Duration::ZERO,
         text => duration(text).ok_or_else(|| invalid(format!("\"{text}\" is no duration")))?,
     };
-    let s3 = c.query("s3") == "true";
-    let wanted =
-        monitor::TraceFilter { errors: c.query("err") == "true", slower, ..monitor::TraceFilter::default() };
-    let host = c.host.clone();
-    let form = move |e: &Event| (s3 && wanted.matches(e)).then(|| traced(e, &host));
-    answers::stream(minio.admin.monitor().trace(Box::new(form)))
-}
-
-fn traced(e: &Event, host: &str) -> Value {
-    let took = |d: Duration| format!("{:.3}ms", d.as_secs_f64() * 1e3);
-    let ended = e.time_ns + i128::from(nanos(e.took));
-    let mut headers = json!({ "Host": [e.host] });
-    if !e.user_agent.is_empty() {
-        headers["User-Agent"] = json!([e.user_agent]);
+    let filter = TraceFilter { errors: c.query("err") == "true", slower, ..TraceFilter::default() };
+    if c.query("s3") != "true" {
+        return answers::stream(minio.admin.monitor().trace(Box::new(|_: &Event| None), None));
     }
-    json!({
-        "type": TRACE_S3,
-        "nodename": host,
-        "funcname": format!("{}.{}", e.kind, e.operation),
-        "time": time_ns(e.time_ns),
-        "path": e.path,
-        "dur": nanos(e.took),
-        "bytes": e.bytes_in + e.bytes_out,
-        "error": e.error,
-        "custom": { "drives": took(e.waited_for_drives), "body": took(e.waited_for_client),
-            "requestID": e.request_id },
-        "http": {
-            "request": { "time": time_ns(e.time_ns), "proto": "HTTP/1.1", "method": e.method, "path": e.path,
-                "rawquery": e.query, "headers": headers, "client": e.client },
-            "response": { "time": time_ns(ended), "headers": { "X-Amz-Request-Id": [e.request_id] },
-                "statuscode": e.status },
-            "stats": { "inputbytes": e.bytes_in, "outputbytes": e.bytes_out,
-                "timetofirstbyte": nanos(e.first_byte), "readBlocked": nanos(e.waited_for_client),
-                "writeBlocked": nanos(e.took.saturating_sub(e.first_byte)) },
-        },
-    })
+    let lines = MinioLines::of(minio.admin.node(), &c.host);
+    let what = Followed::Trace { filter: filter.clone(), minio: true };
+    let others = minio.admin.follow_others(what, lines.clone().trace_report()).await;
+    answers::stream(minio.admin.monitor().trace(lines.trace_formatter(filter), others))
 }
 
 /// The log, and lines to come.
-pub fn logs(minio: &Minio, c: &CallContext) -> CallResult {
+pub async fn logs(minio: &Minio, c: &CallContext) -> CallResult {
     let last = match c.query("limit") {
         "" => LINES,
         // All lines.
@@ -111,24 +72,11 @@ pub fn logs(minio: &Minio, c: &CallContext) -> CallResult {
         text => text.parse().map_err(|_| invalid(format!("\"{text}\" is no number of lines")))?,
     };
     let kind = c.query("logType").to_ascii_uppercase();
-    let host = c.host.clone();
-    // `mc` shows no line without this field.
-    let deployment = info::uuid(&minio.admin.node().map.load().deployment.to_hex());
-    let form = move |l: &Line| {
-        // The origin of the error: the server, or a request.
-        let of = match l.target {
-            "ashlar::request" | "ashlar::admin" | "ashlar::slow" => "APPLICATION",
-            _ => "MINIO",
-        };
-        let level = if l.level == "WARN" { "WARNING" } else { l.level };
-        let at = answers::time(l.at_ms);
-        matches!(kind.as_str(), "" | "ALL").then_some(true).or((kind == of).then_some(true))?;
-        let text = format!("{at} {level} {}", l.text);
-        Some(
-            json!({ "deploymentid": deployment, "level": level, "errKind": of, "time": at, "node": host, "ConsoleMsg": text }),
-        )
-    };
-    answers::stream(minio.admin.monitor().logs(last, true, None, Box::new(form)))
+    let lines = MinioLines::of(minio.admin.node(), &c.host);
+    let what = Followed::MinioLogs { last, kind: kind.clone() };
+    let others = minio.admin.follow_others(what, lines.clone().log_report()).await;
+    let form = MinioLogs { lines, kind }.formatter();
+    answers::stream(minio.admin.monitor().logs(last, true, form, others))
 }
 
 /// Held locks: always none, because no request holds a lock while it waits for a client.
@@ -140,9 +88,8 @@ pub async fn locks(minio: &Minio, c: &CallContext) -> CallResult {
 /// The usage of buckets.
 pub async fn usage(minio: &Minio, c: &CallContext) -> CallResult {
     minio.call_api(c, Route::UsageList, "", Value::Null).await?;
-    let node = minio.admin.node();
-    let mut all = monitor::minio_usage(&node.store);
-    let capacity = crate::metrics::capacity(node);
+    let mut all = monitor::minio_usage(&minio.admin.node().store);
+    let capacity = minio.admin.refresh_usage().await;
     all["lastUpdate"] = json!(answers::time(now_ms()));
     all["capacity"] = json!(capacity.usable);
     all["freeCapacity"] = json!(capacity.usable_free);
@@ -194,7 +141,7 @@ pub async fn heal_status(minio: &Minio, c: &CallContext) -> CallResult {
 fn healed(index: usize, d: &Value, ours: &Value, started: &str) -> Value {
     let r = &d["rebuild"];
     let number = |name: &str| r[name].as_u64().unwrap_or(0);
-    json!({ "id": info::uuid(string(d, "id")), "pool_index": 0, "set_index": 0, "disk_index": index,
+    json!({ "id": answers::uuid(string(d, "id")), "pool_index": 0, "set_index": 0, "disk_index": index,
         "endpoint": d["path"], "path": d["path"], "started": started, "last_update": answers::time(now_ms()),
         "objects_total_count": number("registers"), "objects_total_size": ours["usage"]["bytes"],
         "items_healed": number("looked"), "items_failed": number("missing"), "bytes_done": number("bytes"),

@@ -1,18 +1,21 @@
 //! Signing in with a browser: authorization code with PKCE (RFC 6749 section 4.1, RFC 7636, OpenID
 //! Connect Core 1.0 section 3.1).
 //!
-//! The server stores nothing between the two steps: the data for the second step is sealed in `state`.
-//! Invariants: a code is exchanged only with a `state` that this server sealed at most [`LIFE_MS`] ago, for
-//! the provider and the redirect in it; the returned token must contain the nonce; at most [`CONCURRENCY`]
-//! codes are exchanged at once. Each process has its own sealing key: a sign-in that spans a restart has to
-//! start again.
+//! The server stores nothing between the two steps: the data for the second step is sealed in `state`. All nodes of a
+//! deployment have the same keys, derived from the one of the identity store, so that the second step may go to another
+//! node than the first, or to the same one after a restart. There is a key for each [`PERIOD_MS`], because anybody can
+//! begin a sign-in, and a key may seal 2^32 times only.
+//!
+//! Invariants: a code is exchanged only with a `state` that this deployment sealed at most [`LIFE_MS`] ago, for
+//! the provider and the redirect in it; the returned token must contain the nonce; a process exchanges at most
+//! [`CONCURRENCY`] codes at once.
 //!
 //! Must not depend on: cookies, pages.
 
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-use ashlar_iam::{Authenticated, Refused, Sealer};
+use ashlar_iam::{Authenticated, Iam, Refused, Sealer};
 use ashlar_outbound::Url;
 use aws_lc_rs::digest;
 use base64::Engine as _;
@@ -27,6 +30,8 @@ use crate::WebAsk;
 
 /// Most time for a sign-in, in milliseconds.
 const LIFE_MS: i64 = 10 * 60_000;
+/// How long one key is used, in milliseconds: longer than [`LIFE_MS`].
+const PERIOD_MS: i64 = 60 * 60_000;
 /// Most concurrent exchanges of codes.
 const CONCURRENCY: usize = 16;
 /// Longest code and state, in bytes.
@@ -72,7 +77,7 @@ struct Tokens {
 
 /// The sign-in with a browser.
 pub(crate) struct SignInFlow {
-    seal: Sealer,
+    iam: Arc<Iam>,
     room: Semaphore,
 }
 
@@ -151,9 +156,14 @@ impl Provider {
 }
 
 impl SignInFlow {
-    /// With a random sealing key.
-    pub fn new() -> SignInFlow {
-        SignInFlow { seal: Sealer::new(&random()), room: Semaphore::new(CONCURRENCY) }
+    /// With the keys of a deployment.
+    pub fn new(iam: Arc<Iam>) -> SignInFlow {
+        SignInFlow { iam, room: Semaphore::new(CONCURRENCY) }
+    }
+
+    /// The key of a period.
+    fn sealer(&self, period: i64) -> Sealer {
+        self.iam.sealer_for(&format!("{PLACE}/{period}"))
     }
 
     /// See [`crate::Idp::choices`]. A provider that does not answer is left out.
@@ -184,7 +194,8 @@ impl SignInFlow {
         let end_ms = now_ms.saturating_add(LIFE_MS);
         let state = State { provider: provider.name.clone(), nonce, verifier, redirect, end_ms };
         let plain = serde_json::to_vec(&state).expect("plain data");
-        let sealed = URL_SAFE_NO_PAD.encode(self.seal.seal(PLACE, &plain));
+        let sealer = self.sealer(now_ms.div_euclid(PERIOD_MS));
+        let sealed = URL_SAFE_NO_PAD.encode(sealer.seal(PLACE, &plain));
         let query = form(&[
             ("response_type", "code"),
             ("client_id", &provider.settings.client_id),
@@ -201,7 +212,10 @@ impl SignInFlow {
 
     fn open(&self, state: &str, now_ms: i64) -> Option<State> {
         let sealed = URL_SAFE_NO_PAD.decode(state).ok()?;
-        let state: State = serde_json::from_slice(&self.seal.open(PLACE, &sealed)?).ok()?;
+        // The period may have ended since, and the clock of the node that sealed may be ahead.
+        let period = now_ms.div_euclid(PERIOD_MS);
+        let plain = [0, -1, 1].into_iter().find_map(|d| self.sealer(period + d).open(PLACE, &sealed))?;
+        let state: State = serde_json::from_slice(&plain).ok()?;
         (now_ms < state.end_ms).then_some(state)
     }
 

@@ -359,3 +359,24 @@ async fn signing_in_with_a_browser() {
     world.pass(600);
     assert!(matches!(world.idp.sign_in(&back).await, Err(Refused::Denied(_))));
 }
+
+/// The second node is a process of its own, whose clock may differ.
+#[tokio::test]
+async fn a_sign_in_begun_at_one_node_is_completed_at_another() {
+    let signer = Signer::new("ES256", "one");
+    let world = world(&[&signer], &[("redirect_uri_dynamic", "on")]).await;
+    // Seconds of the hour at which it begins: keys are those of an hour.
+    for (begun_s, ahead_s) in [(1800, 0), (3599, 1), (3599, 50), (0, -50), (3300, 301)] {
+        world.pass((begun_s - world.now_s()).rem_euclid(3600));
+        let other = world.other_process(ahead_s).await;
+        let choice = world.idp.choices("https://console.test").await.remove(0);
+        let of = |name: &str| parameter(&choice.url, name);
+        let lives = json!({ "nonce": of("nonce"), "iat": world.now_s() - 100, "exp": world.now_s() + 900 });
+        world.web.say("https://id.test/token", 200, json!({ "id_token": signer.token(&with(lives)) }));
+        let back = SignIn { code: "c".into(), state: of("state") };
+        assert_eq!(other.sign_in(&back).await.unwrap().subject, "u-1", "{begun_s} {ahead_s}");
+        world.pass(600 - ahead_s);
+        let late = other.sign_in(&back).await;
+        assert!(matches!(&late, Err(Refused::Denied(why)) if why.contains("too old")), "{late:?}");
+    }
+}

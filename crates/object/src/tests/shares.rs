@@ -343,3 +343,39 @@ async fn random_changes_never_exceed_quota() {
         assert!(held <= LIMIT && held > LIMIT - 50, "seed {seed}: {held}");
     }
 }
+
+/// Each node shows what all nodes have changed, as far as it was told: its own part always, the rest as it is given.
+#[tokio::test]
+async fn usage_is_the_part_of_a_node_and_the_rest() {
+    let (nodes, memory, control) = nodes(2, 1_000_000).await;
+    let (one, two) = (&nodes[0].store, &nodes[1].store);
+    let bucket = one.bucket("bucket").unwrap().id;
+    put(one, "bucket", "a", &body(100)).await.unwrap();
+    let first = two.usage_parts(0, 9);
+    put(two, "bucket", "b", &body(30)).await.unwrap();
+    put(two, "bucket", "a", &body(7)).await.unwrap();
+    let bytes = |s: &Store| s.usage_part(bucket).own[0];
+    assert_eq!((bytes(one), bytes(two)), (100, 37));
+    assert!(!two.usage("bucket").unwrap().complete, "nobody has counted for all");
+    // What changed since is answered once, and all of it to whoever asks for everything.
+    let parts = two.usage_parts(first.next, 9);
+    assert_eq!((parts.parts[0].0, parts.parts[0].1.own[0], parts.more), (bucket, 37, false));
+    assert!(two.usage_parts(parts.next, 9).parts.is_empty());
+    assert_eq!(two.usage_parts(0, 9).parts.len(), 1);
+    assert!(two.usage_parts(0, 0).more);
+    // A count sees what all have written; the part stays.
+    let (numbers, part) = two.count_with_part(bucket).await.unwrap();
+    assert_eq!((numbers[0], part.own[0], bytes(two)), (137, 37, 37));
+    let rest = RestOfUsage {
+        numbers: std::array::from_fn(|i| numbers[i] - part.own[i]),
+        complete: true,
+        counted_ms: 5,
+    };
+    two.set_rest_of_usage(bucket, rest);
+    put(two, "bucket", "c", &body(1)).await.unwrap();
+    let shown = two.usage("bucket").unwrap();
+    assert_eq!((shown.usage, shown.complete), (recount(two, "bucket").await, true));
+    // After a restart a node counts from zero.
+    let again = node(2, &memory, &control).await;
+    assert_eq!(again.store.usage_part(bucket).own, [0; NUMBERS]);
+}

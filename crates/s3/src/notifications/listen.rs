@@ -1,5 +1,8 @@
 //! Streams for listeners: their filters, the events they are sent, and events of reads.
 //!
+//! A listener hears of the changes of all nodes: of those that this one makes from the feed, of others through
+//! `elsewhere`.
+//!
 //! Invariants: the queue of a listener is the bounded queue of the feed's watcher; a stream ends when the
 //! server stops.
 //!
@@ -11,12 +14,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use ashlar_events::rules::DOCUMENT;
-use ashlar_events::{Event, Names, Site, store};
+use ashlar_events::{Names, Site, store};
 use ashlar_object::Object;
 use ashlar_object::feed::{Change, Kind, WatchEvent, Watcher};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use tokio::sync::watch;
 
+use super::elsewhere::{Filter, Heard};
 use super::{Counted, Place};
 use crate::body::{Broken, Pieces};
 use crate::call::Call;
@@ -26,36 +31,55 @@ use crate::fault::{Code, Fault, Outcome};
 /// How often something is sent to a listener who did not ask for pings.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// What a listener wants to hear of.
-pub struct Filter {
-    /// The bucket; empty: all.
-    pub bucket: String,
-    /// Keys begin so.
-    pub prefix: String,
-    /// Keys end so.
-    pub suffix: String,
-    /// Which events.
-    pub names: Names,
-}
-
-impl Filter {
-    fn fits(&self, event: &Event) -> bool {
-        self.names.has(event.name)
-            && (self.bucket.is_empty() || self.bucket == event.bucket)
-            && event.key.starts_with(&self.prefix)
-            && event.key.ends_with(&self.suffix)
-    }
-}
-
-/// A listener.
-pub struct Stream {
+/// Hears of the changes that this node makes, and of reads here.
+pub struct Listener {
     filter: Filter,
     watch: Watcher,
     site: Arc<Site>,
+    _reads: Option<Counted>,
+}
+
+impl Listener {
+    /// Hears of what happens from now on. How many there are is limited by whoever calls this.
+    #[must_use]
+    pub fn new(cx: &Context, filter: Filter) -> Listener {
+        let reads = Names::parse("s3:ObjectAccessed:*").is_some_and(|all| filter.names.meets(all));
+        Listener {
+            watch: cx.store.feed().watch(),
+            site: cx.notifications.site(),
+            _reads: reads.then(|| Counted::new(&cx.notifications.reads)),
+            filter,
+        }
+    }
+
+    /// The next line; `None`: the store is closed. What was received is not lost if this is given up.
+    pub fn next(&mut self) -> BoxFuture<'_, Option<Bytes>> {
+        Box::pin(async move {
+            loop {
+                match self.watch.next().await {
+                    WatchEvent::Change(change) => {
+                        let event = store::event(&change).filter(|e| self.filter.fits(e));
+                        let Some(event) = event else { continue };
+                        return Some([&event.records("", &self.site)[..], b"\n"].concat().into());
+                    }
+                    // Programs that read lines of events skip it; a person who watches sees it.
+                    WatchEvent::Missed(missed) => {
+                        return Some(format!("{{\"Records\":null,\"Missed\":{missed}}}\n").into());
+                    }
+                    WatchEvent::Closed => return None,
+                }
+            }
+        })
+    }
+}
+
+/// The answer to a listener.
+pub struct Stream {
+    here: Listener,
+    elsewhere: Option<Box<dyn Heard>>,
     ping: Option<Duration>,
     stopping: Option<watch::Receiver<bool>>,
     _place: Place,
-    _reads: Option<Counted>,
 }
 
 impl Stream {
@@ -63,55 +87,48 @@ impl Stream {
     ///
     /// # Errors
     /// There are too many, in all or of that identity.
-    pub fn open(cx: &Context, filter: Filter, ping: Option<u64>, who: &str) -> Outcome<Stream> {
+    pub async fn open(cx: &Context, filter: Filter, ping: Option<u64>, who: &str) -> Outcome<Stream> {
         let place = cx.notifications.place(who).ok_or_else(|| {
             cx.notifications.refused.fetch_add(1, Relaxed);
             Fault::new(Code::SLOW_DOWN).because("too many listeners")
         })?;
-        let stopping = cx.notifications.stopping.clone();
-        let reads = Names::parse("s3:ObjectAccessed:*").is_some_and(|all| filter.names.meets(all));
+        let elsewhere = match cx.notifications.elsewhere.get() {
+            Some(others) => Some(others.listen(&filter).await),
+            None => None,
+        };
         Ok(Stream {
-            watch: cx.store.feed().watch(),
-            site: cx.notifications.site(),
+            here: Listener::new(cx, filter),
+            elsewhere,
             ping: ping.map(Duration::from_secs),
-            stopping,
+            stopping: cx.notifications.stopping.clone(),
             _place: place,
-            _reads: reads.then(|| Counted::new(&cx.notifications.reads)),
-            filter,
         })
     }
 }
 
 impl Pieces for Stream {
     async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
-        let silence = time::sleep(self.ping.unwrap_or(QUIET));
-        tokio::pin!(silence);
-        loop {
-            let stop = async {
-                match &mut self.stopping {
-                    Some(stopping) => drop(stopping.wait_for(|s| *s).await),
-                    None => std::future::pending().await,
-                }
-            };
-            let seen = tokio::select! {
-                () = stop => return None,
-                seen = self.watch.next() => seen,
-                () = &mut silence => return Some(Ok(match self.ping {
-                    Some(_) => Bytes::from_static(b"{\"Records\":null}\n"),
-                    None => Bytes::from_static(b" "),
-                })),
-            };
-            match seen {
-                WatchEvent::Change(change) => {
-                    let Some(event) = store::event(&change).filter(|e| self.filter.fits(e)) else { continue };
-                    return Some(Ok([&event.records("", &self.site)[..], b"\n"].concat().into()));
-                }
-                // Programs that read lines of events skip it; a person who watches sees it.
-                WatchEvent::Missed(missed) => {
-                    return Some(Ok(format!("{{\"Records\":null,\"Missed\":{missed}}}\n").into()));
-                }
-                WatchEvent::Closed => return None,
+        let Stream { here, elsewhere, ping, stopping, .. } = self;
+        let stop = async {
+            match stopping {
+                Some(stopping) => drop(stopping.wait_for(|s| *s).await),
+                None => std::future::pending().await,
             }
+        };
+        let others = async {
+            match elsewhere {
+                Some(elsewhere) => elsewhere.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = stop => None,
+            line = here.next() => line.map(Ok),
+            lines = others => Some(Ok(lines)),
+            () = time::sleep(ping.unwrap_or(QUIET)) => Some(Ok(match ping {
+                Some(_) => Bytes::from_static(b"{\"Records\":null}\n"),
+                None => Bytes::from_static(b" "),
+            })),
         }
     }
 }

@@ -180,21 +180,13 @@ fn filter(doc: &mut Doc<'_>, rule: &mut Rule) -> Outcome<()> {
 }
 
 /// `ListenNotification`, `ListenBucketNotification`: MinIO's streams of events, one line of JSON each.
-pub fn listen(cx: &Context, call: &mut Call) -> Outcome<Answer> {
+pub async fn listen(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     if !call.bucket.is_empty() {
         call.open()?;
     }
-    let mut names = Names::default();
-    for (_, value) in call.query.iter().filter(|(name, _)| *name == "events") {
-        for event in value.split(',').filter(|e| !e.is_empty()) {
-            let one = Names::parse(event).ok_or_else(|| {
-                let why = format!("A specified event is not supported for notifications: {event}");
-                Fault::argument("events", event, why)
-            })?;
-            names = names.and(one);
-        }
-    }
-    if names.is_empty() {
+    let values = call.query.iter().filter(|(name, _)| *name == "events").flat_map(|(_, v)| v.split(','));
+    let events: Vec<String> = values.filter(|e| !e.is_empty()).map(str::to_owned).collect();
+    if events.is_empty() {
         return Err(Fault::argument("events", "", "At least one event must be specified."));
     }
     let one = |name: &str| call.query.filled(name).unwrap_or_default().to_owned();
@@ -205,9 +197,13 @@ pub fn listen(cx: &Context, call: &mut Call) -> Outcome<Answer> {
             _ => return Err(Fault::argument("ping", text, "ping is a number of seconds, at most 3600")),
         },
     };
-    let filter = Filter { bucket: call.bucket.clone(), prefix: one("prefix"), suffix: one("suffix"), names };
+    let filter = Filter::new(call.bucket.clone(), one("prefix"), one("suffix"), events);
+    let filter = filter.map_err(|event| {
+        let why = format!("A specified event is not supported for notifications: {event}");
+        Fault::argument("events", &event, why)
+    })?;
     // All anonymous listeners count as one user.
-    let stream = Stream::open(cx, filter, ping, call.verified.identity().principal().name)?;
+    let stream = Stream::open(cx, filter, ping, call.verified.identity().principal().name).await?;
     let mut answer = Answer::ok();
     answer.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     answer.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -75,7 +75,9 @@ pub async fn run(cx: &Context, op: Operation, call: &mut Call) -> Outcome<Answer
         Op::PutObjectLegalHold => Box::pin(lock::put_legal_hold(cx, call)).await,
         Op::GetBucketNotificationConfiguration => notification::get(cx, call),
         Op::PutBucketNotificationConfiguration => Box::pin(notification::put(cx, call)).await,
-        Op::ListenNotification | Op::ListenBucketNotification => notification::listen(cx, call),
+        Op::ListenNotification | Op::ListenBucketNotification => {
+            Box::pin(notification::listen(cx, call)).await
+        }
         Op::GetBucketOwnershipControls => acl::get_ownership(cx, call),
         Op::PutBucketOwnershipControls => Box::pin(acl::put_ownership(cx, call)).await,
         Op::DeleteBucketOwnershipControls => Box::pin(acl::delete_ownership(cx, call)).await,
