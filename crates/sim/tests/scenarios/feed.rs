@@ -33,6 +33,10 @@ enum Fate {
     Crashes,
     /// First the one, then the other.
     Both,
+    /// It crashes for good.
+    Ends,
+    /// It crashes for good, and nobody takes over its feed.
+    IsForgotten,
 }
 
 /// A change as a reader gets it: the key, and the state after it.
@@ -161,7 +165,7 @@ async fn disturb(clients: &Arc<Clients>, fate: Fate, mine: Option<Announcement>,
     let mut rng = Seeded::new(clients.cluster.plan.seed ^ 0xfeed);
     let first = NODES[0];
     sleep(Duration::from_micros(rng.below(800_000))).await;
-    if fate == Fate::Crashes {
+    if matches!(fate, Fate::Crashes | Fate::Ends | Fate::IsForgotten) {
         clients.cluster.crash(first);
     }
     drop(mine);
@@ -174,9 +178,11 @@ async fn disturb(clients: &Arc<Clients>, fate: Fate, mine: Option<Announcement>,
             clients.cluster.crash(first);
         }
     };
-    futures::join!(take_over(clients), crash);
+    if fate != Fate::IsForgotten {
+        futures::join!(take_over(clients), crash);
+    }
     sleep(Duration::from_micros(rng.below(400_000))).await;
-    if clients.cluster.coordinator(first).is_none() {
+    if matches!(fate, Fate::Crashes | Fate::Both) {
         clients.cluster.start(first).await;
         let back = announce(clients, first).await;
         deliver(clients, first, seen).await;
@@ -261,4 +267,16 @@ fn feed_of_a_node_that_crashes_and_returns_is_taken_over() {
 fn feed_of_a_node_that_crashes_while_it_is_taken_over() {
     let found = findings(0..30, plan, |clients| feeds(clients, Fate::Both));
     assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn feed_of_a_node_that_ends_is_taken_over() {
+    let found = findings(0..30, plan, |clients| feeds(clients, Fate::Ends));
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn feed_that_nobody_takes_over_is_found() {
+    let found = findings(0..10, plan, |clients| feeds(clients, Fate::IsForgotten));
+    assert!(!found.is_empty(), "changes that no reader gets are not found");
 }
