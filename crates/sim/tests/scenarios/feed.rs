@@ -89,6 +89,8 @@ async fn deliver(clients: &Arc<Clients>, at: usize, seen: &Arc<Seen>) -> bool {
     let (clients, seen) = (clients.clone(), seen.clone());
     let work = async move {
         loop {
+            // A target takes its time: when the node ends, there is something that nobody has read.
+            sleep(Duration::from_millis(300)).await;
             let Ok(batch) = reader.next(3).await else {
                 sleep(Duration::from_millis(100)).await;
                 continue;
