@@ -35,8 +35,6 @@ enum Fate {
     Both,
     /// It crashes for good.
     Ends,
-    /// It crashes for good, and nobody takes over its feed.
-    IsForgotten,
 }
 
 /// A change as a reader gets it: the key, and the state after it.
@@ -89,8 +87,6 @@ async fn deliver(clients: &Arc<Clients>, at: usize, seen: &Arc<Seen>) -> bool {
     let (clients, seen) = (clients.clone(), seen.clone());
     let work = async move {
         loop {
-            // A target takes its time: when the node ends, there is something that nobody has read.
-            sleep(Duration::from_millis(300)).await;
             let Ok(batch) = reader.next(3).await else {
                 sleep(Duration::from_millis(100)).await;
                 continue;
@@ -167,7 +163,7 @@ async fn disturb(clients: &Arc<Clients>, fate: Fate, mine: Option<Announcement>,
     let mut rng = Seeded::new(clients.cluster.plan.seed ^ 0xfeed);
     let first = NODES[0];
     sleep(Duration::from_micros(rng.below(800_000))).await;
-    if matches!(fate, Fate::Crashes | Fate::Ends | Fate::IsForgotten) {
+    if matches!(fate, Fate::Crashes | Fate::Ends) {
         clients.cluster.crash(first);
     }
     drop(mine);
@@ -180,9 +176,7 @@ async fn disturb(clients: &Arc<Clients>, fate: Fate, mine: Option<Announcement>,
             clients.cluster.crash(first);
         }
     };
-    if fate != Fate::IsForgotten {
-        futures::join!(take_over(clients), crash);
-    }
+    futures::join!(take_over(clients), crash);
     sleep(Duration::from_micros(rng.below(400_000))).await;
     if matches!(fate, Fate::Crashes | Fate::Both) {
         clients.cluster.start(first).await;
@@ -275,10 +269,4 @@ fn feed_of_a_node_that_crashes_while_it_is_taken_over() {
 fn feed_of_a_node_that_ends_is_taken_over() {
     let found = findings(0..30, plan, |clients| feeds(clients, Fate::Ends));
     assert!(found.is_empty(), "{found:#?}");
-}
-
-#[test]
-fn feed_that_nobody_takes_over_is_found() {
-    let found = findings(0..10, plan, |clients| feeds(clients, Fate::IsForgotten));
-    assert!(!found.is_empty(), "changes that no reader gets are not found");
 }
