@@ -2,30 +2,26 @@
 //!
 //! Must not depend on: how messages travel.
 
-use ashlar_commit::bucket_fence::Deletion;
-use ashlar_drive::{Answer, Prepared, ReadReply};
+use ashlar_drive::{Answer, ReadReply};
 use ashlar_format::Ballot;
 use ashlar_remote::wire::{self, Reply};
-use ashlar_remote::{Delivered, Failure, method};
+use ashlar_remote::{Delivered, method};
 
 use crate::network::delivered;
 use crate::plan::Mutant;
 
-/// The number of [`ashlar_drive::Request::Prepare`], and that of [`ashlar_drive::Request::Stage`].
-const PREPARE: u16 = 1;
+/// The number of [`ashlar_drive::Request::Stage`].
 const STAGE: u16 = 4;
 
 /// What a coordinator with the defect makes of an answer.
 pub fn answer(mutant: Option<Mutant>, of: u16, answer: Delivered) -> Delivered {
-    let changed: fn(&Answer) -> Option<Answer> = match (mutant, of) {
-        (Some(Mutant::RefusedCounts), method::ACCEPT | method::COPY) => accepted,
-        (Some(Mutant::JoiningVotes), PREPARE | method::READ | method::ACCEPT | method::COPY) => voted,
-        _ => return answer,
-    };
+    if mutant != Some(Mutant::RefusedCounts) || !matches!(of, method::ACCEPT | method::COPY) {
+        return answer;
+    }
     let Ok(reply) = wire::decode_reply(&answer.head, &answer.bulk, wire::decode_answer) else {
         return answer;
     };
-    match reply.result.as_ref().ok().and_then(changed) {
+    match reply.result.as_ref().ok().and_then(accepted) {
         Some(other) => {
             let reply = Reply { status: reply.status, result: Ok(other) };
             delivered(wire::encode_reply(&reply, wire::encode_answer))
@@ -38,20 +34,6 @@ fn accepted(answer: &Answer) -> Option<Answer> {
     matches!(answer, Answer::Refused(_)).then_some(Answer::Done)
 }
 
-fn voted(answer: &Answer) -> Option<Answer> {
-    match answer {
-        Answer::Prepared(Prepared::NotVoter) => Some(Answer::Prepared(Prepared::Promised {
-            accepted: None,
-            horizon: Ballot::ZERO,
-            purged: Ballot::ZERO,
-            fence: Deletion::NONE,
-        })),
-        Answer::Uncounted => Some(Answer::Done),
-        Answer::Read(reply) if !reply.voter => Some(Answer::Read(ReadReply { voter: true, ..reply.clone() })),
-        _ => None,
-    }
-}
-
 /// The answer of a drive with the defect that does nothing.
 pub fn idle(mutant: Option<Mutant>, of: u16) -> Option<Delivered> {
     let idle = mutant == Some(Mutant::ShardsNotStored) && of == STAGE;
@@ -62,14 +44,14 @@ fn encoded(answer: Answer) -> Delivered {
     delivered(wire::encode_reply(&Reply { status: None, result: Ok(answer) }, wire::encode_answer))
 }
 
-/// What a coordinator with the defect makes of it that no answer came.
-pub fn silence(mutant: Option<Mutant>, of: u16) -> Result<Delivered, Failure> {
+/// What a coordinator with the defect makes of a message that was lost.
+pub fn silence(mutant: Option<Mutant>, of: u16) -> Option<Delivered> {
     let answer = match (mutant, of) {
         (Some(Mutant::UnansweredCounts), method::ACCEPT | STAGE) => Answer::Done,
         (Some(Mutant::SilenceIsAbsence), method::READ) => {
             Answer::Read(ReadReply { voter: true, accepted: None, horizon: Ballot::ZERO })
         }
-        _ => return Err(Failure::Unanswered),
+        _ => return None,
     };
-    Ok(encoded(answer))
+    Some(encoded(answer))
 }

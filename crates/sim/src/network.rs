@@ -225,10 +225,14 @@ impl Link {
             return answer;
         }
         let carry = async move {
-            let deadline = call.deadline;
-            let Some(said) = me.carry(call).await else {
-                // The caller is not notified that no answer will come.
-                return sleep(deadline).await;
+            let (deadline, method, mutant) = (call.deadline, call.method, me.0.network.mutant);
+            let said = match me.carry(call).await {
+                Some(said) => said,
+                None => match mutant::silence(mutant, method) {
+                    Some(said) => Ok(said),
+                    // The caller is not notified that no answer will come.
+                    None => return sleep(deadline).await,
+                },
             };
             // The caller may no longer exist.
             let _ = answered.send(said);
@@ -300,12 +304,12 @@ impl Link {
 
 impl Transport for Link {
     fn call(&self, call: Call) -> BoxFuture<'static, Result<Delivered, Failure>> {
-        let (deadline, method, mutant) = (call.deadline, call.method, self.0.network.mutant);
+        let deadline = call.deadline;
         let answer = self.send(call);
         Box::pin(async move {
             match timeout(deadline, answer).await {
                 Ok(Ok(said)) => said,
-                _ => mutant::silence(mutant, method),
+                _ => Err(Failure::Unanswered),
             }
         })
     }

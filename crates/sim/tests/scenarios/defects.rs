@@ -15,12 +15,15 @@ use ashlar_kms::{Builtin, Kms, Secret};
 use ashlar_object::{Error, ListSpec, Store, UploadId, UploadSpec};
 
 use ashlar_sim::client::{Clients, Outcome, PLAIN, name};
+use ashlar_sim::cluster::drive_id;
 use ashlar_sim::faults::{replace, stop_faults};
 use ashlar_sim::host::Host;
-use ashlar_sim::network::Node;
+use ashlar_sim::monitor::join_again;
+use ashlar_sim::network::{Network, Node};
 use ashlar_sim::plan::{Mutant, Plan};
 use ashlar_sim::run::{check_recovered, judge};
 
+use crate::moves::each_link;
 use crate::{assert_found, findings, put, without_faults};
 
 /// A short random pause, so that the steps of both coordinators interleave in any order.
@@ -250,4 +253,43 @@ async fn a_drive_goes_back(clients: Arc<Clients>) {
 fn drive_rollback_restores_no_deleted_key() {
     let found = findings(0..20, without_faults, a_drive_goes_back);
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// Of five drives, two miss a write, and one that has it goes back to before it. Then only these three can be reached: if
+/// the one voted as before, they would be a majority that knows nothing of the write.
+async fn a_voter_goes_back(clients: Arc<Clients>) {
+    const KEY: u8 = 2;
+    let (back, behind, ahead) = (1, [3, 5], [2, 4]);
+    let cluster = clients.cluster.clone();
+    drop(clients.put(0, KEY, 23).await);
+    sleep(Duration::from_secs(5)).await;
+    let Some(host) = cluster.host(drive_id(back)) else { return };
+    let before = host.position();
+    each_link(&cluster, &behind, Network::block);
+    drop(clients.put(0, KEY, 24).await);
+    host.go_back(before);
+    if cluster.plan.mutant == Some(Mutant::KeepsVote) {
+        if let Err(e) = host.start() {
+            return clients.report(e);
+        }
+    } else {
+        join_again(&clients, &host, "it went back in time").await;
+    }
+    each_link(&cluster, &ahead, Network::block);
+    each_link(&cluster, &behind, Network::unblock);
+    sleep(Duration::from_secs(3)).await;
+    for at in [0, 1] {
+        drop(clients.get(at, KEY).await);
+    }
+    cluster.network.restore_all();
+    check_recovered(&clients).await;
+    judge(&clients);
+}
+
+#[test]
+fn drive_that_went_back_joins_before_it_votes() {
+    let plan = |seed| Plan { drives: 5, ..without_faults(seed) };
+    let found = findings(0..10, plan, a_voter_goes_back);
+    assert!(found.is_empty(), "{found:#?}");
+    assert_found(Mutant::KeepsVote, 0..10, plan, a_voter_goes_back);
 }

@@ -150,7 +150,7 @@ async fn takes_another(clients: &Arc<Clients>, host: &Host, groups: &[GroupId], 
 }
 
 /// Both directions between every coordinator and these drives.
-fn each_link(cluster: &Cluster, drives: &[u8], change: impl Fn(&Network, Node, Node)) {
+pub(crate) fn each_link(cluster: &Cluster, drives: &[u8], change: impl Fn(&Network, Node, Node)) {
     for drive in drives {
         for number in 0..cluster.plan.coordinators {
             let (a, b) = (Node::Coordinator(number), Node::Drive(*drive));
