@@ -18,7 +18,6 @@
 //! | `turns` | turns between coordinators |
 //! | `contention_scenario` | many clients change one key through all coordinators |
 //! | `move_scenario` | slots move away from a drive that is gone, and returns |
-//! | `slow_drive_scenario` | a drive that is much slower than the others |
 //! | `scenario` | named runs for defects that were found by reading code |
 //!
 //! Invariants: a seed determines everything, also across machines; a run ends after a bounded virtual time.
@@ -42,8 +41,6 @@ mod quota_scenario;
 pub mod run;
 #[cfg(test)]
 mod scenario;
-#[cfg(test)]
-mod slow_drive_scenario;
 pub mod trace;
 mod turns;
 pub mod work;
