@@ -22,7 +22,7 @@ use crate::table::{Member, Table, View};
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
 use ashlar_drive::{Entry, Error as DriveError};
-use ashlar_environment::time;
+use ashlar_environment::time::{self, Instant};
 use ashlar_format::{BucketId, GroupId, RegisterKey, Space};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -59,6 +59,8 @@ pub const MAX_PAGE: usize = 10_000;
 
 /// How long to wait for a drive's part of a page before another one is asked as well.
 pub(crate) const HEDGE: Duration = Duration::from_millis(200);
+/// How long the drives of a group are asked again after an attempt to list failed.
+const PATIENCE: Duration = Duration::from_secs(15);
 /// Pages up to this length are compared entry by entry.
 pub(crate) const SHORT: usize = 64;
 
@@ -284,9 +286,11 @@ impl Inner {
         all: bool,
     ) -> Result<Stretch> {
         // A drive that fails here counts as late from then on, so the next attempt prefers others.
+        let begin = Instant::now();
         let mut result = self.stretch_of(view, askable(view, all)?, from, to, limit).await;
         for _ in 0..view.n() {
-            if result.is_ok() || self.is_replaced(view) {
+            // Answers that are lost cost each attempt the time limit of a call.
+            if result.is_ok() || self.is_replaced(view) || begin.elapsed() > PATIENCE {
                 break;
             }
             result = self.stretch_of(view, askable(view, all)?, from, to, limit).await;

@@ -10,7 +10,7 @@
 //!
 //! Must not depend on: the content of messages, except to describe them and for mutants.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -55,10 +55,6 @@ struct State {
     blocked: BTreeSet<(Node, Node)>,
     /// Until when each coordinator is paused.
     paused_until: Vec<Instant>,
-    /// How much longer the answers of drives take, by the first bytes of their ids.
-    delays: BTreeMap<u8, Duration>,
-    /// The number of calls, by drive and method.
-    calls: BTreeMap<(u8, u16), u64>,
 }
 
 /// The delivery of a message.
@@ -83,8 +79,6 @@ impl Network {
             network_faults,
             blocked: BTreeSet::new(),
             paused_until: vec![Instant::now(); coordinators],
-            delays: BTreeMap::new(),
-            calls: BTreeMap::new(),
         };
         Network { state: Mutex::new(state), trace, mutant }
     }
@@ -117,24 +111,6 @@ impl Network {
         s.network_faults = NetworkFaults::NONE;
         let now = Instant::now();
         s.paused_until.iter_mut().for_each(|until| *until = (*until).min(now));
-    }
-
-    /// Lets the answers of a drive take so much longer from now on.
-    pub fn delay(&self, drive: u8, time: Duration) {
-        self.state.lock().delays.insert(drive, time);
-    }
-
-    /// The number of calls of a method that a drive got.
-    #[must_use]
-    pub fn calls(&self, drive: u8, method: u16) -> u64 {
-        self.state.lock().calls.get(&(drive, method)).copied().unwrap_or(0)
-    }
-
-    /// Counts a call; returns how much longer its answer takes.
-    fn count(&self, drive: u8, method: u16) -> Duration {
-        let s = &mut *self.state.lock();
-        *s.calls.entry((drive, method)).or_default() += 1;
-        s.delays.get(&drive).copied().unwrap_or_default()
     }
 
     /// Pauses a coordinator.
@@ -253,7 +229,6 @@ impl Link {
         }
         let (me, drive) = (Node::Coordinator(coordinator), Node::Drive(host.label.drive.0[0]));
         let Delivery { there, again, back } = i.network.delivery();
-        let delay = i.network.count(host.label.drive.0[0], message.method);
         i.network.while_paused(coordinator).await;
         let first = async {
             sleep(there?).await;
@@ -280,7 +255,7 @@ impl Link {
             let lost = if back.is_none() { ", answer lost" } else { "" };
             format!("  {coordinator}>{} {}{lost}", host.label.drive.0[0], message.describe(&said))
         });
-        sleep(back? + delay).await;
+        sleep(back?).await;
         if i.network.is_blocked(drive, me) {
             return None;
         }

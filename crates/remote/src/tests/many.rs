@@ -105,9 +105,6 @@ async fn drives_that_cannot_answer_together_are_left_to_calls_of_their_own() {
     let promises = three.handles[0].prepare_many(&three.ids, &key(1), ballot(5), None).await.unwrap();
     assert!(promises[0].is_ok() && promises[1].is_ok());
     assert_eq!(promises[2], Err(Error::Offline("its node does not serve it")));
-    // A record that is too long for the answer.
-    three.accept(1, 6, &content(100_000)).await;
-    assert_eq!(read().await.unwrap(), [None, None, None]);
     three.transport.set(Fate::NotSent);
     assert_eq!(read().await, Err(Error::Offline("its node cannot be reached")));
     three.transport.set(Fate::AnswerLost);
@@ -116,6 +113,10 @@ async fn drives_that_cannot_answer_together_are_left_to_calls_of_their_own() {
     assert_eq!(read().await, Err(Error::Unanswered));
     let promises = three.handles[0].prepare_many(&three.ids, &key(1), ballot(9), None).await;
     assert_eq!(promises, Err(Error::Unanswered));
+    three.transport.set(Fate::Delivered);
+    // A record that is too long for the answer.
+    three.accept(1, 10, &content(100_000)).await;
+    assert_eq!(read().await.unwrap(), [None, None, None]);
 }
 
 #[tokio::test]

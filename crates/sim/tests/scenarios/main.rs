@@ -6,7 +6,6 @@
 //! | `moves` | slots move away from a drive that is gone, and returns |
 //! | `quota` | several coordinators admit into one bucket |
 //! | `contention` | many clients change one key through all coordinators |
-//! | `slow_drive` | a drive that is much slower than the others |
 //! | `feed` | change feeds of nodes that are taken for gone and are not |
 //!
 //! A scenario for a known defect that still exists asserts that the defect is found; the assertion is
@@ -17,7 +16,6 @@ mod defects;
 mod feed;
 mod moves;
 mod quota;
-mod slow_drive;
 
 use std::sync::Arc;
 
