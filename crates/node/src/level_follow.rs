@@ -55,8 +55,8 @@ pub fn run(node: Arc<Node>) -> BoxFuture<'static, String> {
 /// Writes what this process can do, if the registry says something else.
 async fn say(node: &Node, registry: &Registry, me: u16, levels: Levels) {
     let Some(record) = registry.nodes.get(&me).filter(|record| record.levels != levels) else { return };
-    let now =
-        NodeRecord { version: env!("CARGO_PKG_VERSION").to_owned(), ..record.clone() }.with_levels(levels);
+    let mut now = record.clone().with_levels(levels);
+    now.version = env!("CARGO_PKG_VERSION").to_owned();
     let mut update = Update::new();
     let written = match registry.moved(me, &now, &mut update) {
         Ok(()) => node.control.update(update).await.map(drop),
