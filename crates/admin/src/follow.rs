@@ -59,10 +59,15 @@ fn form<T>(formatter: &Formatter<T>, item: &T) -> Step {
     formatter(item).map_or(Step::Skip, |value: Value| Step::Line(format!("{value}\n")))
 }
 
+/// What is there already. The runtime makes a task pause after some 100 receptions, which would look like the end.
+fn now<T>(next: impl Future<Output = T>) -> Option<T> {
+    tokio::task::unconstrained(next).now_or_never()
+}
+
 impl Source {
     fn step(&mut self) -> Step {
         match self {
-            Source::Trace(listener, formatter) => match listener.next().now_or_never() {
+            Source::Trace(listener, formatter) => match now(listener.next()) {
                 Some(Some(Ok(event))) => form(formatter, &event),
                 Some(Some(Err(lost))) => Step::Lost(lost),
                 Some(None) | None => Step::Empty,
@@ -75,7 +80,7 @@ impl Source {
                     Err(_) => Step::Empty,
                 },
             },
-            Source::Events(listener) => match listener.next().now_or_never().flatten() {
+            Source::Events(listener) => match now(listener.next()).flatten() {
                 Some(line) => Step::Line(String::from_utf8_lossy(&line).into_owned()),
                 None => Step::Empty,
             },
