@@ -17,6 +17,7 @@
 //! | `GET why/REQUEST-ID` | who sent a request, and which statement decided |
 //! | what other nodes say about themselves | see `everywhere`; orders for them: `drive_orders`, `answering` |
 //! | nodes of a cluster; quotas; lifecycle; events | see `cluster`, `quotas`, `lifecycle`, `events` |
+//! | what the caller may do | see `permissions` |
 //! | users, groups, policies, keys; keys for encryption | see `identities`, `kms` |
 //! | settings; export and import of identities | see `settings`, `transfer` |
 //!
@@ -66,7 +67,9 @@ use super::question::{DriveOrder, Question};
 use super::recovery::Recovery;
 use super::responses::{json_answer, lines, refused};
 use super::table::{BASES, Route};
-use super::{cluster, drive_orders, events, everywhere, lifecycle, may_stop, quotas, settings, transfer};
+use super::{
+    cluster, drive_orders, events, everywhere, lifecycle, may_stop, permissions, quotas, settings, transfer,
+};
 
 /// Longest request document.
 const LIMIT: usize = 64 * 1024;
@@ -418,6 +421,10 @@ impl Admin {
             Route::EventList | Route::DeadLetterList | Route::DeadLetterReplay | Route::DeadLetterRemove => {
                 req.need(req.route.actions(), false)?;
                 events::answer(self.service.context().notifications.target_manager(), req).await
+            }
+            Route::Permissions => {
+                req.need(req.route.actions(), true)?;
+                permissions::answer(&self.service, req)
             }
             _ => self.identities.answer(req).await,
         }

@@ -10,7 +10,7 @@
 //! | | `admin_request`, `responses` | an authenticated request, its error; HTTP answers |
 //! | subjects | `identities`, `delegation`, `providers`, `transfer` | users, groups, keys, policies; which permissions can be granted; sign-in; export and import |
 //! | | `settings`, `notify`, `events` | settings changed at run time; those of event targets; state of the targets |
-//! | | `kms`, `lifecycle`, `quotas` | encryption keys; lifecycle rules; quotas and sizes of buckets |
+//! | | `kms`, `lifecycle`, `quotas`, `permissions` | encryption keys; lifecycle rules; quotas and sizes of buckets; what the caller may do |
 //! | | `monitor`, `metrics`, `machine`, `metrics_token` | live streams; metrics of the node; those of the machine; who may read them |
 //! | | `cluster` | the nodes of a cluster; tokens with which others join |
 //! | | `recovery`, `admin_status` | recovery of distrusted drives by an operator; the state of this process |
@@ -59,6 +59,7 @@ mod minio;
 pub mod monitor;
 pub mod notify;
 pub mod peer;
+mod permissions;
 pub mod providers;
 pub mod question;
 mod quotas;

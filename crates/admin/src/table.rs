@@ -109,6 +109,8 @@ routes! {
     RewrapStart POST "kms/rewrap" AdminKmsCreateKey;
     RewrapStatus GET "kms/rewrap" AdminKmsKeyStatus;
     Simulate POST "simulate" AdminGetPolicy;
+    // About the caller itself, so that everybody may.
+    Permissions POST "permissions" AdminGetPolicy;
     // As in MinIO, reading settings needs the permission to change them.
     ProviderGet GET "idp/*" AdminConfigUpdate;
     ProviderPut PUT "idp/*" AdminConfigUpdate;
@@ -173,6 +175,7 @@ impl Route {
                 | Route::KeyGet
                 | Route::KeyEdit
                 | Route::KeyRemove
+                | Route::Permissions
         )
     }
 

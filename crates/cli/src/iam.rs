@@ -200,6 +200,16 @@ pub enum PolicyCommand {
     Attach(Association),
     /// Detach policies from a user or group
     Detach(Association),
+    /// Ask what the credentials of the alias themselves may do
+    CanI {
+        /// The server's alias
+        alias: String,
+        /// For instance s3:PutObject
+        action: String,
+        /// BUCKET or BUCKET/KEY
+        #[arg(default_value = "")]
+        resource: String,
+    },
     /// Simulate a request of a user, and show which statement decides
     Simulate {
         /// The server's alias
@@ -414,6 +424,9 @@ async fn policy(command: PolicyCommand, context: &Context) -> Outcome {
             let question = json!({ "user": user, "action": action, "resource": resource });
             return simulate(context, &alias, &question).await;
         }
+        PolicyCommand::CanI { alias, action, resource } => {
+            return can_i(context, &alias, &action, &resource).await;
+        }
         PolicyCommand::Attach(association) => (association, "attach"),
         PolicyCommand::Detach(association) => (association, "detach"),
     };
@@ -430,6 +443,18 @@ async fn policy(command: PolicyCommand, context: &Context) -> Outcome {
     let mut body = json!({ "policies": policies });
     body[field] = json!(name);
     order(context, &alias, Method::POST, &format!("policies/{verb}"), Some(&body), text).await
+}
+
+async fn can_i(context: &Context, alias: &str, action: &str, resource: &str) -> Outcome {
+    let body = json!({ "checks": [{ "action": action, "resource": resource }] });
+    let answer = ask_with(context, alias, Method::POST, "permissions", &[], Some(&body)).await?;
+    let one = answer["checks"][0].clone();
+    let verdict = match one["allowed"].as_bool().unwrap_or(false) {
+        true => context.output.paint(Tone::Good, "allowed"),
+        false => context.output.paint(Tone::Bad, "denied"),
+    };
+    context.output.result(|| one, || format!("{verdict}: {action} {resource}").trim_end().to_owned());
+    Ok(())
 }
 
 async fn simulate(context: &Context, alias: &str, question: &Value) -> Outcome {

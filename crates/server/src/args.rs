@@ -37,8 +37,11 @@ pub struct Args {
     /// Separate address for the administration API: HOST:PORT. The S3 port answers it too.
     #[arg(long, value_name = "ADDRESS", env = "ASHLAR_ADMIN_ADDRESS", help_heading = NETWORK)]
     pub(crate) admin_address: Option<String>,
-    /// Accepted for compatibility with MinIO; has no effect, because there is no web console yet.
-    #[arg(long, value_name = "ADDRESS", hide = true)]
+    /// Whether the web console is served: at /console/ of the S3 port, or at --console-address.
+    #[arg(long, value_enum, default_value = "on", env = "ASHLAR_CONSOLE", help_heading = NETWORK)]
+    pub(crate) console: Switch,
+    /// Separate address for the web console: HOST:PORT. The S3 port then sends browsers there.
+    #[arg(long, value_name = "ADDRESS", env = "ASHLAR_CONSOLE_ADDRESS", help_heading = NETWORK)]
     pub(crate) console_address: Option<String>,
     /// Folder with public.crt and private.key; turns TLS on.
     #[arg(long, visible_alias = "certs-dir", value_name = "DIR", env = "ASHLAR_CERTS", help_heading = NETWORK)]
@@ -91,6 +94,13 @@ pub struct Args {
     pub(crate) kms: kms::Args,
     #[command(flatten, next_help_heading = "Sharing between clients")]
     pub(crate) limits: limits::Args,
+}
+
+/// On or off.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Switch {
+    On,
+    Off,
 }
 
 const NETWORK: &str = "Network";

@@ -9,6 +9,8 @@ use ashlar_s3::Credential;
 pub struct Banner<'a> {
     /// Addresses that the server listens on.
     pub addresses: &'a [SocketAddr],
+    /// Addresses of the web console; `None`: it is off.
+    pub console: Option<&'a [SocketAddr]>,
     /// Whether the server speaks TLS.
     pub tls: bool,
     /// The region.
@@ -34,8 +36,17 @@ pub struct Banner<'a> {
 impl Banner<'_> {
     /// A URL that works on this machine.
     pub fn endpoint(&self) -> String {
+        self.url(self.addresses)
+    }
+
+    /// The address of the web console on this machine.
+    pub fn console_url(&self) -> Option<String> {
+        self.console.map(|addresses| format!("{}/console/", self.url(addresses)))
+    }
+
+    fn url(&self, addresses: &[SocketAddr]) -> String {
         let scheme = if self.tls { "https" } else { "http" };
-        let Some(first) = self.addresses.first() else { return format!("{scheme}://127.0.0.1:9000") };
+        let Some(first) = addresses.first() else { return format!("{scheme}://127.0.0.1:9000") };
         match first.ip() {
             ip if ip.is_unspecified() => format!("{scheme}://127.0.0.1:{}", first.port()),
             std::net::IpAddr::V6(ip) => format!("{scheme}://[{ip}]:{}", first.port()),
@@ -73,6 +84,9 @@ impl Banner<'_> {
         for address in self.addresses.iter().filter(|a| a.ip().is_unspecified()) {
             let _ = writeln!(out, "            listening on {address}");
         }
+        if let Some(console) = self.console_url() {
+            let _ = writeln!(out, "console     {console}");
+        }
         let _ = writeln!(out, "access key  {key}");
         match self.origin {
             Origin::Generated => {
@@ -109,6 +123,7 @@ boto3       s3 = boto3.client(\"s3\", endpoint_url=\"{endpoint}\", region_name=\
             "version": env!("CARGO_PKG_VERSION"),
             "endpoint": self.endpoint(),
             "addresses": self.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "console": self.console_url(),
             "region": self.region,
             "access_key": self.root.access_key,
             "secret_key": secret,
@@ -140,6 +155,7 @@ mod tests {
         {
             let banner = Banner {
                 addresses: &address,
+                console: Some(&address),
                 tls: false,
                 region: "us-east-1",
                 root: &root,
@@ -154,6 +170,9 @@ mod tests {
             assert_eq!(banner.text().contains("very-secret-indeed"), shown);
             assert_eq!(banner.json().contains("very-secret-indeed"), shown);
             assert!(banner.text().contains("http://127.0.0.1:9000"));
+            assert!(banner.text().contains("console     http://127.0.0.1:9000/console/"));
+            let off = Banner { console: None, ..banner };
+            assert!(!off.text().contains("console"));
         }
     }
 }

@@ -52,8 +52,18 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 pub struct Listener {
     sockets: Vec<TcpListener>,
     tls: Option<TlsAcceptor>,
-    /// Whether only administration requests are answered.
-    admin: bool,
+    purpose: Purpose,
+}
+
+/// Which requests are answered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// All.
+    Everything,
+    /// Only administration.
+    Administration,
+    /// Only those of the web console.
+    Console,
 }
 
 /// Turns `HOST:PORT`, `:PORT` or `PORT` into addresses to listen on.
@@ -94,12 +104,17 @@ impl Listener {
                 Err(e) => return Err(cannot_listen(*address, &e)),
             }
         }
-        Ok(Listener { sockets, tls: tls.map(TlsAcceptor::from), admin: false })
+        Ok(Listener { sockets, tls: tls.map(TlsAcceptor::from), purpose: Purpose::Everything })
     }
 
     /// Restricts the listener to administration requests.
     pub fn for_administration(self) -> Listener {
-        Listener { admin: true, ..self }
+        Listener { purpose: Purpose::Administration, ..self }
+    }
+
+    /// Restricts the listener to the web console.
+    pub fn for_console(self) -> Listener {
+        Listener { purpose: Purpose::Console, ..self }
     }
 
     /// The bound addresses, with the actual port numbers.
@@ -124,7 +139,7 @@ impl Listener {
         let mut accepting = JoinSet::new();
         let shared = Arc::new(ListenerState {
             tls: self.tls,
-            admin: self.admin,
+            purpose: self.purpose,
             bounds,
             open: Mutex::default(),
             counts: routes.connections().clone(),
@@ -180,7 +195,7 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 struct ListenerState {
     routes: Arc<Routes>,
     tls: Option<TlsAcceptor>,
-    admin: bool,
+    purpose: Purpose,
     bounds: Bounds,
     open: Mutex<Open>,
     counts: Arc<ConnectionCounts>,
@@ -409,16 +424,17 @@ async fn serve(stream: Socket, peer: SocketAddr, tls: Option<Vec<Vec<u8>>>, coun
         Arc::new(Peer { address: peer, tls: tls.is_some(), certificates: tls.unwrap_or_default(), watch });
     let service = service_fn(|request| {
         let (routes, peer, running) = (shared.routes.clone(), peer.clone(), state.begin());
-        let (admin, reserved) = (shared.admin, *reserved);
+        let (purpose, reserved) = (shared.purpose, *reserved);
         async move {
-            let response = match admin {
-                true => Box::pin(routes.administer(request, &peer)).await,
-                false if reserved && !routes.is_own(&request) => {
+            let response = match purpose {
+                Purpose::Administration => Box::pin(routes.administer(request, &peer)).await,
+                Purpose::Console => Box::pin(routes.console(request, &peer)).await,
+                Purpose::Everything if reserved && !routes.is_own(&request) => {
                     routes.connections().busy.fetch_add(1, Relaxed);
                     busy()
                 }
                 // On the heap: hyper reserves space for the whole future in each connection, idle or not.
-                false => Box::pin(routes.answer(request, &peer)).await,
+                Purpose::Everything => Box::pin(routes.answer(request, &peer)).await,
             };
             // The request lasts until its answer has been sent.
             let sets = routes.sets();

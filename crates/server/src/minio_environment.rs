@@ -9,7 +9,7 @@
 
 use std::path::PathBuf;
 
-use super::args::Args;
+use super::args::{Args, Switch};
 
 /// Variables that other modules of the server read, by prefix.
 const READ_ELSEWHERE: [&str; 6] = [
@@ -22,7 +22,7 @@ const READ_ELSEWHERE: [&str; 6] = [
 ];
 
 /// Variables that this module reads.
-const READ_HERE: [&str; 8] = [
+const READ_HERE: [&str; 10] = [
     "MINIO_VOLUMES",
     "MINIO_OPTS",
     "MINIO_ADDRESS",
@@ -31,13 +31,15 @@ const READ_HERE: [&str; 8] = [
     "MINIO_SITE_REGION",
     "MINIO_REGION",
     "MINIO_CONFIG_ENV_FILE",
+    "MINIO_BROWSER",
+    "MINIO_CONSOLE_ADDRESS",
 ];
 
 /// What to use instead of variables that have no effect, by prefix.
 const INSTEAD: [(&str, &str); 8] = [
     ("MINIO_STORAGE_CLASS_", "set the erasure code with --code K+M at the first start"),
-    ("MINIO_BROWSER", "there is no web console yet"),
-    ("MINIO_CONSOLE_", "there is no web console yet"),
+    ("MINIO_BROWSER_", "the console needs no address of its own: its links are relative"),
+    ("MINIO_CONSOLE_", ""),
     ("MINIO_SERVER_URL", "links are made for the address that the client uses"),
     ("MINIO_ACCESS_KEY", "set MINIO_ROOT_USER or ASHLAR_ROOT_USER"),
     ("MINIO_SECRET_KEY", "set MINIO_ROOT_PASSWORD or ASHLAR_ROOT_PASSWORD"),
@@ -72,6 +74,10 @@ pub fn apply(args: &mut Args, environment: &[(String, String)]) -> Result<Vec<Ig
         args.drives = volumes.split_whitespace().map(str::to_owned).collect();
     }
     set(&mut args.address, get("MINIO_ADDRESS"));
+    set(&mut args.console_address, get("MINIO_CONSOLE_ADDRESS"));
+    if get("MINIO_BROWSER").is_some_and(|v| v.eq_ignore_ascii_case("off")) {
+        args.console = Switch::Off;
+    }
     if args.domain.is_empty()
         && let Some(domains) = get("MINIO_DOMAIN")
     {
@@ -88,10 +94,6 @@ pub fn apply(args: &mut Args, environment: &[(String, String)]) -> Result<Vec<Ig
             let instead = INSTEAD.iter().find(|(p, _)| name.starts_with(p)).map_or("", |(_, why)| why);
             ignored.push(Ignored { name: name.to_owned(), instead });
         }
-    }
-    if args.console_address.is_some() {
-        ignored
-            .push(Ignored { name: "--console-address".to_owned(), instead: "there is no web console yet" });
     }
     Ok(ignored)
 }
@@ -179,7 +181,8 @@ mod tests {
         assert_eq!(taken.certs, Some("/etc/certs".into()));
         assert_eq!(taken.domain, ["s3.example.com", "s3.internal"]);
         let names: Vec<_> = ignored.iter().map(|i| i.name.as_str()).collect();
-        assert_eq!(names, ["--sftp in MINIO_OPTS", "--console-address"]);
+        assert_eq!(names, ["--sftp in MINIO_OPTS"]);
+        assert_eq!((taken.console_address.as_deref(), taken.console), (Some(":9001"), Switch::On));
 
         let mut given = args(&["--address", ":1", "--certs", "/c", "--domain", "d", "/drive"]);
         apply(&mut given, &variables).unwrap();
@@ -195,9 +198,13 @@ mod tests {
             ("MINIO_SERVER_URL", "https://y"),
             ("MINIO_MADE_UP", "1"),
             ("MINIO_KMS_KES_ENDPOINT", "https://kes"),
+            ("MINIO_BROWSER", "off"),
+            ("MINIO_CONSOLE_ADDRESS", ":9101"),
             ("PATH", "/bin"),
         ]);
-        let ignored = apply(&mut args(&["d"]), &variables).unwrap();
+        let mut taken = args(&["d"]);
+        let ignored = apply(&mut taken, &variables).unwrap();
+        assert_eq!((taken.console_address.as_deref(), taken.console), (Some(":9101"), Switch::Off));
         let names: Vec<_> = ignored.iter().map(|i| i.name.as_str()).collect();
         assert_eq!(
             names,

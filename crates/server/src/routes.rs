@@ -12,6 +12,7 @@ use ashlar_admin::metrics::{self, ConnectionCounts, Refusals, SlowValues};
 use ashlar_admin::peer::Peer;
 use ashlar_admin::responses::plain;
 use ashlar_admin::{Admin, Minio};
+use ashlar_console::{Console, contain, is_console, wants_console};
 use ashlar_erasure_set::Sets;
 use ashlar_machine::Folder;
 use ashlar_metrics::{Group, Page};
@@ -60,6 +61,8 @@ pub struct Routes {
     foreground: Arc<Foreground>,
     admin: Arc<Admin>,
     minio: Minio,
+    console: Option<Console>,
+    console_at: ConsoleAt,
     public_metrics: bool,
     connections: Arc<ConnectionCounts>,
     heads: Arc<WorkPermits>,
@@ -68,6 +71,22 @@ pub struct Routes {
     name: String,
     /// Whether the default encryption key works, and when that was last asked.
     keys: parking_lot::Mutex<Option<(Instant, Option<bool>)>>,
+}
+
+/// Where the web console is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConsoleAt {
+    /// Nowhere.
+    Nowhere,
+    /// At `/console/` of the S3 port.
+    S3Port,
+    /// At a port of its own; the other port is that of S3.
+    Own {
+        /// The console's port.
+        port: u16,
+        /// S3's port.
+        s3: u16,
+    },
 }
 
 /// Path prefixes of the server's own requests.
@@ -82,10 +101,17 @@ impl Routes {
         admin: Admin,
         certificates: Option<Arc<Certificates>>,
         name: String,
+        console_at: ConsoleAt,
     ) -> Routes {
         let admin = Arc::new(admin);
         admin.answer_other_nodes();
         let minio = Minio::new(admin.clone());
+        let console = |s3_port| Console::new(service.clone(), admin.clone(), s3_port);
+        let console = match console_at {
+            ConsoleAt::Nowhere => None,
+            ConsoleAt::S3Port => Some(console(None)),
+            ConsoleAt::Own { s3, .. } => Some(console(Some(s3))),
+        };
         let (connections, heads) = (Arc::default(), connection::heads());
         let (foreground, keys) = (node.sets.foreground(), parking_lot::Mutex::default());
         Routes {
@@ -94,6 +120,8 @@ impl Routes {
             node,
             admin,
             minio,
+            console,
+            console_at,
             public_metrics,
             connections,
             heads,
@@ -139,6 +167,35 @@ impl Routes {
         not_sniffed(catch_panic(answer, peer.address).await)
     }
 
+    /// Answers a request on the separate port of the web console.
+    pub async fn console(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
+        let Some(console) = &self.console else { return plain(StatusCode::NOT_FOUND, "") };
+        not_sniffed(catch_panic(console.answer(request, peer), peer.address).await)
+    }
+
+    /// Answers a request of the web console on the S3 port; returns other requests unchanged.
+    async fn try_console(
+        &self,
+        request: Request<Incoming>,
+        peer: &Peer,
+    ) -> Result<Response<Body>, Request<Incoming>> {
+        let Some(console) = &self.console else { return Err(request) };
+        let headers = request.headers();
+        if self.service.is_virtual_host(headers) || self.service.website_of(headers).is_some() {
+            return Err(request);
+        }
+        let front = wants_console(&request);
+        match self.console_at {
+            ConsoleAt::S3Port if front || is_console(&request) => Ok(console.answer(request, peer).await),
+            ConsoleAt::Own { port, .. } if front => {
+                peer.watch.arm();
+                let host = headers.get(header::HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
+                Ok(redirect_to_port(host, port, peer.tls))
+            }
+            _ => Err(request),
+        }
+    }
+
     /// Answers a request.
     pub async fn answer(&self, request: Request<Incoming>, peer: &Peer) -> Response<Body> {
         // If the body is not read, "100 Continue" is not sent. botocore would then take the next response on
@@ -155,6 +212,17 @@ impl Routes {
         if self.is_own(&request) {
             return Box::pin(self.own(request, peer)).await;
         }
+        let request = match self.try_console(request, peer).await {
+            Ok(response) => return response,
+            Err(request) => request,
+        };
+        // A stored page must not act on the console, which has the same origin: websites and buckets in the
+        // host's name have others.
+        let shared = self.console_at == ConsoleAt::S3Port
+            && request.method() == Method::GET
+            && !self.service.is_virtual_host(request.headers())
+            && self.service.website_of(request.headers()).is_none();
+        let browser = shared.then(|| request.headers().clone());
         let began = Instant::now();
         let running = self.foreground.enter();
         let arrival = Arrival {
@@ -163,7 +231,10 @@ impl Routes {
             certificates: &peer.certificates,
             watch: Some(&peer.watch),
         };
-        let response = self.service.handle(request, arrival).await;
+        let mut response = self.service.handle(request, arrival).await;
+        if let Some(headers) = browser {
+            contain(&headers, response.headers_mut());
+        }
         self.foreground.note(began.elapsed());
         drop(running);
         response
@@ -349,6 +420,20 @@ fn of_v3(page: &Page, path: &str) -> String {
     }
 }
 
+/// Sends a browser to the console's own port of the host that it asked.
+fn redirect_to_port(host: &str, port: u16, tls: bool) -> Response<Body> {
+    let name = match host.rsplit_once(':') {
+        Some((name, digits)) if digits.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let scheme = if tls { "https" } else { "http" };
+    let mut response = plain(StatusCode::FOUND, "");
+    if let Ok(to) = HeaderValue::from_str(&format!("{scheme}://{name}:{port}/console/")) {
+        response.headers_mut().insert(header::LOCATION, to);
+    }
+    response
+}
+
 /// Notes on the connection that a request was permitted.
 fn mark_permitted(response: Response<Body>, peer: &Peer) -> Response<Body> {
     if response.status().is_success() {
@@ -360,6 +445,22 @@ fn mark_permitted(response: Response<Body>, peer: &Peer) -> Response<Body> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn browsers_are_sent_to_the_port_of_the_console() {
+        for (host, tls, to) in [
+            ("s3.example.com:9000", false, "http://s3.example.com:9001/console/"),
+            ("s3.example.com", true, "https://s3.example.com:9001/console/"),
+            ("[::1]:9000", false, "http://[::1]:9001/console/"),
+            ("[::1]", false, "http://[::1]:9001/console/"),
+        ] {
+            let response = redirect_to_port(host, 9001, tls);
+            assert_eq!(
+                (response.status(), &response.headers()[header::LOCATION]),
+                (StatusCode::FOUND, &HeaderValue::from_static(to))
+            );
+        }
+    }
 
     #[tokio::test]
     async fn panic_fails_only_its_request_without_details() {

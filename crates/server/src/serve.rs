@@ -28,9 +28,10 @@ use ashlar_node::{
 use ashlar_s3::{Config, Context, Keys, Notifications, Origins, Service, Verifier};
 use tokio::sync::watch;
 
-use super::args::Args;
+use super::args::{Args, Switch};
 use super::banner::Banner;
 use super::region::Region;
+use super::routes::ConsoleAt;
 use super::signals::{Orders, stop_at_order};
 use super::{
     cluster, env_file, environment, import, kms, listen, logs, minio_environment, restore, routes,
@@ -104,8 +105,14 @@ async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
             listen::resolve(text).await.map_err(|e| e.replacen("--address", "--admin-address", 1))?
         }
     };
+    let console = match (args.console, &args.console_address) {
+        (Switch::On, Some(text)) => {
+            listen::resolve(text).await.map_err(|e| e.replacen("--address", "--console-address", 1))?
+        }
+        _ => Vec::new(),
+    };
     environment::apply_outbound_allow(&process::variable("ASHLAR_OUTBOUND_ALLOW").unwrap_or_default())?;
-    let everywhere: Vec<SocketAddr> = addresses.iter().chain(&own).copied().collect();
+    let everywhere: Vec<SocketAddr> = addresses.iter().chain(&own).chain(&console).copied().collect();
     if let Some(root) = &environment {
         guard_weak(root, &everywhere)?;
     }
@@ -116,7 +123,8 @@ async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
     let mut orders = Orders::catch(args.end_with_input)?;
     // The port is bound first: a second server must not touch the drives.
     let listener = listen::Listener::bind(&addresses, config.clone())?;
-    let administration = listen::Listener::bind(&own, config)?.for_administration();
+    let administration = listen::Listener::bind(&own, config.clone())?.for_administration();
+    let console = listen::Listener::bind(&console, config)?.for_console();
     let mut keys = args.kms.read(args.state_dir.as_deref())?;
     let given = cluster::Given {
         address: args.address.as_deref().unwrap_or(ADDRESS),
@@ -149,8 +157,18 @@ async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
     };
     guard_weak(&started.root, &everywhere)?;
     let made = (started.origin == credentials::Origin::Generated).then(|| started.root.clone());
-    let opened =
-        Opened { node, started, drives, region, listener, administration, keys, certificates, orders };
+    let opened = Opened {
+        node,
+        started,
+        drives,
+        region,
+        listener,
+        administration,
+        console,
+        keys,
+        certificates,
+        orders,
+    };
     let outcome = run_node(args, opened, json).await;
     if let (Err(_), Some(root)) = (&outcome, made) {
         // The banner was not printed, and these credentials are not shown at a later start.
@@ -182,6 +200,7 @@ struct Opened {
     region: Region,
     listener: listen::Listener,
     administration: listen::Listener,
+    console: listen::Listener,
     keys: Configured,
     certificates: Option<Arc<tls::Certificates>>,
     orders: Orders,
@@ -190,8 +209,18 @@ struct Opened {
 /// Assembles the services over the opened store and serves until the end. Errors are returned before the
 /// banner.
 async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, String> {
-    let Opened { node, started, drives, region, listener, administration, keys, certificates, orders } =
-        opened;
+    let Opened {
+        node,
+        started,
+        drives,
+        region,
+        listener,
+        administration,
+        console,
+        keys,
+        certificates,
+        orders,
+    } = opened;
     let deployment = node.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&node, &started.root).await?;
@@ -261,7 +290,8 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     let name = ashlar_admin::own_address(&node);
     let listens = || listener.addresses().first().map(ToString::to_string).unwrap_or_default();
     let name = name.unwrap_or_else(listens);
-    let routes = routes::Routes::new(service.clone(), node.clone(), public, admin, certificates, name);
+    let at = console_at(&args, &listener, &console);
+    let routes = routes::Routes::new(service.clone(), node.clone(), public, admin, certificates, name, at);
     let routes = Arc::new(routes);
     let unable = level_follow::run(node.clone());
     let ends = shutdown.clone();
@@ -279,9 +309,10 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     args.limits.raise_open_files();
     let memory = size::parse(&args.memory).map_err(|e| format!("--memory: {e}"))?;
     let bounds = args.limits.connections(memory);
-    announce(&node, &started, &listener, &region.name, json);
+    announce(&node, &started, (&listener, &console, at), &region.name, json);
     let s3 = listener.serve(routes.clone(), bounds, stopping.clone(), DRAIN);
-    tokio::join!(s3, administration.serve(routes, bounds, stopping, DRAIN));
+    let console = console.serve(routes.clone(), bounds, stopping.clone(), DRAIN);
+    tokio::join!(s3, console, administration.serve(routes, bounds, stopping, DRAIN));
     target_manager.stop().await;
     if let Err(error) = node.store.save_lock_time().await {
         tracing::warn!(%error, "the clock of object locks cannot be stored; locks may last longer");
@@ -374,7 +405,23 @@ fn warn_without_tls(tls: bool, addresses: &[SocketAddr]) {
     }
 }
 
-fn announce(node: &Node, started: &Started, listener: &listen::Listener, region: &str, json: bool) {
+/// Where the web console is.
+fn console_at(args: &Args, listener: &listen::Listener, console: &listen::Listener) -> ConsoleAt {
+    let port = |l: &listen::Listener| l.addresses().first().map(SocketAddr::port);
+    match (args.console, port(console), port(listener)) {
+        (Switch::Off, ..) => ConsoleAt::Nowhere,
+        (Switch::On, Some(port), Some(s3)) => ConsoleAt::Own { port, s3 },
+        (Switch::On, ..) => ConsoleAt::S3Port,
+    }
+}
+
+fn announce(
+    node: &Node,
+    started: &Started,
+    (listener, console, at): (&listen::Listener, &listen::Listener, ConsoleAt),
+    region: &str,
+    json: bool,
+) {
     let map = node.map.load();
     let serving = node.folders.lock().iter().filter(|s| s.drive.is_some()).count();
     for folder in node.folders.lock().iter() {
@@ -388,7 +435,13 @@ fn announce(node: &Node, started: &Started, listener: &listen::Listener, region:
     }
     let addresses = listener.addresses();
     let tolerance = ashlar_erasure_set::tolerance(map.code().k, map.code().m);
+    let own_console = console.addresses();
     let banner = Banner {
+        console: match at {
+            ConsoleAt::Nowhere => None,
+            ConsoleAt::S3Port => Some(&addresses),
+            ConsoleAt::Own { .. } => Some(&own_console),
+        },
         addresses: &addresses,
         tls: listener.is_tls(),
         region,

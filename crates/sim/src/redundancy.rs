@@ -17,7 +17,7 @@ use ashlar_format::{Ballot, Body, Record, RegisterKey};
 use crate::cluster::Cluster;
 
 /// First byte of the record of a one-sync write (docs/formats.md, "One-sync record").
-const ONE_SYNC: u8 = 0xE1;
+const ONE_SYNC: u8 = 0xE2;
 /// More registers than a run makes in a group.
 const ALL: usize = 10_000;
 
@@ -94,6 +94,6 @@ fn inside(bytes: &[u8]) -> Result<&[u8], ashlar_format::Error> {
     let mut r = Reader::new(bytes);
     let (_mark, _k, _needed, _targets) = (r.u8()?, r.u8()?, r.u8()?, r.u64()?);
     let _: ([u8; 16], [u8; Ballot::LEN]) = (r.array()?, r.array()?);
-    let (_parent, _summary) = (r.bytes()?, r.bytes()?);
+    let (_parent, _shared, _summary) = (r.bytes()?, r.var()?, r.bytes()?);
     r.bytes()
 }

@@ -11,7 +11,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::{OpenApi, PolicyDocument, cluster, keys, orders, people, settings, state};
 use crate::settings as settings_requests;
 use crate::table::{Route, SignInRoute};
-use crate::{identities, kms, lifecycle, providers, quotas, transfer};
+use crate::{identities, kms, lifecycle, permissions, providers, quotas, transfer};
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
@@ -70,6 +70,7 @@ fn answer(route: Route) -> Shape {
         Route::KmsKeyGet | Route::KmsKeyCreate | Route::KmsKeyRotate => of::<keys::EncryptionKey>(),
         Route::RewrapStart | Route::RewrapStatus => of::<keys::Rewrap>(),
         Route::Simulate => of::<people::Simulated>(),
+        Route::Permissions => of::<people::Permissions>(),
         Route::ProviderGet | Route::ProviderPut | Route::ProviderEdit => of::<settings::Provider>(),
         Route::ProviderEnable | Route::ProviderDisable => of::<settings::Provider>(),
         Route::ProviderRemove => of::<settings::ProviderRemoved>(),
@@ -105,6 +106,7 @@ fn order(route: Route) -> Option<Shape> {
         Route::LifecycleTest => of::<lifecycle::Order>(),
         Route::RewrapStart => of::<kms::Order>(),
         Route::Simulate => of::<identities::Simulation>(),
+        Route::Permissions => of::<permissions::PermissionOrder>(),
         Route::ProviderPut | Route::ProviderEdit => of::<providers::Order>(),
         Route::IamImport => of::<transfer::Document>(),
         Route::SettingPut => of::<settings_requests::Order>(),
@@ -180,6 +182,7 @@ fn needs_order(route: Route) -> bool {
             | Route::QuotaPut
             | Route::RewrapStart
             | Route::Simulate
+            | Route::Permissions
     )
 }
 

@@ -139,6 +139,21 @@ pub struct Simulated {
     pub statements: Vec<Statement>,
 }
 
+/// What the caller may do.
+#[derive(Serialize, ToSchema)]
+pub struct Permissions {
+    /// As they were asked, in the same order.
+    pub checks: Vec<Permission>,
+}
+
+/// Whether the caller may do one thing.
+#[derive(Serialize, ToSchema)]
+pub struct Permission {
+    pub action: String,
+    pub resource: String,
+    pub allowed: bool,
+}
+
 /// How a statement contributes to the decision.
 #[derive(Serialize, ToSchema)]
 pub struct Statement {

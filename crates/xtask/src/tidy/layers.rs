@@ -33,9 +33,11 @@ const LAYERS: [(&str, &[&str]); 12] = [
 const PROOF: [&str; 4] = ["model", "history", "sim", "fuzz"];
 
 /// Permitted dependencies within a layer, with reasons.
-const SIDEWAYS: [(&str, &str, &str); 4] = [
+const SIDEWAYS: [(&str, &str, &str); 6] = [
     ("idp", "iam", "it authenticates users for iam with iam's types, and tells iam which providers to trust"),
     ("admin", "s3", "its requests are signed, read and answered as those of S3, by the same service"),
+    ("console", "s3", "its gateway is a client of the S3 service, in the same process"),
+    ("console", "admin", "its gateway is a client of the administration API, in the same process"),
     ("remote", "drive", "it carries the calls of drive to another process, as drive's interface says"),
     ("etcd", "cluster", "it is a driver of cluster's control store, kept apart for its HTTP client"),
 ];

@@ -1,0 +1,120 @@
+// The client of the administration API, typed by its OpenAPI document, and of the gateway's own calls.
+//
+// Addresses are relative to the page, `.../console/`: whatever path a proxy puts in front, calls go through it.
+// Every error that a person can see is a `Failure`: what happened, and what to do.
+import type { components, paths } from "./schema";
+
+export type Schemas = components["schemas"];
+
+/** An error of a call, in words for the person who caused it. */
+export class Failure extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly requestId?: string,
+  ) {
+    super(message);
+  }
+}
+
+type Methods = "get" | "put" | "post" | "delete" | "patch";
+type Operation<P extends keyof paths, M extends Methods> = NonNullable<paths[P][M]>;
+type Body<O> = O extends { requestBody?: { content: { "application/json": infer B } } } ? B : undefined;
+type Params<O, K extends "path" | "query"> = O extends { parameters: { [key in K]?: infer V } } ? V : never;
+type Answer<O> = O extends { responses: infer R }
+  ? { [S in keyof R]: R[S] extends { content: { "application/json": infer A } } ? A : never }[keyof R]
+  : never;
+type Options<O> = {
+  path?: Params<O, "path">;
+  query?: Params<O, "query">;
+  body?: Body<O>;
+  signal?: AbortSignal;
+};
+
+let onEnd: () => void = () => {};
+/** What is called when the server says that the session has ended. */
+export function whenSessionEnds(call: () => void) {
+  onEnd = call;
+}
+
+export const HEADERS = { "x-ashlar-console": "1" };
+
+/** Sends a call to the gateway; a network error becomes a `Failure`. */
+export async function send(url: string, init: RequestInit = {}): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(url, { ...init, headers: { ...HEADERS, ...init.headers }, credentials: "same-origin" });
+  } catch (cause) {
+    if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
+    throw new Failure(0, "Unreachable", "");
+  }
+  if (response.status === 401 && !url.startsWith("session")) {
+    const problem = await response.clone().json().catch(() => null);
+    if (problem?.code === "SessionEnded") onEnd();
+  }
+  return response;
+}
+
+async function json<T>(response: Response): Promise<T> {
+  const body = await response.json().catch(() => null);
+  if (response.ok) return body as T;
+  const id = response.headers.get("x-amz-request-id") ?? undefined;
+  throw new Failure(response.status, body?.code ?? "Error", body?.error ?? `HTTP ${response.status}`, id);
+}
+
+/** A call of the administration API. */
+export async function api<P extends keyof paths, M extends Methods>(
+  path: P,
+  method: M,
+  options: Options<Operation<P, M>> = {},
+): Promise<Answer<Operation<P, M>>> {
+  const values = (options.path ?? {}) as Record<string, string | number>;
+  let url = `admin${String(path).replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(values[name])))}`;
+  const query = Object.entries((options.query ?? {}) as Record<string, unknown>).filter(([, v]) => v !== undefined);
+  if (query.length > 0) url += `?${new URLSearchParams(query.map(([k, v]) => [k, String(v)]))}`;
+  const init: RequestInit = { method: method.toUpperCase() };
+  if (options.signal) init.signal = options.signal;
+  if (options.body !== undefined) {
+    init.body = JSON.stringify(options.body);
+    init.headers = { "content-type": "application/json" };
+  }
+  return json(await send(url, init));
+}
+
+/** Who is signed in, as the gateway says. */
+export type Session = {
+  user: string;
+  root: boolean;
+  federated: boolean;
+  restricted: boolean;
+  signed_in_with: string;
+  groups: string[];
+  policies: string[];
+  expires_ms: number;
+  now_ms: number;
+  region: string;
+  s3_port: number | null;
+  version: string;
+};
+
+async function own<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const init: RequestInit = { method };
+  if (body !== undefined) {
+    init.body = JSON.stringify(body);
+    init.headers = { "content-type": "application/json" };
+  }
+  return json<T>(await send(path, init));
+}
+
+export const gateway = {
+  session: async () => {
+    const found = await own<Session | { user: null }>("GET", "session");
+    return found.user === null ? null : (found as Session);
+  },
+  signIn: (body: { access_key: string; secret_key: string }) => own<Session>("POST", "session", body),
+  signOut: () => own("DELETE", "session"),
+  ticket: (target: string) => own<{ url: string }>("POST", "ticket", { target }),
+  share: (body: { bucket: string; key: string; version_id?: string; seconds: number; endpoint: string; download: boolean }) =>
+    own<{ url: string; expires_ms: number; ends_with_session: boolean }>("POST", "share", body),
+};

@@ -1,0 +1,305 @@
+// S3 through the gateway: the operations that the screens need, with XML parsed by the browser.
+import { Failure, HEADERS, gateway, send } from "./client";
+import { crc32base64 } from "../lib/crc32";
+
+export type Item = { key: string; size: number; modified: string; etag: string };
+export type Page = { folders: string[]; items: Item[]; next: string | null };
+export type Version = Item & { versionId: string; latest: boolean; marker: boolean };
+export type Bucket = { name: string; created: string };
+export type Tag = { key: string; value: string };
+
+/** As S3 and signatures encode: browsers would change an apostrophe in a query, and a ticket would not fit any more. */
+const encode = (value: string) => encodeURIComponent(value).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+
+/** The path of an object below the gateway, encoded. */
+export function path(bucket: string, key = ""): string {
+  return `/${encode(bucket)}/${key.split("/").map(encode).join("/")}`;
+}
+
+function query(values: Record<string, string | undefined>): string {
+  const pairs = Object.entries(values).filter((p): p is [string, string] => p[1] !== undefined);
+  if (pairs.length === 0) return "";
+  return `?${pairs.map(([k, v]) => (v === "" ? encode(k) : `${encode(k)}=${encode(v)}`)).join("&")}`;
+}
+
+function parse(xml: string): Document {
+  return new DOMParser().parseFromString(xml, "application/xml");
+}
+
+const text = (node: ParentNode, name: string) => node.querySelector(`:scope > ${name}`)?.textContent ?? "";
+const all = (node: ParentNode, name: string) => [...node.querySelectorAll(`:scope > ${name}`)];
+
+/** The error that an S3 answer tells. */
+export async function failure(response: Response): Promise<Failure> {
+  const body = await response.text().catch(() => "");
+  const id = response.headers.get("x-amz-request-id") ?? undefined;
+  if (body.startsWith("{")) {
+    const problem = JSON.parse(body) as { error: string; code: string };
+    return new Failure(response.status, problem.code, problem.error, id);
+  }
+  const root = parse(body).documentElement;
+  const code = text(root, "Code") || `HTTP${response.status}`;
+  return new Failure(response.status, code, text(root, "Message") || response.statusText, id);
+}
+
+export async function s3(target: string, init: RequestInit = {}): Promise<Response> {
+  const response = await send(`s3${target}`, init);
+  if (!response.ok) throw await failure(response);
+  return response;
+}
+
+async function xml(target: string, init?: RequestInit): Promise<Element> {
+  return parse(await (await s3(target, init)).text()).documentElement;
+}
+
+/** The document, or null where S3 says that there is none. */
+export async function optional(target: string): Promise<Element | null> {
+  try {
+    return await xml(target);
+  } catch (error) {
+    if (error instanceof Failure && error.status === 404 && error.code !== "NoSuchBucket" && error.code !== "NoSuchKey") return null;
+    throw error;
+  }
+}
+
+const escape = (value: string) =>
+  value.replace(/[<>&"']/g, (c) => ({ "<": "&lt;", ">": "&gt;", "&": "&amp;", '"': "&quot;", "'": "&apos;" })[c] ?? c);
+
+/** Sends a document, with the checksum that S3 wants of some. */
+async function put(target: string, body: string, method = "PUT", headers: Record<string, string> = {}): Promise<Response> {
+  const bytes = new TextEncoder().encode(body);
+  return s3(target, {
+    method,
+    body: bytes,
+    headers: { "x-amz-checksum-crc32": crc32base64(bytes), "content-type": "application/xml", ...headers },
+  });
+}
+
+export async function listBuckets(): Promise<Bucket[]> {
+  const root = await xml("/");
+  return all(root, "Buckets").flatMap((b) => all(b, "Bucket")).map((b) => ({ name: text(b, "Name"), created: text(b, "CreationDate") }));
+}
+
+export async function createBucket(name: string, lock: boolean): Promise<void> {
+  await s3(path(name).slice(0, -1), { method: "PUT", headers: lock ? { "x-amz-bucket-object-lock-enabled": "true" } : {} });
+}
+
+export async function deleteBucket(name: string): Promise<void> {
+  await s3(path(name).slice(0, -1), { method: "DELETE" });
+}
+
+const bucketPath = (bucket: string) => `/${encodeURIComponent(bucket)}`;
+
+export async function listObjects(bucket: string, prefix: string, token: string | null, signal?: AbortSignal): Promise<Page> {
+  const target = bucketPath(bucket) + query({
+    "list-type": "2", prefix, delimiter: "/", "max-keys": "1000", "encoding-type": "url", "continuation-token": token ?? undefined,
+  });
+  const root = await xml(target, signal ? { signal } : {});
+  const decoded = (value: string) => decodeURIComponent(value.replace(/\+/g, " "));
+  return {
+    folders: all(root, "CommonPrefixes").map((p) => decoded(text(p, "Prefix"))),
+    items: all(root, "Contents").map((c) => ({
+      key: decoded(text(c, "Key")), size: Number(text(c, "Size")), modified: text(c, "LastModified"), etag: text(c, "ETag").replaceAll('"', ""),
+    })),
+    next: text(root, "IsTruncated") === "true" ? text(root, "NextContinuationToken") : null,
+  };
+}
+
+/** The versions of one key, the newest first; at most 1000. */
+export async function listVersions(bucket: string, key: string): Promise<Version[]> {
+  const root = await xml(bucketPath(bucket) + query({ versions: "", prefix: key, "max-keys": "1000" }));
+  return [...root.children]
+    .filter((n) => (n.localName === "Version" || n.localName === "DeleteMarker") && text(n, "Key") === key)
+    .map((n) => ({
+      key, size: Number(text(n, "Size") || 0), modified: text(n, "LastModified"), etag: text(n, "ETag").replaceAll('"', ""),
+      versionId: text(n, "VersionId"), latest: text(n, "IsLatest") === "true", marker: n.localName === "DeleteMarker",
+    }));
+}
+
+/** Deletes keys, at most 1000; answers those that could not be deleted, with the reason. */
+export async function deleteObjects(bucket: string, keys: { key: string; versionId?: string }[]): Promise<{ key: string; why: string }[]> {
+  const rows = keys.map((k) => `<Object><Key>${escape(k.key)}</Key>${k.versionId ? `<VersionId>${escape(k.versionId)}</VersionId>` : ""}</Object>`);
+  const response = await put(`${bucketPath(bucket)}?delete`, `<Delete><Quiet>true</Quiet>${rows.join("")}</Delete>`, "POST");
+  const root = parse(await response.text()).documentElement;
+  return all(root, "Error").map((e) => ({ key: text(e, "Key"), why: text(e, "Message") }));
+}
+
+export type Head = { size: number; type: string; modified: string; etag: string; versionId: string | null; all: [string, string][] };
+
+export async function headObject(bucket: string, key: string, versionId?: string): Promise<Head> {
+  const response = await send(`s3${path(bucket, key)}${query({ versionId })}`, { method: "HEAD" });
+  if (!response.ok) throw new Failure(response.status, `HTTP${response.status}`, "", response.headers.get("x-amz-request-id") ?? undefined);
+  const h = response.headers;
+  return {
+    size: Number(h.get("content-length")), type: h.get("content-type") ?? "", modified: h.get("last-modified") ?? "",
+    etag: (h.get("etag") ?? "").replaceAll('"', ""), versionId: h.get("x-amz-version-id"),
+    all: [...h.entries()].filter(([name]) => name.startsWith("x-amz-") && !["x-amz-request-id", "x-amz-id-2", "x-amz-version-id"].includes(name)
+      || ["cache-control", "content-encoding", "content-disposition", "content-language", "expires"].includes(name) && !(name === "cache-control" && h.get(name) === "private, no-cache")),
+  };
+}
+
+export async function getTags(bucket: string, key?: string): Promise<Tag[]> {
+  const target = key === undefined ? `${bucketPath(bucket)}?tagging` : `${path(bucket, key)}?tagging`;
+  const root = await optional(target);
+  return root ? all(root, "TagSet").flatMap((s) => all(s, "Tag")).map((t) => ({ key: text(t, "Key"), value: text(t, "Value") })) : [];
+}
+
+export async function putTags(bucket: string, key: string | undefined, tags: Tag[]): Promise<void> {
+  const target = key === undefined ? `${bucketPath(bucket)}?tagging` : `${path(bucket, key)}?tagging`;
+  if (tags.length === 0) {
+    await s3(target, { method: "DELETE" });
+    return;
+  }
+  const rows = tags.map((t) => `<Tag><Key>${escape(t.key)}</Key><Value>${escape(t.value)}</Value></Tag>`);
+  await put(target, `<Tagging><TagSet>${rows.join("")}</TagSet></Tagging>`);
+}
+
+export type Versioning = "Enabled" | "Suspended" | "Off";
+
+export async function getVersioning(bucket: string): Promise<Versioning> {
+  const status = text(await xml(`${bucketPath(bucket)}?versioning`), "Status");
+  return status === "Enabled" || status === "Suspended" ? status : "Off";
+}
+
+export async function putVersioning(bucket: string, on: boolean): Promise<void> {
+  await put(`${bucketPath(bucket)}?versioning`, `<VersioningConfiguration><Status>${on ? "Enabled" : "Suspended"}</Status></VersioningConfiguration>`);
+}
+
+export type Lock = { mode: "GOVERNANCE" | "COMPLIANCE"; days: number | null; years: number | null } | "no default" | null;
+
+export async function getLock(bucket: string): Promise<Lock> {
+  const root = await optional(`${bucketPath(bucket)}?object-lock`);
+  if (!root) return null;
+  const rule = root.querySelector("DefaultRetention");
+  if (!rule) return "no default";
+  const number = (name: string) => (text(rule, name) ? Number(text(rule, name)) : null);
+  return { mode: text(rule, "Mode") as "GOVERNANCE", days: number("Days"), years: number("Years") };
+}
+
+export async function putLock(bucket: string, rule: { mode: string; days: number } | null): Promise<void> {
+  const body = rule ? `<Rule><DefaultRetention><Mode>${rule.mode}</Mode><Days>${rule.days}</Days></DefaultRetention></Rule>` : "";
+  await put(`${bucketPath(bucket)}?object-lock`, `<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>${body}</ObjectLockConfiguration>`);
+}
+
+export type Encryption = { algorithm: string; key: string } | null;
+
+export async function getEncryption(bucket: string): Promise<Encryption> {
+  const root = await optional(`${bucketPath(bucket)}?encryption`);
+  const rule = root?.querySelector("ApplyServerSideEncryptionByDefault");
+  return rule ? { algorithm: text(rule, "SSEAlgorithm"), key: text(rule, "KMSMasterKeyID") } : null;
+}
+
+export async function putEncryption(bucket: string, algorithm: "AES256" | "aws:kms" | null, key = ""): Promise<void> {
+  if (algorithm === null) {
+    await s3(`${bucketPath(bucket)}?encryption`, { method: "DELETE" });
+    return;
+  }
+  const id = key ? `<KMSMasterKeyID>${escape(key)}</KMSMasterKeyID>` : "";
+  await put(`${bucketPath(bucket)}?encryption`, `<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>${algorithm}</SSEAlgorithm>${id}</ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>`);
+}
+
+export async function getPolicy(bucket: string): Promise<string> {
+  try {
+    return await (await s3(`${bucketPath(bucket)}?policy`)).text();
+  } catch (error) {
+    if (error instanceof Failure && error.code === "NoSuchBucketPolicy") return "";
+    throw error;
+  }
+}
+
+export async function putPolicy(bucket: string, document: string): Promise<void> {
+  if (document.trim() === "") await s3(`${bucketPath(bucket)}?policy`, { method: "DELETE" });
+  else await put(`${bucketPath(bucket)}?policy`, document, "PUT", { "content-type": "application/json" });
+}
+
+export type Rule = { id: string; enabled: boolean; prefix: string; days: number | null; noncurrentDays: number | null; abortDays: number | null; other: string[]; xml: string };
+
+export async function getLifecycle(bucket: string): Promise<Rule[]> {
+  const root = await optional(`${bucketPath(bucket)}?lifecycle`);
+  if (!root) return [];
+  return all(root, "Rule").map((r) => {
+    const n = (selector: string) => {
+      const value = r.querySelector(selector)?.textContent;
+      return value ? Number(value) : null;
+    };
+    const known = new Set(["ID", "Status", "Prefix", "Filter", "Expiration", "NoncurrentVersionExpiration", "AbortIncompleteMultipartUpload"]);
+    const other = [...r.children].map((c) => c.localName).filter((name) => !known.has(name));
+    const filter = r.querySelector("Filter");
+    if (filter && [...filter.querySelectorAll("*")].some((e) => e.localName !== "Prefix")) other.push("Filter");
+    if (r.querySelector("Expiration > Date")) other.push("Expiration/Date");
+    if (r.querySelector("Expiration > ExpiredObjectDeleteMarker")) other.push("ExpiredObjectDeleteMarker");
+    if (r.querySelector("NewerNoncurrentVersions")) other.push("NewerNoncurrentVersions");
+    return {
+      id: text(r, "ID"), enabled: text(r, "Status") === "Enabled", prefix: r.querySelector("Prefix")?.textContent ?? "",
+      days: n("Expiration > Days"), noncurrentDays: n("NoncurrentVersionExpiration > NoncurrentDays"), abortDays: n("AbortIncompleteMultipartUpload > DaysAfterInitiation"),
+      other, xml: new XMLSerializer().serializeToString(r),
+    };
+  });
+}
+
+/** The XML of a rule made here. */
+export function ruleXml(rule: Omit<Rule, "xml" | "other">): string {
+  const days = (outer: string, inner: string, value: number | null) => (value === null ? "" : `<${outer}><${inner}>${value}</${inner}></${outer}>`);
+  return `<Rule><ID>${escape(rule.id)}</ID><Status>${rule.enabled ? "Enabled" : "Disabled"}</Status><Filter><Prefix>${escape(rule.prefix)}</Prefix></Filter>${days("Expiration", "Days", rule.days)}${days("NoncurrentVersionExpiration", "NoncurrentDays", rule.noncurrentDays)}${days("AbortIncompleteMultipartUpload", "DaysAfterInitiation", rule.abortDays)}</Rule>`;
+}
+
+export async function putLifecycle(bucket: string, rules: string[]): Promise<void> {
+  if (rules.length === 0) await s3(`${bucketPath(bucket)}?lifecycle`, { method: "DELETE" });
+  else await put(`${bucketPath(bucket)}?lifecycle`, `<LifecycleConfiguration>${rules.join("")}</LifecycleConfiguration>`);
+}
+
+/** Opens an object in the browser's own download, or answers its address for an image, audio or video. */
+export async function address(bucket: string, key: string, options: { versionId?: string; save?: boolean } = {}): Promise<string> {
+  const name = key.split("/").pop() || key;
+  const disposition = options.save ? `attachment; filename*=UTF-8''${encode(name)}` : undefined;
+  const target = path(bucket, key) + query({ versionId: options.versionId, "response-content-disposition": disposition });
+  return (await gateway.ticket(target)).url;
+}
+
+export async function download(bucket: string, key: string, versionId?: string): Promise<void> {
+  const link = document.createElement("a");
+  link.href = await address(bucket, key, versionId ? { versionId, save: true } : { save: true });
+  link.rel = "noopener";
+  document.body.append(link);
+  link.click();
+  link.remove();
+}
+
+/** Sends bytes with progress, which `fetch` does not report. */
+export function upload(
+  target: string, body: Blob, headers: Record<string, string>, progress: (sent: number) => void, signal: AbortSignal,
+): Promise<{ etag: string }> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    request.open("PUT", `s3${target}`);
+    for (const [name, value] of Object.entries({ ...HEADERS, ...headers })) request.setRequestHeader(name, value);
+    request.upload.onprogress = (e) => progress(e.loaded);
+    request.onload = async () => {
+      if (request.status >= 200 && request.status < 300) resolve({ etag: request.getResponseHeader("etag") ?? "" });
+      else reject(await failure(new Response(request.responseText, { status: request.status })));
+    };
+    request.onerror = () => reject(new Failure(0, "Unreachable", ""));
+    request.onabort = () => reject(new DOMException("aborted", "AbortError"));
+    signal.addEventListener("abort", () => request.abort(), { once: true });
+    request.send(body);
+  });
+}
+
+export async function beginUpload(bucket: string, key: string, type: string): Promise<string> {
+  const root = await xml(`${path(bucket, key)}?uploads`, { method: "POST", headers: { "content-type": type || "application/octet-stream", "x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "COMPOSITE" } });
+  return text(root, "UploadId");
+}
+
+export async function completeUpload(bucket: string, key: string, id: string, parts: { etag: string; crc: string }[]): Promise<void> {
+  const rows = parts.map((p, i) => `<Part><PartNumber>${i + 1}</PartNumber><ETag>${escape(p.etag)}</ETag><ChecksumCRC32>${p.crc}</ChecksumCRC32></Part>`);
+  const response = await s3(`${path(bucket, key)}${query({ uploadId: id })}`, {
+    method: "POST", body: `<CompleteMultipartUpload>${rows.join("")}</CompleteMultipartUpload>`, headers: { "content-type": "application/xml" },
+  });
+  const root = parse(await response.text()).documentElement;
+  // S3 can fail after it has begun to answer with 200.
+  if (root.localName === "Error") throw new Failure(500, text(root, "Code"), text(root, "Message"));
+}
+
+export async function abortUpload(bucket: string, key: string, id: string): Promise<void> {
+  await s3(`${path(bucket, key)}${query({ uploadId: id })}`, { method: "DELETE" });
+}

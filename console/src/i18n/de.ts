@@ -1,0 +1,171 @@
+// Die Texte auf Deutsch.
+import type { Messages } from ".";
+
+const s = (n: number, one: string, many: string) => (n === 1 ? one : many);
+
+export const de: Messages = {
+  explain: (e) => {
+    const id = e.requestId;
+    const ask = "Bitten Sie einen Administrator; „Warum verweigert?“ zeigt, welche Anweisung entscheidet.";
+    switch (e.code) {
+      case "Unreachable": return { text: "Der Server antwortet nicht.", advice: "Prüfen Sie das Netz und ob der Server läuft, und versuchen Sie es erneut." };
+      case "SessionEnded": return { text: "Ihre Sitzung ist beendet.", advice: "Melden Sie sich erneut an." };
+      case "WrongKeys": return { text: "Der Zugriffsschlüssel oder der geheime Schlüssel ist falsch, oder der Schlüssel ist deaktiviert oder abgelaufen." };
+      case "AccessDenied": case "HTTP403": return { text: "Dafür fehlt Ihnen die Berechtigung.", advice: e.message ? `${e.message} ${ask}` : ask, id };
+      case "NoSuchBucket": return { text: "Diesen Bucket gibt es nicht.", advice: "Vielleicht wurde er inzwischen gelöscht; sehen Sie in die Liste der Buckets.", id };
+      case "NoSuchKey": return { text: "Dieses Objekt gibt es nicht.", advice: "Vielleicht wurde es inzwischen gelöscht; laden Sie die Liste neu.", id };
+      case "BucketNotEmpty": return { text: "Der Bucket ist nicht leer.", advice: "Löschen Sie zuerst seine Objekte mit allen Versionen und unvollendeten Uploads.", id };
+      case "BucketAlreadyExists": case "BucketAlreadyOwnedByYou": return { text: "Einen Bucket dieses Namens gibt es schon.", advice: "Wählen Sie einen anderen Namen.", id };
+      case "HTTP404": return { text: "Das gibt es nicht oder nicht mehr.", advice: "Laden Sie die Liste neu.", id };
+      case "SlowDown": case "ServiceUnavailable": return { text: "Der Server ist gerade ausgelastet oder nicht bereit.", advice: e.message ? `${e.message} Versuchen Sie es gleich noch einmal.` : "Versuchen Sie es gleich noch einmal.", id };
+      case "QuotaExceeded": case "XMinioAdminBucketQuotaExceeded": return { text: e.message, advice: "Löschen Sie Objekte, oder lassen Sie das Kontingent erhöhen.", id };
+      default: return { text: e.message || `Die Anfrage ist fehlgeschlagen (${e.code}).`, id };
+    }
+  },
+  loading: "Lädt…", loadingMore: "Lädt weiter…", retry: "Erneut versuchen", refresh: "Neu laden", close: "Schließen", cancel: "Abbrechen", save: "Speichern", saved: "Gespeichert.", done: "Erledigt.",
+  create: "Anlegen", remove: "Löschen", edit: "Bearbeiten", enable: "Aktivieren", disable: "Deaktivieren", enabled: "Aktiv", disabled: "Inaktiv", state: "Zustand", name: "Name", size: "Größe",
+  created: "Angelegt", modified: "Zuletzt geändert", objects: "Objekte", actions: "Aktionen", description: "Beschreibung", search: "Suchen", next: "Weiter", previous: "Zurück", unit: "Einheit", key: "Adresse", type: "Inhaltstyp",
+  copy: "Kopieren", copied: "Kopiert", never: "Nie", expires: "Läuft ab", expired: "Abgelaufen", lastUsed: "Zuletzt benutzt", settings: "Einstellungen", details: "Details", preview: "Vorschau", download: "Herunterladen", upload: "Dateien hochladen",
+  uploadFolder: "Ordner hochladen", browse: "Objekte ansehen", select: "Auswählen", current: "Aktuell", versions: "Versionen", versionId: "Version", menu: "Menü", language: "Sprache", skip: "Zum Inhalt springen",
+  user: "Benutzer", root: "Root", federated: "Von einem Identitätsanbieter", signOut: "Abmelden", licences: "Lizenzen", unchanged: "Es ist nichts geändert.", nameFirst: "Geben Sie zuerst einen Namen ein.", numberFirst: "Geben Sie zuerst eine Zahl ein.",
+  requestId: "Anfrage-ID", nothingMatches: "Nichts passt.", nothingToChoose: "Es gibt nichts zur Auswahl.",
+  copyThis: (label) => `${label} kopieren`,
+  actionsFor: (name) => `Aktionen für ${name}`,
+  countOf: (n, all) => `${n} von ${all}`,
+  pageOf: (n, all) => `Seite ${n} von ${all}`,
+  usedOf: (used, all) => `${used} von ${all} belegt`,
+  needs: (action) => `Dafür muss eine Richtlinie ${action} erlauben.`,
+  typeName: (name) => `Zum Bestätigen „${name}“ eingeben`,
+  typeFirst: (name) => `Geben Sie zuerst „${name}“ ein.`,
+  version: (v) => `Version ${v}`,
+  uptime: (time) => `läuft seit ${time}`,
+  node: (n) => `Knoten ${n}`,
+  thisServer: "Dieser Server",
+  notFound: "Diese Seite gibt es nicht",
+  notFoundText: "Die Adresse ist vielleicht alt oder vertippt.",
+  theme: { label: "Darstellung", system: "System", light: "Hell", dark: "Dunkel" },
+  nav: { overview: "Übersicht", connect: "Client verbinden", data: "Daten", buckets: "Buckets", access: "Zugriff", users: "Benutzer", groups: "Gruppen", keys: "Zugriffsschlüssel", policies: "Richtlinien", why: "Warum verweigert?", system: "System", drives: "Laufwerke" },
+  login: {
+    title: "Bei Ashlar anmelden", accessKey: "Zugriffsschlüssel", secretKey: "Geheimer Schlüssel", submit: "Anmelden",
+    first: "Zum ersten Mal hier? Der Server hat beim ersten Start einen Zugriffsschlüssel und einen geheimen Schlüssel ausgegeben. Name und Geheimnis eines Benutzers gehen auch.",
+  },
+  connect: {
+    title: "Client verbinden", about: "Einstellungen zum Einfügen in ein Terminal. Sie gelten für jeden S3-Client.", endpoint: "Endpunkt", endpointHint: "Die Adresse, unter der Clients S3 erreichen. Ändern Sie sie, wenn sie über einen Proxy oder einen anderen Namen kommen.",
+    secret: "SECRET-KEY steht für das Geheimnis Ihres Zugriffsschlüssels, das der Server nie wieder zeigt. Geben Sie jedem Programm einen eigenen Schlüssel:",
+  },
+  overviewDenied: "Das können Sie trotzdem benutzen:",
+  capacity: "Kapazität", stored: "Gespeichert", healing: "Heilung", counting: "Wird gezählt…", healIdle: "Nichts zu tun", healQueued: "Objekte warten auf Heilung", requestsNow: "Anfragen", largestBuckets: "Größte Buckets", deployment: "Installation",
+  perSecond: "Anfragen/s", errorsPerSecond: "Fehler/s", inFlight: "laufen gerade", noHistory: "Seit diese Seite offen ist, für die ganze Installation; der Server bewahrt noch keinen Verlauf auf.",
+  rateChart: (now) => `Diagramm der Anfragen je Sekunde; jetzt ${now}`,
+  shareOf: (name) => `Anteil von ${name}`,
+  objectsIn: (objects, n, buckets, b) => `${objects} ${s(n, "Objekt", "Objekte")} in ${buckets} ${s(b, "Bucket", "Buckets")}, ohne Parität`,
+  protection: (k, m) => `online; jedes Objekt in ${k} Daten- und ${m} Paritätsteilen`,
+  rebuildEta: (time) => (time === null ? "ein Laufwerk wird wiederhergestellt" : `ein Laufwerk wird wiederhergestellt, noch etwa ${time}`),
+  verified: (when) => `Alle Daten geprüft am ${when}`,
+  neverVerified: "Noch nie wurden alle Daten geprüft",
+  health: {
+    good: "Alles ist in Ordnung",
+    goodText: (reads, writes) => `Alle Laufwerke sind online. Je Platzierungsgruppe dürfen zum Lesen ${reads} und zum Schreiben ${writes} beliebige Laufwerke ausfallen.`,
+    degraded: "In Betrieb, mit weniger Schutz als vorgesehen", badWrites: "Schreiben ist nicht möglich", badReads: "Manche Daten können nicht gelesen werden",
+    unreadable: "Einer Platzierungsgruppe fehlen zu viele Laufwerke, um alle Daten zu lesen.", unwritable: "Einer Platzierungsgruppe fehlen zu viele Laufwerke, um zu schreiben. Bringen Sie Laufwerke zurück, oder ersetzen Sie sie.",
+    lost: (n) => `${n} ${s(n, "Objekt kann", "Objekte können")} nicht wiederhergestellt werden.`,
+    nodes: (list) => `Nicht erreichbar: Knoten ${list}.`,
+    drives: (n, all) => `${n} von ${all} Laufwerken ${s(n, "ist", "sind")} nicht in Betrieb.`,
+    spare: (n) => `Von der schwächsten Platzierungsgruppe ${s(n, "darf", "dürfen")} noch ${n} ${s(n, "Laufwerk", "Laufwerke")} ausfallen, bevor Daten nicht erreichbar sind.`,
+    rebuilding: (n) => `${n} ${s(n, "Laufwerk wird", "Laufwerke werden")} wiederhergestellt.`,
+    control: "Der Kontrollspeicher lässt sich jetzt nicht ändern: Benutzer, Richtlinien und Buckets bleiben, wie sie sind.",
+    full: "Weniger als ein Zehntel der Kapazität ist frei. Fügen Sie Laufwerke hinzu, oder löschen Sie Daten.",
+  },
+  driveState: { online: "Online", joining: "Wird wiederhergestellt", "read-only": "Nur lesbar", fenced: "Nach Fehler gesperrt", offline: "Offline", held: "Außer Betrieb genommen", unknown: "Unbekannt" },
+  buckets: {
+    about: "Jeder Bucket enthält Objekte unter ihren Schlüsseln.", create: "Bucket anlegen", none: "Noch keine Buckets", noneText: "Legen Sie einen Bucket an, um Objekte zu speichern. Falls andere Buckets angelegt haben, die Sie sehen sollten, erlauben Ihre Richtlinien vielleicht s3:ListAllMyBuckets nicht.", filter: "Bucket suchen",
+    nameHint: "3 bis 63 Kleinbuchstaben, Ziffern, Punkte und Bindestriche.", badName: "3 bis 63 Kleinbuchstaben, Ziffern, Punkte und Bindestriche; am Anfang und Ende ein Buchstabe oder eine Ziffer.",
+    removeThis: "Bucket löschen", removeText: "Nur ein leerer Bucket lässt sich löschen. Das lässt sich nicht rückgängig machen.", noSizes: "Für Größen muss eine Richtlinie admin:DataUsageInfo erlauben.",
+    made: (name) => `${name} ist angelegt.`, removed: (name) => `${name} ist gelöscht.`, removeTitle: (name) => `Bucket ${name} löschen?`,
+  },
+  settingsOf: (name) => `Einstellungen von ${name}`,
+  versioning: {
+    title: "Versionierung", hint: "Bewahrt ältere Versionen auf, sodass Überschreiben und Löschen rückgängig zu machen sind.", about: "Mit Versionierung bleibt beim Überschreiben oder Löschen die ältere Version erhalten. Versionen belegen Platz, bis sie gelöscht werden oder eine Lebenszyklus-Regel sie entfernt.",
+    state: { Enabled: "Ein", Suspended: "Ausgesetzt", Off: "Aus" }, enable: "Versionierung einschalten", suspend: "Versionierung aussetzen",
+  },
+  lock: {
+    title: "Objektsperre", hint: "Versionen lassen sich vor dem Löschen schützen. Das geht nur jetzt und schaltet die Versionierung ein.", about: "Die Objektsperre schützt Versionen eine Zeit lang vor dem Löschen. Man wählt sie, wenn man den Bucket anlegt.", off: "Aus. Sie lässt sich nur beim Anlegen eines Buckets einschalten.",
+    default: "Aufbewahrung neuer Objekte", days: "Tage", badDays: "Geben Sie 1 bis 36.500 Tage ein.", modeNone: "Keine", modeGovernance: "Governance", modeCompliance: "Compliance",
+    none: "Objekte sind nur gesperrt, wenn ein Client es verlangt.", governance: "Wer s3:BypassGovernanceRetention darf, kann sie trotzdem löschen.", compliance: "Niemand kann sie vor Ablauf der Zeit löschen, auch Root nicht.",
+  },
+  quota: {
+    title: "Kontingent", about: "Eine feste Grenze für alle Versionen im Bucket. Uploads, die sie überschreiten würden, werden abgewiesen.", none: "Kein Kontingent.", limit: "Neue Grenze", set: "Kontingent setzen", remove: "Kontingent entfernen", bad: "Geben Sie eine Zahl größer als 0 ein.", of: (size) => `Grenze: ${size}`,
+  },
+  encryption: {
+    title: "Verschlüsselung", about: "Wie Objekte gespeichert werden, wenn der Client nichts sagt. Vorhandene Objekte bleiben, wie sie sind.", default: "Verschlüsselung als Vorgabe", none: "Keine", s3: "SSE-S3: Schlüssel des Servers", kms: "SSE-KMS: der Standardschlüssel", kmsKey: (name) => `SSE-KMS: Schlüssel ${name}`,
+  },
+  lifecycle: {
+    title: "Lebenszyklus", about: "Regeln, die Objekte, ältere Versionen und unvollendete Uploads nach einigen Tagen löschen.", none: "Keine Regeln: Nichts wird von selbst gelöscht.", add: "Regel hinzufügen", unnamed: "Regel ohne Namen", whole: "Der ganze Bucket", prefix: "Präfix", prefixHint: "Schlüssel, die so beginnen; leer für alle.",
+    daysLabel: "Objekte löschen nach … Tagen", noncurrentLabel: "Ältere Versionen löschen nach … Tagen", abortLabel: "Unvollendete Uploads löschen nach … Tagen", nothing: "Geben Sie für mindestens eines der drei Tage ein.", badDays: "Tage sind ganze Zahlen ab 1.",
+    below: (prefix) => `Schlüssel, die mit ${prefix} beginnen`, expire: (n) => `Löscht Objekte nach ${n} ${s(n, "Tag", "Tagen")}`, noncurrent: (n) => `Löscht ältere Versionen nach ${n} ${s(n, "Tag", "Tagen")}`, abort: (n) => `Löscht unvollendete Uploads nach ${n} ${s(n, "Tag", "Tagen")}`,
+    more: (list) => `Enthält mehr, was diese Seite bewahrt, aber nicht zeigt: ${list}`,
+  },
+  bucketPolicy: {
+    title: "Bucket-Richtlinie", about: "Wer diesen Bucket benutzen darf außer denen, deren eigene Richtlinien es erlauben, auch Leute ohne Konto.", none: "Keine Richtlinie: Nur Benutzer, deren Richtlinien es erlauben, erreichen diesen Bucket.", example: "Beispiel einfügen: Alle dürfen herunterladen", remove: "Richtlinie entfernen",
+    open: "Eine Anweisung dieser Richtlinie erlaubt „*“: Leute ohne Konto können den Bucket benutzen, soweit ihre Bedingungen es zulassen.", openTitle: "Den Bucket für alle öffnen?", openAction: "Speichern und öffnen",
+  },
+  tags: {
+    title: "Tags", about: "Namen mit Werten, für Richtlinien, Lebenszyklus-Regeln und Ihre eigene Ordnung.", none: "Keine Tags.", add: "Tag hinzufügen", keyHint: "Name", valueHint: "Wert", unnamed: "Ein Tag hat keinen Namen.", key: (n) => `Name von Tag ${n}`, value: (n) => `Wert von Tag ${n}`, drop: (name) => `Tag ${name} weglassen`, most: (n) => `Höchstens ${n} Tags.`,
+  },
+  json: { good: "Gültiges JSON", fix: "Das Dokument ist kein gültiges JSON.", wrongAt: (line, why) => `Zeile ${line}: ${why}` },
+  breadcrumb: "Ordner", goTo: "Zu einem Pfad gehen", goToHint: "ordner/ oder der Anfang eines Schlüssels", searchPrefix: "Nach dem Anfang suchen", clearSearch: "Suche leeren", emptyBucket: "Dieser Bucket ist leer", emptyFolder: "Hier ist nichts", emptyText: "Ziehen Sie Dateien oder Ordner hierher, oder wählen Sie sie aus.",
+  browseTitle: (bucket) => `Objekte von ${bucket}`,
+  loadedSoFar: (n) => `${n} geladen, unten mehr`,
+  entries: (n, text) => `${text} ${s(n, "Eintrag", "Einträge")}`,
+  noPrefix: (prefix) => `Kein Schlüssel beginnt mit „${prefix}“.`,
+  chosen: (n) => `${n} ausgewählt`, unselect: "Aufheben", selectThis: (name) => `${name} auswählen`, tooManyDownloads: "Höchstens 20 Dateien auf einmal; nehmen Sie für mehr einen Client.",
+  deleted: (n) => `${n} ${s(n, "Objekt ist", "Objekte sind")} gelöscht.`, deleteTitle: (n) => (n === 1 ? "Dieses Objekt löschen?" : `${n} Objekte löschen?`),
+  deleteText: "Mit Versionierung bleiben ältere Versionen, und es lässt sich rückgängig machen. Ohne nicht.",
+  notDeleted: (n, key, why) => `${n} ${s(n, "Objekt ließ", "Objekte ließen")} sich nicht löschen: ${key}: ${why}`,
+  deleteMarker: "Gelöscht", undelete: "Wiederherstellen", undeleteText: "Entfernt die Löschmarke: Die Version davor ist wieder aktuell.", removeVersion: "Diese Version löschen", removeVersionText: (when) => `Die Version vom ${when} wird endgültig gelöscht.`, versionRemoved: "Erledigt.",
+  noPreview: "Keine Vorschau", noPreviewText: (type) => `Für ${type || "diesen Typ"} gibt es keine Vorschau; laden Sie das Objekt herunter.`, previewCut: (shown, all) => `Die ersten ${shown} von ${all}.`,
+  share: {
+    action: "Teilen", title: (name) => `${name} teilen`, about: "Wer den Link hat, kann dieses Objekt bis zu seinem Ende ohne Konto herunterladen.", life: "Der Link gilt", endpoint: "Adresse im Link", endpointHint: "Die S3-Adresse, die die andere Person erreicht.", save: "Der Browser speichert die Datei, statt sie zu öffnen", make: "Link erzeugen", link: "Link",
+    until: (when) => `Gilt bis ${when}.`, withSession: "Er endet mit Ihrer Sitzung, weil es den Zugriffsschlüssel nicht mehr gibt, mit dem Sie angemeldet sind.", withKey: "Er endet früher, wenn der Zugriffsschlüssel deaktiviert wird, mit dem Sie angemeldet sind.",
+  },
+  uploads: {
+    title: "Uploads", waiting: "Wartet", cancelled: "Abgebrochen", clear: "Liste leeren", fold: "Einklappen", unfold: "Ausklappen",
+    running: (n, share) => `${n} ${s(n, "Datei wird", "Dateien werden")} hochgeladen, ${share}`, done: (n) => `${n} ${s(n, "Datei", "Dateien")} hochgeladen`, failed: (n) => `${n} ${s(n, "Upload", "Uploads")} fehlgeschlagen`, cancel: (name) => `${name} abbrechen`, progress: (name) => `Fortschritt von ${name}`,
+  },
+  secretOnce: "Das Geheimnis wird nur dieses eine Mal gezeigt. Kopieren Sie es jetzt.", secretKept: "Ich habe es aufbewahrt",
+  users: {
+    about: "Personen und Programme mit Name und Geheimnis. Richtlinien sagen, was sie dürfen.", create: "Benutzer anlegen", none: "Noch keine Benutzer", noneText: "Root darf alles, deshalb sollte niemand als Root arbeiten. Legen Sie für jede Person einen Benutzer an.", filter: "Benutzer suchen",
+    noPolicy: "Keine", noGroup: "Keine", nameHint: "Mindestens 3 Zeichen, ohne Leerzeichen.", secret: "Geheimer Schlüssel", secretHint: "Leer lassen, dann erzeugt der Server einen.", policiesHint: "Ohne Richtlinie darf ein Benutzer nichts.", newSecret: "Neuer geheimer Schlüssel", newSecretHint: "Leer lassen, um den jetzigen zu behalten.",
+    revoke: "Alle Sitzungen beenden", self: "Sie sind als dieser Benutzer angemeldet.", removeText: "Seine Zugriffsschlüssel und Sitzungen enden sofort. Objekte bleiben.", notAttached: "Der Benutzer ist angelegt, aber die Richtlinien sind nicht zugewiesen:",
+    made: (name) => `${name} ist angelegt`, removed: (name) => `${name} ist gelöscht.`, enabled: (name) => `${name} ist aktiv.`, disabled: (name) => `${name} ist inaktiv.`, revoked: (name) => `Die Sitzungen von ${name} sind beendet.`, removeTitle: (name) => `Benutzer ${name} löschen?`,
+  },
+  groups: {
+    about: "Was einer Gruppe zugewiesen ist, gilt für alle Mitglieder.", create: "Gruppe anlegen", none: "Noch keine Gruppen", noneText: "Fassen Sie Benutzer zusammen, um ihnen dieselben Richtlinien zu geben.", filter: "Gruppe suchen", members: "Mitglieder", noMembers: "Keine", memberFirst: "Wählen Sie mindestens ein Mitglied.",
+    removeText: "Ihre Mitglieder verlieren, was die Gruppe erlaubt hat.", removed: (name) => `${name} ist gelöscht.`, removeTitle: (name) => `Gruppe ${name} löschen?`,
+  },
+  keys: {
+    about: "Zugangsdaten für Programme. Ein Schlüssel darf höchstens, was sein Benutzer darf, und lässt sich weiter einschränken.", create: "Zugriffsschlüssel anlegen", none: "Noch keine Zugriffsschlüssel", noneText: "Jedes Programm sollte einen eigenen Schlüssel haben, damit jeder einzeln enden kann. Sitzungen können keine dauerhaften Schlüssel anlegen; die Befehlszeile kann es: ashlar admin accesskey create.", filter: "Schlüssel suchen", nameHint: "Zum Beispiel das Programm, das ihn benutzt.", expiresHint: "Was abläuft, kann man nicht vergessen.",
+    expiresNow: (when) => `Jetzt: ${when}`, asIs: "Wie es ist", inDays: (n) => `In ${n} ${s(n, "Tag", "Tagen")}`, policy: "Einschränkung", policyHint: "Ein Richtliniendokument; der Schlüssel darf nur, was dieses und die Richtlinien seines Benutzers erlauben. Leer: alles, was sein Benutzer darf.", restricted: "Eingeschränkt", restrictedSession: "Sie haben sich mit einem eingeschränkten Schlüssel angemeldet.", sessionsCannot: "Sitzungen können keine dauerhaften Schlüssel anlegen. Benutzen Sie den Befehl: ashlar admin accesskey create",
+    rotate: "Neues Geheimnis", rotateText: "Das jetzige Geheimnis gilt sofort nicht mehr.", removeText: "Programme, die ihn benutzen, werden sofort abgewiesen.", made: "Der Zugriffsschlüssel ist angelegt",
+    rotated: (key) => `Neues Geheimnis von ${key}`, rotateTitle: (key) => `Neues Geheimnis für ${key} erzeugen?`, removed: (key) => `${key} ist gelöscht.`, removeTitle: (key) => `Zugriffsschlüssel ${key} löschen?`,
+  },
+  policies: {
+    about: "Dokumente in der Richtliniensprache von AWS, die sagen, was Benutzer und Gruppen dürfen.", create: "Richtlinie anlegen", none: "Keine Richtlinien", filter: "Richtlinie suchen", all: "Alle Richtlinien", builtIn: "Eingebaut", builtInStays: "Eingebaute Richtlinien lassen sich nicht ändern.", inUse: "Sie ist Benutzern oder Gruppen zugewiesen; lösen Sie das zuerst.", document: "Richtliniendokument", attachedTo: "Zugewiesen an", nobody: "Niemanden",
+    attachHint: "Zuweisen kann man sie auf den Seiten der Benutzer und Gruppen.", help: "Wie sie entscheidet", removeText: "Das lässt sich nicht rückgängig machen.", removed: (name) => `${name} ist gelöscht.`, removeTitle: (name) => `Richtlinie ${name} löschen?`,
+    helpText: ["Eine Anfrage ist erlaubt, wenn eine Anweisung mit der Wirkung Allow auf Aktion und Ressource passt und kein Deny.", "Buckets sind arn:aws:s3:::BUCKET, Objekte arn:aws:s3:::BUCKET/KEY; * steht für alles.", "Beim Speichern prüft der Server das Dokument. „Warum verweigert?“ probiert es aus."],
+  },
+  drives: {
+    about: (code, reads, writes) => `Code ${code}: Je Platzierungsgruppe dürfen zum Lesen ${reads}, zum Schreiben ${writes} Laufwerke fehlen.`,
+    count: (n) => `${n} ${s(n, "Laufwerk", "Laufwerke")}`, rebuild: "Wiederherstellung", errors: (n) => `${n} Lesefehler`, work: (reads, writes, commit) => `${reads} gelesen · ${writes} geschrieben · Commit ${commit}`,
+    offline: "Außer Betrieb nehmen", offlineText: "Das Laufwerk arbeitet nicht, bis es zurückgebracht wird. Seine Daten bleiben darauf; was inzwischen geschrieben wird, holt es dann nach.", online: "Zurückbringen", onlineText: "Das Laufwerk holt nach, was inzwischen geschrieben wurde, und arbeitet wieder.", replace: "Durch ein leeres Laufwerk ersetzen", replaceText: "Der Ordner muss leer sein. Ein neues Laufwerk nimmt den Platz des verlorenen ein und wird aus den anderen wiederhergestellt.",
+  },
+  scrub: {
+    start: "Alle Daten prüfen", running: "Prüfung läuft…", started: "Die Prüfung hat begonnen.", queue: "Wartet auf Heilung", healed: "Geheilt seit dem Start", lost: "Nicht wiederherstellbar", last: "Letzte Prüfung", damages: "Gefundene Schäden", repaired: "Behoben", waiting: "Noch nicht",
+    healedText: (records, shards) => `${records} Einträge, ${shards} Teile`, lastText: (when, bytes, damaged, took) => `${when}: ${bytes} gelesen in ${took}, ${damaged} beschädigt`,
+  },
+  why: {
+    about: "Finden Sie heraus, warum eine Anfrage abgewiesen wurde, oder ob eine abgewiesen würde.", byRequest: "Eine Anfrage, die gesendet wurde", requestHint: "Jede Antwort nennt sie im Header x-amz-request-id. Die letzten Abweisungen bleiben auch ohne Audit-Log bekannt.", idFirst: "Geben Sie zuerst die ID ein.", explain: "Erklären", simulate: "Eine Anfrage, die jemand senden könnte",
+    who: "Benutzer oder Zugriffsschlüssel", whoHint: "Leer: jemand ohne Konto.", action: "Aktion", resource: "Bucket oder Objekt", allowed: "Erlaubt", denied: "Verweigert", noStatements: "Keine Anweisung ist zugewiesen, also ist nichts erlaubt.", applies: "Trifft zu", statement: (n) => `Anweisung ${n}`, doesNot: (why) => `Trifft nicht zu: ${why}`,
+    fields: { ip: "Von", user: "Benutzer", access_key: "Zugriffsschlüssel", bucket: "Bucket", key: "Schlüssel", action: "Aktion", decision: "Entscheidung", policy: "Richtlinie", statement: "Anweisung", why: "Grund", error: "Fehler", user_agent: "Programm", account: "Konto", sid: "Anweisungs-ID", by: "Entschieden durch", node: "Knoten", version: "Version" },
+  },
+};

@@ -1,0 +1,176 @@
+// The messages in English. Its type is that of every other language.
+import type { Failure } from "../api/client";
+
+const s = (n: number, one: string, many = `${one}s`) => (n === 1 ? one : many);
+
+export const en = {
+  // Errors: what happened, and what to do.
+  explain: (e: Failure): { text: string; advice?: string | undefined; id?: string | undefined } => {
+    const id = e.requestId;
+    switch (e.code) {
+      case "Unreachable": return { text: "The server does not answer.", advice: "Check the network and whether the server runs, then try again." };
+      case "SessionEnded": return { text: "Your session has ended.", advice: "Sign in again." };
+      case "AccessDenied": return { text: e.message || "You have no permission for this.", advice: "Ask an administrator; “Why denied?” shows which statement decides.", id };
+      case "NoSuchBucket": return { text: "This bucket does not exist.", advice: "It may have been removed meanwhile; look at the list of buckets.", id };
+      case "NoSuchKey": return { text: "This object does not exist.", advice: "It may have been deleted meanwhile; refresh the list.", id };
+      case "BucketNotEmpty": return { text: "The bucket is not empty.", advice: "Delete its objects first, with all their versions and unfinished uploads.", id };
+      case "BucketAlreadyExists": case "BucketAlreadyOwnedByYou": return { text: "There is a bucket of this name already.", advice: "Choose another name.", id };
+      case "HTTP403": return { text: "You have no permission for this.", advice: "Ask an administrator; “Why denied?” shows which statement decides.", id };
+      case "HTTP404": return { text: "This does not exist, or not any more.", advice: "Refresh the list.", id };
+      case "SlowDown": case "ServiceUnavailable": return { text: e.message || "The server is busy.", advice: "Try again in a moment.", id };
+      case "QuotaExceeded": case "XMinioAdminBucketQuotaExceeded": return { text: e.message, advice: "Delete objects, or have the quota raised.", id };
+      default: return { text: e.message || `The request failed (${e.code}).`, id };
+    }
+  },
+  loading: "Loading…", loadingMore: "Loading more…", retry: "Try again", refresh: "Refresh", close: "Close", cancel: "Cancel", save: "Save", saved: "Saved.", done: "Done.",
+  create: "Create", remove: "Delete", edit: "Edit", enable: "Enable", disable: "Disable", enabled: "Enabled", disabled: "Disabled", state: "State", name: "Name", size: "Size",
+  created: "Created", modified: "Last modified", objects: "Objects", actions: "Actions", description: "Description", search: "Search", next: "Next", previous: "Previous", unit: "Unit", key: "Address", type: "Content type",
+  copy: "Copy", copied: "Copied", never: "Never", expires: "Expires", expired: "Expired", lastUsed: "Last used", settings: "Settings", details: "Details", preview: "Preview", download: "Download", upload: "Upload files",
+  uploadFolder: "Upload folder", browse: "Browse objects", select: "Select", current: "Current", versions: "Versions", versionId: "Version", menu: "Menu", language: "Language", skip: "Skip to the content",
+  user: "User", root: "Root", federated: "From an identity provider", signOut: "Sign out", licences: "Licences", unchanged: "Nothing is changed.", nameFirst: "Enter a name first.", numberFirst: "Enter a number first.",
+  requestId: "Request id", nothingMatches: "Nothing matches.", nothingToChoose: "There is nothing to choose.",
+  copyThis: (label: string) => `Copy ${label}`,
+  actionsFor: (name: string) => `Actions for ${name}`,
+  countOf: (n: string, all: string) => `${n} of ${all}`,
+  pageOf: (n: string, all: string) => `Page ${n} of ${all}`,
+  usedOf: (used: string, all: string) => `${used} of ${all} used`,
+  needs: (action: string) => `This needs a policy that allows ${action}.`,
+  typeName: (name: string) => `Type “${name}” to confirm`,
+  typeFirst: (name: string) => `Type “${name}” first.`,
+  version: (v: string) => `Version ${v}`,
+  uptime: (time: string) => `up ${time}`,
+  node: (n: number) => `Node ${n}`,
+  thisServer: "This server",
+  notFound: "There is no such page",
+  notFoundText: "The address may be old or mistyped.",
+  theme: { label: "Theme", system: "System", light: "Light", dark: "Dark" },
+  nav: { overview: "Overview", connect: "Connect a client", data: "Data", buckets: "Buckets", access: "Access", users: "Users", groups: "Groups", keys: "Access keys", policies: "Policies", why: "Why denied?", system: "System", drives: "Drives" },
+  login: {
+    title: "Sign in to Ashlar", accessKey: "Access key", secretKey: "Secret key", submit: "Sign in",
+    first: "First time here? The server printed an access key and a secret key when it was first started. A user's name and secret work too.",
+  },
+  connect: {
+    title: "Connect a client", about: "Settings to paste into a terminal. They work with any S3 client.", endpoint: "Endpoint", endpointHint: "The address at which clients reach S3. Change it if they come through a proxy or by another name.",
+    secret: "SECRET-KEY stands for the secret of your access key, which the server never shows again. For programs, make a key of their own:",
+  },
+  // Overview
+  overviewDenied: "You can still use:",
+  capacity: "Capacity", stored: "Stored", healing: "Healing", counting: "Counting…", healIdle: "Idle", healQueued: "objects wait to be healed", requestsNow: "Requests", largestBuckets: "Largest buckets", deployment: "Deployment",
+  perSecond: "requests/s", errorsPerSecond: "errors/s", inFlight: "in progress", noHistory: "Since this page was opened, of the whole deployment; the server keeps no history yet.",
+  rateChart: (now: string) => `Chart of requests per second; now ${now}`,
+  shareOf: (name: string) => `Share of ${name}`,
+  objectsIn: (objects: string, n: number, buckets: string, b: number) => `${objects} ${s(n, "object")} in ${buckets} ${s(b, "bucket")}, without parity`,
+  protection: (k: number, m: number) => `online; each object in ${k} data and ${m} parity shards`,
+  rebuildEta: (time: string | null) => (time === null ? "rebuilding a drive" : `rebuilding a drive, about ${time} left`),
+  verified: (when: string) => `All data verified ${when}`,
+  neverVerified: "Never verified as a whole yet",
+  health: {
+    good: "Everything is healthy",
+    goodText: (reads: number, writes: number) => `All drives are online. Reads survive the loss of any ${reads}, writes of any ${writes} ${s(writes, "drive")} of a placement group.`,
+    degraded: "Working, with less protection than intended", badWrites: "Writes are not possible", badReads: "Some data cannot be read",
+    unreadable: "Too many drives of a placement group are missing to read all data.", unwritable: "Too many drives of a placement group are missing to accept writes. Bring drives back, or replace them.",
+    lost: (n: number) => `${n} ${s(n, "object")} cannot be restored.`,
+    nodes: (list: string) => `Not reachable: node ${list}.`,
+    drives: (n: number, all: number) => `${n} of ${all} drives ${s(n, "is", "are")} not in service.`,
+    spare: (n: number) => `${n} more ${s(n, "drive")} of the weakest placement group may fail before data becomes unavailable.`,
+    rebuilding: (n: number) => `${n} ${s(n, "drive is", "drives are")} being rebuilt.`,
+    control: "The control store cannot be changed now: users, policies and buckets cannot be changed.",
+    full: "Less than a tenth of the capacity is free. Add drives, or delete data.",
+  },
+  driveState: { online: "Online", joining: "Rebuilding", "read-only": "Read-only", fenced: "Fenced after an error", offline: "Offline", held: "Taken out of service", unknown: "Unknown" },
+  // Buckets
+  buckets: {
+    about: "Each bucket holds objects under their keys.", create: "Create bucket", none: "No buckets yet", noneText: "Create a bucket to store objects in. If others made buckets that you should see, your policies may not allow s3:ListAllMyBuckets.", filter: "Find a bucket",
+    nameHint: "3 to 63 lower-case letters, digits, dots and hyphens.", badName: "Use 3 to 63 lower-case letters, digits, dots and hyphens; begin and end with a letter or digit.",
+    removeThis: "Delete bucket", removeText: "Only an empty bucket can be deleted. This cannot be undone.", noSizes: "Sizes need a policy that allows admin:DataUsageInfo.",
+    made: (name: string) => `${name} is created.`, removed: (name: string) => `${name} is deleted.`, removeTitle: (name: string) => `Delete the bucket ${name}?`,
+  },
+  settingsOf: (name: string) => `Settings of ${name}`,
+  versioning: {
+    title: "Versioning", hint: "Keeps older versions of objects, so that overwriting and deleting can be undone.", about: "With versioning, overwriting or deleting an object keeps the older version. Versions take space until they are deleted or a lifecycle rule removes them.",
+    state: { Enabled: "Enabled", Suspended: "Suspended", Off: "Off" }, enable: "Enable versioning", suspend: "Suspend versioning",
+  },
+  lock: {
+    title: "Object lock", hint: "Versions can be protected from deletion. It can only be chosen now, and turns versioning on.", about: "Object lock protects versions from deletion for a time. It is chosen when the bucket is created.", off: "Off. It can only be turned on when a bucket is created.",
+    default: "Retention of new objects", days: "Days", badDays: "Enter 1 to 36,500 days.", modeNone: "None", modeGovernance: "Governance", modeCompliance: "Compliance",
+    none: "Objects are locked only when a client asks for it.", governance: "Who may s3:BypassGovernanceRetention can still delete them.", compliance: "Nobody can delete them before the time is over, root neither.",
+  },
+  quota: {
+    title: "Quota", about: "A hard limit for all versions in the bucket. Uploads that would exceed it are refused.", none: "No quota.", limit: "New limit", set: "Set quota", remove: "Remove quota", bad: "Enter a number greater than 0.", of: (size: string) => `Limit: ${size}`,
+  },
+  encryption: {
+    title: "Encryption", about: "How objects are encrypted at rest when a client does not say. Objects that are there already stay as they are.", default: "Default encryption", none: "None", s3: "SSE-S3: the server's key", kms: "SSE-KMS: the default key", kmsKey: (name: string) => `SSE-KMS: key ${name}`,
+  },
+  lifecycle: {
+    title: "Lifecycle", about: "Rules that delete objects, older versions and unfinished uploads after some days.", none: "No rules: nothing is deleted by itself.", add: "Add rule", unnamed: "Rule without a name", whole: "The whole bucket", prefix: "Prefix", prefixHint: "Keys that begin with this; empty for all.",
+    daysLabel: "Delete objects after … days", noncurrentLabel: "Delete older versions after … days", abortLabel: "Delete unfinished uploads after … days", nothing: "Enter days for at least one of the three.", badDays: "Days are whole numbers from 1.",
+    below: (prefix: string) => `Keys that begin with ${prefix}`, expire: (n: number) => `Deletes objects after ${n} ${s(n, "day")}`, noncurrent: (n: number) => `Deletes older versions after ${n} ${s(n, "day")}`, abort: (n: number) => `Deletes unfinished uploads after ${n} ${s(n, "day")}`,
+    more: (list: string) => `Has more, which this page keeps but does not show: ${list}`,
+  },
+  bucketPolicy: {
+    title: "Bucket policy", about: "Who may use this bucket beside those whose own policies allow it, also people without an account.", none: "No policy: only users whose policies allow it reach this bucket.", example: "Insert an example: everybody may download", remove: "Remove policy",
+    open: "A statement of this policy allows “*”: people without an account can use the bucket as far as its conditions permit.", openTitle: "Open the bucket to everybody?", openAction: "Save and open it",
+  },
+  tags: {
+    title: "Tags", about: "Names with values, for policies, lifecycle rules and your own order.", none: "No tags.", add: "Add tag", keyHint: "Name", valueHint: "Value", unnamed: "A tag has no name.", key: (n: number) => `Name of tag ${n}`, value: (n: number) => `Value of tag ${n}`, drop: (name: string) => `Drop the tag ${name}`, most: (n: number) => `At most ${n} tags.`,
+  },
+  json: { good: "Valid JSON", fix: "The document is not valid JSON.", wrongAt: (line: number, why: string) => `Line ${line}: ${why}` },
+  // Objects
+  breadcrumb: "Folders", goTo: "Go to a path", goToHint: "folder/ or the beginning of a key", searchPrefix: "Search by beginning", clearSearch: "Clear search", emptyBucket: "This bucket is empty", emptyFolder: "Nothing here", emptyText: "Drop files or folders here, or choose them.",
+  browseTitle: (bucket: string) => `Objects of ${bucket}`,
+  loadedSoFar: (n: string) => `${n} loaded, more below`,
+  entries: (n: number, text: string) => `${text} ${s(n, "entry", "entries")}`,
+  noPrefix: (prefix: string) => `No key begins with “${prefix}”.`,
+  chosen: (n: number) => `${n} selected`, unselect: "Clear", selectThis: (name: string) => `Select ${name}`, tooManyDownloads: "At most 20 files at once; use a client for more.",
+  deleted: (n: number) => `${n} ${s(n, "object is", "objects are")} deleted.`, deleteTitle: (n: number) => (n === 1 ? "Delete this object?" : `Delete ${n} objects?`),
+  deleteText: "With versioning, older versions stay and this can be undone. Without, it cannot.",
+  notDeleted: (n: number, key: string, why: string) => `${n} ${s(n, "object")} could not be deleted: ${key}: ${why}`,
+  deleteMarker: "Deleted", undelete: "Undelete", undeleteText: "Removes the mark of the deletion: the version before it is current again.", removeVersion: "Delete this version", removeVersionText: (when: string) => `The version of ${when} is deleted for good.`, versionRemoved: "Done.",
+  noPreview: "No preview", noPreviewText: (type: string) => `There is no preview of ${type || "this type"}; download the object.`, previewCut: (shown: string, all: string) => `The first ${shown} of ${all}.`,
+  share: {
+    action: "Share", title: (name: string) => `Share ${name}`, about: "Whoever has the link can download this object until it ends, without an account.", life: "The link works for", endpoint: "Address in the link", endpointHint: "The S3 address that the other person can reach.", save: "The browser saves the file instead of opening it", make: "Make link", link: "Link",
+    until: (when: string) => `Works until ${when}.`, withSession: "It ends with your session, because the access key that you signed in with is gone.", withKey: "Disabling the access key that you signed in with ends it sooner.",
+  },
+  uploads: {
+    title: "Uploads", waiting: "Waiting", cancelled: "Cancelled", clear: "Clear the list", fold: "Fold", unfold: "Unfold",
+    running: (n: number, share: string) => `Uploading ${n} ${s(n, "file")}, ${share}`, done: (n: number) => `${n} ${s(n, "file")} uploaded`, failed: (n: number) => `${n} ${s(n, "upload")} failed`, cancel: (name: string) => `Cancel ${name}`, progress: (name: string) => `Progress of ${name}`,
+  },
+  // Access
+  secretOnce: "The secret is shown this once. Copy it now.", secretKept: "I have kept it",
+  users: {
+    about: "People and programs with a name and a secret. Policies say what they may do.", create: "Create user", none: "No users yet", noneText: "Root can do everything, so nobody should work as root. Create a user for each person.", filter: "Find a user",
+    noPolicy: "None", noGroup: "None", nameHint: "At least 3 characters, without spaces.", secret: "Secret key", secretHint: "Leave it empty, and the server makes one.", policiesHint: "Without a policy, a user can do nothing.", newSecret: "New secret key", newSecretHint: "Leave it empty to keep the present one.",
+    revoke: "End all sessions", self: "You are signed in as this user.", removeText: "Its access keys and sessions end at once. Objects stay.", notAttached: "The user is created, but the policies are not attached:",
+    made: (name: string) => `${name} is created`, removed: (name: string) => `${name} is deleted.`, enabled: (name: string) => `${name} is enabled.`, disabled: (name: string) => `${name} is disabled.`, revoked: (name: string) => `The sessions of ${name} have ended.`, removeTitle: (name: string) => `Delete the user ${name}?`,
+  },
+  groups: {
+    about: "What is attached to a group applies to all its members.", create: "Create group", none: "No groups yet", noneText: "Put users into a group to give them the same policies.", filter: "Find a group", members: "Members", noMembers: "None", memberFirst: "Choose at least one member.",
+    removeText: "Its members lose what the group allowed.", removed: (name: string) => `${name} is deleted.`, removeTitle: (name: string) => `Delete the group ${name}?`,
+  },
+  keys: {
+    about: "Credentials for programs. A key can do at most what its user can, and can be restricted further.", create: "Create access key", none: "No access keys yet", noneText: "Each program should have a key of its own, so that each can be ended alone. Sessions cannot make lasting keys; the command line can: ashlar admin accesskey create.", filter: "Find a key", nameHint: "For instance the program that uses it.", expiresHint: "A key that expires cannot be forgotten.",
+    expiresNow: (when: string) => `Now: ${when}`, asIs: "As it is", inDays: (n: number) => `In ${n} ${s(n, "day")}`, policy: "Restriction", policyHint: "A policy document; the key can do only what this and its user's policies both allow. Empty: all that its user can.", restricted: "Restricted", restrictedSession: "You signed in with a restricted key.", sessionsCannot: "Sessions cannot make lasting keys. Use the command: ashlar admin accesskey create",
+    rotate: "New secret", rotateText: "The present secret stops working at once.", removeText: "Programs that use it are refused at once.", made: "The access key is created",
+    rotated: (key: string) => `New secret of ${key}`, rotateTitle: (key: string) => `Make a new secret for ${key}?`, removed: (key: string) => `${key} is deleted.`, removeTitle: (key: string) => `Delete the access key ${key}?`,
+  },
+  policies: {
+    about: "Documents in AWS's policy language that say what users and groups may do.", create: "Create policy", none: "No policies", filter: "Find a policy", all: "All policies", builtIn: "Built in", builtInStays: "Built-in policies cannot be changed.", inUse: "It is attached to users or groups; detach it first.", document: "Policy document", attachedTo: "Attached to", nobody: "Nobody",
+    attachHint: "Attach it on the pages of users and groups.", help: "How it decides", removeText: "This cannot be undone.", removed: (name: string) => `${name} is deleted.`, removeTitle: (name: string) => `Delete the policy ${name}?`,
+    helpText: ["A request is allowed if a statement with the effect Allow matches its action and resource, and no Deny does.", "Buckets are arn:aws:s3:::BUCKET, objects arn:aws:s3:::BUCKET/KEY; * stands for anything.", "The server checks the document when you save. “Why denied?” tries it out."],
+  },
+  // Drives
+  drives: {
+    about: (code: string, reads: number, writes: number) => `Code ${code}: reads survive ${reads}, writes ${writes} missing ${s(writes, "drive")} of a placement group.`,
+    count: (n: number) => `${n} ${s(n, "drive")}`, rebuild: "Rebuild", errors: (n: number) => `${n} read ${s(n, "error")}`, work: (reads: string, writes: string, commit: string) => `${reads} reads · ${writes} writes · commit ${commit}`,
+    offline: "Take out of service", offlineText: "The drive stops serving until it is brought back. Its data stays on it, and what is written meanwhile is caught up then.", online: "Bring back", onlineText: "The drive catches up with what was written meanwhile and serves again.", replace: "Replace by a blank drive", replaceText: "The folder must be blank. A new drive takes the place of the lost one and is rebuilt from the others.",
+  },
+  scrub: {
+    start: "Verify all data", running: "Verifying…", started: "Verification has begun.", queue: "Waiting to be healed", healed: "Healed since the start", lost: "Cannot be restored", last: "Last verification", damages: "Damage found", repaired: "Repaired", waiting: "Not yet",
+    healedText: (records: string, shards: string) => `${records} records, ${shards} shards`, lastText: (when: string, bytes: string, damaged: string, took: string) => `${when}: ${bytes} read in ${took}, ${damaged} damaged`,
+  },
+  why: {
+    about: "Find out why a request was refused, or whether one would be.", byRequest: "A request that was sent", requestHint: "Every answer has it in the header x-amz-request-id. The last refusals are kept without an audit log.", idFirst: "Enter the id first.", explain: "Explain", simulate: "A request that somebody might send",
+    who: "User or access key", whoHint: "Empty: somebody without an account.", action: "Action", resource: "Bucket or object", allowed: "Allowed", denied: "Denied", noStatements: "No statement is attached, so nothing is allowed.", applies: "Applies", statement: (n: number) => `statement ${n}`, doesNot: (why: string) => `Does not apply: ${why}`,
+    fields: { ip: "From", user: "User", access_key: "Access key", bucket: "Bucket", key: "Key", action: "Action", decision: "Decision", policy: "Policy", statement: "Statement", why: "Reason", error: "Error", user_agent: "Program", account: "Account", sid: "Statement id", by: "Decided by", node: "Node", version: "Version" },
+  },
+};

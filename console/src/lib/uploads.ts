@@ -1,0 +1,153 @@
+// Uploads straight from the browser: large files as S3 multipart uploads, with a checksum of every part, three parts at a
+// time, each tried again after a failure. Leaving a screen does not stop them; closing the page does, and asks first.
+import { useSyncExternalStore } from "react";
+import { Failure } from "../api/client";
+import { abortUpload, beginUpload, completeUpload, path, upload } from "../api/s3";
+import { base64, crc32 } from "./crc32";
+
+export type State = "waiting" | "running" | "done" | "failed" | "cancelled";
+export type Upload = {
+  id: number; bucket: string; key: string; file: File; state: State; sent: number; error: Failure | null; began: number; control: AbortController;
+};
+
+const MIN_PART = 8 * 1024 * 1024;
+const MAX_PART = 64 * 1024 * 1024;
+const MAX_PARTS = 10_000;
+const PARTS_AT_ONCE = 3;
+const FILES_AT_ONCE = 2;
+const TRIES = 4;
+
+let uploads: Upload[] = [];
+let next = 1;
+const listeners = new Set<() => void>();
+const finished = new Set<(bucket: string) => void>();
+
+function change(id: number, values: Partial<Upload>) {
+  uploads = uploads.map((u) => (u.id === id ? { ...u, ...values } : u));
+  for (const call of listeners) call();
+}
+
+export function useUploads(): Upload[] {
+  return useSyncExternalStore(
+    (call) => {
+      listeners.add(call);
+      return () => listeners.delete(call);
+    },
+    () => uploads,
+  );
+}
+
+/** Calls back whenever an upload into a bucket is complete. */
+export function whenUploaded(call: (bucket: string) => void): () => void {
+  finished.add(call);
+  return () => finished.delete(call);
+}
+
+/** The size of parts: between 8 and 64 MiB, more only where 10,000 parts would not be enough. */
+export function partSize(size: number): number {
+  const wanted = Math.ceil(size / 100 / MIN_PART) * MIN_PART;
+  return Math.max(MIN_PART, Math.min(wanted, MAX_PART), Math.ceil(size / MAX_PARTS / MIN_PART) * MIN_PART);
+}
+
+async function again<T>(signal: AbortSignal, call: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await call();
+    } catch (error) {
+      const passing = error instanceof Failure && (error.status === 0 || error.status >= 500);
+      if (!passing || attempt === TRIES || signal.aborted) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 500 * 2 ** attempt));
+    }
+  }
+}
+
+async function sendFile(item: Upload, progress: (sent: number) => void): Promise<void> {
+  const { bucket, key, file, control: { signal } } = item;
+  const size = partSize(file.size);
+  if (file.size <= size) {
+    const crc = crc32(new Uint8Array(await file.arrayBuffer()));
+    const headers: Record<string, string> = { "x-amz-checksum-crc32": base64(crc) };
+    headers["content-type"] = file.type || "application/octet-stream";
+    await again(signal, () => upload(path(bucket, key), file, headers, progress, signal));
+    return;
+  }
+  const id = await again(signal, () => beginUpload(bucket, key, file.type));
+  try {
+    const count = Math.ceil(file.size / size);
+    const parts: { etag: string; crc: string }[] = [];
+    const sent = new Array<number>(count).fill(0);
+    let taken = 0;
+    const worker = async () => {
+      while (taken < count) {
+        if (signal.aborted) throw new DOMException("aborted", "AbortError");
+        const number = taken++;
+        const blob = file.slice(number * size, (number + 1) * size);
+        const crc = base64(crc32(new Uint8Array(await blob.arrayBuffer())));
+        const target = `${path(bucket, key)}?partNumber=${number + 1}&uploadId=${encodeURIComponent(id)}`;
+        const note = (n: number) => {
+          sent[number] = n;
+          progress(sent.reduce((a, b) => a + b, 0));
+        };
+        const { etag } = await again(signal, () => upload(target, blob, { "x-amz-checksum-crc32": crc }, note, signal));
+        parts[number] = { etag, crc };
+      }
+    };
+    await Promise.all(Array.from({ length: PARTS_AT_ONCE }, worker));
+    await again(signal, () => completeUpload(bucket, key, id, parts));
+  } catch (error) {
+    // Parts that nobody completes would occupy space.
+    await abortUpload(bucket, key, id).catch(() => undefined);
+    throw error;
+  }
+}
+
+async function start(item: Upload) {
+  change(item.id, { state: "running", began: Date.now(), sent: 0, error: null });
+  try {
+    await sendFile(item, (sent) => change(item.id, { sent: Math.min(sent, item.file.size) }));
+    change(item.id, { state: "done", sent: item.file.size });
+    for (const call of finished) call(item.bucket);
+  } catch (error) {
+    const stopped = error instanceof DOMException && error.name === "AbortError";
+    if (stopped) change(item.id, { state: "cancelled" });
+    else change(item.id, { state: "failed", error: error instanceof Failure ? error : new Failure(0, "Error", String(error)) });
+  }
+  pump();
+}
+
+function pump() {
+  const running = uploads.filter((u) => u.state === "running").length;
+  const waiting = uploads.filter((u) => u.state === "waiting").slice(0, Math.max(0, FILES_AT_ONCE - running));
+  for (const item of waiting) void start(item);
+}
+
+export function addUploads(bucket: string, prefix: string, files: { file: File; name: string }[]) {
+  uploads = [
+    ...uploads,
+    ...files.map(({ file, name }): Upload => ({
+      id: next++, bucket, key: prefix + name, file, state: "waiting", sent: 0, error: null, began: 0, control: new AbortController(),
+    })),
+  ];
+  pump();
+  for (const call of listeners) call();
+}
+
+export function cancelUpload(id: number) {
+  const item = uploads.find((u) => u.id === id);
+  if (item?.state === "waiting") change(id, { state: "cancelled" });
+  item?.control.abort();
+}
+
+export function retryUpload(id: number) {
+  change(id, { state: "waiting", control: new AbortController() });
+  pump();
+}
+
+export function clearUploads() {
+  uploads = uploads.filter((u) => u.state === "waiting" || u.state === "running");
+  for (const call of listeners) call();
+}
+
+addEventListener("beforeunload", (event) => {
+  if (uploads.some((u) => u.state === "running" || u.state === "waiting")) event.preventDefault();
+});

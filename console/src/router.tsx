@@ -1,0 +1,58 @@
+// The screens and their addresses. They are behind `#`, so that they are the same below any path, and so that a reload
+// asks the server for the one page only.
+import { createHashHistory, createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
+import { App, NotFound, Trouble } from "./app";
+import { Loading } from "./ui";
+
+const root = createRootRoute({ component: App, notFoundComponent: NotFound });
+const screen = <P extends string>(path: P, load: () => Promise<Record<string, any>>, name: string) =>
+  createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(load, name) });
+
+const text = (value: unknown) => (typeof value === "string" ? value : typeof value === "number" ? String(value) : undefined);
+const optional = <K extends string>(names: K[]) => (search: Record<string, unknown>) =>
+  Object.fromEntries(names.flatMap((n) => (text(search[n]) === undefined ? [] : [[n, text(search[n])]]))) as { [key in K]?: string };
+
+export const browseRoute = createRoute({
+  getParentRoute: () => root, path: "/buckets/$bucket", validateSearch: optional(["prefix", "object"]),
+  component: lazyRouteComponent(() => import("./screens/browse"), "Browse"),
+});
+export const settingsRoute = createRoute({
+  getParentRoute: () => root, path: "/buckets/$bucket/settings",
+  component: lazyRouteComponent(() => import("./screens/bucket"), "BucketSettings"),
+});
+export const whyRoute = createRoute({
+  getParentRoute: () => root, path: "/why", validateSearch: optional(["request", "user", "action", "resource"]),
+  component: lazyRouteComponent(() => import("./screens/why"), "Why"),
+});
+export const policyRoute = createRoute({
+  getParentRoute: () => root, path: "/policies/$name",
+  component: lazyRouteComponent(() => import("./screens/policies"), "PolicyEditor"),
+});
+
+const routes = root.addChildren([
+  screen("/", () => import("./screens/overview"), "Overview"),
+  screen("/connect", () => import("./screens/connect"), "Connect"),
+  screen("/buckets", () => import("./screens/buckets"), "Buckets"),
+  browseRoute, settingsRoute,
+  screen("/users", () => import("./screens/users"), "Users"),
+  screen("/groups", () => import("./screens/groups"), "Groups"),
+  screen("/keys", () => import("./screens/keys"), "Keys"),
+  screen("/policies", () => import("./screens/policies"), "Policies"),
+  policyRoute,
+  screen("/drives", () => import("./screens/drives"), "Drives"),
+  whyRoute,
+]);
+
+export const router = createRouter({
+  routeTree: routes,
+  history: createHashHistory(),
+  defaultPendingComponent: Loading,
+  defaultErrorComponent: Trouble,
+  scrollRestoration: true,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,257 @@
+// The object browser: pages of a listing as virtual rows, so that a folder of a million keys opens as fast as an empty one.
+import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import clsx from "clsx";
+import { useEffect, useMemo, useRef, useState, type ChangeEvent, type DragEvent } from "react";
+import { Failure } from "../api/client";
+import { deleteObjects, download, listObjects, type Item } from "../api/s3";
+import { useT } from "../i18n";
+import { useFormat } from "../lib/format";
+import { useMay } from "../lib/session";
+import { addUploads, whenUploaded } from "../lib/uploads";
+import { browseRoute } from "../router";
+import { Button, Confirm, Empty, IconButton, Input, Loading, Problem, Spinner, toast } from "../ui";
+import { Menu } from "../ui/menu";
+import { Icon } from "../ui/icons";
+import { ObjectDialog } from "./object";
+import { ShareDialog } from "./share";
+
+const ROW = 44;
+
+type Row = { folder: string } | { item: Item };
+const keyOf = (row: Row) => ("folder" in row ? row.folder : row.item.key);
+
+export function Browse() {
+  const t = useT();
+  const f = useFormat();
+  const client = useQueryClient();
+  const navigate = useNavigate({ from: browseRoute.fullPath });
+  const { bucket } = browseRoute.useParams();
+  const search = browseRoute.useSearch();
+  const prefix = search.prefix ?? "";
+  const folder = prefix.slice(0, prefix.lastIndexOf("/") + 1);
+  const [typed, setTyped] = useState(prefix.slice(folder.length));
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [removing, setRemoving] = useState<string[] | null>(null);
+  const [sharing, setSharing] = useState<string | null>(null);
+  const [over, setOver] = useState(false);
+  const [going, setGoing] = useState(false);
+  const files = useRef<HTMLInputElement>(null);
+  const folders = useRef<HTMLInputElement>(null);
+  const may = useMay(["s3:PutObject", `${bucket}/${folder}x`], ["s3:DeleteObject", `${bucket}/${folder}x`], ["s3:GetObject", `${bucket}/${folder}x`]);
+  const because = (action: string) => (may(action) === false ? t.needs(action) : undefined);
+  const list = useInfiniteQuery({
+    queryKey: ["objects", bucket, prefix],
+    queryFn: ({ pageParam, signal }) => listObjects(bucket, prefix, pageParam, signal),
+    initialPageParam: null as string | null,
+    getNextPageParam: (page) => page.next,
+  });
+  const rows = useMemo<Row[]>(() => (list.data?.pages ?? []).flatMap((p) => {
+    const own = p.items.filter((i) => i.key !== folder || folder === "");
+    return [...p.folders.map((folder): Row => ({ folder })), ...own.map((item): Row => ({ item }))].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+  }), [list.data, folder]);
+  const scroll = useRef<HTMLDivElement>(null);
+  const virtual = useVirtualizer({ count: rows.length + (list.hasNextPage ? 1 : 0), getScrollElement: () => scroll.current, estimateSize: () => ROW, overscan: 12 });
+  const shown = virtual.getVirtualItems();
+  const last = shown.at(-1)?.index ?? 0;
+  const { hasNextPage, isFetchingNextPage, fetchNextPage } = list;
+  useEffect(() => {
+    if (last >= rows.length - 1 && hasNextPage && !isFetchingNextPage) void fetchNextPage();
+  }, [last, rows.length, hasNextPage, isFetchingNextPage, fetchNextPage]);
+  // What is typed is searched for by the server, a moment after the last letter.
+  useEffect(() => {
+    if (folder + typed === prefix) return;
+    const timer = setTimeout(() => void navigate({ search: { ...(folder + typed ? { prefix: folder + typed } : {}) }, replace: true }), 250);
+    return () => clearTimeout(timer);
+  }, [typed, folder, prefix, navigate]);
+  const open = (to: string) => {
+    setChosen(new Set());
+    setTyped("");
+    scroll.current?.scrollTo({ top: 0 });
+    void navigate({ search: to ? { prefix: to } : {} });
+  };
+  useEffect(() => whenUploaded((name) => {
+    if (name === bucket) void client.invalidateQueries({ queryKey: ["objects", bucket] });
+  }), [bucket, client]);
+  const remove = useMutation({
+    mutationFn: async (keys: string[]) => {
+      const failed = [];
+      for (let i = 0; i < keys.length; i += 1000) failed.push(...await deleteObjects(bucket, keys.slice(i, i + 1000).map((key) => ({ key }))));
+      const first = failed[0];
+      if (first) throw new Failure(403, "NotDeleted", t.notDeleted(failed.length, first.key, first.why));
+    },
+    onSuccess: (_, keys) => {
+      toast(t.deleted(keys.length));
+      setRemoving(null);
+      setChosen(new Set());
+    },
+    onSettled: () => client.invalidateQueries({ queryKey: ["objects", bucket] }),
+  });
+  const take = (event: ChangeEvent<HTMLInputElement>) => {
+    const list = [...(event.target.files ?? [])];
+    addUploads(bucket, folder, list.map((file) => ({ file, name: file.webkitRelativePath || file.name })));
+    event.target.value = "";
+  };
+  const drop = async (event: DragEvent) => {
+    event.preventDefault();
+    setOver(false);
+    if (because("s3:PutObject")) return;
+    addUploads(bucket, folder, await dropped(event.dataTransfer));
+  };
+  const parts = folder.split("/").filter(Boolean);
+  const selected = rows.filter((r): r is { item: Item } => "item" in r && chosen.has(r.item.key));
+  return (
+    <div onDragOver={(e) => { e.preventDefault(); setOver(true); }} onDragLeave={(e) => { if (!e.currentTarget.contains(e.relatedTarget as Node)) setOver(false); }} onDrop={(e) => void drop(e)}>
+      <div className="mb-4 flex flex-wrap items-center justify-between gap-x-4 gap-y-2">
+        <h1 className="sr-only">{t.browseTitle(bucket)}</h1>
+        {going ? (
+          <form className="min-w-0 flex-1" onSubmit={(e) => { e.preventDefault(); open(String(new FormData(e.currentTarget).get("path") ?? "").replace(/^\/+/, "")); setGoing(false); }}>
+            <Input name="path" aria-label={t.goTo} placeholder={t.goToHint} defaultValue={folder} autoFocus onBlur={() => setGoing(false)} onKeyDown={(e) => e.key === "Escape" && setGoing(false)} spellCheck={false} className="font-mono" />
+          </form>
+        ) : (
+          <nav aria-label={t.breadcrumb} className="flex min-w-0 flex-wrap items-center text-lg font-semibold tracking-tight">
+            <Link to="/buckets" className="rounded px-1 text-soft hover:text-text">{t.nav.buckets}</Link>
+            <Icon name="chevron" className="size-4 text-soft" />
+            <button type="button" onClick={() => open("")} className="max-w-60 truncate rounded px-1 hover:underline">{bucket}</button>
+            {parts.map((part, i) => (
+              <span key={i} className="flex min-w-0 items-center">
+                <Icon name="chevron" className="size-4 text-soft" />
+                <button type="button" onClick={() => open(`${parts.slice(0, i + 1).join("/")}/`)} className="max-w-60 truncate rounded px-1 hover:underline" aria-current={i === parts.length - 1 ? "location" : undefined}>{part}</button>
+              </span>
+            ))}
+            <IconButton icon="edit" label={t.goTo} onClick={() => setGoing(true)} className="size-8!" />
+          </nav>
+        )}
+        <div className="flex flex-wrap gap-2">
+          <Button icon="settings" onClick={() => void navigate({ to: "/buckets/$bucket/settings", params: { bucket } })}>{t.settings}</Button>
+          <Button icon="folder" because={because("s3:PutObject")} onClick={() => folders.current?.click()}>{t.uploadFolder}</Button>
+          <Button icon="upload" tone="primary" because={because("s3:PutObject")} onClick={() => files.current?.click()}>{t.upload}</Button>
+          <input ref={files} type="file" multiple hidden onChange={take} data-testid="files" />
+          <input ref={(e) => { folders.current = e; e?.setAttribute("webkitdirectory", ""); }} type="file" hidden onChange={take} />
+        </div>
+      </div>
+      <div className={clsx("overflow-hidden rounded-xl border bg-surface shadow-card", over && "outline-2 outline-accent outline-dashed")}>
+        <div className="flex min-h-14 flex-wrap items-center gap-2 border-b p-2.5 sm:px-4">
+          {selected.length > 0 ? (
+            <>
+              <span className="text-sm font-medium">{t.chosen(selected.length)} · {f.bytes(selected.reduce((n, r) => n + r.item.size, 0))}</span>
+              <div className="ml-auto flex gap-2">
+                <Button onClick={() => setChosen(new Set())}>{t.unselect}</Button>
+                <Button icon="download" because={because("s3:GetObject") ?? (selected.length > 20 ? t.tooManyDownloads : undefined)} onClick={async () => { for (const r of selected) await download(bucket, r.item.key); }}>{t.download}</Button>
+                <Button icon="trash" tone="danger" because={because("s3:DeleteObject")} onClick={() => setRemoving(selected.map((r) => r.item.key))}>{t.remove}</Button>
+              </div>
+            </>
+          ) : (
+            <>
+              <div className="relative min-w-40 flex-1 sm:max-w-80">
+                <Icon name="search" className="absolute top-2.5 left-2.5 size-4 text-soft" />
+                <Input type="search" aria-label={t.searchPrefix} placeholder={t.searchPrefix} value={typed} onChange={(e) => setTyped(e.target.value)} className="border-line! pl-8" spellCheck={false} />
+              </div>
+              <span role="status" className="num flex items-center gap-2 text-xs text-soft">
+                {list.isFetching && <Spinner className="size-3.5" />}
+                {list.isSuccess && (list.hasNextPage ? t.loadedSoFar(f.count(rows.length)) : t.entries(rows.length, f.count(rows.length)))}
+              </span>
+              <IconButton icon="refresh" label={t.refresh} className="ml-auto" onClick={() => void list.refetch()} />
+            </>
+          )}
+        </div>
+        {list.isPending ? <Loading /> : list.isError && rows.length === 0 ? <div className="p-4"><Problem error={list.error} retry={() => void list.refetch()} /></div> : rows.length === 0 ? (
+          typed ? <Empty icon="search" title={t.nothingMatches} text={t.noPrefix(prefix)}><Button onClick={() => setTyped("")}>{t.clearSearch}</Button></Empty> : (
+            <Empty icon="folder" title={folder ? t.emptyFolder : t.emptyBucket} text={t.emptyText}>
+              <Button icon="upload" tone="primary" because={because("s3:PutObject")} onClick={() => files.current?.click()}>{t.upload}</Button>
+            </Empty>
+          )
+        ) : (
+          <div ref={scroll} role="table" aria-label={t.browseTitle(bucket)} aria-rowcount={list.hasNextPage ? -1 : rows.length + 1} tabIndex={0} className="h-[calc(100dvh-15rem)] min-h-72 overflow-y-auto">
+            <div role="rowgroup" className="sticky top-0 z-10 bg-surface">
+              <div role="row" aria-rowindex={1} className={clsx(GRID, "h-9 border-b text-xs font-medium text-soft")}>
+                <span role="columnheader"><span className="sr-only">{t.select}</span></span>
+                <span role="columnheader">{t.name}</span>
+                <span role="columnheader" className="text-right">{t.size}</span>
+                <span role="columnheader" className="max-md:hidden">{t.modified}</span>
+                <span role="columnheader"><span className="sr-only">{t.actions}</span></span>
+              </div>
+            </div>
+            <div role="rowgroup" className="relative" style={{ height: virtual.getTotalSize() }}>
+              {shown.map((v) => {
+                const row = rows[v.index];
+                const style = { height: ROW, transform: `translateY(${v.start}px)` };
+                if (!row) return <div key="more" role="row" className="absolute inset-x-0 top-0 flex items-center justify-center gap-2 text-sm text-soft" style={style}><span role="cell" className="flex items-center gap-2"><Spinner /> {t.loadingMore}</span></div>;
+                if ("folder" in row) {
+                  return (
+                    <div key={row.folder} role="row" aria-rowindex={v.index + 2} className={clsx(GRID, ROWLOOK)} style={style}>
+                      <span role="cell" />
+                      <span role="cell" className="min-w-0"><button type="button" onClick={() => open(row.folder)} className="flex max-w-full items-center gap-2.5 text-left font-medium hover:underline"><Icon name="folder" className="size-5 text-accent" /><span className="truncate">{row.folder.slice(folder.length)}</span></button></span>
+                      <span role="cell" /><span role="cell" className="max-md:hidden" /><span role="cell" />
+                    </div>
+                  );
+                }
+                const { item } = row;
+                const name = item.key.slice(folder.length);
+                const is = chosen.has(item.key);
+                return (
+                  <div key={item.key} role="row" aria-rowindex={v.index + 2} aria-selected={is} className={clsx(GRID, ROWLOOK, is && "bg-accent-soft/50")} style={style}>
+                    <span role="cell">
+                      <input type="checkbox" aria-label={t.selectThis(name)} checked={is} className="size-4 accent-[var(--c-accent)]" onChange={() => {
+                        const next = new Set(chosen);
+                        if (!next.delete(item.key)) next.add(item.key);
+                        setChosen(next);
+                      }} />
+                    </span>
+                    <span role="cell" className="min-w-0"><button type="button" onClick={() => void navigate({ search: { ...search, object: item.key } })} className="flex max-w-full items-center gap-2.5 text-left hover:underline"><Icon name="file" className="size-5 text-soft" /><span className="truncate">{name || item.key}</span></button></span>
+                    <span role="cell" className="num text-right whitespace-nowrap">{f.bytes(item.size)}</span>
+                    <span role="cell" className="num truncate text-soft max-md:hidden">{f.when(item.modified)}</span>
+                    <span role="cell">
+                      <Menu label={t.actionsFor(name)} items={[
+                        { label: t.details, icon: "info", onSelect: () => void navigate({ search: { ...search, object: item.key } }) },
+                        { label: t.download, icon: "download", because: because("s3:GetObject"), onSelect: () => void download(bucket, item.key).catch((e: Error) => toast(e.message, "bad")) },
+                        { label: t.share.action, icon: "link", because: because("s3:GetObject"), onSelect: () => setSharing(item.key) },
+                        null,
+                        { label: t.remove, icon: "trash", danger: true, because: because("s3:DeleteObject"), onSelect: () => setRemoving([item.key]) },
+                      ]} />
+                    </span>
+                  </div>
+                );
+              })}
+            </div>
+          </div>
+        )}
+      </div>
+      {list.isError && rows.length > 0 && <div className="mt-3"><Problem error={list.error} retry={() => void list.fetchNextPage()} /></div>}
+      {removing && (
+        <Confirm title={t.deleteTitle(removing.length)} action={t.remove} busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }}
+          text={<><p>{t.deleteText}</p><ul className="mt-2 max-h-40 overflow-y-auto rounded-md bg-sunken px-3 py-2 font-mono text-xs">{removing.slice(0, 50).map((k) => <li key={k} className="break-all">{k}</li>)}{removing.length > 50 && <li>…</li>}</ul></>} />
+      )}
+      {sharing && <ShareDialog bucket={bucket} objectKey={sharing} onClose={() => setSharing(null)} />}
+      {search.object !== undefined && (
+        <ObjectDialog bucket={bucket} objectKey={search.object} onShare={setSharing} onRemove={(key) => setRemoving([key])}
+          onClose={() => void navigate({ search: { ...(search.prefix ? { prefix: search.prefix } : {}) } })} />
+      )}
+    </div>
+  );
+}
+
+const GRID = "grid grid-cols-[1.5rem_minmax(0,1fr)_6.5rem_2.5rem] md:grid-cols-[1.5rem_minmax(0,1fr)_7rem_12rem_2.5rem] items-center gap-x-3 px-3 sm:px-4";
+const ROWLOOK = "absolute inset-x-0 top-0 border-b text-sm hover:bg-hover/60";
+
+/** The files of a drop, with those in folders. */
+async function dropped(data: DataTransfer): Promise<{ file: File; name: string }[]> {
+  const out: { file: File; name: string }[] = [];
+  const walk = async (entry: FileSystemEntry, path: string): Promise<void> => {
+    if (entry.isFile) {
+      const file = await new Promise<File>((ok, no) => (entry as FileSystemFileEntry).file(ok, no));
+      out.push({ file, name: path + file.name });
+    } else {
+      const reader = (entry as FileSystemDirectoryEntry).createReader();
+      for (;;) {
+        const some = await new Promise<FileSystemEntry[]>((ok, no) => reader.readEntries(ok, no));
+        if (some.length === 0) return;
+        for (const one of some) await walk(one, `${path}${entry.name}/`);
+      }
+    }
+  };
+  const entries = [...data.items].map((i) => i.webkitGetAsEntry()).filter((e) => e !== null);
+  for (const entry of entries) await walk(entry, "");
+  return out;
+}

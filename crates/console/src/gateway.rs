@@ -1,0 +1,374 @@
+//! The entry of the console: from a browser's request to an answer.
+//!
+//! | request below `/console/` | answer |
+//! |---|---|
+//! | `GET` (the page), `GET assets/NAME` | the page and its files |
+//! | `POST session` `{"access_key", "secret_key"}` | the cookie, and as `GET` |
+//! | `GET session` | who is signed in, until when; `{"user": null}` if nobody is |
+//! | `DELETE session` | takes the cookie away |
+//! | `POST ticket` `{"target": "/bucket/key?..."}` | `{"url"}`: an address below `/console/` to download from |
+//! | `POST share` | a link to share: see `links` |
+//! | `* admin/PATH` | as `/ashlar/api/v1/PATH` with the session's credentials |
+//! | `* s3/BUCKET/KEY` | as `/BUCKET/KEY` with the session's credentials |
+//!
+//! Errors are `{"error": "what happened and what to do", "code": "..."}`, except those of S3, which are XML.
+//!
+//! Invariants: a call is checked for its origin before anything else is done; a call without a session gets 401
+//! and no other answer; credentials that the browser sends are removed before the session's own are added.
+//!
+//! Must not depend on: what a call does.
+
+use std::sync::Arc;
+
+use ashlar_admin::Admin;
+use ashlar_admin::peer::Peer;
+use ashlar_iam::{Iam, Identity, Kind};
+use ashlar_s3::request_body::RequestBody;
+use ashlar_s3::{Arrival, Body, Fault, Service, Source};
+use futures::future::BoxFuture;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode, Uri};
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+
+use crate::aim::{Aim, aim, wants_console};
+use crate::links::{self, ShareOrder};
+use crate::session::{Session, forgotten};
+use crate::sign::{Signer, UNSIGNED, below};
+use crate::sign_in::{self, SignIn};
+use crate::{HEADER, assets, origin};
+
+/// Longest document of a call to the gateway itself, in bytes.
+const LIMIT: usize = 64 * 1024;
+
+/// What is cut from a call before it is signed again: what identifies the browser to the console only.
+const DROPPED: [HeaderName; 3] = [header::COOKIE, header::AUTHORIZATION, header::ORIGIN];
+
+/// The console over the services of one server.
+pub struct Console {
+    service: Arc<Service>,
+    admin: Arc<Admin>,
+    /// Port of S3 when the console has an address of its own.
+    s3_port: Option<u16>,
+}
+
+/// An error of the gateway itself.
+struct Refusal(StatusCode, &'static str, String);
+
+type Handled = Result<Response<Body>, Refusal>;
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Refusal {
+        Refusal(fault.status(), fault.code().name, fault.message().to_owned())
+    }
+}
+
+/// Keeps a stored object that a browser opens from running as a page of this origin, where it could use the
+/// console in the name of whoever is signed in. It gets an origin of its own; its scripts run.
+pub fn contain(request: &HeaderMap, response: &mut HeaderMap) {
+    let text = |name: &str| request.get(name).and_then(|v| v.to_str().ok());
+    let page = match text("sec-fetch-dest") {
+        Some(what) => matches!(what, "document" | "iframe" | "frame" | "embed" | "object"),
+        None => text("accept").is_some_and(|a| a.contains("text/html")),
+    };
+    if page {
+        let alone = "sandbox allow-downloads allow-forms allow-modals allow-popups allow-scripts";
+        response.append(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(alone));
+    }
+}
+
+fn json_answer(status: StatusCode, value: &Value) -> Response<Body> {
+    let mut response = Response::new(Body::whole(value.to_string()));
+    *response.status_mut() = status;
+    let out = response.headers_mut();
+    out.insert(header::SERVER, HeaderValue::from_static("Ashlar"));
+    out.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    out.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn bad(why: impl Into<String>) -> Refusal {
+    Refusal(StatusCode::BAD_REQUEST, "InvalidRequest", why.into())
+}
+
+impl Console {
+    /// The console of a server. `s3_port`: where S3 is, if the console has an address of its own.
+    pub fn new(service: Arc<Service>, admin: Arc<Admin>, s3_port: Option<u16>) -> Console {
+        Console { service, admin, s3_port }
+    }
+
+    /// Answers a request that [`crate::is_console`] or [`crate::wants_console`] recognizes; others get 404.
+    pub fn answer<'a>(&'a self, request: Request<Incoming>, peer: &'a Peer) -> BoxFuture<'a, Response<Body>> {
+        Box::pin(async move {
+            if wants_console(&request) {
+                peer.watch.arm();
+                return redirect("console/");
+            }
+            let (parts, incoming) = request.into_parts();
+            match aim(&parts) {
+                Some(Aim::Call(what)) => {
+                    let secure = is_secure(&parts.headers, peer);
+                    match self.call(&what, parts, incoming, peer).await {
+                        Ok(response) => response,
+                        Err(Refusal(status, code, why)) => {
+                            peer.watch.arm();
+                            let mut response = json_answer(status, &json!({ "error": why, "code": code }));
+                            if code == "SessionEnded" {
+                                set_cookie(&mut response, &forgotten(secure));
+                            }
+                            response
+                        }
+                    }
+                }
+                found => {
+                    peer.watch.arm();
+                    match found {
+                        Some(Aim::Page) => assets::page(),
+                        Some(Aim::File(file)) => assets::file(file, &parts.headers),
+                        Some(Aim::Redirect(to)) => redirect(to),
+                        _ => json_answer(
+                            StatusCode::NOT_FOUND,
+                            &json!({ "error": "the console is at /console/", "code": "NotFound" }),
+                        ),
+                    }
+                }
+            }
+        })
+    }
+
+    fn iam(&self) -> Result<&Arc<Iam>, Refusal> {
+        let none =
+            || Refusal(StatusCode::NOT_IMPLEMENTED, "NotImplemented", "this server has no users".into());
+        self.service.verifier().keys.iam().ok_or_else(none)
+    }
+
+    fn now_ms(&self) -> i64 {
+        (self.service.context().clock)()
+    }
+
+    async fn call(&self, what: &str, parts: Parts, incoming: Incoming, peer: &Peer) -> Handled {
+        let download = !parts.headers.contains_key(HEADER);
+        if !origin::is_own(&parts.headers, download) {
+            let why = "another site sent this request; open the console itself".into();
+            return Err(Refusal(StatusCode::FORBIDDEN, "CrossOrigin", why));
+        }
+        match (parts.method.as_str(), what) {
+            ("POST", "session") => self.sign_in(parts, incoming, peer).await,
+            ("GET", "session") => {
+                peer.watch.arm();
+                let found = self.session(&parts.headers);
+                let about = found.map_or_else(|_| json!({ "user": null }), |(s, i)| self.about(&s, &i));
+                Ok(json_answer(StatusCode::OK, &about))
+            }
+            ("DELETE", "session") => {
+                peer.watch.arm();
+                let mut response = json_answer(StatusCode::OK, &json!({}));
+                set_cookie(&mut response, &forgotten(is_secure(&parts.headers, peer)));
+                Ok(response)
+            }
+            ("POST", "ticket") => self.ticket(parts, incoming, peer).await,
+            ("POST", "share") => self.share(parts, incoming, peer).await,
+            _ => match what.split_once('/') {
+                Some(("admin", _)) => self.forward_admin(parts, incoming, peer).await,
+                Some(("s3", _)) => self.forward_s3(parts, incoming, peer, download).await,
+                _ => Err(Refusal(
+                    StatusCode::NOT_FOUND,
+                    "NotFound",
+                    format!("{} /console/{what} is not a call of the console", parts.method),
+                )),
+            },
+        }
+    }
+
+    /// The session of a call and who it is for.
+    fn session(&self, headers: &HeaderMap) -> Result<(Session, Arc<Identity>), Refusal> {
+        let iam = self.iam()?;
+        let ended = |why: &str| Refusal(StatusCode::UNAUTHORIZED, "SessionEnded", why.to_owned());
+        let session = Session::of(headers, iam).ok_or_else(|| ended("Nobody is signed in. Sign in."))?;
+        let identity = session.identity(iam).map_err(|_| ended("The session has ended. Sign in again."))?;
+        Ok((session, identity))
+    }
+
+    fn about(&self, session: &Session, identity: &Identity) -> Value {
+        json!({
+            "user": identity.user,
+            "root": identity.root,
+            "federated": identity.federated.is_some(),
+            "restricted": !identity.bounds.is_empty(),
+            "signed_in_with": session.signer,
+            "groups": identity.groups,
+            "policies": identity.policy_names,
+            "expires_ms": session.expires_ms,
+            "now_ms": self.now_ms(),
+            "region": self.service.context().region,
+            "s3_port": self.s3_port,
+            "version": env!("CARGO_PKG_VERSION"),
+        })
+    }
+
+    async fn sign_in(&self, parts: Parts, incoming: Incoming, peer: &Peer) -> Handled {
+        let body = document(&parts, incoming, peer).await?;
+        let with: SignIn =
+            serde_json::from_slice(&body).map_err(|_| bad("send an access key and a secret key"))?;
+        let arrival = Arrival { watch: None, ..arrival(peer) };
+        let session = sign_in::sign_in(&self.service, &with, &parts.headers, arrival).await;
+        let session = session.map_err(|no| {
+            let code = if no.code == "WrongKeys" { "WrongKeys" } else { "SignInRefused" };
+            Refusal(no.status, code, no.why)
+        })?;
+        self.begin(&session, &parts.headers, peer)
+    }
+
+    /// The answer that begins a session.
+    fn begin(&self, session: &Session, headers: &HeaderMap, peer: &Peer) -> Handled {
+        let iam = self.iam()?;
+        let identity = session.identity(iam).map_err(|e| {
+            Refusal(StatusCode::FORBIDDEN, "SignInRefused", format!("the session could not begin: {e}"))
+        })?;
+        let cookie = session.cookie(iam, self.now_ms(), is_secure(headers, peer)).ok_or_else(|| {
+            let why = "the policies and claims of this session are too long for a browser's cookie; sign in \
+                       with a key that has no policy of its own";
+            Refusal(StatusCode::FORBIDDEN, "SignInRefused", why.into())
+        })?;
+        peer.watch.know();
+        let mut response = json_answer(StatusCode::OK, &self.about(session, &identity));
+        set_cookie(&mut response, &cookie);
+        Ok(response)
+    }
+
+    async fn ticket(&self, parts: Parts, incoming: Incoming, peer: &Peer) -> Handled {
+        let (session, _) = self.session(&parts.headers)?;
+        let body = document(&parts, incoming, peer).await?;
+        let order: Value = serde_json::from_slice(&body).map_err(|e| bad(e.to_string()))?;
+        let target = order["target"].as_str().unwrap_or_default();
+        if !target.starts_with('/') || target.parse::<Uri>().is_err() {
+            return Err(bad("name the target: \"/bucket/key\", encoded as in an address"));
+        }
+        let ticket = links::ticket(self.iam()?, &session, target, self.now_ms());
+        let join = if target.contains('?') { '&' } else { '?' };
+        let url = format!("s3{target}{join}{}={ticket}", links::TICKET);
+        Ok(json_answer(StatusCode::OK, &json!({ "url": url })))
+    }
+
+    async fn share(&self, parts: Parts, incoming: Incoming, peer: &Peer) -> Handled {
+        let (session, identity) = self.session(&parts.headers)?;
+        let body = document(&parts, incoming, peer).await?;
+        let order: ShareOrder = serde_json::from_slice(&body).map_err(|e| bad(e.to_string()))?;
+        let region = &self.service.context().region;
+        let made = links::share(self.iam()?, &session, &identity, &order, region, self.now_ms());
+        let made = made.map_err(bad)?;
+        Ok(json_answer(StatusCode::OK, &serde_json::to_value(made).unwrap_or_default()))
+    }
+
+    /// Signs the head of a call with the session's credentials.
+    fn sign(&self, parts: &mut Parts, session: &Session, identity: &Identity) -> Result<(), Refusal> {
+        parts.headers.remove(HEADER);
+        for name in &DROPPED {
+            parts.headers.remove(name);
+        }
+        let signer = Signer {
+            access_key: &session.access_key,
+            secret: identity.secret.expose(),
+            token: Some(&session.token),
+            region: &self.service.context().region,
+            now_s: self.now_ms().div_euclid(1000),
+        };
+        Ok(signer.sign(parts, "s3", UNSIGNED)?)
+    }
+
+    /// Passes a call to the administration API.
+    async fn forward_admin(&self, mut parts: Parts, incoming: Incoming, peer: &Peer) -> Handled {
+        let (session, identity) = self.session(&parts.headers)?;
+        assert!(identity.kind == Kind::Session, "the console acts with sessions only");
+        parts.uri = below(&parts.uri, "/console/admin/", "/ashlar/api/v1/")
+            .ok_or_else(|| bad("the path cannot be read"))?;
+        self.sign(&mut parts, &session, &identity)?;
+        let mut response = self.admin.answer(Request::from_parts(parts, incoming), peer).await;
+        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        Ok(response)
+    }
+
+    /// Passes a call to S3.
+    async fn forward_s3(&self, mut parts: Parts, incoming: Incoming, peer: &Peer, download: bool) -> Handled {
+        let (session, identity) = self.session(&parts.headers)?;
+        let target = below(&parts.uri, "/console/s3", "").ok_or_else(|| bad("the path cannot be read"))?;
+        parts.uri = if download && matches!(parts.method, Method::GET | Method::HEAD) {
+            links::redeem(self.iam()?, &session, &target, self.now_ms()).ok_or_else(|| {
+                let why = "this download link has expired or is not of this session; start the download in \
+                           the console again";
+                Refusal(StatusCode::FORBIDDEN, "LinkExpired", why.into())
+            })?
+        } else {
+            target
+        };
+        self.sign(&mut parts, &session, &identity)?;
+        let mut response = self.service.answer(parts, Source::Hyper(incoming), arrival(peer)).await;
+        let out = response.headers_mut();
+        out.append(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+        out.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+        out.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("private, no-cache"));
+        Ok(response)
+    }
+}
+
+fn arrival(peer: &Peer) -> Arrival<'_> {
+    Arrival { peer: peer.address, tls: peer.tls, certificates: &peer.certificates, watch: Some(&peer.watch) }
+}
+
+/// Reads the document of a call to the gateway itself.
+async fn document(parts: &Parts, incoming: Incoming, peer: &Peer) -> Result<bytes::Bytes, Refusal> {
+    let mut body =
+        RequestBody::unchecked(Source::Hyper(incoming), &parts.headers).map_err(|(fault, _)| fault)?;
+    let bytes = body.collect(LIMIT).await?;
+    peer.watch.arm();
+    Ok(bytes)
+}
+
+/// Whether the browser came over TLS, perhaps to a proxy.
+fn is_secure(headers: &HeaderMap, peer: &Peer) -> bool {
+    peer.tls || headers.get("x-forwarded-proto").is_some_and(|v| v == "https")
+}
+
+fn set_cookie(response: &mut Response<Body>, cookie: &str) {
+    if let Ok(value) = HeaderValue::from_str(cookie) {
+        response.headers_mut().append(header::SET_COOKIE, value);
+    }
+}
+
+/// Relative, so that it is right below whatever path a proxy serves this at.
+fn redirect(to: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::FOUND;
+    let out = response.headers_mut();
+    out.insert(header::LOCATION, HeaderValue::from_static(to));
+    out.insert(header::SERVER, HeaderValue::from_static("Ashlar"));
+    out.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_pages_get_an_origin_of_their_own() {
+        let contained = |pairs: &[(&'static str, &'static str)]| {
+            let (mut request, mut response) = (HeaderMap::new(), HeaderMap::new());
+            for (name, value) in pairs {
+                request.insert(*name, HeaderValue::from_static(value));
+            }
+            contain(&request, &mut response);
+            let policy =
+                response.get(header::CONTENT_SECURITY_POLICY).map(|v| v.to_str().unwrap().to_owned());
+            assert!(policy.as_ref().is_none_or(|p| !p.contains("allow-same-origin")));
+            policy.is_some()
+        };
+        assert!(contained(&[("sec-fetch-dest", "document")]));
+        assert!(contained(&[("sec-fetch-dest", "iframe")]));
+        assert!(contained(&[("accept", "text/html,*/*")]));
+        assert!(!contained(&[("sec-fetch-dest", "image"), ("accept", "text/html")]));
+        assert!(!contained(&[("accept", "*/*")]));
+        assert!(!contained(&[]));
+    }
+}

@@ -1,0 +1,239 @@
+"""The web console in a browser: Debian's Chromium against a real server with real data.
+
+The scripts in `console/` drive the browser with the packages of the console itself (`npm ci` in the folder `console` of the
+repository). What they did is checked here with other clients.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from conftest import ACCESS, REGION, SECRET, Server, free_port, one_server
+
+pytestmark = one_server
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+HTML = {"Accept": "text/html,application/xhtml+xml"}
+OURS = {"X-Ashlar-Console": "1"}
+
+
+def drive(script, *arguments, seconds=500):
+    """Runs a script of the browser; its last line is what it says."""
+    done = subprocess.run(["node", HERE / "console" / script, *map(str, arguments)], capture_output=True, text=True, timeout=seconds)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def s3_of(server, access=ACCESS, secret=SECRET):
+    return boto3.client("s3", endpoint_url=server.endpoint, aws_access_key_id=access, aws_secret_access_key=secret,
+                        region_name=REGION, config=Config(s3={"addressing_style": "path"}, retries={"max_attempts": 1}))
+
+
+class Unfollowed(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+
+def ask(url, method="GET", body=None, headers=None):
+    """Status, headers and body, redirects and errors too."""
+    request = urllib.request.Request(url, method=method, data=body, headers=headers or {})
+    try:
+        with urllib.request.build_opener(Unfollowed).open(request, timeout=30) as r:
+            return r.status, r.headers, r.read()
+    except urllib.error.HTTPError as e:
+        return e.code, e.headers, e.read()
+
+
+@pytest.fixture(scope="module")
+def home():
+    base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    home = Path(tempfile.mkdtemp(prefix="ashlar-console-", dir=base))
+    yield home
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def own(home):
+    (home / "server").mkdir()
+    s = Server(home / "server")
+    try:
+        yield s
+    finally:
+        s.stop()
+
+
+def sign_in(server, access=ACCESS, secret=SECRET):
+    """The cookie of a session."""
+    body = json.dumps({"access_key": access, "secret_key": secret}).encode()
+    status, headers, answer = ask(f"{server.endpoint}/console/session", "POST", body, OURS)
+    assert status == 200, answer
+    cookie = headers["set-cookie"]
+    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and "Path" not in cookie
+    age = int(cookie.split("Max-Age=")[1].split(";")[0])
+    assert 7 * 3600 < age <= 8 * 3600
+    return cookie.split(";")[0]
+
+
+def test_people_do_their_tasks(own, tmp_path):
+    (tmp_path / "small.txt").write_text("written by the test\n")
+    large = os.urandom(21 * 1024 * 1024)
+    (tmp_path / "large.bin").write_bytes(large)
+    made = drive("tasks.mjs", own.endpoint, ACCESS, SECRET, tmp_path)
+    assert (tmp_path / "downloaded.bin").read_bytes() == large
+    s3 = s3_of(own)
+    assert s3.get_bucket_versioning(Bucket="from-the-console")["Status"] == "Enabled"
+    stored = s3.get_object(Bucket="from-the-console", Key="large.bin")
+    assert hashlib.sha256(stored["Body"].read()).digest() == hashlib.sha256(large).digest()
+    assert stored["ETag"].endswith('-3"'), "it was not a multipart upload of 8 MiB parts"
+    assert s3.list_multipart_uploads(Bucket="from-the-console").get("Uploads") is None
+    # The link works without a cookie, and ends with the key; the user can use S3 with the secret that was shown once.
+    assert ask(made["link"])[2] == large
+    reader = s3_of(own, made["user"], made["secret"])
+    assert reader.get_object(Bucket="from-the-console", Key="small.txt")["Body"].read() == b"written by the test\n"
+    with pytest.raises(reader.exceptions.ClientError):
+        reader.put_object(Bucket="from-the-console", Key="x", Body=b"x")
+
+
+def test_every_screen_is_accessible_in_both_themes_and_sizes(own):
+    s3 = s3_of(own)
+    s3.create_bucket(Bucket="gallery")
+    s3.put_bucket_versioning(Bucket="gallery", VersioningConfiguration={"Status": "Enabled"})
+    for key in ["notes.txt", "team.jpg", "invoices/2026/a.pdf", "designs/logo.svg"]:
+        s3.put_object(Bucket="gallery", Key=key, Body=b"some bytes", ContentType="text/plain")
+    cookie = sign_in(own)
+    headers = {**OURS, "Cookie": cookie, "Content-Type": "application/json"}
+    assert ask(f"{own.endpoint}/console/admin/users/reader", "PUT", b"{}", headers)[0] == 200
+    folder = os.environ.get("ASHLAR_CONSOLE_PICTURES", "")
+    said = drive("screens.mjs", own.endpoint, ACCESS, SECRET, "gallery", *([folder] if folder else []))
+    assert said["checked"] == 4 * 17
+    assert said["violations"] == [] and said["errors"] == [], json.dumps(said, indent=1)
+
+
+def test_page_is_guarded_and_its_files_are_kept(own):
+    status, headers, page = ask(f"{own.endpoint}/console/", headers=HTML)
+    assert status == 200 and headers["cache-control"] == "no-store" and headers["x-frame-options"] == "DENY"
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy and "unsafe" not in policy
+    nonce = policy.split("'nonce-")[1].split("'")[0]
+    assert nonce.encode() in page
+    name = page.decode().split('src="./')[1].split('"')[0]
+    status, headers, script = ask(f"{own.endpoint}/console/{name}", headers={"Accept-Encoding": "gzip"})
+    assert status == 200 and "immutable" in headers["cache-control"] and headers["content-encoding"] == "gzip"
+    assert headers["x-content-type-options"] == "nosniff" and script[:2] == b"\x1f\x8b"
+    # A browser at the front page is sent here, by a relative address; a client is not.
+    status, headers, _ = ask(own.endpoint + "/", headers=HTML)
+    assert (status, headers["location"]) == (302, "console/")
+    assert ask(own.endpoint + "/")[0] == 403
+
+
+def test_bucket_named_console_is_not_shadowed(own):
+    s3 = s3_of(own)
+    s3.create_bucket(Bucket="console")
+    for key in ["admin/info", "session", "assets/a.js", "s3/b/k", "index.html"]:
+        s3.put_object(Bucket="console", Key=key, Body=key.encode())
+        assert s3.get_object(Bucket="console", Key=key)["Body"].read() == key.encode()
+        url = s3.generate_presigned_url("get_object", Params={"Bucket": "console", "Key": key})
+        assert ask(url, headers=HTML)[2] == key.encode()
+    assert len(s3.list_objects_v2(Bucket="console")["Contents"]) == 5
+    s3.put_bucket_policy(Bucket="console", Policy=json.dumps({"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::console/*"}]}))
+    assert ask(f"{own.endpoint}/console/admin/info")[2] == b"admin/info"
+    assert ask(f"{own.endpoint}/console/index.html", headers=HTML)[2] == b"index.html"
+
+
+def test_stored_page_gets_an_origin_of_its_own(own):
+    s3 = s3_of(own)
+    s3.create_bucket(Bucket="pages")
+    s3.put_object(Bucket="pages", Key="evil.html", Body=b"<script>fetch('/console/session')</script>", ContentType="text/html")
+    url = s3.generate_presigned_url("get_object", Params={"Bucket": "pages", "Key": "evil.html"})
+    for browser in [HTML, {"Sec-Fetch-Dest": "document"}, {"Sec-Fetch-Dest": "iframe"}]:
+        policy = ask(url, headers=browser)[1]["content-security-policy"]
+        assert policy.startswith("sandbox") and "allow-same-origin" not in policy
+    assert ask(url)[1]["content-security-policy"] is None
+    headers = {**OURS, "Cookie": sign_in(own)}
+    status, got, _ = ask(f"{own.endpoint}/console/s3/pages/evil.html", headers=headers)
+    assert status == 200 and "sandbox" in got["content-security-policy"]
+
+
+def test_calls_of_other_sites_are_refused(own):
+    cookie = sign_in(own)
+    info = f"{own.endpoint}/console/admin/info"
+    assert ask(info, headers={**OURS, "Cookie": cookie})[0] == 200
+    for other in [{"Origin": "https://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}]:
+        status, _, body = ask(info, headers={**OURS, "Cookie": cookie, **other})
+        assert status == 403 and json.loads(body)["code"] == "CrossOrigin", other
+    # Without the header it is a request to the bucket `console`, and the cookie says nothing.
+    assert b"deployment" not in ask(info, headers={"Cookie": cookie, "Origin": own.endpoint})[2]
+    # A download needs a ticket for exactly this object.
+    s3_of(own).create_bucket(Bucket="tickets")
+    for key in ["a", "b"]:
+        s3_of(own).put_object(Bucket="tickets", Key=key, Body=key.encode())
+    _, _, body = ask(f"{own.endpoint}/console/ticket", "POST", b'{"target": "/tickets/a"}', {**OURS, "Cookie": cookie})
+    url = f"{own.endpoint}/console/{json.loads(body)['url']}"
+    assert ask(url, headers={"Cookie": cookie})[2] == b"a"
+    assert ask(url)[0] == 401
+    assert ask(url.replace("/tickets/a", "/tickets/b"), headers={"Cookie": cookie})[0] == 403
+    assert ask(url, headers={"Cookie": sign_in(own)})[0] == 403
+
+
+def test_session_ends_when_it_is_revoked(own):
+    root = {**OURS, "Cookie": sign_in(own), "Content-Type": "application/json"}
+    admin = f"{own.endpoint}/console/admin"
+    assert ask(f"{admin}/users/short", "PUT", b'{"secret": "short-lived-secret"}', root)[0] == 200
+    assert ask(f"{admin}/policies/attach", "POST", b'{"policies": ["readonly"], "user": "short"}', root)[0] == 200
+    short = {**OURS, "Cookie": sign_in(own, "short", "short-lived-secret")}
+    status, _, body = ask(f"{admin}/info", headers=short)
+    assert status == 403 and "admin:ServerInfo" in json.loads(body)["error"]
+    _, _, body = ask(f"{admin}/permissions", "POST", json.dumps({"checks": [
+        {"action": "s3:GetObject", "resource": "any/key"}, {"action": "s3:PutObject", "resource": "any/key"},
+        {"action": "admin:ListUsers"}]}).encode(), short)
+    assert [c["allowed"] for c in json.loads(body)["checks"]] == [True, False, False]
+    assert ask(f"{admin}/users/short/revoke", "POST", b"", root)[0] == 200
+    status, headers, body = ask(f"{admin}/info", headers=short)
+    assert status == 401 and json.loads(body)["code"] == "SessionEnded" and "Max-Age=0" in headers["set-cookie"]
+
+
+def test_console_has_an_address_of_its_own_or_is_off(home):
+    port = free_port()
+    (home / "apart").mkdir()
+    s = Server(home / "apart", arguments=["--console-address", f"127.0.0.1:{port}"])
+    try:
+        assert f"console     http://127.0.0.1:{port}/console/" in s.log.read_text()
+        status, headers, _ = ask(s.endpoint + "/", headers=HTML)
+        assert (status, headers["location"]) == (302, f"http://127.0.0.1:{port}/console/")
+        assert ask(f"{s.endpoint}/console/", headers=HTML)[0] == 403
+        assert ask(f"http://127.0.0.1:{port}/", headers=HTML)[1]["location"] == "console/"
+        assert ask(f"http://127.0.0.1:{port}/console/", headers=HTML)[0] == 200
+        assert ask(f"http://127.0.0.1:{port}/bucket/key")[0] == 404
+    finally:
+        s.stop()
+    (home / "off").mkdir()
+    s = Server(home / "off", env={"MINIO_BROWSER": "off"})
+    try:
+        assert "/console/" not in s.log.read_text() and "console  " not in s.log.read_text()
+        assert ask(f"{s.endpoint}/console/", headers=HTML)[0] == 403
+        assert ask(s.endpoint + "/", headers=HTML)[0] == 403
+    finally:
+        s.stop()
+
+
+def test_types_of_the_api_are_those_of_the_server():
+    document = subprocess.run([os.environ["ASHLAR_BIN"], "admin", "api-document"], capture_output=True, check=True).stdout
+    done = subprocess.run(["node", "scripts/api.mjs", "--check"], cwd=ROOT / "console", input=document, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_built_files_are_those_of_the_sources():
+    for command in ["verify", "test"]:
+        done = subprocess.run(["npm", "run", command], cwd=ROOT / "console", capture_output=True, text=True, timeout=900)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
