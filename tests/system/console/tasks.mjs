@@ -108,7 +108,7 @@ await withBrowser({ viewport: { width: 1280, height: 800 } }, async (context) =>
   await show(page, base, "/buckets/from-the-console/settings");
   await page.getByLabel("New limit").fill("2");
   await button("Set quota").click();
-  await page.getByText(/of 2 GiB used|Limit: 2 GiB/).waitFor();
+  await page.getByText(/of 2\sGiB used|Limit: 2\sGiB/).waitFor();
 
   // German.
   await page.getByLabel("Language").selectOption("de");
