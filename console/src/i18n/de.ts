@@ -165,7 +165,7 @@ export const de: Messages = {
   },
   why: {
     about: "Finden Sie heraus, warum eine Anfrage abgewiesen wurde, oder ob eine abgewiesen würde.", byRequest: "Eine Anfrage, die gesendet wurde", requestHint: "Jede Antwort nennt sie im Header x-amz-request-id. Die letzten Abweisungen bleiben auch ohne Audit-Log bekannt.", idFirst: "Geben Sie zuerst die ID ein.", explain: "Erklären", simulate: "Eine Anfrage, die jemand senden könnte",
-    who: "Benutzer oder Zugriffsschlüssel", whoHint: "Leer: jemand ohne Konto.", action: "Aktion", resource: "Bucket oder Objekt", allowed: "Erlaubt", denied: "Verweigert", noStatements: "Keine Anweisung ist zugewiesen, also ist nichts erlaubt.", applies: "Trifft zu", statement: (n) => `Anweisung ${n}`, doesNot: (why) => `Trifft nicht zu: ${why}`,
+    who: "Benutzer oder Zugriffsschlüssel", whoHint: "Leer: jemand ohne Konto.", action: "Aktion", resource: "Bucket oder Objekt", allowed: "Erlaubt", denied: "Verweigert", noStatements: "Keine zugewiesene Anweisung betrifft diese Aktion, also ist sie nicht erlaubt.", applies: "Trifft zu", statement: (n) => `Anweisung ${n}`, doesNot: (why) => `Trifft nicht zu: ${why}`,
     fields: { ip: "Von", user: "Benutzer", access_key: "Zugriffsschlüssel", bucket: "Bucket", key: "Schlüssel", action: "Aktion", decision: "Entscheidung", policy: "Richtlinie", statement: "Anweisung", why: "Grund", error: "Fehler", user_agent: "Programm", account: "Konto", sid: "Anweisungs-ID", by: "Entschieden durch", node: "Knoten", version: "Version" },
   },
 };

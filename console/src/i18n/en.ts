@@ -170,7 +170,7 @@ export const en = {
   },
   why: {
     about: "Find out why a request was refused, or whether one would be.", byRequest: "A request that was sent", requestHint: "Every answer has it in the header x-amz-request-id. The last refusals are kept without an audit log.", idFirst: "Enter the id first.", explain: "Explain", simulate: "A request that somebody might send",
-    who: "User or access key", whoHint: "Empty: somebody without an account.", action: "Action", resource: "Bucket or object", allowed: "Allowed", denied: "Denied", noStatements: "No statement is attached, so nothing is allowed.", applies: "Applies", statement: (n: number) => `statement ${n}`, doesNot: (why: string) => `Does not apply: ${why}`,
+    who: "User or access key", whoHint: "Empty: somebody without an account.", action: "Action", resource: "Bucket or object", allowed: "Allowed", denied: "Denied", noStatements: "No attached statement is about this action, so it is not allowed.", applies: "Applies", statement: (n: number) => `statement ${n}`, doesNot: (why: string) => `Does not apply: ${why}`,
     fields: { ip: "From", user: "User", access_key: "Access key", bucket: "Bucket", key: "Key", action: "Action", decision: "Decision", policy: "Policy", statement: "Statement", why: "Reason", error: "Error", user_agent: "Program", account: "Account", sid: "Statement id", by: "Decided by", node: "Node", version: "Version" },
   },
 };

@@ -18,7 +18,7 @@ export const ROUTES = {
 export async function withBrowser(options, run) {
   const profile = mkdtempSync(join(tmpdir(), "console-"));
   const context = await chromium.launchPersistentContext(profile, {
-    executablePath: "/usr/bin/chromium", headless: true, acceptDownloads: true, locale: "en-GB", timezoneId: "UTC",
+    executablePath: "/usr/bin/chromium", headless: true, acceptDownloads: true, reducedMotion: "reduce", locale: "en-GB", timezoneId: "UTC",
     args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
     ...options,
   });
@@ -47,7 +47,7 @@ export async function show(page, base, route) {
 
 export async function settled(page) {
   await page.locator("h1").first().waitFor({ state: "attached" });
-  await page.getByText("Loading…").waitFor({ state: "detached" });
+  await page.waitForFunction(() => !document.body.innerText.includes("Loading…"));
   await page.evaluate(() => document.fonts.ready);
 }
 
