@@ -315,6 +315,11 @@ ROUTES = [
     ("GET", "why/0000000000000000", None, ["admin:Audit"]),
 ]
 
+# Routes about the caller only, which every account may ask.
+OWN = [
+    ("POST", "permissions", {"checks": [{"action": "admin:GetUser"}, {"action": "s3:ListBucket", "resource": "limits"}]}),
+]
+
 
 def test_every_route_by_every_kind_of_caller(own):
     secret = "long-enough-secret"
@@ -323,7 +328,7 @@ def test_every_route_by_every_kind_of_caller(own):
     root(own, "POST", "keys", {"user": "target", "access_key": "TARGETKEY"})
     root(own, "PUT", "policies/right", allow("admin:GetUser"))
     root(own, "POST", "policies/attach", {"policies": ["right"], "user": "right"})
-    root(own, "PUT", "policies/wrong", allow("admin:ServerUpdate"))
+    root(own, "PUT", "policies/wrong", allow("admin:Profiling"))
     root(own, "POST", "policies/attach", {"policies": ["wrong"], "user": "wrong"})
     client(own).create_bucket(Bucket="limits")
     # Every route of the server's table is here.
@@ -333,7 +338,14 @@ def test_every_route_by_every_kind_of_caller(own):
     names = r"^(usage|users|groups|policies|keys|quotas|why|kms/keys|lifecycle|dead-letters)/(?!attach|detach)[^/]+|^(settings)/.+"
     ours = {(m, re.sub(names, lambda n: f"{n[1] or n[2]}/*", p.split("?")[0])) for m, p, _, _ in ROUTES}
     ours = {(m, re.sub(r"^idp/.*?(/enable|/disable)?$", r"idp/*\1", p)) for m, p in ours}
-    assert ours == set(table)
+    assert ours | {(m, p) for m, p, _ in OWN} == set(table)
+    for method, path, body in OWN:
+        assert call(own, None, method, path, body)[0] == 403, path
+        assert call(own, ("nothing", "not-the-secret"), method, path, body)[0] == 403, path
+        status, answer = call(own, ("nothing", secret), method, path, body)
+        assert status == 200 and not any(c["allowed"] for c in answer["checks"]), (path, answer)
+        status, answer = call(own, ("right", secret), method, path, body)
+        assert status == 200 and [c["allowed"] for c in answer["checks"]] == [True, False], (path, answer)
     for i, (method, path, body, actions) in enumerate(ROUTES):
         path = path.replace("{new}", f"fresh{i}")
         status, answer = call(own, None, method, path, body)
