@@ -80,7 +80,7 @@ impl Source {
                     Err(_) => Step::Empty,
                 },
             },
-            Source::Events(listener) => match now(listener.next()).flatten() {
+            Source::Events(listener) => match now(listener.next_line()).flatten() {
                 Some(line) => Step::Line(String::from_utf8_lossy(&line).into_owned()),
                 None => Step::Empty,
             },

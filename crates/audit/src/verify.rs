@@ -279,7 +279,10 @@ mod tests {
         let last = b"{\"seq\":18446744073709551615,\"a\":1";
         assert_eq!(verify_line(last, u64::MAX).unwrap_err(), "the number of the line is too large");
         let missing = b"{\"seq\":4,\"kind\":\"start\",\"missing\":18446744073709551615";
-        assert_eq!(verify_line(missing, 5).unwrap_err(), "this is line 4 of the log, 5 was to come");
+        assert_eq!(
+            verify_line(missing, 5).unwrap_err(),
+            "this is line 4 of the log, but line 5 was expected"
+        );
         assert_eq!(verify_line(b"{\"seq\":4,\"a\":1", 4), Ok(()));
     }
 }

@@ -119,9 +119,9 @@ mod tests {
             ..Recovery::default()
         };
         let text = text(&report);
-        assert!(
-            text.starts_with("3 drives vote again; 7 records examined, 2 copies were made\n3 are uncertain")
-        );
+        assert!(text.starts_with(
+            "3 drives vote again; 7 records examined, 2 copies were made\n3 keys are uncertain"
+        ));
         assert!(
             text.contains(r#"object "a\u{1b}b" in photos: kept (/d1: what is kept, /d2: damage)"#),
             "{text}"

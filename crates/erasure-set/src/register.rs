@@ -506,9 +506,12 @@ impl Inner {
     }
 }
 
-/// What drives of one node told; `None`: the drive has to be asked by itself.
+/// What a drive answered; `None`: it has to be asked by itself.
+type Reply = Option<Result<ReadReply, DriveError>>;
+
+/// The answers of drives of one node, with their slots.
 struct Told {
-    replies: SmallVec<[(u8, Option<Result<ReadReply, DriveError>>); 4]>,
+    replies: SmallVec<[(u8, Reply); 4]>,
     took: Duration,
 }
 

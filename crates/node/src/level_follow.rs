@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_cluster::registry::{CLUSTER, NodeRecord, Registry};
+use ashlar_cluster::registry::{CLUSTER, Registry};
 use ashlar_cluster::{Levels, Update, Watched};
 use ashlar_environment::time;
 use futures::future::BoxFuture;

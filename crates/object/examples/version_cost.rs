@@ -104,7 +104,7 @@ async fn run(store: &Store, versions: u64) -> Fallible<()> {
             let versions = |i: u64| match at {
                 1 => 1,
                 10 => at + i % SPREAD,
-                1000 if i % ROW == 0 => at,
+                1000 if i.is_multiple_of(ROW) => at,
                 _ => 0,
             };
             for i in 0..RUN {

@@ -144,6 +144,9 @@ impl Ledger {
     }
 }
 
+/// Ledgers with the buckets that they are of.
+pub(crate) type Ledgers = Vec<(BucketId, Arc<Ledger>)>;
+
 /// All buckets.
 #[derive(Default)]
 pub(crate) struct UsageTable {
@@ -273,7 +276,7 @@ impl UsageTable {
     }
 
     /// All ledgers, and the clock of their changes; `None`: there are no other nodes.
-    pub fn ledgers(&self) -> Option<(&AtomicU64, Vec<(BucketId, Arc<Ledger>)>)> {
+    pub fn ledgers(&self) -> Option<(&AtomicU64, Ledgers)> {
         let changes = self.changes.as_deref()?;
         let all = self.buckets.read().iter().map(|(id, ledger)| (*id, ledger.clone())).collect();
         Some((changes, all))

@@ -304,8 +304,8 @@ mod tests {
         let cluster: Cluster = understand(&answer).unwrap();
         let text = text(&Output::new(&Globals::default()), &cluster);
         for part in [
-            "Node 2 is away since 2026-01-02T03:04:05Z: 5 placement groups have slots on it, which move when it was away \
-             for 60 s\n  2 cannot move: no drive can take the slot\n",
+            "Node 2 has been away since 2026-01-02T03:04:05Z: 5 placement groups have slots on it, which move after it has \
+             been away for 60 s\n  2 cannot move: no drive can take the slot\n",
             "2 are being completed on a drive that joins; 3 moved away from a drive",
         ] {
             assert!(text.contains(part), "{part}\n{text}");

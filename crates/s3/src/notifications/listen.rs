@@ -53,7 +53,7 @@ impl Listener {
     }
 
     /// The next line; `None`: the store is closed. What was received is not lost if this is given up.
-    pub fn next(&mut self) -> BoxFuture<'_, Option<Bytes>> {
+    pub fn next_line(&mut self) -> BoxFuture<'_, Option<Bytes>> {
         Box::pin(async move {
             loop {
                 match self.watch.next().await {
@@ -123,7 +123,7 @@ impl Pieces for Stream {
         };
         tokio::select! {
             () = stop => None,
-            line = here.next() => line.map(Ok),
+            line = here.next_line() => line.map(Ok),
             lines = others => Some(Ok(lines)),
             () = time::sleep(ping.unwrap_or(QUIET)) => Some(Ok(match ping {
                 Some(_) => Bytes::from_static(b"{\"Records\":null}\n"),
