@@ -285,7 +285,7 @@ mod tests {
             world.idp.check(Subsystem::Tls, target, &values(pairs)).await.unwrap_err().to_string()
         };
         assert!(check("_", &[("enable", "on"), ("skip_verify", "on")]).await.contains("skip_verify"));
-        assert!(check("second", &[("enable", "on")]).await.contains("once"));
+        assert!(check("second", &[("enable", "on")]).await.contains("only one"));
         let bare = World::new(Vec::new()).await;
         let got = bare.idp.check(Subsystem::Tls, "_", &values(&[("enable", "on")])).await;
         assert!(got.unwrap_err().to_string().contains("CAs"));

@@ -336,7 +336,8 @@ impl Raw {
         let said = message(ashlar_rpc::frame::Header::new(ashlar_rpc::frame::Kind::Hello, 0), &said.encode());
         // The server may close before everything is written.
         let _ = self.send(&said).await;
-        self.some(88).await
+        // The server's has the same length.
+        self.some(said.len()).await
     }
 
     /// Everything until the other end closes.

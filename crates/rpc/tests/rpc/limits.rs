@@ -84,7 +84,7 @@ async fn answers_that_nobody_takes_stop_the_reading() {
     const CALLS: u64 = 50_000;
     let Pair { endpoint, authority, seen, .. } = pair().await;
     let mut raw = Raw::dial(endpoint.address(), Introduction::of(&authority, 1)).await.unwrap();
-    assert_eq!(raw.greet(&hello(1, 2)).await.len(), 88);
+    assert_eq!(raw.greet(&hello(1, 2)).await.len(), 92);
     let ask = |id| {
         let header = Header { code: GIVE, id, amount: 4096, ..Header::new(Kind::Request, 1) };
         message(header, &4096u32.to_le_bytes())
