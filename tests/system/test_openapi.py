@@ -164,6 +164,7 @@ def test_every_answer_matches_its_description(own, api):
         ("RewrapStart", "", {"bucket": "a-bucket"}), ("RewrapStatus", "", None), ("Why", request_id, None), ("Document", "", None),
         ("ServiceStop", "", {"dry_run": True}), ("ServiceRestart", "", {"dry_run": True}),
         ("HealStart", "", {}), ("DriveScrub", "", None), ("HealStatus", "", None), ("SignInChoices", "", None),
+        ("Permissions", "", {"checks": [{"action": "s3:PutObject", "resource": "a-bucket/key"}]}),
     ]
     for name, subject, body in steps:
         if name in ("HealStart", "DriveScrub"):
@@ -212,12 +213,12 @@ def test_every_error_matches_its_description(own):
         if operation.get("security") == []:
             continue
         subject = "/".join({"{kind}": "tls", "{subsystem}": "identity_tls"}.get(p, "x") for p in path.split("/") if p.startswith("{"))
-        # One's own keys may be seen and made, with documents that mean something.
-        body = {"user": "x"} if name == "KeyCreate" else None if method == "GET" else {}
+        # One's own keys may be seen and made, and one's own permissions asked for, with documents that mean something.
+        body = {"KeyCreate": {"user": "x"}, "Permissions": {"checks": []}}.get(name, None if method == "GET" else {})
         for who in (None, (ACCESS, "not the secret"), ("nothing", secret)):
             status, answer = do(base, name, subject, body, who)
-            own_keys = name == "KeyList" and who and who[1] == secret
-            assert status == (200 if own_keys else 403), (name, who, status, answer)
+            own_account = name in ("KeyList", "Permissions") and who and who[1] == secret
+            assert status == (200 if own_account else 403), (name, who, status, answer)
 
 
 def test_administration_on_a_separate_port(own):
