@@ -2,6 +2,7 @@
 
 There is one release. Processes claim other levels by a variable that changes nothing but the claim."""
 
+import json
 import os
 import subprocess
 import time
@@ -39,8 +40,19 @@ def replace(node, levels):
 
 
 def upgrade(cluster, *flags, at=0):
-    """The answer of `ashlar cluster upgrade`."""
-    return cluster.ask(cluster.nodes[at], "cluster", "upgrade", *flags)
+    """The answer of `ashlar cluster upgrade`; behind that of one that was refused is the error, in a line of its own."""
+    code, out, _ = text_of(cluster.nodes[at], "--json", "cluster", "upgrade", *flags)
+    answer, *error = [json.loads(line) for line in out.splitlines()]
+    assert (code, len(error)) == ((5, 1) if answer["reasons"] and not flags else (0, 0)), out
+    if code == 0:
+        assert answer.pop("status") == "success"
+    return answer
+
+
+def number_of(cluster, node):
+    """The number of a node in the cluster, which is not that of the test."""
+    rows = cluster.ask(node, "cluster", "status")["nodes"]
+    return next(row["number"] for row in rows if row["endpoint"] == node.endpoint)
 
 
 def level(cluster, node):
@@ -73,10 +85,11 @@ def test_releases_are_replaced_one_node_after_another(cluster):
     # The last one cannot do it yet: it is named, and nothing changes.
     said = upgrade(cluster)
     assert (said["feature_level"], said["target"], said["raised"]) == (1, 2, False), said
-    assert len(said["reasons"]) == 1 and said["reasons"][0].startswith("node 4 ("), said
+    number = number_of(cluster, four)
+    assert len(said["reasons"]) == 1 and said["reasons"][0].startswith(f"node {number} ("), said
     code, _, err = text_of(two, "cluster", "upgrade")
-    assert code == 5 and "stays 1" in err and "node 4" in err, err
-    assert "not all nodes can do 2 yet: 4" in text_of(four, "cluster", "status")[1]
+    assert code == 5 and "stays 1" in err and f"node {number}" in err, err
+    assert f"not all nodes can do 2 yet: {number}" in text_of(four, "cluster", "status")[1]
     # One goes back to the old release meanwhile.
     replace(three, "1-1")
     assert len(upgrade(cluster)["reasons"]) == 2

@@ -150,12 +150,12 @@ def test_closed_pipe_causes_no_panic(server):
 
 
 def test_settings_of_minio_are_accepted(tmp_path):
-    port = free_port()
+    port, console = free_port(), free_port()
     (tmp_path / "secret").write_text("a-password-in-a-file\n")
     settings = tmp_path / "minio.env"
     settings.write_text(
         f'MINIO_VOLUMES="{tmp_path}/disk{{1...4}}"\n'
-        f'MINIO_OPTS="--address 127.0.0.1:{port} --console-address :9001"\n'
+        f'MINIO_OPTS="--address 127.0.0.1:{port} --console-address 127.0.0.1:{console}"\n'
         "MINIO_ROOT_USER=fromfile\n"
         f"MINIO_ROOT_PASSWORD_FILE={tmp_path}/secret\n"
         "MINIO_STORAGE_CLASS_STANDARD=EC:2\n"
@@ -176,7 +176,9 @@ def test_settings_of_minio_are_accepted(tmp_path):
         subprocess.run([ASHLAR, "mb", "it/made"], env=env, check=True, timeout=60)
         assert (tmp_path / "disk4").is_dir()
         said = (tmp_path / "log").read_text()
-        assert "MINIO_STORAGE_CLASS_STANDARD" in said and "--console-address" in said
+        assert "MINIO_STORAGE_CLASS_STANDARD" in said and "--console-address" not in said
+        with urllib.request.urlopen(f"http://127.0.0.1:{console}/console/", timeout=20) as page:
+            assert page.status == 200 and b"<html" in page.read()
     finally:
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=60) == 0

@@ -51,6 +51,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/cluster/upgrade": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Permitted by admin:ServerUpdate. */
+        post: operations["ClusterUpgrade"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/dead-letters": {
         parameters: {
             query?: never;
@@ -1188,13 +1205,25 @@ export interface components {
         };
         /** @description Space of all drives, and the usable part of it. */
         Capacity: {
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Bytes of the file systems.
+             */
             raw: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Bytes free on them.
+             */
             raw_free: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Bytes without parity.
+             */
             usable: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Free bytes, without parity.
+             */
             usable_free: number;
         };
         /** @description The cluster as the answering node sees it. A machine that is alone is one node. */
@@ -1204,9 +1233,19 @@ export interface components {
             control_store: components["schemas"]["ControlStore"];
             /** @description Hexadecimal digits. */
             deployment: string;
+            /**
+             * Format: int32
+             * @description The feature level in force; null if the machine is alone.
+             */
+            feature_level?: number | null;
             groups: components["schemas"]["GroupCounts"];
             /** @description Null if the machine is alone. */
             name?: string | null;
+            /**
+             * Format: int32
+             * @description The newest feature level that any node can do; null if the machine is alone.
+             */
+            next_feature_level?: number | null;
             nodes: components["schemas"]["ClusterNode"][];
             /** @description `forming`, `founding` or `formed`; `alone` if the machine is alone. */
             state: string;
@@ -1220,6 +1259,7 @@ export interface components {
             drives: components["schemas"]["NodeDrives"];
             /** @description The URL at which it serves S3. */
             endpoint?: string | null;
+            feature_levels?: null | components["schemas"]["FeatureLevels"];
             /** @description The name of its machine. */
             host?: string | null;
             /** Format: int32 */
@@ -1499,6 +1539,13 @@ export interface components {
             enabled: boolean;
             /** @description Its secret key. */
             secret: string;
+        };
+        /** @description The feature levels that a release can do. */
+        FeatureLevels: {
+            /** Format: int32 */
+            newest: number;
+            /** Format: int32 */
+            oldest: number;
         };
         /** @description A group. */
         Group: {
@@ -2200,12 +2247,12 @@ export interface components {
         };
         /** @description The audit record of a request. Empty fields are left out; see docs/audit.md. */
         RequestRecord: {
+            /** @description `s3`, `sts` or `admin`. */
+            api: string;
             /** Format: int64 */
             bytes_in: number;
             /** Format: int64 */
             bytes_out: number;
-            /** @description `s3`, `sts` or `admin`. */
-            door: string;
             ip: string;
             method: string;
             /** Format: int64 */
@@ -2508,7 +2555,7 @@ export interface components {
              * @description Time to the head of the answer.
              */
             first_byte_micros: number;
-            /** @description `s3` or `sts`. */
+            /** @description `s3` or `sts`; `cluster`: not a request, but what is wrong with a node, in `error`. */
             kind: string;
             method: string;
             /**
@@ -2516,6 +2563,11 @@ export interface components {
              * @description Time from the request head to the end of the answer.
              */
             micros: number;
+            /**
+             * Format: int32
+             * @description The node that answered; left out if the machine is alone.
+             */
+            node?: number | null;
             operation: string;
             path: string;
             /** @description The query, without the signature. */
@@ -2544,6 +2596,31 @@ export interface components {
             /** @description `object`, `upload` or `part`. */
             kind: string;
             shown: components["schemas"]["Shown"][];
+        };
+        /** @description What became of the feature level. */
+        Upgrade: {
+            /**
+             * Format: int32
+             * @description The level in force now.
+             */
+            feature_level: number;
+            /** @description Whether this request raised the level. */
+            raised: boolean;
+            /** @description Why the level is not raised: the nodes that cannot do the target. */
+            reasons: string[];
+            /**
+             * Format: int32
+             * @description The newest level that a node can do: the one that is to be in force.
+             */
+            target: number;
+        };
+        /** @description Raises the feature level. */
+        UpgradeOrder: {
+            /**
+             * @description Only tell what would be done.
+             * @default false
+             */
+            dry_run: boolean;
         };
         /** @description The usage of all buckets. */
         UsageList: {
@@ -2673,6 +2750,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Token"];
+                };
+            };
+        };
+    };
+    ClusterUpgrade: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["UpgradeOrder"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Upgrade"];
                 };
             };
         };

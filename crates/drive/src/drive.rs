@@ -220,9 +220,10 @@ impl Drive {
     /// # Errors
     /// `Fenced`, `ReadOnly`, `Full`, `NotHeld`.
     pub async fn fence_epoch(&self, group: GroupId, epoch: u32) -> Result<()> {
+        // Before the lock, which the reason of a refusal needs.
+        self.shared.writable()?;
         {
             let core = self.shared.core.lock();
-            self.shared.writable()?;
             let vote = core.groups.get(group).ok_or(Error::NotHeld(group))?;
             if vote.state.epoch >= epoch {
                 return Ok(());

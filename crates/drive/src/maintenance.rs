@@ -67,7 +67,7 @@ impl Shared {
         while self.journal_ended.outcome().ok == 0 {
             self.journal_ended.block(Duration::from_millis(100));
         }
-        if self.core.lock().checkpoint_on_close && self.writable().is_ok() {
+        if self.writable().is_ok() && self.core.lock().checkpoint_on_close {
             let _one = self.upkeep.lock();
             // What waits to be given back is dropped with the process.
             if let Err(e) = self.drain().and_then(|()| self.settle_freed(true)) {

@@ -36,6 +36,8 @@ fn failed_write_or_flush_fences_drive() {
         assert!(matches!(run(&d, d.prepare(&key(1), ballot(9))), Err(Error::Fenced(_))));
         assert!(d.begin_shard(&key(1), write_id(1), 0, ballot(1), u32::MAX, 10, 10).is_err());
         assert!(run(&d, d.flush()).is_err());
+        // It waited for a lock that it held itself, for ever.
+        assert!(matches!(run(&d, d.fence_epoch(GROUP, 9)), Err(Error::Fenced(_))));
         d.hint(&key(1), ballot(1), u32::MAX);
         d.discard(GROUP, u32::MAX, &[(write_id(1), 3)]);
         drop(d);
