@@ -177,7 +177,8 @@ def test_settings_of_minio_are_accepted(tmp_path):
         assert (tmp_path / "disk4").is_dir()
         said = (tmp_path / "log").read_text()
         assert "MINIO_STORAGE_CLASS_STANDARD" in said and "--console-address" not in said
-        with urllib.request.urlopen(f"http://127.0.0.1:{console}/console/", timeout=20) as page:
+        browser = urllib.request.Request(f"http://127.0.0.1:{console}/console/", headers={"Accept": "text/html"})
+        with urllib.request.urlopen(browser, timeout=20) as page:
             assert page.status == 200 and b"<html" in page.read()
     finally:
         server.send_signal(signal.SIGTERM)
