@@ -12,7 +12,7 @@
 //!
 //! Must not depend on: how a cluster is formed, how a node joins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ashlar_cluster::registry::{Registry, State, TOKENS, Token};
 use ashlar_cluster::{Control, DriveState, Error, Map};
@@ -156,11 +156,7 @@ pub fn status(node: &Node, said: &[NodeInfo]) -> Result<Value, Refusal> {
             row.version.clone_from(&info.version);
         }
     }
-    let away: Vec<u16> = match trouble {
-        // Without the control store it is not known who runs.
-        Some(_) => Vec::new(),
-        None => nodes.iter().filter(|n| !n.running && !n.this).map(|n| n.number).collect(),
-    };
+    let away: Vec<u16> = nodes.iter().filter(|n| !n.running).map(|n| n.number).collect();
     let state = match registry.as_ref().map(|r| r.cluster.state) {
         None => "alone",
         Some(State::Forming) => "forming",
@@ -190,8 +186,13 @@ pub fn status(node: &Node, said: &[NodeInfo]) -> Result<Value, Refusal> {
 }
 
 fn nodes(node: &Node, map: &Map, registry: Option<&Registry>) -> Vec<shape::ClusterNode> {
-    let announced = node.control.announced().borrow().clone();
     let me = node.number();
+    let running: BTreeSet<u16> = match node.knows_announced() {
+        true => node.control.announced().borrow().iter().copied().chain([me]).collect(),
+        false => {
+            node.nodes().into_iter().filter(|(_, runs)| *runs).map(|(number, _)| number).chain([me]).collect()
+        }
+    };
     let describe = |number: u16| {
         let serving = || node.folders.lock().iter().filter(|f| f.drive.is_some()).count() as u64;
         let in_map = map.drives.iter().filter(|d| d.node == number && d.state == DriveState::Active);
@@ -205,7 +206,7 @@ fn nodes(node: &Node, map: &Map, registry: Option<&Registry>) -> Vec<shape::Clus
             version: record.map_or_else(own, |r| r.version.clone()),
             feature_levels: record
                 .map(|r| shape::FeatureLevels { oldest: r.levels.oldest, newest: r.levels.newest }),
-            running: number == me || announced.contains(&number),
+            running: running.contains(&number),
             drives: shape::NodeDrives {
                 in_map: in_map.count() as u64,
                 serving_here: (number == me).then(serving),

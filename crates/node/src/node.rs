@@ -154,9 +154,14 @@ impl Node {
     /// Whether a node runs, as far as this node knows.
     fn runs(&self, number: u16) -> bool {
         let Some(member) = self.member.as_ref().filter(|_| number != self.number()) else { return true };
-        // Without the control store it is not known who is announced.
         let announced = || self.control.announced().borrow().contains(&number);
-        (self.control_trouble().is_some() || announced()) && !member.peers().is_unreachable(number)
+        (!self.knows_announced() || announced()) && !member.peers().is_unreachable(number)
+    }
+
+    /// Whether a node that is not announced does not run. Not while the control store is away or takes no changes: a node
+    /// whose lease ends then cannot announce itself again.
+    pub fn knows_announced(&self) -> bool {
+        self.control_trouble().is_none() && self.control.health().writable
     }
 
     /// Registers what answers the questions of other nodes, once.
