@@ -108,14 +108,17 @@ async fn read(call: &Call, wanted: &Conditions, object: &Object, found: &Found) 
     answer.body = if got == length {
         Body::many(ready)
     } else {
-        Body::pieces(ready.pop_front().unwrap_or_default(), pieces, length)
+        Body::pieces(ready.pop_front().unwrap_or_default(), ObjectPieces(pieces), length)
     };
     Ok(Some(answer))
 }
 
-impl Pieces for ObjectBody {
+/// The bytes of an object as those of an answer.
+struct ObjectPieces(ObjectBody);
+
+impl Pieces for ObjectPieces {
     async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
-        Some(ObjectBody::next(self).await?.map_err(|error| {
+        Some(self.0.next().await?.map_err(|error| {
             tracing::warn!(%error, "an object could not be read to its end");
             Broken(error.to_string())
         }))

@@ -6,7 +6,7 @@ use super::{MISSING, Permission, ROWS, Resource, When};
 
 const HEAD: &str = "# S3 operations
 
-<!-- Made from crates/s3/src/operation/table.rs. To write it again: `UPDATE=1 cargo test --release -p ashlar-s3 operations_document`. -->
+<!-- Made from crates/s3-protocol/src/operation/table.rs. To write it again: `UPDATE=1 cargo test --release -p ashlar-s3 operations_document`. -->
 
 Each operation of the S3 API that this server has, with its route and the IAM action that the caller needs. A request with a
 sub-resource that is not here, or with another method, is refused by name (`NotImplemented`, `MethodNotAllowed`), and nothing is

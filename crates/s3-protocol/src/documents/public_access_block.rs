@@ -8,7 +8,7 @@ use ashlar_policy::PublicAccessBlock;
 pub const BLOCK: &str = "public-access-block";
 
 /// The settings by their names in the document.
-pub(crate) fn fields(block: &mut PublicAccessBlock) -> [(&'static str, &mut bool); 4] {
+pub fn fields(block: &mut PublicAccessBlock) -> [(&'static str, &mut bool); 4] {
     [
         ("BlockPublicAcls", &mut block.block_public_acls),
         ("IgnorePublicAcls", &mut block.ignore_public_acls),

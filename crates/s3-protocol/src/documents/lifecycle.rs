@@ -9,7 +9,7 @@ use crate::fault::{Code, Fault, Outcome};
 use crate::xml::{Doc, Xml};
 
 /// What is wrong with rules, in the words of S3.
-pub(crate) fn fault_of(invalid: Invalid) -> Fault {
+pub fn fault_of(invalid: Invalid) -> Fault {
     match invalid {
         Invalid::Malformed(why) => Fault::with(
             Code::MALFORMED_XML,

@@ -17,7 +17,11 @@ pub fn decode(text: &str) -> Option<Rules> {
     parse(text.as_bytes()).ok()
 }
 
-pub(crate) fn parse(body: &[u8]) -> Outcome<Rules> {
+/// Reads the document that a client sends.
+///
+/// # Errors
+/// It is not XML, or not such a document.
+pub fn parse(body: &[u8]) -> Outcome<Rules> {
     let mut doc = Doc::open(body, "CORSConfiguration")?;
     let mut rules = Rules::default();
     while let Some(name) = doc.child()? {
@@ -91,7 +95,8 @@ fn check(rule: &Rule) -> Outcome<()> {
     Ok(())
 }
 
-pub(crate) fn print(rules: &Rules) -> String {
+/// The document that clients get.
+pub fn print(rules: &Rules) -> String {
     let mut xml = Xml::new();
     xml.root("CORSConfiguration");
     for rule in &rules.0 {

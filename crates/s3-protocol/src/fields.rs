@@ -4,7 +4,7 @@
 
 /// The fields before the file, names in lower case.
 #[derive(Debug, Default)]
-pub struct Fields(pub(crate) Vec<(String, String)>);
+pub struct Fields(pub Vec<(String, String)>);
 
 impl Fields {
     /// The value of a field.

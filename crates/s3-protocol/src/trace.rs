@@ -116,21 +116,32 @@ impl Tracer {
 }
 
 /// A request whose answer is still being sent.
-pub(crate) struct Sending {
+pub struct Sending {
+    /// Where its event is published at the end.
     pub tracer: Arc<Tracer>,
+    /// Its event, complete but for the end.
     pub event: Event,
 }
 
 /// The line about a slow request in the log.
-pub(crate) struct Slow {
+pub struct Slow {
+    /// A request that takes less is not logged.
     pub limit: Duration,
+    /// The request id.
     pub id: String,
+    /// The method of the request.
     pub method: Method,
+    /// Its target as it came.
     pub uri: Uri,
+    /// The name of the operation.
     pub op: &'static str,
+    /// Who sent it.
     pub peer: std::net::SocketAddr,
+    /// The status of the answer.
     pub status: u16,
+    /// Bytes of its body.
     pub received: u64,
+    /// Time until the first byte of the answer.
     pub first_byte: Duration,
 }
 

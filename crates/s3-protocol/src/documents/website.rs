@@ -25,7 +25,11 @@ fn wrong<T>(why: &'static str) -> Outcome<T> {
     Err(Fault::with(Code::INVALID_REQUEST, why))
 }
 
-pub(crate) fn parse(body: &[u8]) -> Outcome<Website> {
+/// Reads the document that a client sends.
+///
+/// # Errors
+/// It is not XML, or not such a document.
+pub fn parse(body: &[u8]) -> Outcome<Website> {
     let mut doc = Doc::open(body, "WebsiteConfiguration")?;
     let mut site = Website::default();
     while let Some(name) = doc.child()? {
@@ -177,7 +181,8 @@ fn redirect(doc: &mut Doc<'_>, route: &mut Route) -> Outcome<()> {
     Ok(())
 }
 
-pub(crate) fn print(site: &Website) -> String {
+/// The document that clients get.
+pub fn print(site: &Website) -> String {
     let mut xml = Xml::new();
     xml.root("WebsiteConfiguration");
     if let Some(to) = &site.elsewhere {

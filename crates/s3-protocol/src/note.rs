@@ -10,10 +10,10 @@ use ashlar_audit::{QueuePermit, Record};
 use crate::trace::{Sending, Slow};
 
 /// Status and code of an answer that began before they were known.
-pub(crate) type Ended = Arc<OnceLock<(u16, &'static str)>>;
+pub type Ended = Arc<OnceLock<(u16, &'static str)>>;
 
 /// What is to be written down when an answer has been sent.
-pub(crate) struct Note {
+pub struct Note {
     record: Option<Box<Record>>,
     ticket: QueuePermit,
     began: Instant,

@@ -280,7 +280,7 @@ impl RequestBody {
 
     /// Whether the signature covers every byte that was given so far: of a signed chunk, all of it has come.
     /// What is signed as a whole, or not at all, is not looked at.
-    pub(crate) fn is_covered(&self) -> bool {
+    pub fn is_covered(&self) -> bool {
         match &self.form {
             Form::Plain(_) => true,
             Form::Chunked(chunked) => chunked.is_covered(),
@@ -288,19 +288,19 @@ impl RequestBody {
     }
 
     /// Time that the server took and the client is not to be blamed for: its rate is measured without.
-    pub(crate) fn excuse(&mut self, time: Duration) {
+    pub fn excuse(&mut self, time: Duration) {
         if let Some(begin) = &mut self.pace.begin {
             *begin += time;
         }
     }
 
     /// Measures from now on how long the client is waited for.
-    pub(crate) fn measure(&mut self) {
+    pub fn measure(&mut self) {
         self.waited = Some(Duration::ZERO);
     }
 
     /// How long the client was waited for; 0 unless it is measured.
-    pub(crate) fn waited(&self) -> Duration {
+    pub fn waited(&self) -> Duration {
         self.waited.unwrap_or_default()
     }
 

@@ -179,7 +179,7 @@ impl Body {
     }
 
     /// Hands a record over when all is sent or the client has gone; at once, if the body is already in memory.
-    pub(crate) fn note(&mut self, mut note: Note) {
+    pub fn note(&mut self, mut note: Note) {
         match &mut self.0 {
             Kind::Stream(stream) => stream.note = Some(note),
             Kind::Patient(patient) => patient.note = Some(note),
@@ -189,7 +189,7 @@ impl Body {
     }
 
     /// Whether sending it takes more than handing it to the socket.
-    pub(crate) fn is_stream(&self) -> bool {
+    pub fn is_stream(&self) -> bool {
         matches!(self.0, Kind::Stream(_) | Kind::Patient(_) | Kind::Endless(_))
     }
 

@@ -27,7 +27,11 @@ pub fn decode(text: &str) -> Option<Logging> {
     parse(text.as_bytes()).ok().flatten()
 }
 
-pub(crate) fn parse(body: &[u8]) -> Outcome<Option<Logging>> {
+/// Reads the document that a client sends; `None`: no logging.
+///
+/// # Errors
+/// It is not XML, or not such a document.
+pub fn parse(body: &[u8]) -> Outcome<Option<Logging>> {
     let mut doc = Doc::open(body, "BucketLoggingStatus")?;
     let mut found = None;
     while let Some(name) = doc.child()? {
@@ -89,7 +93,8 @@ fn partitioned(doc: &mut Doc<'_>) -> Outcome<bool> {
     Ok(of_events)
 }
 
-pub(crate) fn print(logging: &Logging) -> String {
+/// The document that clients get.
+pub fn print(logging: &Logging) -> String {
     let mut xml = Xml::new();
     xml.root("BucketLoggingStatus").open("LoggingEnabled");
     xml.leaf("TargetBucket", &logging.target).leaf("TargetPrefix", &logging.prefix);

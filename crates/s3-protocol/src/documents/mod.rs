@@ -3,11 +3,11 @@
 //! Invariant: the same code reads stored documents and documents from clients. Must not depend on: requests,
 //! permissions to read or write a document.
 
-pub(crate) mod cors;
-pub(crate) mod lifecycle;
-pub(crate) mod logging;
-pub(crate) mod public_access_block;
-pub(crate) mod website;
+pub mod cors;
+pub mod lifecycle;
+pub mod logging;
+pub mod public_access_block;
+pub mod website;
 
 /// The bucket's document that holds its policy.
 pub const POLICY: &str = "policy";

@@ -54,7 +54,7 @@ pub fn validate(tags: &Pairs, most: usize) -> Outcome<()> {
 ///
 /// # Errors
 /// `MalformedXML`; `BadRequest` for too many.
-pub(crate) fn tags(doc: &mut Doc<'_>, most: usize, out: &mut Pairs) -> Outcome<()> {
+pub fn tags(doc: &mut Doc<'_>, most: usize, out: &mut Pairs) -> Outcome<()> {
     while let Some(name) = doc.child()? {
         if name != "Tag" {
             return doc.unexpected(&name);
