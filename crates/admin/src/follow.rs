@@ -25,9 +25,9 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 
 use super::followed::{Followed, Turn};
-use super::log_buffer::{self, Line};
 use super::minio::lines::{MinioLines, MinioLogs};
 use super::monitor::{self, Formatter, LogFilter};
+use ashlar_node::log_buffer::{self, Line};
 
 /// How long a session lives that nobody asks about.
 const IDLE: Duration = Duration::from_secs(15);

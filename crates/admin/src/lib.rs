@@ -5,7 +5,7 @@
 //! | layer | file | what it holds |
 //! |---|---|---|
 //! | types | `table`, `api` | every administration request with its actions; request and answer documents |
-//! | | `peer`, `log_buffer` | what a request is told about its connection; the last lines of the log |
+//! | | `peer` | what a request is told about its connection |
 //! | | `question` | what nodes of a cluster ask each other |
 //! | | `admin_request`, `responses` | an authenticated request, its error; HTTP answers |
 //! | subjects | `identities`, `delegation`, `providers`, `transfer` | users, groups, keys, policies; which permissions can be granted; sign-in; export and import |
@@ -50,7 +50,6 @@ mod followers;
 mod identities;
 pub mod kms;
 mod lifecycle;
-pub mod log_buffer;
 mod machine;
 mod may_stop;
 pub mod metrics;

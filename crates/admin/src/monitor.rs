@@ -31,8 +31,8 @@ use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, state as shape};
 use super::followed::TraceFilter;
 use super::followers::{Others, Report};
-use super::log_buffer::{self, Line};
 use super::table::Route;
+use ashlar_node::log_buffer::{self, Line};
 
 /// Time between empty lines.
 const KEEPALIVE: Duration = Duration::from_secs(5);

@@ -52,6 +52,7 @@ mod kms_remote;
 pub mod let_go;
 pub mod level_follow;
 pub mod lifecycle;
+pub mod log_buffer;
 pub mod map_follow;
 mod member;
 mod node;

@@ -123,6 +123,9 @@ pub struct Sending {
     pub event: Event,
 }
 
+/// Requests that take longer are logged.
+pub const SLOW: Duration = Duration::from_secs(10);
+
 /// The line about a slow request in the log.
 pub struct Slow {
     /// A request that takes less is not logged.

@@ -46,8 +46,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(2);
 const UNSIGNED: usize = 64;
 /// How long others wait for that.
 const PLACE: Duration = Duration::from_secs(4);
-/// Requests that take longer are logged.
-pub const SLOW: Duration = Duration::from_secs(10);
+pub use crate::trace::SLOW;
 
 /// How long a long operation may take before its answer begins.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -1,14 +1,11 @@
 //! # ashlar-server: `ashlar server`
 //!
-//! The node is in `ashlar-node`, the administration API in `ashlar-admin`. Layers; a file imports only files of
+//! The node is in `ashlar-node`, the administration API in `ashlar-admin`, options in `ashlar-server-options`. Layers; a file imports only files of
 //! its own layer and of those above it in this table:
 //!
 //! | layer | file | what it holds |
 //! |---|---|---|
-//! | configuration | `env_file`, `environment`, `region` | variables; settings of outgoing connections; the region |
-//! | | `audit`, `cluster`, `kms`, `limits`, `tls` | options of the audit log, of a cluster, of encryption keys, of what clients share; certificates |
-//! | | `logs`, `banner` | log and start-up output |
-//! | | `args`, `minio_environment` | options; MinIO's variables with the same effect |
+//! | configuration | `kms` | the key service, from its options in `ashlar-server-options` |
 //! | | `signals` | what ends the process from outside |
 //! | connections | `socket`, `connection` | plain or TLS as one type; one connection: its time limits, its traffic |
 //! | entry | `service_tasks`, `import`, `restore` | periodic work of the services over the node; `ashlar cluster import` and `restore` |
@@ -24,28 +21,17 @@
     allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
 )]
 
-mod args;
-mod audit;
-mod banner;
-mod cluster;
 mod connection;
-mod env_file;
-mod environment;
 mod import;
 mod kms;
-mod limits;
 mod listen;
-mod logs;
-mod minio_environment;
-mod region;
 mod restore;
 mod routes;
 mod serve;
 mod service_tasks;
 mod signals;
 mod socket;
-mod tls;
 
-pub use args::Args;
 pub use ashlar_admin::api_document;
+pub use ashlar_server_options::Args;
 pub use serve::run;

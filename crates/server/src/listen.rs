@@ -27,9 +27,9 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use super::connection::{CHECK_INTERVAL, Class, ConnectionState, Outgoing, Watched};
-use super::limits::Bounds;
 use super::routes::Routes;
 use super::socket::Socket;
+use ashlar_server_options::limits::Bounds;
 
 /// Connections beyond the limit that are reserved for administration and health checks.
 const RESERVE: usize = 64;

@@ -26,7 +26,7 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 
 use super::connection;
-use super::tls::Certificates;
+use ashlar_server_options::tls::Certificates;
 
 /// The response of `work`, or an internal error that closes the connection if `work` panics. The cause is
 /// logged and not sent to the client.

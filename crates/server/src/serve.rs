@@ -26,17 +26,15 @@ use ashlar_node::{
     evacuation, let_go, level_follow, lifecycle, map_follow, rollback,
 };
 use ashlar_s3::{Config, Context, Keys, Notifications, Origins, Service, Verifier};
+use ashlar_server_options::args::{Args, Switch};
+use ashlar_server_options::banner::Banner;
+use ashlar_server_options::region::Region;
+use ashlar_server_options::{cluster, env_file, environment, logs, minio_environment, tls};
 use tokio::sync::watch;
 
-use super::args::{Args, Switch};
-use super::banner::Banner;
-use super::region::Region;
 use super::routes::ConsoleAt;
 use super::signals::{Orders, stop_at_order};
-use super::{
-    cluster, env_file, environment, import, kms, listen, logs, minio_environment, restore, routes,
-    service_tasks, tls,
-};
+use super::{import, kms, listen, restore, routes, service_tasks};
 
 /// Time limit for requests in flight at a stop.
 const DRAIN: Duration = Duration::from_secs(30);

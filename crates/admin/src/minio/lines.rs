@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::answers;
 use crate::followed::TraceFilter;
 use crate::followers::Report;
-use crate::log_buffer::Line;
 use crate::monitor::Formatter;
+use ashlar_node::log_buffer::Line;
 
 /// MinIO's number for the trace of S3 calls.
 const TRACE_S3: u64 = 4;

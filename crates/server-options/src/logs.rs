@@ -1,12 +1,12 @@
-//! The server's log: written to standard error; `ashlar_admin::log_buffer` keeps the last lines for the
+//! The server's log: written to standard error; `ashlar_node::log_buffer` keeps the last lines for the
 //! administration API.
 //!
 //! Invariant: logging never waits for readers.
 
 use std::fmt::Write as _;
 
-use ashlar_admin::log_buffer::{Line, buffer};
 use ashlar_node::clock::now_ms;
+use ashlar_node::log_buffer::{Line, buffer};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
@@ -83,7 +83,7 @@ pub fn start(form: Form, colour: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ashlar_admin::log_buffer::MAX_LENGTH;
+    use ashlar_node::log_buffer::MAX_LENGTH;
 
     #[test]
     fn log_lines_are_buffered_and_streamed() {

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
+use ashlar_iam::Root;
 use ashlar_node::credentials::Origin;
-use ashlar_s3::Credential;
 
 /// The content of the banner.
 pub struct Banner<'a> {
@@ -16,7 +16,7 @@ pub struct Banner<'a> {
     /// The region.
     pub region: &'a str,
     /// Root's credentials.
-    pub root: &'a Credential,
+    pub root: &'a Root,
     /// The source of the credentials.
     pub origin: Origin,
     /// Number of drives in service here, and number of drives in the map.
@@ -144,11 +144,11 @@ boto3       s3 = boto3.client(\"s3\", endpoint_url=\"{endpoint}\", region_name=\
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ashlar_s3::Secret;
+    use ashlar_iam::Secret;
 
     #[test]
     fn banner_shows_only_new_secret() {
-        let root = Credential { access_key: "AKTEST".into(), secret: Secret::new("very-secret-indeed") };
+        let root = Root { access_key: "AKTEST".into(), secret: Secret::new("very-secret-indeed") };
         let address = ["127.0.0.1:9000".parse().unwrap()];
         for (origin, shown) in
             [(Origin::Generated, true), (Origin::Stored, false), (Origin::Environment, false)]

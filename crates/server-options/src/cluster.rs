@@ -46,17 +46,17 @@ pub struct Args {
     accept_node_loss: bool,
     /// Move the control store of this machine, which was alone, into etcd, and end: `ashlar cluster import`.
     #[arg(long, hide = true)]
-    pub(crate) import: bool,
+    pub import: bool,
     /// Undo an import that did not complete, and end.
     #[arg(long, hide = true, conflicts_with = "import")]
-    pub(crate) undo_import: bool,
+    pub undo_import: bool,
     /// Make the control store of the cluster anew in etcd from what the folders keep of it, and end: `ashlar cluster
     /// restore`.
     #[arg(long, hide = true, conflicts_with = "import")]
-    pub(crate) restore: bool,
+    pub restore: bool,
     /// Show what `--restore` would restore, and end.
     #[arg(long, hide = true, conflicts_with = "import")]
-    pub(crate) restore_dry_run: bool,
+    pub restore_dry_run: bool,
     /// How long a node must be away until what it holds is made again on the drives of the others (90s, 15m, 2h); `off`
     /// or 0: never. [default: 15m]
     #[arg(long, value_name = "DURATION", env = "ASHLAR_REBUILD_AFTER")]
@@ -105,7 +105,7 @@ impl Args {
             rebuild_after: self.rebuild_after()?,
             levels: levels()?,
             settings: given.settings,
-            old_secret: process::variable("ASHLAR_ROOT_PASSWORD_OLD").map(ashlar_s3::Secret::new),
+            old_secret: process::variable("ASHLAR_ROOT_PASSWORD_OLD").map(ashlar_iam::Secret::new),
         }))
     }
 
