@@ -14,7 +14,7 @@
 //! | | `acl`, `document_cache`, `authz_decision`, `call`, `permit` | access control lists; compiled policies; decisions; a verified request; authorization |
 //! | operations | `sse`, `ops`, `needs` | server-side encryption; one file per family of operations; the permissions that each needs |
 //! | | `notifications::listen`, `access_log::delivery`, `audit_context` | streams for listeners; log objects; data for the audit log |
-//! | request path | `service`, `admit`, `hosting`, `sts`, `cors`, `work_permits` | the request path, request ids, logging, common headers; head, signature, operation; websites; temporary credentials; origins for all buckets; limits on unauthenticated work |
+//! | request path | `service` (with `form`, `long`, `records`), `admit`, `hosting`, `sts`, `cors`, `work_permits` | the request path, request ids, logging, common headers; head, signature, operation; websites; temporary credentials; origins for all buckets; limits on unauthenticated work |
 //!
 //! [`Call`](ops::Call) and [`Context`] are in a low layer and contain only data; `permit` and `needs` make
 //! the decisions about a call.

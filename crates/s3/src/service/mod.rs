@@ -5,38 +5,42 @@
 //! answer, including errors, has the same identifying headers; a body that was not read to its end never
 //! leaves the connection at an unknown position. Must not depend on: drives.
 
-use ashlar_environment::time::{self, Instant};
+use ashlar_environment::time::Instant;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ashlar_audit::{Audit, QueuePermit, Record};
+use ashlar_audit::{Audit, QueuePermit};
 use ashlar_iam::Authenticator;
 use http::header::{self, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use hyper::body::Incoming;
 
-use crate::access_log::Entry;
-use crate::admit::{Head, posted_form};
-use crate::audit_context::{self, AuditContext, Ended, Note};
-use crate::auth::{Scheme, Verifier};
+use crate::admit::posted_form;
+use crate::audit_context::{self, AuditContext, Note};
+use crate::auth::Verifier;
 use crate::body::Body;
 use crate::buckets::Buckets;
 use crate::cors::Origins;
-use crate::document_cache::{DocumentCache, Origin};
+use crate::document_cache::DocumentCache;
 use crate::fault::{Code, Fault, Outcome};
-use crate::form::Form;
 use crate::framing::{Framing, Watch};
 use crate::metrics::{InBucket, Metrics};
 use crate::operation::Operation;
-use crate::ops::{self, Answer, Call, Context, post};
-use crate::request_body::{RequestBody, Source};
+use crate::ops::{self, Answer, Call, Context};
+use crate::request_body::Source;
 use crate::sts;
 use crate::target::Target;
-use crate::trace::{Event, Sending, Slow, Tracer};
+use crate::trace::{Sending, Slow, Tracer};
 use crate::work_permits::{WorkPermit, WorkPermits};
+
+mod form;
+mod long;
+mod records;
+
+use records::log;
 
 /// Bytes of an unread body that are passed over so that the client can read an early answer.
 const DRAIN: u64 = 1 << 20;
@@ -47,11 +51,6 @@ const UNSIGNED: usize = 64;
 /// How long others wait for that.
 const PLACE: Duration = Duration::from_secs(4);
 pub use crate::trace::SLOW;
-
-/// How long a long operation may take before its answer begins.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// How often white space is sent after that.
-const BEAT: Duration = Duration::from_secs(5);
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
@@ -359,99 +358,6 @@ impl Service {
         })
     }
 
-    /// The event about a request's head for listeners of the trace.
-    fn heard(&self, parts: &Parts, arrival: &Arrival<'_>) -> Event {
-        let header = |name: HeaderName| {
-            let value = parts.headers.get(name).map(|v| ashlar_audit::printable(v.as_bytes()));
-            value.unwrap_or_default()
-        };
-        let target = without_secrets(&parts.uri);
-        let query = target.split_once('?').map_or("", |(_, query)| query);
-        Event {
-            time_ns: i128::from((self.context.clock)()) * 1_000_000,
-            method: parts.method.as_str().to_owned(),
-            path: parts.uri.path().to_owned(),
-            query: query.to_owned(),
-            client: arrival.peer.to_string(),
-            host: header(header::HOST),
-            user_agent: header(header::USER_AGENT),
-            ..Event::default()
-        }
-    }
-
-    /// Writes a line into the access log of the bucket that was asked, if it has one.
-    fn note(
-        &self,
-        parts: &Parts,
-        seen: &Seen,
-        response: &http::Response<Body>,
-        head: &[Option<HeaderValue>; 3],
-        (id, began): (&str, Instant),
-        arrival: &Arrival<'_>,
-    ) {
-        let text = |v: &Option<HeaderValue>| {
-            v.as_ref().map(|v| String::from_utf8_lossy(v.as_bytes()).into_owned()).unwrap_or_default()
-        };
-        let [referer, agent, host] = [0, 1, 2].map(|i| text(&head[i]));
-        let (mut bucket, mut key) = (seen.audit_context.bucket.clone(), seen.audit_context.key.clone());
-        if bucket.is_empty() {
-            let of_host = self.bucket_of(&host).or_else(|| crate::admit::below(&self.websites, &host));
-            let Ok(target) = Target::parse(parts.uri.path(), None, of_host) else { return };
-            (bucket, key) = (target.bucket.unwrap_or_default(), target.key.unwrap_or_default());
-        }
-        let verified = seen.audit_context.verified.as_ref();
-        let (signature, auth) = match verified.map(crate::auth::Verified::scheme) {
-            Some(Scheme::HeaderV4) => ("SigV4", "AuthHeader"),
-            Some(Scheme::QueryV4) => ("SigV4", "QueryString"),
-            Some(Scheme::HeaderV2) => ("SigV2", "AuthHeader"),
-            Some(Scheme::QueryV2) => ("SigV2", "QueryString"),
-            Some(Scheme::Form) | Some(Scheme::Anonymous) | None => ("", ""),
-        };
-        let took_ms = began.elapsed().as_millis() as u64;
-        let head = parts.method == Method::HEAD;
-        let length =
-            response.headers().get(header::CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse().ok());
-        let range = response.headers().get(header::CONTENT_RANGE).and_then(|v| v.to_str().ok());
-        let size = match seen.op {
-            Operation::GetObject | Operation::HeadObject | Operation::WebsiteRequest
-                if response.status().is_success() =>
-            {
-                range.and_then(|r| r.rsplit_once('/')?.1.parse().ok()).or(length)
-            }
-            Operation::PutObject | Operation::UploadPart => Some(seen.received),
-            _ => None,
-        };
-        self.document_cache.logs.note(
-            &self.context,
-            &seen.buckets,
-            &Entry {
-                bucket: &bucket,
-                at_ms: (self.context.clock)(),
-                ip: arrival.peer.ip(),
-                requester: verified.map(|v| v.access_key()).unwrap_or_default(),
-                request_id: id,
-                op: seen.op,
-                method: &parts.method,
-                key: &key,
-                // A presigned query is a credential.
-                uri: &format!("{} {} HTTP/1.1", parts.method, without_secrets(&parts.uri)),
-                status: response.status().as_u16(),
-                error: seen.error,
-                sent: if head { 0 } else { response.body().len() },
-                size,
-                took_ms,
-                referer: &referer,
-                agent: &agent,
-                host: &host,
-                version: seen.audit_context.version.as_deref().unwrap_or_default(),
-                host_id: self.host_id.to_str().unwrap_or_default(),
-                signature,
-                auth,
-                tls: arrival.tls,
-            },
-        );
-    }
-
     /// Access logs of buckets.
     pub fn access_logs(&self) -> &crate::access_log::Logs {
         &self.document_cache.logs
@@ -464,45 +370,6 @@ impl Service {
         let target = Target::parse(parts.uri.path(), None, of_host).ok()?;
         let bucket = buckets.find(&target.bucket?).ok()?;
         self.document_cache.features.cors.of(&bucket)
-    }
-
-    /// Hands a request to the audit log, and keeps it in memory if it was refused.
-    fn record(
-        &self,
-        parts: &Parts,
-        seen: Seen,
-        (status, id, began): (StatusCode, &str, Instant),
-        arrival: &Arrival<'_>,
-        ticket: QueuePermit,
-        note: &mut Note,
-    ) {
-        let mut audit_context = seen.audit_context;
-        if audit_context.bucket.is_empty() {
-            // It was refused before it became an operation.
-            let host = parts.headers.get(header::HOST).and_then(|h| h.to_str().ok());
-            let of_host = host.and_then(|h| self.bucket_of(h));
-            if let Ok(target) = Target::parse(parts.uri.path(), None, of_host) {
-                audit_context.bucket = target.bucket.unwrap_or_default();
-                audit_context.key = target.key.unwrap_or_default();
-            }
-        }
-        let took = began.elapsed();
-        let request_origin = (self.context.clock)() - took.as_millis() as i64;
-        let mut record =
-            Record::new(request_origin, id, audit_context::api_layer(seen.op), arrival.peer.ip());
-        record.operation = seen.op.name();
-        record.method = parts.method.as_str().to_owned();
-        (record.status, record.error) = (status.as_u16(), seen.error);
-        (record.tls, record.bytes_in) = (arrival.tls, seen.received);
-        record.micros = took.as_micros() as u64;
-        let ended = audit_context.ended.take();
-        audit_context.fill(&parts.uri, &mut record);
-        if matches!(status.as_u16(), 401 | 403) {
-            self.audit.refused(&record);
-        }
-        if ticket.is_real() {
-            note.record(record, ticket, ended);
-        }
     }
 
     async fn serve(
@@ -587,120 +454,6 @@ impl Service {
         outcome
     }
 
-    /// Runs an operation that may take long. After [`PATIENCE`] the answer begins with status 200 and
-    /// white space, as AWS does it, so that no client takes the silence for a dead connection; how
-    /// it ended is in the document.
-    async fn patiently(
-        &self,
-        op: Operation,
-        mut call: Call,
-        parts: &Parts,
-        seen: &mut Seen,
-        id: &str,
-    ) -> Outcome<Answer> {
-        let (context, host_id, id) = (self.context.clone(), self.host_id.clone(), id.to_owned());
-        let resource = parts.uri.path().to_owned();
-        // The call may outlive this function; who asked is noted before.
-        seen.audit_context.noted(&call);
-        let mut work = Box::pin(async move {
-            let outcome = match ops::run(&context, op, &mut call).await {
-                Err(fault) => Err(call.hide(&context, fault).await),
-                outcome => outcome,
-            };
-            (outcome, call)
-        });
-        match time::timeout(PATIENCE, work.as_mut()).await {
-            Ok((outcome, call)) => {
-                seen.received = call.request_body.received();
-                seen.took(call);
-                outcome
-            }
-            Err(_) => {
-                let ended = Ended::default();
-                seen.audit_context.ended = Some(ended.clone());
-                let document = Box::pin(async move {
-                    match work.await.0 {
-                        Ok(answer) => match answer.body.collect().await {
-                            Ok(bytes) => {
-                                let _ = ended.set((200, ""));
-                                String::from_utf8_lossy(&bytes).into_owned()
-                            }
-                            Err(broken) => Fault::internal(broken).document(&resource, &id, ""),
-                        },
-                        Err(fault) => {
-                            let _ = ended.set((fault.status().as_u16(), fault.code().name));
-                            tracing::warn!(target: "ashlar::request", request_id = id, code = fault.code().name, cause = fault.cause(), "a long request failed");
-                            fault.document(&resource, &id, host_id.to_str().unwrap_or_default())
-                        }
-                    }
-                });
-                let mut answer = Answer::ok();
-                answer.headers.insert(header::CONTENT_TYPE, XML);
-                answer.body = Body::patient(document, BEAT);
-                Ok(answer)
-            }
-        }
-    }
-
-    async fn form(
-        &self,
-        parts: &Parts,
-        source: Source,
-        head: Head,
-        boundary: &str,
-        (arrival, id): (&Arrival<'_>, &str),
-        seen: &mut Seen,
-    ) -> Outcome<Answer> {
-        let Head { target, host } = head;
-        let both = parts.headers.contains_key(header::AUTHORIZATION)
-            || target.query.has("X-Amz-Signature")
-            || target.query.has("Signature");
-        let bucket = target.bucket.unwrap_or_default();
-        if both || !target.query.is_empty() {
-            seen.left = Some(source);
-            return Err(Fault::with(
-                Code::INVALID_ARGUMENT,
-                "A form upload carries its signature in its fields, and has no query and no Authorization header.",
-            ));
-        }
-        let request_body = match RequestBody::unchecked(source, &parts.headers) {
-            Ok(request_body) => request_body,
-            Err((fault, source)) => {
-                seen.left = Some(source);
-                return Err(fault);
-            }
-        };
-        let Some(permit) = self.unsigned_permit().await else {
-            return Err(crowded());
-        };
-        let read = tokio::select! {
-            read = Form::read(request_body, boundary) => read,
-            () = permit.lost() => return Err(crowded()),
-        };
-        let mut form = match read {
-            Ok(form) => form,
-            Err((fault, request_body)) => {
-                seen.left = Some(request_body.into_source());
-                return Err(fault);
-            }
-        };
-        drop(permit);
-        let origin = Origin { ip: arrival.peer.ip(), document_cache: self.document_cache.clone() };
-        let from = post::From { origin: &origin, buckets: &seen.buckets, tls: arrival.tls, host: &host, id };
-        let audit_context = &mut seen.audit_context;
-        let post = post::post_object(&self.context, &self.verifier, &bucket, from, &mut form, audit_context);
-        // Only this process knows who signed the form, so clients that post forms share memory by address.
-        let outcome = ashlar_object::as_tenant(of_address(arrival), post).await;
-        seen.verified = true;
-        if let (Some(watch), true) = (arrival.watch, outcome.is_ok()) {
-            watch.know();
-        }
-        let request_body = form.into_request_body();
-        seen.received = request_body.received();
-        seen.left = Some(request_body.into_source());
-        outcome
-    }
-
     /// A place to read a body before a signature can be checked.
     pub(crate) async fn unsigned_permit(&self) -> Option<WorkPermit> {
         self.unsigned.take(Arc::default()).await
@@ -778,46 +531,9 @@ fn of_address(arrival: &Arrival<'_>) -> u64 {
     hash.finish().max(1)
 }
 
-/// Path and query without what signs a request.
-fn without_secrets(uri: &http::Uri) -> String {
-    let secret = |p: &&str| {
-        let name = p.split('=').next().unwrap_or_default().to_ascii_lowercase();
-        let known =
-            ["signature", "awsaccesskeyid", "x-amz-signature", "x-amz-credential", "x-amz-security-token"];
-        !known.contains(&name.as_str())
-    };
-    match uri.query() {
-        None => uri.path().to_owned(),
-        Some(query) => {
-            let query: Vec<&str> = query.split('&').filter(secret).collect();
-            format!("{}?{}", uri.path(), query.join("&"))
-        }
-    }
-}
-
 fn into_response(answer: Answer) -> http::Response<Body> {
     let mut response = http::Response::new(answer.body);
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.headers;
     response
-}
-
-fn log(
-    parts: &Parts,
-    seen: &Seen,
-    status: StatusCode,
-    id: &str,
-    began: Instant,
-    cause: Option<&str>,
-    arrival: &Arrival<'_>,
-) {
-    let micros = began.elapsed().as_micros() as u64;
-    // Only the path: a presigned query is a credential.
-    let (method, path, op, peer) = (&parts.method, parts.uri.path(), seen.op.name(), arrival.peer);
-    if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED {
-        let cause = cause.unwrap_or_default();
-        tracing::warn!(target: "ashlar::request", request_id = id, %method, path, op, status = status.as_u16(), micros, %peer, cause, "request failed");
-    } else {
-        tracing::debug!(target: "ashlar::request", request_id = id, %method, path, op, status = status.as_u16(), micros, %peer, cause, "request");
-    }
 }
