@@ -15,6 +15,7 @@
 //! | `GET openapi.json` | the description of this API in OpenAPI: see `api` |
 //! | `POST service/stop`, `service/restart` `{"dry_run": bool, "node": N}` | 202; requests in flight are completed first |
 //! | `GET why/REQUEST-ID` | who sent a request, and which statement decided |
+//! | `GET audit` | records of the audit log: see `audit_search` |
 //! | what other nodes say about themselves | see `everywhere`; orders for them: `drive_orders`, `answering` |
 //! | nodes of a cluster; quotas; lifecycle; events | see `cluster`, `quotas`, `lifecycle`, `events` |
 //! | what the caller may do | see `permissions` |
@@ -68,7 +69,8 @@ use super::recovery::Recovery;
 use super::responses::{json_answer, lines, refused};
 use super::table::{BASES, Route};
 use super::{
-    cluster, drive_orders, events, everywhere, lifecycle, may_stop, permissions, quotas, settings, transfer,
+    audit_search, authority, cluster, drive_orders, events, everywhere, lifecycle, may_stop, permissions,
+    quotas, settings, transfer,
 };
 
 /// Longest request document.
@@ -389,9 +391,13 @@ impl Admin {
                 req.need(req.route.actions(), false)?;
                 lifecycle::answer(&self.node, req).await
             }
-            Route::ClusterToken | Route::ClusterUpgrade => {
+            Route::ClusterToken | Route::ClusterUpgrade | Route::ClusterRemove => {
                 req.need(req.route.actions(), false)?;
                 cluster::answer(&self.node, req).await
+            }
+            Route::ClusterAuthority => {
+                req.need(req.route.actions(), false)?;
+                authority::rotate(&self.node, self.service.verifier().keys.iam(), req).await
             }
             Route::KmsStatus
             | Route::KmsKeyList
@@ -417,6 +423,7 @@ impl Admin {
             | Route::DriveRecovery
             | Route::MetricsToken
             | Route::Why
+            | Route::AuditSearch
             | Route::Document => self.answer_about_server(req).await,
             Route::EventList | Route::DeadLetterList | Route::DeadLetterReplay | Route::DeadLetterRemove => {
                 req.need(req.route.actions(), false)?;
@@ -435,6 +442,11 @@ impl Admin {
         req.need(req.route.actions(), false)?;
         match req.route {
             Route::Why => return self.why(&req.name).await,
+            Route::AuditSearch => {
+                let search = audit_search::Search::of(&req.query)?;
+                let found = audit_search::everywhere(&self.node, self.service.audit(), &search).await;
+                return Ok((StatusCode::OK, api::value(found)));
+            }
             Route::Document => return Ok((StatusCode::OK, api::document::document(req.base))),
             Route::DriveRecovery => return Ok((StatusCode::OK, api::value(self.recovery.report()))),
             Route::DriveRecover => {
@@ -554,7 +566,10 @@ impl Admin {
     /// Answers what the audit records say about a request.
     async fn why(&self, id: &str) -> AdminResult {
         let found = match self.own_record(id).await {
-            Some(record) => Ok(record),
+            Some(record) => {
+                let node = self.node.member.as_ref().map(|_| self.node.number());
+                Ok(shape::RequestRecord { node, ..record })
+            }
             None => everywhere::find_record(&self.node, id).await,
         };
         found.map(|record| (StatusCode::OK, api::value(record))).map_err(|silent| Refusal {

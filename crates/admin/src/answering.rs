@@ -14,9 +14,9 @@ use serde::Serialize;
 
 use super::admin::{Admin, Shutdown};
 use super::api::state::LogLine;
-use super::drive_orders;
 use super::monitor::LogFilter;
 use super::question::Question;
+use super::{audit_search, drive_orders};
 
 /// What answers. It does not keep the server alive.
 pub struct NodeAnswers(Weak<Admin>);
@@ -47,6 +47,10 @@ async fn answer(admin: &Admin, from: u16, question: Question) -> Result<Bytes, S
             Ok(newest(&lines, LONGEST))
         }
         Question::Why { request } => json(&admin.own_record(&request).await),
+        Question::Audit { filter, from, records } => {
+            json(&audit_search::own(admin.service().audit(), *filter, from, records).await?)
+        }
+        Question::Standing {} => json(&admin.node().member.as_ref().map(|member| member.standing())),
         Question::Usage { since } => json(&admin.usage().share(since)),
         Question::UsagePart { bucket } => {
             let bucket = BucketId::from_hex(&bucket).ok_or("the id of the bucket is not understood")?;

@@ -5,6 +5,7 @@
 //! | `GET cluster` | the nodes, the control store, what may fail; a machine that is alone answers as one node |
 //! | `GET cluster/may-stop?node=N` | whether a node can be stopped without an effect on clients: see `may_stop` |
 //! | `POST cluster/upgrade` `{"dry_run": bool}` | raises the feature level to the newest one, if all nodes can do it |
+//! | `POST cluster/remove` `{"node", "dry_run"}` | removes a node that is gone for good; refused with the reason: 409 |
 //! | `POST cluster/tokens` `{"lifetime_s"}` | a token with which one node joins; a machine that is alone refuses: 409 |
 //!
 //! Invariants: the secret of a token is in the answer only, the control store has its hash; the number of tokens is
@@ -19,13 +20,14 @@ use ashlar_cluster::{Control, DriveState, Error, Map};
 use ashlar_erasure_set::tolerance;
 use ashlar_node::clock::now_ms;
 use ashlar_node::evacuation::{self, Absence};
-use ashlar_node::{Node, token_hash};
+use ashlar_node::{Node, removal, token_hash};
 use http::StatusCode;
 use serde_json::Value;
 
 use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::state::NodeInfo;
 use super::api::{self, cluster as shape};
+use super::authority;
 use super::table::Route;
 
 /// Longest lifetime of a token, in seconds.
@@ -43,6 +45,9 @@ pub async fn answer(node: &Node, req: &AdminRequest) -> AdminResult {
             return Err(conflict("this machine is alone: a new release needs no other step than its start"));
         }
         return Ok((StatusCode::OK, api::value(upgrade(&node.control, order.dry_run).await?)));
+    }
+    if req.route == Route::ClusterRemove {
+        return remove(node, &req.document()?).await;
     }
     let order: shape::TokenOrder = req.document()?;
     let token = new_token(node, order).await?;
@@ -74,11 +79,31 @@ async fn upgrade(control: &Control, dry_run: bool) -> Result<shape::Upgrade, Ref
     })
 }
 
-fn conflict(why: impl Into<String>) -> Refusal {
+/// Removes a node that is gone for good.
+async fn remove(node: &Node, order: &shape::RemoveOrder) -> AdminResult {
+    if node.member.is_none() {
+        return Err(conflict("this machine is alone: there is no node to remove"));
+    }
+    let removed = removal::remove(node, order.node, order.dry_run).await.map_err(|error| match error {
+        Error::Refused(why) => conflict(why),
+        other => failed(other),
+    })?;
+    Ok((
+        StatusCode::OK,
+        api::value(shape::NodeRemoved {
+            node: order.node,
+            host: removed.host,
+            address: removed.address,
+            removed: !order.dry_run,
+        }),
+    ))
+}
+
+pub(crate) fn conflict(why: impl Into<String>) -> Refusal {
     Refusal { status: StatusCode::CONFLICT, code: "Conflict", why: why.into() }
 }
 
-fn failed(error: Error) -> Refusal {
+pub(crate) fn failed(error: Error) -> Refusal {
     let (status, code) = match &error {
         Error::Unavailable(_) | Error::Contended(_) | Error::Conflict(_) => {
             (StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable")
@@ -181,6 +206,10 @@ pub fn status(node: &Node, said: &[NodeInfo]) -> Result<Value, Refusal> {
         tolerates: tolerates(&map),
         feature_level: registry.as_ref().map(|r| r.cluster.level),
         next_feature_level: registry.as_ref().map(|r| r.next_level().0),
+        authority: match registry {
+            Some(_) => Some(authority::state(&node.control)?),
+            None => None,
+        },
         nodes,
     }))
 }

@@ -49,7 +49,7 @@ pub async fn ask<T: DeserializeOwned>(node: &Node, question: &Question) -> Answe
 }
 
 /// Why a node has no part in an answer.
-fn why(number: u16, no: &NoAnswer) -> String {
+pub(crate) fn why(number: u16, no: &NoAnswer) -> String {
     format!("node {number} {no}")
 }
 
@@ -284,7 +284,7 @@ pub async fn find_record(node: &Node, request: &str) -> Result<RequestRecord, Ve
     let mut silent = Vec::new();
     for (number, answer) in answers {
         match answer {
-            Ok(Some(record)) => return Ok(record),
+            Ok(Some(record)) => return Ok(RequestRecord { node: Some(number), ..record }),
             Ok(None) => {}
             Err(no) => silent.push(why(number, &no)),
         }

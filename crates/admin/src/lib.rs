@@ -12,10 +12,10 @@
 //! | | `settings`, `notify`, `events` | settings changed at run time; those of event targets; state of the targets |
 //! | | `kms`, `lifecycle`, `quotas`, `permissions` | encryption keys; lifecycle rules; quotas and sizes of buckets; what the caller may do |
 //! | | `monitor`, `metrics`, `machine`, `metrics_token` | live streams; metrics of the node; those of the machine; who may read them |
-//! | | `cluster` | the nodes of a cluster; tokens with which others join |
+//! | | `cluster`, `authority` | the nodes of a cluster, tokens with which others join; replacement of the cluster's authority |
 //! | | `recovery`, `admin_status` | recovery of distrusted drives by an operator; the state of this process |
 //! | | `everywhere`, `may_stop`, `drive_orders` | the same of all nodes of a cluster; whether one can be stopped; orders about a drive of any |
-//! | | `audit` | the audit record of a call |
+//! | | `audit`, `audit_search` | the audit record of a call; search of the records of all nodes |
 //! | entry | `answering` | answers what other nodes ask |
 //! | | `admin`, `api::document`, `minio` | the administration API; its description; MinIO's API, translated to ours |
 //!
@@ -36,6 +36,8 @@ mod admin_status;
 mod answering;
 mod api;
 mod audit;
+mod audit_search;
+mod authority;
 mod cluster;
 mod cluster_usage;
 mod delegation;

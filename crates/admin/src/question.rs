@@ -8,6 +8,8 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use ashlar_audit::{Filter, Position};
+
 use super::followed::Followed;
 
 /// Longest question in bytes: as much as a request of the administration API.
@@ -33,6 +35,17 @@ pub enum Question {
         /// The id of the request.
         request: String,
     },
+    /// Records of the asked node: answered by `ashlar_audit::Hits`.
+    Audit {
+        /// Which.
+        filter: Box<Filter>,
+        /// Where an earlier search ended.
+        from: Option<Position>,
+        /// How many.
+        records: usize,
+    },
+    /// Whom the asked node trusts: answered by `ashlar_node::authority::Standing`.
+    Standing {},
     /// Takes a drive of the asked node out of service, puts it back, or replaces it: answered by null.
     Drive {
         /// What to do.
@@ -110,13 +123,23 @@ pub fn fuzzed_seeds() -> Vec<Vec<u8>> {
 }
 
 /// One of each kind.
-fn all() -> [Question; 12] {
+fn all() -> [Question; 14] {
     let follow = |what| Question::Follow { id: u64::MAX, turn: 3, what: Box::new(what) };
     [
         Question::State {},
         Question::Top {},
         Question::Logs { last: 100, level: 2 },
         Question::Why { request: "0123456789abcdef".to_owned() },
+        Question::Audit {
+            filter: Box::new(Filter {
+                bucket: "b".to_owned(),
+                status: Some((400, 499)),
+                ..Filter::default()
+            }),
+            from: Some(Position { line: 7, offset: 1 << 40 }),
+            records: 100,
+        },
+        Question::Standing {},
         Question::Drive { order: DriveOrder::Replace, drive: "/mnt/disk1".to_owned() },
         Question::Usage { since: [7, 0] },
         Question::UsagePart { bucket: "00".repeat(16) },

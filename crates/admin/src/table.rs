@@ -69,6 +69,9 @@ routes! {
     ClusterToken POST "cluster/tokens" AdminDecommission;
     // As for a new release of MinIO.
     ClusterUpgrade POST "cluster/upgrade" AdminServerUpdate;
+    // As for tokens: both decide who is a node.
+    ClusterRemove POST "cluster/remove" AdminDecommission;
+    ClusterAuthority POST "cluster/authority" AdminDecommission;
     MetricsToken GET "metrics-token" AdminPrometheus;
     UserList GET "users" AdminListUsers;
     UserEnable POST "users/*/enable" AdminEnableUser;
@@ -132,6 +135,8 @@ routes! {
     ServiceStop POST "service/stop" AdminServiceStop;
     ServiceRestart POST "service/restart" AdminServiceRestart;
     Why GET "why/*" AdminAudit;
+    // Whoever may explain one request whose id they were told may not browse those of everybody.
+    AuditSearch GET "audit" AdminAuditSearch;
     Document GET "openapi.json" AdminServerInfo;
 }
 

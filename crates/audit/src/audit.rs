@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use ashlar_metrics::{Group, Page};
 
 use crate::file::{self, FileConfig};
+use crate::filter::Filter;
 use crate::queue::{self, PATIENCE, QueuePermit};
+use crate::search::{self, Bounds, Hits, Position};
 use crate::webhook::{self, WebhookConfig};
 use crate::{Error, Record, Result, find, ring, writer};
 
@@ -28,6 +30,13 @@ pub struct Config {
     pub webhooks: Vec<WebhookConfig>,
 }
 
+/// How many searches run at a time.
+const SEARCHES: usize = 2;
+
+fn searches() -> Arc<tokio::sync::Semaphore> {
+    Arc::new(tokio::sync::Semaphore::new(SEARCHES))
+}
+
 /// The audit log.
 pub struct Audit {
     ring: ring::Ring,
@@ -35,6 +44,8 @@ pub struct Audit {
     file: Option<PathBuf>,
     targets: Vec<Arc<webhook::Target>>,
     written: Arc<AtomicU64>,
+    /// Limits how many searches run at a time.
+    searches: Arc<tokio::sync::Semaphore>,
     writer: parking_lot::Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
@@ -47,6 +58,7 @@ impl Audit {
             file: None,
             targets: Vec::new(),
             written: Arc::default(),
+            searches: searches(),
             writer: parking_lot::Mutex::default(),
         }
     }
@@ -81,7 +93,8 @@ impl Audit {
         let thread =
             thread.map_err(|e| Error::Invalid(format!("the audit thread cannot be started: {e}")))?;
         let writer = parking_lot::Mutex::new(Some(thread));
-        Ok(Audit { ring: ring::Ring::default(), shared: Some(shared), file: path, targets, written, writer })
+        let (ring, shared, searches) = (ring::Ring::default(), Some(shared), searches());
+        Ok(Audit { ring, shared, file: path, targets, written, searches, writer })
     }
 
     /// Whether every request is recorded; otherwise only refusals are.
@@ -130,6 +143,31 @@ impl Audit {
         }
         let (path, id) = (self.file.clone()?, id.to_owned());
         ashlar_environment::spawn_blocking("audit-find", move || find::find(&path, &id)).await.ok().flatten()
+    }
+
+    /// Searches the records: in the audit files, or, without one, among the last refusals. `from`: where an earlier search
+    /// ended.
+    ///
+    /// # Errors
+    /// A file cannot be read, or too many searches run.
+    pub async fn search(&self, filter: Filter, from: Option<Position>, bounds: Bounds) -> Result<Hits> {
+        let busy = || Error::Busy;
+        let turn = time::timeout(bounds.time, self.searches.clone().acquire_owned()).await;
+        let turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
+        let path = self.file.clone();
+        let refusals = if path.is_none() { self.ring.all() } else { Default::default() };
+        let work = move || {
+            let _turn = turn;
+            match path {
+                Some(path) => search::search(&path, &filter, from, &bounds),
+                None => {
+                    let (count, all) = &refusals;
+                    let numbered = (0..*count).rev().map(|n| n + 1).zip(all.iter().rev());
+                    Ok(search::search_refusals(numbered, &filter, from, &bounds))
+                }
+            }
+        };
+        ashlar_environment::spawn_blocking("audit-search", work).await.map_err(|_| busy())?
     }
 
     /// Writes the records that are still queued and stops the writer.

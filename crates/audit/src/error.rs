@@ -21,6 +21,9 @@ pub enum Error {
     /// Records cannot be written at present: free space on the device, or read the server's log.
     #[error("the audit log cannot be written at present")]
     Stuck,
+    /// Try again.
+    #[error("other searches of the audit log are running; try again")]
+    Busy,
 }
 
 impl Error {

@@ -28,21 +28,24 @@ pub fn find(path: &Path, id: &str) -> Option<Value> {
 
 /// The file, then the rotated ones, newest first.
 fn files(path: &Path) -> Vec<PathBuf> {
+    let rotated = rotated(path).into_iter().map(|(_, path)| path);
+    std::iter::once(path.to_owned()).chain(rotated).collect()
+}
+
+/// The rotated files, newest first, each with the number of the line after its last one.
+pub(crate) fn rotated(path: &Path) -> Vec<(u64, PathBuf)> {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut old: Vec<String> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|e| e.file_name().into_string().ok())
-        .filter(|n| {
-            let number = n.strip_prefix(&name).and_then(|rest| rest.strip_prefix('.'));
-            number.is_some_and(|d| d.len() >= 12 && d.bytes().all(|b| b.is_ascii_digit()))
-        })
-        .collect();
-    old.sort();
-    let rotated = old.into_iter().rev().map(|n| folder.join(n));
-    std::iter::once(path.to_owned()).chain(rotated).collect()
+    let numbered = |n: String| {
+        let digits = n.strip_prefix(&name)?.strip_prefix('.')?;
+        let good = digits.len() >= 12 && digits.bytes().all(|b| b.is_ascii_digit());
+        Some((digits.parse::<u64>().ok().filter(|_| good)?, folder.join(n)))
+    };
+    let names = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut all: Vec<_> = names.filter_map(|e| numbered(e.file_name().into_string().ok()?)).collect();
+    all.sort();
+    all.reverse();
+    all
 }
 
 fn in_file(file: &Path, needle: &[u8]) -> Option<Value> {

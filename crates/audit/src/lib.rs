@@ -8,6 +8,7 @@
 //! | `writer` | the one thread that writes |
 //! | `chain`, `file` | lines chained by hashes; the file, its rotation, its tail after a crash |
 //! | `verify`, `find` | verification of files; the record of a request |
+//! | `filter`, `backwards`, `search` | conditions on records; lines from the end of a file; a search in steps |
 //! | `entry` | a record in the form that MinIO's receivers know |
 //! | `spool`, `webhook` | a queue of lines in a folder or in memory; sending from it |
 //! | `audit` | [`Audit`], the interface of the crate |
@@ -23,14 +24,17 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+mod backwards;
 mod chain;
 mod entry;
 mod error;
 mod file;
+mod filter;
 mod find;
 mod queue;
 mod record;
 mod ring;
+mod search;
 mod spool;
 mod verify;
 mod webhook;
@@ -40,8 +44,10 @@ pub use audit::{Audit, Config};
 pub use chain::key_from;
 pub use error::{Error, Result};
 pub use file::FileConfig;
+pub use filter::{Filter, parse_network, parse_status};
 pub use queue::{PATIENCE, QueuePermit};
 pub use record::{ApiLayer, HEADERS, QUERY, Record, headers_of, printable};
+pub use search::{Bounds, Found, Hits, Position, moment_text, parse_moment};
 #[doc(hidden)]
 pub use verify::fuzzed_lines;
 pub use verify::{Report, verify};

@@ -197,6 +197,13 @@ pub(crate) fn time_text(ms: i64) -> String {
     at.ok().and_then(|t| t.format(&format).ok()).unwrap_or_default()
 }
 
+/// The inverse of [`time_text`].
+pub(crate) fn parse_time(text: &str) -> Option<i64> {
+    use time::format_description::well_known::Rfc3339;
+    let at = time::OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    i64::try_from(at.unix_timestamp_nanos().div_euclid(1_000_000)).ok()
+}
+
 fn iso<S: serde::Serializer>(ms: &i64, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_str(&time_text(*ms))
 }

@@ -25,9 +25,12 @@ pub struct WhyOptions {
     request_id: String,
 }
 
-/// Actions on audit files.
+/// Actions on the audit log.
 #[derive(Subcommand, Debug)]
 pub enum AuditCommand {
+    /// Search the records of all nodes, newest first
+    #[command(after_long_help = super::audit_search::HELP)]
+    Search(Box<super::audit_search::SearchOptions>),
     /// Verify that nothing was changed, removed or inserted in audit files; root's secret is read from
     /// ASHLAR_ROOT_PASSWORD, and a previous one from ASHLAR_ROOT_PASSWORD_OLD
     Verify {
@@ -71,9 +74,15 @@ fn text(record: &Value) -> String {
     lines.join("\n")
 }
 
-/// Runs an action on audit files.
-pub fn audit(command: &AuditCommand, context: &Context) -> Outcome {
-    let AuditCommand::Verify { files } = command;
+/// Runs an action on the audit log.
+pub async fn audit(command: &AuditCommand, context: &Context) -> Outcome {
+    match command {
+        AuditCommand::Search(options) => super::audit_search::search(options, context).await,
+        AuditCommand::Verify { files } => verify_files(files, context),
+    }
+}
+
+fn verify_files(files: &[PathBuf], context: &Context) -> Outcome {
     let secrets = ["ASHLAR_ROOT_PASSWORD", "MINIO_ROOT_PASSWORD", "ASHLAR_ROOT_PASSWORD_OLD"];
     let keys: Vec<_> =
         secrets.iter().filter_map(ashlar_environment::process::variable).map(|s| key_from(&s)).collect();

@@ -60,7 +60,7 @@ pub enum Command {
     Logs(super::monitor::LogsOptions),
     /// Show totals of each operation, and the requests in progress
     Top(super::monitor::TopOptions),
-    /// Audit files
+    /// Search the audit log, and verify its files
     #[command(subcommand)]
     Audit(super::audit::AuditCommand),
 }
@@ -319,7 +319,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Trace(options) => super::monitor::trace(&options, context).await,
         Command::Logs(options) => super::monitor::logs(&options, context).await,
         Command::Top(options) => super::monitor::top(&options, context).await,
-        Command::Audit(command) => super::audit::audit(&command, context),
+        Command::Audit(command) => super::audit::audit(&command, context).await,
     }
 }
 
@@ -573,7 +573,7 @@ fn moment(text: &str) -> Option<i64> {
 }
 
 /// Parses `90m`, `24h`, `30d`, `45s`, or a sequence of these, to milliseconds.
-fn span_ms(text: &str) -> Option<i64> {
+pub(crate) fn span_ms(text: &str) -> Option<i64> {
     let (mut total, mut number) = (0i64, String::new());
     for c in text.chars() {
         if c.is_ascii_digit() {

@@ -33,6 +33,7 @@ mod admin_request;
 mod alias;
 mod aliases;
 mod audit;
+mod audit_search;
 pub mod bench;
 mod bucket;
 mod cat;

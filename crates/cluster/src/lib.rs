@@ -22,6 +22,7 @@
 //! | `evacuation` | which slots move away from nodes that are gone, and where to |
 //! | `absence` | how long nodes have been away |
 //! | `registry` | the nodes of a cluster, and what each does next while it is formed |
+//! | `removal` | a node that is gone for good leaves the registry and the map |
 //! | `levels`, `level_change` | what releases may write and say; the level in force and how it is raised |
 //!
 //! Invariants: a change of the store names what it was derived from; it is acknowledged only after a majority
@@ -54,6 +55,7 @@ mod moves;
 mod progress;
 mod projection;
 pub mod registry;
+mod removal;
 mod sequences;
 mod spread;
 mod update;

@@ -1,5 +1,5 @@
-//! Changes of the map that move slots from one drive to another, and end that a drive believes to vote where it
-//! has no slot any more.
+//! Changes of the map that move slots from one drive to another, end that a drive believes to vote where it has no
+//! slot any more, and retire drives without slots.
 //!
 //! A drive that lost its slot while it was away still has its vote of the old epoch when it returns. It may count
 //! nowhere: other voters refuse the old epoch. But it must not get a slot of the group, with which it would vote at
@@ -87,6 +87,35 @@ impl Map {
         });
         map.check()?;
         Ok(map)
+    }
+
+    /// Drives without a slot are dead from now on: they never get one again. The epochs stay.
+    ///
+    /// # Errors
+    /// `Drive`: one is unknown or dead, or has a slot.
+    pub fn retire(&self, ids: &[DriveId]) -> Result<Map> {
+        let mut map = self.clone();
+        for id in ids {
+            self.alive(*id)?;
+            let groups = self.groups_of(*id).len();
+            if groups > 0 {
+                return Err(Error::Drive(format!("drive {id} has slots of {groups} placement groups")));
+            }
+            map.drives.iter_mut().filter(|d| d.id == *id).for_each(|d| d.state = DriveState::Dead);
+        }
+        map.check()?;
+        Ok(map)
+    }
+
+    /// Nobody waits any longer until dead drives let go, in at most `most` groups: they never get a slot. The epochs stay.
+    #[must_use]
+    pub fn without_dead(&self, most: usize) -> Map {
+        let mut map = self.clone();
+        let dead = |id: &DriveId| self.drive(*id).is_some_and(|d| d.state == DriveState::Dead);
+        for group in map.groups.iter_mut().filter(|g| g.left.iter().any(dead)).take(most) {
+            group.left.retain(|id| !dead(id));
+        }
+        map
     }
 
     /// The groups that a drive left and has not let go of, with the present epoch of each, in order.
@@ -193,6 +222,33 @@ mod tests {
         let moved = next.move_slots(&[SlotMove { to: id(9), ..first_move(&map) }]).unwrap();
         assert!(moved.is_joining(id(9)));
         assert_eq!(again(&moved), moved);
+    }
+
+    #[test]
+    fn only_drives_without_slots_are_retired_and_nobody_waits_for_them() {
+        let map = map();
+        let gone = map.groups[0].slots[0].drive;
+        assert!(map.retire(&[gone]).unwrap_err().to_string().contains("has slots"));
+        let mut next = map.clone();
+        for group in map.groups_of(gone) {
+            let group = map.groups.iter().find(|g| g.id == group).unwrap();
+            let to = map.drives.iter().find(|d| group.slot_of(d.id).is_none()).unwrap().id;
+            next = next.move_slots(&[SlotMove { group: group.id, from: gone, to }]).unwrap();
+        }
+        assert!(!next.left_by(gone).is_empty());
+        let retired = next.retire(&[gone]).unwrap();
+        let left = next.left_by(gone).len();
+        assert_eq!(retired.left_by(gone).len(), left);
+        assert_eq!(retired.without_dead(left - 1).left_by(gone).len(), 1);
+        let retired = retired.without_dead(left);
+        assert_eq!((retired.epoch, retired.left_by(gone)), (next.epoch, vec![]));
+        assert_eq!(retired.drive(gone).unwrap().state, DriveState::Dead);
+        assert!(!retired.members().contains(&gone));
+        let other = retired.groups[0].slots[0].drive;
+        let back = SlotMove { group: retired.groups[0].id, from: other, to: gone };
+        assert!(retired.move_slots(&[back]).is_err(), "a dead drive gets no slot");
+        assert!(retired.retire(&[gone]).is_err() && retired.retire(&[id(99)]).is_err());
+        assert_eq!(again(&retired), retired);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! | `cluster` | [`Cluster`]: the state, how many nodes form it, what is the same on all of them |
 //! | `nodes/NNNNN` | [`NodeRecord`]: addresses and drives of a node |
 //! | `tokens/ID` | [`Token`]: permission for one node to join |
+//! | `removed/NNNNN` | [`RemovedNode`]: a node that was removed; see `removal` |
 //!
 //! A cluster is *forming* until as many nodes are enrolled as were announced. One of them writes the map, and it is
 //! *founding*: every node makes its drives voters of their groups and says so. Then it is *formed*, and serves.
@@ -12,7 +13,7 @@
 //! compare what they were derived from, so that one of several succeeds, and a node that ends anywhere leaves a
 //! state from which all continue.
 //!
-//! Invariants: a number, an address and a drive belong to one node; the set of nodes does not change between the
+//! Invariants: a number, an address and a drive belong to one node; the number of a removed node is never given again; the set of nodes does not change between the
 //! map and the state *formed*; a node serves only in the state *formed*.
 //!
 //! Must not depend on: how drives are formatted, certificates, time.
@@ -35,6 +36,8 @@ pub const CLUSTER: &str = "cluster";
 pub const NODES: &str = "nodes/";
 /// Prefix of the keys of tokens.
 pub const TOKENS: &str = "tokens/";
+/// Prefix of the keys of removed nodes.
+pub const REMOVED: &str = "removed/";
 /// Format number of all records.
 const FORMAT: u32 = 1;
 
@@ -227,6 +230,26 @@ impl Token {
     }
 }
 
+/// A node that was removed from the cluster: its number is not given again, and its certificate is not accepted.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RemovedNode {
+    format: u32,
+    /// The name of its machine.
+    pub host: String,
+    /// `HOST:PORT` for messages between nodes, as it was.
+    pub address: String,
+    /// When it was removed, in milliseconds since 1970.
+    pub removed_ms: i64,
+}
+
+impl RemovedNode {
+    pub(crate) fn new(record: &NodeRecord, removed_ms: i64) -> RemovedNode {
+        let NodeRecord { host, address, .. } = record.clone();
+        RemovedNode { format: FORMAT, host, address, removed_ms }
+    }
+}
+
 /// What a node does next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -261,7 +284,9 @@ pub struct Registry {
     pub cluster: Cluster,
     /// The nodes, by number.
     pub nodes: BTreeMap<u16, NodeRecord>,
-    entries: BTreeMap<u16, Entry>,
+    /// The nodes that were removed, by number.
+    pub removed: BTreeMap<u16, RemovedNode>,
+    pub(crate) entries: BTreeMap<u16, Entry>,
 }
 
 impl Registry {
@@ -275,14 +300,11 @@ impl Registry {
         let cluster = decode(CLUSTER, bytes)?;
         let (mut nodes, mut entries) = (BTreeMap::new(), BTreeMap::new());
         for entry in control.entries(NODES) {
-            let key = entry.key();
-            let number = key.strip_prefix(NODES).and_then(|n| n.parse::<u16>().ok());
-            let number = number.filter(|n| node_key(*n) == key);
-            let number = number.ok_or_else(|| Error::Corrupt(format!("{key} is not the key of a node")))?;
-            nodes.insert(number, decode(key, entry.bytes().map_or(&[], |b| &b[..]))?);
+            let number = number_of(entry.key(), NODES)?;
+            nodes.insert(number, decode(entry.key(), entry.bytes().map_or(&[], |b| &b[..]))?);
             entries.insert(number, entry);
         }
-        Ok(Some(Registry { cluster_entry, cluster, nodes, entries }))
+        Ok(Some(Registry { cluster_entry, cluster, nodes, removed: removed(control)?, entries }))
     }
 
     /// The number of the node that has one of these drives. A node of a formed cluster that has lost all its drives
@@ -363,7 +385,8 @@ impl Registry {
 
     fn add(&self, node: &NodeRecord, control: &Control, update: &mut Update) -> Result<u16> {
         self.check_unique(None, node)?;
-        let number = (1..=u16::MAX).find(|n| !self.nodes.contains_key(n));
+        let taken = |n: &u16| self.nodes.contains_key(n) || self.removed.contains_key(n);
+        let number = (1..=u16::MAX).find(|n| !taken(n));
         let number = number.ok_or_else(|| Error::Refused("the cluster has too many nodes".to_owned()))?;
         update.set(&control.read(&node_key(number)), json(node));
         let enrolled = self.cluster.enrolled.saturating_add(1);
@@ -502,6 +525,25 @@ impl Registry {
         update.set(&entry, json(&Token { used_by: Some(number), ..token }));
         Ok(number)
     }
+}
+
+/// The nodes that were removed, by number.
+///
+/// # Errors
+/// `Corrupt`.
+pub fn removed(control: &Control) -> Result<BTreeMap<u16, RemovedNode>> {
+    let read = |entry: Entry| {
+        let number = number_of(entry.key(), REMOVED)?;
+        Ok((number, decode(entry.key(), entry.bytes().map_or(&[], |b| &b[..]))?))
+    };
+    control.entries(REMOVED).into_iter().map(read).collect()
+}
+
+/// The number in a key of a node.
+fn number_of(key: &str, prefix: &str) -> Result<u16> {
+    let number = key.strip_prefix(prefix).and_then(|n| n.parse::<u16>().ok());
+    let number = number.filter(|n| format!("{prefix}{n:05}") == key);
+    number.ok_or_else(|| Error::Corrupt(format!("{key} is not the key of a node")))
 }
 
 fn node_key(number: u16) -> String {

@@ -85,6 +85,7 @@ impl Candidate<'_> {
             let map = map(self.control, &registry)?;
             let found = registry.find(&ids, map.as_ref(), &self.record.address);
             let me = found.map_err(|e| e.to_string())?;
+            me.map_or(Ok(()), |me| registry.check_not_removed(me)).map_err(|e| e.to_string())?;
             let step = registry.step(me);
             if told.as_ref() != Some(&step) {
                 tell(&step);

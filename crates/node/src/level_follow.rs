@@ -1,9 +1,10 @@
-//! Follows the feature level in force, and says what this process can do if that could not be written at its start.
+//! Follows the feature level in force and whether this node was removed from the cluster, and says what this process can do if that could not be written at its start.
 //!
 //! A node checks the level when it starts. Without etcd it may start with an old snapshot, or with a release whose levels
 //! the others do not know yet; then the level may have been raised above what it can do.
 //!
-//! Invariant: a process does not go on serving once it knows that it cannot do the level in force.
+//! Invariant: a process does not go on serving once it knows that it cannot do the level in force, or is none of the
+//! cluster any more.
 //!
 //! Must not depend on: how the level is raised, how a process ends.
 
@@ -20,7 +21,7 @@ use super::node::Node;
 /// Time between attempts to write what this process can do.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Returns why this process has to end: it cannot do the level in force. Never, if that does not happen.
+/// Returns why this process has to end: it cannot do the level in force, or its node was removed. Never, if that does not happen.
 pub fn run(node: Arc<Node>) -> BoxFuture<'static, String> {
     Box::pin(async move {
         let Some(member) = &node.member else { return std::future::pending().await };
@@ -29,7 +30,8 @@ pub fn run(node: Arc<Node>) -> BoxFuture<'static, String> {
         loop {
             match Registry::read(&node.control) {
                 Ok(Some(registry)) => {
-                    if let Err(why) = registry.check_level(member.levels) {
+                    let may_stay = registry.check_not_removed(member.number);
+                    if let Err(why) = may_stay.and_then(|()| registry.check_level(member.levels)) {
                         return why.to_string();
                     }
                     if std::mem::replace(&mut level, registry.cluster.level) != registry.cluster.level {

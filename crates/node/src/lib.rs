@@ -11,13 +11,15 @@
 //! | | `peers`, `turns` | other nodes: their drives, and ours as they reach them; turns among nodes that write one key |
 //! | | `control_store` | the driver of the control store, and what the drives keep of it |
 //! | | `told_control` | the same for a cluster: changes are answered when other nodes have applied them |
-//! | | `authority`, `member` | this node's certificate; this node as one of a cluster |
+//! | | `authority`, `rotation` | this node's certificate; how the authority of the cluster is replaced |
+//! | | `member` | this node as one of a cluster |
 //! | | `drive_discovery`, `deployments` | inspection of the folders; which folders held a deployment |
 //! | node | `lifecycle` | carries out lifecycle rules |
 //! | | `drive_monitor::order`, `node` | the shared state of a running server |
 //! | work | `rollback`, `background` | detection of drives that went back in time; periodic work |
 //! | | `map_follow`, `level_follow` | what other nodes change in the map; the feature level in force |
 //! | | `evacuation`, `let_go` | slots of nodes that are gone move to others; what their drives forget when they return |
+//! | | `removal` | a node that is gone for good is removed |
 //! | | `recovery` | recovery of distrusted drives by an operator |
 //! | | `drive_monitor`, `start_folders`, `node_start` | management of drives; building the node |
 //! | | `formation`, `cluster_start` | how a node takes part in the formation of a cluster; building a node of one |
@@ -35,7 +37,7 @@
     allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
 )]
 
-mod authority;
+pub mod authority;
 pub mod background;
 pub mod clock;
 mod cluster_start;
@@ -61,8 +63,10 @@ mod own_key;
 pub mod peers;
 pub mod questions;
 pub mod recovery;
+pub mod removal;
 pub mod restore;
 pub mod rollback;
+pub mod rotation;
 mod start_folders;
 mod told_control;
 mod turns;

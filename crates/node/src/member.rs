@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_cluster::registry::Registry;
-use ashlar_cluster::{Absences, Announcement, Control, DriveState, Levels, Map};
+use ashlar_cluster::registry::{REMOVED, Registry};
+use ashlar_cluster::{Absences, Announcement, Control, DriveState, Levels, Map, Watched};
 use ashlar_drive::{Label, Role, State, Stats, Status};
 use ashlar_environment::{spawn, time};
 use ashlar_erasure_set::{Sets, TurnQueues};
@@ -23,7 +23,7 @@ use ashlar_rpc::{Credentials, Endpoint, Limits, Transport};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
-use super::authority;
+use super::authority::{self, Standing};
 use super::peers::{DriveService, NodeService, Peers};
 use super::questions::Questions;
 
@@ -31,6 +31,8 @@ use super::questions::Questions;
 const DRAIN: Duration = Duration::from_secs(5);
 /// Time between checks whether the certificate has to be replaced.
 const RENEWAL: Duration = Duration::from_secs(3600);
+/// Time after which a failed renewal is tried again.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// This node as one of a cluster.
 pub struct Member {
@@ -48,6 +50,8 @@ pub struct Member {
     pub(crate) turns: Arc<TurnQueues>,
     peers: Arc<Peers>,
     credentials: Arc<Credentials>,
+    /// What `credentials` trust, and who signed them.
+    standing: Mutex<Standing>,
     endpoint: Mutex<Option<Endpoint>>,
     /// The drives of others that are attached, with their nodes.
     attached: Mutex<BTreeMap<DriveId, u16>>,
@@ -69,8 +73,10 @@ impl Member {
         address: &str,
         memory: usize,
     ) -> Result<Member, String> {
-        let (identity, trust) = authority::certify(control, iam, number)?;
-        let credentials = Credentials::new(identity, trust).map_err(|e| e.to_string())?;
+        let standing = authority::wanted(control)?;
+        let identity = authority::certify(control, iam, number)?;
+        let credentials =
+            Credentials::new(identity, authority::trust(control)?).map_err(|e| e.to_string())?;
         // Requests of others and answers to this node must not wait for each other's memory.
         let pools = (BufferPool::new(memory / 2), BufferPool::new(memory / 2));
         let transport =
@@ -95,6 +101,7 @@ impl Member {
             turns,
             peers: Arc::new(Peers::new(transport)),
             credentials,
+            standing: Mutex::new(standing),
             endpoint: Mutex::new(Some(endpoint)),
             attached: Mutex::default(),
             announcement: Mutex::default(),
@@ -169,26 +176,52 @@ impl Member {
         }
     }
 
-    /// Replaces the certificate when it is due, or the authorities of the cluster changed; never returns.
+    /// What this node trusts, and who signed its certificate.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        self.standing.lock().clone()
+    }
+
+    /// Replaces the certificate when it is due or another authority signs, and follows whom the cluster trusts; never
+    /// returns.
     pub(crate) fn renew(self: Arc<Self>, control: Control, iam: Arc<Iam>) -> BoxFuture<'static, ()> {
         Box::pin(async move {
+            let mut watch = control.watch(control.revision());
             loop {
-                time::sleep(RENEWAL).await;
-                if !self.credentials.identity().is_due(time::wall_ms().div_euclid(1000)) {
-                    continue;
+                let done = self.follow_authority(&control, &iam);
+                if let Err(why) = &done {
+                    tracing::error!(why, "the certificate of this node cannot be replaced; retrying");
                 }
-                let renewed =
-                    authority::certify(&control, &iam, self.number).and_then(|(identity, trust)| {
-                        self.credentials.replace(identity, trust).map_err(|e| e.to_string())
-                    });
-                match renewed {
-                    Ok(()) => tracing::info!("this node has a new certificate"),
-                    Err(why) => {
-                        tracing::error!(why, "the certificate of this node cannot be replaced; retrying")
+                let until = time::Instant::now() + if done.is_ok() { RENEWAL } else { AGAIN };
+                // Whatever else changes is of no concern.
+                let ours = |key: &str| key == authority::KEY || key.starts_with(REMOVED);
+                while let Ok(news) = time::timeout_at(until, watch.next()).await {
+                    match news {
+                        Watched::Changes(changes) if !changes.iter().any(|c| ours(&c.key)) => {}
+                        _ => break,
                     }
                 }
             }
         })
+    }
+
+    /// Makes trust and certificate what the cluster wants now.
+    fn follow_authority(&self, control: &Control, iam: &Iam) -> Result<(), String> {
+        let wanted = authority::wanted(control)?;
+        let now = self.standing();
+        let identity = self.credentials.identity();
+        let due = identity.is_due(time::wall_ms().div_euclid(1000)) || wanted.signer != now.signer;
+        if !due && wanted == now {
+            return Ok(());
+        }
+        // Connections stay as they are while the certificate does.
+        let identity = if due { authority::certify(control, iam, self.number)? } else { identity };
+        self.credentials.replace(identity, authority::trust(control)?).map_err(|e| e.to_string())?;
+        *self.standing.lock() = wanted;
+        if due {
+            tracing::info!("this node has a new certificate");
+        }
+        Ok(())
     }
 
     /// Serves no other node any longer.

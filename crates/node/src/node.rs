@@ -6,7 +6,7 @@
 //! its drives.
 
 use ashlar_environment::time;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +29,7 @@ use super::drive_monitor::order::Orders;
 use super::lifecycle::Lifecycle;
 use super::member::Member;
 use super::questions::{Answers, NoAnswer};
+use super::rotation::NodeStanding;
 
 /// Time limit for closing one drive, and for closing the control store.
 const CLOSE: Duration = Duration::from_secs(10);
@@ -202,6 +203,36 @@ impl Node {
             let Some(member) = &self.member else { return Vec::new() };
             let deadline = time::Instant::now() + patience;
             member.peers().ask_all(|number| self.runs(number), question, deadline).await
+        })
+    }
+
+    /// What the other nodes of the registry say to a question about their certificates; see `rotation`. A node that may
+    /// run is waited for, no longer than `patience`.
+    pub fn standings(
+        &self,
+        question: Bytes,
+        patience: Duration,
+    ) -> BoxFuture<'_, BTreeMap<u16, NodeStanding>> {
+        Box::pin(async move {
+            let Some(member) = &self.member else { return BTreeMap::new() };
+            let until = time::Instant::now() + patience;
+            let asked = member.peers().numbers().into_iter().map(|number| {
+                let question = question.clone();
+                async move {
+                    // One that is cut off from the control store only still talks to the others.
+                    if !self.runs(number) && member.peers().is_away(number) {
+                        return (number, NodeStanding::Away);
+                    }
+                    let answer = member.peers().ask(number, question, until).await;
+                    let said = answer.map_err(|no| no.to_string()).and_then(|bytes| {
+                        serde_json::from_slice(&bytes)
+                            .map_err(|e| format!("gave an answer that is not understood: {e}"))
+                    });
+                    (number, said.map_or_else(NodeStanding::Silent, NodeStanding::Said))
+                }
+            });
+            let own = (self.number(), NodeStanding::Said(member.standing()));
+            futures::future::join_all(asked).await.into_iter().chain([own]).collect()
         })
     }
 

@@ -179,6 +179,7 @@ actions! {
         AdminAddUserToGroup = "admin:AddUserToGroup",
         AdminAttachPolicy = "admin:AttachUserOrGroupPolicy",
         AdminAudit = "admin:Audit",
+        AdminAuditSearch = "admin:AuditSearch",
         AdminBandwidthMonitor = "admin:BandwidthMonitor",
         AdminCancelBatchJob = "admin:CancelBatchJob",
         AdminConfigUpdate = "admin:ConfigUpdate",

@@ -30,6 +30,7 @@ pub struct Trust {
     anchors: Vec<TrustAnchor<'static>>,
     serials: BTreeSet<Vec<u8>>,
     earliest: BTreeMap<u16, i64>,
+    removed: BTreeSet<u16>,
 }
 
 impl Trust {
@@ -51,7 +52,13 @@ impl Trust {
                 anchors.len()
             )));
         }
-        Ok(Trust { cluster, anchors, serials: BTreeSet::new(), earliest: BTreeMap::new() })
+        Ok(Trust {
+            cluster,
+            anchors,
+            serials: BTreeSet::new(),
+            earliest: BTreeMap::new(),
+            removed: BTreeSet::new(),
+        })
     }
 
     /// Withdraws the certificate with this serial number.
@@ -65,6 +72,13 @@ impl Trust {
     #[must_use]
     pub fn without_before(mut self, node: u16, not_before: i64) -> Trust {
         self.earliest.insert(node, not_before);
+        self
+    }
+
+    /// Withdraws every certificate of a node, whenever it was issued: the node was removed from the cluster.
+    #[must_use]
+    pub fn without_node(mut self, node: u16) -> Trust {
+        self.removed.insert(node);
         self
     }
 
@@ -92,6 +106,9 @@ impl Trust {
             .verify_for_usage(algorithms, &self.anchors, &[], now, usage, None, None)
             .map_err(|e| refused(&e))?;
         let node = node_of(certificate, self.cluster)?;
+        if self.removed.contains(&node) {
+            return Err(refused(&format!("node {node} was removed from the cluster")));
+        }
         if self.serials.contains(parsed.serial()) {
             return Err(refused(&"withdrawn"));
         }

@@ -24,6 +24,66 @@ pub struct Cluster {
     pub feature_level: Option<u32>,
     /// The newest feature level that any node can do; null if the machine is alone.
     pub next_feature_level: Option<u32>,
+    /// The authority of the nodes' certificates; null if the machine is alone.
+    pub authority: Option<AuthorityState>,
+}
+
+/// The authority that signs the certificates of nodes. Authorities are named by the SHA-256 of their certificates, in
+/// hexadecimal.
+#[derive(Serialize, ToSchema, Clone, PartialEq, Eq, Debug)]
+pub struct AuthorityState {
+    /// `introducing`: a new one is trusted beside the old one; `renewing`: the new one signs, the old one is still trusted;
+    /// null: it is not being replaced.
+    pub phase: Option<&'static str>,
+    /// The one that signs.
+    pub signer: String,
+    /// All that are trusted.
+    pub trusted: Vec<String>,
+    /// The one that is being replaced; without a replacement the one that signs.
+    pub old: String,
+}
+
+/// Replaces the authority, step by step. The same request is repeated until the answer is done.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RotationOrder {
+    /// The authority to replace: `old` of the state. If it is not trusted any more, nothing is left to do.
+    pub replace: String,
+}
+
+/// How far the replacement of the authority is.
+#[derive(Serialize, ToSchema, PartialEq, Eq, Debug)]
+pub struct Rotation {
+    /// The state after this request.
+    pub authority: AuthorityState,
+    /// Whether the named authority is no longer trusted.
+    pub done: bool,
+    /// Why the next step was not made: what the nodes that run have yet to do.
+    pub waits: Vec<String>,
+    /// Nodes that are away: nobody waits for them.
+    pub away: Vec<u16>,
+}
+
+/// Removes a node that is gone for good.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveOrder {
+    pub node: u16,
+    /// Only find out whether it can be removed.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// A node that was removed, or, after a dry run, can be.
+#[derive(Serialize, ToSchema)]
+pub struct NodeRemoved {
+    pub node: u16,
+    /// The name of its machine.
+    pub host: String,
+    /// `HOST:PORT` for messages between nodes.
+    pub address: String,
+    /// False for a dry run.
+    pub removed: bool,
 }
 
 /// A node. Its addresses are null if the machine is alone.

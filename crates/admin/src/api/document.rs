@@ -8,7 +8,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{OpenApi, PolicyDocument, cluster, keys, orders, people, settings, state};
+use super::{OpenApi, PolicyDocument, audit, cluster, keys, orders, people, settings, state};
 use crate::settings as settings_requests;
 use crate::table::{Route, SignInRoute};
 use crate::{identities, kms, lifecycle, permissions, providers, quotas, transfer};
@@ -47,6 +47,9 @@ fn answer(route: Route) -> Shape {
         Route::ClusterMayStop => of::<cluster::MayStop>(),
         Route::ClusterToken => of::<cluster::Token>(),
         Route::ClusterUpgrade => of::<cluster::Upgrade>(),
+        Route::ClusterRemove => of::<cluster::NodeRemoved>(),
+        Route::ClusterAuthority => of::<cluster::Rotation>(),
+        Route::AuditSearch => of::<audit::AuditRecords>(),
         Route::MetricsToken => of::<state::MetricsToken>(),
         Route::UserList => of::<people::UserList>(),
         Route::UserGet | Route::UserPut => of::<people::User>(),
@@ -96,6 +99,8 @@ fn order(route: Route) -> Option<Shape> {
         Route::DriveRecover => of::<orders::RecoverOrder>(),
         Route::ClusterToken => of::<cluster::TokenOrder>(),
         Route::ClusterUpgrade => of::<cluster::UpgradeOrder>(),
+        Route::ClusterRemove => of::<cluster::RemoveOrder>(),
+        Route::ClusterAuthority => of::<cluster::RotationOrder>(),
         Route::UserPut => of::<identities::UserOrder>(),
         Route::GroupMembers => of::<identities::Members>(),
         Route::PolicyPut => of::<PolicyDocument>(),
@@ -165,6 +170,7 @@ fn order(route: Route) -> Option<Shape> {
         | Route::SettingGet
         | Route::SettingRemove
         | Route::Why
+        | Route::AuditSearch
         | Route::Document => return None,
     })
 }
@@ -176,6 +182,8 @@ fn needs_order(route: Route) -> bool {
         Route::DriveOffline
             | Route::DriveOnline
             | Route::DriveReplace
+            | Route::ClusterRemove
+            | Route::ClusterAuthority
             | Route::PolicyPut
             | Route::PolicyAttach
             | Route::PolicyDetach
@@ -254,6 +262,34 @@ fn content(shape: Shape, components: &mut Map<String, Value>) -> Value {
     json!({ "application/json": { "schema": { "$ref": reference } } })
 }
 
+/// The query of a search of the audit log.
+fn audit_query() -> Vec<Value> {
+    let text = || json!({ "type": "string" });
+    let all = [
+        ("since", "Requests that came at this time or later: RFC 3339, or a date.", text()),
+        ("until", "Requests that came before this time.", text()),
+        ("user", "Requests of this user, also with access keys and sessions of theirs.", text()),
+        ("access_key", "Requests signed with this access key.", text()),
+        ("bucket", "Requests about this bucket.", text()),
+        ("prefix", "Requests about keys, or names, that begin with this.", text()),
+        ("operation", "Requests for this operation, such as GetObject.", text()),
+        ("api", "Requests to this API.", json!({ "enum": ["s3", "sts", "admin"] })),
+        ("status", "A status such as 403, a class such as 4xx, or a range such as 400-499.", text()),
+        ("error", "Answers with this error code.", text()),
+        ("source", "The client's address, or a network such as 10.0.0.0/8.", text()),
+        ("request_id", "The request with this id.", text()),
+        (
+            "limit",
+            "Most records; 100 if left out.",
+            json!({ "type": "integer", "minimum": 1, "maximum": 1000 }),
+        ),
+        ("cursor", "Goes on where an earlier answer ended; with the same conditions.", text()),
+    ];
+    let one =
+        |(name, text, schema)| json!({ "name": name, "in": "query", "description": text, "schema": schema });
+    all.into_iter().map(one).collect()
+}
+
 /// The description of one operation.
 struct Operation {
     id: &'static str,
@@ -287,6 +323,7 @@ impl Operation {
                 json!({ "name": "follow", "in": "query", "description": "Go on with the lines to come.", "schema": { "type": "boolean" } }),
                 json!({ "name": "level", "in": "query", "description": "Only lines of this level and above.", "schema": { "enum": ["error", "warn", "info"] } }),
             ],
+            Route::AuditSearch => audit_query(),
             Route::ClusterMayStop => vec![
                 json!({ "name": "node", "in": "query", "description": "Its number; if left out, the node that answers.", "schema": { "type": "integer", "minimum": 0 } }),
             ],

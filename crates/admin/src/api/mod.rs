@@ -4,6 +4,7 @@
 //! | file | contents |
 //! |---|---|
 //! | `state` | the server's state: drives, groups, healing, records of requests |
+//! | `audit` | records that a search found |
 //! | `cluster` | the nodes of a cluster, tokens |
 //! | `people` | users, groups, policies, access keys |
 //! | `keys` | keys for encryption at rest |
@@ -16,6 +17,7 @@
 //! Invariant: an answer is serialized from the type that describes it. Must not depend on: how requests are
 //! carried out.
 
+pub mod audit;
 pub mod cluster;
 pub mod document;
 pub mod keys;

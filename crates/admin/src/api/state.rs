@@ -526,6 +526,9 @@ pub struct LifecycleHits {
 /// The audit record of a request. Empty fields are left out; see docs/audit.md.
 #[derive(Serialize, Deserialize, ToSchema)]
 pub struct RequestRecord {
+    /// The node that answered the request; left out if the machine is alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u16>,
     /// `2026-11-21T18:43:11.123Z`.
     pub time: String,
     pub request_id: String,

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `status`, `token`, `may_stop` | `ashlar cluster status`, `ashlar cluster token`, `ashlar cluster may-stop` |
 //! | `upgrade` | `ashlar cluster upgrade`: the feature level, after all nodes have a new release |
+//! | `remove` | `ashlar cluster remove`: a node that is gone for good |
+//! | `authority` | `ashlar cluster authority rotate`: the authority of the nodes' certificates is replaced |
 //! | `alias` | the alias that a command uses |
 //! | `import` | `ashlar cluster import`: a server without a cluster becomes the first node |
 //! | `restore` | `ashlar cluster restore`: an etcd that was lost is made anew from the drives |
@@ -16,12 +18,14 @@
 //! Invariant: a command that fails changes nothing on the server, and nothing in a folder that it did not make.
 
 mod alias;
+mod authority;
 mod etcd;
 mod home;
 mod import;
 mod may_stop;
 mod plan;
 mod process;
+mod remove;
 mod restore;
 mod status;
 mod token;
@@ -83,6 +87,12 @@ Examples:
     /// Raise the feature level, when all nodes run a new release
     #[command(after_long_help = upgrade::HELP)]
     Upgrade(upgrade::UpgradeOptions),
+    /// Remove a node that is gone for good
+    #[command(after_long_help = remove::HELP)]
+    Remove(remove::RemoveOptions),
+    /// The authority that signs the certificates of nodes
+    #[command(subcommand)]
+    Authority(authority::AuthorityCommand),
     /// Run a whole cluster on this machine, for trying out
     #[command(after_long_help = up::HELP)]
     Up(UpOptions),
@@ -97,6 +107,8 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Import(options) => import::import(&options, &context.output),
         Command::Restore(options) => restore::restore(&options, &context.output),
         Command::Upgrade(options) => upgrade::upgrade(options, context).await,
+        Command::Remove(options) => remove::remove(options, context).await,
+        Command::Authority(command) => authority::authority(command, context).await,
         Command::Up(options) => up(&options, &context.output).await,
     }
 }

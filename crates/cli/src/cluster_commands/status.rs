@@ -25,6 +25,13 @@ pub struct Cluster {
     tolerates: Tolerates,
     feature_level: Option<u32>,
     next_feature_level: Option<u32>,
+    authority: Option<Authority>,
+}
+
+/// The authority of the nodes' certificates.
+#[derive(Deserialize)]
+struct Authority {
+    phase: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -150,6 +157,7 @@ fn text(output: &Output, cluster: &Cluster) -> String {
     lines.extend(cluster.nodes.iter().filter_map(|node| away(output, node)));
     lines.extend([store(output, &cluster.control_store), cluster.what_may_fail()]);
     lines.extend(cluster.levels());
+    lines.extend(cluster.authority.as_ref().and_then(authority));
     lines.extend(moving(&cluster.groups));
     lines.join("\n")
 }
@@ -158,7 +166,10 @@ fn text(output: &Output, cluster: &Cluster) -> String {
 fn away(output: &Output, node: &Node) -> Option<String> {
     let away = node.away.as_ref()?;
     let after = match away.rebuild_after_s {
-        _ if away.groups == 0 => "no placement group has a slot on it".to_owned(),
+        _ if away.groups == 0 => format!(
+            "no placement group has a slot on it. If it is gone for good: `ashlar cluster remove {}`",
+            node.number
+        ),
         None => format!("{} placement groups have slots on it, which stay there", away.groups),
         Some(after) => {
             format!(
@@ -173,6 +184,16 @@ fn away(output: &Output, node: &Node) -> Option<String> {
         out.push_str(&format!("\n  {} cannot move: {}", stuck.groups, output.printable(&stuck.why)));
     }
     Some(out)
+}
+
+/// How far the replacement of the authority is.
+fn authority(authority: &Authority) -> Option<String> {
+    let next = "`ashlar cluster authority rotate` goes on";
+    Some(match authority.phase.as_deref()? {
+        "introducing" => format!("Authority: a new one is trusted beside the old one; {next}"),
+        "renewing" => format!("Authority: the new one signs, the old one is still trusted; {next}"),
+        phase => format!("Authority: {phase}"),
+    })
 }
 
 /// What moves, and what drives have to forget.
