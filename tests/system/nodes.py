@@ -122,7 +122,8 @@ class Etcd:
 
 
 class Node(Server):
-    """One node of `count`. Its start does not wait until it serves, because that needs the others."""
+    """One node of `count`. Its start does not wait until it serves, because that needs the others. `{home}` in an argument is
+    its own folder."""
 
     def __init__(self, cluster, number, arguments=(), env=None, host="127.0.0.1", prefix=(), count=NODES,
                  certs=None):
@@ -130,7 +131,8 @@ class Node(Server):
         home = cluster.home / f"node{number}"
         home.mkdir()
         arguments = ["--control", cluster.etcd.url, "--cluster", "test", "--nodes", str(count),
-                     "--node-address", f"{host}:{self.node_port}", "--memory", MEMORY, *arguments]
+                     "--node-address", f"{host}:{self.node_port}", "--memory", MEMORY,
+                     *(argument.replace("{home}", str(home)) for argument in arguments)]
         super().__init__(home, DRIVES, arguments, env, certs)
 
     def start(self):

@@ -18,6 +18,7 @@ import tempfile
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -394,6 +395,95 @@ def test_every_change_of_the_audit_file_is_detected(world, tmp_path):
     # Shortened.
     copy.write_text("".join(source[:-1]))
     assert verify(server, copy, check=False).returncode == 1
+
+
+def search(server, who=(ACCESS, SECRET), **query):
+    text = urllib.parse.urlencode(query)
+    status, answer = call(server, who, "GET", f"audit?{text}")
+    assert status == 200, answer
+    return answer
+
+
+def pages(server, **query):
+    """All records of a search, page by page."""
+    found, cursor = [], ""
+    while True:
+        page = search(server, cursor=cursor, **query)
+        assert [n["problem"] for n in page["nodes"]] in ([None], []), page
+        found += page["records"]
+        cursor = page["cursor"]
+        if cursor is None:
+            assert page["complete"]
+            return found
+
+
+def test_records_are_found_by_every_condition(world):
+    server, _ = world
+    s3 = client(server)
+    s3.create_bucket(Bucket="searched")
+    secret = "a-long-enough-secret"
+    root(server, "PUT", "users/seeker", {"secret": secret})
+    root(server, "PUT", "policies/seeker", allow(["s3:PutObject"]))
+    root(server, "POST", "policies/attach", {"policies": ["seeker"], "user": "seeker"})
+    theirs = client(server, "seeker", secret)
+    began = time.time()
+    ids = {}
+    for i in range(60):
+        answer = theirs.put_object(Bucket="searched", Key=f"in/{i}", Body=b"x")
+        ids[f"in/{i}"] = answer["ResponseMetadata"]["HTTPHeaders"]["x-amz-request-id"]
+    denied = refused(theirs.get_object, Bucket="searched", Key="in/1")
+    s3.get_object(Bucket="searched", Key="in/1")
+    # It is recorded before it is answered, after all that came before.
+    root(server, "GET", "users")
+    keys = lambda records: [r["key"] for r in records]
+    newest_first = [f"in/{i}" for i in reversed(range(60))]
+    puts = pages(server, bucket="searched", operation="PutObject", limit=7)
+    assert keys(puts) == newest_first
+    assert [r["request_id"] for r in puts] == [ids[k] for k in newest_first]
+    assert {r["node"] for r in puts if "node" in r} == set(), "this server is alone"
+    assert keys(pages(server, bucket="searched", prefix="in/5", user="seeker", status=200)) == [
+        *(f"in/{i}" for i in reversed(range(50, 60))), "in/5"]
+    for query in [
+        {"error": "AccessDenied", "bucket": "searched"},
+        {"status": "4xx", "access_key": "seeker", "source": "127.0.0.0/8"},
+        {"request_id": denied, "api": "s3"},
+    ]:
+        assert [r["request_id"] for r in pages(server, **query)] == [denied], query
+    iso = lambda t: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(t))
+    assert len(pages(server, bucket="searched", since=iso(began - 1), limit=1000)) == 62
+    assert pages(server, bucket="searched", until=iso(began - 3600)) == []
+    assert pages(server, bucket="searched", source="10.0.0.0/8") == []
+    # The search itself is a call of administration.
+    assert search(server, operation="AuditSearch", limit=1)["records"][0]["api"] == "admin"
+    # More than one file is searched: the oldest record is in a rotated one.
+    assert len(files(server)) > 1
+    assert len(pages(server, limit=1000)) > 100
+    for bad in ["since=soon", "limit=0", "status=9", "source=here", "cursor=7", "colour=red"]:
+        status, answer = call(server, (ACCESS, SECRET), "GET", f"audit?{bad}")
+        assert status == 400 and bad.split("=")[0] in answer["error"], answer
+    # The permission to explain one request does not allow this one.
+    root(server, "PUT", "policies/seeker", allow(["admin:Audit"]))
+    assert call(server, ("seeker", secret), "GET", "audit")[0] == 403
+    root(server, "PUT", "policies/seeker", allow(["admin:AuditSearch"]))
+    assert search(server, ("seeker", secret), error="AccessDenied", bucket="searched")["records"]
+
+
+def test_search_command(world):
+    server, _ = world
+    s3 = client(server)
+    s3.create_bucket(Bucket="commanded")
+    for i in range(5):
+        s3.put_object(Bucket="commanded", Key=f"k{i}", Body=b"")
+    root(server, "GET", "users")
+    base = ["admin", "audit", "search", "it", "--bucket", "commanded", "--since", "1h", "--operation", "PutObject"]
+    found = [json.loads(line) for line in cli(server, "--json", *base).stdout.splitlines()]
+    assert [r["key"] for r in found] == ["k4", "k3", "k2", "k1", "k0"] and found[0]["status"] == 200
+    done = cli(server, *base, "--limit", "2")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2 and "PutObject  commanded/k4  200" in lines[0] and "--limit" in done.stderr, done
+    assert "No record" in cli(server, *base, "--prefix", "none").stderr
+    assert cli(server, *base, "--status", "9", check=False).returncode == 1
+    assert cli(server, *base, "--until", "never", check=False).returncode == 2
 
 
 def test_no_secret_is_recorded(world):

@@ -313,6 +313,10 @@ ROUTES = [
     ("POST", "kms/keys/none/rotate", None, ["admin:KMSCreateKey"]),
     ("POST", "kms/rewrap", {"bucket": "none"}, ["admin:KMSCreateKey"]),
     ("GET", "why/0000000000000000", None, ["admin:Audit"]),
+    ("GET", "audit", None, ["admin:AuditSearch"]),
+    # There is no cluster.
+    ("POST", "cluster/remove", {"node": 9}, ["admin:Decommission"]),
+    ("POST", "cluster/authority", {"replace": "00"}, ["admin:Decommission"]),
 ]
 
 # Routes about the caller only, which every account may ask.

@@ -76,7 +76,7 @@ impl Search {
         }
         let text = |name: &str| query.filled(name).unwrap_or_default().to_owned();
         let time = |name: &str| {
-            let bad = |text| format!("{name}={text}: a time such as 2026-11-24T10:00:00Z, or a date");
+            let bad = |text: &str| format!("{name}={text}: a time such as 2026-11-24T10:00:00Z, or a date");
             read(query, name, parse_moment, bad)
         };
         let filter = Filter {

@@ -49,6 +49,8 @@ pub use queue::{PATIENCE, QueuePermit};
 pub use record::{ApiLayer, HEADERS, QUERY, Record, headers_of, printable};
 pub use search::{Bounds, Found, Hits, Position, moment_text, parse_moment};
 #[doc(hidden)]
+pub use search::fuzzed_search;
+#[doc(hidden)]
 pub use verify::fuzzed_lines;
 pub use verify::{Report, verify};
 pub use webhook::{Full, WebhookConfig};

@@ -218,7 +218,7 @@ fn time_of(line: &[u8]) -> Option<&str> {
     let rest = line.strip_prefix(b"{\"seq\":")?;
     let comma = memchr::memchr(b',', rest)?;
     let time = rest[comma..].strip_prefix(b",\"time\":\"")?;
-    std::str::from_utf8(time.get(..24)?).ok().filter(|_| time[24] == b'"')
+    std::str::from_utf8(time.get(..24)?).ok().filter(|_| time.get(24) == Some(&b'"'))
 }
 
 /// When the request of a line ended.
@@ -229,6 +229,19 @@ fn ended(time: &str, line: &[u8]) -> Option<i64> {
     let len = digits.iter().take_while(|b| b.is_ascii_digit()).count();
     let micros: i64 = std::str::from_utf8(&digits[..len]).ok()?.parse().ok()?;
     parse_time(time)?.checked_add(micros / 1000)
+}
+
+/// Looks at any bytes as a line: for the fuzzer.
+pub fn fuzzed_search(line: &[u8]) {
+    let hits = Hits { found: Vec::new(), next: Position::END, reached_ms: None, refusals_only: false };
+    let bounds = Bounds { records: 10, bytes: 1 << 20, read: 1 << 20, time: Duration::ZERO };
+    let filter = Filter { since_ms: Some(1), user: "a".into(), prefix: "k".into(), ..Filter::default() };
+    let (needles, began) = (filter.needles(), Instant::now());
+    let mut search = Search { filter: &filter, needles, bounds: &bounds, began, hits, size: 0 };
+    search.look(Position { line: 1, offset: 0 }, line);
+    if let Some(found) = search.hits.found.first() {
+        assert!(filter.matches(&found.record));
+    }
 }
 
 /// Searches records in memory, newest first, each with its number.

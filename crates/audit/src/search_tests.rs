@@ -194,5 +194,7 @@ fn times_are_read_and_written() {
     let line = br#"{"seq":7,"time":"2023-11-14T22:13:20.123Z","key":"\"micros\":9","micros":1500,"hash":""}"#;
     let time = time_of(line).unwrap();
     assert_eq!(ended(time, line), Some(START + 124));
+    let cut = &line[..line.iter().position(|b| *b == b'Z').unwrap() + 1];
+    assert_eq!((time_of(cut), time_of(b"")), (None, None));
     assert_eq!(time_of(br#"{"seq":8,"kind":"checkpoint","time":"2023-11-14T22:13:20.123Z"}"#), None);
 }

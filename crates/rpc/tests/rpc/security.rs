@@ -289,6 +289,15 @@ async fn withdrawn_certificates_end_connections() {
     assert!(outcome.as_ref().is_err_and(Error::is_not_executed), "{outcome:?}");
     server.replace(server.identity(), trust(&[&authority])).unwrap();
     until_called(&peer).await;
+    // Node 1 was removed from the cluster: no certificate is accepted, old or new.
+    server.replace(server.identity(), trust(&[&authority]).without_node(1)).unwrap();
+    until("its connections ended", || endpoint.connections() == 0).await;
+    for _ in 0..2 {
+        let outcome = peer.call(request(ECHO, b""), soon()).await;
+        assert!(outcome.as_ref().is_err_and(Error::is_not_executed), "{outcome:?}");
+        client.replace(credentials(&authority, 1).identity(), trust(&[&authority])).unwrap();
+    }
+    assert_eq!(endpoint.connections(), 0);
 }
 
 /// Calls until a call succeeds: until then every one certainly was not executed.
