@@ -421,6 +421,10 @@ def test_records_are_found_by_every_condition(world):
     server, _ = world
     s3 = client(server)
     s3.create_bucket(Bucket="searched")
+    for _ in range(1000):
+        if len(files(server)) > 1:
+            break
+        s3.list_buckets()
     secret = "a-long-enough-secret"
     root(server, "PUT", "users/seeker", {"secret": secret})
     root(server, "PUT", "policies/seeker", allow(["s3:PutObject"]))
@@ -450,7 +454,7 @@ def test_records_are_found_by_every_condition(world):
     ]:
         assert [r["request_id"] for r in pages(server, **query)] == [denied], query
     iso = lambda t: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(t))
-    assert len(pages(server, bucket="searched", since=iso(began - 1), limit=1000)) == 62
+    assert len(pages(server, bucket="searched", prefix="in/", since=iso(began - 1), limit=1000)) == 62
     assert pages(server, bucket="searched", until=iso(began - 3600)) == []
     assert pages(server, bucket="searched", source="10.0.0.0/8") == []
     # The search itself is a call of administration.

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import threading
-import time
+import urllib.error
 import urllib.parse
 
 import pytest
@@ -14,6 +14,7 @@ from conftest import noise
 from histories import client, eventually
 from nodes import Cluster
 from signing import admin
+from test_openapi import OPERATIONS, check
 from test_cluster import cli, holds, of, passes, signed, until
 
 
@@ -44,19 +45,26 @@ def bucket_everywhere(cluster, name, but=()):
     return s3
 
 
-def status(cluster, node):
-    return cluster.ask(node, "cluster", "status")
+def described(operation, answer):
+    """An answer that is as the description of the API has it."""
+    check(OPERATIONS[operation][2], 200, answer)
+    return answer
 
 
-def number(cluster, node, at):
-    return of(status(cluster, at), node)["number"]
+def status(node):
+    """Also of a cluster that is not complete, of which the command says so by an error."""
+    return described("ClusterStatus", admin(node, "GET", "/ashlar/api/v1/cluster"))
+
+
+def number(node, at):
+    return of(status(at), node)["number"]
 
 
 # Search of the audit logs.
 
 
 def search(node, **query):
-    return admin(node, "GET", f"/ashlar/api/v1/audit?{urllib.parse.urlencode(query)}")
+    return described("AuditSearch", admin(node, "GET", f"/ashlar/api/v1/audit?{urllib.parse.urlencode(query)}"))
 
 
 def pages(node, **query):
@@ -75,7 +83,7 @@ def test_any_node_searches_the_audit_logs_of_all(cluster):
     s3 = bucket_everywhere(cluster, "audited")
     for i in range(40):
         s3[i % 4].put_object(Bucket="audited", Key=f"k/{i}", Body=b"x")
-    numbers = [number(cluster, node, cluster.nodes[0]) for node in cluster.nodes]
+    numbers = [number(node, cluster.nodes[0]) for node in cluster.nodes]
     wanted = {f"k/{i}": numbers[i % 4] for i in range(40)}
     # A record is in the file some milliseconds after the answer.
     query = {"bucket": "audited", "operation": "PutObject"}
@@ -129,7 +137,16 @@ def test_any_node_searches_the_audit_logs_of_all(cluster):
 
 def removed(node, which, *flags, code=0):
     *_, last = cli(node, "cluster", "remove", which, "it", *flags, code=code)
+    if code == 0:
+        last.pop("status")
+        described("ClusterRemove", last)
     return last
+
+
+def can_be_removed(node, which):
+    """What is said without `--yes`, whether it can or not."""
+    return subprocess.run([os.environ["ASHLAR_BIN"], "--json", "cluster", "remove", str(which), "it"], text=True, timeout=60,
+                          env={**os.environ, "ASHLAR_HOST_it": signed(node)}, capture_output=True).stdout.replace('":', '": ')
 
 
 def test_a_node_that_is_gone_is_removed_and_cannot_return(wide_cluster):
@@ -139,28 +156,31 @@ def test_a_node_that_is_gone_is_removed_and_cannot_return(wide_cluster):
     bodies = {f"k{i}": noise(30_000, i) for i in range(30)}
     for i, (key, body) in enumerate(bodies.items()):
         eventually(lambda: s3[i % 4].put_object(Bucket="kept", Key=key, Body=body))
-    which = number(cluster, gone, seen)
-    own = number(cluster, seen, seen)
+    which = number(gone, seen)
+    own = number(seen, seen)
     # What is refused changes nothing.
     assert "runs" in str(removed(seen, which, "--yes", code=1))
     assert "answers" in str(removed(seen, own, "--yes", code=1))
     assert "there is no node 99" in str(removed(seen, 99, "--yes", code=1))
     gone.kill()
     # Its announcement ends with its lease.
-    passes(lambda: "slots on drives of node" in str(removed(seen, which, "--yes", code=1)) or pytest.fail("not yet"))
+    holds(lambda: "runs" not in can_be_removed(seen, which))
+    # On a busy machine everything may have moved already.
+    said = can_be_removed(seen, which)
+    assert any(part in said for part in ["slots on drives of node", "not complete on other nodes", "removed\": false"]), said
     until(cluster, seen, lambda s: (of(s, gone)["away"] or {"groups": 1})["groups"] == 0)
     text = subprocess.run([os.environ["ASHLAR_BIN"], "cluster", "status", "it"], text=True, capture_output=True, timeout=60,
                           env={**os.environ, "ASHLAR_HOST_it": signed(seen)}).stdout
     assert f"ashlar cluster remove {which}" in text, text
     until(cluster, seen, lambda s: s["groups"]["complete"] == s["groups"]["total"])
     assert removed(seen, which)["removed"] is False
-    assert len(status(cluster, seen)["nodes"]) == 5
+    assert len(status(seen)["nodes"]) == 5
     assert removed(cluster.nodes[1], which, "--yes")["removed"] is True
     assert "removed already" in str(removed(seen, which, "--yes", code=1))
     for node in cluster.nodes:
         if node is not gone:
             until(cluster, node, lambda s: [n for n in s["nodes"] if n["number"] == which] == [])
-            s = status(cluster, node)
+            s = status(node)
             assert len(s["nodes"]) == 4 and s["groups"]["left"] == 0 and s["groups"]["writable"] == s["groups"]["total"], s
     assert all(d["node"] != which for d in cluster.ask(seen, "info")["drives"])
     assert cli(seen, "cluster", "upgrade", "it")[-1]["reasons"] == []
@@ -187,7 +207,7 @@ def test_a_node_that_is_gone_is_removed_and_cannot_return(wide_cluster):
     gone.log.write_text("")
     gone.launch()
     gone.wait(90)
-    assert number(cluster, gone, seen) == 6
+    assert number(gone, seen) == 6
     for key, body in bodies.items():
         assert eventually(lambda: client(gone, 3).get_object(Bucket="kept", Key=key)["Body"].read()) == body
 
@@ -228,11 +248,11 @@ def rotate(node, *flags, code=0):
 
 
 def step(node, old):
-    return admin(node, "POST", "/ashlar/api/v1/cluster/authority", {"replace": old})
+    return described("ClusterAuthority", admin(node, "POST", "/ashlar/api/v1/cluster/authority", {"replace": old}))
 
 
-def authority(cluster, node):
-    return status(cluster, node)["authority"]
+def authority(node):
+    return status(node)["authority"]
 
 
 def all_serve(cluster, name, but=()):
@@ -245,18 +265,18 @@ def all_serve(cluster, name, but=()):
 
 def test_the_authority_is_replaced_while_clients_go_on(cluster):
     s3 = bucket_everywhere(cluster, "loaded")
-    before = authority(cluster, cluster.nodes[0])
+    before = authority(cluster.nodes[0])
     assert before["phase"] is None and before["trusted"] == [before["signer"]]
     with Load(s3) as load:
         holds(lambda: load.done > 10)
         for asked in cluster.nodes[:2]:
-            old = authority(cluster, asked)["signer"]
+            old = authority(asked)["signer"]
             done = rotate(asked)[-1]
             assert done["done"] and done["away"] == [] and done["authority"]["trusted"] != [old], done
         count = load.done
         holds(lambda: load.done > count + 20)
     assert load.failures == [], load.failures[:5]
-    now = [authority(cluster, node) for node in cluster.nodes]
+    now = [authority(node) for node in cluster.nodes]
     assert all(a == now[0] for a in now) and now[0]["phase"] is None and now[0]["signer"] != before["signer"]
     # Nodes that start get certificates of the new one.
     for node in cluster.nodes[2:]:
@@ -269,37 +289,37 @@ def test_the_authority_is_replaced_while_clients_go_on(cluster):
 def test_a_replacement_that_is_interrupted_goes_on_at_any_node(cluster):
     bucket_everywhere(cluster, "loaded")
     one, two, three, four = cluster.nodes
-    old = authority(cluster, one)["signer"]
+    old = authority(one)["signer"]
     # A node is away from before the beginning until after the end.
     assert four.stop() == 0
     began = eventually(lambda: step(one, old))
     assert began["authority"]["phase"] == "introducing" and began["authority"]["old"] == old
     # Whoever began it is killed in each phase.
     one.kill()
-    all_serve(cluster, "introducing", but=[one, four])
-    assert authority(cluster, two)["phase"] == "introducing"
+    assert authority(two)["phase"] == "introducing"
 
     def renewing():
         said = step(two, old)
         assert said["authority"]["phase"] == "renewing", said
-        return said
 
     passes(renewing)
+    one.launch()
+    one.wait(90)
+    all_serve(cluster, "renewing", but=[four])
     # In the middle of a replacement, the new authority cannot be replaced.
-    new = authority(cluster, two)["signer"]
+    new = authority(two)["signer"]
     assert new != old
-    with pytest.raises(Exception, match="409"):
+    with pytest.raises(urllib.error.HTTPError, match="409"):
         step(two, new)
     two.kill()
-    for node in (one, two):
-        node.launch()
-        node.wait(90)
-    all_serve(cluster, "renewing", but=[four])
+    assert authority(one)["phase"] == "renewing"
+    two.launch()
+    two.wait(90)
     done = rotate(three)[-1]
     assert done["done"] and done["authority"] == {"phase": None, "signer": new, "trusted": [new], "old": new}
-    assert done["away"] == [number(cluster, four, one)]
+    assert done["away"] == [number(four, one)]
     # A request that is repeated begins nothing.
-    assert step(one, old)["done"] and authority(cluster, one)["phase"] is None
+    assert step(one, old)["done"] and authority(one)["phase"] is None
     # The node that was away comes back while etcd is away: it knows the old authority only, and no node accepts it.
     cluster.etcd.kill()
     four.launch()
@@ -312,13 +332,13 @@ def test_a_replacement_that_is_interrupted_goes_on_at_any_node(cluster):
 def test_a_node_that_does_not_answer_is_waited_for(cluster):
     bucket_everywhere(cluster, "loaded")
     asked, paused = cluster.nodes[0], cluster.nodes[3]
-    which = number(cluster, paused, asked)
+    which = number(paused, asked)
     paused.process.send_signal(19)
     try:
         # It is announced, so it may run: the second phase does not begin.
         last = rotate(asked, "--timeout", "0", code=5)
         assert any(f"node {which} " in str(line) for line in last), last
-        assert authority(cluster, asked)["phase"] == "introducing"
+        assert authority(asked)["phase"] == "introducing"
         # Its announcement has ended, and nobody reaches it.
         done = rotate(asked, "--timeout", "60")[-1]
         assert done["done"] and done["away"] == [which], done

@@ -161,7 +161,7 @@ def test_every_answer_matches_its_description(own, api):
         ("QuotaGet", "a-bucket", None), ("QuotaPut", "a-bucket", {"quota": 1 << 30}), ("QuotaGet", "a-bucket", None),
         ("QuotaRemove", "a-bucket", None), ("KmsStatus", "", None), ("KmsKeyCreate", key.lower(), None),
         ("KmsKeyList", "", None), ("KmsKeyGet", key.lower(), None), ("KmsKeyRotate", key.lower(), None),
-        ("RewrapStart", "", {"bucket": "a-bucket"}), ("RewrapStatus", "", None), ("Why", request_id, None), ("Document", "", None),
+        ("RewrapStart", "", {"bucket": "a-bucket"}), ("RewrapStatus", "", None), ("Why", request_id, None), ("AuditSearch", "", None), ("Document", "", None),
         ("ServiceStop", "", {"dry_run": True}), ("ServiceRestart", "", {"dry_run": True}),
         ("HealStart", "", {}), ("DriveScrub", "", None), ("HealStatus", "", None), ("SignInChoices", "", None),
         ("Permissions", "", {"checks": [{"action": "s3:PutObject", "resource": "a-bucket/key"}]}),
@@ -171,13 +171,13 @@ def test_every_answer_matches_its_description(own, api):
             wait_for(lambda: not ask(base, "GET", "/heal")[1]["running"])
         status, answer = do(base, name, subject, body, None if name.startswith("SignIn") else (ACCESS, SECRET))
         assert 200 <= status < 300, (name, status, answer)
-    # Streams are read in test_monitoring.py; the others cannot succeed here, and their answers are made as those of DriveOffline, ProviderDisable, or in crates/ashlar/tests/drives.rs and cluster_up.rs, in test_openid.py and test_events.py.
-    elsewhere = {"Trace", "Logs", "ClusterToken", "ClusterUpgrade", "DriveReplace", "DriveRecover", "DriveRecovery", "ProviderEnable", "SignInBack", "DeadLetterReplay", "DeadLetterRemove"}
+    # Streams are read in test_monitoring.py; the others cannot succeed here, and their answers are made as those of DriveOffline, ProviderDisable, or in crates/ashlar/tests/drives.rs and cluster_up.rs, in test_cluster_operations.py, test_openid.py and test_events.py.
+    elsewhere = {"Trace", "Logs", "ClusterToken", "ClusterUpgrade", "ClusterRemove", "ClusterAuthority", "DriveReplace", "DriveRecover", "DriveRecovery", "ProviderEnable", "SignInBack", "DeadLetterReplay", "DeadLetterRemove"}
     asked = {name for name, _, _ in steps} | elsewhere
     assert set(OPERATIONS) == asked, set(OPERATIONS) ^ asked
     for name, subject, body, want in [
         ("UserGet", "nobody", None, 404), ("PolicyAttach", "", {"policies": []}, 400), ("KeyGet", "none", None, 404),
-        ("Why", "0000000000000000", None, 404), ("ClusterToken", "", {}, 409), ("ClusterUpgrade", "", {}, 409), ("DriveReplace", "", {}, 400), ("DriveRecover", "", {}, 400), ("UserPut", "x", {"unknown": 1}, 400),
+        ("Why", "0000000000000000", None, 404), ("ClusterToken", "", {}, 409), ("ClusterUpgrade", "", {}, 409), ("ClusterRemove", "", {"node": 1}, 409), ("ClusterAuthority", "", {"replace": "0"}, 409), ("DriveReplace", "", {}, 400), ("DriveRecover", "", {}, 400), ("UserPut", "x", {"unknown": 1}, 400),
         ("QuotaGet", "no-bucket", None, 404), ("ProviderGet", "ldap/none", None, 404), ("SettingGet", "identity_ldap/_", None, 404),
         ("SignInBack", "", {"code": "c", "state": "s"}, 400), ("ProviderEnable", "tls/none", None, 404), ("KeyCreate", "", {"user": "nobody"}, 404),
         ("PolicyPut", "p", {"Statement": 1}, 400), ("QuotaPut", "a-bucket", {"quota": -1}, 400),

@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 
+use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -102,7 +103,11 @@ fn escaped(text: &str) -> String {
 pub struct Needles {
     since: Option<String>,
     until: Option<String>,
-    all: Vec<memchr::memmem::Finder<'static>>,
+    all: Vec<Finder<'static>>,
+    status: Option<(u16, u16)>,
+    source: Option<(IpAddr, u8)>,
+    status_name: Finder<'static>,
+    source_name: Finder<'static>,
 }
 
 impl Filter {
@@ -127,11 +132,15 @@ impl Filter {
         if !self.user.is_empty() {
             texts.push(format!("\"{}\"", escaped(&self.user)));
         }
-        let finder = |text: String| memchr::memmem::Finder::new(text.as_bytes()).into_owned();
+        let finder = |text: String| Finder::new(text.as_bytes()).into_owned();
         Needles {
             since: self.since_ms.map(time_text),
             until: self.until_ms.map(time_text),
             all: texts.into_iter().map(finder).collect(),
+            status: self.status,
+            source: self.source,
+            status_name: Finder::new("\"status\":"),
+            source_name: Finder::new("\"ip\":\""),
         }
     }
 
@@ -157,12 +166,31 @@ impl Filter {
     }
 }
 
+/// The text behind a name in a line. No text within the values of a record can look like a name: its quotes are escaped.
+fn value<'a>(name: &Finder<'_>, line: &'a [u8], ends: impl Fn(&u8) -> bool) -> Option<&'a str> {
+    let rest = &line[name.find(line)? + name.needle().len()..];
+    std::str::from_utf8(&rest[..rest.iter().position(ends)?]).ok()
+}
+
 impl Needles {
     /// False: the record of a line does not meet the conditions. `time`: that of the line.
     pub(crate) fn may_match(&self, time: &str, line: &[u8]) -> bool {
         self.since.as_deref().is_none_or(|since| time >= since)
             && self.until.as_deref().is_none_or(|until| time < until)
             && self.all.iter().all(|needle| needle.find(line).is_some())
+            && self.status.is_none_or(|(first, last)| {
+                let status = value(&self.status_name, line, |b| !b.is_ascii_digit());
+                status.and_then(|text| text.parse().ok()).is_some_and(|n: u16| (first..=last).contains(&n))
+            })
+            && self.source.is_none_or(|network| {
+                let source = value(&self.source_name, line, |b| *b == b'"');
+                source.and_then(|text| text.parse().ok()).is_some_and(|ip| contains(network, ip))
+            })
+    }
+
+    /// Whether a time is before the earliest one that is asked for.
+    pub(crate) fn is_before(&self, time: &str) -> bool {
+        self.since.as_deref().is_some_and(|since| time < since)
     }
 }
 

@@ -47,9 +47,9 @@ pub use file::FileConfig;
 pub use filter::{Filter, parse_network, parse_status};
 pub use queue::{PATIENCE, QueuePermit};
 pub use record::{ApiLayer, HEADERS, QUERY, Record, headers_of, printable};
-pub use search::{Bounds, Found, Hits, Position, moment_text, parse_moment};
 #[doc(hidden)]
 pub use search::fuzzed_search;
+pub use search::{Bounds, Found, Hits, Position, moment_text, parse_moment};
 #[doc(hidden)]
 pub use verify::fuzzed_lines;
 pub use verify::{Report, verify};

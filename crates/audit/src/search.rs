@@ -77,7 +77,7 @@ pub struct Hits {
     pub found: Vec<Found>,
     /// Where the next search goes on.
     pub next: Position,
-    /// When the request of the last line ended that was looked at; none if there was no line.
+    /// When the request of the last line ended that was looked at, if something is left.
     pub reached_ms: Option<i64>,
     /// Only the last refusals were searched: there is no audit file.
     pub refusals_only: bool,
@@ -109,9 +109,12 @@ pub(crate) fn search(path: &Path, filter: &Filter, from: Option<Position>, bound
         while let Some((offset, text)) = lines.next().map_err(failed)? {
             let Some(n) = number(text).filter(|n| *n < line) else { continue };
             line = n;
-            let ended = search.look(Position { line: n, offset }, text);
-            if ended || search.is_over(n, read + lines.read) {
-                search.hits.next = if ended { Position::END } else { Position { line: n, offset } };
+            // Lines without a record, such as checkpoints, are not looked at.
+            let Some(time) = time_of(text) else { continue };
+            let last = search.look(Position { line: n, offset }, time, text);
+            if last || search.is_over(n, read + lines.read) {
+                search.hits.next = if last { Position::END } else { Position { line: n, offset } };
+                search.hits.reached_ms = ended(time, text);
                 return Ok(search.hits);
             }
         }
@@ -182,14 +185,11 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks at a line; true: no earlier one can be asked for.
-    fn look(&mut self, at: Position, line: &[u8]) -> bool {
-        // Lines without a record, such as checkpoints, are not looked at.
-        let Some(time) = time_of(line) else { return false };
-        let ended_ms = ended(time, line);
-        self.hits.reached_ms = ended_ms.or(self.hits.reached_ms);
-        if let (Some(since), Some(ended)) = (self.filter.since_ms, ended_ms)
-            && ended < since.saturating_sub(DISORDER)
+    /// Looks at the line of a record; true: no earlier one can be asked for.
+    fn look(&mut self, at: Position, time: &str, line: &[u8]) -> bool {
+        if let Some(since) = self.filter.since_ms
+            && self.needles.is_before(time)
+            && ended(time, line).is_some_and(|ended| ended < since.saturating_sub(DISORDER))
         {
             return true;
         }
@@ -199,7 +199,7 @@ impl Search<'_> {
         {
             self.size += line.len();
             let end = at.offset + line.len() as u64 + 1;
-            self.hits.found.push(Found { at, end, ended_ms: ended_ms.unwrap_or(0), record });
+            self.hits.found.push(Found { at, end, ended_ms: ended(time, line).unwrap_or(0), record });
         }
         false
     }
@@ -238,7 +238,8 @@ pub fn fuzzed_search(line: &[u8]) {
     let filter = Filter { since_ms: Some(1), user: "a".into(), prefix: "k".into(), ..Filter::default() };
     let (needles, began) = (filter.needles(), Instant::now());
     let mut search = Search { filter: &filter, needles, bounds: &bounds, began, hits, size: 0 };
-    search.look(Position { line: 1, offset: 0 }, line);
+    let Some(time) = time_of(line) else { return };
+    search.look(Position { line: 1, offset: 0 }, time, line);
     if let Some(found) = search.hits.found.first() {
         assert!(filter.matches(&found.record));
     }

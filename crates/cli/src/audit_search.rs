@@ -6,7 +6,7 @@ use ashlar_audit::{moment_text, parse_moment};
 use ashlar_client::Method;
 use clap::Args;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::admin_request::{ask_with, understand};
 use super::context::Context;
@@ -192,6 +192,8 @@ fn line(record: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

@@ -219,8 +219,11 @@ impl Node {
             let asked = member.peers().numbers().into_iter().map(|number| {
                 let question = question.clone();
                 async move {
-                    // One that is cut off from the control store only still talks to the others.
-                    if !self.runs(number) && member.peers().is_away(number) {
+                    // One that is announced runs, although this node may not have reached it again yet; one that is cut off
+                    // from the control store only still talks to the others.
+                    let announced = self.control.announced().borrow().contains(&number);
+                    let announced = announced || self.control_trouble().is_some();
+                    if !announced && member.peers().is_away(number) {
                         return (number, NodeStanding::Away);
                     }
                     let answer = member.peers().ask(number, question, until).await;

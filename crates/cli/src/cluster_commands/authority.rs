@@ -102,7 +102,8 @@ async fn rotate(options: RotateOptions, context: &Context) -> Outcome {
             now.waits.iter().for_each(|why| context.output.note(&format!("  waits: {why}")));
             told.clone_from(&now.waits);
         }
-        if began.elapsed() >= Duration::from_secs(options.timeout) {
+        // A step that was made is followed by the question what it waits for.
+        if !now.waits.is_empty() && began.elapsed() >= Duration::from_secs(options.timeout) {
             return Err(late(&answer, &now.waits, context));
         }
         time::sleep(PAUSE).await;
