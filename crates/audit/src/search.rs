@@ -28,6 +28,8 @@ use crate::{Error, Result};
 /// A search ends at a line whose request ended so long before the earliest time that is asked for: lines may be out of
 /// order by the time that requests wait for the writer, and a clock may be set back.
 const DISORDER: i64 = 600_000;
+/// After how many lines a search looks at the clock.
+const PAUSE: u64 = 256;
 
 /// Where a search goes on: before the line with this number. 0: at the end of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,9 +114,12 @@ pub(crate) fn search(path: &Path, filter: &Filter, from: Option<Position>, bound
             // Lines without a record, such as checkpoints, are not looked at.
             let Some(time) = time_of(text) else { continue };
             let last = search.look(Position { line: n, offset }, time, text);
-            if last || search.is_over(n, read + lines.read) {
+            let full = search.is_full();
+            let pause = last || full || n.is_multiple_of(PAUSE);
+            let reached_ms = pause.then(|| ended(time, text)).flatten();
+            if last || full || pause && search.is_late(read + lines.read) {
                 search.hits.next = if last { Position::END } else { Position { line: n, offset } };
-                search.hits.reached_ms = ended(time, text);
+                search.hits.reached_ms = reached_ms;
                 return Ok(search.hits);
             }
         }
@@ -204,12 +209,14 @@ impl Search<'_> {
         false
     }
 
-    fn is_over(&self, line: u64, read: u64) -> bool {
-        let Bounds { records, bytes, read: most, time } = *self.bounds;
-        self.hits.found.len() >= records
-            || self.size >= bytes
-            || read > most
-            || line.is_multiple_of(256) && self.began.elapsed() >= time
+    /// Whether enough was found.
+    fn is_full(&self) -> bool {
+        self.hits.found.len() >= self.bounds.records || self.size >= self.bounds.bytes
+    }
+
+    /// Whether enough was done.
+    fn is_late(&self, read: u64) -> bool {
+        read > self.bounds.read || self.began.elapsed() >= self.bounds.time
     }
 }
 

@@ -44,8 +44,8 @@ is not trusted any more. No connection is refused meanwhile. If the command is i
 at any node, to go on. A node that is away is not waited for: it takes the new authority from etcd when it comes back. One that \
 runs, but does not answer or cannot reach etcd, is waited for. The exit code is 5 if the nodes were not ready in time; they are named.
 
-Rotate when a machine or a backup that knew the authority's key is lost to you, together with root's password, and change that \
-first: the key is stored in etcd, sealed under root's password.
+Rotate when somebody may know the authority's key, which is stored in etcd, sealed with a key that root's password opens: after \
+you have taken away their access to etcd, and changed the password. docs/cluster.md has the details.
 
 Examples:
   ashlar cluster authority rotate it
