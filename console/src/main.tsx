@@ -7,6 +7,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { Failure, whenSessionEnds } from "./api/client";
 import { loadMessages } from "./i18n";
+import { takeProviderReturn } from "./lib/session";
 import { router } from "./router";
 import "./styles/app.css";
 
@@ -26,6 +27,7 @@ whenSessionEnds(() => {
   if (client.getQueryData(["session"])) client.setQueryData(["session"], null);
 });
 
+takeProviderReturn();
 await loadMessages();
 createRoot(document.getElementById("root")!).render(
   <StrictMode>

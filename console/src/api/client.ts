@@ -49,7 +49,7 @@ export async function send(url: string, init: RequestInit = {}): Promise<Respons
     if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
     throw new Failure(0, "Unreachable", "");
   }
-  if (response.status === 401 && !url.startsWith("session")) {
+  if (response.status === 401 && !url.startsWith("session") && url !== "confirm") {
     const problem = await response.clone().json().catch(() => null);
     if (problem?.code === "SessionEnded") onEnd();
   }
@@ -88,6 +88,7 @@ export type Session = {
   root: boolean;
   federated: boolean;
   restricted: boolean;
+  /** The access key; empty: an identity provider vouched for the person. */
   signed_in_with: string;
   groups: string[];
   policies: string[];
@@ -97,6 +98,11 @@ export type Session = {
   s3_port: number | null;
   version: string;
 };
+
+/** How people can sign in, besides access keys. */
+export type SignInOptions = { openid: { name: string; display_name: string }[]; ldap: boolean };
+
+export type SignInWith = { access_key: string; secret_key: string } | { ldap_user: string; ldap_password: string } | { code: string; state: string };
 
 async function own<T>(method: string, path: string, body?: unknown): Promise<T> {
   const init: RequestInit = { method };
@@ -112,7 +118,12 @@ export const gateway = {
     const found = await own<Session | { user: null }>("GET", "session");
     return found.user === null ? null : (found as Session);
   },
-  signIn: (body: { access_key: string; secret_key: string }) => own<Session>("POST", "session", body),
+  signInOptions: () => own<SignInOptions>("GET", "sign-in"),
+  /** The address of a provider at which to sign in. */
+  beginSignIn: (provider: string) => own<{ url: string }>("POST", "sign-in", { provider }),
+  signIn: (body: SignInWith) => own<Session>("POST", "session", body),
+  /** Says the secret again; for some seconds, access keys can be changed. */
+  confirm: (secret_key: string) => own<{ seconds: number }>("POST", "confirm", { secret_key }),
   signOut: () => own("DELETE", "session"),
   ticket: (target: string) => own<{ url: string }>("POST", "ticket", { target }),
   share: (body: { bucket: string; key: string; version_id?: string; seconds: number; endpoint: string; download: boolean }) =>

@@ -11,6 +11,8 @@ export const de: Messages = {
       case "Unreachable": return { text: "Der Server antwortet nicht.", advice: "Prüfen Sie das Netz und ob der Server läuft, und versuchen Sie es erneut." };
       case "SessionEnded": return { text: "Ihre Sitzung ist beendet.", advice: "Melden Sie sich erneut an." };
       case "WrongKeys": return { text: "Der Zugriffsschlüssel oder der geheime Schlüssel ist falsch, oder der Schlüssel ist deaktiviert oder abgelaufen." };
+      case "WrongPassword": return { text: "Das Verzeichnis kennt diesen Namen mit diesem Passwort nicht." };
+      case "ProviderEnded": return { text: e.message === "access_denied" ? "Der Identitätsanbieter hat die Anmeldung abgelehnt, oder sie wurde dort abgebrochen." : `Der Identitätsanbieter hat die Anmeldung beendet${e.message ? ` (${e.message})` : ""}.`, advice: "Versuchen Sie es erneut, oder fragen Sie, wer den Anbieter betreibt." };
       case "AccessDenied": case "HTTP403": return { text: "Dafür fehlt Ihnen die Berechtigung.", advice: e.message ? `${e.message} ${ask}` : ask, id };
       case "NoSuchBucket": return { text: "Diesen Bucket gibt es nicht.", advice: "Vielleicht wurde er inzwischen gelöscht; sehen Sie in die Liste der Buckets.", id };
       case "NoSuchKey": return { text: "Dieses Objekt gibt es nicht.", advice: "Vielleicht wurde es inzwischen gelöscht; laden Sie die Liste neu.", id };
@@ -47,6 +49,8 @@ export const de: Messages = {
   nav: { overview: "Übersicht", connect: "Client verbinden", data: "Daten", buckets: "Buckets", access: "Zugriff", users: "Benutzer", groups: "Gruppen", keys: "Zugriffsschlüssel", policies: "Richtlinien", why: "Warum verweigert?", system: "System", drives: "Laufwerke" },
   login: {
     title: "Bei Ashlar anmelden", accessKey: "Zugriffsschlüssel", secretKey: "Geheimer Schlüssel", submit: "Anmelden",
+    how: "Arten der Anmeldung", ways: { keys: "Zugriffsschlüssel", ldap: "Verzeichnis" }, ldapUser: "Benutzername", ldapPassword: "Passwort", ldapHint: "Name und Passwort Ihres Kontos im Verzeichnis (LDAP).",
+    or: "oder", with: (name) => `Weiter mit ${name}`, returning: "Die Anmeldung über Ihren Identitätsanbieter wird abgeschlossen…",
     first: "Zum ersten Mal hier? Der Server hat beim ersten Start einen Zugriffsschlüssel und einen geheimen Schlüssel ausgegeben. Name und Geheimnis eines Benutzers gehen auch.",
   },
   connect: {
@@ -126,7 +130,7 @@ export const de: Messages = {
   noPreview: "Keine Vorschau", noPreviewText: (type) => `Für ${type || "diesen Typ"} gibt es keine Vorschau; laden Sie das Objekt herunter.`, previewCut: (shown, all) => `Die ersten ${shown} von ${all}.`,
   share: {
     action: "Teilen", title: (name) => `${name} teilen`, about: "Wer den Link hat, kann dieses Objekt bis zu seinem Ende ohne Konto herunterladen.", life: "Der Link gilt", endpoint: "Adresse im Link", endpointHint: "Die S3-Adresse, die die andere Person erreicht.", save: "Der Browser speichert die Datei, statt sie zu öffnen", make: "Link erzeugen", link: "Link",
-    until: (when) => `Gilt bis ${when}.`, withSession: "Er endet mit Ihrer Sitzung, weil es den Zugriffsschlüssel nicht mehr gibt, mit dem Sie angemeldet sind.", withKey: "Er endet früher, wenn der Zugriffsschlüssel deaktiviert wird, mit dem Sie angemeldet sind.",
+    until: (when) => `Gilt bis ${when}.`, withSession: "Er endet mit Ihrer Sitzung, weil es den Zugriffsschlüssel nicht mehr gibt, mit dem Sie angemeldet sind.", withKey: "Er endet früher, wenn der Zugriffsschlüssel deaktiviert wird, mit dem Sie angemeldet sind.", withProvider: "Er endet mit Ihrer Sitzung, weil ein Identitätsanbieter für Sie bürgt; ein Link, der länger gilt, braucht einen Zugriffsschlüssel.",
   },
   uploads: {
     title: "Uploads", waiting: "Wartet", cancelled: "Abgebrochen", clear: "Liste leeren", fold: "Einklappen", unfold: "Ausklappen",
@@ -144,8 +148,10 @@ export const de: Messages = {
     removeText: "Ihre Mitglieder verlieren, was die Gruppe erlaubt hat.", removed: (name) => `${name} ist gelöscht.`, removeTitle: (name) => `Gruppe ${name} löschen?`,
   },
   keys: {
-    about: "Zugangsdaten für Programme. Ein Schlüssel darf höchstens, was sein Benutzer darf, und lässt sich weiter einschränken.", create: "Zugriffsschlüssel anlegen", none: "Noch keine Zugriffsschlüssel", noneText: "Jedes Programm sollte einen eigenen Schlüssel haben, damit jeder einzeln enden kann. Sitzungen können keine dauerhaften Schlüssel anlegen; die Befehlszeile kann es: ashlar admin accesskey create.", filter: "Schlüssel suchen", nameHint: "Zum Beispiel das Programm, das ihn benutzt.", expiresHint: "Was abläuft, kann man nicht vergessen.",
-    expiresNow: (when) => `Jetzt: ${when}`, asIs: "Wie es ist", inDays: (n) => `In ${n} ${s(n, "Tag", "Tagen")}`, policy: "Einschränkung", policyHint: "Ein Richtliniendokument; der Schlüssel darf nur, was dieses und die Richtlinien seines Benutzers erlauben. Leer: alles, was sein Benutzer darf.", restricted: "Eingeschränkt", restrictedSession: "Sie haben sich mit einem eingeschränkten Schlüssel angemeldet.", sessionsCannot: "Sitzungen können keine dauerhaften Schlüssel anlegen. Benutzen Sie den Befehl: ashlar admin accesskey create",
+    about: "Zugangsdaten für Programme. Ein Schlüssel darf höchstens, was sein Benutzer darf, und lässt sich weiter einschränken.", create: "Zugriffsschlüssel anlegen", none: "Noch keine Zugriffsschlüssel", noneText: "Jedes Programm sollte einen eigenen Schlüssel haben, damit jeder einzeln enden kann.", filter: "Schlüssel suchen", nameHint: "Zum Beispiel das Programm, das ihn benutzt.", expiresHint: "Was abläuft, kann man nicht vergessen.",
+    expiresNow: (when) => `Jetzt: ${when}`, asIs: "Wie es ist", inDays: (n) => `In ${n} ${s(n, "Tag", "Tagen")}`, policy: "Einschränkung", policyHint: "Ein Richtliniendokument; der Schlüssel darf nur, was dieses und die Richtlinien seines Benutzers erlauben. Leer: alles, was sein Benutzer darf.", restricted: "Eingeschränkt", restrictedSession: "Sie haben sich mit einem eingeschränkten Schlüssel angemeldet, der keine Schlüssel anlegt und ändert. Melden Sie sich mit Name und Geheimnis des Benutzers an.",
+    owner: "Benutzer", ownerHint: "Wem der Schlüssel gehört: Er darf höchstens, was dieser Benutzer darf.", mine: (user) => `${user} (Sie)`,
+    confirm: "Bestätigen Sie, dass Sie es sind", confirmText: (key) => `Zugriffsschlüssel überdauern Ihre Sitzung. Geben Sie den geheimen Schlüssel von ${key} ein, mit dem Sie sich angemeldet haben; fünf Minuten lang werden Sie nicht wieder gefragt.`, confirmAction: "Bestätigen",
     rotate: "Neues Geheimnis", rotateText: "Das jetzige Geheimnis gilt sofort nicht mehr.", removeText: "Programme, die ihn benutzen, werden sofort abgewiesen.", made: "Der Zugriffsschlüssel ist angelegt",
     rotated: (key) => `Neues Geheimnis von ${key}`, rotateTitle: (key) => `Neues Geheimnis für ${key} erzeugen?`, removed: (key) => `${key} ist gelöscht.`, removeTitle: (key) => `Zugriffsschlüssel ${key} löschen?`,
   },

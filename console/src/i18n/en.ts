@@ -15,6 +15,7 @@ export const en = {
       case "NoSuchKey": return { text: "This object does not exist.", advice: "It may have been deleted meanwhile; refresh the list.", id };
       case "BucketNotEmpty": return { text: "The bucket is not empty.", advice: "Delete its objects first, with all their versions and unfinished uploads.", id };
       case "BucketAlreadyExists": case "BucketAlreadyOwnedByYou": return { text: "There is a bucket of this name already.", advice: "Choose another name.", id };
+      case "ProviderEnded": return { text: e.message === "access_denied" ? "The identity provider refused the sign-in, or it was cancelled there." : `The identity provider ended the sign-in${e.message ? ` (${e.message})` : ""}.`, advice: "Try again, or ask whoever runs the provider." };
       case "HTTP403": return { text: "You have no permission for this.", advice: "Ask an administrator; “Why denied?” shows which statement decides.", id };
       case "HTTP404": return { text: "This does not exist, or not any more.", advice: "Refresh the list.", id };
       case "SlowDown": case "ServiceUnavailable": return { text: e.message || "The server is busy.", advice: "Try again in a moment.", id };
@@ -47,6 +48,8 @@ export const en = {
   nav: { overview: "Overview", connect: "Connect a client", data: "Data", buckets: "Buckets", access: "Access", users: "Users", groups: "Groups", keys: "Access keys", policies: "Policies", why: "Why denied?", system: "System", drives: "Drives" },
   login: {
     title: "Sign in to Ashlar", accessKey: "Access key", secretKey: "Secret key", submit: "Sign in",
+    how: "Ways to sign in", ways: { keys: "Access key", ldap: "Directory" }, ldapUser: "User name", ldapPassword: "Password", ldapHint: "The name and the password of your account in the directory (LDAP).",
+    or: "or", with: (name: string) => `Continue with ${name}`, returning: "Completing the sign-in with your identity provider…",
     first: "First time here? The server printed an access key and a secret key when it was first started. A user's name and secret work too.",
   },
   connect: {
@@ -129,7 +132,7 @@ export const en = {
   noPreview: "No preview", noPreviewText: (type: string) => `There is no preview of ${type || "this type"}; download the object.`, previewCut: (shown: string, all: string) => `The first ${shown} of ${all}.`,
   share: {
     action: "Share", title: (name: string) => `Share ${name}`, about: "Whoever has the link can download this object until it ends, without an account.", life: "The link works for", endpoint: "Address in the link", endpointHint: "The S3 address that the other person can reach.", save: "The browser saves the file instead of opening it", make: "Make link", link: "Link",
-    until: (when: string) => `Works until ${when}.`, withSession: "It ends with your session, because the access key that you signed in with is gone.", withKey: "Disabling the access key that you signed in with ends it sooner.",
+    until: (when: string) => `Works until ${when}.`, withSession: "It ends with your session, because the access key that you signed in with is gone.", withKey: "Disabling the access key that you signed in with ends it sooner.", withProvider: "It ends with your session, because an identity provider vouched for you; a link that lasts longer needs an access key.",
   },
   uploads: {
     title: "Uploads", waiting: "Waiting", cancelled: "Cancelled", clear: "Clear the list", fold: "Fold", unfold: "Unfold",
@@ -148,8 +151,10 @@ export const en = {
     removeText: "Its members lose what the group allowed.", removed: (name: string) => `${name} is deleted.`, removeTitle: (name: string) => `Delete the group ${name}?`,
   },
   keys: {
-    about: "Credentials for programs. A key can do at most what its user can, and can be restricted further.", create: "Create access key", none: "No access keys yet", noneText: "Each program should have a key of its own, so that each can be ended alone. Sessions cannot make lasting keys; the command line can: ashlar admin accesskey create.", filter: "Find a key", nameHint: "For instance the program that uses it.", expiresHint: "A key that expires cannot be forgotten.",
-    expiresNow: (when: string) => `Now: ${when}`, asIs: "As it is", inDays: (n: number) => `In ${n} ${s(n, "day")}`, policy: "Restriction", policyHint: "A policy document; the key can do only what this and its user's policies both allow. Empty: all that its user can.", restricted: "Restricted", restrictedSession: "You signed in with a restricted key.", sessionsCannot: "Sessions cannot make lasting keys. Use the command: ashlar admin accesskey create",
+    about: "Credentials for programs. A key can do at most what its user can, and can be restricted further.", create: "Create access key", none: "No access keys yet", noneText: "Each program should have a key of its own, so that each can be ended alone.", filter: "Find a key", nameHint: "For instance the program that uses it.", expiresHint: "A key that expires cannot be forgotten.",
+    expiresNow: (when: string) => `Now: ${when}`, asIs: "As it is", inDays: (n: number) => `In ${n} ${s(n, "day")}`, policy: "Restriction", policyHint: "A policy document; the key can do only what this and its user's policies both allow. Empty: all that its user can.", restricted: "Restricted", restrictedSession: "You signed in with a restricted key, which makes and changes no keys. Sign in with the user's own name and secret.",
+    owner: "User", ownerHint: "Who the key belongs to: it can do at most what this user can.", mine: (user: string) => `${user} (you)`,
+    confirm: "Confirm that it is you", confirmText: (key: string) => `Access keys outlive your session. Enter the secret key of ${key}, with which you signed in; you are not asked again for five minutes.`, confirmAction: "Confirm",
     rotate: "New secret", rotateText: "The present secret stops working at once.", removeText: "Programs that use it are refused at once.", made: "The access key is created",
     rotated: (key: string) => `New secret of ${key}`, rotateTitle: (key: string) => `Make a new secret for ${key}?`, removed: (key: string) => `${key} is deleted.`, removeTitle: (key: string) => `Delete the access key ${key}?`,
   },

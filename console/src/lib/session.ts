@@ -14,6 +14,48 @@ export function begin(client: QueryClient, session: Session | null) {
   client.setQueryData(["session"], session);
 }
 
+/** What an identity provider sent back through the browser, if the page was opened so. */
+export type ProviderReturn = { code: string; state: string } | { error: string };
+
+const RETURN_TO = "ashlar.return-to";
+let providerReturn: ProviderReturn | null = null;
+
+/** Takes what a provider sent out of the address, so that neither a reload nor the history has it. Called once, first. */
+export function takeProviderReturn() {
+  const query = new URLSearchParams(location.search);
+  if (!query.has("state")) return;
+  const [code, state, error] = [query.get("code"), query.get("state"), query.get("error")];
+  // Only the word that names the error is shown: whoever makes somebody open an address must not choose a text.
+  if (error !== null) providerReturn = { error: /^[a-z_]{1,40}$/.test(error) ? error : "" };
+  else if (code && state) providerReturn = { code, state };
+  let screen = "";
+  try {
+    screen = sessionStorage.getItem(RETURN_TO) ?? "";
+    sessionStorage.removeItem(RETURN_TO);
+  } catch {
+    // Storage is forbidden: the overview is shown.
+  }
+  history.replaceState(null, "", location.pathname + (screen.startsWith("#/") ? screen : ""));
+}
+
+/** What `takeProviderReturn` found, once. */
+export function foundProviderReturn(): ProviderReturn | null {
+  const found = providerReturn;
+  providerReturn = null;
+  return found;
+}
+
+/** Leaves the page for a provider; the screen is shown again afterwards. */
+export async function leaveForProvider(provider: string) {
+  const { url } = await gateway.beginSignIn(provider);
+  try {
+    sessionStorage.setItem(RETURN_TO, location.hash);
+  } catch {
+    // As above.
+  }
+  location.assign(url);
+}
+
 export function useSession() {
   return useQuery(sessionQuery).data ?? null;
 }

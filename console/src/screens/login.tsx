@@ -1,27 +1,43 @@
-// Sign-in with an access key, or the name and secret of a user.
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
-import { gateway, type Session } from "../api/client";
+// Sign-in: an access key or the name of a user, a name of a directory (LDAP), or an OpenID Connect provider.
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import clsx from "clsx";
+import { useEffect, useState } from "react";
+import { Failure, gateway, type Session } from "../api/client";
 import { loadMessages, useT } from "../i18n";
 import { LANGUAGES, setPref, usePrefs, type Language } from "../lib/prefs";
-import { begin } from "../lib/session";
-import { Button, Field, Input, Problem, Select } from "../ui";
+import { begin, foundProviderReturn, leaveForProvider } from "../lib/session";
+import { Button, Field, Input, Problem, Select, Spinner } from "../ui";
 import { Logo } from "../ui/icons";
+
+type Way = "keys" | "ldap";
 
 export function Login() {
   const t = useT();
   const client = useQueryClient();
   const prefs = usePrefs();
+  const options = useQuery({ queryKey: ["session", "options"], queryFn: gateway.signInOptions, staleTime: 60_000 });
+  const [back] = useState(foundProviderReturn);
+  const [chosen, setWay] = useState<Way>("keys");
   const [name, setName] = useState("");
   const [secret, setSecret] = useState("");
-  const done = (session: Session) => {
-    begin(client, session);
-  };
+  const done = (session: Session) => begin(client, session);
   const signIn = useMutation({
-    mutationFn: () => gateway.signIn({ access_key: name, secret_key: secret }),
+    mutationFn: () => gateway.signIn(way === "ldap" ? { ldap_user: name, ldap_password: secret } : { access_key: name, secret_key: secret }),
     onSuccess: done,
     onError: () => setSecret(""),
   });
+  const leave = useMutation({ mutationFn: leaveForProvider });
+  const finish = useMutation({ mutationFn: gateway.signIn, onSuccess: done });
+  const { mutate: end } = finish;
+  useEffect(() => {
+    if (back && "code" in back) end(back);
+  }, [back, end]);
+  const providers = options.data?.openid ?? [];
+  const ldap = options.data?.ldap === true;
+  const way: Way = ldap ? chosen : "keys";
+  const ended = back && "error" in back && !leave.isPending && !signIn.isPending ? new Failure(403, "ProviderEnded", back.error) : null;
+  const returning = back !== null && "code" in back && (finish.isIdle || finish.isPending);
+  const problem = finish.error ?? ended ?? leave.error ?? options.error;
   return (
     <main className="grid min-h-dvh place-items-center p-4">
       <div className="w-full max-w-sm">
@@ -29,23 +45,51 @@ export function Login() {
           <Logo className="size-12" />
           <h1 className="text-xl font-semibold tracking-tight">{t.login.title}</h1>
         </div>
-        <form
-          className="flex flex-col gap-4 rounded-xl border bg-surface p-6 shadow-card"
-          onSubmit={(e) => {
-            e.preventDefault();
-            signIn.mutate();
-          }}
-        >
-          <Field label={t.login.accessKey}>
-            {(p) => <Input {...p} name="username" autoComplete="username" autoFocus required spellCheck={false} autoCapitalize="none" value={name} onChange={(e) => setName(e.target.value)} />}
-          </Field>
-          <Field label={t.login.secretKey}>
-            {(p) => <Input {...p} name="password" type="password" autoComplete="current-password" required value={secret} onChange={(e) => setSecret(e.target.value)} />}
-          </Field>
-          {signIn.error && <Problem error={signIn.error} />}
-          <Button type="submit" tone="primary" busy={signIn.isPending} className="h-10!">{t.login.submit}</Button>
-        </form>
-        <p className="mt-4 px-2 text-xs leading-relaxed text-soft">{t.login.first}</p>
+        {returning ? (
+          <div role="status" className="flex items-center justify-center gap-3 rounded-xl border bg-surface p-8 text-sm shadow-card"><Spinner /> {t.login.returning}</div>
+        ) : (
+          <div className="rounded-xl border bg-surface p-6 shadow-card">
+            {problem && <div className="mb-4"><Problem error={problem} /></div>}
+            {ldap && (
+              <div role="group" aria-label={t.login.how} className="mb-5 grid grid-cols-2 gap-1 rounded-lg bg-sunken p-1">
+                {(["keys", "ldap"] as const).map((w) => (
+                  <button key={w} type="button" aria-pressed={way === w} onClick={() => { setWay(w); setSecret(""); signIn.reset(); }} className={clsx("h-8 rounded-md text-sm font-medium", way === w ? "bg-surface text-accent-text shadow-card ring-1 ring-line-strong/40" : "text-soft hover:text-text")}>{t.login.ways[w]}</button>
+                ))}
+              </div>
+            )}
+            <form
+              className="flex flex-col gap-4"
+              onSubmit={(e) => {
+                e.preventDefault();
+                signIn.mutate();
+              }}
+            >
+              <Field label={way === "ldap" ? t.login.ldapUser : t.login.accessKey}>
+                {(p) => <Input {...p} name="username" autoComplete="username" autoFocus required spellCheck={false} autoCapitalize="none" value={name} onChange={(e) => setName(e.target.value)} />}
+              </Field>
+              <Field label={way === "ldap" ? t.login.ldapPassword : t.login.secretKey}>
+                {(p) => <Input {...p} name="password" type="password" autoComplete="current-password" required value={secret} onChange={(e) => setSecret(e.target.value)} />}
+              </Field>
+              {signIn.error && <Problem error={signIn.error} />}
+              <Button type="submit" tone="primary" busy={signIn.isPending} className="h-10!">{t.login.submit}</Button>
+            </form>
+            {providers.length > 0 && (
+              <>
+                <p className="my-4 flex items-center gap-3 text-xs text-soft before:h-px before:flex-1 before:bg-line after:h-px after:flex-1 after:bg-line">{t.login.or}</p>
+                <ul className="flex flex-col gap-2">
+                  {providers.map((p) => (
+                    <li key={p.name}>
+                      <Button busy={leave.isPending && leave.variables === p.name} className="h-10! w-full" onClick={() => leave.mutate(p.name)}>
+                        <span className="truncate">{t.login.with(p.display_name === "_" ? "OpenID Connect" : p.display_name)}</span>
+                      </Button>
+                    </li>
+                  ))}
+                </ul>
+              </>
+            )}
+          </div>
+        )}
+        {!returning && <p className="mt-4 px-2 text-xs leading-relaxed text-soft">{way === "ldap" ? t.login.ldapHint : t.login.first}</p>}
         <div className="mt-4 flex justify-center">
           <Select aria-label={t.language} value={prefs.language} onChange={(e) => { setPref("language", e.target.value as Language); void loadMessages(); }} className="h-8! w-auto! border-line! text-xs!">
             {LANGUAGES.map((l) => <option key={l.code} value={l.code}>{l.name}</option>)}

@@ -37,7 +37,7 @@ export function ShareDialog({ bucket, objectKey, versionId, onClose }: { bucket:
         {make.data ? (
           <>
             <CopyBox text={make.data.url} label={t.share.link} />
-            <p className="text-xs text-soft">{t.share.until(f.when(make.data.expires_ms))} {make.data.ends_with_session ? t.share.withSession : t.share.withKey}</p>
+            <p className="text-xs text-soft">{t.share.until(f.when(make.data.expires_ms))} {!make.data.ends_with_session ? t.share.withKey : session?.signed_in_with ? t.share.withSession : t.share.withProvider}</p>
             <div className="flex justify-end"><Button onClick={onClose}>{t.close}</Button></div>
           </>
         ) : (

@@ -273,7 +273,12 @@ impl Admin {
         })
     }
 
-    async fn respond(&self, reply: AdminResult, audit_entry: AuditEntry) -> Response<Body> {
+    /// Identity providers.
+    pub(crate) fn providers(&self) -> &ProviderAdmin {
+        &self.providers
+    }
+
+    pub(crate) async fn respond(&self, reply: AdminResult, audit_entry: AuditEntry) -> Response<Body> {
         match reply {
             Ok((status, value)) => audit_entry.finish(json_answer(status, &value), "").await,
             Err(no) => audit_entry.finish(refused(&no), no.code).await,

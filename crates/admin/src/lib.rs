@@ -38,6 +38,7 @@ mod api;
 mod audit;
 mod audit_search;
 mod authority;
+mod browser_sign_in;
 mod cluster;
 mod cluster_usage;
 mod delegation;
@@ -72,6 +73,8 @@ mod transfer;
 mod usage_board;
 
 pub use admin::{Admin, Shutdown, ShutdownSender};
+pub use admin_request::Refusal;
+pub use browser_sign_in::SignInOptions;
 pub use minio::lines::own_address;
 pub use minio::{Minio, not_implemented};
 

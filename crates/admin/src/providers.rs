@@ -69,10 +69,10 @@ pub(crate) struct Order {
 #[serde(deny_unknown_fields)]
 #[schema(as = SignInBack)]
 pub(crate) struct Back {
-    code: String,
-    state: String,
+    pub code: String,
+    pub state: String,
     /// Lifetime of the session in seconds; 3600 by default.
-    duration_s: Option<i64>,
+    pub duration_s: Option<i64>,
 }
 
 impl From<Error> for Refusal {
@@ -261,6 +261,11 @@ impl ProviderAdmin {
         peer.watch.arm();
         let back: Back = serde_json::from_slice(&body)
             .map_err(|_| bad_request("send {\"code\": \"...\", \"state\": \"...\"}"))?;
+        self.complete(back, peer).await
+    }
+
+    /// Makes a session for the user of an authorization code.
+    pub(crate) async fn complete(&self, back: Back, peer: &Peer) -> AdminResult {
         let came = SignIn { code: back.code, state: back.state };
         let authenticated = self.idp.sign_in(&came).await.inspect_err(|why| {
             tracing::info!(target: "ashlar::admin", peer = %peer.address, %why, "not signed in");

@@ -14,6 +14,10 @@ use crate::HEADER;
 use crate::assets::{self, Asset};
 use crate::links::TICKET;
 
+/// Where providers of identities send browsers back to (MinIO's path). No bucket can have this name. A provider may also
+/// be configured with this path below `/console`.
+const CALLBACK: &str = "/oauth_callback";
+
 /// What a request wants of the console.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Aim {
@@ -23,6 +27,8 @@ pub(crate) enum Aim {
     File(&'static Asset),
     /// To be sent to the page, whose address is this, relative to the request.
     Redirect(&'static str),
+    /// To be sent to the page with what a provider said, which is in the query; the address is relative.
+    Back(&'static str),
     /// A call of the page's code; the path below `/console/`.
     Call(String),
 }
@@ -44,17 +50,21 @@ pub(crate) fn aim(parts: &Parts) -> Option<Aim> {
 }
 
 fn find(method: &Method, uri: &http::Uri, headers: &HeaderMap) -> Option<Aim> {
+    let read = matches!(*method, Method::GET | Method::HEAD);
+    if uri.path() == CALLBACK {
+        return (read && is_return(uri, headers)).then_some(Aim::Back("console/"));
+    }
     let below = uri.path().strip_prefix("/console")?;
     if is_signed(uri, headers) {
         return None;
     }
-    let read = matches!(*method, Method::GET | Method::HEAD);
     if headers.contains_key(HEADER) {
         return Some(Aim::Call(below.strip_prefix('/')?.to_owned()));
     }
     match below {
         "" if read && is_browser(headers) => Some(Aim::Redirect("console/")),
         "/" if read && is_browser(headers) => Some(Aim::Page),
+        CALLBACK if read && is_return(uri, headers) => Some(Aim::Back("./")),
         _ if !read => None,
         _ => match below.strip_prefix("/assets/") {
             Some(name) => assets::find(name).map(Aim::File),
@@ -64,6 +74,11 @@ fn find(method: &Method, uri: &http::Uri, headers: &HeaderMap) -> Option<Aim> {
             None => None,
         },
     }
+}
+
+/// Whether a provider of identities sent a browser back.
+fn is_return(uri: &http::Uri, headers: &HeaderMap) -> bool {
+    is_browser(headers) && has(uri, &["state"]) && !is_signed(uri, headers)
 }
 
 /// Whether a request has credentials of an S3 client.
@@ -115,6 +130,12 @@ mod tests {
             ("GET", "/console2/", &[HTML]),
             ("GET", "/consoles", &[(HEADER, "1")]),
             ("GET", "/bucket/console/", &[HTML, (HEADER, "1")]),
+            ("GET", "/oauth_callback", &[HTML]),
+            ("GET", "/oauth_callback?state=1&code=2", &[]),
+            ("POST", "/oauth_callback?state=1&code=2", &[HTML]),
+            ("GET", "/oauth_callback?state=1&X-Amz-Signature=00", &[HTML]),
+            ("GET", "//oauth_callback?state=1&code=2", &[HTML]),
+            ("GET", "/bucket/oauth_callback?state=1&code=2", &[HTML]),
         ] {
             assert_eq!(aimed(method, uri, headers), None, "{method} {uri}");
         }
@@ -125,6 +146,8 @@ mod tests {
         assert_eq!(aimed("GET", "/console/", &[HTML]), Some(Aim::Page));
         assert_eq!(aimed("GET", "/console/?code=1&state=2", &[HTML]), Some(Aim::Page));
         assert_eq!(aimed("GET", "/console", &[HTML]), Some(Aim::Redirect("console/")));
+        assert_eq!(aimed("GET", "/oauth_callback?code=1&state=2", &[HTML]), Some(Aim::Back("console/")));
+        assert_eq!(aimed("GET", "/console/oauth_callback?error=e&state=2", &[HTML]), Some(Aim::Back("./")));
         let call = |path: &str| Some(Aim::Call(path.to_owned()));
         assert_eq!(aimed("PUT", "/console/s3/b/k", &[(HEADER, "1")]), call("s3/b/k"));
         assert_eq!(aimed("GET", "/console/s3/b/k?ashlar-ticket=t", &[HTML]), call("s3/b/k"));

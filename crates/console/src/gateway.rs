@@ -3,7 +3,10 @@
 //! | request below `/console/` | answer |
 //! |---|---|
 //! | `GET` (the page), `GET assets/NAME` | the page and its files |
-//! | `POST session` `{"access_key", "secret_key"}` | the cookie, and as `GET` |
+//! | `GET sign-in` | how people can sign in: `{"openid": [{"name", "display_name"}], "ldap": bool}` |
+//! | `POST sign-in` `{"provider"}` | `{"url"}`: where the browser has to go; see `providers` |
+//! | `POST session` `{"access_key", "secret_key"}`, `{"ldap_user", "ldap_password"}` or `{"code", "state"}` | the cookie, and as `GET` |
+//! | `POST confirm` `{"secret_key"}` | a cookie that permits to change access keys: see `confirmation` |
 //! | `GET session` | who is signed in, until when; `{"user": null}` if nobody is |
 //! | `DELETE session` | takes the cookie away |
 //! | `POST ticket` `{"target": "/bucket/key?..."}` | `{"url"}`: an address below `/console/` to download from |
@@ -30,14 +33,17 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::aim::{Aim, aim, wants_console};
+
 use crate::links::{self, ShareOrder};
+use crate::providers::ProviderReturn;
 use crate::session::{Session, forgotten};
 use crate::sign::{Signer, UNSIGNED, below};
-use crate::sign_in::{self, SignIn};
-use crate::{HEADER, assets, origin};
+use crate::sign_in::{self, DirectoryLogin, KeyPair};
+use crate::{HEADER, assets, binding, confirmation, origin};
 
 /// Longest document of a call to the gateway itself, in bytes.
 const LIMIT: usize = 64 * 1024;
@@ -48,15 +54,30 @@ const DROPPED: [HeaderName; 3] = [header::COOKIE, header::AUTHORIZATION, header:
 /// The console over the services of one server.
 pub struct Console {
     service: Arc<Service>,
-    admin: Arc<Admin>,
+    pub(crate) admin: Arc<Admin>,
     /// Port of S3 when the console has an address of its own.
     s3_port: Option<u16>,
 }
 
-/// An error of the gateway itself.
-struct Refusal(StatusCode, &'static str, String);
+/// What a person signs in with.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SignIn {
+    Keys(KeyPair),
+    Directory(DirectoryLogin),
+    Code(ProviderReturn),
+}
 
-type Handled = Result<Response<Body>, Refusal>;
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Confirm {
+    secret_key: String,
+}
+
+/// An error of the gateway itself.
+pub(crate) struct Refusal(pub StatusCode, pub &'static str, pub String);
+
+pub(crate) type Handled = Result<Response<Body>, Refusal>;
 
 impl From<Fault> for Refusal {
     fn from(fault: Fault) -> Refusal {
@@ -78,7 +99,7 @@ pub fn contain(request: &HeaderMap, response: &mut HeaderMap) {
     }
 }
 
-fn json_answer(status: StatusCode, value: &Value) -> Response<Body> {
+pub(crate) fn json_answer(status: StatusCode, value: &Value) -> Response<Body> {
     let mut response = Response::new(Body::whole(value.to_string()));
     *response.status_mut() = status;
     let out = response.headers_mut();
@@ -88,7 +109,7 @@ fn json_answer(status: StatusCode, value: &Value) -> Response<Body> {
     response
 }
 
-fn bad(why: impl Into<String>) -> Refusal {
+pub(crate) fn bad(why: impl Into<String>) -> Refusal {
     Refusal(StatusCode::BAD_REQUEST, "InvalidRequest", why.into())
 }
 
@@ -117,6 +138,9 @@ impl Console {
                             if code == "SessionEnded" {
                                 set_cookie(&mut response, &forgotten(secure));
                             }
+                            if code == "SignInRefused" {
+                                set_cookie(&mut response, &binding::released(secure));
+                            }
                             response
                         }
                     }
@@ -127,6 +151,7 @@ impl Console {
                         Some(Aim::Page) => assets::page(),
                         Some(Aim::File(file)) => assets::file(file, &parts.headers),
                         Some(Aim::Redirect(to)) => redirect(to),
+                        Some(Aim::Back(to)) => returned(to, parts.uri.query().unwrap_or_default()),
                         _ => json_answer(
                             StatusCode::NOT_FOUND,
                             &json!({ "error": "the console is at /console/", "code": "NotFound" }),
@@ -154,6 +179,9 @@ impl Console {
             return Err(Refusal(StatusCode::FORBIDDEN, "CrossOrigin", why));
         }
         match (parts.method.as_str(), what) {
+            ("GET", "sign-in") => Ok(self.sign_in_options(&parts.headers, peer)),
+            ("POST", "sign-in") => self.begin_with_provider(parts, incoming, peer).await,
+            ("POST", "confirm") => self.confirm(parts, incoming, peer).await,
             ("POST", "session") => self.sign_in(parts, incoming, peer).await,
             ("GET", "session") => {
                 peer.watch.arm();
@@ -164,7 +192,9 @@ impl Console {
             ("DELETE", "session") => {
                 peer.watch.arm();
                 let mut response = json_answer(StatusCode::OK, &json!({}));
-                set_cookie(&mut response, &forgotten(is_secure(&parts.headers, peer)));
+                let secure = is_secure(&parts.headers, peer);
+                set_cookie(&mut response, &forgotten(secure));
+                set_cookie(&mut response, &confirmation::ended(secure));
                 Ok(response)
             }
             ("POST", "ticket") => self.ticket(parts, incoming, peer).await,
@@ -209,19 +239,44 @@ impl Console {
 
     async fn sign_in(&self, parts: Parts, incoming: Incoming, peer: &Peer) -> Handled {
         let body = document(&parts, incoming, peer).await?;
-        let with: SignIn =
-            serde_json::from_slice(&body).map_err(|_| bad("send an access key and a secret key"))?;
-        let arrival = Arrival { watch: None, ..arrival(peer) };
-        let session = sign_in::sign_in(&self.service, &with, &parts.headers, arrival).await;
-        let session = session.map_err(|no| {
-            let code = if no.code == "WrongKeys" { "WrongKeys" } else { "SignInRefused" };
-            Refusal(no.status, code, no.why)
+        let with: SignIn = serde_json::from_slice(&body).map_err(|_| {
+            bad("send an access key and a secret key, a name and a password, or what a provider returned")
         })?;
-        self.begin(&session, &parts.headers, peer)
+        let arrival = Arrival { watch: None, ..arrival(peer) };
+        let session = match &with {
+            SignIn::Keys(with) => sign_in::with_keys(&self.service, with, &parts.headers, arrival)
+                .await
+                .map_err(sign_in_refusal),
+            SignIn::Directory(with) => sign_in::with_directory(&self.service, with, &parts.headers, arrival)
+                .await
+                .map_err(sign_in_refusal),
+            SignIn::Code(with) => return self.end_with_provider(with, &parts, peer).await,
+        };
+        self.begin(&session?, &parts.headers, peer)
+    }
+
+    /// Checks the secret of the key that the person signed in with.
+    async fn confirm(&self, parts: Parts, incoming: Incoming, peer: &Peer) -> Handled {
+        let (session, _) = self.session(&parts.headers)?;
+        let body = document(&parts, incoming, peer).await?;
+        let with: Confirm = serde_json::from_slice(&body).map_err(|_| bad("send the secret key"))?;
+        if session.signer.is_empty() {
+            return Err(bad(
+                "you signed in with an identity provider, so there is no secret to confirm with",
+            ));
+        }
+        let arrival = Arrival { watch: None, ..arrival(peer) };
+        let keys = KeyPair { access_key: session.signer.clone(), secret_key: with.secret_key };
+        // The session that it makes is given to nobody.
+        sign_in::with_keys(&self.service, &keys, &parts.headers, arrival).await.map_err(sign_in_refusal)?;
+        let mut response = json_answer(StatusCode::OK, &json!({ "seconds": confirmation::LIFE_S }));
+        let secure = is_secure(&parts.headers, peer);
+        set_cookie(&mut response, &confirmation::given(self.iam()?, &session, self.now_ms(), secure));
+        Ok(response)
     }
 
     /// The answer that begins a session.
-    fn begin(&self, session: &Session, headers: &HeaderMap, peer: &Peer) -> Handled {
+    pub(crate) fn begin(&self, session: &Session, headers: &HeaderMap, peer: &Peer) -> Handled {
         let iam = self.iam()?;
         let identity = session.identity(iam).map_err(|e| {
             Refusal(StatusCode::FORBIDDEN, "SignInRefused", format!("the session could not begin: {e}"))
@@ -261,20 +316,36 @@ impl Console {
         Ok(json_answer(StatusCode::OK, &serde_json::to_value(made).unwrap_or_default()))
     }
 
-    /// Signs the head of a call with the session's credentials.
-    fn sign(&self, parts: &mut Parts, session: &Session, identity: &Identity) -> Result<(), Refusal> {
+    /// Signs the head of a call with credentials.
+    fn sign(&self, parts: &mut Parts, by: &Identity, token: Option<&str>) -> Result<(), Refusal> {
         parts.headers.remove(HEADER);
         for name in &DROPPED {
             parts.headers.remove(name);
         }
         let signer = Signer {
-            access_key: &session.access_key,
-            secret: identity.secret.expose(),
-            token: Some(&session.token),
+            access_key: &by.access_key,
+            secret: by.secret.expose(),
+            token,
             region: &self.service.context().region,
             now_s: self.now_ms().div_euclid(1000),
         };
         Ok(signer.sign(parts, "s3", UNSIGNED)?)
+    }
+
+    /// The key that the person of a session signed in with, if it may sign this call: see `confirmation`.
+    fn confirmed(
+        &self,
+        parts: &Parts,
+        session: &Session,
+        identity: &Identity,
+    ) -> Result<Option<Arc<Identity>>, Refusal> {
+        let iam = self.iam()?;
+        if !confirmation::concerns(&parts.method, &parts.uri)
+            || !confirmation::is_given(iam, session, &parts.headers, self.now_ms())
+        {
+            return Ok(None);
+        }
+        Ok(iam.find(&session.signer).filter(|key| key.user == identity.user))
     }
 
     /// Passes a call to the administration API.
@@ -283,7 +354,10 @@ impl Console {
         assert!(identity.kind == Kind::Session, "the console acts with sessions only");
         parts.uri = below(&parts.uri, "/console/admin/", "/ashlar/api/v1/")
             .ok_or_else(|| bad("the path cannot be read"))?;
-        self.sign(&mut parts, &session, &identity)?;
+        match self.confirmed(&parts, &session, &identity)? {
+            Some(key) => self.sign(&mut parts, &key, None)?,
+            None => self.sign(&mut parts, &identity, Some(&session.token))?,
+        }
         let mut response = self.admin.answer(Request::from_parts(parts, incoming), peer).await;
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         Ok(response)
@@ -302,7 +376,7 @@ impl Console {
         } else {
             target
         };
-        self.sign(&mut parts, &session, &identity)?;
+        self.sign(&mut parts, &identity, Some(&session.token))?;
         let mut response = self.service.answer(parts, Source::Hyper(incoming), arrival(peer)).await;
         let out = response.headers_mut();
         out.append(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
@@ -316,8 +390,22 @@ fn arrival(peer: &Peer) -> Arrival<'_> {
     Arrival { peer: peer.address, tls: peer.tls, certificates: &peer.certificates, watch: Some(&peer.watch) }
 }
 
+/// A failed sign-in as an error of the gateway. Codes that the page has words for stay.
+fn sign_in_refusal(no: sign_in::Refused) -> Refusal {
+    let code = match no.code.as_str() {
+        "WrongKeys" => "WrongKeys",
+        "WrongPassword" => "WrongPassword",
+        _ => "SignInRefused",
+    };
+    Refusal(no.status, code, no.why)
+}
+
 /// Reads the document of a call to the gateway itself.
-async fn document(parts: &Parts, incoming: Incoming, peer: &Peer) -> Result<bytes::Bytes, Refusal> {
+pub(crate) async fn document(
+    parts: &Parts,
+    incoming: Incoming,
+    peer: &Peer,
+) -> Result<bytes::Bytes, Refusal> {
     let mut body =
         RequestBody::unchecked(Source::Hyper(incoming), &parts.headers).map_err(|(fault, _)| fault)?;
     let bytes = body.collect(LIMIT).await?;
@@ -326,11 +414,11 @@ async fn document(parts: &Parts, incoming: Incoming, peer: &Peer) -> Result<byte
 }
 
 /// Whether the browser came over TLS, perhaps to a proxy.
-fn is_secure(headers: &HeaderMap, peer: &Peer) -> bool {
+pub(crate) fn is_secure(headers: &HeaderMap, peer: &Peer) -> bool {
     peer.tls || headers.get("x-forwarded-proto").is_some_and(|v| v == "https")
 }
 
-fn set_cookie(response: &mut Response<Body>, cookie: &str) {
+pub(crate) fn set_cookie(response: &mut Response<Body>, cookie: &str) {
     if let Ok(value) = HeaderValue::from_str(cookie) {
         response.headers_mut().append(header::SET_COOKIE, value);
     }
@@ -347,9 +435,28 @@ fn redirect(to: &'static str) -> Response<Body> {
     response
 }
 
+/// Sends a browser that comes from a provider on to the page, with what the provider said.
+fn returned(to: &'static str, query: &str) -> Response<Body> {
+    let mut response = redirect(to);
+    if let Ok(location) = HeaderValue::from_str(&format!("{to}?{query}")) {
+        response.headers_mut().insert(header::LOCATION, location);
+    }
+    response.headers_mut().insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn provider_cannot_choose_where_a_browser_is_sent() {
+        for query in ["code=1&state=2", "state=//evil.example/", "state=https://evil.example"] {
+            let response = returned("console/", query);
+            let location = response.headers()[header::LOCATION].to_str().unwrap();
+            assert_eq!(location, format!("console/?{query}"));
+        }
+    }
 
     #[test]
     fn stored_pages_get_an_origin_of_their_own() {

@@ -10,10 +10,14 @@
 //! | `assets` | answers with those files |
 //! | `aim` | which requests are for the console, and which are for a bucket named `console` |
 //! | `origin` | refuses calls that another site made a browser send |
-//! | `session` | the sealed cookie |
+//! | `cookie` | cookies in headers |
+//! | `session` | the sealed cookie of a session |
+//! | `binding` | binds a sign-in with a provider to the browser that began it |
+//! | `confirmation` | who confirmed by the secret may change access keys |
 //! | `sign` | Signature Version 4 of requests and links that this crate makes |
 //! | `links` | tickets for downloads, links to share |
-//! | `sign_in` | from an access key and its secret to a session |
+//! | `sign_in` | from a secret (of an access key, of a directory) to a session |
+//! | `providers` | sign-in with OpenID Connect providers |
 //! | `gateway` | the entry: [`Console`] |
 //!
 //! A call of the browser carries the cookie. The gateway opens it, signs the call with the session's temporary
@@ -33,10 +37,14 @@
 
 mod aim;
 mod assets;
+mod binding;
+mod confirmation;
+mod cookie;
 mod embedded;
 mod gateway;
 mod links;
 mod origin;
+mod providers;
 mod session;
 mod sign;
 mod sign_in;

@@ -3,9 +3,7 @@
 //! Nothing is stored at the server. The session ends when its token does (see `ashlar_iam`): at its expiry, when
 //! the sessions of the user are revoked, when the user or the key that it was made with is gone.
 //!
-//! Invariants: scripts cannot read the cookie, and other sites cannot have it sent; it names no path, so that it
-//! is sent only below the path at which the browser signed in, whatever a proxy puts in front; the key that
-//! seals it is the one function [`Session::seal`], and every node of a cluster has it.
+//! Invariant: the key that seals the cookie is the one function [`Session::seal`], and every node of a cluster has it.
 //!
 //! Must not depend on: requests other than their headers.
 
@@ -14,8 +12,10 @@ use std::sync::Arc;
 use ashlar_iam::{Iam, Identity};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::header::{self, HeaderMap};
+use http::header::HeaderMap;
 use serde::{Deserialize, Serialize};
+
+use crate::cookie;
 
 /// The name of the cookie.
 const COOKIE: &str = "ashlar-console";
@@ -32,7 +32,8 @@ pub(crate) struct Session {
     pub access_key: String,
     /// Their token.
     pub token: String,
-    /// The stored key that the person signed in with. It signs links that outlive the session.
+    /// The stored key that the person signed in with; empty: an identity provider vouched for the person. It signs
+    /// links that outlive the session.
     pub signer: String,
     /// The end, in milliseconds since 1970.
     pub expires_ms: i64,
@@ -48,10 +49,7 @@ impl Session {
 
     /// The session of a request's cookie.
     pub fn of(headers: &HeaderMap, iam: &Iam) -> Option<Session> {
-        let mut cookies = headers.get_all(header::COOKIE).iter().filter_map(|v| v.to_str().ok());
-        let text = cookies.find_map(|line| {
-            line.split(';').find_map(|c| c.trim().strip_prefix(COOKIE)?.strip_prefix('='))
-        })?;
+        let text = cookie::find(headers, COOKIE)?;
         let sealed = URL_SAFE_NO_PAD.decode(text).ok()?;
         serde_json::from_slice(&iam.unseal(PLACE, &sealed)?).ok()
     }
@@ -64,16 +62,11 @@ impl Session {
     /// The header that gives the cookie to the browser. `secure`: it came over TLS.
     pub fn cookie(&self, iam: &Iam, now_ms: i64, secure: bool) -> Option<String> {
         let seconds = (self.expires_ms - now_ms).div_euclid(1000).max(0);
-        Some(attributes(&self.seal(iam)?, seconds, secure))
+        Some(cookie::given(COOKIE, &self.seal(iam)?, seconds, secure))
     }
 }
 
 /// The header that takes the cookie from the browser.
 pub(crate) fn forgotten(secure: bool) -> String {
-    attributes("", 0, secure)
-}
-
-fn attributes(value: &str, seconds: i64, secure: bool) -> String {
-    let secure = if secure { "; Secure" } else { "" };
-    format!("{COOKIE}={value}; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+    cookie::taken(COOKIE, secure)
 }

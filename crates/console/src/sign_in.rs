@@ -1,7 +1,8 @@
-//! Sign-in: from an access key and its secret to the temporary credentials of a session.
+//! Sign-in with a secret: from an access key and its secret, or a name and a password of a directory, to the temporary
+//! credentials of a session.
 //!
-//! It is a request to the security token service of the same server (`AssumeRole`), so that policies that deny it,
-//! the audit log, and the time that an unknown key costs are those of every other client.
+//! It is a request to the security token service of the same server (`AssumeRole`, `AssumeRoleWithLDAPIdentity`), so that
+//! policies that deny it, the audit log, and the time that an unknown key costs are those of every other client.
 //!
 //! Invariant: nothing of a failed sign-in tells whether the key or the user exists.
 //!
@@ -10,6 +11,7 @@
 use ashlar_checksum::sha256;
 use ashlar_s3::{Arrival, Service, Source};
 use http::header::{self, HeaderMap, HeaderValue};
+use http::request::Parts;
 use http::{Request, StatusCode};
 use serde::Deserialize;
 
@@ -19,12 +21,20 @@ use crate::sign::Signer;
 /// How long a session lasts, in seconds: a working day.
 pub(crate) const DURATION_S: i64 = 8 * 3600;
 
-/// What a person signs in with: a stored access key, a user's name or root's.
+/// A stored access key, a user's name or root's, and its secret.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SignIn {
-    access_key: String,
-    secret_key: String,
+pub(crate) struct KeyPair {
+    pub access_key: String,
+    pub secret_key: String,
+}
+
+/// A name in a directory and its password.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DirectoryLogin {
+    ldap_user: String,
+    ldap_password: String,
 }
 
 /// Why it failed.
@@ -44,10 +54,10 @@ fn form(pairs: &[(&str, &str)]) -> String {
     pairs.join("&")
 }
 
-/// Signs in. `from`: the headers of the browser's request.
-pub(crate) async fn sign_in(
+/// Signs in with an access key. `from`: the headers of the browser's request.
+pub(crate) async fn with_keys(
     service: &Service,
-    with: &SignIn,
+    with: &KeyPair,
     from: &HeaderMap,
     arrival: Arrival<'_>,
 ) -> Result<Session, Refused> {
@@ -59,15 +69,7 @@ pub(crate) async fn sign_in(
         ("RoleArn", "arn:aws:iam::000000000000:role/console"),
         ("RoleSessionName", "console"),
     ]);
-    let mut parts = Request::post("/").body(()).expect("a constant request").into_parts().0;
-    for name in [header::HOST, header::USER_AGENT] {
-        if let Some(value) = from.get(&name) {
-            parts.headers.insert(name, value.clone());
-        }
-    }
-    let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
-    parts.headers.insert(header::CONTENT_TYPE, kind);
-    parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+    let mut parts = head(from, body.len());
     let context = service.context();
     let signer = Signer {
         access_key: &with.access_key,
@@ -78,19 +80,68 @@ pub(crate) async fn sign_in(
     };
     let hash = hex::encode(sha256(body.as_bytes()));
     signer.sign(&mut parts, "sts", &hash).map_err(|_| wrong_keys())?;
+    ask(service, parts, body, &with.access_key, arrival)
+        .await
+        .map_err(|(status, text)| refused(status, &text))
+}
+
+/// Signs in with a name of a directory. `from`: the headers of the browser's request.
+pub(crate) async fn with_directory(
+    service: &Service,
+    with: &DirectoryLogin,
+    from: &HeaderMap,
+    arrival: Arrival<'_>,
+) -> Result<Session, Refused> {
+    let duration = DURATION_S.to_string();
+    let body = form(&[
+        ("Version", "2011-06-15"),
+        ("Action", "AssumeRoleWithLDAPIdentity"),
+        ("DurationSeconds", &duration),
+        ("LDAPUsername", &with.ldap_user),
+        ("LDAPPassword", &with.ldap_password),
+    ]);
+    let parts = head(from, body.len());
+    ask(service, parts, body, "", arrival).await.map_err(|(status, text)| refused_directory(status, &text))
+}
+
+/// The head of a request to the token service.
+fn head(from: &HeaderMap, length: usize) -> Parts {
+    let mut parts = Request::post("/").body(()).expect("a constant request").into_parts().0;
+    for name in [header::HOST, header::USER_AGENT] {
+        if let Some(value) = from.get(&name) {
+            parts.headers.insert(name, value.clone());
+        }
+    }
+    let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
+    parts.headers.insert(header::CONTENT_TYPE, kind);
+    parts.headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    parts
+}
+
+/// Sends a request to the token service; an error is its status and its document.
+async fn ask(
+    service: &Service,
+    parts: Parts,
+    body: String,
+    signer: &str,
+    arrival: Arrival<'_>,
+) -> Result<Session, (StatusCode, String)> {
+    let failed = |why: &str| {
+        let why = format!("Signing in failed: {why}. The server's log may say more.");
+        (StatusCode::INTERNAL_SERVER_ERROR, format!("<Code>InternalError</Code><Message>{why}</Message>"))
+    };
     let answer = service.answer(parts, Source::memory(body), arrival).await;
     let status = answer.status();
     let text = answer.into_body().collect().await.map_err(|e| failed(&e.to_string()))?;
     let text = String::from_utf8_lossy(&text).into_owned();
     if !status.is_success() {
-        return Err(refused(status, &text));
+        return Err((status, text));
     }
     let leaf = |name| leaf(&text, name).ok_or_else(|| failed("the answer of the token service has no keys"));
     let ends = leaf("Expiration")?;
     let ends_s = ashlar_s3::date::parse_iso(&ends).ok_or_else(|| failed("the session has no end"))?;
-    let expires_ms = ends_s * 1000;
-    let signer = with.access_key.clone();
-    Ok(Session { access_key: leaf("AccessKeyId")?, token: leaf("SessionToken")?, signer, expires_ms })
+    let (access_key, token) = (leaf("AccessKeyId")?, leaf("SessionToken")?);
+    Ok(Session { access_key, token, signer: signer.to_owned(), expires_ms: ends_s * 1000 })
 }
 
 fn wrong_keys() -> Refused {
@@ -98,14 +149,6 @@ fn wrong_keys() -> Refused {
         status: StatusCode::UNAUTHORIZED,
         code: "WrongKeys".into(),
         why: "The access key or the secret key is wrong, or the key is disabled or has expired.".into(),
-    }
-}
-
-fn failed(why: &str) -> Refused {
-    Refused {
-        status: StatusCode::INTERNAL_SERVER_ERROR,
-        code: "InternalError".into(),
-        why: format!("Signing in failed: {why}. The server's log may say more."),
     }
 }
 
@@ -120,6 +163,24 @@ fn refused(status: StatusCode, text: &str) -> Refused {
             why: "A policy denies this user sts:AssumeRole, which signing in needs.".into(),
         },
         _ => Refused { status, code, why: message },
+    }
+}
+
+/// The directory's answer is the same for an unknown name and a wrong password; only a user without policies is told so,
+/// after the right password.
+fn refused_directory(status: StatusCode, text: &str) -> Refused {
+    let code = leaf(text, "Code").unwrap_or_default();
+    let why = leaf(text, "Message").unwrap_or_default();
+    match code.as_str() {
+        "AccessDenied" if why.starts_with("No policy") => {
+            Refused { status, code, why: format!("{why} Ask an administrator to attach one.") }
+        }
+        "AccessDenied" => Refused {
+            status: StatusCode::UNAUTHORIZED,
+            code: "WrongPassword".into(),
+            why: "The directory does not know this name with this password.".into(),
+        },
+        _ => Refused { status, code, why },
     }
 }
 
@@ -153,5 +214,17 @@ mod tests {
         };
         assert_eq!(of("InvalidClientTokenId"), of("SignatureDoesNotMatch"));
         assert_eq!(of("AccessDenied").0, StatusCode::FORBIDDEN);
+    }
+
+    #[test]
+    fn directory_without_policy_is_told_apart_from_wrong_password() {
+        let of = |why: &str| {
+            let text = format!("<Code>AccessDenied</Code><Message>{why}</Message>");
+            refused_directory(StatusCode::FORBIDDEN, &text)
+        };
+        assert_eq!(of("The identity provider did not authenticate the caller.").code, "WrongPassword");
+        let without = of("No policy is attached to uid=a, nor to its groups.");
+        assert_eq!((without.code.as_str(), without.status), ("AccessDenied", StatusCode::FORBIDDEN));
+        assert!(without.why.contains("uid=a"), "{}", without.why);
     }
 }

@@ -15,7 +15,9 @@ use arc_swap::ArcSwap;
 use ashlar_iam::{Authenticated, Authenticator, Later, Refused, Values};
 
 use crate::providers::Providers;
-use crate::{Checked, Choice, Error, ProviderContext, Shown, SignIn, Subsystem, ldap, openid};
+use crate::{
+    BrowserProvider, Checked, Choice, Error, ProviderContext, Shown, SignIn, Subsystem, ldap, openid,
+};
 
 /// The providers that are configured.
 pub struct Idp {
@@ -100,6 +102,34 @@ impl Idp {
         Box::pin(async move {
             let providers = self.providers.load_full();
             self.sign_in_flow.choices(&providers.openid(), origin, (self.context.clock)()).await
+        })
+    }
+
+    /// The providers that users can sign in with in a browser, in order of names. Sends no request, so that one that is
+    /// down is there too. `origin`: as of [`Idp::choices`].
+    #[must_use]
+    pub fn browser_providers(&self, origin: &str) -> Vec<BrowserProvider> {
+        openid::for_browsers(&self.providers.load().openid(), origin)
+    }
+
+    /// Whether users of a directory can sign in with a name and a password.
+    #[must_use]
+    pub fn has_directory(&self) -> bool {
+        !self.providers.load().ldap().is_empty()
+    }
+
+    /// The URL at which a browser begins to sign in with the provider `name`. `origin`: as of [`Idp::choices`].
+    ///
+    /// # Errors
+    /// `Unconfigured`: no provider of this name takes browsers; `Unavailable`: it does not answer.
+    pub fn begin_sign_in<'a>(
+        &'a self,
+        name: &'a str,
+        origin: &'a str,
+    ) -> BoxFuture<'a, Result<String, Refused>> {
+        Box::pin(async move {
+            let providers = self.providers.load_full();
+            self.sign_in_flow.begin(&providers.openid(), name, origin, (self.context.clock)()).await
         })
     }
 

@@ -56,6 +56,6 @@ pub use ldap::Checked;
 pub use ldap::script;
 #[doc(hidden)]
 pub use openid::script as openid_script;
-pub use openid::{Choice, SignIn};
+pub use openid::{BrowserProvider, Choice, SignIn};
 pub use settings::{REDACTED, Shown, Subsystem};
 pub use web::{Web, WebAnswer, WebAsk, Within};

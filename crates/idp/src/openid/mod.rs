@@ -35,8 +35,8 @@ use cached::Cached;
 use config::Settings;
 pub(crate) use config::{NAMES, SECRETS};
 use keys::Keys;
-pub(crate) use sign_in::SignInFlow;
-pub use sign_in::{Choice, SignIn};
+pub use sign_in::{BrowserProvider, Choice, SignIn};
+pub(crate) use sign_in::{SignInFlow, for_browsers};
 use token::{Claims, Outside, Wrong};
 
 /// Time after which a provider's document is requested again, in milliseconds.

@@ -51,6 +51,15 @@ pub struct Choice {
     pub url: String,
 }
 
+/// A provider that users can sign in with in a browser.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrowserProvider {
+    /// The provider.
+    pub name: String,
+    /// Its name for users.
+    pub display_name: String,
+}
+
 /// The parameters that the provider sent back through the browser.
 #[derive(Clone, Debug)]
 pub struct SignIn {
@@ -155,6 +164,19 @@ impl Provider {
     }
 }
 
+impl Provider {
+    fn for_browsers(&self) -> BrowserProvider {
+        let shown = self.settings.display_name.clone();
+        BrowserProvider { name: self.name.clone(), display_name: shown.unwrap_or_else(|| self.name.clone()) }
+    }
+}
+
+/// The providers that have a redirect for browsers. None of them is asked.
+pub(crate) fn for_browsers(providers: &[Arc<Provider>], origin: &str) -> Vec<BrowserProvider> {
+    let usable = providers.iter().filter(|p| p.redirect(origin).is_some());
+    usable.map(|p| p.for_browsers()).collect()
+}
+
 impl SignInFlow {
     /// With the keys of a deployment.
     pub fn new(iam: Arc<Iam>) -> SignInFlow {
@@ -179,11 +201,27 @@ impl SignInFlow {
                 let Some(redirect) = provider.redirect(origin) else { continue };
                 let Ok(document) = provider.document(now_ms).await else { continue };
                 let Some(url) = self.url(provider, &document, redirect, now_ms) else { continue };
-                let shown = provider.settings.display_name.clone();
-                let display_name = shown.unwrap_or_else(|| provider.name.clone());
-                all.push(Choice { name: provider.name.clone(), display_name, url });
+                let BrowserProvider { name, display_name } = provider.for_browsers();
+                all.push(Choice { name, display_name, url });
             }
             all
+        })
+    }
+
+    /// See [`crate::Idp::begin_sign_in`].
+    pub fn begin<'a>(
+        &'a self,
+        providers: &'a [Arc<Provider>],
+        name: &'a str,
+        origin: &'a str,
+        now_ms: i64,
+    ) -> BoxFuture<'a, Result<String, Refused>> {
+        Box::pin(async move {
+            let provider = providers.iter().find(|p| p.name == name).ok_or(Refused::Unconfigured)?;
+            let redirect = provider.redirect(origin).ok_or(Refused::Unconfigured)?;
+            let document = provider.document(now_ms).await.map_err(Refused::Unavailable)?;
+            let url = self.url(provider, &document, redirect, now_ms);
+            url.ok_or_else(|| Refused::Denied(format!("{}: it has no authorization_endpoint", provider.id)))
         })
     }
 
