@@ -10,6 +10,7 @@
 use std::fmt::Write as _;
 
 use ashlar_checksum::{hmac_sha256, sha256};
+use ashlar_s3::auth::derived_key;
 use ashlar_s3::date;
 use ashlar_s3::fault::Outcome;
 use ashlar_s3::target::{Target, canonical_encode};
@@ -111,12 +112,7 @@ impl Signer<'_> {
     fn signature(&self, stamp: &str, scope: &str, service: &str, canonical: &str) -> String {
         let text =
             format!("AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{}", hex::encode(sha256(canonical.as_bytes())));
-        let key = format!("AWS4{}", self.secret);
-        let steps = [&stamp[..8], self.region, service, "aws4_request"];
-        let mut key = hmac_sha256(key.as_bytes(), steps[0].as_bytes());
-        for step in &steps[1..] {
-            key = hmac_sha256(&key, step.as_bytes());
-        }
+        let key = derived_key(self.secret, &stamp[..8], self.region, service);
         hex::encode(hmac_sha256(&key, text.as_bytes()))
     }
 }

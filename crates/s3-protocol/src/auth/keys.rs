@@ -123,11 +123,7 @@ impl Keys {
         if let Some(c) = self.signing.read().get(&identity.access_key).filter(hit) {
             return c.key.clone();
         }
-        let secret = [b"AWS4", identity.secret.expose().as_bytes()].concat();
-        let mut key = hmac_sha256(&secret, date.as_bytes());
-        for step in [region, service, "aws4_request"] {
-            key = hmac_sha256(&key, step.as_bytes());
-        }
+        let key = derived_key(identity.secret.expose(), date, region, service);
         let key = Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &key));
         // The decoy is computed afresh each time and must not push real keys out.
         if !identity.access_key.is_empty() {
@@ -143,4 +139,13 @@ impl Keys {
         }
         key
     }
+}
+
+/// The key of Signature Version 4 that is derived from a secret for a day (`YYYYMMDD`), a region and a service.
+pub fn derived_key(secret: &str, day: &str, region: &str, service: &str) -> [u8; 32] {
+    let mut key = hmac_sha256(&[b"AWS4", secret.as_bytes()].concat(), day.as_bytes());
+    for step in [region, service, "aws4_request"] {
+        key = hmac_sha256(&key, step.as_bytes());
+    }
+    key
 }

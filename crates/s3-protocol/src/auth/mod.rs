@@ -17,7 +17,7 @@ use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
 
 pub use ashlar_iam::{Identity, Root as Credential, Secret};
-pub use keys::{Keys, SigningKey};
+pub use keys::{Keys, SigningKey, derived_key};
 pub use payload::Payload;
 pub use v4::Chain;
 
