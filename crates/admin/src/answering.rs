@@ -47,8 +47,8 @@ async fn answer(admin: &Admin, from: u16, question: Question) -> Result<Bytes, S
             Ok(newest(&lines, LONGEST))
         }
         Question::Why { request } => json(&admin.own_record(&request).await),
-        Question::Audit { filter, from, records } => {
-            json(&audit_search::own(admin.service().audit(), *filter, from, records).await?)
+        Question::Audit { filter, from, records, bytes } => {
+            json(&audit_search::own(admin.service().audit(), *filter, from, (records, bytes)).await?)
         }
         Question::Standing {} => json(&admin.node().member.as_ref().map(|member| member.standing())),
         Question::Usage { since } => json(&admin.usage().share(since)),

@@ -31,9 +31,12 @@ use super::question::Question;
 /// How long a node searches for one request, and how long others may take to answer. A long answer is asked for twice.
 const WORK: Duration = Duration::from_millis(700);
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Most bytes that a node reads for one request, and most bytes of records that it answers.
+/// Most bytes that a node reads for one request.
 const READ: u64 = 512 << 20;
+/// Most bytes of records that one node answers, and all nodes together; but each may answer [`LEAST`].
 const ANSWER: usize = 2 << 20;
+const ANSWERS: usize = 16 << 20;
+const LEAST: usize = 32 << 10;
 /// Most records of a page, and how many there are if the request does not say.
 const MOST: usize = 1000;
 const DEFAULT: usize = 100;
@@ -141,9 +144,10 @@ pub async fn own(
     audit: &Audit,
     filter: Filter,
     from: Option<Position>,
-    records: usize,
+    (records, bytes): (usize, usize),
 ) -> Result<Hits, String> {
-    let bounds = Bounds { records: records.min(MOST), bytes: ANSWER, read: READ, time: WORK };
+    let (records, bytes) = (records.min(MOST), bytes.min(ANSWER));
+    let bounds = Bounds { records, bytes, read: READ, time: WORK };
     audit.search(filter, from, bounds).await.map_err(|e| e.to_string())
 }
 
@@ -151,12 +155,14 @@ pub async fn own(
 pub async fn everywhere(node: &Node, audit: &Audit, search: &Search) -> AuditRecords {
     let Search { filter, limit, cursor } = search;
     let me = node.number();
-    let others = node.nodes().into_iter().map(|(number, _)| number).filter(|number| *number != me);
+    let all = node.nodes();
+    let bytes = (ANSWERS / all.len().max(1)).clamp(LEAST, ANSWER);
+    let others = all.into_iter().map(|(number, _)| number).filter(|number| *number != me);
     // What is not in the cursor was not searched yet.
     let open = |number: &u16| cursor.get(number) != Some(&Position::END);
     let asked = others.filter(open).map(|number| async move {
         let from = cursor.get(&number).copied();
-        let question = Question::Audit { filter: Box::new(filter.clone()), from, records: *limit };
+        let question = Question::Audit { filter: Box::new(filter.clone()), from, records: *limit, bytes };
         let answer = node.ask(number, question.encode(), PATIENCE).await;
         let read = answer.and_then(|bytes| {
             let bad = |e| NoAnswer::Refused(format!("its answer is not understood: {e}"));
@@ -166,7 +172,7 @@ pub async fn everywhere(node: &Node, audit: &Audit, search: &Search) -> AuditRec
     });
     let here = async {
         match open(&me) {
-            true => Some((me, own(audit, filter.clone(), cursor.get(&me).copied(), *limit).await)),
+            true => Some((me, own(audit, filter.clone(), cursor.get(&me).copied(), (*limit, bytes)).await)),
             false => None,
         }
     };

@@ -187,7 +187,7 @@ fn a_page_says_how_far_the_search_is() {
     let answers = vec![(1, Ok(hits(&one, 1, None, 100, 100))), (2, Ok(hits(&two, 2, None, 100, 5)))];
     let said = merge(true, BTreeMap::new(), answers, 100);
     assert!(!said.complete && said.cursor.is_some());
-    assert_eq!(said.searched_to, Some(moment_text(85)), "what node 2 looked at ended at 85 or later");
+    assert_eq!(said.searched_to, Some(moment_text(86)), "what node 2 looked at ended at 86 or later");
     let alone = merge(false, BTreeMap::new(), vec![(0, Ok(hits(&one, 0, None, 100, 100)))], 100);
     assert_eq!(alone.records.len(), 3);
     assert!(alone.records.iter().all(|r| r.node.is_none()) && alone.cursor.is_none());

@@ -41,8 +41,10 @@ pub enum Question {
         filter: Box<Filter>,
         /// Where an earlier search ended.
         from: Option<Position>,
-        /// How many.
+        /// Most records.
         records: usize,
+        /// Most bytes of records.
+        bytes: usize,
     },
     /// Whom the asked node trusts: answered by `ashlar_node::authority::Standing`.
     Standing {},
@@ -138,6 +140,7 @@ fn all() -> [Question; 14] {
             }),
             from: Some(Position { line: 7, offset: 1 << 40 }),
             records: 100,
+            bytes: 1 << 20,
         },
         Question::Standing {},
         Question::Drive { order: DriveOrder::Replace, drive: "/mnt/disk1".to_owned() },

@@ -78,7 +78,7 @@ impl Authorities {
     }
 
     /// The authority that replaces the other one.
-    fn new(&self) -> &str {
+    fn next_signer(&self) -> &str {
         match self.phase {
             Some(Phase::Introducing) => self.trusted.get(1).map_or("", |one| one),
             _ => self.signer(),
@@ -92,11 +92,11 @@ impl Authorities {
             (NodeStanding::Away, _) => None,
             (NodeStanding::Silent(why), _) => Some(why.clone()),
             (NodeStanding::Said(said), Some(Phase::Introducing)) => {
-                let trusts = said.trusted.iter().any(|one| one == self.new());
+                let trusts = said.trusted.iter().any(|one| one == self.next_signer());
                 (!trusts).then(|| "does not trust the new authority yet".to_owned())
             }
             (NodeStanding::Said(said), _) => {
-                let renewed = said.signer == self.new();
+                let renewed = said.signer == self.next_signer();
                 (!renewed).then(|| "has no certificate of the new authority yet".to_owned())
             }
         };
