@@ -76,10 +76,15 @@ function Navigation() {
     {
       title: t.nav.access, items: [
         { to: "/users", icon: "users", label: t.nav.users }, { to: "/groups", icon: "group", label: t.nav.groups },
-        { to: "/keys", icon: "key", label: t.nav.keys }, { to: "/policies", icon: "policy", label: t.nav.policies }, { to: "/why", icon: "why", label: t.nav.why },
+        { to: "/keys", icon: "key", label: t.nav.keys }, { to: "/policies", icon: "policy", label: t.nav.policies }, { to: "/providers", icon: "idp", label: t.nav.providers }, { to: "/why", icon: "why", label: t.nav.why },
       ],
     },
-    { title: t.nav.system, items: [{ to: "/drives", icon: "drive", label: t.nav.drives }] },
+    {
+      title: t.nav.system, items: [
+        { to: "/drives", icon: "drive", label: t.nav.drives }, { to: "/trace", icon: "trace", label: t.nav.trace }, { to: "/logs", icon: "file", label: t.nav.logs },
+        { to: "/targets", icon: "bell", label: t.nav.targets }, { to: "/encryption", icon: "lock", label: t.nav.encryption },
+      ],
+    },
   ];
   return (
     <div className="flex min-h-full flex-col">

@@ -40,6 +40,11 @@ const routes = root.addChildren([
   screen("/policies", () => import("./screens/policies"), "Policies"),
   policyRoute,
   screen("/drives", () => import("./screens/drives"), "Drives"),
+  screen("/trace", () => import("./screens/trace"), "Trace"),
+  screen("/logs", () => import("./screens/logs"), "Logs"),
+  screen("/targets", () => import("./screens/targets"), "Targets"),
+  screen("/encryption", () => import("./screens/encryption"), "Encryption"),
+  screen("/providers", () => import("./screens/providers"), "Providers"),
   whyRoute,
 ]);
 

@@ -233,6 +233,7 @@ ROUTES = [
     ("GET", "trace", None, ["admin:ServerTrace"]),
     ("GET", "logs", None, ["admin:ConsoleLog"]),
     ("GET", "top", None, ["admin:ServerTrace"]),
+    ("GET", "history", None, ["admin:Prometheus"]),
     ("GET", "heal", None, ["admin:Heal"]),
     ("GET", "drives", None, ["admin:StorageInfo"]),
     ("POST", "drives/offline", {"drive": "none"}, ["admin:Decommission"]),

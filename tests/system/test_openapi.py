@@ -155,7 +155,7 @@ def test_every_answer_matches_its_description(own, api):
         ("ProviderDisable", "tls/_", None), ("ProviderRemove", "tls/_", None),
         ("LifecycleStatus", "a-bucket", None), ("LifecycleTest", "a-bucket", {"at": "2999-01-01T00:00:00Z"}),
         ("EventList", "", None), ("DeadLetterList", "", None),
-        ("UsageList", "", None), ("UsageGet", "a-bucket", None), ("Top", "", None),
+        ("UsageList", "", None), ("UsageGet", "a-bucket", None), ("Top", "", None), ("History", "", None),
         ("Info", "", None), ("ClusterStatus", "", None), ("ClusterMayStop", "", None), ("HealStatus", "", None), ("Drives", "", None), ("MetricsToken", "", None),
         ("DriveOffline", "", {"drive": drive}), ("Info", "", None), ("DriveOnline", "", {"drive": drive}),
         ("QuotaGet", "a-bucket", None), ("QuotaPut", "a-bucket", {"quota": 1 << 30}), ("QuotaGet", "a-bucket", None),

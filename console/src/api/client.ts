@@ -56,11 +56,16 @@ export async function send(url: string, init: RequestInit = {}): Promise<Respons
   return response;
 }
 
-async function json<T>(response: Response): Promise<T> {
+/** The error of an answer that has one. */
+export async function failureOf(response: Response): Promise<Failure> {
   const body = await response.json().catch(() => null);
-  if (response.ok) return body as T;
   const id = response.headers.get("x-amz-request-id") ?? undefined;
-  throw new Failure(response.status, body?.code ?? "Error", body?.error ?? `HTTP ${response.status}`, id);
+  return new Failure(response.status, body?.code ?? "Error", body?.error ?? `HTTP ${response.status}`, id);
+}
+
+async function json<T>(response: Response): Promise<T> {
+  if (!response.ok) throw await failureOf(response);
+  return (await response.json().catch(() => null)) as T;
 }
 
 /** A call of the administration API. */

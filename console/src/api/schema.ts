@@ -343,6 +343,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Permitted by admin:Prometheus. */
+        get: operations["History"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/iam/export": {
         parameters: {
             query?: never;
@@ -1547,6 +1564,24 @@ export interface components {
             /** Format: int32 */
             oldest: number;
         };
+        /** @description How the use of the capacity grows. */
+        Forecast: {
+            /**
+             * Format: int64
+             * @description How much more is used each day, in bytes; negative: less.
+             */
+            bytes_per_day: number;
+            /**
+             * Format: double
+             * @description How many days this is judged by.
+             */
+            days: number;
+            /**
+             * Format: int64
+             * @description When nothing is free any more if it goes on so, in milliseconds since 1970; null: not within ten years.
+             */
+            full_ms?: number | null;
+        };
         /** @description A group. */
         Group: {
             /** Format: int64 */
@@ -1613,6 +1648,18 @@ export interface components {
             /** @description Damage found since the start, the latest last; at most 256. */
             damages: components["schemas"]["Damage"][];
             running: boolean;
+        };
+        /** @description A node, and its part in the history. */
+        HistoryNode: {
+            /** Format: int32 */
+            node: number;
+            /** @description Why its measurements are missing. */
+            problem?: string | null;
+            /**
+             * Format: int64
+             * @description Since when it has measurements, in milliseconds since 1970.
+             */
+            since_ms?: number | null;
         };
         /** @description All identities. */
         IdentityExport: {
@@ -1956,6 +2003,49 @@ export interface components {
             ceiling: number;
             /** Format: int64 */
             idle: number;
+        };
+        /**
+         * @description What was measured, of all nodes together, in steps of equal length. Each list has one value for each step; null: nothing
+         *     was measured. Rates are per second.
+         */
+        MetricsHistory: {
+            /** @description Bytes of the bodies of requests. */
+            bytes_in: (number | null)[];
+            /** @description Bytes of the bodies of answers. */
+            bytes_out: (number | null)[];
+            /** @description Bytes that the drives can hold, without parity. */
+            capacity_bytes: (number | null)[];
+            /** @description Answers with a status of 400 to 499. */
+            client_errors: (number | null)[];
+            deletes: (number | null)[];
+            forecast?: null | components["schemas"]["Forecast"];
+            /** @description Bytes of these that are free. */
+            free_bytes: (number | null)[];
+            /**
+             * Format: int64
+             * @description The beginning of the first step, in milliseconds since 1970.
+             */
+            from_ms: number;
+            lists: (number | null)[];
+            /** @description In how many milliseconds half of the requests had the first byte of their answers; null: there were none. */
+            median_ms: (number | null)[];
+            /** @description The nodes of a cluster; null: the server is alone. */
+            nodes?: components["schemas"]["HistoryNode"][] | null;
+            /** @description Other requests. */
+            others: (number | null)[];
+            /** @description In how many milliseconds 99 of 100 requests had the first byte of their answers; null: there were none. */
+            p99_ms: (number | null)[];
+            /** @description Requests that read. */
+            reads: (number | null)[];
+            /** @description Answers with a status of 500 and above. */
+            server_errors: (number | null)[];
+            /**
+             * Format: int64
+             * @description The length of a step, in seconds.
+             */
+            step_s: number;
+            /** @description Requests that write. */
+            writes: (number | null)[];
         };
         /** @description The bearer token for metrics. */
         MetricsToken: {
@@ -3199,6 +3289,33 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HealStarted"];
+                };
+            };
+        };
+    };
+    History: {
+        parameters: {
+            query?: {
+                /** @description How many seconds; 3600 if left out. The steps become longer with it. */
+                last_s?: number;
+                /** @description In how many steps at most; 400 if left out. */
+                steps?: number;
+                /** @description Until when, in milliseconds since 1970; now if left out. */
+                until_ms?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MetricsHistory"];
                 };
             };
         };

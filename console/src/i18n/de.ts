@@ -46,7 +46,7 @@ export const de: Messages = {
   notFound: "Diese Seite gibt es nicht",
   notFoundText: "Die Adresse ist vielleicht alt oder vertippt.",
   theme: { label: "Darstellung", system: "System", light: "Hell", dark: "Dunkel" },
-  nav: { overview: "Übersicht", connect: "Client verbinden", data: "Daten", buckets: "Buckets", access: "Zugriff", users: "Benutzer", groups: "Gruppen", keys: "Zugriffsschlüssel", policies: "Richtlinien", why: "Warum verweigert?", system: "System", drives: "Laufwerke" },
+  nav: { overview: "Übersicht", connect: "Client verbinden", data: "Daten", buckets: "Buckets", access: "Zugriff", users: "Benutzer", groups: "Gruppen", keys: "Zugriffsschlüssel", policies: "Richtlinien", why: "Warum verweigert?", system: "System", drives: "Laufwerke", trace: "Anfragen live", logs: "Protokoll", targets: "Ereignisziele", encryption: "Schlüssel zur Verschlüsselung", providers: "Identitätsanbieter" },
   login: {
     title: "Bei Ashlar anmelden", accessKey: "Zugriffsschlüssel", secretKey: "Geheimer Schlüssel", submit: "Anmelden",
     how: "Arten der Anmeldung", ways: { keys: "Zugriffsschlüssel", ldap: "Verzeichnis" }, ldapUser: "Benutzername", ldapPassword: "Passwort", ldapHint: "Name und Passwort Ihres Kontos im Verzeichnis (LDAP).",
@@ -58,8 +58,14 @@ export const de: Messages = {
     secret: "SECRET-KEY steht für das Geheimnis Ihres Zugriffsschlüssels, das der Server nie wieder zeigt. Geben Sie jedem Programm einen eigenen Schlüssel:",
   },
   overviewDenied: "Das können Sie trotzdem benutzen:",
-  capacity: "Kapazität", stored: "Gespeichert", healing: "Heilung", counting: "Wird gezählt…", healIdle: "Nichts zu tun", healQueued: "Objekte warten auf Heilung", requestsNow: "Anfragen", largestBuckets: "Größte Buckets", deployment: "Installation",
-  perSecond: "Anfragen/s", errorsPerSecond: "Fehler/s", inFlight: "laufen gerade", noHistory: "Seit diese Seite offen ist, für die ganze Installation; der Server bewahrt noch keinen Verlauf auf.",
+  capacity: "Kapazität", stored: "Gespeichert", healing: "Heilung", counting: "Wird gezählt…", healIdle: "Nichts zu tun", healQueued: "Objekte warten auf Heilung", largestBuckets: "Größte Buckets", deployment: "Installation",
+  history: {
+    title: "Verlauf", range: "Gezeigte Zeit", ranges: ["1 Std.", "24 Std.", "7 T.", "30 T.", "400 T."], table: "Als Tabelle", charts: "Als Diagramme", requests: "Anfragen", bytes: "Durchsatz", errors: "Fehler", latency: "Zeit bis zum ersten Byte",
+    reads: "Lesen", writes: "Schreiben", lists: "Listen", deletes: "Löschen", rest: "Listen, Löschen, andere", in: "Eingang", out: "Ausgang", client: "Abgewiesen (4xx)", server: "Fehlgeschlagen (5xx)", median: "Median", used: "Belegt", all: "Kapazität", from: "Von",
+    soon: "Die Diagramme beginnen zwanzig Sekunden nach dem ersten Start.",
+    perSecond: (n) => `${n}/s`, chartOf: (what) => `Diagramm: ${what}`, without: (why) => `Summen ohne manche Knoten: ${why}.`,
+    grows: (size) => `wächst um ${size} am Tag`, shrinks: (size) => `schrumpft um ${size} am Tag`, full: (time) => `voll in etwa ${time}`,
+  },
   rateChart: (now) => `Diagramm der Anfragen je Sekunde; jetzt ${now}`,
   shareOf: (name) => `Anteil von ${name}`,
   objectsIn: (objects, n, buckets, b) => `${objects} ${s(n, "Objekt", "Objekte")} in ${buckets} ${s(b, "Bucket", "Buckets")}, ohne Parität`,
@@ -168,6 +174,37 @@ export const de: Messages = {
   scrub: {
     start: "Alle Daten prüfen", running: "Prüfung läuft…", started: "Die Prüfung hat begonnen.", queue: "Wartet auf Heilung", healed: "Geheilt seit dem Start", lost: "Nicht wiederherstellbar", last: "Letzte Prüfung", damages: "Gefundene Schäden", repaired: "Behoben", waiting: "Noch nicht",
     healedText: (records, shards) => `${records} Einträge, ${shards} Teile`, lastText: (when, bytes, damaged, took) => `${when}: ${bytes} gelesen in ${took}, ${damaged} beschädigt`,
+  },
+  stream: {
+    live: "Live", connecting: "Verbindet…", paused: "Angehalten", pause: "Anhalten", resume: "Weiter", clear: "Leeren", skipped: (n) => `${n} weitere kamen schneller, als sie sich zeigen lassen`,
+    broken: (seconds) => `Die Verbindung ist abgebrochen. In ${seconds} ${s(seconds, "Sekunde", "Sekunden")} folgt der nächste Versuch; was inzwischen geschieht, fehlt hier.`,
+    held: "Der Server antwortet, aber es kommt nichts an: Ein Proxy dazwischen scheint die Antwort zu sammeln. Schalten Sie dort das Puffern ab (nginx: proxy_buffering off).",
+  },
+  trace: {
+    about: "Anfragen aller Knoten, wie sie enden, und wo ihre Zeit geblieben ist. Nichts davon wird aufbewahrt.", bucket: "Bucket", operation: "Operation", slower: "Dauerte mindestens", any: "Beliebig", errorsOnly: "Nur Fehler", none: "Noch keine Anfrage", noneText: "Anfragen erscheinen hier, wenn sie beendet sind. Ändern Sie den Filter, falls welche fehlen.", list: "Anfragen, die neuesten zuerst",
+    parts: { body_micros: "Client", drives_micros: "Laufwerke", server_micros: "Server", answer_micros: "Antwort" }, status: "Status", cut: "nicht ganz gesendet", total: "Zeit", totalText: (all, first) => `${all}, erstes Byte nach ${first}`, bytes: "Ein / aus", request: "Anfrage", nobody: "keiner", arrived: "Eingegangen",
+    shown: (n, text) => `${text} ${s(n, "Anfrage", "Anfragen")}`,
+  },
+  logs: {
+    about: "Was der Server in sein Protokoll schreibt, von allen Knoten, das Neueste zuerst.", filter: "In diesen Zeilen suchen", level: "Stufe", levels: { error: "Fehler", warn: "Warnungen und Fehler", info: "Alles" }, none: "Keine Zeilen", noneText: "Zeilen erscheinen hier, wenn der Server sie schreibt.", list: "Zeilen des Protokolls, die neuesten zuerst",
+  },
+  targets: {
+    about: "Wohin Benachrichtigungen der Buckets gehen. Welcher Bucket welche Ereignisse sendet, ist eine Einstellung des Buckets.", none: "Keine Ereignisziele", noneText: "Ein Ziel ist ein Webhook, ein Nachrichtendienst oder eine Datenbank und erfährt, was mit Objekten geschieht. Richten Sie eines mit einem Befehl ein:", command: "Befehl", filter: "Ereignis suchen",
+    unused: "Noch nichts gesendet", online: "Stellt zu", offline: "Stellt nicht zu", waiting: "Warten", sent: "Gesendet", failed: "Fehlversuche", deadCount: "Unzustellbar", lost: "Verloren", dead: "Unzustellbare Ereignisse", deadAbout: "Ereignisse, die ein Ziel endgültig abgelehnt hat. Sie lassen sich erneut senden, wenn das Ziel in Ordnung gebracht ist.", noDead: "Nichts ist unzustellbar", noDeadText: "Jedes Ereignis, das ein Ziel annahm, ist zugestellt.",
+    when: "Wann", target: "Ziel", event: "Ereignis", why: "Grund", replay: "Erneut senden", removeAll: "Alle löschen", replayText: "Was das Ziel annimmt, ist nicht mehr unzustellbar; was es ablehnt, kommt zurück.", removeText: "Die Ereignisse sind endgültig weg.", removeOneTitle: "Dieses Ereignis löschen?",
+    lostEvents: (n, text) => `${text} ${s(n, "verlorenes Ereignis", "verlorene Ereignisse")}`, replayTitle: (id) => `Unzustellbares von ${id} erneut senden?`, removeTitle: (id) => `Alles Unzustellbare von ${id} löschen?`, replayed: (n) => `${n} ${s(n, "Ereignis wird", "Ereignisse werden")} erneut gesendet.`, removed: (n) => `${n} ${s(n, "Ereignis ist", "Ereignisse sind")} gelöscht.`,
+  },
+  kms: {
+    about: "Schlüssel, mit denen gespeicherte Objekte verschlüsselt sind (SSE-KMS, SSE-S3). Die Schlüssel selbst verlassen den Server oder Schlüsselserver nie.", create: "Schlüssel anlegen", none: "Keine Schlüssel", noneText: "Legen Sie einen Schlüssel an, um Objekte unter einem eigenen Namen zu verschlüsseln.", filter: "Schlüssel suchen", off: "Verschlüsselung ist aus", offText: "Dieser Server hat keine Quelle für Schlüssel. Geben Sie ihm einen Wurzelschlüssel, HashiCorp Vault oder KES: docs/encryption.md.",
+    works: "Die Verschlüsselung arbeitet", broken: "Die Verschlüsselung arbeitet nicht", default: "Vorgabe", rotate: "Neue Version", rotateText: "Neue Objekte benutzen die neue Version. Vorhandene bleiben lesbar und lassen sich neu versiegeln mit: ashlar admin kms rewrap.", nameHint: "1 bis 128 Buchstaben, Ziffern, Punkte, Bindestriche und Unterstriche.",
+    drivers: { builtin: "Eingebaut", vault: "HashiCorp Vault", kes: "MinIO KES" }, source: (driver, endpoint, key) => `${driver}${endpoint && ` unter ${endpoint}`}; der Standardschlüssel ist ${key}.`,
+    made: (name) => `${name} ist angelegt.`, rotated: (name, version) => `${name} hat jetzt Version ${version}.`, rotateTitle: (name) => `Neue Version von ${name} erzeugen?`,
+  },
+  providers: {
+    about: "Leute eines OpenID-Connect-Anbieters, eines Verzeichnisses (LDAP) oder mit Client-Zertifikaten können sich anmelden, ohne hier Benutzer zu sein. Richtlinien sind ihnen zugeordnet oder stehen in ihren Claims.", add: "Anbieter hinzufügen", none: "Keine Identitätsanbieter", noneText: "Verbinden Sie Keycloak, Entra ID, Okta oder Ihr Verzeichnis, damit niemand ein weiteres Passwort braucht.", kind: "Art",
+    kinds: { openid: "OpenID Connect", ldap: "Verzeichnis (LDAP)", tls: "Client-Zertifikate" }, unusable: "Nicht benutzbar", hidden: "(geheim)", fixed: "durch die Umgebung des Servers gesetzt", keepSecret: "Unverändert", nameHint: "Ein kurzer Name, auf den sich Richtlinien beziehen können, zum Beispiel keycloak.", checkAndAdd: "Prüfen und hinzufügen", more: "Weitere Einstellung", moreHint: "Ihr Name wie in docs/identity-openid.md und docs/identity-ldap.md.", addValue: "Diese Einstellung hinzufügen",
+    facts: { issuer: "Aussteller", role_arn: "Rolle" }, hints: { config_url: "Der Aussteller mit /.well-known/openid-configuration", redirect_uri: "https://DIESER-HOST/oauth_callback; muss beim Anbieter erlaubt sein", redirect_uri_dynamic: "on: /oauth_callback unter der Adresse im Browser", server_addr: "HOST oder HOST:PORT", tls_ca: "Zertifikate in PEM; leer: die des Systems", claim_name: "Der Claim, der Richtlinien nennt; leer: policy", role_policy: "Richtlinien, die alle seine Benutzer bekommen", user_dn_search_filter: "%s steht für den Namen", group_search_filter: "%d steht für den DN des Benutzers", enable: "on oder off" },
+    removeText: "Sitzungen und Zugriffsschlüssel seiner Benutzer enden sofort.", removeTitle: (name) => `Anbieter ${name} entfernen?`, editTitle: (name) => `Einstellungen von ${name}`,
   },
   why: {
     about: "Finden Sie heraus, warum eine Anfrage abgewiesen wurde, oder ob eine abgewiesen würde.", byRequest: "Eine Anfrage, die gesendet wurde", requestHint: "Jede Antwort nennt sie im Header x-amz-request-id. Die letzten Abweisungen bleiben auch ohne Audit-Log bekannt.", idFirst: "Geben Sie zuerst die ID ein.", explain: "Erklären", simulate: "Eine Anfrage, die jemand senden könnte",

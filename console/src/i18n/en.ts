@@ -45,7 +45,7 @@ export const en = {
   notFound: "There is no such page",
   notFoundText: "The address may be old or mistyped.",
   theme: { label: "Theme", system: "System", light: "Light", dark: "Dark" },
-  nav: { overview: "Overview", connect: "Connect a client", data: "Data", buckets: "Buckets", access: "Access", users: "Users", groups: "Groups", keys: "Access keys", policies: "Policies", why: "Why denied?", system: "System", drives: "Drives" },
+  nav: { overview: "Overview", connect: "Connect a client", data: "Data", buckets: "Buckets", access: "Access", users: "Users", groups: "Groups", keys: "Access keys", policies: "Policies", why: "Why denied?", system: "System", drives: "Drives", trace: "Trace", logs: "Log", targets: "Event targets", encryption: "Encryption keys", providers: "Identity providers" },
   login: {
     title: "Sign in to Ashlar", accessKey: "Access key", secretKey: "Secret key", submit: "Sign in",
     how: "Ways to sign in", ways: { keys: "Access key", ldap: "Directory" }, ldapUser: "User name", ldapPassword: "Password", ldapHint: "The name and the password of your account in the directory (LDAP).",
@@ -58,8 +58,14 @@ export const en = {
   },
   // Overview
   overviewDenied: "You can still use:",
-  capacity: "Capacity", stored: "Stored", healing: "Healing", counting: "Counting…", healIdle: "Idle", healQueued: "objects wait to be healed", requestsNow: "Requests", largestBuckets: "Largest buckets", deployment: "Deployment",
-  perSecond: "requests/s", errorsPerSecond: "errors/s", inFlight: "in progress", noHistory: "Since this page was opened, of the whole deployment; the server keeps no history yet.",
+  capacity: "Capacity", stored: "Stored", healing: "Healing", counting: "Counting…", healIdle: "Idle", healQueued: "objects wait to be healed", largestBuckets: "Largest buckets", deployment: "Deployment",
+  history: {
+    title: "History", range: "Time shown", ranges: ["1 h", "24 h", "7 d", "30 d", "400 d"], table: "As a table", charts: "As charts", requests: "Requests", bytes: "Throughput", errors: "Errors", latency: "Time to the first byte",
+    reads: "Reads", writes: "Writes", lists: "Lists", deletes: "Deletions", rest: "Lists, deletions, others", in: "In", out: "Out", client: "Refused (4xx)", server: "Failed (5xx)", median: "Median", used: "Used", all: "Capacity", from: "From",
+    soon: "The charts begin twenty seconds after the first start.",
+    perSecond: (n: string) => `${n}/s`, chartOf: (what: string) => `Chart: ${what}`, without: (why: string) => `Sums without some nodes: ${why}.`,
+    grows: (size: string) => `grows by ${size} a day`, shrinks: (size: string) => `shrinks by ${size} a day`, full: (time: string) => `full in about ${time}`,
+  },
   rateChart: (now: string) => `Chart of requests per second; now ${now}`,
   shareOf: (name: string) => `Share of ${name}`,
   objectsIn: (objects: string, n: number, buckets: string, b: number) => `${objects} ${s(n, "object")} in ${buckets} ${s(b, "bucket")}, without parity`,
@@ -172,6 +178,37 @@ export const en = {
   scrub: {
     start: "Verify all data", running: "Verifying…", started: "Verification has begun.", queue: "Waiting to be healed", healed: "Healed since the start", lost: "Cannot be restored", last: "Last verification", damages: "Damage found", repaired: "Repaired", waiting: "Not yet",
     healedText: (records: string, shards: string) => `${records} records, ${shards} shards`, lastText: (when: string, bytes: string, damaged: string, took: string) => `${when}: ${bytes} read in ${took}, ${damaged} damaged`,
+  },
+  stream: {
+    live: "Live", connecting: "Connecting…", paused: "Paused", pause: "Pause", resume: "Go on", clear: "Clear", skipped: (n: string) => `${n} more came faster than they can be shown`,
+    broken: (seconds: number) => `The connection broke off. It is tried again in ${seconds} ${s(seconds, "second")}; what happens meanwhile is missing here.`,
+    held: "The server answers, but nothing arrives: a proxy in between seems to collect the answer. Switch its buffering off (nginx: proxy_buffering off).",
+  },
+  trace: {
+    about: "Requests as they end, at all nodes, and where their time went. Nothing is kept.", bucket: "Bucket", operation: "Operation", slower: "Took at least", any: "Any time", errorsOnly: "Errors only", none: "No request yet", noneText: "Requests appear here when they have ended. Change the filter if some are missing.", list: "Requests, the newest first",
+    parts: { body_micros: "Client", drives_micros: "Drives", server_micros: "Server", answer_micros: "Answer" }, status: "Status", cut: "not sent completely", total: "Time", totalText: (all: string, first: string) => `${all}, first byte after ${first}`, bytes: "In / out", request: "Request", nobody: "none", arrived: "Arrived",
+    shown: (n: number, text: string) => `${text} ${s(n, "request")}`,
+  },
+  logs: {
+    about: "What the server writes to its log, of all nodes, the newest first.", filter: "Find in these lines", level: "Level", levels: { error: "Errors", warn: "Warnings and errors", info: "All" }, none: "No lines", noneText: "Lines appear here when the server writes them.", list: "Lines of the log, the newest first",
+  },
+  targets: {
+    about: "Where bucket notifications go. Which bucket sends which events is a setting of the bucket.", none: "No event targets", noneText: "A target is a webhook, a message broker or a database that receives what happens to objects. Configure one with a command:", command: "Command", filter: "Find a letter",
+    unused: "Nothing sent yet", online: "Delivers", offline: "Does not deliver", waiting: "Waiting", sent: "Sent", failed: "Failed tries", deadCount: "Dead letters", lost: "Lost", dead: "Dead letters", deadAbout: "Events that a target refused for good. They can be sent again after the target was mended.", noDead: "No dead letters", noDeadText: "Every event that a target took up was delivered.",
+    when: "When", target: "Target", event: "Event", why: "Reason", replay: "Send again", removeAll: "Delete all", replayText: "What the target takes is removed from the dead letters; what it refuses comes back.", removeText: "The events are gone for good.", removeOneTitle: "Delete this dead letter?",
+    lostEvents: (n: number, text: string) => `${text} lost ${s(n, "event")}`, replayTitle: (id: string) => `Send the dead letters of ${id} again?`, removeTitle: (id: string) => `Delete all dead letters of ${id}?`, replayed: (n: number) => `${n} ${s(n, "event is", "events are")} sent again.`, removed: (n: number) => `${n} ${s(n, "dead letter is", "dead letters are")} deleted.`,
+  },
+  kms: {
+    about: "Keys that encrypt objects at rest (SSE-KMS, SSE-S3). The keys themselves never leave the server or the key server.", create: "Create key", none: "No keys", noneText: "Create a key to encrypt objects under a name of their own.", filter: "Find a key", off: "Encryption is off", offText: "This server has no source of keys. Give it a root key, HashiCorp Vault or KES: docs/encryption.md.",
+    works: "Encryption works", broken: "Encryption does not work", default: "Default", rotate: "New version", rotateText: "New objects use the new version. Objects that are there stay readable, and can be sealed again with: ashlar admin kms rewrap.", nameHint: "1 to 128 letters, digits, dots, hyphens and underscores.",
+    drivers: { builtin: "Built in", vault: "HashiCorp Vault", kes: "MinIO KES" }, source: (driver: string, endpoint: string, key: string) => `${driver}${endpoint && ` at ${endpoint}`}; the default key is ${key}.`,
+    made: (name: string) => `${name} is created.`, rotated: (name: string, version: number) => `${name} has version ${version} now.`, rotateTitle: (name: string) => `Make a new version of ${name}?`,
+  },
+  providers: {
+    about: "People of an OpenID Connect provider, a directory (LDAP) or with client certificates can sign in without being users here. Policies are attached to them, or named by their claims.", add: "Add provider", none: "No identity providers", noneText: "Connect Keycloak, Entra ID, Okta or your directory, so that nobody needs another password.", kind: "Kind",
+    kinds: { openid: "OpenID Connect", ldap: "Directory (LDAP)", tls: "Client certificates" }, unusable: "Cannot be used", hidden: "(kept secret)", fixed: "set by the server's environment", keepSecret: "Unchanged", nameHint: "A short name that policies can refer to, for instance keycloak.", checkAndAdd: "Check and add", more: "Another setting", moreHint: "Its name as in docs/identity-openid.md and docs/identity-ldap.md.", addValue: "Add this setting",
+    facts: { issuer: "Issuer", role_arn: "Role" }, hints: { config_url: "The issuer with /.well-known/openid-configuration", redirect_uri: "https://THIS-HOST/oauth_callback; must be allowed at the provider", redirect_uri_dynamic: "on: the redirect is /oauth_callback at the address in the browser", server_addr: "HOST or HOST:PORT", tls_ca: "Certificates in PEM; empty: those of the system", claim_name: "The claim that names policies; policy if empty", role_policy: "Policies that all its users get", user_dn_search_filter: "%s stands for the name", group_search_filter: "%d stands for the user's DN", enable: "on or off" },
+    removeText: "Sessions and access keys of its users end at once.", removeTitle: (name: string) => `Remove the provider ${name}?`, editTitle: (name: string) => `Settings of ${name}`,
   },
   why: {
     about: "Find out why a request was refused, or whether one would be.", byRequest: "A request that was sent", requestHint: "Every answer has it in the header x-amz-request-id. The last refusals are kept without an audit log.", idFirst: "Enter the id first.", explain: "Explain", simulate: "A request that somebody might send",

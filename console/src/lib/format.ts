@@ -37,6 +37,9 @@ function makeFormat(chosen: Language) {
   // The person's own region, for instance British dates, where it is of the same language.
   const language = (navigator.languages.find((l) => l.split("-")[0] === chosen) ?? chosen) as Language;
   const when = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
+  const clock = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" });
+  const day = new Intl.DateTimeFormat(language, { day: "numeric", month: "short" });
+  const exact = new Intl.DateTimeFormat(language, { day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit" });
   const full = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: "long" });
   return {
     bytes: (n: number) => bytes(n, language),
@@ -45,6 +48,10 @@ function makeFormat(chosen: Language) {
     percent: (n: number) => n.toLocaleString(language, { style: "percent", maximumFractionDigits: n < 0.1 ? 1 : 0 }),
     duration: (seconds: number) => duration(seconds, language),
     when: (value: string | number) => (value === "" ? "–" : when.format(new Date(value))),
+    clock: (value: number) => clock.format(value),
+    day: (value: number) => day.format(value),
+    /** Day and time to the second, short. */
+    exact: (value: number) => exact.format(value),
     full: (value: string | number) => full.format(new Date(value)),
   };
 }

@@ -5,10 +5,11 @@ import { lazy, Suspense, type ReactNode } from "react";
 import { api, type Schemas } from "../api/client";
 import { useT, type Messages } from "../i18n";
 import { useFormat } from "../lib/format";
+import { useHistory } from "../lib/history";
 import { Badge, Card, Empty, Head, Loading, Meter, Problem } from "../ui";
 import { Icon } from "../ui/icons";
 
-const Rates = lazy(() => import("../ui/rates"));
+const HistoryCard = lazy(() => import("./history"));
 
 type Info = Schemas["Info"];
 export type Verdict = { tone: "good" | "warn" | "bad"; title: string; points: { text: string; to?: string }[] };
@@ -62,7 +63,7 @@ export function Overview() {
       <Head title={t.nav.overview} />
       <VerdictCard verdict={verdict} />
       <div className="mt-4 grid grid-cols-1 gap-4 sm:grid-cols-2 xl:grid-cols-4">
-        <Tile title={t.capacity} value={f.percent(share)} about={t.usedOf(f.bytes(used), f.bytes(d.capacity.usable))}>
+        <Tile title={t.capacity} value={f.percent(share)} about={<>{t.usedOf(f.bytes(used), f.bytes(d.capacity.usable))} <Forecast /></>}>
           <Meter value={share} label={t.capacity} tone={share > 0.95 ? "bad" : share > 0.9 ? "warn" : "accent"} />
         </Tile>
         <Tile title={t.stored} value={d.usage.complete ? f.bytes(d.usage.bytes) : t.counting} about={t.objectsIn(f.count(d.usage.objects), d.usage.objects, f.count(d.buckets), d.buckets)} />
@@ -73,8 +74,8 @@ export function Overview() {
           about={rebuild ? t.rebuildEta(rebuild.eta_s == null ? null : f.duration(rebuild.eta_s)) : d.heal.queued > 0 ? t.healQueued : d.heal.last_full_scrub ? t.verified(f.when(d.heal.last_full_scrub.began_ms)) : t.neverVerified}
         />
       </div>
-      <div className="mt-4 grid grid-cols-1 gap-4 lg:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
-        <Card title={t.requestsNow}><Suspense fallback={<Loading />}><Rates /></Suspense></Card>
+      <div className="mt-4 flex flex-col gap-4">
+        <Suspense fallback={<Card title={t.history.title}><Loading /></Card>}><HistoryCard /></Suspense>
         <Card title={t.largestBuckets}>
           {usage.isError ? <div className="p-4"><Problem error={usage.error} /></div> : largest.length === 0 ? (
             <Empty icon="bucket" title={t.buckets.none} text={t.buckets.noneText}><Link to="/buckets" className="text-sm font-medium text-accent-text underline">{t.buckets.create}</Link></Empty>
@@ -98,6 +99,18 @@ export function Overview() {
       </p>
     </>
   );
+}
+
+/** When the drives are full if it goes on as in the last weeks. Nothing until there is a day to judge by. */
+function Forecast() {
+  const t = useT();
+  const f = useFormat();
+  const forecast = useHistory(3600).data?.forecast;
+  if (!forecast || forecast.bytes_per_day === 0) return null;
+  const size = f.bytes(Math.abs(forecast.bytes_per_day));
+  const change = forecast.bytes_per_day > 0 ? t.history.grows(size) : t.history.shrinks(size);
+  const full = forecast.full_ms == null ? null : t.history.full(f.duration((forecast.full_ms - Date.now()) / 1000));
+  return <span>· {change}{full && <b className="font-semibold">, {full}</b>}</span>;
 }
 
 export function VerdictCard({ verdict }: { verdict: Verdict }) {

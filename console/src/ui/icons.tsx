@@ -1,6 +1,10 @@
 // The icons of the console: strokes on a grid of 24, drawn in the colour of the text. They never stand for a word alone
 // unless the button has a label for screen readers.
 const PATHS = {
+  bell: "M6 16V11a6 6 0 0 1 12 0v5l1.500 2h-15L6 16Zm4 4.500h4",
+  lock: "M6 11h12v9H6v-9Zm2.500 0V8a3.500 3.500 0 0 1 7 0v3M12 14.500v2",
+  idp: "M4 6h16v12H4V6Zm4.500 6.500a1.800 1.800 0 1 0 0-3.600 1.800 1.800 0 0 0 0 3.600ZM5.800 16c.3-1.400 1.400-2.200 2.700-2.200s2.400.8 2.700 2.200M14 10h4m-4 3.500h3",
+  trace: "M3 12h4l2.500-6 4 12L16 12h5",
   home: "M4 11.5 12 5l8 6.5M6 10v9h12v-9",
   bucket: "M4 7h16l-2 12H6L4 7Zm0 0c0-1.7 3.6-3 8-3s8 1.3 8 3-3.6 3-8 3-8-1.3-8-3Z",
   users: "M9 11a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7Zm-6 9c0-3.3 2.7-6 6-6s6 2.7 6 6M16 4.5a3.5 3.5 0 0 1 0 6.5m2 3.5c1.9 1 3 2.900 3 5.500",

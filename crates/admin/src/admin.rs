@@ -11,6 +11,7 @@
 //! | `POST drives/offline`, `drives/online`, `drives/replace` `{"drive": "path or id", "node": N}` | 200 |
 //! | `POST drives/scrub` `{}` | as `POST heal` with `deep` |
 //! | `POST drives/recover` `{"dry_run": bool}` | 202; `GET` reports the progress and the uncertain keys |
+//! | `GET history?last_s=N` | what was measured in the last seconds: see `history` |
 //! | `GET metrics-token` | the bearer token for metrics |
 //! | `GET openapi.json` | the description of this API in OpenAPI: see `api` |
 //! | `POST service/stop`, `service/restart` `{"dry_run": bool, "node": N}` | 202; requests in flight are completed first |
@@ -57,6 +58,7 @@ use super::cluster_usage::ClusterUsage;
 use super::follow::{Here, Sessions};
 use super::followed::{Followed, Turn};
 use super::followers::{EventsElsewhere, Others, Report};
+use super::history::{self, Recorder};
 use super::identities::Identities;
 use super::kms;
 use super::metrics_token::MetricsToken;
@@ -88,6 +90,7 @@ pub struct Admin {
     check: settings::Check,
     keys: kms::KeyAdmin,
     monitor: Monitor,
+    recorder: Arc<Recorder>,
     recovery: Recovery,
     /// Nodes that follow this one.
     sessions: Arc<Sessions>,
@@ -143,20 +146,28 @@ impl Admin {
             check,
             keys,
             monitor,
+            recorder: Default::default(),
             recovery: Default::default(),
             started_ms: now_ms(),
             may_stop: Default::default(),
         }
     }
 
-    /// Answers what other nodes of the cluster ask, and asks them for what concerns all, from now on.
-    pub fn answer_other_nodes(self: &Arc<Self>) {
+    /// Answers what other nodes of the cluster ask, and asks them for what concerns all, from now on; measures this node.
+    pub fn begin(self: &Arc<Self>) {
+        let (service, node, stop) = (self.service.clone(), self.node.clone(), self.monitor.stopping());
+        ashlar_environment::spawn("metrics-history", self.recorder.clone().record(service, node, stop));
         self.node.answer_with(Arc::new(NodeAnswers::new(self)));
         if self.node.member.is_some() {
             let elsewhere = Arc::new(EventsElsewhere(self.node.clone()));
             self.service.context().notifications.listen_elsewhere(elsewhere);
             self.usage.begin();
         }
+    }
+
+    /// What this node measured.
+    pub(crate) fn recorder(&self) -> &Recorder {
+        &self.recorder
     }
 
     /// Whether a request carries a bearer token that may read metrics.
@@ -417,6 +428,7 @@ impl Admin {
             | Route::UsageList
             | Route::UsageGet
             | Route::Top
+            | Route::History
             | Route::HealStatus
             | Route::HealStart
             | Route::Drives
@@ -454,6 +466,10 @@ impl Admin {
             }
             Route::Document => return Ok((StatusCode::OK, api::document::document(req.base))),
             Route::DriveRecovery => return Ok((StatusCode::OK, api::value(self.recovery.report()))),
+            Route::History => {
+                let found = history::answer(&self.node, &self.recorder, &req.query, now_ms()).await?;
+                return Ok((StatusCode::OK, api::value(found)));
+            }
             Route::DriveRecover => {
                 let order: RecoverOrder = req.document()?;
                 let begun = self.recovery.start(&self.node, order.dry_run).map_err(bad_request)?;

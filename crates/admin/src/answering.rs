@@ -16,7 +16,7 @@ use super::admin::{Admin, Shutdown};
 use super::api::state::LogLine;
 use super::monitor::LogFilter;
 use super::question::Question;
-use super::{audit_search, drive_orders};
+use super::{audit_search, drive_orders, history};
 
 /// What answers. It does not keep the server alive.
 pub struct NodeAnswers(Weak<Admin>);
@@ -42,6 +42,16 @@ async fn answer(admin: &Admin, from: u16, question: Question) -> Result<Bytes, S
     match question {
         Question::State {} => json(&admin.own_state()),
         Question::Top {} => json(&admin.own_top()),
+        Question::History { span } => {
+            if span.step_s <= 0
+                || span.step_s > 86_400
+                || span.from_s < 0
+                || span.from_s > i64::from(u32::MAX)
+            {
+                return Err("the span of the history is not understood".to_owned());
+            }
+            json(&history::own_steps(admin.recorder(), span))
+        }
         Question::Logs { last, level } => {
             let lines = LogFilter { last, level, follow: false }.lines();
             Ok(newest(&lines, LONGEST))

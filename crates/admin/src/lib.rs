@@ -50,6 +50,7 @@ mod everywhere;
 mod follow;
 mod followed;
 mod followers;
+mod history;
 mod identities;
 pub mod kms;
 mod lifecycle;

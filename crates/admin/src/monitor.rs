@@ -244,6 +244,11 @@ impl Monitor {
         Monitor { tracer, stop }
     }
 
+    /// Becomes true when the server stops.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stop.clone()
+    }
+
     /// Hears of requests from now on.
     pub(crate) fn listen(&self) -> Listener {
         self.tracer.listen()

@@ -23,6 +23,11 @@ pub enum Question {
     State {},
     /// Totals of each operation: answered by `api::state::Top`.
     Top {},
+    /// What the asked node measured: answered by a `history::NodeSteps`.
+    History {
+        /// When, and in what steps.
+        span: Span,
+    },
     /// The last lines of the log: answered by a list of `api::state::LogLine`.
     Logs {
         /// How many.
@@ -81,6 +86,18 @@ pub enum Question {
     },
 }
 
+/// A span of time in steps of equal length.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Span {
+    /// The beginning of the first step, in seconds since 1970.
+    pub from_s: i64,
+    /// The length of a step, in seconds.
+    pub step_s: i64,
+    /// How many steps.
+    pub count: usize,
+}
+
 /// What to do with a drive.
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "snake_case")]
@@ -125,11 +142,12 @@ pub fn fuzzed_seeds() -> Vec<Vec<u8>> {
 }
 
 /// One of each kind.
-fn all() -> [Question; 14] {
+fn all() -> [Question; 15] {
     let follow = |what| Question::Follow { id: u64::MAX, turn: 3, what: Box::new(what) };
     [
         Question::State {},
         Question::Top {},
+        Question::History { span: Span { from_s: 1_764_000_000, step_s: 10, count: 360 } },
         Question::Logs { last: 100, level: 2 },
         Question::Why { request: "0123456789abcdef".to_owned() },
         Question::Audit {

@@ -53,6 +53,8 @@ routes! {
     Trace GET "trace" AdminServerTrace;
     Logs GET "logs" AdminConsoleLog;
     Top GET "top" AdminServerTrace;
+    // MinIO's action for who reads metrics.
+    History GET "history" AdminPrometheus;
     HealStatus GET "heal" AdminHeal;
     HealStart POST "heal" AdminHeal;
     Drives GET "drives" AdminStorageInfo;

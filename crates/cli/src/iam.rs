@@ -60,6 +60,8 @@ pub enum Command {
     Logs(super::monitor::LogsOptions),
     /// Show totals of each operation, and the requests in progress
     Top(super::monitor::TopOptions),
+    /// Show what was measured: requests, errors, latencies, capacity
+    History(super::history::HistoryOptions),
     /// Search the audit log, and verify its files
     #[command(subcommand)]
     Audit(super::audit::AuditCommand),
@@ -319,6 +321,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Trace(options) => super::monitor::trace(&options, context).await,
         Command::Logs(options) => super::monitor::logs(&options, context).await,
         Command::Top(options) => super::monitor::top(&options, context).await,
+        Command::History(options) => super::history::history(&options, context).await,
         Command::Audit(command) => super::audit::audit(&command, context).await,
     }
 }

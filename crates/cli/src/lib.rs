@@ -49,6 +49,7 @@ pub mod examples;
 mod failure;
 mod find;
 mod globals;
+mod history;
 mod iam;
 mod idp;
 mod ilm;

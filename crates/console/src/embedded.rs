@@ -13,17 +13,17 @@ pub(crate) const PAGE: &str = r##"<!doctype html>
     <meta name="color-scheme" content="light dark" />
     <title>Ashlar</title>
     <link rel="icon" type="image/svg+xml" href="./assets/icon-B-LCDp6q.svg" />
-    <script type="module" crossorigin src="./assets/index-DvwI4bzf.js"></script>
-    <link rel="modulepreload" crossorigin href="./assets/index-BDp35PUD.js">
-    <link rel="modulepreload" crossorigin href="./assets/useQuery-B6zlAT0p.js">
-    <link rel="modulepreload" crossorigin href="./assets/useMutation-CUszGW3M.js">
-    <link rel="modulepreload" crossorigin href="./assets/link-D5IhTuKM.js">
-    <link rel="modulepreload" crossorigin href="./assets/useNavigate-DuRBYfR3.js">
-    <link rel="modulepreload" crossorigin href="./assets/session-CTrxneGg.js">
-    <link rel="modulepreload" crossorigin href="./assets/s3-CHyWoWP7.js">
-    <link rel="modulepreload" crossorigin href="./assets/uploads-fNZwse5f.js">
-    <link rel="modulepreload" crossorigin href="./assets/router-Db2S0Q9M.js">
-    <link rel="stylesheet" crossorigin href="./assets/index-Dnj2eJji.css">
+    <script type="module" crossorigin src="./assets/index-B28Y4HGA.js"></script>
+    <link rel="modulepreload" crossorigin href="./assets/index-BStWOyPn.js">
+    <link rel="modulepreload" crossorigin href="./assets/useQuery-CDndx0lo.js">
+    <link rel="modulepreload" crossorigin href="./assets/useMutation--IIplWTq.js">
+    <link rel="modulepreload" crossorigin href="./assets/link-BJTM4ltS.js">
+    <link rel="modulepreload" crossorigin href="./assets/useNavigate-ByautQXT.js">
+    <link rel="modulepreload" crossorigin href="./assets/session-CSNlthA_.js">
+    <link rel="modulepreload" crossorigin href="./assets/s3-85B5FhFw.js">
+    <link rel="modulepreload" crossorigin href="./assets/uploads-01ZFQKYL.js">
+    <link rel="modulepreload" crossorigin href="./assets/router-DfaAYq9p.js">
+    <link rel="stylesheet" crossorigin href="./assets/index-CGSUjBxN.css">
   </head>
   <body>
     <div id="root"></div>
@@ -34,39 +34,46 @@ pub(crate) const PAGE: &str = r##"<!doctype html>
 
 /// The files that it names, by name.
 pub(crate) static FILES: &[Asset] = &[
-    Asset { name: "browse-BjX2pMW8.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/browse-BjX2pMW8.js.gz") },
-    Asset { name: "bucket-CT1nPDmW.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/bucket-CT1nPDmW.js.gz") },
-    Asset { name: "buckets-Cuf3d7cX.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/buckets-Cuf3d7cX.js.gz") },
-    Asset { name: "connect-B9tPklOS.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/connect-B9tPklOS.js.gz") },
-    Asset { name: "de-BuHS_F09.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/de-BuHS_F09.js.gz") },
-    Asset { name: "drives-CsXPM1q_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/drives-CsXPM1q_.js.gz") },
-    Asset { name: "en-GY_OS5DQ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/en-GY_OS5DQ.js.gz") },
-    Asset { name: "format-BaPcc9d1.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/format-BaPcc9d1.js.gz") },
-    Asset { name: "groups-2FDWQki4.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/groups-2FDWQki4.js.gz") },
+    Asset { name: "browse-CH8d0ii_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/browse-CH8d0ii_.js.gz") },
+    Asset { name: "bucket-g6QgQM17.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/bucket-g6QgQM17.js.gz") },
+    Asset { name: "buckets-CJgHg6-4.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/buckets-CJgHg6-4.js.gz") },
+    Asset { name: "connect-CixDbBvd.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/connect-CixDbBvd.js.gz") },
+    Asset { name: "de-DMZTIUog.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/de-DMZTIUog.js.gz") },
+    Asset { name: "drives-B9gFVqeV.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/drives-B9gFVqeV.js.gz") },
+    Asset { name: "en-r-L1-Yds.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/en-r-L1-Yds.js.gz") },
+    Asset { name: "encryption-Dyo7nFjD.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/encryption-Dyo7nFjD.js.gz") },
+    Asset { name: "format-CxSpTu9w.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/format-CxSpTu9w.js.gz") },
+    Asset { name: "groups-COmzIe7b.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/groups-COmzIe7b.js.gz") },
+    Asset { name: "history-BMDPp14N.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/history-BMDPp14N.js.gz") },
     Asset { name: "icon-B-LCDp6q.svg", kind: "image/svg+xml", gzip: include_bytes!("../assets/icon-B-LCDp6q.svg.gz") },
-    Asset { name: "index-BDp35PUD.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-BDp35PUD.js.gz") },
-    Asset { name: "index-Dnj2eJji.css", kind: "text/css; charset=utf-8", gzip: include_bytes!("../assets/index-Dnj2eJji.css.gz") },
-    Asset { name: "index-DvwI4bzf.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-DvwI4bzf.js.gz") },
+    Asset { name: "index-B28Y4HGA.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-B28Y4HGA.js.gz") },
+    Asset { name: "index-BStWOyPn.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-BStWOyPn.js.gz") },
+    Asset { name: "index-C5Jdhf8l.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-C5Jdhf8l.js.gz") },
+    Asset { name: "index-CGSUjBxN.css", kind: "text/css; charset=utf-8", gzip: include_bytes!("../assets/index-CGSUjBxN.css.gz") },
     Asset { name: "inter-DfAjpf66.woff2", kind: "font/woff2", gzip: include_bytes!("../assets/inter-DfAjpf66.woff2.gz") },
-    Asset { name: "json-Dt_r0-dx.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/json-Dt_r0-dx.js.gz") },
-    Asset { name: "keys-DeCmHT4v.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/keys-DeCmHT4v.js.gz") },
+    Asset { name: "json-D_eNtuY5.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/json-D_eNtuY5.js.gz") },
+    Asset { name: "keys-35YhnKl5.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/keys-35YhnKl5.js.gz") },
     Asset { name: "licences.txt", kind: "text/plain; charset=utf-8", gzip: include_bytes!("../assets/licences.txt.gz") },
-    Asset { name: "link-D5IhTuKM.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/link-D5IhTuKM.js.gz") },
-    Asset { name: "menu-__3V5nik.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/menu-__3V5nik.js.gz") },
-    Asset { name: "object-fFu9NfiM.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/object-fFu9NfiM.js.gz") },
-    Asset { name: "overview-Z-4AUKSQ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/overview-Z-4AUKSQ.js.gz") },
-    Asset { name: "policies-BLiA_Zkc.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/policies-BLiA_Zkc.js.gz") },
-    Asset { name: "rates-BsVrxeL9.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/rates-BsVrxeL9.js.gz") },
-    Asset { name: "router-Db2S0Q9M.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/router-Db2S0Q9M.js.gz") },
-    Asset { name: "s3-CHyWoWP7.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/s3-CHyWoWP7.js.gz") },
-    Asset { name: "session-CTrxneGg.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/session-CTrxneGg.js.gz") },
-    Asset { name: "table-DvtaMW1x.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/table-DvtaMW1x.js.gz") },
-    Asset { name: "tags-CU8ZWAvd.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/tags-CU8ZWAvd.js.gz") },
-    Asset { name: "uploads-DnXT2qsL.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-DnXT2qsL.js.gz") },
-    Asset { name: "uploads-fNZwse5f.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-fNZwse5f.js.gz") },
-    Asset { name: "useMutation-CUszGW3M.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useMutation-CUszGW3M.js.gz") },
-    Asset { name: "useNavigate-DuRBYfR3.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useNavigate-DuRBYfR3.js.gz") },
-    Asset { name: "useQuery-B6zlAT0p.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useQuery-B6zlAT0p.js.gz") },
-    Asset { name: "users-x2PFSvxU.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/users-x2PFSvxU.js.gz") },
-    Asset { name: "why-eHC0uRq9.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/why-eHC0uRq9.js.gz") },
+    Asset { name: "link-BJTM4ltS.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/link-BJTM4ltS.js.gz") },
+    Asset { name: "logs-Dzk0CqFM.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/logs-Dzk0CqFM.js.gz") },
+    Asset { name: "menu-DlnLunln.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/menu-DlnLunln.js.gz") },
+    Asset { name: "object-CccI1NXv.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/object-CccI1NXv.js.gz") },
+    Asset { name: "overview-BUrWIZve.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/overview-BUrWIZve.js.gz") },
+    Asset { name: "policies-DfdW3OLM.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/policies-DfdW3OLM.js.gz") },
+    Asset { name: "providers-DqgSR5kt.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/providers-DqgSR5kt.js.gz") },
+    Asset { name: "router-DfaAYq9p.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/router-DfaAYq9p.js.gz") },
+    Asset { name: "s3-85B5FhFw.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/s3-85B5FhFw.js.gz") },
+    Asset { name: "session-CSNlthA_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/session-CSNlthA_.js.gz") },
+    Asset { name: "stream-CoStSUqy.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/stream-CoStSUqy.js.gz") },
+    Asset { name: "table-tZoeX39Y.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/table-tZoeX39Y.js.gz") },
+    Asset { name: "tags-Bo5jUzp_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/tags-Bo5jUzp_.js.gz") },
+    Asset { name: "targets-2fxp0-7r.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/targets-2fxp0-7r.js.gz") },
+    Asset { name: "trace-tSQG3bUC.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/trace-tSQG3bUC.js.gz") },
+    Asset { name: "uploads-01ZFQKYL.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-01ZFQKYL.js.gz") },
+    Asset { name: "uploads-C-2HYtGY.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-C-2HYtGY.js.gz") },
+    Asset { name: "useMutation--IIplWTq.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useMutation--IIplWTq.js.gz") },
+    Asset { name: "useNavigate-ByautQXT.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useNavigate-ByautQXT.js.gz") },
+    Asset { name: "useQuery-CDndx0lo.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useQuery-CDndx0lo.js.gz") },
+    Asset { name: "users-Y-V1rG0-.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/users-Y-V1rG0-.js.gz") },
+    Asset { name: "why-DFHGNJmv.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/why-DFHGNJmv.js.gz") },
 ];

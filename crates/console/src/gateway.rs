@@ -359,7 +359,10 @@ impl Console {
             None => self.sign(&mut parts, &identity, Some(&session.token))?,
         }
         let mut response = self.admin.answer(Request::from_parts(parts, incoming), peer).await;
-        response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        let out = response.headers_mut();
+        out.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        // A proxy that collects an answer before it sends it on would show a trace or a log late or never.
+        out.insert("x-accel-buffering", HeaderValue::from_static("no"));
         Ok(response)
     }
 

@@ -32,6 +32,12 @@ pub fn all() -> Vec<Target> {
     }
     vec![
         Target {
+            name: "metrics-history",
+            seeds: ashlar_time_series::fuzzed_seeds(),
+            tokens: &[b"ASHTIMES"],
+            run: ashlar_time_series::fuzzed,
+        },
+        Target {
             name: "journal-entry",
             seeds: payloads().iter().map(|(kind, payload)| [&[*kind], &payload[..]].concat()).collect(),
             tokens: TOKENS,

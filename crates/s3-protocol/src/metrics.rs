@@ -15,7 +15,7 @@ use parking_lot::RwLock;
 use crate::operation::Operation;
 
 /// Upper bounds of the latency histogram, in microseconds.
-const BOUNDS: [u64; 16] = [
+pub const BOUNDS: [u64; 16] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
     2_500_000, 5_000_000, 10_000_000,
 ];
@@ -225,6 +225,18 @@ impl Metrics {
             sent: per.sent.load(Relaxed),
         })
         .collect()
+    }
+
+    /// The time to the first byte of the answer, of all requests since the start: how many took up to each of [`BOUNDS`]
+    /// and longer than the one before; the last number is of those that took longer than all.
+    pub fn latencies(&self) -> [u64; BOUNDS.len() + 1] {
+        let mut all = [0; BOUNDS.len() + 1];
+        for per in &self.operations {
+            for (sum, bucket) in all.iter_mut().zip(&per.buckets) {
+                *sum += bucket.load(Relaxed);
+            }
+        }
+        all
     }
 
     /// Adds what is counted.

@@ -104,7 +104,7 @@ impl Routes {
         console_at: ConsoleAt,
     ) -> Routes {
         let admin = Arc::new(admin);
-        admin.answer_other_nodes();
+        admin.begin();
         let minio = Minio::new(admin.clone());
         let console = |s3_port| Console::new(service.clone(), admin.clone(), s3_port);
         let console = match console_at {

@@ -8,7 +8,7 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{OpenApi, PolicyDocument, audit, cluster, keys, orders, people, settings, state};
+use super::{OpenApi, PolicyDocument, audit, cluster, history, keys, orders, people, settings, state};
 use crate::settings as settings_requests;
 use crate::table::{Route, SignInRoute};
 use crate::{identities, kms, lifecycle, permissions, providers, quotas, transfer};
@@ -37,6 +37,7 @@ fn answer(route: Route) -> Shape {
         Route::Trace => of::<state::TraceEvent>(),
         Route::Logs => of::<state::LogLine>(),
         Route::Top => of::<state::Top>(),
+        Route::History => of::<history::MetricsHistory>(),
         Route::HealStatus => of::<state::HealStatus>(),
         Route::HealStart | Route::DriveScrub => of::<state::HealStarted>(),
         Route::Drives | Route::DriveOffline | Route::DriveOnline | Route::DriveReplace => {
@@ -123,6 +124,7 @@ fn order(route: Route) -> Option<Shape> {
         | Route::Trace
         | Route::Logs
         | Route::Top
+        | Route::History
         | Route::HealStatus
         | Route::Drives
         | Route::DriveScrub
@@ -324,6 +326,11 @@ impl Operation {
                 json!({ "name": "level", "in": "query", "description": "Only lines of this level and above.", "schema": { "enum": ["error", "warn", "info"] } }),
             ],
             Route::AuditSearch => audit_query(),
+            Route::History => vec![
+                json!({ "name": "last_s", "in": "query", "description": "How many seconds; 3600 if left out. The steps become longer with it.", "schema": { "type": "integer", "minimum": 60, "maximum": 34_560_000 } }),
+                json!({ "name": "steps", "in": "query", "description": "In how many steps at most; 400 if left out.", "schema": { "type": "integer", "minimum": 1, "maximum": 400 } }),
+                json!({ "name": "until_ms", "in": "query", "description": "Until when, in milliseconds since 1970; now if left out.", "schema": { "type": "integer", "minimum": 0 } }),
+            ],
             Route::ClusterMayStop => vec![
                 json!({ "name": "node", "in": "query", "description": "Its number; if left out, the node that answers.", "schema": { "type": "integer", "minimum": 0 } }),
             ],

@@ -8,6 +8,7 @@
 //! | `cluster` | the nodes of a cluster, tokens |
 //! | `people` | users, groups, policies, access keys |
 //! | `keys` | keys for encryption at rest |
+//! | `history` | the history of metrics |
 //! | `settings` | settings, identity providers, sign-in |
 //! | `orders` | requests about drives and the process |
 //! | `document` | the OpenAPI description |
@@ -20,6 +21,7 @@
 pub mod audit;
 pub mod cluster;
 pub mod document;
+pub mod history;
 pub mod keys;
 pub mod orders;
 pub mod people;
