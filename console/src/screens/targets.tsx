@@ -43,7 +43,7 @@ export function Targets() {
         <Card><Empty icon="bell" title={t.targets.none} text={t.targets.noneText}><div className="w-full max-w-xl text-left"><CopyBox label={t.targets.command} text="ashlar admin config set it notify_webhook:1 endpoint=https://receiver.example/events" /></div></Empty></Card>
       ) : (
         <ul className="grid grid-cols-1 gap-3 lg:grid-cols-2">
-          {targets.data.targets.map((x) => <li key={x.id}><TargetCard target={x} because={because} onOrder={setOrder} /></li>)}
+          {targets.data.targets.map((x) => <li key={x.id}><TargetCard target={x} letters={letters.data?.letters.some((l) => l.target === x.id) === true} because={because} onOrder={setOrder} /></li>)}
         </ul>
       )}
       {targets.data && targets.data.targets.length > 0 && (
@@ -65,7 +65,8 @@ export function Targets() {
   );
 }
 
-function TargetCard({ target: x, because, onOrder }: { target: Target; because: string | undefined; onOrder: (order: Order) => void }) {
+/** `letters`: whether there are dead letters. The number of `target` is of this process only. */
+function TargetCard({ target: x, letters, because, onOrder }: { target: Target; letters: boolean; because: string | undefined; onOrder: (order: Order) => void }) {
   const t = useT();
   const f = useFormat();
   const numbers: [string, number, boolean][] = [[t.targets.waiting, x.lag, false], [t.targets.sent, x.sent, false], [t.targets.failed, x.failed, x.failed > 0], [t.targets.deadCount, x.dead, x.dead > 0], [t.targets.lost, x.lost, x.lost > 0]];
@@ -80,7 +81,7 @@ function TargetCard({ target: x, because, onOrder }: { target: Target; because: 
         {numbers.map(([label, n, bad]) => <div key={label}><dt className="text-xs text-soft">{label}</dt><dd className={bad ? "font-medium text-warn" : ""}>{f.count(n)}</dd></div>)}
       </dl>
       <div className="mt-3"><CopyBox text={x.arn} label="ARN" /></div>
-      {x.dead > 0 && (
+      {letters && (
         <div className="mt-3 flex gap-2">
           <Button icon="refresh" because={because} onClick={() => onOrder({ target: x.id, what: "replay" })}>{t.targets.replay}</Button>
           <Button tone="quiet" icon="trash" because={because} onClick={() => onOrder({ target: x.id, what: "remove" })}>{t.targets.removeAll}</Button>
