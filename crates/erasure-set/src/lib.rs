@@ -13,6 +13,7 @@
 //! | `register` | reading a register |
 //! | `turns`, `key_turn` | a courtesy between nodes that propose for one register |
 //! | `update`, `propose`, `settle` | changing a register: prepare, decide, stage, accept |
+//! | `sent_records`, `outcome` | what became of records that an update has sent |
 //! | `bucket_fence` | fences of deleted buckets |
 //! | `undecided_registers` | which registers may be undecided |
 //! | `stored` | the bytes that a drive stores as the record of a register |
@@ -66,6 +67,7 @@ mod list;
 mod list_batch;
 mod list_merge;
 mod memory;
+mod outcome;
 mod owners;
 mod pages;
 mod progress;
@@ -77,6 +79,7 @@ mod release;
 mod salvage;
 mod scrub;
 mod scrub_state;
+mod sent_records;
 mod sets;
 mod settle;
 mod shards;

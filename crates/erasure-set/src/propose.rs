@@ -12,7 +12,7 @@ use crate::invariants::{drops_after_choice, no_joining_votes};
 use crate::register::Register;
 use crate::sets::Inner;
 use crate::stage::staged_on;
-use crate::stored::{OneSyncRecord, Stored};
+use crate::stored::{OneSyncRecord, Parent, Stored};
 use crate::table::{FIRST_HANG_CHECK, HANG_CHECK_INTERVAL, View};
 use crate::tail_queue::{Drops, Writes};
 use crate::update::set_durable;
@@ -47,6 +47,8 @@ pub(crate) struct Based {
     pub(crate) digest: u64,
     /// Digest of what the drives hold.
     stored_digest: u64,
+    /// What it was built on, if what the drives hold shows it.
+    pub(crate) parent: Option<Parent>,
 }
 
 /// One attempt; see the module.
@@ -439,11 +441,13 @@ impl<'a> Attempt<'a> {
         if let Some((b, stored_digest, record)) = self.inner.cache.get(self.hash, self.key)
             && b == ballot
         {
-            return Ok(Based { ballot, bytes: parts.record, record, digest, stored_digest });
+            let (bytes, parent) = (parts.record, parts.one_sync_record.map(|one_sync| one_sync.parent));
+            return Ok(Based { ballot, bytes, record, digest, stored_digest, parent });
         }
         let record = Arc::new(parts.decode().map_err(bad)?);
         let stored_digest = if parts.one_sync_record.is_some() { Record::digest(stored) } else { digest };
-        Ok(Based { ballot, bytes: parts.record, record, digest, stored_digest })
+        let (bytes, parent) = (parts.record, parts.one_sync_record.map(|one_sync| one_sync.parent));
+        Ok(Based { ballot, bytes, record, digest, stored_digest, parent })
     }
 
     /// Handles a one-sync record that needs recovery before anything is built on it.
@@ -463,7 +467,7 @@ impl<'a> Attempt<'a> {
                     let digest = Record::digest(&parent.record);
                     let (ballot, stored_digest) = (one_sync_record.parent_ballot, digest);
                     let bytes = parent.record;
-                    self.base = Some(Based { ballot, bytes, record, digest, stored_digest });
+                    self.base = Some(Based { ballot, bytes, record, digest, stored_digest, parent: None });
                 }
                 Ok(Some(self))
             }

@@ -51,17 +51,17 @@ pub struct Register {
 }
 
 /// The answers of drives to one read.
-struct Answers {
-    reader: Reader,
+pub(crate) struct Answers {
+    pub(crate) reader: Reader,
     /// Records seen, by ballot, with the digest. More than two only in a duel.
-    records: SmallVec<[(Ballot, u64, Bytes); 2]>,
+    pub(crate) records: SmallVec<[(Ballot, u64, Bytes); 2]>,
     /// What voters showed, and the slots with joining drives.
     shown: Shown,
-    joining: SlotSet,
+    pub(crate) joining: SlotSet,
 }
 
 impl Answers {
-    fn new(view: &View) -> Answers {
+    pub(crate) fn new(view: &View) -> Answers {
         let (shown, joining) = (Shown::default(), SlotSet::EMPTY);
         Answers { reader: Reader::new(view.quorum), records: SmallVec::new(), shown, joining }
     }
@@ -391,7 +391,7 @@ impl Inner {
     /// Asks the drives of this process, which answer at once where they can; then those of other nodes, those of one node
     /// with one message. `known`: the ballot of a record that need not be sent, zero if there is none yet; a record that one
     /// drive shows need not be sent by others. `None`: all send their records.
-    fn ask_each<'a>(
+    pub(crate) fn ask_each<'a>(
         &self,
         view: &View,
         key: &'a RegisterKey,
@@ -442,7 +442,7 @@ impl Inner {
     }
 
     /// Takes what drives told.
-    fn hear<'a>(
+    pub(crate) fn hear<'a>(
         &self,
         view: &View,
         key: &'a RegisterKey,
@@ -510,12 +510,12 @@ impl Inner {
 type Reply = Option<Result<ReadReply, DriveError>>;
 
 /// The answers of drives of one node, with their slots.
-struct Told {
+pub(crate) struct Told {
     replies: SmallVec<[(u8, Reply); 4]>,
     took: Duration,
 }
 
-type Waiting<'a> = FuturesUnordered<BoxFuture<'a, Told>>;
+pub(crate) type Waiting<'a> = FuturesUnordered<BoxFuture<'a, Told>>;
 
 /// Asks one drive.
 fn alone<'a>(m: &Member, slot: u8, key: &'a RegisterKey, epoch: u32) -> BoxFuture<'a, Told> {

@@ -11,9 +11,10 @@
 //! Must not depend on: what a version means beyond the data it names.
 
 use crate::invariants::named_no_more;
-use crate::key_turn::ATTEMPTS;
-use crate::propose::{Attempt, Based};
+use crate::key_turn::{ATTEMPTS, KeyTurn};
+use crate::propose::Attempt;
 use crate::register::Register;
+use crate::sent_records::{Sent, SentRecords};
 use crate::sets::{Inner, Sets};
 use crate::stored::{OneSyncRecord, Parent};
 use crate::table::View;
@@ -23,7 +24,7 @@ use ashlar_commit::{OneSync, SlotSet};
 use ashlar_environment::time::Instant;
 use ashlar_format::{Ballot, Body, Data, Record, RegisterKey, WriteId};
 use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either, select};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -113,111 +114,6 @@ pub(crate) struct Done {
 /// The decision returned an error, or the drives could not execute the update.
 type Stopped = UpdateError<()>;
 
-/// A record that was sent to drives by an earlier attempt of the same update.
-struct Sent {
-    seq: u64,
-    /// [`Record::digest`] of the record without wrapper.
-    digest: u64,
-    ballot: Ballot,
-    answer: usize,
-}
-
-/// What became of a record sent earlier, seen from a later base.
-#[derive(PartialEq, Eq)]
-enum SentOutcome {
-    /// It is the base, or the base was made from it.
-    Applied,
-    /// The base was not built on it.
-    NotApplied,
-    /// It cannot be determined: many records may have followed it, or it may have been chosen, and purged after a
-    /// tombstone was built on it.
-    Unknown,
-}
-
-impl Sent {
-    /// `bases`: what earlier attempts of the update were based on. `purged`: the purge horizon of the group. A key that
-    /// is created again after a purge counts from 1 again, so that a low sequence number proves nothing if something
-    /// above this record's ballot was purged.
-    fn outcome(&self, base: Option<&Based>, bases: &[Lineage], purged: Ballot) -> SentOutcome {
-        let Some(mut at) = base.map(Lineage::of) else {
-            return if purged < self.ballot { SentOutcome::NotApplied } else { SentOutcome::Unknown };
-        };
-        if at.digest == self.digest {
-            return SentOutcome::Applied;
-        }
-        // From the base to its ancestors, as far as they are known.
-        while at.seq > self.seq + 1 {
-            match bases.iter().find(|seen| seen.digest == at.parent && seen.seq + 1 == at.seq) {
-                Some(seen) => at = *seen,
-                None => return SentOutcome::Unknown,
-            }
-        }
-        if at.seq == self.seq + 1 && at.parent == self.digest {
-            SentOutcome::Applied
-        } else if purged < self.ballot {
-            SentOutcome::NotApplied
-        } else {
-            SentOutcome::Unknown
-        }
-    }
-}
-
-/// What a record was built on.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Lineage {
-    seq: u64,
-    digest: u64,
-    parent: u64,
-}
-
-impl Lineage {
-    fn of(base: &Based) -> Lineage {
-        Lineage { seq: base.record.seq, digest: base.digest, parent: base.record.parent }
-    }
-}
-
-/// Every record that an update has sent so far, oldest first; at most one per attempt. And what the attempts since
-/// then were based on: if others changed the register between any two of them, their records are the ancestors of the
-/// present base, and show that no sent record is one.
-///
-/// A record that was accepted anywhere may reappear as long as nothing newer of this update, or of another
-/// one, is chosen: a majority without its slots does not show it, and a later majority with them builds on
-/// it. So no sent record is dropped before the update ends, and no answer is given from a base that was not
-/// chosen under a ballot above all of them ([`ashlar_commit::Proposer`], "Unknown outcome").
-#[derive(Default)]
-struct SentRecords {
-    sent: SmallVec<[Sent; 1]>,
-    bases: Vec<Lineage>,
-}
-
-impl SentRecords {
-    fn is_empty(&self) -> bool {
-        self.sent.is_empty()
-    }
-
-    /// The ballot under which the newest was sent.
-    fn ballot(&self) -> Ballot {
-        self.sent.last().map_or(Ballot::ZERO, |s| s.ballot)
-    }
-
-    /// The index of the sent record that is part of the base, or an error if that cannot be determined.
-    /// `purged`: the purge horizon of the group, as the drives that promised know it.
-    fn find(&mut self, base: Option<&Based>, purged: Ballot) -> Result<Option<usize>> {
-        let mut unknown = None;
-        for (i, s) in self.sent.iter().enumerate() {
-            match s.outcome(base, &self.bases, purged) {
-                SentOutcome::Applied => return Ok(Some(i)),
-                SentOutcome::NotApplied => {}
-                SentOutcome::Unknown => unknown = Some(s.ballot),
-            }
-        }
-        if !self.sent.is_empty() {
-            self.bases.extend(base.map(Lineage::of));
-        }
-        unknown.map_or(Ok(None), |b| Err(Error::Unknown(b)))
-    }
-}
-
 /// Records, however an update ends, that its record was sent with an unknown outcome.
 struct UndecidedGuard<'a> {
     inner: &'a Inner,
@@ -300,8 +196,11 @@ impl Sets {
             let mut sent = SentRecords::default();
             let (began, mut round) = (Instant::now(), 0);
             loop {
-                if round > 0 {
-                    self.inner.met(&mut turn, hash, round).await;
+                if round > 0
+                    && let Some(done) = self.inner.meet(key, hash, &mut turn, round, &mut sent).await
+                {
+                    undecided.sent = false;
+                    return Ok(done);
                 }
                 round += 1;
                 match self.inner.attempt(key, hash, staged, decide, &mut sent, &mut undecided).await {
@@ -318,19 +217,42 @@ impl Sets {
                     // A deletion of the bucket began in between: it may end soon.
                     Err(UpdateError::Set(Error::BucketFenced(_))) if !sent.is_empty() && round < ATTEMPTS => {
                     }
-                    Err(UpdateError::Set(e)) if !sent.is_empty() => {
+                    Err(UpdateError::Set(e)) if sent.may_be_applied() => {
                         tracing::debug!(?key, "an update whose record was sent cannot be ended: {e}");
                         return Err(Error::Unknown(sent.ballot()).into());
                     }
                     Err(e) => return Err(e),
                 }
             }
-            Err(if sent.is_empty() { Error::Contended } else { Error::Unknown(sent.ballot()) }.into())
+            Err(if sent.may_be_applied() { Error::Unknown(sent.ballot()) } else { Error::Contended }.into())
         })
     }
 }
 
 impl Inner {
+    /// The proposal of an update met those of others: waits for its turn, and meanwhile looks for what became of the records
+    /// that it has sent. A record that is found applied ends the update. The turn ends the look: others wait for it.
+    async fn meet(
+        &self,
+        key: &RegisterKey,
+        hash: u64,
+        turn: &mut KeyTurn,
+        round: u32,
+        sent: &mut SentRecords,
+    ) -> Option<Done> {
+        let met = std::pin::pin!(self.met(turn, hash, round));
+        let learned = std::pin::pin!(self.learn_outcome(key, sent));
+        let applied = match select(learned, met).await {
+            Either::Left((None, met)) => {
+                met.await;
+                None
+            }
+            Either::Left((applied, _)) => applied,
+            Either::Right(_) => None,
+        };
+        applied.map(|(answer, register)| Done { answer, register: Some(register) })
+    }
+
     /// One attempt; `None`: try again.
     async fn attempt(
         &self,
@@ -342,16 +264,15 @@ impl Inner {
         undecided: &mut UndecidedGuard<'_>,
     ) -> Result<Option<Done>, Stopped> {
         let view = self.view(key.group())?;
-        let Some(mut attempt) = Attempt::prepare(self, view, key, hash, !sent.is_empty()).await? else {
-            return Ok(None);
-        };
+        let prepared = Attempt::prepare(self, view.clone(), key, hash, !sent.is_empty()).await?;
+        let Some(mut attempt) = prepared else { return Ok(None) };
+        let this = (&*view, key, attempt.ballot());
         let base = attempt.base.take();
-        if let Some(mine) = sent.find(base.as_ref(), attempt.purged())? {
+        if let Some(answer) = sent.find(base.as_ref(), attempt.purged())? {
             // The base may not be chosen yet: answer only once it is.
             if !attempt.chosen_known() && attempt.complete(base.as_ref()).await?.is_none() {
                 return Ok(None);
             }
-            let answer = sent.sent.swap_remove(mine).answer;
             let register = base.map(|b| attempt.register(b));
             return Ok(Some(Done { answer, register }));
         }
@@ -387,7 +308,9 @@ impl Inner {
 
         if !follows.has_pages() && self.fits_one_sync(attempt.view(), &named) {
             // A promise costs less than the flush that it saves.
-            attempt.await_all_promises().await;
+            if self.unless_overtaken(this, sent, attempt.await_all_promises()).await.is_none() {
+                return Ok(None);
+            }
         }
         let one_sync_record = self.one_sync(&attempt, &named).filter(|_| !follows.has_pages());
         let parent_summary = match one_sync_record {
@@ -401,7 +324,10 @@ impl Inner {
             set_durable(&mut body, &named[0].data, one.targets);
             0
         } else {
-            attempt.stage(&named, &mut body).await?
+            match self.unless_overtaken(this, sent, attempt.stage(&named, &mut body)).await {
+                Some(needed) => needed?,
+                None => return Ok(None),
+            }
         };
         let nonce = self.ids.nonce();
         let record = Record { seq, parent, nonce, body };
@@ -415,7 +341,9 @@ impl Inner {
             s.keep();
         }
         undecided.sent = true;
-        sent.sent.push(Sent { seq, digest, ballot: attempt.ballot(), answer });
+        // A record without a nonce may be made again after a purge.
+        let parent = base.as_ref().map_or(0, |b| if b.record.nonce == 0 { 0 } else { b.digest });
+        sent.push(Sent { seq, digest, parent, ballot: attempt.ballot(), answer });
         let drops = dropped(base.as_ref().map(|b| &*b.record), &record, follows);
         named_no_more(&drops, &record);
         let chosen = match one_sync_record {
@@ -435,7 +363,7 @@ impl Inner {
         let Some((stored_digest, stored)) = chosen else { return Ok(None) };
         named.iter().for_each(|s| s.was_named());
         attempt.queue_unfinished_shards(&named);
-        sent.sent.pop();
+        sent.pop();
         let record = Arc::new(record);
         let ballot = attempt.ballot();
         self.cache.put(hash, key, ballot, stored_digest, &record, stored.bytes.len());

@@ -19,4 +19,6 @@ pub enum Bad {
     Unstable,
     /// Both of two exclusive answers were given.
     BothWon,
+    /// A change was made twice.
+    Twice,
 }

@@ -54,6 +54,12 @@ impl Log {
         self.0.contains(&mark)
     }
 
+    /// Whether a change is there twice.
+    #[must_use]
+    pub fn repeats(&self) -> bool {
+        self.marks().iter().enumerate().any(|(i, mark)| self.0[..i].contains(mark))
+    }
+
     /// Whether the last change is a delete.
     #[must_use]
     pub fn deleted(&self) -> bool {

@@ -20,6 +20,8 @@ pub enum Mutant {
     AnswerUndecided,
     /// A retry answers 412 from a chosen base, although its earlier attempt may still appear.
     RetryForgets,
+    /// A writer takes its record for passed because of a record that is not chosen.
+    PassedByUndecided,
     /// A fenced drive still answers readers of the old epoch, which may count a replaced drive.
     OldEpochReads,
     /// With half the drives, the newest answer is served, hinted or not.
@@ -154,6 +156,7 @@ impl Mutant {
         Mutant::NewestOfMajority,
         Mutant::AnswerUndecided,
         Mutant::RetryForgets,
+        Mutant::PassedByUndecided,
         Mutant::OldEpochReads,
         Mutant::HalfNewest,
         Mutant::HalfOfOneMind,

@@ -46,6 +46,7 @@ const R5: register::Scope<5> = register::Scope::PLAIN;
 const HALF: register::Scope<4> = register::Scope { half: true, hints: true, ..R4 };
 const DEAD: register::Scope<4> = register::Scope { dead: true, writers: ONE, ..R4 };
 const MATCH: register::Scope<3> = register::Scope { rounds: 4, learns: true, writers: MATCHING, ..R3 };
+const LOOKING: register::Scope<3> = register::Scope { rounds: 4, learns: true, looks: 1, ..R3 };
 const PURGE: register::Scope<3> = register::Scope { rounds: 3, writers: DELETING, purge: true, ..R3 };
 
 /// A put that fails, and a delete.
@@ -98,6 +99,7 @@ pub fn small() -> Vec<Setting> {
     let conditional = register::Scope { writers: CONDITIONAL, ..R3 };
     reg("If-None-Match, 3 rounds, 1 restart", register::Scope { rounds: 3, crashes: 1, ..conditional });
     reg("If-Match, 4 rounds", MATCH);
+    reg("4 rounds, 1 look between attempts", LOOKING);
     reg("1 replaced, 1 restart", register::Scope { replaced: 1, crashes: 1, ..R3 });
     reg("1 replaced, 1 read", register::Scope { replaced: 1, reads: 1, ..R3 });
     reg("1 replaced, 3 rounds", register::Scope { replaced: 1, rounds: 3, ..R3 });
@@ -414,6 +416,7 @@ fn mutant(m: Mutant) -> Setting {
             Setting::new(name, three(register::Scope { writers: CONDITIONAL, reads: 1, ..R3 }))
         }
         M::RetryForgets => Setting::new(name, three(MATCH)),
+        M::PassedByUndecided => Setting::new(name, three(LOOKING)),
         M::OldEpochReads => {
             let zombies = register::Scope { zombies: true, replaced: 1, reads: 1, ..R3 };
             Setting::new(name, three(zombies))

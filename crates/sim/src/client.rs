@@ -33,6 +33,9 @@ pub const VERSIONED: &str = "versions";
 /// How long a client waits for an answer.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Milliseconds of a day.
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
 /// The state that all clients share.
 pub struct Clients {
     /// The cluster that they use.
@@ -297,7 +300,9 @@ impl Clients {
 
     /// Collects what uploads and renames left behind.
     pub async fn sweep(&self, at: usize) {
-        let work = |s: Store| async move { s.sweep(wall_ms()).await };
+        let early = self.cluster.plan.mutant == Some(Mutant::SweepsEarly);
+        let ahead = if early { 2 * DAY_MS } else { 0 };
+        let work = move |s: Store| async move { s.sweep(wall_ms() + ahead).await };
         let outcome = self.at(at, "sweep", work).await;
         self.cluster.note(|| format!("  swept: {outcome:?}"));
     }

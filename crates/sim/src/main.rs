@@ -25,6 +25,9 @@ struct Args {
     /// The first seed.
     #[arg(long, value_name = "SEED", default_value = "1")]
     first: u64,
+    /// All runs are long; without it, one in eight is, and the others have half of the calls and faults.
+    #[arg(long)]
+    long: bool,
     /// A defect that is switched on.
     #[arg(long, value_name = "DEFECT")]
     mutant: Option<String>,
@@ -33,7 +36,8 @@ struct Args {
 impl Args {
     fn plan(&self, seed: u64) -> Plan {
         let wanted = |m: &Mutant| self.mutant.as_ref().is_some_and(|name| *name == format!("{m:?}"));
-        Plan { mutant: Mutant::ALL.into_iter().find(wanted), ..Plan::of(seed) }
+        let plan = if self.long { Plan::long(seed) } else { Plan::of(seed) };
+        Plan { mutant: Mutant::ALL.into_iter().find(wanted), ..plan }
     }
 }
 
@@ -94,7 +98,8 @@ fn many(args: &Args) -> ExitCode {
             };
             if !findings.is_empty() {
                 found.fetch_add(1, Ordering::Relaxed);
-                println!("seed {seed}: {}\n  again: cargo xtask sim {seed}", findings.join("\n  "));
+                let long = if args.long { " --long" } else { "" };
+                println!("seed {seed}: {}\n  again: cargo xtask sim {seed}{long}", findings.join("\n  "));
             }
         }
     };

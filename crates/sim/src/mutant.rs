@@ -12,6 +12,8 @@ use crate::plan::Mutant;
 
 /// The number of [`ashlar_drive::Request::Stage`].
 const STAGE: u16 = 4;
+/// The bucket of registers of the server itself.
+const OWN: &[u8] = b"ashlar:own-keys!";
 
 /// What a coordinator with the defect makes of an answer.
 pub fn answer(mutant: Option<Mutant>, of: u16, answer: Delivered) -> Delivered {
@@ -34,10 +36,19 @@ fn accepted(answer: &Answer) -> Option<Answer> {
     matches!(answer, Answer::Refused(_)).then_some(Answer::Done)
 }
 
-/// The answer of a drive with the defect that does nothing.
-pub fn idle(mutant: Option<Mutant>, of: u16) -> Option<Delivered> {
-    let idle = mutant == Some(Mutant::ShardsNotStored) && of == STAGE;
+/// The answer of a drive with the defect that does nothing. `node`: who asks; `head`: the first part of the message.
+pub fn idle(mutant: Option<Mutant>, of: u16, node: u16, head: &[u8]) -> Option<Delivered> {
+    let idle = match mutant {
+        Some(Mutant::ShardsNotStored) => of == STAGE,
+        Some(Mutant::FeedNotStored) => node == 1 && of == method::ACCEPT && is_own(head),
+        _ => false,
+    };
     idle.then(|| encoded(Answer::Done))
+}
+
+/// Whether a message is about a register of the server itself: feeds are kept there.
+fn is_own(head: &[u8]) -> bool {
+    head.windows(OWN.len()).any(|part| part == OWN)
 }
 
 fn encoded(answer: Answer) -> Delivered {

@@ -10,7 +10,7 @@
 //!
 //! Must not depend on: the content of messages, except to describe them and for mutants.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -55,6 +55,10 @@ struct State {
     blocked: BTreeSet<(Node, Node)>,
     /// Until when each coordinator is paused.
     paused_until: Vec<Instant>,
+    /// Drives, and how much longer than others they take to read shards.
+    slow_shards: BTreeMap<u8, Duration>,
+    /// How many shards each drive was asked to open.
+    opened: BTreeMap<u8, u64>,
 }
 
 /// The delivery of a message.
@@ -79,6 +83,8 @@ impl Network {
             network_faults,
             blocked: BTreeSet::new(),
             paused_until: vec![Instant::now(); coordinators],
+            slow_shards: BTreeMap::new(),
+            opened: BTreeMap::new(),
         };
         Network { state: Mutex::new(state), trace, mutant }
     }
@@ -111,6 +117,29 @@ impl Network {
         s.network_faults = NetworkFaults::NONE;
         let now = Instant::now();
         s.paused_until.iter_mut().for_each(|until| *until = (*until).min(now));
+    }
+
+    /// A drive takes so much longer than others to read shards.
+    pub fn slow_down(&self, drive: u8, by: Duration) {
+        self.state.lock().slow_shards.insert(drive, by);
+    }
+
+    /// How many shards each drive was asked to open so far.
+    #[must_use]
+    pub fn opened(&self) -> BTreeMap<u8, u64> {
+        self.state.lock().opened.clone()
+    }
+
+    /// How much longer than others a drive takes for this call.
+    fn extra(&self, drive: u8, method: u16) -> Option<Duration> {
+        if !matches!(method, method::OPEN | method::READ_RUN) {
+            return None;
+        }
+        let s = &mut *self.state.lock();
+        if method == method::OPEN {
+            *s.opened.entry(drive).or_default() += 1;
+        }
+        s.slow_shards.get(&drive).copied()
     }
 
     /// Pauses a coordinator.
@@ -227,13 +256,18 @@ impl Link {
             host = &i.reads;
             message.readdress(host);
         }
-        let (me, drive) = (Node::Coordinator(coordinator), Node::Drive(host.label.drive.0[0]));
+        let number = host.label.drive.0[0];
+        let (me, drive) = (Node::Coordinator(coordinator), Node::Drive(number));
+        let extra = i.network.extra(number, message.method);
         let Delivery { there, again, back } = i.network.delivery();
         i.network.while_paused(coordinator).await;
         let first = async {
             sleep(there?).await;
             if i.network.is_blocked(me, drive) {
                 return None;
+            }
+            if let Some(extra) = extra {
+                sleep(extra).await;
             }
             self.execute(host, &message).await
         };
@@ -267,7 +301,7 @@ impl Link {
     async fn execute(&self, host: &Host, message: &Message) -> Option<Result<Delivered, Failure>> {
         let Message { method, head, bulk, answer_limit } = message.clone();
         let caller = self.0.caller;
-        if let Some(answer) = mutant::idle(self.0.network.mutant, method) {
+        if let Some(answer) = mutant::idle(self.0.network.mutant, method, caller.node, &head) {
             return Some(Ok(answer));
         }
         let said = host

@@ -29,6 +29,10 @@ pub enum Mutant {
     MapReadOnce,
     /// A coordinator reads the registry of buckets when it starts, and never again. Found by a scenario.
     BucketsReadOnce,
+    /// Drives answer node 1 that they have stored its change feed, and have not. Found by a scenario.
+    FeedNotStored,
+    /// A collector believes that a day has passed since uploads were completed. Found by a scenario.
+    SweepsEarly,
     /// The control store makes updates whatever the state is that they were made from. Found by scenarios.
     NoCompare,
 }
@@ -95,10 +99,24 @@ pub struct Plan {
     pub traced: bool,
 }
 
+/// One run in so many is long.
+const LONG: u64 = 8;
+
 impl Plan {
-    /// The plan of a seed.
+    /// The plan of a seed. Most runs are short: half of the calls and faults of [`Plan::long`], and nearly twice as many runs in
+    /// the same time.
     #[must_use]
     pub fn of(seed: u64) -> Plan {
+        let long = Plan::long(seed);
+        if seed.is_multiple_of(LONG) {
+            return long;
+        }
+        Plan { calls: long.calls.div_ceil(2), fault_count: long.fault_count.div_ceil(2), ..long }
+    }
+
+    /// The long plan of a seed.
+    #[must_use]
+    pub fn long(seed: u64) -> Plan {
         let mut rng = Seeded::new(seed ^ 0x706c_616e);
         let rough = rng.below(4);
         let network_faults = match rough {

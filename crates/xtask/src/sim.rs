@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use crate::shell::{self, Outcome, clock};
 
@@ -15,6 +15,7 @@ pub struct Options {
     seed: Option<u64>,
     seeds: Option<u64>,
     minutes: Option<u64>,
+    long: bool,
     times: u64,
     only: Option<String>,
 }
@@ -35,6 +36,13 @@ impl Options {
             .arg(number("seeds", "N").long("seeds").help("So many runs of clusters, on all cores"))
             .arg(number("minutes", "M").long("minutes").help("As many runs of clusters as fit"))
             .arg(
+                Arg::new("long")
+                    .long("long")
+                    .action(ArgAction::SetTrue)
+                    .conflicts_with_all(["times", "only"])
+                    .help("Long runs of clusters only"),
+            )
+            .arg(
                 times
                     .value_parser(value_parser!(u64).range(1..=100_000))
                     .help("So many times the number of cases that `ci` runs"),
@@ -49,6 +57,7 @@ impl Options {
             seed: number("seed"),
             seeds: number("seeds"),
             minutes: number("minutes"),
+            long: given.get_flag("long"),
             times: given.get_one("times").copied().unwrap_or(10),
             only: given.get_one::<String>("only").cloned(),
         }
@@ -73,6 +82,7 @@ pub fn run(options: &Options) -> Outcome {
         options.seed.map(|s| s.to_string()),
         options.seeds.map(|n| format!("--seeds={n}")),
         options.minutes.map(|m| format!("--minutes={m}")),
+        options.long.then(|| "--long".to_owned()),
     ]
     .into_iter()
     .flatten()

@@ -183,6 +183,116 @@ async fn update_that_others_overtake_again_and_again_has_an_outcome() {
     rig.close().await;
 }
 
+/// A record of this process that only the first slot has, which the other process does not reach.
+async fn on_first_slot(rig: &Rig, second: &Sets, above: Ballot) -> SentRecords {
+    let mut sent = SentRecords::default();
+    only(&rig.sets, &[0]);
+    assert!(matches!(add(&rig.sets, &mut sent, 10).await, Err(Error::Unavailable(_))));
+    holds(&rig.sets, 0, 0, above).await;
+    rig.sets.inner.gate.set(None);
+    second.detach(drive_id(0, 0)).unwrap();
+    sent
+}
+
+/// Another process changes the register many times while an update waits for its turn. `learns`: it has read the register
+/// meanwhile, after the first of these changes.
+async fn changed_often_while_waiting(existed: bool, learns: bool) {
+    let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
+    let second = other(&rig);
+    let before = match existed {
+        true => rig.put("x", b"").await.unwrap().ballot,
+        false => Ballot::ZERO,
+    };
+    let mut sent = on_first_slot(&rig, &second, before).await;
+    for round in 0..5 {
+        add_until_done(&second, &mut SentRecords::default()).await.unwrap();
+        if learns && round == 0 {
+            assert!(rig.sets.inner.learn_outcome(&rig.key("x"), &mut sent).await.is_none());
+            assert!(sent.are_passed());
+            // Without a record before it, a purge has to be ruled out at every attempt.
+            assert_eq!(sent.may_be_applied(), !existed);
+        }
+    }
+    let done = add_until_done(&rig.sets, &mut sent).await;
+    match learns {
+        true => assert_eq!(size_of(done.unwrap().register.as_ref()), Some(6000)),
+        false => assert!(matches!(done.map(|d| d.answer), Err(Error::Unknown(_)))),
+    }
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outcome_is_learned_before_many_changes_follow() {
+    changed_often_while_waiting(true, true).await;
+    changed_often_while_waiting(false, true).await;
+}
+
+/// The above shows something.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn outcome_is_unknown_after_many_changes() {
+    changed_often_while_waiting(true, false).await;
+    changed_often_while_waiting(false, false).await;
+}
+
+/// Another process chooses the record and builds on it: the update is done, without another proposal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn record_that_others_chose_is_found_applied() {
+    let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
+    let second = other(&rig);
+    let mut sent = SentRecords::default();
+    only(&rig.sets, &[0]);
+    assert!(matches!(add(&rig.sets, &mut sent, 10).await, Err(Error::Unavailable(_))));
+    holds(&rig.sets, 0, 0, Ballot::ZERO).await;
+    rig.sets.inner.gate.set(None);
+    let theirs = add_until_done(&second, &mut SentRecords::default()).await.unwrap();
+    assert_eq!(size_of(theirs.register.as_ref()), Some(1010));
+    let (answer, now) = rig.sets.inner.learn_outcome(&rig.key("x"), &mut sent).await.expect("it is applied");
+    assert_eq!((answer, size_of(Some(&now))), (10, Some(1010)));
+    rig.close().await;
+}
+
+/// A record of another process on one slot has the same place, but nothing is chosen: ours may still be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn undecided_record_of_others_settles_nothing() {
+    let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
+    let second = other(&rig);
+    let before = rig.put("x", b"").await.unwrap();
+    let mut sent = on_first_slot(&rig, &second, before.ballot).await;
+    only(&second, &[1]);
+    assert!(matches!(add(&second, &mut SentRecords::default(), 100).await, Err(Error::Unavailable(_))));
+    holds(&rig.sets, 1, 2, before.ballot).await;
+    assert!(rig.sets.inner.learn_outcome(&rig.key("x"), &mut sent).await.is_none());
+    assert!(sent.may_be_applied() && !sent.are_passed());
+    // A third process does not reach that slot, and chooses ours.
+    second.inner.gate.set(None);
+    let third = other(&rig);
+    third.detach(drive_id(1, 0)).unwrap();
+    let chosen = third.read_register(&rig.key("x")).await.unwrap();
+    assert_eq!(size_of(chosen.as_ref()), Some(10));
+    let done = add_until_done(&rig.sets, &mut sent).await.unwrap();
+    assert_eq!((done.answer, size_of(done.register.as_ref())), (10, Some(10)), "applied once");
+    rig.close().await;
+}
+
+/// Others change the register while an attempt is slow: its record is not sent, so that nothing is unknown.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn attempt_that_others_overtake_sends_nothing() {
+    let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
+    let second = other(&rig);
+    let (key, inner) = (rig.key("x"), &rig.sets.inner);
+    let view = inner.view(key.group()).unwrap();
+    let mut sent = SentRecords::default();
+    let slow = || tokio::time::sleep(std::time::Duration::from_millis(300));
+    let ballot = inner.ballots.next(view.epoch);
+    assert!(inner.unless_overtaken((&view, &key, ballot), &mut sent, slow()).await.is_some());
+    let theirs = add_until_done(&second, &mut SentRecords::default()).await.unwrap().register.unwrap();
+    assert!(theirs.ballot > ballot, "a ballot of a process that never met another one is low");
+    assert!(inner.unless_overtaken((&view, &key, ballot), &mut sent, slow()).await.is_none());
+    let above = Ballot { counter: theirs.ballot.counter + 1, ..ballot };
+    assert!(inner.unless_overtaken((&view, &key, above), &mut sent, slow()).await.is_some());
+    rig.close().await;
+}
+
 /// A record sent earlier is on a slot outside of the majority: a refusal is answered only after something
 /// newer is chosen, so that the record cannot reappear.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -31,6 +31,8 @@ pub enum Act {
     Decide { r: u8 },
     /// The coordinator stops waiting for slots that could give more information.
     Short { r: u8 },
+    /// A writer sees that drives show the record of a round.
+    Look { who: u8, r: u8 },
     /// A client gets an error for its write.
     GiveUp { who: u8 },
     /// Nothing is written any more, and everything is restarted.
@@ -100,6 +102,7 @@ impl<const N: usize> Model for Scope<N> {
                 self.decide(&mut w, r as usize, log);
             }
             Act::Short { r } => self.short(&mut w, r as usize)?,
+            Act::Look { who, r } => self.look(&mut w, who, r as usize),
             Act::GiveUp { who } => w.over |= 1 << who,
             Act::Still => self.still(&mut w),
             Act::Image { i } => {
@@ -167,6 +170,7 @@ impl<const N: usize> Scope<N> {
                 }
             }
         }
+        self.look_actions(w, acts);
         for (r, round) in w.rounds.iter().enumerate() {
             let r = r as u8;
             if round.ended {
@@ -293,6 +297,7 @@ impl<const N: usize> Scope<N> {
             proposed: false,
             ended: false,
             chosen: false,
+            passed: false,
             min: min.unwrap_or(w.seen.log),
             starts: [0; N],
         };
@@ -362,19 +367,22 @@ impl<const N: usize> Scope<N> {
 
     /// The base is known, and the record follows from it.
     fn decide(&self, w: &mut World<N>, r: usize, base: Log) {
+        let open = w.has_open(w.rounds[r].who);
         let round = &mut w.rounds[r];
         let mark = match round.kind {
             Kind::Delete | Kind::Drop => (round.who + 1) | Log::DELETE,
             _ => round.who + 1,
         };
         let object = !base.is_empty() && !base.deleted();
+        // A record that is known to be passed is not looked for.
+        let has = open && base.contains(mark);
         let fails = match round.kind {
             Kind::IfNoneMatch => object,
             Kind::IfMatch => !object,
             _ => false,
         };
-        let refuses = fails && !base.contains(mark);
-        let idle = round.kind == Kind::Drop && !object && !base.contains(mark);
+        let refuses = fails && !has;
+        let idle = round.kind == Kind::Drop && !object && !has;
         if round.kind == Kind::Identity || refuses || idle {
             // A reader comes here because it saw something undecided, which must not reappear after the
             // answer.
@@ -391,7 +399,7 @@ impl<const N: usize> Scope<N> {
             }
             round.only_base = true;
             round.log = base;
-        } else if base.contains(mark) {
+        } else if has {
             // An earlier attempt succeeded: complete it.
             round.log = base;
         } else {

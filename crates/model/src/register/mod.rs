@@ -10,6 +10,7 @@
 
 pub mod actions;
 mod faults;
+mod looks;
 pub mod properties;
 mod reads;
 pub mod state;

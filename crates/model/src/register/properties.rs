@@ -18,6 +18,7 @@ pub fn properties<const N: usize>(scope: &Scope<N>) -> Vec<Property<Scope<N>>> {
         Property::always("after an acknowledged delete no earlier write appears", |_, w: &World<N>| {
             w.seen.bad != Some(Bad::Risen)
         }),
+        Property::always("no change is made twice", |_, w: &World<N>| w.seen.bad != Some(Bad::Twice)),
         Property::always("answers are stable without writes", |_, w: &World<N>| {
             w.seen.bad != Some(Bad::Unstable)
         }),
@@ -43,6 +44,11 @@ pub fn properties<const N: usize>(scope: &Scope<N>) -> Vec<Property<Scope<N>>> {
     if scope.replaced > 0 || scope.dead || scope.detected || scope.fails > 0 || scope.salvage {
         all.push(Property::sometimes("reached: a blank drive votes", |_, w: &World<N>| {
             w.epoch > 1 && w.joining.is_empty()
+        }));
+    }
+    if scope.looks > 0 {
+        all.push(Property::sometimes("reached: a writer learns that it is passed", |_, w: &World<N>| {
+            w.rounds.iter().any(|r| r.passed)
         }));
     }
     if scope.half && scope.hints {

@@ -53,6 +53,8 @@ pub struct Scope<const N: usize> {
     pub reads: u8,
     /// Reads stop waiting and answer from half of the slots where allowed.
     pub half: bool,
+    /// Reads of writers between their attempts, to find out what became of what they sent.
+    pub looks: u8,
     /// HINTs are sent.
     pub hints: bool,
     /// Tombstones are purged.
@@ -90,6 +92,7 @@ impl<const N: usize> Scope<N> {
         zombies: false,
         reads: 0,
         half: false,
+        looks: 0,
         hints: false,
         purge: false,
         gives_up: false,
@@ -181,6 +184,8 @@ pub struct Round<const N: usize> {
     pub ended: bool,
     /// It was informed that its record is chosen.
     pub chosen: bool,
+    /// Its writer knows that its record is never chosen.
+    pub passed: bool,
     /// What had been observed when the operation began.
     pub min: Log,
     /// Number of restarts of each drive when it promised (only for a mutant).
@@ -254,6 +259,8 @@ pub struct World<const N: usize> {
     pub dead: bool,
     /// Reads left.
     pub reads: u8,
+    /// Reads of writers left.
+    pub looks: u8,
     /// A tombstone has been purged somewhere.
     pub purged: bool,
     /// A read has been served by half the slots.
@@ -290,6 +297,7 @@ impl<const N: usize> World<N> {
             replaced: scope.replaced,
             dead: scope.dead,
             reads: scope.reads,
+            looks: scope.looks,
             purged: false,
             served_half: false,
             seen: Seen::default(),
@@ -321,6 +329,9 @@ impl<const N: usize> World<N> {
         }
         if log.marks().iter().any(|m| self.gone >> ((m & !Log::DELETE) - 1) & 1 == 1) {
             self.seen.fail(Bad::Risen);
+        }
+        if log.repeats() {
+            self.seen.fail(Bad::Twice);
         }
     }
 
@@ -360,7 +371,7 @@ impl<const N: usize> Hash for World<N> {
         for r in &self.rounds {
             r.prop.hash_shared(state);
             (r.who, r.epoch, r.log, r.ghost, r.only_base, r.proposed, r.chosen, r.min).hash(state);
-            (r.base, r.ended).hash(state);
+            (r.base, r.ended, r.passed).hash(state);
         }
         if let Some(r) = &self.resync {
             r.hash_shared(state);
@@ -370,7 +381,7 @@ impl<const N: usize> Hash for World<N> {
             (r.epoch, r.min, r.ghost, r.newest, r.answers).hash(state);
         }
         (self.epoch, self.skipped, self.attempts, self.answered, self.refused, self.seen).hash(state);
-        (self.crashes, self.replaced, self.dead, self.reads).hash(state);
+        (self.crashes, self.replaced, self.dead, self.reads, self.looks).hash(state);
         (self.purged, self.served_half, self.over, self.before, self.gone, self.still).hash(state);
         (self.stable, self.images, self.fails, self.salvaging).hash(state);
     }

@@ -15,10 +15,10 @@ use ashlar_object::feed::{Cause, Kind, NOTIFICATION};
 use ashlar_object::{Conditions, ETag, Error, PutSpec, Result, Store, VersionSpec};
 use ashlar_sim::client::{Clients, Outcome, PLAIN, body};
 use ashlar_sim::faults::stop_faults;
-use ashlar_sim::plan::{NetworkFaults, Plan};
+use ashlar_sim::plan::{Mutant, NetworkFaults, Plan};
 use parking_lot::Mutex;
 
-use crate::{findings, without_faults};
+use crate::{assert_found, findings, without_faults};
 
 /// The nodes with feeds; the first one is taken for gone. Node 0 is a machine that is alone, and has another kind of feed.
 const NODES: [usize; 2] = [1, 2];
@@ -85,8 +85,11 @@ async fn deliver(clients: &Arc<Clients>, at: usize, seen: &Arc<Seen>) -> bool {
     let Some(mut reader) = until_done(clients, at, "reader", reader).await else { return false };
     let Some(c) = clients.cluster.coordinator(at) else { return false };
     let (clients, seen) = (clients.clone(), seen.clone());
+    let mut rng = Seeded::new(clients.cluster.plan.seed ^ (at as u64 + 1) << 40);
     let work = async move {
         loop {
+            // What is not delivered yet when a node ends is what a takeover is for.
+            sleep(Duration::from_micros(rng.below(150_000))).await;
             let Ok(batch) = reader.next(3).await else {
                 sleep(Duration::from_millis(100)).await;
                 continue;
@@ -251,6 +254,14 @@ fn plan(seed: u64) -> Plan {
 fn feed_of_a_node_that_lives_is_taken_over() {
     let found = findings(0..30, plan, |clients| feeds(clients, Fate::Lives));
     assert!(found.is_empty(), "{found:#?}");
+}
+
+/// The scenario can fail: what a node acknowledged before it ended is in nobody's feed.
+#[test]
+fn feed_that_is_not_stored_loses_changes() {
+    for fate in [Fate::Crashes, Fate::Both, Fate::Ends] {
+        assert_found(Mutant::FeedNotStored, 0..30, plan, move |clients| feeds(clients, fate));
+    }
 }
 
 #[test]

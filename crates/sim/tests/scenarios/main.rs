@@ -6,6 +6,8 @@
 //! | `moves` | slots move away from a drive that is gone, and returns |
 //! | `quota` | several coordinators admit into one bucket |
 //! | `contention` | many clients change one key through all coordinators |
+//! | `hedging` | a drive takes much longer than the others to read shards |
+//! | `records` | two nodes change one record; one collects what another works on |
 //! | `feed` | change feeds of nodes that are taken for gone and are not |
 //!
 //! A scenario for a known defect that still exists asserts that the defect is found; the assertion is
@@ -14,8 +16,10 @@
 mod contention;
 mod defects;
 mod feed;
+mod hedging;
 mod moves;
 mod quota;
+mod records;
 
 use std::sync::Arc;
 

@@ -1,0 +1,129 @@
+//! Finding out what became of a record that was sent, without proposing.
+//!
+//! An update whose proposal lost waits for its turn. Meanwhile others may change the register so often that the base of its
+//! next attempt does not tell any longer whether its record is among the ancestors. So it reads the register right after it
+//! lost, while the record that beat its own is the newest, until a majority shows a record that tells. For the same reason an
+//! attempt that was slow looks whether others were quicker before it sends its record.
+//!
+//! Invariants: nothing is decided here, so nobody's proposal is made to fail; only a record that a majority shows proves
+//! anything.
+//!
+//! Must not depend on: what an update does.
+
+use crate::invariants::no_joining_votes;
+use crate::register::{Answers, Register, Waiting};
+use crate::sent_records::{Lineage, SentRecords};
+use crate::sets::Inner;
+use crate::stored::Stored;
+use crate::table::View;
+use ashlar_commit::ReadStep;
+use ashlar_environment::time;
+use ashlar_format::{Ballot, Record, RegisterKey};
+use futures::StreamExt;
+use futures::future::{Either, select};
+use smallvec::SmallVec;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// The most reads. The one that made the proposal fail needs some round trips; if it ended, nobody may ever choose anything.
+const READS: u32 = 64;
+/// The longest pause between two. Others change a contended register every few milliseconds; at most one change may pass by
+/// unseen.
+const PAUSE: u64 = 4000;
+
+/// The most reads during one attempt, after [`PAUSE`] and then after twice the time each.
+const WATCHES: u32 = 5;
+
+/// What drives show of a register.
+#[derive(Default)]
+struct Peeked {
+    seen: SmallVec<[Lineage; 4]>,
+    /// The record that a majority shows.
+    chosen: Option<(Lineage, Register)>,
+}
+
+impl Inner {
+    /// Reads the register until it is known of every sent record whether it is applied, a bounded number of times. Returns the
+    /// answer of the one that is applied, and the register then or later.
+    pub(crate) async fn learn_outcome(
+        &self,
+        key: &RegisterKey,
+        sent: &mut SentRecords,
+    ) -> Option<(usize, Register)> {
+        for read in 0..READS {
+            if sent.are_passed() {
+                return None;
+            }
+            if read > 0 {
+                let most = PAUSE.min(250 << read.min(8));
+                time::sleep(Duration::from_micros(self.ballots.jitter() % most)).await;
+            }
+            let view = self.view(key.group()).ok()?;
+            let Peeked { seen, chosen } = self.peek(&view, key).await;
+            let answer = sent.learn(seen, chosen.as_ref().map(|c| c.0));
+            if let (Some(answer), Some((_, register))) = (answer, chosen) {
+                return Some((answer, register));
+            }
+        }
+        None
+    }
+
+    /// Waits for `slow`, a part of an attempt between its promises and its ACCEPTs. Reads the register meanwhile if that takes
+    /// long. Returns `None` in place of the result if a majority has accepted a record of a later ballot: that of this attempt
+    /// would be refused. It is not sent then, so that its outcome is known.
+    pub(crate) async fn unless_overtaken<T>(
+        &self,
+        (view, key, ballot): (&View, &RegisterKey, Ballot),
+        sent: &mut SentRecords,
+        slow: impl Future<Output = T> + Send,
+    ) -> Option<T> {
+        if self.options.sole {
+            return Some(slow.await);
+        }
+        let overtaken = AtomicBool::new(false);
+        let watch = async {
+            for read in 0..WATCHES {
+                time::sleep(Duration::from_micros(PAUSE << read)).await;
+                let Peeked { seen, chosen } = self.peek(view, key).await;
+                let later = chosen.as_ref().is_some_and(|(_, register)| register.ballot > ballot);
+                overtaken.fetch_or(later, Ordering::Relaxed);
+                sent.learn(seen, chosen.map(|c| c.0));
+            }
+        };
+        // What is staged is not given up halfway.
+        let done = match select(pin!(slow), pin!(watch)).await {
+            Either::Left((done, _)) => done,
+            Either::Right(((), slow)) => slow.await,
+        };
+        (!overtaken.into_inner()).then_some(done)
+    }
+
+    /// What the drives show, until a majority shows the same or none will.
+    async fn peek(&self, view: &View, key: &RegisterKey) -> Peeked {
+        let mut answers = Answers::new(view);
+        let mut waiting = Waiting::new();
+        let mut step = self.ask_each(view, key, None, &mut answers, &mut waiting);
+        while step == ReadStep::Wait && answers.reader.majority_shows().is_none() {
+            let Some(told) = waiting.next().await else { break };
+            step = self.hear(view, key, told, &mut answers, &mut waiting);
+        }
+        no_joining_votes(answers.reader.answered_by(), answers.joining);
+        let mut peeked = Peeked::default();
+        for (ballot, digest, bytes) in &answers.records {
+            // A record that cannot be decoded shows nothing.
+            let Ok(stored) = Stored::parse(bytes) else { continue };
+            let Ok(record) = stored.decode() else { continue };
+            let lineage = Lineage::of(&record, Record::digest(&stored.record));
+            peeked.seen.push(lineage);
+            let parent = stored.one_sync_record.as_ref();
+            peeked.seen.extend(parent.and_then(|p| Lineage::of_parent(&p.parent, &stored.record)));
+            if answers.reader.majority_shows() == Some(*ballot) {
+                let register = Register { ballot: *ballot, digest: *digest, record: Arc::new(record) };
+                peeked.chosen = Some((lineage, register));
+            }
+        }
+        peeked
+    }
+}
