@@ -148,13 +148,13 @@ mod tests {
         ours.push(&point(101));
         ours.push(&point(102));
         let (history, _) = joined(drive.path(), ours, KINDS).unwrap();
-        assert_eq!(sum(&history), (1..=102).sum());
+        assert_eq!(sum(&history), (1..=102).sum::<u64>());
         let (again, _) = joined(drive.path(), History::new(KINDS), KINDS).unwrap();
-        assert_eq!(sum(&again), (1..=102).sum());
+        assert_eq!(sum(&again), (1..=102).sum::<u64>());
         // Another drive gets all of it.
         let other = tempfile::tempdir().unwrap();
         std::fs::write(other.path().join(LABEL), b"label").unwrap();
         joined(other.path(), again, KINDS).unwrap();
-        assert_eq!(sum(&joined(other.path(), History::new(KINDS), KINDS).unwrap().0), (1..=102).sum());
+        assert_eq!(sum(&joined(other.path(), History::new(KINDS), KINDS).unwrap().0), (1..=102).sum::<u64>());
     }
 }
