@@ -40,7 +40,7 @@ export function Targets() {
     <>
       <Head title={t.nav.targets} about={t.targets.about} />
       {targets.isPending ? <Loading /> : targets.isError ? <Problem error={targets.error} retry={() => void targets.refetch()} /> : targets.data.targets.length === 0 ? (
-        <Card><Empty icon="bell" title={t.targets.none} text={t.targets.noneText}><div className="w-full max-w-xl text-left"><CopyBox label={t.targets.command} text="ashlar admin config set it notify_webhook:1 endpoint=https://receiver.example/events" /></div></Empty></Card>
+        <Card><Empty icon="bell" title={t.targets.none} text={t.targets.noneText} /><div className="mx-auto -mt-8 max-w-2xl px-4 pb-10"><CopyBox label={t.targets.command} text="ashlar admin config set it notify_webhook:1 endpoint=https://receiver.example/events" /></div></Card>
       ) : (
         <ul className="grid grid-cols-1 gap-3 lg:grid-cols-2">
           {targets.data.targets.map((x) => <li key={x.id}><TargetCard target={x} letters={letters.data?.letters.some((l) => l.target === x.id) === true} because={because} onOrder={setOrder} /></li>)}
