@@ -1,0 +1,205 @@
+//! A group that several threads use at once.
+//!
+//! Requests that change something wait in a queue. Whoever gets the group takes all that wait and executes them as
+//! one batch, with one flush of the journals for all of them; the others find their result.
+//!
+//! Invariants: a request is answered after its batch was committed; the queue is bounded by the number of callers.
+//!
+//! Must not depend on: exports.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::Error;
+use crate::geometry::BLOCK;
+use crate::group::Group;
+use crate::superblock::Volume;
+use crate::write::Request;
+
+/// Bytes of a batch, about, at most.
+const BATCH: usize = 8 << 20;
+
+/// A change of a virtual drive; positions are bytes from its start.
+struct Change {
+    volume: Arc<Volume>,
+    at: u64,
+    what: What,
+}
+
+enum What {
+    Write(Vec<u8>),
+    Zero(u64),
+}
+
+impl Change {
+    fn len(&self) -> u64 {
+        match &self.what {
+            What::Write(data) => data.len() as u64,
+            What::Zero(len) => *len,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Queue {
+    next: u64,
+    waiting: BTreeMap<u64, Change>,
+    done: BTreeMap<u64, Result<(), Error>>,
+}
+
+/// A group that can be shared.
+pub struct Shared {
+    group: Mutex<Group>,
+    queue: Mutex<Queue>,
+}
+
+impl Shared {
+    /// Shares a group.
+    #[must_use]
+    pub fn new(group: Group) -> Arc<Shared> {
+        Arc::new(Shared { group: Mutex::new(group), queue: Mutex::new(Queue::default()) })
+    }
+
+    /// Runs `work` with the group, alone.
+    pub fn with<T>(&self, work: impl FnOnce(&mut Group) -> T) -> T {
+        work(&mut self.group.lock())
+    }
+
+    /// The virtual drive of a name.
+    #[must_use]
+    pub fn volume(self: &Arc<Shared>, name: &str) -> Option<VirtualDrive> {
+        let volume = self.group.lock().superblock().volumes.iter().find(|v| v.name == name).cloned()?;
+        Some(VirtualDrive { shared: self.clone(), volume: Arc::new(volume) })
+    }
+
+    fn change(&self, change: Change) -> Result<(), Error> {
+        let ticket = {
+            let mut queue = self.queue.lock();
+            let ticket = queue.next;
+            queue.next += 1;
+            queue.waiting.insert(ticket, change);
+            ticket
+        };
+        let mut group = self.group.lock();
+        loop {
+            // Whoever had the group before may have done this one.
+            if let Some(result) = self.queue.lock().done.remove(&ticket) {
+                return result;
+            }
+            let batch = self.next_batch();
+            let mut results = BTreeMap::new();
+            let (mut tickets, mut requests) = (Vec::new(), Vec::new());
+            for (ticket, change) in &batch {
+                // Whether the virtual drive is still there is known only with the group in hand.
+                match place(&group, &change.volume, change.at, change.len()) {
+                    Err(e) => drop(results.insert(*ticket, Err(e))),
+                    Ok(at) => {
+                        tickets.push(*ticket);
+                        requests.push(match &change.what {
+                            What::Write(data) => Request::Write { at, data },
+                            What::Zero(len) => Request::Zero { at, len: *len },
+                        });
+                    }
+                }
+            }
+            results.extend(tickets.into_iter().zip(group.apply(&requests)));
+            self.queue.lock().done.append(&mut results);
+        }
+    }
+
+    /// The oldest requests that wait.
+    fn next_batch(&self) -> Vec<(u64, Change)> {
+        let mut queue = self.queue.lock();
+        let (mut out, mut bytes) = (Vec::new(), 0);
+        while bytes < BATCH
+            && let Some((ticket, change)) = queue.waiting.pop_first()
+        {
+            bytes += match &change.what {
+                What::Write(data) => data.len(),
+                What::Zero(_) => BLOCK,
+            };
+            out.push((ticket, change));
+        }
+        out
+    }
+}
+
+/// A virtual drive that several threads use at once. All positions are bytes from its start.
+#[derive(Clone)]
+pub struct VirtualDrive {
+    shared: Arc<Shared>,
+    volume: Arc<Volume>,
+}
+
+impl VirtualDrive {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.volume.name
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.volume.blocks * BLOCK as u64
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// As [`Group::read`].
+    pub fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Error> {
+        let mut group = self.shared.group.lock();
+        let at = place(&group, &self.volume, at, out.len() as u64)?;
+        group.read(at, out)
+    }
+
+    /// Writes. Durable when it returns under the policy `journal`, else after [`VirtualDrive::flush`].
+    ///
+    /// # Errors
+    /// As [`Group::write`].
+    pub fn write(&self, at: u64, data: Vec<u8>) -> Result<(), Error> {
+        self.shared.change(Change { volume: self.volume.clone(), at, what: What::Write(data) })
+    }
+
+    /// Makes a range read as zeros; whole rows give their space back.
+    ///
+    /// # Errors
+    /// As [`Group::write`].
+    pub fn zero(&self, at: u64, len: u64) -> Result<(), Error> {
+        self.shared.change(Change { volume: self.volume.clone(), at, what: What::Zero(len) })
+    }
+
+    /// Makes everything that was answered durable.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn flush(&self) -> Result<(), Error> {
+        self.shared.group.lock().flush()
+    }
+
+    /// The pieces of a range that were never written or were discarded, and those that hold data: lengths in bytes, true
+    /// for data, at most `most` pieces, from `at` on; blocks that a range ends in count whole.
+    ///
+    /// # Errors
+    /// [`Error::Range`], [`Error::State`].
+    pub fn allocated(&self, at: u64, len: u64, most: usize) -> Result<Vec<(u64, bool)>, Error> {
+        let mut group = self.shared.group.lock();
+        let at = place(&group, &self.volume, at, len)?;
+        group.allocated(at, len, most)
+    }
+}
+
+/// The position in the group. A virtual drive that was deleted, or whose name another one has, is refused.
+fn place(group: &Group, volume: &Volume, at: u64, len: u64) -> Result<u64, Error> {
+    if !group.superblock().volumes.contains(volume) {
+        return Err(Error::State(format!("the virtual drive {:?} was deleted", volume.name)));
+    }
+    let size = volume.blocks * BLOCK as u64;
+    match at.checked_add(len) {
+        Some(end) if end <= size => Ok(volume.start * BLOCK as u64 + at),
+        _ => Err(Error::Range { at, len, size }),
+    }
+}

@@ -1,0 +1,255 @@
+//! Where a virtual block lies: levels, strips, rotation of parity.
+//!
+//! A group has `sets` sets of `k + m` members. A stripe is one strip on each member of a set; stripes take turns
+//! over the sets. A **row** is one block on each member of a set, all at the same block of the data area: the
+//! unit of parity, of checksums and of recovery. Row `r` belongs to stripe `r / strip_blocks`. In a row, **role**
+//! `0..k` are the data blocks and `k..k + m` the parity blocks of the code; stripe `t` has role `r` on member
+//! `(r + n - t mod n) mod n` of the set: the left-symmetric rotation.
+//!
+//! Invariant: every virtual block maps to one (set, row, role), and every (set, row, role < k) to one block. This
+//! mapping is part of the on-drive format.
+//!
+//! Must not depend on: devices, bytes, the state of members.
+
+use std::fmt;
+use std::str::FromStr;
+
+use ashlar_erasure::MAX_ROWS;
+
+use crate::Error;
+
+/// Bytes of a block: the unit of checksums and of atomicity.
+pub const BLOCK: usize = 4096;
+
+/// A RAID level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Level {
+    /// Stripes without redundancy.
+    Raid0,
+    /// The same data on every member.
+    Raid1,
+    /// Stripes over pairs of equal members.
+    Raid10,
+    /// One parity strip per stripe.
+    Raid5,
+    /// Two parity strips per stripe.
+    Raid6,
+    /// `k` data and `m` parity strips per stripe.
+    Coded {
+        /// Data strips.
+        k: u8,
+        /// Parity strips.
+        m: u8,
+    },
+    /// Stripes over this many sets of RAID 5.
+    Raid50 {
+        /// Sets.
+        sets: u16,
+    },
+    /// Stripes over this many sets of RAID 6.
+    Raid60 {
+        /// Sets.
+        sets: u16,
+    },
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Level::Raid0 => f.write_str("0"),
+            Level::Raid1 => f.write_str("1"),
+            Level::Raid10 => f.write_str("10"),
+            Level::Raid5 => f.write_str("5"),
+            Level::Raid6 => f.write_str("6"),
+            Level::Coded { k, m } => write!(f, "{k}+{m}"),
+            Level::Raid50 { sets } => write!(f, "50x{sets}"),
+            Level::Raid60 { sets } => write!(f, "60x{sets}"),
+        }
+    }
+}
+
+impl FromStr for Level {
+    type Err = Error;
+    /// `0`, `1`, `10`, `5`, `6`, `K+M`, `50`, `60`; `50x3` has three sets, `50` two.
+    fn from_str(s: &str) -> Result<Level, Error> {
+        let wrong = || {
+            Error::Layout(format!(
+                "{s:?} is not a level; levels are 0, 1, 10, 5, 6, K+M, 50, 60, 50xSETS, 60xSETS"
+            ))
+        };
+        if let Some((k, m)) = s.split_once('+') {
+            return Ok(Level::Coded {
+                k: k.parse().map_err(|_| wrong())?,
+                m: m.parse().map_err(|_| wrong())?,
+            });
+        }
+        let (level, sets) = match s.split_once('x') {
+            Some((level, sets)) => (level, Some(sets.parse().map_err(|_| wrong())?)),
+            None => (s, None),
+        };
+        match (level, sets) {
+            ("0", None) => Ok(Level::Raid0),
+            ("1", None) => Ok(Level::Raid1),
+            ("10", None) => Ok(Level::Raid10),
+            ("5", None) => Ok(Level::Raid5),
+            ("6", None) => Ok(Level::Raid6),
+            ("50", sets) => Ok(Level::Raid50 { sets: sets.unwrap_or(2) }),
+            ("60", sets) => Ok(Level::Raid60 { sets: sets.unwrap_or(2) }),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+/// The place of a virtual block.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Place {
+    /// The set of members.
+    pub set: u32,
+    /// The row of the set.
+    pub row: u64,
+    /// The role in the row, below `k`.
+    pub role: usize,
+}
+
+/// The shape of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// The level.
+    pub level: Level,
+    /// Sets of members.
+    pub sets: u32,
+    /// Data blocks of a row.
+    pub k: usize,
+    /// Parity blocks of a row.
+    pub m: usize,
+    /// Blocks of a strip.
+    pub strip_blocks: u64,
+    /// Stripes of each set.
+    pub stripes: u64,
+}
+
+impl Geometry {
+    /// The shape of `members` members of `data_blocks` blocks each. Blocks that do not fill a strip are unused.
+    ///
+    /// # Errors
+    /// [`Error::Layout`].
+    pub fn new(level: Level, members: usize, strip_bytes: u64, data_blocks: u64) -> Result<Geometry, Error> {
+        if !strip_bytes.is_power_of_two() || !(4 << 10..=1 << 20).contains(&strip_bytes) {
+            return Err(Error::Layout(format!(
+                "a strip has 4 KiB to 1 MiB, a power of two; {strip_bytes} bytes is not"
+            )));
+        }
+        let strip_blocks = strip_bytes / BLOCK as u64;
+        let (sets, k, m) = shape(level, members)?;
+        let stripes = data_blocks / strip_blocks;
+        if stripes == 0 {
+            return Err(Error::Layout(format!(
+                "members of {data_blocks} data blocks hold no strip of {strip_bytes} bytes"
+            )));
+        }
+        Ok(Geometry { level, sets, k, m, strip_blocks, stripes })
+    }
+
+    /// Members of a set.
+    #[must_use]
+    pub fn n(&self) -> usize {
+        self.k + self.m
+    }
+
+    /// Members of the group.
+    #[must_use]
+    pub fn members(&self) -> usize {
+        self.sets as usize * self.n()
+    }
+
+    /// Blocks of the virtual address space.
+    #[must_use]
+    pub fn blocks(&self) -> u64 {
+        self.stripes * self.strip_blocks * self.k as u64 * u64::from(self.sets)
+    }
+
+    /// Rows of each set: blocks of each member that are used.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.stripes * self.strip_blocks
+    }
+
+    /// Where a virtual block lies.
+    #[must_use]
+    pub fn locate(&self, block: u64) -> Place {
+        let (strip, offset) = (block / self.strip_blocks, block % self.strip_blocks);
+        let per_stripe = self.k as u64;
+        let (over_sets, role) = (strip / per_stripe, (strip % per_stripe) as usize);
+        let (stripe, set) = (over_sets / u64::from(self.sets), (over_sets % u64::from(self.sets)) as u32);
+        Place { set, row: stripe * self.strip_blocks + offset, role }
+    }
+
+    /// The virtual block at a place; none for parity.
+    #[must_use]
+    pub fn block(&self, place: Place) -> Option<u64> {
+        if place.role >= self.k {
+            return None;
+        }
+        let (stripe, offset) = (place.row / self.strip_blocks, place.row % self.strip_blocks);
+        let strip =
+            (stripe * u64::from(self.sets) + u64::from(place.set)) * self.k as u64 + place.role as u64;
+        Some(strip * self.strip_blocks + offset)
+    }
+
+    /// The position in the group of the member that has a role in a row.
+    #[must_use]
+    pub fn slot(&self, set: u32, row: u64, role: usize) -> usize {
+        let n = self.n() as u64;
+        let turn = (row / self.strip_blocks) % n;
+        set as usize * self.n() + ((role as u64 + n - turn) % n) as usize
+    }
+
+    /// The role that a member has in a row: the inverse of [`Geometry::slot`] within its set.
+    #[must_use]
+    pub fn role(&self, slot: usize, row: u64) -> usize {
+        let n = self.n() as u64;
+        ((slot as u64 % n + row / self.strip_blocks) % n) as usize
+    }
+
+    /// The set of a member.
+    #[must_use]
+    pub fn set(&self, slot: usize) -> u32 {
+        (slot / self.n()) as u32
+    }
+}
+
+/// Sets, k and m of a level.
+fn shape(level: Level, members: usize) -> Result<(u32, usize, usize), Error> {
+    let (sets, m, least) = match level {
+        Level::Raid0 => (1, 0, 1),
+        Level::Raid1 => (1, members.saturating_sub(1), 2),
+        Level::Raid10 => (members / 2, 1, 2),
+        Level::Raid5 => (1, 1, 3),
+        Level::Raid6 => (1, 2, 4),
+        Level::Coded { k, m } => (1, usize::from(m), usize::from(k.max(1)) + usize::from(m)),
+        Level::Raid50 { sets } => (usize::from(sets), 1, 3),
+        Level::Raid60 { sets } => (usize::from(sets), 2, 4),
+    };
+    if sets == 0 || !members.is_multiple_of(sets) || members / sets < least {
+        return Err(Error::Layout(format!(
+            "level {level} needs at least {least} members in each of its {} sets, all equal; {members} members do not fit",
+            sets.max(1)
+        )));
+    }
+    let n = members / sets;
+    if let Level::Coded { k, m } = level
+        && n != usize::from(k) + usize::from(m)
+    {
+        return Err(Error::Layout(format!(
+            "level {level} has {} members, not {members}",
+            u32::from(k) + u32::from(m)
+        )));
+    }
+    if n > MAX_ROWS {
+        return Err(Error::Layout(format!("a set has at most {MAX_ROWS} members, not {n}")));
+    }
+    if let Level::Coded { k: 0, .. } = level {
+        return Err(Error::Layout("a level K+M needs K of at least 1".into()));
+    }
+    Ok((sets as u32, n - m, m))
+}

@@ -1,0 +1,396 @@
+//! A drive group in service: its members, and what every operation needs of them.
+//!
+//! Invariants:
+//! - A member whose write or flush failed is out of service at once, and its superblocks' peers say so durably before
+//!   any further entry of the journal, any new epoch and any answer.
+//! - When more members of a set would be out of service than its level tolerates, the group stops instead: nothing
+//!   more is written, so that what is on the members can be opened again.
+//! - `overlay` is content that the journal has, or is about to have, and that is not in place yet; it is empty between
+//!   operations.
+//!
+//! Must not depend on: how requests arrive, threads.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ashlar_erasure::Code;
+
+use crate::Error;
+use crate::bitmap::Bitmap;
+use crate::geometry::{BLOCK, Geometry};
+use crate::journal::Change;
+use crate::layout::Layout;
+use crate::member::Member;
+use crate::sums::{Page, Pages, Summer};
+use crate::superblock::{MemberState, Policy, Superblock};
+
+/// What a group has counted since it was opened.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Counters {
+    /// Blocks whose checksum did not match, that were reconstructed and written again.
+    pub corrected: u64,
+    /// Pages of checksums that were lost.
+    pub pages_lost: u64,
+    /// Entries of the journal that were applied when the group was opened.
+    pub replayed: u64,
+    /// Entries that were in the journal in part, and were dropped.
+    pub dropped: u64,
+    /// Rows whose parity was made anew when the group was opened.
+    pub resynced: u64,
+    /// Rows that could not be made consistent after an unclean stop, because a member was out of service.
+    pub unprotected: u64,
+    /// Blocks read from members.
+    pub blocks_read: u64,
+    /// Blocks written to members' data areas.
+    pub blocks_written: u64,
+}
+
+/// A member of the group, as it is shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemberStatus {
+    /// Its position.
+    pub slot: usize,
+    /// The device, if one is attached.
+    pub device: Option<String>,
+    /// Its state.
+    pub state: MemberState,
+    /// Blocks of it that did not match their checksum since the group was opened.
+    pub corrected: u64,
+    /// Why it is out of service, if that happened since the group was opened.
+    pub why: Option<String>,
+}
+
+/// The state of a group, in the words that operators of arrays use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GroupState {
+    /// All members are in service.
+    Optimal,
+    /// Members are out of service, and a set tolerates no further failure.
+    Degraded,
+    /// Members are out of service, and every set tolerates a further failure.
+    PartiallyDegraded,
+    /// A member is being rebuilt.
+    Recovery,
+    /// More members are out of service than the level tolerates.
+    Failed,
+}
+
+/// Defects that tests put in, to see that they are found.
+#[cfg(test)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mutant {
+    /// Blocks are written in place before the journal is durable.
+    InPlaceBeforeJournal,
+    /// The journal begins a new epoch before what it held is durable in place.
+    JournalReusedTooSoon,
+    /// A write is answered before the journal is flushed.
+    AnsweredBeforeFlush,
+    /// A failed member is not recorded before the next answer.
+    FailureNotRecorded,
+    /// The progress of a rebuild is recorded before the blocks are durable.
+    ProgressBeforeBlocks,
+}
+
+/// A drive group in service.
+pub struct Group {
+    pub(crate) superblock: Superblock,
+    pub(crate) layout: Layout,
+    pub(crate) code: Code,
+    pub(crate) summer: Summer,
+    pub(crate) pages: Pages,
+    pub(crate) members: Vec<Option<Member>>,
+    pub(crate) spares: Vec<Member>,
+    pub(crate) epoch: u64,
+    pub(crate) sequence: u64,
+    /// Content by member and row; true: it is in place already.
+    pub(crate) overlay: BTreeMap<(usize, u64), (Vec<u8>, bool)>,
+    /// Blocks that are in place and whose entry, which makes them count, is not in the journal yet.
+    pub(crate) fresh: Vec<Change>,
+    /// Blocks that read as zeros from the entry on that is staged; their space is given back after it is durable.
+    pub(crate) discarded: BTreeSet<(usize, u64)>,
+    pub(crate) bitmap: Bitmap,
+    /// A member failed, and the superblocks do not say so yet.
+    pub(crate) unsettled: bool,
+    /// Why nothing is written any more.
+    pub(crate) stopped: Option<Error>,
+    pub(crate) counters: Counters,
+    pub(crate) corrected: Vec<u64>,
+    pub(crate) why: Vec<Option<String>>,
+    #[cfg(test)]
+    pub(crate) mutant: Option<Mutant>,
+}
+
+impl Group {
+    /// The shape of the group.
+    #[must_use]
+    pub fn geometry(&self) -> &Geometry {
+        &self.superblock.geometry
+    }
+
+    /// What its superblock says.
+    #[must_use]
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// Bytes of the virtual address space.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.geometry().blocks() * BLOCK as u64
+    }
+
+    /// What was counted since the group was opened.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Its members by position.
+    #[must_use]
+    pub fn members(&self) -> Vec<MemberStatus> {
+        let slots = self.superblock.slots.iter().zip(&self.members).enumerate();
+        slots
+            .map(|(slot, (s, member))| MemberStatus {
+                slot,
+                device: member.as_ref().map(|m| m.name.clone()),
+                state: s.state,
+                corrected: self.corrected[slot],
+                why: self.why[slot].clone(),
+            })
+            .collect()
+    }
+
+    /// Its hot spares.
+    #[must_use]
+    pub fn spares(&self) -> Vec<String> {
+        self.spares.iter().map(|m| m.name.clone()).collect()
+    }
+
+    /// Its state.
+    #[must_use]
+    pub fn state(&self) -> GroupState {
+        if self.stopped.is_some() {
+            return GroupState::Failed;
+        }
+        let down = |set: u32| self.down(set);
+        let worst = (0..self.geometry().sets).map(down).max().unwrap_or(0);
+        let rebuilding = self.superblock.slots.iter().any(|s| matches!(s.state, MemberState::Rebuild { .. }));
+        match worst {
+            w if w > self.geometry().m => GroupState::Failed,
+            0 => GroupState::Optimal,
+            _ if rebuilding => GroupState::Recovery,
+            w if w == self.geometry().m => GroupState::Degraded,
+            _ => GroupState::PartiallyDegraded,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
+    }
+
+    /// Members of a set that are not wholly in service.
+    pub(crate) fn down(&self, set: u32) -> usize {
+        let n = self.geometry().n();
+        let slots = set as usize * n..(set as usize + 1) * n;
+        slots.filter(|s| self.superblock.slots[*s].state != MemberState::Online).count()
+    }
+
+    /// Whether a member's block of a row counts.
+    pub(crate) fn up(&self, slot: usize, row: u64) -> bool {
+        self.members[slot].is_some()
+            && match self.superblock.slots[slot].state {
+                MemberState::Online => true,
+                MemberState::Failed => false,
+                MemberState::Rebuild { below } => row < below,
+            }
+    }
+
+    pub(crate) fn journaled(&self) -> bool {
+        self.superblock.policy == Policy::Journal
+    }
+
+    /// Refuses when the group has stopped.
+    pub(crate) fn running(&self) -> Result<(), Error> {
+        self.stopped.clone().map_or(Ok(()), Err)
+    }
+
+    /// Whether a set can do without one more member.
+    pub(crate) fn spareable(&self, slot: usize) -> bool {
+        self.superblock.slots[slot].state != MemberState::Online
+            || self.down(self.geometry().set(slot)) < self.geometry().m
+    }
+
+    /// Takes a member out of service after an error. It is not asked again.
+    pub(crate) fn fail(&mut self, slot: usize, op: &str, error: &std::io::Error) {
+        if self.members[slot].is_none() {
+            return;
+        }
+        self.why[slot] = Some(format!("{op}: {error}"));
+        self.members[slot] = None;
+        if !self.spareable(slot) {
+            let set = self.geometry().set(slot);
+            let (down, tolerated) = (self.down(set) + 1, self.geometry().m);
+            self.stopped = Some(Error::Failed { set, down, tolerated });
+            return;
+        }
+        self.superblock.slots[slot].state = MemberState::Failed;
+        self.pages.forget(slot);
+        self.unsettled = true;
+    }
+
+    /// Makes the superblocks say which members are in service. A member that cannot write it fails too.
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        while self.unsettled {
+            self.running()?;
+            #[cfg(test)]
+            if self.has(Mutant::FailureNotRecorded) {
+                return Ok(());
+            }
+            self.unsettled = false;
+            self.superblock.generation += 1;
+            for slot in 0..self.members.len() {
+                if let Some(member) = &mut self.members[slot]
+                    && let Err(e) = member.put_superblock(&self.superblock)
+                {
+                    self.fail(slot, "write the superblock", &e);
+                }
+            }
+            let superblock = &self.superblock;
+            let before = self.spares.len();
+            self.spares.retain_mut(|m| m.put_superblock(superblock).is_ok());
+            if self.spares.len() != before {
+                self.superblock.spares = self.spares.iter().map(|m| m.id).collect();
+                self.unsettled = true;
+            }
+        }
+        self.running()
+    }
+
+    /// Flushes every member that was written. Those that cannot fail.
+    pub(crate) fn flush_members(&mut self) -> Result<(), Error> {
+        for slot in 0..self.members.len() {
+            if let Some(member) = &mut self.members[slot]
+                && let Err(e) = member.flush()
+            {
+                self.fail(slot, "flush", &e);
+            }
+        }
+        self.running()
+    }
+
+    /// Writes whole blocks of a member's area; the member fails if it cannot.
+    pub(crate) fn write_blocks(&mut self, slot: usize, block: u64, bytes: &[u8], op: &str) {
+        if let Some(member) = &mut self.members[slot]
+            && let Err(e) = member.write(block, bytes)
+        {
+            self.fail(slot, op, &e);
+        }
+    }
+
+    /// The checksum of a member's block.
+    pub(crate) fn sum(&mut self, slot: usize, row: u64) -> u64 {
+        if let Some(sum) = self.pages.get(slot, row) {
+            return sum;
+        }
+        let (number, at) = Pages::place(row);
+        let mut copies = [vec![0; BLOCK], vec![0; BLOCK]];
+        for (copy, bytes) in copies.iter_mut().enumerate() {
+            let block = self.layout.page(number, copy as u64);
+            let read = self.members[slot].as_ref().map(|m| m.read(block, bytes));
+            if !matches!(read, Some(Ok(()))) {
+                // A page that cannot be read is like one that is damaged.
+                bytes.fill(0xff);
+            }
+        }
+        let (page, lost) = Page::decode(&self.superblock.group, slot, number, [&copies[0], &copies[1]]);
+        self.counters.pages_lost += u64::from(lost);
+        let sum = page.sums[at];
+        self.pages.insert(slot, number, page);
+        sum
+    }
+
+    /// Sets the checksum of a member's block.
+    pub(crate) fn set_sum(&mut self, slot: usize, row: u64, sum: u64) {
+        if self.sum(slot, row) != sum {
+            self.pages.set(slot, row, sum);
+        }
+    }
+
+    /// Writes the checksum pages, makes everything durable in place, and begins a new epoch of the journal.
+    pub(crate) fn checkpoint(&mut self) -> Result<(), Error> {
+        assert!(self.overlay.is_empty() && self.fresh.is_empty(), "a checkpoint is between operations");
+        #[cfg(test)]
+        if self.has(Mutant::JournalReusedTooSoon) && self.journaled() {
+            self.new_epoch()?;
+        }
+        let pages = self.pages.drain(&self.superblock.group.clone());
+        for copy in 0..2 {
+            for (slot, number, bytes) in &pages {
+                self.write_blocks(*slot, self.layout.page(*number, copy), bytes, "write checksums");
+            }
+            self.flush_members()?;
+        }
+        // A member that failed above has lost what the journal is about to forget.
+        self.settle()?;
+        if self.journaled() {
+            self.new_epoch()?;
+            self.settle()?;
+        }
+        Ok(())
+    }
+
+    /// Begins the next epoch on every member. One that a crash left behind is brought to the present epoch before, so that
+    /// members in service are never more than one apart.
+    pub(crate) fn new_epoch(&mut self) -> Result<(), Error> {
+        let behind = |m: &Member| m.epoch < self.epoch;
+        if self.members.iter().flatten().any(behind) {
+            self.write_heads()?;
+        }
+        self.epoch += 1;
+        self.write_heads()
+    }
+
+    /// Makes every journal one of the present epoch. The newest head of a member is not written over.
+    fn write_heads(&mut self) -> Result<(), Error> {
+        for slot in 0..self.members.len() {
+            let head = crate::journal::encode_head(&self.superblock.group, slot as u16, self.epoch);
+            let Some(member) = &mut self.members[slot] else { continue };
+            if member.epoch == self.epoch {
+                continue;
+            }
+            (member.epoch, member.head_place) = (self.epoch, 1 - member.head_place);
+            (member.journal_at, member.ordinal) = (0, 0);
+            let at = crate::layout::HEADS + member.head_place;
+            self.write_blocks(slot, at, &head, "write the head of the journal");
+        }
+        self.flush_members()
+    }
+
+    /// Makes everything durable and records that. The group can be opened again without a recovery.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn close(&mut self) -> Result<(), Error> {
+        self.running()?;
+        self.checkpoint()?;
+        self.clear_bitmap()?;
+        self.superblock.clean = true;
+        self.unsettled = true;
+        self.settle()
+    }
+
+    /// Ends the group for good: no superblock is left on any attached device.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a device could not be written; others were.
+    pub fn delete(mut self) -> Result<(), Error> {
+        let mut result = Ok(());
+        for member in self.members.iter_mut().flatten().chain(&mut self.spares) {
+            if let Err(e) = member.wipe() {
+                result =
+                    Err(Error::Io { op: "remove the superblock", error: format!("{}: {e}", member.name) });
+            }
+        }
+        result
+    }
+}

@@ -1,0 +1,137 @@
+//! Bytes of the journal: its head and its entries. **Part of the on-drive format** (docs/array.md, "Format").
+//!
+//! An entry is atomic: either all of its blocks change or none. Its part on a member is one block that lists **all**
+//! blocks of the entry, on whichever member, with their checksums, and after it the new content of that member's own
+//! blocks. An entry without content says only that the blocks listed have these checksums; their content was durable
+//! before. All entries of an epoch lie one after another from the start of each journal; a new epoch begins at the
+//! start again, when everything before is in place.
+//!
+//! Invariants: a part is valid only in its group, on its member, in its epoch, at its ordinal, with its whole content.
+//!
+//! Must not depend on: devices, parity.
+
+use ashlar_checksum::frame_hash;
+use ashlar_format::codec::{Reader, Writer};
+
+use crate::geometry::BLOCK;
+use crate::superblock::Id;
+
+/// Blocks of one entry, at most: its list fits a block.
+pub(crate) const MAX_CHANGES: usize = 192;
+const MAGIC: &[u8; 8] = b"ASHLRENT";
+const HEAD: &[u8; 8] = b"ASHLRJNL";
+
+/// A block that an entry changes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Change {
+    pub(crate) slot: u16,
+    pub(crate) row: u64,
+    /// The checksum from then on; 0: the block reads as zeros.
+    pub(crate) sum: u64,
+}
+
+/// Which part of which entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Position {
+    pub(crate) group: Id,
+    pub(crate) slot: u16,
+    pub(crate) epoch: u64,
+    pub(crate) ordinal: u64,
+}
+
+/// The list of an entry.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub(crate) sequence: u64,
+    pub(crate) content: bool,
+    pub(crate) changes: Vec<Change>,
+}
+
+fn key(group: &Id) -> [u64; 4] {
+    let word = |at: usize| {
+        let mut w = [0; 8];
+        w.copy_from_slice(&group[at..at + 8]);
+        u64::from_le_bytes(w)
+    };
+    [word(0), word(8), u64::from_le_bytes(*b"ashlar j"), u64::from_le_bytes(*b"ournal 1")]
+}
+
+/// The first block of a part. `content` is the content of the member's own blocks, in the order of the list.
+pub(crate) fn encode(at: &Position, entry: &Entry, content: &[u8]) -> Vec<u8> {
+    assert!(entry.changes.len() <= MAX_CHANGES);
+    let mut w = Writer::with_capacity(BLOCK);
+    w.raw(MAGIC);
+    w.raw(&at.group);
+    w.u16(at.slot);
+    w.u64(at.epoch);
+    w.u64(at.ordinal);
+    w.u64(entry.sequence);
+    w.bool(entry.content);
+    w.u16(entry.changes.len() as u16);
+    for c in &entry.changes {
+        w.u16(c.slot);
+        w.u64(c.row);
+        w.u64(c.sum);
+    }
+    let mut out = w.into_vec();
+    out.resize(BLOCK - 32, 0);
+    let sum = frame_hash(&key(&at.group), &[&out, content]);
+    out.extend_from_slice(&sum);
+    out
+}
+
+/// The entry whose part is at the start of `bytes`, and the length of the part; none if there is no valid one.
+pub(crate) fn decode(at: &Position, bytes: &[u8]) -> Option<(Entry, usize)> {
+    let entry = list(at, bytes.get(..BLOCK - 32)?)?;
+    let own = entry.changes.iter().filter(|c| c.slot == at.slot).count();
+    let len = BLOCK + if entry.content { own * BLOCK } else { 0 };
+    let content = bytes.get(BLOCK..len)?;
+    (frame_hash(&key(&at.group), &[&bytes[..BLOCK - 32], content]) == bytes[BLOCK - 32..BLOCK])
+        .then_some((entry, len))
+}
+
+fn list(at: &Position, head: &[u8]) -> Option<Entry> {
+    let mut r = Reader::new(head);
+    let here = r.raw(8).ok()? == MAGIC
+        && r.raw(16).ok()? == at.group
+        && r.u16().ok()? == at.slot
+        && r.u64().ok()? == at.epoch
+        && r.u64().ok()? == at.ordinal;
+    if !here {
+        return None;
+    }
+    let sequence = r.u64().ok()?;
+    let content = r.bool().ok()?;
+    let n = usize::from(r.u16().ok()?);
+    if n > MAX_CHANGES {
+        return None;
+    }
+    let mut changes = Vec::with_capacity(n);
+    for _ in 0..n {
+        changes.push(Change { slot: r.u16().ok()?, row: r.u64().ok()?, sum: r.u64().ok()? });
+    }
+    Some(Entry { sequence, content, changes })
+}
+
+/// The head of a member's journal: its epoch.
+pub(crate) fn encode_head(group: &Id, slot: u16, epoch: u64) -> Vec<u8> {
+    let mut w = Writer::with_capacity(BLOCK);
+    w.raw(HEAD);
+    w.raw(group);
+    w.u16(slot);
+    w.u64(epoch);
+    let mut out = w.into_vec();
+    out.resize(BLOCK - 32, 0);
+    let sum = frame_hash(&key(group), &[&out]);
+    out.extend_from_slice(&sum);
+    out
+}
+
+/// The inverse of [`encode_head`]; none if it is not a valid one of this group and member.
+pub(crate) fn decode_head(group: &Id, slot: u16, bytes: &[u8]) -> Option<u64> {
+    let (body, sum) = bytes.split_at_checked(BLOCK - 32)?;
+    let mut r = Reader::new(body);
+    let here = r.raw(8).ok()? == HEAD && r.raw(16).ok()? == group && r.u16().ok()? == slot;
+    let epoch = r.u64().ok()?;
+    (here && frame_hash(&key(group), &[body]) == sum).then_some(epoch)
+}

@@ -1,0 +1,53 @@
+//! Drive groups: a virtual block address space over members, with parity, a journal and checksums.
+//!
+//! * [`Geometry`], [`Level`]: where a block lies. [`Superblock`]: what a member says about its group.
+//! * [`Group`]: a group in service: [`Group::create`], [`Group::open`], [`Group::read`], [`Group::apply`],
+//!   [`Group::rebuild`], [`Group::check`].
+//! * [`Shared`], [`VirtualDrive`]: a group that several threads use, and a part of it with a name.
+//!
+//! Invariants (policy `journal`): after a loss of power at any instant, in any state, every block outside of a request
+//! that was not answered reads its last content; a block inside one reads its old or its new content, never a mixture.
+//! No byte is read that was not verified. docs/array.md describes the format byte by byte.
+//!
+//! Must not depend on: exports, commands, S3.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
+
+mod bitmap;
+mod check;
+mod create;
+mod drive;
+mod error;
+mod geometry;
+mod group;
+mod journal;
+mod layout;
+mod member;
+mod read;
+mod rebuild;
+mod recover;
+mod signature;
+mod sums;
+mod superblock;
+mod volumes;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use check::{Checked, Mismatch, Repair};
+pub use create::{MAX_MEMBERS, Plan};
+pub use drive::{Shared, VirtualDrive};
+pub use error::Error;
+pub use geometry::{BLOCK, Geometry, Level, Place};
+pub use group::{Counters, Group, GroupState, MemberStatus};
+pub use member::Device;
+pub use rebuild::Progress;
+pub use superblock::{
+    FORMAT, Id, MAX_NAME, MAX_SPARES, MAX_VOLUMES, MemberState, Policy, Slot, Superblock, Volume,
+};
+pub use write::Request;

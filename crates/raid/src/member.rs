@@ -1,0 +1,176 @@
+//! One device of a group: positioned reads and writes of whole blocks, and its superblock.
+//!
+//! Invariants: nothing is retried; a new superblock never overwrites the newest one.
+//!
+//! Must not depend on: parity, the state of the group.
+
+use std::io;
+
+use ashlar_machine::DiskFile;
+
+use crate::Error;
+use crate::geometry::BLOCK;
+use crate::layout::{HEADS, JOURNAL, Layout};
+use crate::signature;
+use crate::superblock::{self, Id, Superblock};
+
+/// A device that is to become, or is, a member of a group.
+pub struct Device {
+    /// The file.
+    pub file: DiskFile,
+    /// Its name, for messages: a path.
+    pub name: String,
+}
+
+/// A device with a superblock.
+pub(crate) struct Member {
+    file: DiskFile,
+    pub(crate) name: String,
+    pub(crate) id: Id,
+    /// Which of the two places holds its newest superblock.
+    place: u64,
+    /// The epoch of its journal, and which of the two places of the head says so.
+    pub(crate) epoch: u64,
+    pub(crate) head_place: u64,
+    /// Where its next journal entry goes, from the start of the journal.
+    pub(crate) journal_at: u64,
+    /// Entries in its journal since the epoch began.
+    pub(crate) ordinal: u64,
+    /// Written since the last flush.
+    pub(crate) dirty: bool,
+}
+
+/// What a device says at its opening.
+pub(crate) struct Found {
+    pub(crate) member: Member,
+    pub(crate) superblock: Superblock,
+}
+
+impl Member {
+    /// Reads the superblock of a device.
+    pub(crate) fn find(device: Device) -> Result<Found, Error> {
+        let not = |why: String| Error::NoMember { device: device.name.clone(), why };
+        let mut best: Option<(Superblock, Id, u64)> = None;
+        let mut wrong = None;
+        for place in 0..2 {
+            let mut bytes = vec![0; superblock::LEN];
+            if let Err(e) = device.file.read_at(&mut bytes, place * superblock::LEN as u64) {
+                return Err(not(e.to_string()));
+            }
+            match Superblock::decode(&bytes) {
+                Ok((found, id)) if best.as_ref().is_none_or(|(b, ..)| b.generation < found.generation) => {
+                    best = Some((found, id, place));
+                }
+                Ok(_) => {}
+                // A format that this release does not know is never written over.
+                Err(e @ ashlar_format::Error::Version { .. }) => return Err(not(e.to_string())),
+                Err(e) => wrong = Some(e),
+            }
+        }
+        let Some((superblock, id, place)) = best else {
+            return Err(not(wrong.map_or_else(String::new, |e| e.to_string())));
+        };
+        Ok(Found { member: Member::new(device, id, place), superblock })
+    }
+
+    fn new(device: Device, id: Id, place: u64) -> Member {
+        Member {
+            file: device.file,
+            name: device.name,
+            id,
+            place,
+            epoch: 0,
+            head_place: 1,
+            journal_at: 0,
+            ordinal: 0,
+            dirty: false,
+        }
+    }
+
+    /// Blocks of a device, after a look at whether it holds something else.
+    pub(crate) fn inspect(device: &Device, force: bool) -> Result<u64, Error> {
+        let io = |op| move |e: io::Error| Error::Io { op, error: format!("{}: {e}", device.name) };
+        let len = device.file.len().map_err(io("ask for the size of a device"))?;
+        if force {
+            return Ok(len / BLOCK as u64);
+        }
+        let part = (signature::HEAD as u64).min(len) as usize;
+        let (mut head, mut tail) = (vec![0; part], vec![0; part]);
+        device.file.read_at(&mut head, 0).map_err(io("look for signatures"))?;
+        // Aligned: a superblock of md at the end is.
+        let end = len / BLOCK as u64 * BLOCK as u64;
+        device
+            .file
+            .read_at(&mut tail, (len - part as u64).next_multiple_of(BLOCK as u64).min(end))
+            .or_else(|e| if e.kind() == io::ErrorKind::UnexpectedEof { Ok(()) } else { Err(e) })
+            .map_err(io("look for signatures"))?;
+        match signature::find(&head, &tail) {
+            Some(found) => Err(Error::Signature { device: device.name.clone(), found }),
+            None => Ok(len / BLOCK as u64),
+        }
+    }
+
+    /// Makes a device an empty member without a superblock in force: no journal, no checksums. The caller writes the
+    /// superblock last.
+    pub(crate) fn format(device: Device, id: Id, layout: &Layout) -> io::Result<Member> {
+        let mut member = Member::new(device, id, 1);
+        // First of all what would make it a member of another group.
+        member.zero(0, JOURNAL + layout.journal_blocks.min(2))?;
+        member.zero(layout.page(0, 0), 2 * layout.pages)?;
+        member.flush()?;
+        Ok(member)
+    }
+
+    fn zero(&mut self, at: u64, blocks: u64) -> io::Result<()> {
+        let zeros = vec![0; 64 * BLOCK];
+        let mut done = 0;
+        while done < blocks {
+            let n = (blocks - done).min(64);
+            self.write(at + done, &zeros[..n as usize * BLOCK])?;
+            done += n;
+        }
+        Ok(())
+    }
+
+    /// Reads whole blocks.
+    pub(crate) fn read(&self, block: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read_at(out, block * BLOCK as u64)
+    }
+
+    /// Writes whole blocks.
+    pub(crate) fn write(&mut self, block: u64, bytes: &[u8]) -> io::Result<()> {
+        assert!(bytes.len().is_multiple_of(BLOCK));
+        self.dirty = true;
+        self.file.write_at(bytes, block * BLOCK as u64)
+    }
+
+    /// Gives back the space of blocks whose content no longer matters. A device that cannot keeps them.
+    pub(crate) fn discard(&mut self, block: u64, blocks: u64) -> io::Result<()> {
+        self.file.punch_hole(block * BLOCK as u64, blocks * BLOCK as u64).map(drop)
+    }
+
+    /// Makes everything written durable. Not to be called again after an error.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        if self.dirty {
+            self.file.sync_data()?;
+            self.dirty = false;
+        }
+        Ok(())
+    }
+
+    /// Writes and flushes the superblock.
+    pub(crate) fn put_superblock(&mut self, superblock: &Superblock) -> io::Result<()> {
+        let bytes = superblock.encode(&self.id);
+        let place = 1 - self.place;
+        self.write(place * superblock::LEN as u64 / BLOCK as u64, &bytes)?;
+        self.flush()?;
+        self.place = place;
+        Ok(())
+    }
+
+    /// Removes both superblocks.
+    pub(crate) fn wipe(&mut self) -> io::Result<()> {
+        self.zero(0, HEADS)?;
+        self.flush()
+    }
+}

@@ -1,0 +1,178 @@
+//! Members that are replaced, and their rebuild.
+//!
+//! A new member is in service below a row that its superblock tells, and counts as absent above. The row moves on when
+//! everything below is durable, so a rebuild goes on where it was after a crash.
+//!
+//! Invariants: no entry of the journal that names the old member is left when a new one takes its position.
+//!
+//! Must not depend on: when and how fast it is called: whoever owns the group sets the pace.
+
+use crate::Error;
+use crate::create::{new_id, smallest};
+use crate::geometry::BLOCK;
+use crate::group::Group;
+#[cfg(test)]
+use crate::group::Mutant;
+use crate::member::{Device, Member};
+use crate::sums::UNWRITTEN;
+use crate::superblock::{MAX_SPARES, MemberState};
+
+/// How far the rebuild of a member is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// The member.
+    pub slot: usize,
+    /// Rows done.
+    pub done: u64,
+    /// Rows in all.
+    pub rows: u64,
+}
+
+impl Group {
+    /// Takes a member out of service, as if it had failed.
+    ///
+    /// # Errors
+    /// [`Error::State`] if it is out of service already or the group cannot do without it; [`Error::Failed`].
+    pub fn take_out(&mut self, slot: usize) -> Result<(), Error> {
+        self.running()?;
+        let known = self.superblock.slots.get(slot).is_some_and(|s| s.state != MemberState::Failed);
+        if !known {
+            return Err(Error::State(format!("position {slot} has no member in service")));
+        }
+        if !self.spareable(slot) {
+            return Err(Error::State(format!("the group cannot do without the member at position {slot}")));
+        }
+        self.fail(slot, "taken out", &std::io::Error::other("by request"));
+        self.settle()
+    }
+
+    /// Adds a hot spare.
+    ///
+    /// # Errors
+    /// [`Error::Signature`], [`Error::Layout`] if it is too small, [`Error::State`] if there are enough.
+    pub fn add_spare(&mut self, device: Device, force: bool) -> Result<(), Error> {
+        self.running()?;
+        if self.spares.len() >= MAX_SPARES {
+            return Err(Error::State(format!("a group has at most {MAX_SPARES} spares")));
+        }
+        let member = self.prepare(device, force)?;
+        self.superblock.spares.push(member.id);
+        self.spares.push(member);
+        self.unsettled = true;
+        self.settle()
+    }
+
+    /// Puts a device in the place of a failed member; its rebuild follows.
+    ///
+    /// # Errors
+    /// [`Error::State`] if that member is in service; else as [`Group::add_spare`].
+    pub fn replace(&mut self, slot: usize, device: Device, force: bool) -> Result<(), Error> {
+        self.running()?;
+        if self.superblock.slots.get(slot).is_none_or(|s| s.state != MemberState::Failed) {
+            return Err(Error::State(format!("position {slot} has no failed member to replace")));
+        }
+        let member = self.prepare(device, force)?;
+        self.install(slot, member)
+    }
+
+    /// Puts a hot spare in the place of a failed member, if there are both. The position, if so.
+    ///
+    /// # Errors
+    /// [`Error::Failed`].
+    pub fn use_spare(&mut self) -> Result<Option<usize>, Error> {
+        self.running()?;
+        let failed = self.superblock.slots.iter().position(|s| s.state == MemberState::Failed);
+        let Some(slot) = failed else { return Ok(None) };
+        let Some(member) = self.spares.pop() else { return Ok(None) };
+        self.install(slot, member)?;
+        Ok(Some(slot))
+    }
+
+    fn prepare(&self, device: Device, force: bool) -> Result<Member, Error> {
+        let blocks = smallest(std::iter::once(&device), force)?;
+        let need = self.layout.data_start + self.layout.data_blocks;
+        if blocks < need {
+            return Err(Error::Layout(format!(
+                "{} has {} bytes; a member of this group needs {}",
+                device.name,
+                blocks * BLOCK as u64,
+                need * BLOCK as u64
+            )));
+        }
+        let name = device.name.clone();
+        Member::format(device, new_id()?, &self.layout)
+            .map_err(|e| Error::Io { op: "format a member", error: format!("{name}: {e}") })
+    }
+
+    fn install(&mut self, slot: usize, member: Member) -> Result<(), Error> {
+        // From here on the journal names no member that was at this position before.
+        self.checkpoint()?;
+        self.pages.forget(slot);
+        self.superblock.slots[slot].device = member.id;
+        self.superblock.slots[slot].state = MemberState::Rebuild { below: 0 };
+        self.superblock.spares = self.spares.iter().map(|m| m.id).collect();
+        self.members[slot] = Some(member);
+        self.why[slot] = None;
+        if self.journaled() {
+            // Its journal is of the same epoch before a superblock says that it counts.
+            self.new_epoch()?;
+        }
+        self.unsettled = true;
+        self.settle()
+    }
+
+    /// Rebuilds up to `rows` rows of one member. None: no member is being rebuilt.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if a row cannot be reconstructed: the rebuild stays where it is. [`Error::Failed`].
+    pub fn rebuild(&mut self, rows: u64) -> Result<Option<Progress>, Error> {
+        self.running()?;
+        let found = self.superblock.slots.iter().enumerate().find_map(|(slot, s)| match s.state {
+            MemberState::Rebuild { below } => Some((slot, below)),
+            _ => None,
+        });
+        let Some((slot, below)) = found else { return Ok(None) };
+        let all = self.geometry().rows();
+        let to = below.saturating_add(rows.max(1)).min(all);
+        #[cfg(test)]
+        if self.has(Mutant::ProgressBeforeBlocks) {
+            self.superblock.slots[slot].state = MemberState::Rebuild { below: to };
+            self.unsettled = true;
+            self.settle()?;
+            self.superblock.slots[slot].state = MemberState::Rebuild { below };
+        }
+        for row in below..to {
+            self.rebuild_row(slot, row)?;
+        }
+        self.checkpoint()?;
+        if self.members[slot].is_some() {
+            self.superblock.slots[slot].state =
+                if to == all { MemberState::Online } else { MemberState::Rebuild { below: to } };
+            self.unsettled = true;
+            self.settle()?;
+        }
+        Ok(Some(Progress { slot, done: to, rows: all }))
+    }
+
+    fn rebuild_row(&mut self, slot: usize, row: u64) -> Result<(), Error> {
+        let set = self.geometry().set(slot);
+        let role = self.geometry().role(slot, row);
+        let slots: Vec<usize> = (0..self.geometry().n()).map(|r| self.geometry().slot(set, row, r)).collect();
+        let unwritten = slots.iter().all(|s| !self.up(*s, row) || self.sum(*s, row) == UNWRITTEN);
+        if unwritten {
+            if self.members[slot].is_some() {
+                self.set_sum(slot, row, UNWRITTEN);
+            }
+            return Ok(());
+        }
+        let content = self.gather(set, row, &[role])?.remove(0);
+        self.write_blocks(slot, self.layout.data_start + row, &content, "rebuild");
+        self.counters.blocks_written += 1;
+        self.running()?;
+        if self.members[slot].is_some() {
+            let sum = self.summer.of(slot, row, &content)[0];
+            self.set_sum(slot, row, sum);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,236 @@
+//! After an unclean stop: the journal is applied, or marked regions get their parity made anew.
+//!
+//! Invariants: an entry is applied if and only if every member that it names and that is in service has its part; what
+//! was answered always is such an entry. A member whose journal is of an older epoch than entries of the others is stale
+//! and is not used.
+//!
+//! Must not depend on: requests.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::Error;
+use crate::geometry::BLOCK;
+use crate::group::Group;
+use crate::journal::{self, Entry, Position};
+use crate::layout::{HEADS, JOURNAL};
+use crate::sums::UNWRITTEN;
+use crate::superblock::{MemberState, Policy};
+
+/// An entry that was found: which members have their part, and the content of their blocks.
+struct Parts {
+    entry: Entry,
+    slots: BTreeSet<u16>,
+    content: BTreeMap<(usize, u64), Vec<u8>>,
+}
+
+impl Group {
+    /// Makes the group consistent.
+    pub(crate) fn recover(&mut self) -> Result<(), Error> {
+        match self.superblock.policy {
+            Policy::Journal => self.replay(),
+            Policy::Bitmap => {
+                self.read_bitmap();
+                self.resync(|me, row| me.marked(row))
+            }
+            Policy::None if self.superblock.clean => Ok(()),
+            Policy::None => self.resync(|_, _| true),
+        }
+    }
+
+    fn replay(&mut self) -> Result<(), Error> {
+        let epochs: Vec<Option<u64>> = (0..self.members.len()).map(|slot| self.read_epoch(slot)).collect();
+        self.epoch = epochs.iter().flatten().max().copied().unwrap_or(0);
+        let mut entries = BTreeMap::new();
+        for (slot, epoch) in epochs.iter().enumerate() {
+            if *epoch == Some(self.epoch) {
+                self.read_journal(slot, &mut entries);
+            }
+        }
+        for (slot, epoch) in epochs.iter().enumerate() {
+            let stale = epoch.is_none_or(|e| e + 1 < self.epoch || e < self.epoch && !entries.is_empty());
+            if stale && self.members[slot].is_some() {
+                self.members[slot] = None;
+                self.superblock.slots[slot].state = MemberState::Failed;
+                self.why[slot] =
+                    Some("its journal is older than that of the others: its data is not current".into());
+                self.unsettled = true;
+            }
+        }
+        self.suffices()?;
+        let changes = self.decide(entries);
+        for ((slot, row), (sum, content)) in changes {
+            if self.members[slot].is_none() {
+                continue;
+            }
+            if let Some(content) = content {
+                self.write_blocks(slot, self.layout.data_start + row, &content, "apply the journal");
+            }
+            if self.members[slot].is_some() {
+                self.set_sum(slot, row, sum);
+            }
+        }
+        self.running()?;
+        self.checkpoint()
+    }
+
+    /// The epoch of a member's journal.
+    fn read_epoch(&mut self, slot: usize) -> Option<u64> {
+        let group = self.superblock.group;
+        let member = self.members[slot].as_mut()?;
+        let mut newest = None;
+        for place in 0..2 {
+            let mut head = vec![0; BLOCK];
+            if member.read(HEADS + place, &mut head).is_ok() {
+                newest =
+                    newest.max(journal::decode_head(&group, slot as u16, &head).map(|epoch| (epoch, place)));
+            }
+        }
+        let (epoch, place) = newest?;
+        (member.epoch, member.head_place) = (epoch, place);
+        Some(epoch)
+    }
+
+    /// Adds the parts in a member's journal.
+    fn read_journal(&self, slot: usize, entries: &mut BTreeMap<u64, Parts>) {
+        let Some(member) = &self.members[slot] else { return };
+        let mut at =
+            Position { group: self.superblock.group, slot: slot as u16, epoch: self.epoch, ordinal: 0 };
+        let mut block = 0;
+        while block < self.layout.journal_blocks {
+            // Not longer than the longest part, nor than what is left.
+            let most = (1 + journal::MAX_CHANGES as u64).min(self.layout.journal_blocks - block);
+            let mut bytes = vec![0; BLOCK];
+            if member.read(JOURNAL + block, &mut bytes).is_err() || !bytes.starts_with(b"ASHLRENT") {
+                return;
+            }
+            bytes.resize(most as usize * BLOCK, 0);
+            if member.read(JOURNAL + block, &mut bytes).is_err() {
+                return;
+            }
+            let Some((entry, len)) = journal::decode(&at, &bytes) else { return };
+            block += (len / BLOCK) as u64;
+            at.ordinal += 1;
+            let own: Vec<(usize, u64)> =
+                entry.changes.iter().filter(|c| usize::from(c.slot) == slot).map(|c| (slot, c.row)).collect();
+            let content = bytes[BLOCK..len].chunks_exact(BLOCK).map(<[u8]>::to_vec);
+            let parts = entries.entry(entry.sequence).or_insert_with(|| Parts {
+                entry,
+                slots: BTreeSet::new(),
+                content: BTreeMap::new(),
+            });
+            parts.slots.insert(slot as u16);
+            parts.content.extend(own.into_iter().zip(content));
+        }
+    }
+
+    /// What the entries leave each block with: its checksum, and content that is not in place.
+    #[allow(clippy::type_complexity)] // used here only
+    fn decide(&mut self, entries: BTreeMap<u64, Parts>) -> BTreeMap<(usize, u64), (u64, Option<Vec<u8>>)> {
+        let mut changes = BTreeMap::new();
+        for (sequence, mut parts) in entries {
+            self.sequence = self.sequence.max(sequence);
+            let fits = |c: &journal::Change| {
+                usize::from(c.slot) < self.members.len() && c.row < self.geometry().rows()
+            };
+            let whole = parts.entry.changes.iter().all(|c| {
+                fits(c) && (self.members[usize::from(c.slot)].is_none() || parts.slots.contains(&c.slot))
+            });
+            if !whole {
+                self.counters.dropped += 1;
+                continue;
+            }
+            self.counters.replayed += 1;
+            for c in &parts.entry.changes {
+                let place = (usize::from(c.slot), c.row);
+                let content = parts.content.remove(&place);
+                if self.members[place.0].is_some() {
+                    changes.insert(place, (c.sum, content));
+                }
+            }
+        }
+        changes
+    }
+
+    /// Makes the parity of rows anew from the data that is there, as it is.
+    fn resync(&mut self, suspect: impl Fn(&Group, u64) -> bool) -> Result<(), Error> {
+        for row in 0..self.geometry().rows() {
+            if suspect(self, row) {
+                for set in 0..self.geometry().sets {
+                    self.resync_row(set, row)?;
+                }
+            }
+        }
+        self.settle()?;
+        self.checkpoint()?;
+        self.clear_bitmap()
+    }
+
+    fn resync_row(&mut self, set: u32, row: u64) -> Result<(), Error> {
+        let (k, n) = (self.geometry().k, self.geometry().n());
+        let slots: Vec<usize> = (0..n).map(|role| self.geometry().slot(set, row, role)).collect();
+        let mut data = vec![vec![0; BLOCK]; k];
+        let (mut written, mut absent) = (false, false);
+        for (role, content) in data.iter_mut().enumerate() {
+            let slot = slots[role];
+            if !self.up(slot, row) {
+                absent = true;
+                continue;
+            }
+            if self.sum(slot, row) == UNWRITTEN {
+                continue;
+            }
+            written = true;
+            let at = self.layout.data_start + row;
+            let read = self.members[slot].as_ref().map(|m| m.read(at, content));
+            if let Some(Err(e)) = read {
+                self.fail(slot, "read", &e);
+                self.running()?;
+                absent = true;
+                continue;
+            }
+            let sum = self.summer.of(slot, row, content)[0];
+            self.set_sum(slot, row, sum);
+        }
+        if absent {
+            // What the missing block was is known from the parity alone, which may be wrong: it stays, and its blocks are
+            // taken as they are.
+            self.counters.unprotected += 1;
+            return self.accept_parity(&slots[k..], row);
+        }
+        self.counters.resynced += u64::from(written);
+        let rows: Vec<&[u8]> = data.iter().map(|b| &b[..]).collect();
+        let mut parity = vec![vec![0; BLOCK]; n - k];
+        let mut out: Vec<&mut [u8]> = parity.iter_mut().map(|b| &mut b[..]).collect();
+        self.code.encode(&rows, &mut out).map_err(|e| Error::State(e.to_string()))?;
+        for (slot, content) in slots[k..].iter().zip(&parity) {
+            if self.up(*slot, row) {
+                let sum = if written { self.summer.of(*slot, row, content)[0] } else { UNWRITTEN };
+                if written {
+                    self.write_blocks(*slot, self.layout.data_start + row, content, "write parity");
+                }
+                if self.up(*slot, row) {
+                    self.set_sum(*slot, row, sum);
+                }
+            }
+        }
+        self.running()
+    }
+
+    fn accept_parity(&mut self, slots: &[usize], row: u64) -> Result<(), Error> {
+        for slot in slots {
+            if !self.up(*slot, row) || self.sum(*slot, row) == UNWRITTEN {
+                continue;
+            }
+            let mut content = vec![0; BLOCK];
+            let at = self.layout.data_start + row;
+            match self.members[*slot].as_ref().map(|m| m.read(at, &mut content)) {
+                Some(Err(e)) => self.fail(*slot, "read", &e),
+                _ => {
+                    let sum = self.summer.of(*slot, row, &content)[0];
+                    self.set_sum(*slot, row, sum);
+                }
+            }
+        }
+        self.running()
+    }
+}

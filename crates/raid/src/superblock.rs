@@ -1,0 +1,253 @@
+//! The superblock: what a member says about its group. **Part of the on-drive format** (docs/array.md, "Format").
+//!
+//! A member has two places for it. A new one is written to the place that does not hold the newest, and flushed, so a
+//! crash at any instant leaves a valid one. All members have the same content but for their own identity; the highest
+//! generation is in force.
+//!
+//! Invariants: a superblock with any flipped bit is refused; two of the same generation that differ in what they say
+//! about the group are a conflict.
+//!
+//! Must not depend on: devices.
+
+use ashlar_checksum::frame_hash;
+use ashlar_format::codec::{Reader, Writer};
+
+use crate::geometry::{BLOCK, Geometry, Level};
+
+/// Version of the on-drive format of a group.
+pub const FORMAT: u32 = 1;
+/// Bytes of each of the two places.
+pub(crate) const LEN: usize = 4 * BLOCK;
+const MAGIC: &[u8; 8] = b"ASHLRAID";
+const KEY: [u64; 4] = [
+    u64::from_le_bytes(*b"ashlar r"),
+    u64::from_le_bytes(*b"aid supe"),
+    u64::from_le_bytes(*b"rblock v"),
+    u64::from_le_bytes(*b"1 ......"),
+];
+/// Volumes of a group, at most: what fits the superblock.
+pub const MAX_VOLUMES: usize = 128;
+/// Hot spares of a group, at most.
+pub const MAX_SPARES: usize = 16;
+/// Bytes of a name, at most.
+pub const MAX_NAME: usize = 48;
+
+/// How a group keeps data and parity consistent over a loss of power.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Policy {
+    /// Every change is in a journal before it is in place. Protects in every state.
+    Journal,
+    /// Regions that are being written are marked; after an unclean stop their parity is made anew. Does not protect a
+    /// degraded group, nor unflushed writes.
+    Bitmap,
+    /// Nothing is marked; after an unclean stop all parity is made anew. Does not protect a degraded group, nor
+    /// unflushed writes.
+    None,
+}
+
+/// What the group says about a position.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberState {
+    /// In service.
+    Online,
+    /// Out of service: its device failed, or was taken out, or is missing.
+    Failed,
+    /// Its blocks are made anew: those below this row are in service.
+    Rebuild {
+        /// The first row that is not yet rebuilt.
+        below: u64,
+    },
+}
+
+/// An identity: of a group, of a device.
+pub type Id = [u8; 16];
+
+/// A position of a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// The device.
+    pub device: Id,
+    /// Its state.
+    pub state: MemberState,
+}
+
+/// A part of the address space with a name: a virtual drive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Volume {
+    /// Its name.
+    pub name: String,
+    /// Its first block.
+    pub start: u64,
+    /// Its blocks.
+    pub blocks: u64,
+}
+
+/// What all members of a group agree on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Superblock {
+    /// The group.
+    pub group: Id,
+    /// Counts changes of the superblock.
+    pub generation: u64,
+    /// The name of the group.
+    pub name: String,
+    /// Its shape.
+    pub geometry: Geometry,
+    /// Its policy.
+    pub policy: Policy,
+    /// Blocks of each member's journal.
+    pub journal_blocks: u64,
+    /// First block of the data area of each member.
+    pub data_start: u64,
+    /// The group was closed after everything was flushed.
+    pub clean: bool,
+    /// The members, by position.
+    pub slots: Vec<Slot>,
+    /// Hot spares.
+    pub spares: Vec<Id>,
+    /// Virtual drives.
+    pub volumes: Vec<Volume>,
+}
+
+impl Superblock {
+    /// The bytes for the member with identity `device`.
+    ///
+    /// # Panics
+    /// If names or lists are longer than the limits of this module.
+    #[must_use]
+    pub fn encode(&self, device: &Id) -> Vec<u8> {
+        let g = &self.geometry;
+        let mut w = Writer::with_capacity(LEN);
+        w.raw(MAGIC);
+        w.u32(FORMAT);
+        w.raw(&self.group);
+        w.u64(self.generation);
+        w.raw(device);
+        w.bytes(self.name.as_bytes());
+        let (level, a, b) = match g.level {
+            Level::Raid0 => (0, 0, 0),
+            Level::Raid1 => (1, 0, 0),
+            Level::Raid10 => (10, 0, 0),
+            Level::Raid5 => (5, 0, 0),
+            Level::Raid6 => (6, 0, 0),
+            Level::Coded { k, m } => (7, u16::from(k), u16::from(m)),
+            Level::Raid50 { sets } => (50, sets, 0),
+            Level::Raid60 { sets } => (60, sets, 0),
+        };
+        w.u8(level);
+        w.u16(a);
+        w.u16(b);
+        w.u64(g.strip_blocks);
+        w.u64(g.stripes);
+        w.u8(match self.policy {
+            Policy::Journal => 0,
+            Policy::Bitmap => 1,
+            Policy::None => 2,
+        });
+        w.u64(self.journal_blocks);
+        w.u64(self.data_start);
+        w.bool(self.clean);
+        w.list(&self.slots, |w, slot| {
+            w.raw(&slot.device);
+            match slot.state {
+                MemberState::Online => w.u8(0),
+                MemberState::Failed => w.u8(1),
+                MemberState::Rebuild { below } => {
+                    w.u8(2);
+                    w.u64(below);
+                }
+            }
+        });
+        w.list(&self.spares, |w, id| w.raw(id));
+        w.list(&self.volumes, |w, v| {
+            w.bytes(v.name.as_bytes());
+            w.u64(v.start);
+            w.u64(v.blocks);
+        });
+        let mut out = w.into_vec();
+        assert!(out.len() <= LEN - 32, "the limits of names and lists keep a superblock in its place");
+        out.resize(LEN - 32, 0);
+        let sum = frame_hash(&KEY, &[&out]);
+        out.extend_from_slice(&sum);
+        out
+    }
+
+    /// The inverse of [`Superblock::encode`], with the identity of the member.
+    ///
+    /// # Errors
+    /// [`ashlar_format::Error`]: `Version` for another format, `Checksum` for damage, else `Malformed`.
+    pub fn decode(bytes: &[u8]) -> Result<(Superblock, Id), ashlar_format::Error> {
+        use ashlar_format::Error::{Checksum, Malformed, Version};
+        if bytes.len() != LEN {
+            return Err(Malformed("superblock length"));
+        }
+        let (body, sum) = bytes.split_at(LEN - 32);
+        let mut r = Reader::new(body);
+        if r.raw(8)? != MAGIC {
+            return Err(Malformed("no superblock"));
+        }
+        if frame_hash(&KEY, &[body]) != sum {
+            return Err(Checksum("superblock"));
+        }
+        let format = r.u32()?;
+        if format != FORMAT {
+            return Err(Version { what: "superblock", found: format });
+        }
+        let group = r.array()?;
+        let generation = r.u64()?;
+        let device = r.array()?;
+        let name = r.string()?;
+        let (level, a, b) = (r.u8()?, r.u16()?, r.u16()?);
+        let small = |v: u16| u8::try_from(v).map_err(|_| Malformed("level"));
+        let level = match level {
+            0 => Level::Raid0,
+            1 => Level::Raid1,
+            10 => Level::Raid10,
+            5 => Level::Raid5,
+            6 => Level::Raid6,
+            7 => Level::Coded { k: small(a)?, m: small(b)? },
+            50 => Level::Raid50 { sets: a },
+            60 => Level::Raid60 { sets: a },
+            _ => return Err(Malformed("level")),
+        };
+        let (strip_blocks, stripes) = (r.u64()?, r.u64()?);
+        let policy = match r.u8()? {
+            0 => Policy::Journal,
+            1 => Policy::Bitmap,
+            2 => Policy::None,
+            _ => return Err(Malformed("policy")),
+        };
+        let (journal_blocks, data_start, clean) = (r.u64()?, r.u64()?, r.bool()?);
+        let slots = r.list(|r| {
+            let device = r.array()?;
+            let state = match r.u8()? {
+                0 => MemberState::Online,
+                1 => MemberState::Failed,
+                2 => MemberState::Rebuild { below: r.u64()? },
+                _ => return Err(Malformed("state")),
+            };
+            Ok(Slot { device, state })
+        })?;
+        let spares = r.list(|r| r.array())?;
+        let volumes = r.list(|r| Ok(Volume { name: r.string()?, start: r.u64()?, blocks: r.u64()? }))?;
+        if strip_blocks == 0 || strip_blocks > 256 || stripes.checked_mul(strip_blocks).is_none() {
+            return Err(Malformed("geometry"));
+        }
+        let geometry = Geometry::new(level, slots.len(), strip_blocks * BLOCK as u64, stripes * strip_blocks)
+            .map_err(|_| Malformed("geometry"))?;
+        let whole = Superblock {
+            group,
+            generation,
+            name,
+            geometry,
+            policy,
+            journal_blocks,
+            data_start,
+            clean,
+            slots,
+            spares,
+            volumes,
+        };
+        Ok((whole, device))
+    }
+}

@@ -1,0 +1,401 @@
+//! Power cuts at every position of the log of writes and flushes, in every state.
+//!
+//! All members are files of one simulated disk, so a position of its log is an instant of the whole group. At each
+//! position images are made: nothing unflushed is kept, everything is, every subset of 4 KiB blocks while there are few
+//! of them, else random subsets of blocks and of 512-byte sectors. Each image is opened; every block must have its last
+//! answered content, or one of a request that was not answered. Then a member is taken out: the same must be read again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use ashlar_environment::random::Seeded;
+use ashlar_machine::{Crash, Fault, Operation, SimDisk};
+
+use super::rig::*;
+use crate::group::Mutant;
+use crate::{Error, Group, Level, MemberState, Policy, Repair, Request};
+
+const NEVER: usize = usize::MAX;
+/// Every subset is tried up to this many blocks.
+const EXHAUSTIVE: u32 = 4;
+
+/// The contents of a block: identity, and the positions of the log at its request and its answer.
+type Past = Vec<(u64, usize, usize)>;
+
+fn allowed(past: &Past, position: usize) -> Vec<u64> {
+    let last = past.iter().rposition(|(_, _, answered)| *answered <= position);
+    let initial = last.is_none().then_some(0);
+    let later = past[last.unwrap_or(0)..].iter().filter(|(_, asked, _)| *asked <= position);
+    initial.into_iter().chain(later.map(|(id, ..)| *id)).collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Optimal,
+    Degraded,
+    Rebuilding,
+    /// A member fails while requests are executed.
+    Failing,
+}
+
+struct Scenario {
+    level: Level,
+    members: usize,
+    state: State,
+    policy: Policy,
+    mutant: Option<Mutant>,
+    seed: u64,
+    steps: usize,
+}
+
+struct Lived {
+    disk: SimDisk,
+    devices: Vec<usize>,
+    count: usize,
+    from: usize,
+    pasts: Vec<Past>,
+}
+
+fn live(s: &Scenario) -> Lived {
+    let count = s.members + 1;
+    let rig = Rig::new(count);
+    let mut random = Seeded::new(s.seed);
+    let mut group = rig.create(s.level, 8192, s.policy, s.members);
+    let mut pasts: Vec<Past> = vec![Vec::new(); (group.size() / B) as usize];
+    let mut next = 1;
+    let mut devices: Vec<usize> = (0..s.members).collect();
+    for _ in 0..3 {
+        batch(&mut group, &rig, &mut random, &mut pasts, &mut next);
+    }
+    let victim = random.below(s.members as u64) as usize;
+    if matches!(s.state, State::Degraded | State::Rebuilding) {
+        group.take_out(victim).unwrap();
+        devices.retain(|d| *d != victim);
+    }
+    if s.state == State::Rebuilding {
+        group.replace(victim, rig.device(s.members), false).unwrap();
+        devices.push(s.members);
+        group.rebuild(8).unwrap();
+    }
+    group.mutant = s.mutant;
+    let from = rig.disk.position();
+    for step in 0..s.steps {
+        if s.state == State::Failing && step == s.steps / 3 {
+            let on = if random.below(2) == 0 { Operation::Write } else { Operation::Sync };
+            rig.faults[victim].set_after(on, Fault::Error(libc::EIO), random.below(3), u64::MAX);
+        }
+        batch(&mut group, &rig, &mut random, &mut pasts, &mut next);
+        match random.below(8) {
+            0 => group.checkpoint().unwrap(),
+            1..3 => drop(group.rebuild(4).unwrap()),
+            _ => {}
+        }
+    }
+    Lived { disk: rig.disk.clone(), devices, count, from, pasts }
+}
+
+fn batch(group: &mut Group, rig: &Rig, random: &mut Seeded, pasts: &mut [Past], next: &mut u64) {
+    let row = group.geometry().k as u64 * u64::from(group.geometry().sets);
+    let blocks = pasts.len() as u64;
+    let mut ranges: Vec<(u64, u64, bool)> = Vec::new();
+    for _ in 0..1 + random.below(3) {
+        // Few rows, so that they are written again and again.
+        let hot = (8 * row).min(blocks);
+        let (at, len) = match random.below(5) {
+            0 => (random.below(4) * 2 * row, 2 * row),
+            1 => (random.below(hot), 1 + random.below(5)),
+            _ => (random.below(hot), 1),
+        };
+        let zero = random.below(6) == 0;
+        let at = at.min(blocks - 1);
+        ranges.push((at, len.min(blocks - at), zero));
+    }
+    let asked = rig.disk.position();
+    let mut data = Vec::new();
+    for (at, len, zero) in &ranges {
+        let mut bytes = Vec::new();
+        for block in *at..at + len {
+            let id = if *zero { 0 } else { *next };
+            *next += 1;
+            bytes.extend(content(id));
+            pasts[block as usize].push((id, asked, NEVER));
+        }
+        data.push(bytes);
+    }
+    let requests: Vec<Request<'_>> = ranges
+        .iter()
+        .zip(&data)
+        .map(|((at, len, zero), data)| match zero {
+            true => Request::Zero { at: at * B, len: len * B },
+            false => Request::Write { at: at * B, data },
+        })
+        .collect();
+    for result in group.apply(&requests) {
+        result.unwrap();
+    }
+    let answered = rig.disk.position();
+    for (at, len, _) in &ranges {
+        for past in &mut pasts[*at as usize..(at + len) as usize] {
+            past.iter_mut().filter(|(_, _, a)| *a == NEVER).for_each(|(_, _, a)| *a = answered);
+        }
+    }
+}
+
+/// Opens an image with the members that can be.
+fn open(rig: &Rig, which: &[usize]) -> Group {
+    match Group::open(rig.devices(which.iter().copied()), false) {
+        Ok(group) => group,
+        Err(e) => panic!("not opened: {e}"),
+    }
+}
+
+fn judge(lived: &Lived, position: usize, image: SimDisk, random: &mut Seeded) {
+    let rig = Rig::of(image, lived.count);
+    let twice = random.below(40) == 0;
+    if twice {
+        rig.disk.resume();
+    }
+    let recovery = rig.disk.position();
+    let mut group = open(&rig, &lived.devices);
+    let found = identities(&mut group);
+    for (block, (id, past)) in found.iter().zip(&lived.pasts).enumerate() {
+        let allowed = allowed(past, position);
+        assert!(
+            id.is_some_and(|id| allowed.contains(&id)),
+            "block {block} reads {id:?} after a crash at {position}, allowed are {allowed:?}"
+        );
+    }
+    assert_eq!(group.counters().corrected, 0, "nothing is wrong after a recovery");
+    let checked = group.check(0, u64::MAX, Repair::StopOnError).unwrap();
+    assert_eq!(checked.mismatches, [], "after a crash at {position}");
+    // Whatever is read with all members is read without one.
+    let slot = random.below(group.members().len() as u64) as usize;
+    if group.members()[slot].state == MemberState::Online && group.take_out(slot).is_ok() {
+        assert_eq!(identities(&mut group), found, "without member {slot} after a crash at {position}");
+    }
+    if twice {
+        crash_again(lived, &rig, recovery, position, &found, random);
+    }
+}
+
+/// Crashes while the crash is recovered from.
+fn crash_again(
+    lived: &Lived,
+    first: &Rig,
+    from: usize,
+    position: usize,
+    found: &[Option<u64>],
+    random: &mut Seeded,
+) {
+    let mut crash = Crash::new(&first.disk);
+    for again in from..=first.disk.position() {
+        crash.advance(again);
+        let rig = Rig::of(crash.image(|| random.next()), lived.count);
+        // The last steps took a member out: it may be absent from then on, not before.
+        let mut group = open(&rig, &lived.devices);
+        assert_eq!(identities(&mut group), found, "crash at {again} of the recovery from {position}");
+    }
+}
+
+/// The number of images judged.
+fn enumerate(s: &Scenario) -> usize {
+    let lived = live(s);
+    let mut crash = Crash::new(&lived.disk);
+    let mut random = Seeded::new(s.seed ^ 0xabcd);
+    let mut images = 0;
+    for position in lived.from..=lived.disk.position() {
+        crash.advance(position);
+        let mut calls = 0u32;
+        let whole = crash.image(|| {
+            calls += 1;
+            1
+        });
+        // The first number chooses how much is kept; then there is one for each sector.
+        let blocks = (calls - 1).div_ceil(8);
+        judge(&lived, position, whole, &mut random);
+        images += 1;
+        if blocks == 0 {
+            continue;
+        }
+        let subsets: Vec<Option<u64>> = if blocks <= EXHAUSTIVE {
+            (0..(1 << blocks) - 1).map(Some).collect()
+        } else {
+            (0..4).map(|i| Some(if i == 0 { 0 } else { random.next() })).collect()
+        };
+        for kept in subsets.into_iter().chain([None, None]) {
+            judge(&lived, position, subset(&crash, kept, &mut random), &mut random);
+            images += 1;
+        }
+    }
+    images
+}
+
+/// An image with the unflushed blocks whose bit is set; none: with random sectors of them.
+fn subset(crash: &Crash, kept: Option<u64>, random: &mut Seeded) -> SimDisk {
+    let mut call = 0u64;
+    crash.image(|| {
+        call += 1;
+        match (call, kept) {
+            (1, _) => 2,
+            (_, None) => random.next(),
+            (_, Some(bits)) => {
+                if bits >> ((call - 2) / 8 % 64) & 1 != 0 {
+                    0
+                } else {
+                    255
+                }
+            }
+        }
+    })
+}
+
+fn levels() -> [(Level, usize); 4] {
+    [(Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 5), (Level::Coded { k: 3, m: 3 }, 6)]
+}
+
+fn all(state: State) {
+    let mut images = 0;
+    for (level, members) in levels() {
+        let s = Scenario { level, members, state, policy: Policy::Journal, mutant: None, seed: 1, steps: 4 };
+        images += enumerate(&s);
+    }
+    assert!(images > 300, "{images} images");
+}
+
+#[test]
+fn power_cut_while_optimal() {
+    all(State::Optimal);
+}
+
+#[test]
+fn power_cut_while_degraded() {
+    all(State::Degraded);
+}
+
+#[test]
+fn power_cut_while_rebuilding() {
+    all(State::Rebuilding);
+}
+
+#[test]
+fn power_cut_while_a_member_fails() {
+    all(State::Failing);
+}
+
+#[test]
+fn power_cut_of_stripes_without_parity() {
+    let s = Scenario {
+        level: Level::Raid0,
+        members: 3,
+        state: State::Optimal,
+        policy: Policy::Journal,
+        mutant: None,
+        seed: 2,
+        steps: 4,
+    };
+    enumerate(&s);
+}
+
+/// Whether any scenario finds the mutant.
+fn found(mutant: Mutant, state: State) -> bool {
+    (1..8).any(|seed| {
+        let s = Scenario {
+            level: Level::Raid5,
+            members: 4,
+            state,
+            policy: Policy::Journal,
+            mutant: Some(mutant),
+            seed,
+            steps: 4,
+        };
+        catch_unwind(AssertUnwindSafe(|| enumerate(&s))).is_err()
+    })
+}
+
+#[test]
+fn mutants_are_found() {
+    for (mutant, state) in [
+        (Mutant::InPlaceBeforeJournal, State::Degraded),
+        (Mutant::InPlaceBeforeJournal, State::Optimal),
+        (Mutant::JournalReusedTooSoon, State::Optimal),
+        (Mutant::AnsweredBeforeFlush, State::Optimal),
+        (Mutant::FailureNotRecorded, State::Failing),
+        (Mutant::ProgressBeforeBlocks, State::Rebuilding),
+    ] {
+        assert!(found(mutant, state), "{mutant:?} was not found in state {state:?}");
+    }
+}
+
+/// Under `bitmap` and `none`: after a flush, an optimal group has what was flushed, and its parity is right.
+#[test]
+fn without_a_journal_flushed_blocks_stay_and_parity_is_made_anew() {
+    for policy in [Policy::Bitmap, Policy::None] {
+        let rig = Rig::new(4);
+        let mut group = rig.create(Level::Raid5, 8192, policy, 4);
+        for block in 0..48 {
+            group.write(block * B, &content(block + 1)).unwrap();
+        }
+        group.flush().unwrap();
+        let from = rig.disk.position();
+        // Written after the flush: old or new or, without a journal, a mixture; nothing else changes.
+        for block in [3, 9, 20] {
+            group.write(block * B, &content(1000 + block)).unwrap();
+        }
+        let mut crash = Crash::new(&rig.disk);
+        let mut random = Seeded::new(5);
+        for position in from..=rig.disk.position() {
+            crash.advance(position);
+            for _ in 0..10 {
+                let image = Rig::of(crash.image(|| random.next()), 4);
+                let mut group = open(&image, &[0, 1, 2, 3]);
+                let found = identities(&mut group);
+                for (block, id) in found.iter().enumerate().take(48) {
+                    if ![3, 9, 20].contains(&block) {
+                        assert_eq!(*id, Some(block as u64 + 1), "{policy:?} at {position}");
+                    }
+                }
+                assert_eq!(group.check(0, u64::MAX, Repair::StopOnError).unwrap().mismatches, []);
+                let mut before = vec![0; group.size() as usize];
+                group.read(0, &mut before).unwrap();
+                group.take_out(random.below(4) as usize).unwrap();
+                let mut after = vec![0; before.len()];
+                group.read(0, &mut after).unwrap();
+                assert!(before == after, "{policy:?} at {position}");
+            }
+        }
+    }
+}
+
+/// What `bitmap` does not protect is counted, not hidden.
+#[test]
+fn degraded_without_a_journal_says_so() {
+    let rig = Rig::new(4);
+    let mut group = rig.create(Level::Raid5, 8192, Policy::Bitmap, 4);
+    group.write(0, &vec![7; 24 * BLOCK_BYTES]).unwrap();
+    group.flush().unwrap();
+    group.take_out(1).unwrap();
+    group.write(0, &content(1)).unwrap();
+    drop(group);
+    let group = Group::open(rig.devices([0, 2, 3]), false).unwrap();
+    assert!(group.counters().unprotected > 0);
+}
+
+const BLOCK_BYTES: usize = crate::BLOCK;
+
+/// A member that was absent from a time on does not come back with old data.
+#[test]
+fn stale_member_is_not_used() {
+    let rig = Rig::new(3);
+    let mut group = rig.create(Level::Raid5, 4096, Policy::Journal, 3);
+    group.write(0, &content(1)).unwrap();
+    let old = rig.disk.dump()["m1"].clone();
+    for i in 0..3 {
+        group.write(0, &content(2 + i)).unwrap();
+        group.checkpoint().unwrap();
+    }
+    drop(group);
+    rig.disk.put("m1", Some(old));
+    let mut group = Group::open(rig.devices(0..3), false).unwrap();
+    assert_eq!(group.members()[1].state, MemberState::Failed);
+    assert_eq!(identities(&mut group)[0], Some(4));
+    assert!(matches!(group.take_out(0), Err(Error::State(_))));
+}

@@ -1,0 +1,186 @@
+//! The superblock over crashes, damage and strangers; signatures; bytes that may not change.
+
+use ashlar_machine::Crash;
+use proptest::prelude::*;
+
+use super::rig::*;
+use crate::journal::{self, Change, Entry, Position};
+use crate::{Device, Error, Geometry, Group, Level, MemberState, Plan, Policy, Slot, Superblock, Volume};
+
+fn example() -> Superblock {
+    Superblock {
+        group: *b"group identity..",
+        generation: 7,
+        name: "tank".into(),
+        geometry: Geometry::new(Level::Raid6, 5, 64 << 10, 4096).unwrap(),
+        policy: Policy::Journal,
+        journal_blocks: 8192,
+        data_start: 9000,
+        clean: true,
+        slots: (0..5u8)
+            .map(|i| Slot {
+                device: [i; 16],
+                state: [MemberState::Online, MemberState::Failed, MemberState::Rebuild { below: 12 }]
+                    [usize::from(i) % 3],
+            })
+            .collect(),
+        spares: vec![[9; 16]],
+        volumes: vec![Volume { name: "v1".into(), start: 256, blocks: 1000 }],
+    }
+}
+
+#[test]
+fn superblock_keeps_its_bytes() {
+    let bytes = example().encode(&[3; 16]);
+    assert_eq!(Superblock::decode(&bytes), Ok((example(), [3; 16])));
+    // The format: docs/array.md. Another hash means another format, which needs another number.
+    let sum = ashlar_checksum::frame_hash(&[0; 4], &[&bytes]);
+    assert_eq!(sum[..8], GOLDEN_SUPERBLOCK, "{:?}", &sum[..8]);
+    let at = Position { group: [1; 16], slot: 2, epoch: 3, ordinal: 4 };
+    let entry = Entry { sequence: 5, content: true, changes: vec![Change { slot: 2, row: 6, sum: 7 }] };
+    let part = [journal::encode(&at, &entry, &content(8)), content(8)].concat();
+    assert_eq!(journal::decode(&at, &part), Some((entry, 8192)));
+    let le = |from: usize| u64::from_le_bytes(std::array::from_fn(|i| part[from + i]));
+    assert_eq!((&part[..8], &part[8..24], &part[24..26]), (&b"ASHLRENT"[..], &[1; 16][..], &[2, 0][..]));
+    assert_eq!([le(26), le(34), le(42)], [3, 4, 5]);
+    assert_eq!((part[50], &part[51..53], &part[53..55], le(55), le(63)), (1, &[1, 0][..], &[2, 0][..], 6, 7));
+}
+
+const GOLDEN_SUPERBLOCK: [u8; 8] = [18, 98, 131, 73, 190, 99, 137, 19];
+
+proptest! {
+    #[test]
+    fn damage_is_never_accepted(at in 0usize..16384, bit in 0u8..8) {
+        let mut bytes = example().encode(&[3; 16]);
+        bytes[at] ^= 1 << bit;
+        prop_assert!(Superblock::decode(&bytes).is_err());
+    }
+
+    #[test]
+    fn decoders_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..9000), at in 0usize..400) {
+        let _ = Superblock::decode(&bytes);
+        let position = Position { group: [1; 16], slot: 2, epoch: 3, ordinal: 4 };
+        prop_assert_eq!(journal::decode(&position, &bytes), None);
+        // Noise after a valid start.
+        let entry = Entry { sequence: 5, content: true, changes: vec![Change { slot: 2, row: 6, sum: 7 }; 9] };
+        let mut part = journal::encode(&position, &entry, &[]);
+        let n = bytes.len().min(part.len() - at);
+        part[at..at + n].copy_from_slice(&bytes[..n]);
+        part.resize(20 * 4096, 1);
+        prop_assert_eq!(journal::decode(&position, &part), None);
+    }
+
+    #[test]
+    fn another_place_is_not_accepted(slot in 0u16..4, epoch in 0u64..4, ordinal in 0u64..4) {
+        let at = Position { group: [1; 16], slot: 1, epoch: 1, ordinal: 1 };
+        let entry = Entry { sequence: 5, content: false, changes: vec![Change { slot: 1, row: 6, sum: 7 }] };
+        let part = journal::encode(&at, &entry, &[]);
+        let other = Position { slot, epoch, ordinal, ..at };
+        prop_assert_eq!(journal::decode(&other, &part).is_some(), other == at);
+        prop_assert_eq!(journal::decode(&Position { group: [2; 16], ..at }, &part), None);
+    }
+}
+
+#[test]
+fn crash_in_any_write_of_a_superblock_leaves_one() {
+    let rig = Rig::new(3);
+    let mut group = rig.create(Level::Raid5, 4096, Policy::Journal, 3);
+    let from = rig.disk.position();
+    for _ in 0..6 {
+        group.unsettled = true;
+        group.settle().unwrap();
+    }
+    let last = group.superblock().generation;
+    let mut crash = Crash::new(&rig.disk);
+    // Each opening adds one to what it found.
+    let mut newest = 0;
+    for position in from..=rig.disk.position() {
+        crash.advance(position);
+        for seed in 0..20 {
+            let mut random = ashlar_environment::random::Seeded::new(seed);
+            let image = Rig::of(crash.image(|| random.next()), 3);
+            let opened = Group::open(image.devices(0..3), false).unwrap();
+            let found = opened.superblock().generation - 1;
+            assert!(found + 1 >= newest, "{found} after {newest}");
+            newest = newest.max(found);
+        }
+    }
+    assert_eq!(newest, last);
+}
+
+#[test]
+fn crash_at_creation_leaves_a_group_or_none() {
+    let rig = Rig::new(3);
+    let from = rig.disk.position();
+    rig.create(Level::Raid5, 4096, Policy::Journal, 3);
+    let mut crash = Crash::new(&rig.disk);
+    let mut opened = 0;
+    for position in from..=rig.disk.position() {
+        crash.advance(position);
+        for seed in 0..8 {
+            let mut random = ashlar_environment::random::Seeded::new(seed);
+            let image = Rig::of(crash.image(|| random.next()), 3);
+            match Group::open(image.devices(0..3), false) {
+                Ok(mut group) => {
+                    opened += 1;
+                    assert!(identities(&mut group).iter().all(|id| *id == Some(0)));
+                }
+                Err(Error::NoMember { .. }) => {}
+                Err(e) => panic!("at {position}: {e}"),
+            }
+        }
+    }
+    assert!(opened > 0);
+}
+
+#[test]
+fn devices_with_signatures_are_refused_unless_forced() {
+    for (at, bytes, owner) in [
+        (0, &b"XFSB"[..], "an XFS file system"),
+        (0x438, &[0x53, 0xef], "an ext file system"),
+        (512, b"EFI PART", "a GPT partition table"),
+        (4096, &[0xfc, 0x4e, 0x2b, 0xa9], "an md RAID member"),
+        (MEMBER as usize * 4096 - 65536, &[0xfc, 0x4e, 0x2b, 0xa9], "an md RAID member"),
+        (0, b"ASHLRAID", "an Ashlar drive group"),
+    ] {
+        let rig = Rig::new(3);
+        rig.device(1).file.write_at(bytes, at as u64).unwrap();
+        let before = rig.disk.dump();
+        let mut plan = Plan { journal: 1 << 20, strip: 4096, ..Plan::default() };
+        let refused = Group::create(&plan, rig.devices(0..3), vec![]).err();
+        assert_eq!(refused, Some(Error::Signature { device: "m1".into(), found: owner }));
+        assert_eq!(rig.disk.dump(), before, "nothing was written");
+        plan.force = true;
+        Group::create(&plan, rig.devices(0..3), vec![]).unwrap();
+        Group::open(rig.devices(0..3), false).unwrap();
+    }
+}
+
+#[test]
+fn devices_that_do_not_belong_together_are_refused() {
+    let rig = Rig::new(7);
+    rig.create(Level::Raid5, 4096, Policy::Journal, 3);
+    let plan = Plan { journal: 1 << 20, strip: 4096, ..Plan::default() };
+    Group::create(&plan, rig.devices(3..6), vec![]).unwrap();
+    let open = |which: &[usize], without| Group::open(rig.devices(which.iter().copied()), without).err();
+    assert!(matches!(open(&[0, 1, 5], false), Some(Error::Conflict(_))));
+    assert!(matches!(open(&[0, 1, 6], false), Some(Error::NoMember { .. })));
+    assert_eq!(open(&[0, 2], false), Some(Error::Missing { slots: vec![1] }));
+    assert_eq!(open(&[0, 2], true), None);
+    // The one that was left out has failed since.
+    let group = Group::open(rig.devices(0..3), false).unwrap();
+    assert_eq!(group.members()[1].state, MemberState::Failed);
+    assert!(matches!(open(&[0, 1], true), Some(Error::Failed { .. })));
+}
+
+#[test]
+fn halves_that_went_on_separately_are_a_conflict() {
+    let rig = Rig::new(2);
+    let mut group = rig.create(Level::Raid1, 4096, Policy::Journal, 2);
+    group.close().unwrap();
+    drop(group);
+    Group::open(rig.devices([0]), true).unwrap();
+    Group::open(rig.devices([1]), true).unwrap();
+    let both: Vec<Device> = rig.devices(0..2);
+    assert!(matches!(Group::open(both, true).err(), Some(Error::Conflict(_))));
+}

@@ -1,0 +1,8 @@
+//! Tests of the crate, over simulated devices.
+
+mod crash;
+mod faults;
+mod format;
+mod geometry;
+mod history;
+mod rig;
