@@ -26,6 +26,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// The most reads. The one that made the proposal fail needs some round trips; if it ended, nobody may ever choose anything.
 const READS: u32 = 64;
@@ -36,12 +37,30 @@ const PAUSE: u64 = 4000;
 /// The most reads during one attempt, after [`PAUSE`] and then after twice the time each.
 const WATCHES: u32 = 5;
 
+/// How long an update that has its turn waits for the read under way.
+pub(crate) const LAST_READ: Duration = Duration::from_millis(5);
+
 /// What drives show of a register.
 #[derive(Default)]
 struct Peeked {
     seen: SmallVec<[Lineage; 4]>,
     /// The record that a majority shows.
     chosen: Option<(Lineage, Register)>,
+}
+
+/// Ends the reads of [`Inner::learn_outcome`] after the one that is under way: what that one shows may be gone when the next
+/// attempt begins.
+#[derive(Default)]
+pub(crate) struct Stop {
+    stopped: AtomicBool,
+    wake: Notify,
+}
+
+impl Stop {
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.wake.notify_one();
+    }
 }
 
 impl Inner {
@@ -51,6 +70,7 @@ impl Inner {
         &self,
         key: &RegisterKey,
         sent: &mut SentRecords,
+        stop: &Stop,
     ) -> Option<(usize, Register)> {
         for read in 0..READS {
             if sent.are_passed() {
@@ -58,7 +78,11 @@ impl Inner {
             }
             if read > 0 {
                 let most = PAUSE.min(250 << read.min(8));
-                time::sleep(Duration::from_micros(self.ballots.jitter() % most)).await;
+                let pause = time::sleep(Duration::from_micros(self.ballots.jitter() % most));
+                select(pin!(pause), pin!(stop.wake.notified())).await;
+            }
+            if stop.stopped.load(Ordering::Relaxed) {
+                return None;
             }
             let view = self.view(key.group()).ok()?;
             let Peeked { seen, chosen } = self.peek(&view, key).await;
@@ -70,17 +94,29 @@ impl Inner {
         None
     }
 
-    /// Waits for `slow`, a part of an attempt between its promises and its ACCEPTs. Reads the register meanwhile if that takes
-    /// long. Returns `None` in place of the result if a majority has accepted a record of a later ballot: that of this attempt
-    /// would be refused. It is not sent then, so that its outcome is known.
+    /// Waits for `slow`, a part of an attempt between its promises and its ACCEPTs. Returns `None` in place of the result if a
+    /// majority has accepted a record of a later ballot meanwhile: that of this attempt would be refused. It is not sent then,
+    /// so that its outcome is known.
     pub(crate) async fn unless_overtaken<T>(
+        &self,
+        this: (&View, &RegisterKey, Ballot),
+        sent: &mut SentRecords,
+        slow: impl Future<Output = T> + Send,
+    ) -> Option<T> {
+        let (done, overtaken) = self.watching(this, sent, slow).await;
+        (!overtaken).then_some(done)
+    }
+
+    /// Waits for `slow`, a part of an attempt after its promises, and reads the register meanwhile if that takes long. Returns
+    /// also whether a majority has accepted a record of a later ballot.
+    pub(crate) async fn watching<T>(
         &self,
         (view, key, ballot): (&View, &RegisterKey, Ballot),
         sent: &mut SentRecords,
         slow: impl Future<Output = T> + Send,
-    ) -> Option<T> {
+    ) -> (T, bool) {
         if self.options.sole {
-            return Some(slow.await);
+            return (slow.await, false);
         }
         let overtaken = AtomicBool::new(false);
         let watch = async {
@@ -97,7 +133,7 @@ impl Inner {
             Either::Left((done, _)) => done,
             Either::Right(((), slow)) => slow.await,
         };
-        (!overtaken.into_inner()).then_some(done)
+        (done, overtaken.into_inner())
     }
 
     /// What the drives show, until a majority shows the same or none will.

@@ -10,6 +10,7 @@ use crate::bucket_fence::grant;
 use crate::cache::{Sent, Updating};
 use crate::invariants::{drops_after_choice, no_joining_votes};
 use crate::register::Register;
+use crate::sent_records::Lineage;
 use crate::sets::Inner;
 use crate::stage::staged_on;
 use crate::stored::{OneSyncRecord, Parent, Stored};
@@ -48,7 +49,15 @@ pub(crate) struct Based {
     /// Digest of what the drives hold.
     stored_digest: u64,
     /// What it was built on, if what the drives hold shows it.
-    pub(crate) parent: Option<Parent>,
+    parent: Option<Parent>,
+}
+
+impl Based {
+    /// Its place among the records of the register, and that of the record that it was built on, if that is known.
+    pub(crate) fn lineage(&self) -> (Lineage, Option<Lineage>) {
+        let parent = self.parent.as_ref().and_then(|parent| Lineage::of_parent(parent, &self.bytes));
+        (Lineage::of(&self.record, self.digest), parent)
+    }
 }
 
 /// One attempt; see the module.

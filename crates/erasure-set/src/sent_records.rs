@@ -10,7 +10,6 @@
 //!
 //! Must not depend on: how drives are asked.
 
-use crate::propose::Based;
 use crate::stored::Parent;
 use crate::{Error, Result};
 use ashlar_format::{Ballot, Record};
@@ -161,18 +160,15 @@ impl SentRecords {
         self.sent.iter().all(|(_, passed)| *passed != Passed::No)
     }
 
-    /// The answer of the sent record that is part of the base, or an error if that cannot be determined. `purged`: the purge
-    /// horizon of the group, as the drives that promised know it.
-    pub(crate) fn find(&mut self, base: Option<&Based>, purged: Ballot) -> Result<Option<usize>> {
-        if self.sent.is_empty() {
-            return Ok(None);
-        }
-        if let Some(based) = base
-            && let Some(parent) = &based.parent
-        {
-            self.see(Lineage::of_parent(parent, &based.bytes));
-        }
-        let base = base.map(|b| Lineage::of(&b.record, b.digest));
+    /// The answer of the sent record that is part of the base, or an error if that cannot be determined. `base`: with what it
+    /// was built on, if that is known. `purged`: the purge horizon of the group, as the drives that promised know it.
+    pub(crate) fn find(
+        &mut self,
+        base: Option<(Lineage, Option<Lineage>)>,
+        purged: Ballot,
+    ) -> Result<Option<usize>> {
+        self.see(base.and_then(|b| b.1));
+        let base = base.map(|b| b.0);
         let mut unknown = None;
         for (s, passed) in &self.sent {
             match s.outcome(*passed, base, &self.seen, purged) {

@@ -12,7 +12,8 @@
 
 use crate::invariants::named_no_more;
 use crate::key_turn::{ATTEMPTS, KeyTurn};
-use crate::propose::Attempt;
+use crate::outcome::{LAST_READ, Stop};
+use crate::propose::{Attempt, Based};
 use crate::register::Register;
 use crate::sent_records::{Sent, SentRecords};
 use crate::sets::{Inner, Sets};
@@ -21,7 +22,7 @@ use crate::table::View;
 use crate::write::Staged;
 use crate::{Error, Result};
 use ashlar_commit::{OneSync, SlotSet};
-use ashlar_environment::time::Instant;
+use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Ballot, Body, Data, Record, RegisterKey, WriteId};
 use bytes::Bytes;
 use futures::future::{BoxFuture, Either, select};
@@ -241,14 +242,18 @@ impl Inner {
         sent: &mut SentRecords,
     ) -> Option<Done> {
         let met = std::pin::pin!(self.met(turn, hash, round));
-        let learned = std::pin::pin!(self.learn_outcome(key, sent));
+        let stop = Stop::default();
+        let learned = std::pin::pin!(self.learn_outcome(key, sent, &stop));
         let applied = match select(learned, met).await {
             Either::Left((None, met)) => {
                 met.await;
                 None
             }
             Either::Left((applied, _)) => applied,
-            Either::Right(_) => None,
+            Either::Right(((), learned)) => {
+                stop.stop();
+                time::timeout(LAST_READ, learned).await.ok().flatten()
+            }
         };
         applied.map(|(answer, register)| Done { answer, register: Some(register) })
     }
@@ -268,9 +273,12 @@ impl Inner {
         let Some(mut attempt) = prepared else { return Ok(None) };
         let this = (&*view, key, attempt.ballot());
         let base = attempt.base.take();
-        if let Some(answer) = sent.find(base.as_ref(), attempt.purged())? {
+        // The usual update has sent nothing before.
+        let seen = base.as_ref().filter(|_| !sent.is_empty()).map(Based::lineage);
+        if let Some(answer) = sent.find(seen, attempt.purged())? {
             // The base may not be chosen yet: answer only once it is.
-            if !attempt.chosen_known() && attempt.complete(base.as_ref()).await?.is_none() {
+            let known = attempt.chosen_known();
+            if !known && self.watching(this, sent, attempt.complete(base.as_ref())).await.0?.is_none() {
                 return Ok(None);
             }
             let register = base.map(|b| attempt.register(b));
@@ -281,15 +289,19 @@ impl Inner {
             Choice::Write { body, summary, follows, answer } => (body, summary, follows, answer),
             Choice::Keep { answer } => {
                 // No record of an earlier failed operation may appear after this answer.
-                attempt.await_all_promises().await;
-                if !attempt.idle_known() && attempt.complete(base.as_ref()).await?.is_none() {
+                let settle = async {
+                    attempt.await_all_promises().await;
+                    if attempt.idle_known() { Ok(Some(())) } else { attempt.complete(base.as_ref()).await }
+                };
+                if self.watching(this, sent, settle).await.0?.is_none() {
                     return Ok(None);
                 }
                 let register = base.map(|b| attempt.register(b));
                 return Ok(Some(Done { answer, register }));
             }
             Choice::Refuse => {
-                if !attempt.chosen_known() && attempt.complete(base.as_ref()).await?.is_none() {
+                let known = attempt.chosen_known();
+                if !known && self.watching(this, sent, attempt.complete(base.as_ref())).await.0?.is_none() {
                     return Ok(None);
                 }
                 return Err(UpdateError::Refused(()));

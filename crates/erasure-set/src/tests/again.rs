@@ -1,6 +1,6 @@
 //! Updates that are retried after their records were sent: what they may answer, and when.
 
-use super::{Choice, Done, Error, Follows, Result, SentRecords};
+use super::{Choice, Done, Error, Follows, Result, SentRecords, Stop};
 use crate::tests::back::purged;
 use crate::tests::{Rig, body, delete, drive_id, key, put, summary};
 use crate::{Options, Register, Sets};
@@ -207,7 +207,7 @@ async fn changed_often_while_waiting(existed: bool, learns: bool) {
     for round in 0..5 {
         add_until_done(&second, &mut SentRecords::default()).await.unwrap();
         if learns && round == 0 {
-            assert!(rig.sets.inner.learn_outcome(&rig.key("x"), &mut sent).await.is_none());
+            assert!(rig.sets.inner.learn_outcome(&rig.key("x"), &mut sent, &Stop::default()).await.is_none());
             assert!(sent.are_passed());
             // Without a record before it, a purge has to be ruled out at every attempt.
             assert_eq!(sent.may_be_applied(), !existed);
@@ -246,7 +246,12 @@ async fn record_that_others_chose_is_found_applied() {
     rig.sets.inner.gate.set(None);
     let theirs = add_until_done(&second, &mut SentRecords::default()).await.unwrap();
     assert_eq!(size_of(theirs.register.as_ref()), Some(1010));
-    let (answer, now) = rig.sets.inner.learn_outcome(&rig.key("x"), &mut sent).await.expect("it is applied");
+    let (answer, now) = rig
+        .sets
+        .inner
+        .learn_outcome(&rig.key("x"), &mut sent, &Stop::default())
+        .await
+        .expect("it is applied");
     assert_eq!((answer, size_of(Some(&now))), (10, Some(1010)));
     rig.close().await;
 }
@@ -261,7 +266,7 @@ async fn undecided_record_of_others_settles_nothing() {
     only(&second, &[1]);
     assert!(matches!(add(&second, &mut SentRecords::default(), 100).await, Err(Error::Unavailable(_))));
     holds(&rig.sets, 1, 2, before.ballot).await;
-    assert!(rig.sets.inner.learn_outcome(&rig.key("x"), &mut sent).await.is_none());
+    assert!(rig.sets.inner.learn_outcome(&rig.key("x"), &mut sent, &Stop::default()).await.is_none());
     assert!(sent.may_be_applied() && !sent.are_passed());
     // A third process does not reach that slot, and chooses ours.
     second.inner.gate.set(None);

@@ -3,6 +3,7 @@
 //! * [`state`]: the state of the drives and of the operations under way,
 //! * [`actions`]: the possible actions, and their effects,
 //! * [`faults`]: faults of drives,
+//! * [`looks`]: what a writer finds out between its attempts,
 //! * [`reads`]: the actions of readers,
 //! * [`properties`]: the properties that must hold.
 //!
