@@ -89,7 +89,7 @@ fn contention_is_linearizable_and_nearly_every_change_is_answered() {
 #[test]
 #[ignore = "minutes; by hand"]
 fn contention_at_length() {
-    contend_without_faults(1000..1200, 6);
+    contend_without_faults(1000..1400, 4);
 }
 
 /// Turns that are lost change nothing about what is true.
