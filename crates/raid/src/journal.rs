@@ -90,6 +90,13 @@ pub(crate) fn decode(at: &Position, bytes: &[u8]) -> Option<(Entry, usize)> {
         .then_some((entry, len))
 }
 
+/// Bytes of the part whose first block this is; none if it is not one. Its content is not verified yet.
+pub(crate) fn part_len(at: &Position, head: &[u8]) -> Option<usize> {
+    let entry = list(at, head.get(..BLOCK - 32)?)?;
+    let own = entry.changes.iter().filter(|c| c.slot == at.slot).count();
+    Some(BLOCK + if entry.content { own * BLOCK } else { 0 })
+}
+
 fn list(at: &Position, head: &[u8]) -> Option<Entry> {
     let mut r = Reader::new(head);
     let here = r.raw(8).ok()? == MAGIC

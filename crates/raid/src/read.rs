@@ -105,9 +105,15 @@ impl Group {
             return true;
         }
         let at = self.layout.data_start + row;
-        let read = self.members[slot].as_ref().is_some_and(|m| m.read(at, out).is_ok());
-        if !read {
-            return false;
+        match self.members[slot].as_ref().map(|m| m.read(at, out)) {
+            Some(Ok(())) => {}
+            Some(Err(e)) if self.spareable(slot) => {
+                // It is not asked again.
+                self.fail(slot, "read", &e);
+                return false;
+            }
+            // Without redundancy left, block by block: others may be readable.
+            Some(Err(_)) | None => return false,
         }
         self.counters.blocks_read += sums.len() as u64;
         let found = self.summer.of(slot, row, out);

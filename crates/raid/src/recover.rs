@@ -97,13 +97,15 @@ impl Group {
             Position { group: self.superblock.group, slot: slot as u16, epoch: self.epoch, ordinal: 0 };
         let mut block = 0;
         while block < self.layout.journal_blocks {
-            // Not longer than the longest part, nor than what is left.
-            let most = (1 + journal::MAX_CHANGES as u64).min(self.layout.journal_blocks - block);
             let mut bytes = vec![0; BLOCK];
-            if member.read(JOURNAL + block, &mut bytes).is_err() || !bytes.starts_with(b"ASHLRENT") {
+            if member.read(JOURNAL + block, &mut bytes).is_err() {
                 return;
             }
-            bytes.resize(most as usize * BLOCK, 0);
+            let Some(len) = journal::part_len(&at, &bytes) else { return };
+            if block + (len / BLOCK) as u64 > self.layout.journal_blocks {
+                return;
+            }
+            bytes.resize(len, 0);
             if member.read(JOURNAL + block, &mut bytes).is_err() {
                 return;
             }
