@@ -1,5 +1,22 @@
 // Made by `npm run api` from the server's OpenAPI document: do not edit.
 export interface paths {
+    "/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Permitted by admin:AuditSearch. */
+        get: operations["AuditSearch"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/cluster": {
         parameters: {
             query?: never;
@@ -17,6 +34,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/cluster/authority": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Permitted by admin:Decommission. */
+        post: operations["ClusterAuthority"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/cluster/may-stop": {
         parameters: {
             query?: never;
@@ -28,6 +62,23 @@ export interface paths {
         get: operations["ClusterMayStop"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/cluster/remove": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Permitted by admin:Decommission. */
+        post: operations["ClusterRemove"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1139,6 +1190,44 @@ export interface components {
             /** @default null */
             user: string | null;
         };
+        /** @description A page of records, the last one written first. */
+        AuditRecords: {
+            /**
+             * @description Whether the nodes that answer have nothing left. If there is a cursor nevertheless, it is for nodes that do not
+             *     answer.
+             */
+            complete: boolean;
+            /**
+             * @description With it the next page is asked for; null if nothing is left. There may be a next page after one without records:
+             *     a request does a bounded amount of work.
+             */
+            cursor?: string | null;
+            /** @description The nodes that were searched. */
+            nodes: components["schemas"]["SearchedNode"][];
+            records: components["schemas"]["RequestRecord"][];
+            /**
+             * @description How far the search is: every record of a request that ended later is in this page or in an earlier one, of the nodes
+             *     that answer. Null if nothing is left, or nothing was looked at.
+             */
+            searched_to?: string | null;
+        };
+        /**
+         * @description The authority that signs the certificates of nodes. Authorities are named by the SHA-256 of their certificates, in
+         *     hexadecimal.
+         */
+        AuthorityState: {
+            /** @description The one that is being replaced; without a replacement the one that signs. */
+            old: string;
+            /**
+             * @description `introducing`: a new one is trusted beside the old one; `renewing`: the new one signs, the old one is still trusted;
+             *     null: it is not being replaced.
+             */
+            phase?: string | null;
+            /** @description The one that signs. */
+            signer: string;
+            /** @description All that are trusted. */
+            trusted: string[];
+        };
         /** @description A node that is neither announced nor reached, as the answering node sees it. */
         AwayNode: {
             /**
@@ -1245,6 +1334,7 @@ export interface components {
         };
         /** @description The cluster as the answering node sees it. A machine that is alone is one node. */
         Cluster: {
+            authority?: null | components["schemas"]["AuthorityState"];
             /** @description `K+M`. */
             code: string;
             control_store: components["schemas"]["ControlStore"];
@@ -2103,6 +2193,17 @@ export interface components {
             /** @description The version that it runs, or ran last. */
             version: string;
         };
+        /** @description A node that was removed, or, after a dry run, can be. */
+        NodeRemoved: {
+            /** @description `HOST:PORT` for messages between nodes. */
+            address: string;
+            /** @description The name of its machine. */
+            host: string;
+            /** Format: int32 */
+            node: number;
+            /** @description False for a dry run. */
+            removed: boolean;
+        };
         /** @description The requests in progress at a node. */
         NodeRequests: {
             /** Format: int64 */
@@ -2330,6 +2431,13 @@ export interface components {
             uncertain: number;
             why?: string | null;
         };
+        /** @description Removes a node that is gone for good. */
+        RemoveOrder: {
+            /** @description Only find out whether it can be removed. */
+            dry_run?: boolean;
+            /** Format: int32 */
+            node: number;
+        };
         /** @description A removed user, group or policy. */
         Removed: {
             name: string;
@@ -2347,6 +2455,11 @@ export interface components {
             method: string;
             /** Format: int64 */
             micros: number;
+            /**
+             * Format: int32
+             * @description The node that answered the request; left out if the machine is alone.
+             */
+            node?: number | null;
             operation: string;
             request_id: string;
             /** Format: int32 */
@@ -2386,6 +2499,22 @@ export interface components {
             key?: string | null;
             /** @description Only keys with this prefix. */
             prefix?: string;
+        };
+        /** @description How far the replacement of the authority is. */
+        Rotation: {
+            /** @description The state after this request. */
+            authority: components["schemas"]["AuthorityState"];
+            /** @description Nodes that are away: nobody waits for them. */
+            away: number[];
+            /** @description Whether the named authority is no longer trusted. */
+            done: boolean;
+            /** @description Why the next step was not made: what the nodes that run have yet to do. */
+            waits: string[];
+        };
+        /** @description Replaces the authority, step by step. The same request is repeated until the answer is done. */
+        RotationOrder: {
+            /** @description The authority to replace: `old` of the state. If it is not trusted any more, nothing is left to do. */
+            replace: string;
         };
         /** @description Requests in progress in a bucket. */
         RunningRequests: {
@@ -2433,6 +2562,18 @@ export interface components {
             shards: number;
             /** Format: int64 */
             took_ms: number;
+        };
+        /** @description A node whose records were searched. */
+        SearchedNode: {
+            /**
+             * Format: int32
+             * @description 0 if the machine is alone.
+             */
+            node: number;
+            /** @description Why it does not answer. A later page has its records, if it answers then. */
+            problem?: string | null;
+            /** @description True: it has no audit file, so that only its last refusals were searched. Null if it does not answer. */
+            refusals_only?: boolean | null;
         };
         /** @description Temporary credentials. */
         Session: {
@@ -2777,6 +2918,55 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    AuditSearch: {
+        parameters: {
+            query?: {
+                /** @description Requests that came at this time or later: RFC 3339, or a date. */
+                since?: string;
+                /** @description Requests that came before this time. */
+                until?: string;
+                /** @description Requests of this user, also with access keys and sessions of theirs. */
+                user?: string;
+                /** @description Requests signed with this access key. */
+                access_key?: string;
+                /** @description Requests about this bucket. */
+                bucket?: string;
+                /** @description Requests about keys, or names, that begin with this. */
+                prefix?: string;
+                /** @description Requests for this operation, such as GetObject. */
+                operation?: string;
+                /** @description Requests to this API. */
+                api?: "s3" | "sts" | "admin";
+                /** @description A status such as 403, a class such as 4xx, or a range such as 400-499. */
+                status?: string;
+                /** @description Answers with this error code. */
+                error?: string;
+                /** @description The client's address, or a network such as 10.0.0.0/8. */
+                source?: string;
+                /** @description The request with this id. */
+                request_id?: string;
+                /** @description Most records; 100 if left out. */
+                limit?: number;
+                /** @description Goes on where an earlier answer ended; with the same conditions. */
+                cursor?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditRecords"];
+                };
+            };
+        };
+    };
     ClusterStatus: {
         parameters: {
             query?: never;
@@ -2793,6 +2983,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Cluster"];
+                };
+            };
+        };
+    };
+    ClusterAuthority: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RotationOrder"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Rotation"];
                 };
             };
         };
@@ -2816,6 +3030,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["MayStop"];
+                };
+            };
+        };
+    };
+    ClusterRemove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RemoveOrder"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NodeRemoved"];
                 };
             };
         };
