@@ -207,7 +207,7 @@ impl History {
         let fits = |r: &Ring| step_s % r.resolution.step_s == 0 && from_s % r.resolution.step_s == 0;
         let reaches = |r: &Ring| from_s >= newest - r.resolution.keep_s;
         let fitting = || self.rings.iter().enumerate().filter(|(_, r)| fits(r));
-        let found = fitting().find(|(_, r)| reaches(r)).or_else(|| fitting().last());
+        let found = fitting().find(|(_, r)| reaches(r)).or_else(|| fitting().next_back());
         let (i, ring) = found.unwrap_or((0, &self.rings[0]));
         let to_s = from_s.saturating_add(step_s.saturating_mul(count as i64));
         let begun = i.checked_sub(1).and_then(|i| self.begun[i].as_ref());

@@ -135,9 +135,9 @@ async fn sweeps_during_completion(clients: Arc<Clients>) {
     };
     let again = async {
         sleep(pauses[3]).await;
-        drop(clients.complete(1, KEY, 14, upload.clone()).await);
+        drop(clients.complete(1, KEY, 14, upload).await);
     };
-    drop(futures::join!(clients.complete(0, KEY, 14, upload.clone()), sweeps, again));
+    drop(futures::join!(clients.complete(0, KEY, 14, upload), sweeps, again));
     drop(clients.get(1, KEY).await);
     clients.sweep(0).await;
     drop(clients.complete(0, KEY, 14, upload).await);
