@@ -64,6 +64,15 @@ def wait_until(call, seconds):
             time.sleep(0.05)
 
 
+def until(what, seconds=30):
+    """Waits until a call returns something true, and returns that."""
+    deadline = time.monotonic() + seconds
+    while not (got := what()):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {got!r}"
+        time.sleep(0.1)
+    return got
+
+
 class Server:
     """One running server and how to reach it. `prefix`: what its command begins with."""
 

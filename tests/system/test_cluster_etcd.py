@@ -14,7 +14,7 @@ import time
 import pytest
 from botocore.exceptions import ClientError
 
-from conftest import ACCESS, SECRET, noise
+from conftest import ACCESS, SECRET, noise, until
 from histories import check_all, client, eventually, stop, writers
 from nodes import NODES, Cluster, Etcd, Node
 
@@ -59,29 +59,25 @@ def refused(node, bucket):
     REFUSALS.append(refusal.value.response["Error"]["Message"])
 
 
-def control_store(node):
-    """What a node says of its control store: `ashlar cluster status`."""
+def status(node):
+    """What a node answers to `ashlar cluster status`, and the exit code: 0 if everything can be read and written."""
     env = {**os.environ, "ASHLAR_HOST_it": f"http://{ACCESS}:{SECRET}@{node.host}:{node.port}"}
-    done = subprocess.run([os.environ["ASHLAR_BIN"], "cluster", "status", "it", "--json"], env=env, check=True,
+    done = subprocess.run([os.environ["ASHLAR_BIN"], "cluster", "status", "it", "--json"], env=env,
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-    return json.loads(done.stdout)["control_store"]
+    return json.loads(done.stdout), done.returncode
 
 
-def becomes_true(condition, seconds=60):
-    """Waits until a condition holds."""
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, f"not within {seconds} s"
-        time.sleep(0.2)
+def control_store(node):
+    """What a node says of its control store."""
+    said, code = status(node)
+    assert code == 0, said
+    return said["control_store"]
 
 
 def running(cluster):
-    """The numbers of the nodes that run, as the first node answers; it must be able to read and write everything."""
-    env = {**os.environ, "ASHLAR_HOST_it": f"http://{ACCESS}:{SECRET}@{cluster.nodes[0].host}:{cluster.nodes[0].port}"}
-    done = subprocess.run([os.environ["ASHLAR_BIN"], "cluster", "status", "it", "--json"], env=env,
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-    nodes = {node["number"] for node in json.loads(done.stdout)["nodes"] if node["running"]}
-    return nodes, done.returncode
+    """The numbers of the nodes that run, as the first node answers, and the exit code."""
+    said, code = status(cluster.nodes[0])
+    return {node["number"] for node in said["nodes"] if node["running"]}, code
 
 
 def has(s3, bucket):
@@ -144,10 +140,7 @@ def test_without_quorum_objects_go_on_and_buckets_wait(cluster, bucket):
     assert all(node.process.poll() is None for node in cluster.nodes)
     made_everywhere(cluster, "with-quorum-again")
     # A change that etcd had taken before it lost its quorum may be made later: then at all nodes.
-    until = time.monotonic() + 20
-    while len(known := {has(s3, "without-quorum") for s3 in cluster.clients()}) != 1:
-        assert time.monotonic() < until, known
-        time.sleep(0.2)
+    until(lambda: len({has(s3, "without-quorum") for s3 in cluster.clients()}) == 1, 20)
 
 
 def test_out_of_space_objects_go_on_and_buckets_wait_until_the_alarm_is_disarmed(cluster, bucket):
@@ -160,16 +153,16 @@ def test_out_of_space_objects_go_on_and_buckets_wait_until_the_alarm_is_disarmed
     else:
         pytest.fail("etcd has more space than it was given")
     refused(cluster.nodes[1], "without-space")
-    becomes_true(lambda: not control_store(cluster.nodes[1])["writable"])
+    until(lambda: not control_store(cluster.nodes[1])["writable"], 60)
     said = cluster.nodes[1].text()
     assert "NOSPACE" in said and "disarm" in said, said
     objects_go_on(cluster, bucket, "without-space")
     # A node whose announcement ends now cannot be announced again. It runs nevertheless, and others say so.
     announced = etcd.keys("/ashlar/test/nodes/")
     cluster.nodes[2].process.send_signal(signal.SIGSTOP)
-    becomes_true(lambda: len(etcd.keys("/ashlar/test/nodes/")) < len(announced))
+    until(lambda: len(etcd.keys("/ashlar/test/nodes/")) < len(announced), 60)
     cluster.nodes[2].process.send_signal(signal.SIGCONT)
-    becomes_true(lambda: running(cluster) == ({1, 2, 3, 4}, 0))
+    until(lambda: running(cluster) == ({1, 2, 3, 4}, 0), 60)
     objects_go_on(cluster, bucket, "without-an-announcement")
     # As docs/control-store.md says: compact, defragment, disarm.
     etcd.ask("/v3/kv/deleterange", {"key": filler})

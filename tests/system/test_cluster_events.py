@@ -2,9 +2,10 @@
 
 import pytest
 
+from conftest import until
 from histories import client
 from nodes import Cluster
-from test_events import Web, posted, records, rule, told, until
+from test_events import Web, posted, records, rule, told
 
 
 @pytest.fixture

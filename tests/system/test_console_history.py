@@ -5,13 +5,12 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
 
-from conftest import ACCESS, SECRET, Server, one_server
+from conftest import ACCESS, SECRET, Server, one_server, until
 from nodes import Cluster
 from test_console import OURS, ask, s3_of, sign_in
 from test_cluster import cli
@@ -24,16 +23,6 @@ def history(server, access=ACCESS, secret=SECRET, **query):
     """Status and answer."""
     text = "&".join(f"{k}={v}" for k, v in query.items())
     return signed(server, (access, secret), "GET", f"history?{text}")
-
-
-def eventually(what, seconds=90):
-    deadline = time.monotonic() + seconds
-    while True:
-        found = what()
-        if found:
-            return found
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.5)
 
 
 def requests(answer):
@@ -87,7 +76,7 @@ def test_history_shows_traffic_soon_and_outlives_restarts_and_damage(own):
         reads, writes = requests(answer)
         return answer if reads > 50 and writes > 20 and any(answer["client_errors"]) else None
 
-    answer = eventually(measured, 60)
+    answer = until(measured, 60)
     steps = len(answer["reads"])
     assert answer["step_s"] == 10 and steps in (360, 361)
     assert all(len(answer[name]) == steps for name in answer if isinstance(answer[name], list))
@@ -117,21 +106,21 @@ def test_history_shows_traffic_soon_and_outlives_restarts_and_damage(own):
     path = next(p for p in (own.home / "drive1" / "history").iterdir() if p.name.startswith("10-"))
     path.write_bytes(b"this is not a history" * 400)
     own.start()
-    eventually(lambda: "set aside" in own.log.read_text())
+    until(lambda: "set aside" in own.log.read_text(), 90)
     assert path.with_name(path.name + ".damaged").exists()
     assert history(own)[0] == 200
     s3.put_object(Bucket="traffic", Key="after", Body=b"x")
-    eventually(lambda: any(history(own, last_s=600)[1]["writes"]))
+    until(lambda: any(history(own, last_s=600)[1]["writes"]), 90)
 
 
 def test_drive_with_a_history_is_emptied_and_replaced(own):
-    eventually(lambda: (own.home / "drive1" / "history").exists())
+    until(lambda: (own.home / "drive1" / "history").exists(), 90)
     s3_of(own).create_bucket(Bucket="kept")
     for entry in (own.home / "drive1").iterdir():
         shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
     # The history makes nothing in the blank folder, so that it becomes a drive again.
-    eventually(lambda: (own.home / "drive1" / "label").exists())
-    eventually(lambda: all(d["state"] == "online" for d in json.loads(ashlar(own, "--json", "info", "it"))["drives"]))
+    until(lambda: (own.home / "drive1" / "label").exists(), 90)
+    until(lambda: all(d["state"] == "online" for d in json.loads(ashlar(own, "--json", "info", "it"))["drives"]), 90)
     assert history(own)[0] == 200
 
 
@@ -157,9 +146,9 @@ def test_history_of_a_cluster_is_the_sum_and_names_who_is_away():
     cluster = Cluster()
     try:
         clients = cluster.clients(3)
-        eventually(lambda: clients[0].create_bucket(Bucket="shared"))
+        until(lambda: clients[0].create_bucket(Bucket="shared"), 90)
         for client in clients:
-            eventually(lambda: client.head_bucket(Bucket="shared"))
+            until(lambda: client.head_bucket(Bucket="shared"), 90)
             for i in range(30):
                 client.put_object(Bucket="shared", Key=f"{i}", Body=b"x")
         asked = cluster.nodes[0]
@@ -169,7 +158,7 @@ def test_history_of_a_cluster_is_the_sum_and_names_who_is_away():
             whole = all(n["problem"] is None for n in answer["nodes"]) and len(answer["nodes"]) == 4
             return answer if whole and requests(answer)[1] > 90 else None
 
-        answer = eventually(all_there)
+        answer = until(all_there, 90)
         # Every node has drives of the same size.
         own = max(v for v in answer["capacity_bytes"] if v)
         assert own > 0
@@ -179,7 +168,7 @@ def test_history_of_a_cluster_is_the_sum_and_names_who_is_away():
             answer = cli(asked, "admin", "history", "it")[0]
             return answer if any(n["problem"] for n in answer["nodes"]) else None
 
-        answer = eventually(one_away)
+        answer = until(one_away, 90)
         away = [n for n in answer["nodes"] if n["problem"]]
         assert [n["node"] for n in away] == [3] or len(away) == 1
         assert f"node {away[0]['node']}" in away[0]["problem"] and answer["forecast"] is None

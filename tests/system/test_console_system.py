@@ -7,13 +7,12 @@ import shutil
 import subprocess
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
 
-from conftest import ACCESS, SECRET, Server, one_server
+from conftest import ACCESS, SECRET, Server, one_server, until
 from test_console import HERE, OURS, ask, s3_of, sign_in
 from test_openid import CLIENT_SECRET, Provider
 
@@ -54,13 +53,6 @@ def receiver():
     server.server_close()
 
 
-def eventually(what, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.2)
-
-
 def test_screens_about_the_server_do_what_they_show(home, receiver):
     (home / "server").mkdir()
     own = Server(home / "server")
@@ -87,11 +79,11 @@ def test_screens_about_the_server_do_what_they_show(home, receiver):
                 # The target is taken up after the setting is stored.
                 assert e.response["Error"]["Code"] == "InvalidArgument", e
 
-        eventually(follows)
+        until(follows, 60)
         Receiver.status = 400
         s3.put_object(Bucket="watched", Key="refused", Body=b"x")
         # The list of dead letters is a call about all targets.
-        eventually(lambda: json.loads(ask(f"{own.endpoint}/console/admin/dead-letters", headers=headers)[2])["letters"])
+        until(lambda: json.loads(ask(f"{own.endpoint}/console/admin/dead-letters", headers=headers)[2])["letters"], 60)
 
         arguments = [own.endpoint, ACCESS, SECRET, provider.config_url, "corp", CLIENT_SECRET]
         with (home / "browser.log").open("w") as log:
@@ -116,7 +108,7 @@ def test_screens_about_the_server_do_what_they_show(home, receiver):
             process.stdin.write("\n")
             process.stdin.flush()
         assert process.wait(timeout=60) == 0 and done, (home / "browser.log").read_text()[-6000:]
-        eventually(lambda: any(b"watched/refused" in body for body in Receiver.taken))
+        until(lambda: any(b"watched/refused" in body for body in Receiver.taken), 60)
         keys = {k["name"]: k for k in json.loads(ask(f"{own.endpoint}/console/admin/kms/keys", headers=headers)[2])["keys"]}
         assert keys["of-the-console"]["version"] == 2
         assert CLIENT_SECRET not in own.log.read_text()

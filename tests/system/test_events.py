@@ -25,17 +25,7 @@ import boto3
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
-from conftest import ACCESS, REGION, SECRET, Server, free_port
-
-
-def until(what, seconds=30):
-    deadline = time.monotonic() + seconds
-    while True:
-        got = what()
-        if got:
-            return got
-        assert time.monotonic() < deadline, f"still not: {got!r}"
-        time.sleep(0.05)
+from conftest import ACCESS, REGION, SECRET, Server, free_port, until
 
 
 def opens(port):

@@ -25,7 +25,7 @@ from botocore.config import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 
-from conftest import ACCESS, REGION, SECRET, Server, free_port
+from conftest import ACCESS, REGION, SECRET, Server, free_port, until
 
 BIN = os.environ["ASHLAR_BIN"]
 ROOT = "dc=example,dc=org"
@@ -319,13 +319,6 @@ def refused(call, *args, **kwargs):
     return True
 
 
-def eventually(what, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.2)
-
-
 def is_refused(s3, key="a"):
     try:
         s3.get_object(Bucket="team", Key=key)
@@ -509,19 +502,19 @@ def test_changes_in_the_directory_take_effect(own, ldap, cli, directory, team):
 
     # Out of the group: the access key loses what it gave and keeps the rest; the session ends.
     directory.change(f"dn: {readers}\nchangetype: modify\ndelete: member\nmember: {dn}\n")
-    eventually(lambda: is_refused(key))
+    until(lambda: is_refused(key), 20)
     key.put_object(Bucket="team", Key="b", Body=b"2")
-    eventually(lambda: is_refused(bob))
+    until(lambda: is_refused(bob), 20)
     refused(bob.put_object, Bucket="team", Key="b", Body=b"2")
     bob = client(own, *login(own, "bob", BOB))
     bob.put_object(Bucket="team", Key="b", Body=b"2")
     # In again: the access key follows.
     directory.change(f"dn: {readers}\nchangetype: modify\nadd: member\nmember: {dn}\n")
-    eventually(lambda: not is_refused(key))
+    until(lambda: not is_refused(key), 20)
     # Gone: nothing is accepted any more, and a namesake who comes later has no key and no session.
     entry = directory.tool("ldapsearch", "-LLL", "-b", dn, "-s", "base").stdout
     directory.change(f"dn: {dn}\nchangetype: delete\n")
-    eventually(lambda: is_refused(key) and is_refused(bob))
+    until(lambda: is_refused(key) and is_refused(bob), 20)
     assert signed(own, (ACCESS, SECRET), "GET", f"keys/{made['access_key']}")[1]["enabled"] is False
     assert ask(own, "bob", BOB)[0] == 403
     directory.change(entry, "ldapadd")

@@ -15,7 +15,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from conftest import ACCESS, REGION, SECRET, one_server, serve
+from conftest import ACCESS, REGION, SECRET, one_server, serve, until
 
 DAY = 2
 SHORT = {"ASHLAR_LIFECYCLE_DAY_SECONDS": str(DAY), "ASHLAR_DEBUG_SHORT_DAYS": "expire-early",
@@ -48,16 +48,6 @@ def keys(s3, bucket):
     return sorted(o["Key"] for o in s3.list_objects_v2(Bucket=bucket).get("Contents", []))
 
 
-def wait(what, seconds=30):
-    end = time.monotonic() + seconds
-    while True:
-        got = what()
-        if got:
-            return got
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.2)
-
-
 def metric(server, name):
     with urllib.request.urlopen(f"{server.endpoint}/ashlar/metrics", timeout=10) as r:
         lines = r.read().decode().splitlines()
@@ -87,24 +77,24 @@ def test_only_due_versions_expire(own):
     s3.put_object(Bucket="plain", Key="kept", Body=b"xxxx", Tagging="class=data")
     s3.create_multipart_upload(Bucket="plain", Key="up/1")
     s3.create_multipart_upload(Bucket="plain", Key="other")
-    wait(lambda: keys(s3, "plain") == ["kept", "small"])
-    wait(lambda: [u["Key"] for u in s3.list_multipart_uploads(Bucket="plain")["Uploads"]] == ["other"])
-    wait(lambda: metric(own, "expired_current_total") == 31 and metric(own, "aborted_uploads_total") == 1)
+    until(lambda: keys(s3, "plain") == ["kept", "small"])
+    until(lambda: [u["Key"] for u in s3.list_multipart_uploads(Bucket="plain")["Uploads"]] == ["other"])
+    until(lambda: metric(own, "expired_current_total") == 31 and metric(own, "aborted_uploads_total") == 1)
     # Rules that change are carried out at once; a date in the past is due.
     rules(s3, "plain", {"ID": "now", "Status": "Enabled", "Filter": {"Prefix": ""},
                         "Expiration": {"Date": datetime.datetime(2020, 1, 1)}})
-    wait(lambda: keys(s3, "plain") == [], 10)
+    until(lambda: keys(s3, "plain") == [], 10)
     assert metric(own, "failed_total") == 0 and metric(own, "behind_seconds") < 30
 
 
 def test_versions_markers_and_locks(own):
     s3 = client(own)
     s3.create_bucket(Bucket="versions", ObjectLockEnabledForBucket=True)
-    until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
+    retained = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(days=1)
     for i in range(5):
         s3.put_object(Bucket="versions", Key="k", Body=str(i).encode())
     held = s3.put_object(Bucket="versions", Key="locked", Body=b"1", ObjectLockMode="GOVERNANCE",
-                         ObjectLockRetainUntilDate=until)["VersionId"]
+                         ObjectLockRetainUntilDate=retained)["VersionId"]
     hold = s3.put_object(Bucket="versions", Key="held", Body=b"1", ObjectLockLegalHoldStatus="ON")["VersionId"]
     s3.put_object(Bucket="versions", Key="locked", Body=b"2")
     rules(s3, "versions",
@@ -120,15 +110,15 @@ def test_versions_markers_and_locks(own):
         page = s3.list_object_versions(Bucket="versions", Prefix=key)
         return [v["VersionId"] for v in page.get("Versions", [])], len(page.get("DeleteMarkers", []))
 
-    wait(lambda: len(versions("k")[0]) == 3)
-    wait(lambda: versions("locked") == ([held], 1))
-    wait(lambda: versions("held") == ([hold], 1))
+    until(lambda: len(versions("k")[0]) == 3)
+    until(lambda: versions("locked") == ([held], 1))
+    until(lambda: versions("held") == ([hold], 1))
     time.sleep(2 * DAY)
     assert versions("locked") == ([held], 1) and versions("held") == ([hold], 1)
     assert s3.get_object(Bucket="versions", Key="locked", VersionId=held)["Body"].read() == b"1"
     # Nothing keeps it any more: it goes, and the marker after it.
     s3.put_object_legal_hold(Bucket="versions", Key="held", VersionId=hold, LegalHold={"Status": "OFF"})
-    wait(lambda: versions("held") == ([], 0))
+    until(lambda: versions("held") == ([], 0))
 
 
 def test_mc_and_ashlar_edit_each_others_rules(own, tmp_path):
@@ -192,7 +182,7 @@ def test_lifecycle_continues_after_a_restart(own):
     assert own.stop() == 0
     time.sleep(3 * DAY)
     own.start()
-    wait(lambda: keys(s3, "r-1") == [], 15)
+    until(lambda: keys(s3, "r-1") == [], 15)
 
 
 def test_short_days_need_a_second_option(tmp_path):

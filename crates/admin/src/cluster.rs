@@ -216,11 +216,9 @@ pub fn status(node: &Node, said: &[NodeInfo]) -> Result<Value, Refusal> {
 
 fn nodes(node: &Node, map: &Map, registry: Option<&Registry>) -> Vec<shape::ClusterNode> {
     let me = node.number();
-    let running: BTreeSet<u16> = match node.knows_announced() {
-        true => node.control.announced().borrow().iter().copied().chain([me]).collect(),
-        false => {
-            node.nodes().into_iter().filter(|(_, runs)| *runs).map(|(number, _)| number).chain([me]).collect()
-        }
+    let others: BTreeSet<u16> = match node.knows_announced() {
+        true => node.control.announced().borrow().iter().copied().collect(),
+        false => node.nodes().into_iter().filter(|(_, runs)| *runs).map(|(number, _)| number).collect(),
     };
     let describe = |number: u16| {
         let serving = || node.folders.lock().iter().filter(|f| f.drive.is_some()).count() as u64;
@@ -235,7 +233,7 @@ fn nodes(node: &Node, map: &Map, registry: Option<&Registry>) -> Vec<shape::Clus
             version: record.map_or_else(own, |r| r.version.clone()),
             feature_levels: record
                 .map(|r| shape::FeatureLevels { oldest: r.levels.oldest, newest: r.levels.newest }),
-            running: running.contains(&number),
+            running: number == me || others.contains(&number),
             drives: shape::NodeDrives {
                 in_map: in_map.count() as u64,
                 serving_here: (number == me).then(serving),

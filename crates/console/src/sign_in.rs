@@ -44,13 +44,16 @@ pub(crate) struct Refused {
     pub why: String,
 }
 
-fn form(pairs: &[(&str, &str)]) -> String {
+/// A request to the token service, with what every one has.
+fn form(action: &str, more: [(&str, &str); 2]) -> String {
+    let duration = DURATION_S.to_string();
+    let common = [("Version", "2011-06-15"), ("Action", action), ("DurationSeconds", &duration)];
     let encoded = |text: &str| {
         let mut out = Vec::new();
         ashlar_s3::target::canonical_encode(&mut out, text, false);
         String::from_utf8(out).unwrap_or_default()
     };
-    let pairs: Vec<_> = pairs.iter().map(|(n, v)| format!("{n}={}", encoded(v))).collect();
+    let pairs: Vec<_> = common.iter().chain(&more).map(|(n, v)| format!("{n}={}", encoded(v))).collect();
     pairs.join("&")
 }
 
@@ -61,14 +64,8 @@ pub(crate) async fn with_keys(
     from: &HeaderMap,
     arrival: Arrival<'_>,
 ) -> Result<Session, Refused> {
-    let duration = DURATION_S.to_string();
-    let body = form(&[
-        ("Version", "2011-06-15"),
-        ("Action", "AssumeRole"),
-        ("DurationSeconds", &duration),
-        ("RoleArn", "arn:aws:iam::000000000000:role/console"),
-        ("RoleSessionName", "console"),
-    ]);
+    let role = [("RoleArn", "arn:aws:iam::000000000000:role/console"), ("RoleSessionName", "console")];
+    let body = form("AssumeRole", role);
     let mut parts = head(from, body.len());
     let context = service.context();
     let signer = Signer {
@@ -92,14 +89,8 @@ pub(crate) async fn with_directory(
     from: &HeaderMap,
     arrival: Arrival<'_>,
 ) -> Result<Session, Refused> {
-    let duration = DURATION_S.to_string();
-    let body = form(&[
-        ("Version", "2011-06-15"),
-        ("Action", "AssumeRoleWithLDAPIdentity"),
-        ("DurationSeconds", &duration),
-        ("LDAPUsername", &with.ldap_user),
-        ("LDAPPassword", &with.ldap_password),
-    ]);
+    let login = [("LDAPUsername", &*with.ldap_user), ("LDAPPassword", &*with.ldap_password)];
+    let body = form("AssumeRoleWithLDAPIdentity", login);
     let parts = head(from, body.len());
     ask(service, parts, body, "", arrival).await.map_err(|(status, text)| refused_directory(status, &text))
 }

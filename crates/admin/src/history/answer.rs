@@ -110,7 +110,7 @@ pub(crate) async fn answer(
     let nodes = answers.iter().map(|(number, answer)| HistoryNode {
         node: *number,
         since_ms: answer.as_ref().ok().and_then(|a| a.first_s).map(|s| s * 1000),
-        problem: answer.as_ref().err().map(|no| format!("node {number} {no}")),
+        problem: answer.as_ref().err().map(|no| everywhere::why(*number, no)),
     });
     let nodes: Vec<HistoryNode> = nodes.collect();
     let complete = nodes.iter().all(|n| n.problem.is_none());

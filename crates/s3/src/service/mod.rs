@@ -33,7 +33,7 @@ use crate::ops::{self, Answer, Call, Context};
 use crate::request_body::Source;
 use crate::sts;
 use crate::target::Target;
-use crate::trace::{Sending, Slow, Tracer};
+use crate::trace::{SLOW, Sending, Slow, Tracer};
 use crate::work_permits::{WorkPermit, WorkPermits};
 
 mod form;
@@ -50,7 +50,6 @@ const DRAIN_TIME: Duration = Duration::from_secs(2);
 const UNSIGNED: usize = 64;
 /// How long others wait for that.
 const PLACE: Duration = Duration::from_secs(4);
-pub use crate::trace::SLOW;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
