@@ -136,6 +136,20 @@ impl Inner {
         (done, overtaken.into_inner())
     }
 
+    /// The ballot of a record that was accepted after that of `ballot`, or of a tombstone purged after it, if a voter shows one.
+    /// If one was chosen and M voters answer, at least one of them shows it.
+    pub(crate) async fn newer_than(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Option<Ballot> {
+        let mut answers = Answers::new(view);
+        let mut waiting = Waiting::new();
+        let mut step = self.ask_each(view, key, None, &mut answers, &mut waiting);
+        while step == ReadStep::Wait {
+            let Some(told) = waiting.next().await else { break };
+            step = self.hear(view, key, told, &mut answers, &mut waiting);
+        }
+        no_joining_votes(answers.reader.answered_by(), answers.joining);
+        answers.newest().filter(|newest| *newest > ballot)
+    }
+
     /// What the drives show, until a majority shows the same or none will.
     async fn peek(&self, view: &View, key: &RegisterKey) -> Peeked {
         let mut answers = Answers::new(view);

@@ -482,7 +482,15 @@ impl<'a> Attempt<'a> {
             }
             Footing::Mend { holders, needed } => {
                 let base = self.base_of(r.ballot, &r.value)?;
-                self.mend(&base, &one_sync_record, holders, needed).await?;
+                self.inner.before_mending().await;
+                if let Err(why) = self.mend(&base, &one_sync_record, holders, needed).await {
+                    // The usual reason: another process was quicker, and its record replaced the data.
+                    let Some(above) = self.inner.newer_than(&self.view, self.key, base.ballot).await else {
+                        return Err(why);
+                    };
+                    self.inner.ballots.pass(above, self.view.epoch)?;
+                    return Ok(None);
+                }
                 // The data is safe now: the record continues as a plain one.
                 self.complete(Some(&base)).await?;
                 Ok(None)

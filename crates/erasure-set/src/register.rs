@@ -58,12 +58,14 @@ pub(crate) struct Answers {
     /// What voters showed, and the slots with joining drives.
     shown: Shown,
     pub(crate) joining: SlotSet,
+    /// The highest purge horizon of voters without a record.
+    purged: Option<Ballot>,
 }
 
 impl Answers {
     pub(crate) fn new(view: &View) -> Answers {
         let (shown, joining) = (Shown::default(), SlotSet::EMPTY);
-        Answers { reader: Reader::new(view.quorum), records: SmallVec::new(), shown, joining }
+        Answers { reader: Reader::new(view.quorum), records: SmallVec::new(), shown, joining, purged: None }
     }
 
     fn take(&mut self, slot: u8, reply: &ReadReply) -> ReadStep {
@@ -79,7 +81,7 @@ impl Answers {
                 self.joining.insert(slot);
             }
             Some(s) => self.shown.add(slot, s.ballot, s.hint),
-            None => {}
+            None => self.purged = self.purged.max(Some(reply.horizon)),
         }
         // One-sync records are written only if a majority is enough to choose them (update.rs), so they need
         // no other count here.
@@ -87,6 +89,11 @@ impl Answers {
             None => self.reader.on_absent(slot, reply.horizon, reply.voter),
             Some(s) => self.reader.on_answer(slot, Some(s.ballot), s.hint, reply.voter),
         }
+    }
+
+    /// The highest ballot shown: of a record, or of a tombstone that a voter purged. `None`: nothing was answered.
+    pub(crate) fn newest(&self) -> Option<Ballot> {
+        self.records.iter().map(|r| r.0).max().max(self.purged)
     }
 
     /// Checks that the record of this ballot may be served without a round.

@@ -105,4 +105,13 @@ impl Inner {
     pub(crate) fn allowed(&self, stage: bool, slot: u8) -> bool {
         self.gate.allows(stage, slot)
     }
+
+    /// Waits while a test holds an update back that is about to make the missing shards of its base.
+    #[cfg(not(test))]
+    #[allow(clippy::unused_async, clippy::unused_self)]
+    pub(crate) async fn before_mending(&self) {}
+    #[cfg(test)]
+    pub(crate) async fn before_mending(&self) {
+        self.gate.mending().await;
+    }
 }

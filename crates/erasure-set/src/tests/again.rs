@@ -2,6 +2,7 @@
 
 use super::{Choice, Done, Error, Follows, Result, SentRecords, Stop};
 use crate::tests::back::purged;
+use crate::tests::basic::{census, quiet};
 use crate::tests::{Rig, body, delete, drive_id, key, put, summary};
 use crate::{Options, Register, Sets};
 use ashlar_format::{Ballot, Body, Record};
@@ -413,5 +414,35 @@ async fn deletion_of_another_process_is_not_taken_for_ones_own() {
         }
     }
     assert_eq!(done.expect("nobody is in the way").answer, 0, "both have deleted it");
+    rig.close().await;
+}
+
+/// An update finds a one-sync record that it would have to complete. Before it reads the data, another process completes the
+/// record and deletes the key, so that the data is dropped everywhere. Nothing is damaged: the update begins again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn base_that_others_completed_and_replaced_is_not_damage() {
+    let rig = Rig::with(4, 2, 1, |o| o.sole = false).await;
+    let second = other(&rig);
+    only(&second, &[0]);
+    assert!(put(&second, "x", b"a small body").await.is_err(), "one drive has it");
+    holds(&rig.sets, 0, 2, Ballot::ZERO).await;
+    second.inner.gate.set(None);
+    let held = rig.sets.inner.gate.hold_mending.lock().await;
+    let update = delete(&rig.sets, "x");
+    let others = async {
+        while rig.sets.inner.gate.mended.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        delete(&second, "x").await.unwrap();
+        quiet(&second).await;
+        let began = std::time::Instant::now();
+        while census(&rig).await > 0 {
+            assert!(began.elapsed() < std::time::Duration::from_secs(60), "the data is dropped");
+        }
+        drop(held);
+    };
+    let (done, ()) = tokio::join!(update, others);
+    done.unwrap();
+    assert!(rig.get("x").await.unwrap().is_none());
     rig.close().await;
 }

@@ -2,7 +2,7 @@
 
 mod away;
 pub(crate) mod back;
-mod basic;
+pub(crate) mod basic;
 mod fair;
 mod faults;
 mod fences;
@@ -40,6 +40,10 @@ use std::time::Duration;
 #[derive(Default)]
 pub(crate) struct Gate {
     state: Mutex<Option<(u64, u64)>>,
+    /// While a test holds it, updates wait before they make the missing shards of a base.
+    pub(crate) hold_mending: tokio::sync::Mutex<()>,
+    /// How many updates came as far.
+    pub(crate) mended: std::sync::atomic::AtomicU64,
 }
 
 impl Gate {
@@ -48,6 +52,10 @@ impl Gate {
             None => true,
             Some((stages, accepts)) => (if stage { stages } else { accepts }) >> slot & 1 == 1,
         }
+    }
+    pub(crate) async fn mending(&self) {
+        self.mended.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        drop(self.hold_mending.lock().await);
     }
     /// Only these slots get the messages from now on; `None`: all do.
     pub(crate) fn set(&self, slots: Option<(u64, u64)>) {
