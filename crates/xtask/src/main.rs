@@ -1,4 +1,4 @@
-//! The repository's own tool: `cargo xtask ci | tidy | deny | sbom | package | bench | loopdrives | fuzz | sim | model`.
+//! The repository's own tool: `cargo xtask ci | tidy | deny | sbom | package | bench | loopdrives | fuzz | sim | soak | model`.
 //!
 //! Invariants: it builds within seconds (few dependencies, no derive macros, not optimised); it ends only
 //! processes that it started; it removes only files that it created.
@@ -14,6 +14,7 @@ mod programs;
 mod sbom;
 mod shell;
 mod sim;
+mod soak;
 mod tidy;
 
 use std::process::ExitCode;
@@ -61,6 +62,7 @@ fn command_line() -> Command {
                 "sim",
                 "Whole clusters in one thread: one run again, or many. Alone: the random tests at a multiple of their size",
             )),
+            soak::describe(task("soak", "Campaigns that are too long for every change, with figures to report")),
             passed_on(task(
                 "model",
                 "Checks the model of the commit protocol: `small|large|mutants TRANSITIONS NAME` are passed on",
@@ -92,6 +94,7 @@ fn run(task: &str, given: &ArgMatches) -> Outcome {
         "package" => package::run(&package::Options::of(given)),
         "fuzz" => run_program("ashlar-fuzz", None, given),
         "sim" => sim::run(&sim::Options::of(given)),
+        "soak" => soak::run(given),
         "model" => run_program("ashlar-model", None, given),
         other => Err(format!("no such task: {other}").into()),
     }
@@ -124,7 +127,7 @@ mod tests {
         let listed: Vec<&str> = tasks.get_subcommands().map(Command::get_name).collect();
         assert_eq!(
             listed,
-            ["ci", "tidy", "deny", "sbom", "bench", "loopdrives", "package", "fuzz", "sim", "model"]
+            ["ci", "tidy", "deny", "sbom", "bench", "loopdrives", "package", "fuzz", "sim", "soak", "model"]
         );
     }
 
