@@ -78,6 +78,8 @@ pub(crate) struct Memory {
     losing: AtomicI64,
     /// Operations done.
     pub(crate) steps: AtomicU64,
+    /// Whether a register that is not there shows a tombstone, as after another process has settled it.
+    settled: AtomicBool,
     /// Whether every change checks that all named data exists (costs time in proportion to everything).
     pub(crate) strict: bool,
 }
@@ -85,7 +87,27 @@ pub(crate) struct Memory {
 impl Memory {
     pub(crate) fn new(strict: bool) -> Memory {
         let none = || AtomicI64::new(-1);
-        Memory { state: Mutex::default(), budget: none(), losing: none(), steps: AtomicU64::new(0), strict }
+        Memory {
+            state: Mutex::default(),
+            budget: none(),
+            losing: none(),
+            steps: AtomicU64::new(0),
+            settled: AtomicBool::new(false),
+            strict,
+        }
+    }
+
+    /// From now on every register that is not there shows a tombstone.
+    #[cfg(test)]
+    pub(crate) fn settle(&self) {
+        self.settled.store(true, Ordering::SeqCst);
+    }
+
+    /// The record of a register.
+    fn record(&self, state: &State, key: &RegisterKey) -> Option<Arc<Record>> {
+        let settled = || self.settled.load(Ordering::SeqCst);
+        let tombstone = || Arc::new(Record { seq: 1, parent: 0, nonce: 1, body: Body::Tombstone });
+        state.registers.get(key.as_bytes()).map(|(r, _)| r.clone()).or_else(|| settled().then(tombstone))
     }
 
     /// After `operations` more, every operation fails; negative: none fails.
@@ -144,7 +166,7 @@ impl Memory {
 
     pub(crate) async fn read_register(&self, key: &RegisterKey) -> Result<Option<Arc<Record>>> {
         self.step().await?;
-        Ok(self.state.lock().registers.get(key.as_bytes()).map(|(r, _)| r.clone()))
+        Ok(self.record(&self.state.lock(), key))
     }
 
     pub(crate) async fn update(
@@ -156,7 +178,7 @@ impl Memory {
         let failed = |e| Stopped::Failed(Failed::Set(e));
         self.step().await.map_err(failed)?;
         let mut s = self.state.lock();
-        let old = s.registers.get(key.as_bytes()).map(|(r, _)| r.clone());
+        let old = self.record(&s, key);
         let (body, summary, follows, out) = match decide(old.as_deref()) {
             Decision::Keep(out) => return Ok(out),
             Decision::Refuse(e) => return Err(Stopped::Failed(Failed::Refused(e))),

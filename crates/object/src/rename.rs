@@ -282,7 +282,7 @@ impl Inner {
     }
 
     /// Creates a register. If it exists, another server is executing the same rename.
-    async fn make(
+    pub(crate) async fn make(
         &self,
         key: &RegisterKey,
         staged: Option<&Staged>,

@@ -245,17 +245,7 @@ impl Store {
                 checksum_composite: spec.checksum.is_some_and(|(_, composite)| composite),
             };
             let summary = summary::of_upload(&upload);
-            self.inner
-                .update(&registers.upload, &[], |old| match old {
-                    None => Decision::Write {
-                        body: Body::Upload(Box::new(upload.clone())),
-                        summary: summary.clone(),
-                        moved: false,
-                        out: (),
-                    },
-                    Some(_) => Decision::Refuse(Error::Internal("an upload id came twice".to_owned())),
-                })
-                .await?;
+            self.inner.make(&registers.upload, None, &Body::Upload(Box::new(upload)), &summary).await?;
             Ok(id)
         })
     }

@@ -96,6 +96,30 @@ async fn conditions_of_complete() {
     assert_eq!(memory.census(), (0, 0));
 }
 
+/// A process that finds a register undecided settles it: where nothing was, it leaves a tombstone. That may happen between
+/// two attempts of one update, so no call may tell the two apart.
+#[tokio::test]
+async fn uploads_and_renames_do_not_distinguish_nothing_from_a_tombstone() {
+    let (store, memory) = bucket().await;
+    memory.settle();
+    let mut rng = Rng(9);
+    let id = store.create_upload("bucket", "k", UploadSpec::default()).await.unwrap();
+    let (first, second) = (rng.body(5 << 20), rng.body(100));
+    let a = part(&store, "bucket", "k", id, 1, &first).await.unwrap();
+    let b = part(&store, "bucket", "k", id, 2, &second).await.unwrap();
+    complete(&store, id, &[done(&a), done(&b)]).await.unwrap();
+    let whole = [&first[..], &second[..]].concat();
+    assert_eq!(get(&store, "bucket", "k", None).await.unwrap(), whole);
+    let source = store.get("bucket", "k", None).await.unwrap();
+    store.rename(&source, "l", &RenameSpec::default()).await.unwrap();
+    assert_eq!(get(&store, "bucket", "l", None).await.unwrap(), whole);
+    assert!(matches!(get(&store, "bucket", "k", None).await, Err(Error::NoSuchKey { .. })));
+    put(&store, "bucket", "m", &second).await.unwrap();
+    assert_eq!(get(&store, "bucket", "m", None).await.unwrap(), second);
+    let aborted = store.create_upload("bucket", "n", UploadSpec::default()).await.unwrap();
+    store.abort_upload("bucket", "n", aborted).await.unwrap();
+}
+
 /// A completion of `bucket/k` whose process crashes: after it held the key, or after it was decided.
 struct Interrupted {
     store: Store,
