@@ -77,6 +77,7 @@ function Navigation() {
       title: t.nav.access, items: [
         { to: "/users", icon: "users", label: t.nav.users }, { to: "/groups", icon: "group", label: t.nav.groups },
         { to: "/keys", icon: "key", label: t.nav.keys }, { to: "/policies", icon: "policy", label: t.nav.policies }, { to: "/providers", icon: "idp", label: t.nav.providers }, { to: "/why", icon: "why", label: t.nav.why },
+        { to: "/audit", icon: "audit", label: t.nav.audit },
       ],
     },
     {

@@ -29,6 +29,12 @@ export const policyRoute = createRoute({
   component: lazyRouteComponent(() => import("./screens/policies"), "PolicyEditor"),
 });
 
+export const auditRoute = createRoute({
+  getParentRoute: () => root, path: "/audit",
+  validateSearch: optional(["range", "since", "until", "status", "api", "user", "bucket", "prefix", "operation", "source", "access_key", "error", "request_id"]),
+  component: lazyRouteComponent(() => import("./screens/audit"), "Audit"),
+});
+
 const routes = root.addChildren([
   screen("/", () => import("./screens/overview"), "Overview"),
   screen("/connect", () => import("./screens/connect"), "Connect"),
@@ -45,7 +51,7 @@ const routes = root.addChildren([
   screen("/targets", () => import("./screens/targets"), "Targets"),
   screen("/encryption", () => import("./screens/encryption"), "Encryption"),
   screen("/providers", () => import("./screens/providers"), "Providers"),
-  whyRoute,
+  whyRoute, auditRoute,
 ]);
 
 export const router = createRouter({

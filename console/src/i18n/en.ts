@@ -45,7 +45,7 @@ export const en = {
   notFound: "There is no such page",
   notFoundText: "The address may be old or mistyped.",
   theme: { label: "Theme", system: "System", light: "Light", dark: "Dark" },
-  nav: { overview: "Overview", connect: "Connect a client", data: "Data", buckets: "Buckets", access: "Access", users: "Users", groups: "Groups", keys: "Access keys", policies: "Policies", why: "Why denied?", system: "System", drives: "Drives", trace: "Trace", logs: "Log", targets: "Event targets", encryption: "Encryption keys", providers: "Identity providers" },
+  nav: { overview: "Overview", connect: "Connect a client", data: "Data", buckets: "Buckets", access: "Access", users: "Users", groups: "Groups", keys: "Access keys", policies: "Policies", why: "Why denied?", system: "System", drives: "Drives", trace: "Trace", logs: "Log", targets: "Event targets", encryption: "Encryption keys", providers: "Identity providers", audit: "Audit log" },
   login: {
     title: "Sign in to Ashlar", accessKey: "Access key", secretKey: "Secret key", submit: "Sign in",
     how: "Ways to sign in", ways: { keys: "Access key", ldap: "Directory" }, ldapUser: "User name", ldapPassword: "Password", ldapHint: "The name and the password of your account in the directory (LDAP).",
@@ -210,9 +210,18 @@ export const en = {
     facts: { issuer: "Issuer", role_arn: "Role" }, hints: { config_url: "The issuer with /.well-known/openid-configuration", redirect_uri: "https://THIS-HOST/oauth_callback; must be allowed at the provider", redirect_uri_dynamic: "on: the redirect is /oauth_callback at the address in the browser", server_addr: "HOST or HOST:PORT", tls_ca: "Certificates in PEM; empty: those of the system", claim_name: "The claim that names policies; policy if empty", role_policy: "Policies that all its users get", user_dn_search_filter: "%s stands for the name", group_search_filter: "%d stands for the user's DN", enable: "on or off" },
     removeText: "Sessions and access keys of its users end at once.", removeTitle: (name: string) => `Remove the provider ${name}?`, editTitle: (name: string) => `Settings of ${name}`,
   },
+  audit: {
+    about: "Who did what, when, from where, and which policy decided. The newest requests come first.", none: "No record meets the conditions", noneText: "Drop a condition, or search a longer time.", noneAtAll: "Without an audit log, only refused requests are kept, and none was refused yet. Start the server with --audit-file to record everything.",
+    end: "that is all", stop: "Stop searching", more: "Show more", save: "Save as JSON", moreFields: "More conditions", fewer: "Fewer conditions", clear: "Clear", command: "The same search in a terminal:", when: "Arrived", took: "Duration", anonymous: "without an account", unknown: "unknown",
+    fields: { range: "Time", since: "From", until: "Until", status: "Answer", user: "User", bucket: "Bucket", prefix: "Key begins with", operation: "Operation", api: "Interface", source: "Address or network", access_key: "Access key", error: "Error code", request_id: "Request id" },
+    ranges: { all: "Any time", "1h": "The last hour", "24h": "The last 24 hours", "7d": "The last 7 days", "30d": "The last 30 days", own: "A period…" }, apis: { all: "All", s3: "S3", sts: "Sign-in (STS)", admin: "Administration" },
+    statuses: { all: "Any answer", "400-599": "All errors (4xx, 5xx)", "2xx": "Successful (2xx)", "3xx": "Not changed, moved (3xx)", "403": "Not permitted (403)", "4xx": "Refused (4xx)", "5xx": "Failed (5xx)" },
+    shown: (n: number, text: string) => `${text} ${s(n, "record")}`, back: (when: string) => `searched back to ${when}`, allOf: (what: string) => `All requests of ${what}`,
+    silent: (why: string) => `Some nodes do not answer, so their records are missing here: ${why}`, refusalsOnly: (names: string) => `${names}: no audit file, so only the last refused requests are kept, until the next start. Record all requests with --audit-file (docs/audit.md).`,
+  },
   why: {
     about: "Find out why a request was refused, or whether one would be.", byRequest: "A request that was sent", requestHint: "Every answer has it in the header x-amz-request-id. The last refusals are kept without an audit log.", idFirst: "Enter the id first.", explain: "Explain", simulate: "A request that somebody might send",
     who: "User or access key", whoHint: "Empty: somebody without an account.", action: "Action", resource: "Bucket or object", allowed: "Allowed", denied: "Denied", noStatements: "No attached statement is about this action, so it is not allowed.", applies: "Applies", statement: (n: number) => `statement ${n}`, doesNot: (why: string) => `Does not apply: ${why}`,
-    fields: { ip: "From", user: "User", access_key: "Access key", bucket: "Bucket", key: "Key", action: "Action", decision: "Decision", policy: "Policy", statement: "Statement", why: "Reason", error: "Error", user_agent: "Program", account: "Account", sid: "Statement id", by: "Decided by", node: "Node", version: "Version" },
+    fields: { ip: "From", user: "User", access_key: "Access key", bucket: "Bucket", key: "Key", action: "Action", decision: "Decision", policy: "Policy", statement: "Statement", why: "Reason", error: "Error", user_agent: "Program", account: "Account", sid: "Statement id", by: "Decided by", node: "Node", version: "Version", api: "Interface", decided_by: "Decision", headers: "Headers", kind: "Kind of account", tls: "TLS", parent: "Belongs to", provider: "Identity provider", query: "Query", cut: "Cut off" },
   },
 };

@@ -1,6 +1,7 @@
 // The icons of the console: strokes on a grid of 24, drawn in the colour of the text. They never stand for a word alone
 // unless the button has a label for screen readers.
 const PATHS = {
+  audit: "M8 5H6v15h12V5h-2M9 3.500h6v3H9v-3ZM9 11h6m-6 4h4",
   bell: "M6 16V11a6 6 0 0 1 12 0v5l1.500 2h-15L6 16Zm4 4.500h4",
   lock: "M6 11h12v9H6v-9Zm2.500 0V8a3.500 3.500 0 0 1 7 0v3M12 14.500v2",
   idp: "M4 6h16v12H4V6Zm4.500 6.500a1.800 1.800 0 1 0 0-3.600 1.800 1.800 0 0 0 0 3.600ZM5.800 16c.3-1.400 1.400-2.200 2.700-2.200s2.400.8 2.700 2.200M14 10h4m-4 3.500h3",
