@@ -122,6 +122,7 @@ impl Directory {
             expires_ms: None,
             issued_ms: None,
             federated: None,
+            made_with: None,
             arn,
             canonical_id,
             used_ms: AtomicI64::new(0),

@@ -71,6 +71,8 @@ pub struct Identity {
     pub canonical_id: String,
     /// The provider and its claims; `None` for users of this deployment.
     pub federated: Option<Arc<Federated>>,
+    /// The access key that a session was made with, if it was one.
+    pub(crate) made_with: Option<String>,
     pub(crate) used_ms: AtomicI64,
 }
 
@@ -95,6 +97,7 @@ impl Identity {
             expires_ms: None,
             issued_ms: None,
             federated: None,
+            made_with: None,
             arn: format!("arn:aws:iam::{ACCOUNT}:root"),
             canonical_id: root.access_key.clone(),
             used_ms: AtomicI64::new(0),

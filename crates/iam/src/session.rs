@@ -154,31 +154,9 @@ impl Iam {
         if now >= content.expires_ms {
             return Err(Error::Expired);
         }
-        let d = self.directory();
-        let gone =
-            Error::Token("the user or the identity provider it was made for no longer exists or is disabled");
-        let trusted = self.trusted.load();
-        let (identity, revoked) = match &content.federated {
-            Some(who) => {
-                let kept = d.records.federated_users.get(&content.user);
-                (d.federated(who, &trusted), kept.map_or(i64::MIN, |m| m.revoked_ms))
-            }
-            None => {
-                let user = d.records.users.get(&content.user);
-                (d.child(&content.user), user.map_or(d.records.root_revoked_ms, |u| u.revoked_ms))
-            }
-        };
-        let mut identity = identity.ok_or(gone)?;
-        if content.issued_ms <= revoked {
-            return Err(Error::Token("it was revoked"));
-        }
-        let same = |key: &String| {
-            let record = d.records.keys.get(key).filter(|k| k.made_ms <= content.issued_ms);
-            record.is_some() && d.find(key, &trusted, now).is_some_and(|i| i.user == content.user)
-        };
-        if !content.made_with.as_ref().is_none_or(same) {
-            return Err(Error::Token("the access key it was made with no longer exists or is disabled"));
-        }
+        let federated = content.federated.as_ref();
+        let made_with = content.made_with.as_ref();
+        let mut identity = self.standing(&content.user, content.issued_ms, made_with, federated)?;
         for document in &content.bounds {
             // Use the limit of the longest kind of document: each was checked against its own limit when it
             // was made.
@@ -191,9 +169,78 @@ impl Iam {
         identity.kind = Kind::Session;
         identity.expires_ms = Some(content.expires_ms);
         identity.issued_ms = Some(content.issued_ms);
+        identity.made_with = content.made_with;
         if let Some(who) = &identity.federated {
             self.see(&identity.access_key, who);
         }
         Ok(Arc::new(identity))
+    }
+
+    /// What a session of this user is now, all but its own key, secret and bounds.
+    fn standing(
+        &self,
+        user: &str,
+        issued_ms: i64,
+        made_with: Option<&String>,
+        federated: Option<&Federated>,
+    ) -> Result<Identity> {
+        let d = self.directory();
+        let gone =
+            Error::Token("the user or the identity provider it was made for no longer exists or is disabled");
+        let trusted = self.trusted.load();
+        let (identity, revoked) = match federated {
+            Some(who) => {
+                let kept = d.records.federated_users.get(user);
+                (d.federated(who, &trusted), kept.map_or(i64::MIN, |m| m.revoked_ms))
+            }
+            None => {
+                let stored = d.records.users.get(user);
+                (d.child(user), stored.map_or(d.records.root_revoked_ms, |u| u.revoked_ms))
+            }
+        };
+        let identity = identity.ok_or(gone)?;
+        if issued_ms <= revoked {
+            return Err(Error::Token("it was revoked"));
+        }
+        let now = self.now();
+        let same = |key: &String| {
+            let record = d.records.keys.get(key).filter(|k| k.made_ms <= issued_ms);
+            record.is_some() && d.find(key, &trusted, now).is_some_and(|i| i.user == user)
+        };
+        if !made_with.is_none_or(same) {
+            return Err(Error::Token("the access key it was made with no longer exists or is disabled"));
+        }
+        Ok(identity)
+    }
+
+    /// The same caller with the policies of now, for an answer that goes on for long. `None`: the credential has ended
+    /// since: it has expired, was revoked, disabled, removed or given another secret.
+    #[must_use]
+    pub fn renewed(&self, who: &Identity) -> Option<Arc<Identity>> {
+        if who.expires_ms.is_some_and(|end| self.now() >= end) {
+            return None;
+        }
+        match (who.kind, who.issued_ms) {
+            (Kind::Anonymous, _) => Some(Arc::new(Identity::anonymous())),
+            (Kind::Session, Some(issued_ms)) => {
+                let federated = who.federated.as_deref();
+                let now = self.standing(&who.user, issued_ms, who.made_with.as_ref(), federated).ok()?;
+                Some(Arc::new(Identity {
+                    access_key: who.access_key.clone(),
+                    secret: who.secret.clone(),
+                    kind: Kind::Session,
+                    bounds: who.bounds.clone(),
+                    expires_ms: who.expires_ms,
+                    issued_ms: who.issued_ms,
+                    made_with: who.made_with.clone(),
+                    ..now
+                }))
+            }
+            _ => {
+                let same =
+                    |now: &Arc<Identity>| now.user == who.user && now.secret.expose() == who.secret.expose();
+                self.find(&who.access_key).filter(same)
+            }
+        }
     }
 }

@@ -476,6 +476,53 @@ fn authenticated(id: &str, groups: &[&str], policies: &[&str]) -> crate::Federat
 }
 
 #[test]
+fn caller_of_a_long_answer_is_renewed_until_the_credential_ends() {
+    run(async {
+        let world = World::new(1).await;
+        let iam = world.iam("root-secret", None).await.unwrap();
+        iam.put_policy("reader", READ).await.unwrap();
+        user(&iam, "alice", &[]).await;
+        let hour = Assume { duration_s: 3600, policy: None };
+        let session = |of: &str| {
+            let s = iam.assume(&iam.find(of).unwrap(), &hour).unwrap();
+            iam.session(&s.access_key, &s.token).unwrap()
+        };
+        world.pass(1);
+        let (own, temporary) = (iam.find("alice").unwrap(), session("alice"));
+        for who in [&own, &temporary] {
+            assert!(!reads(&iam.renewed(who).unwrap()));
+        }
+        // Policies of now; everything else stays.
+        iam.attach(Entity::User("alice"), &names(&["reader"])).await.unwrap();
+        for who in [&own, &temporary] {
+            let now = iam.renewed(who).unwrap();
+            assert!(reads(&now) && now.access_key == who.access_key && now.kind == who.kind);
+            assert_eq!(now.expires_ms, who.expires_ms);
+        }
+        iam.revoke_sessions("alice").await.unwrap();
+        assert!(iam.renewed(&temporary).is_none() && iam.renewed(&own).is_some());
+        world.pass(1);
+        let temporary = session("alice");
+        iam.enable_user("alice", false).await.unwrap();
+        assert!(iam.renewed(&temporary).is_none() && iam.renewed(&own).is_none());
+        iam.enable_user("alice", true).await.unwrap();
+        // Sessions of an access key end with it; another secret ends what the old one began.
+        let new = NewKey { parent: "alice".into(), access_key: Some("key1".into()), ..NewKey::default() };
+        iam.add_key(new).await.unwrap();
+        let (key, of_key) = (iam.find("key1").unwrap(), session("key1"));
+        assert!(iam.renewed(&key).is_some() && iam.renewed(&of_key).is_some());
+        iam.remove_key("key1").await.unwrap();
+        assert!(iam.renewed(&key).is_none() && iam.renewed(&of_key).is_none());
+        iam.remove_user("alice").await.unwrap();
+        user(&iam, "alice", &[]).await;
+        assert!(iam.renewed(&own).is_none(), "the user of that name has another secret");
+        let last = session("root");
+        world.pass(3_600_000);
+        assert!(iam.renewed(&last).is_none() && iam.renewed(&iam.root()).is_some());
+    });
+}
+
+#[test]
 fn federated_session_has_policies_of_claims_provider_and_mappings() {
     run(async {
         let world = World::new(1).await;

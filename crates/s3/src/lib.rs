@@ -11,6 +11,7 @@
 //! | layer | file | what it holds |
 //! |---|---|---|
 //! | context | `context`, `buckets`, `notifications`, `access_log` | what operations share; the buckets of a request, each looked up once; listeners; lines for access logs |
+//! | | `while_permitted` | answers without an end that end with a permission |
 //! | | `acl`, `document_cache`, `authz_decision`, `call`, `permit` | access control lists; compiled policies; decisions; a verified request; authorization |
 //! | operations | `sse`, `ops`, `needs` | server-side encryption; one file per family of operations; the permissions that each needs |
 //! | | `notifications::listen`, `access_log::delivery`, `audit_context` | streams for listeners; log objects; data for the audit log |
@@ -48,6 +49,7 @@ pub mod permit;
 pub mod service;
 pub mod sse;
 mod sts;
+mod while_permitted;
 mod work_permits;
 
 pub use ashlar_s3_protocol::{
@@ -65,4 +67,5 @@ pub use metrics::Metrics;
 pub use notifications::Notifications;
 pub use request_body::Source;
 pub use service::{Arrival, Config, Service};
+pub use while_permitted::{StillPermitted, WhilePermitted};
 pub use work_permits::{WorkPermit, WorkPermits};

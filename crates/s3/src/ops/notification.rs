@@ -16,6 +16,7 @@ use crate::body::Body;
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers;
 use crate::notifications::{Filter, Stream};
+use crate::while_permitted::WhilePermitted;
 use crate::xml::{Doc, Xml};
 
 /// The document's element, that of its target, and how the rule is kept.
@@ -203,7 +204,12 @@ pub async fn listen(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         Fault::argument("events", &event, why)
     })?;
     // All anonymous listeners count as one user.
-    let stream = Stream::open(cx, filter, ping, call.verified.identity().principal().name).await?;
+    let who = call.verified.identity().clone();
+    let stream = Stream::open(cx, filter, ping, who.principal().name).await?;
+    // It ends with the credential.
+    let people = cx.people.clone();
+    let still = move || people.as_ref().is_none_or(|iam| iam.renewed(&who).is_some());
+    let stream = WhilePermitted::new(stream, Box::new(still));
     let mut answer = Answer::ok();
     answer.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     answer.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
