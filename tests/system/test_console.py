@@ -203,6 +203,41 @@ def test_session_ends_when_it_is_revoked(own):
     assert status == 401 and json.loads(body)["code"] == "SessionEnded" and "Max-Age=0" in headers["set-cookie"]
 
 
+def test_revoked_session_ends_streams(own):
+    root = {**OURS, "Cookie": sign_in(own), "Content-Type": "application/json"}
+    admin = f"{own.endpoint}/console/admin"
+    s3_of(own).create_bucket(Bucket="heard")
+    assert ask(f"{admin}/users/watcher", "PUT", b'{"secret": "secret-of-watcher"}', root)[0] == 200
+    for policy in ["diagnostics", "readwrite"]:
+        assert ask(f"{admin}/policies/attach", "POST", json.dumps({"policies": [policy], "user": "watcher"}).encode(), root)[0] == 200
+
+    def streams(headers):
+        calls = ["admin/trace", "admin/logs?follow=true", "s3/heard?events=s3:ObjectCreated:*"]
+        opened = [urllib.request.urlopen(urllib.request.Request(f"{own.endpoint}/console/{c}", headers=headers), timeout=60) for c in calls]
+        s3_of(own).put_object(Bucket="heard", Key="k", Body=b"x")
+        for stream in opened:
+            assert stream.status == 200 and stream.read(1)
+        return opened
+
+    def end(opened):
+        """Reads to the end, which a stream that goes on does not have: then the time limit of the socket fails."""
+        for stream in opened:
+            while stream.read(4096):
+                pass
+
+    watcher = {**OURS, "Cookie": sign_in(own, "watcher", "secret-of-watcher")}
+    opened = streams(watcher)
+    assert ask(f"{admin}/users/watcher/revoke", "POST", b"", root)[0] == 200
+    end(opened)
+    assert ask(f"{admin}/trace", headers=watcher)[0] == 401
+    # Who loses the permission loses the trace and the log.
+    opened = streams({**OURS, "Cookie": sign_in(own, "watcher", "secret-of-watcher")})
+    body = b'{"policies": ["diagnostics"], "user": "watcher"}'
+    assert ask(f"{admin}/policies/detach", "POST", body, root)[0] == 200
+    end(opened[:2])
+    opened[2].close()
+
+
 def test_console_has_an_address_of_its_own_or_is_off(home):
     port = free_port()
     (home / "apart").mkdir()

@@ -301,7 +301,12 @@ ROUTES = [
     ("DELETE", "idp/tls/_", None, None),
     ("GET", "lifecycle/none", None, ["admin:DataUsageInfo"]),
     ("POST", "lifecycle/none/test", {}, ["admin:DataUsageInfo"]),
+    ("POST", "lifecycle/none/simulate", {}, ["admin:SimulateLifecycle"]),
+    ("POST", "idp/ldap/none/test", {"username": "a", "password": "b"}, ["admin:TestSignIn"]),
+    ("GET", "placement/none/key", None, ["admin:ObjectPlacement"]),
+    ("POST", "placement/none/key/heal", None, ["admin:Heal"]),
     ("GET", "events", None, ["admin:ServerInfo"]),
+    ("POST", "events/none/test", None, ["admin:TestEventTarget"]),
     ("GET", "dead-letters", None, ["admin:ConfigUpdate"]),
     ("POST", "dead-letters/none/replay", None, ["admin:ConfigUpdate"]),
     ("DELETE", "dead-letters/none", None, ["admin:ConfigUpdate"]),
@@ -340,9 +345,10 @@ def test_every_route_by_every_kind_of_caller(own):
     source = (Path(__file__).parents[2] / "crates/admin/src/table.rs").read_text()
     table = re.findall(r'^    \w+ (GET|PUT|POST|PATCH|DELETE) "([^"]+)"', source, re.M)
     assert len(table) >= 32
-    names = r"^(usage|users|groups|policies|keys|quotas|why|kms/keys|lifecycle|dead-letters)/(?!attach|detach)[^/]+|^(settings)/.+"
+    names = r"^(usage|users|groups|policies|keys|quotas|why|kms/keys|lifecycle|dead-letters|events|placement)/(?!attach|detach)[^/]+|^(settings)/.+"
     ours = {(m, re.sub(names, lambda n: f"{n[1] or n[2]}/*", p.split("?")[0])) for m, p, _, _ in ROUTES}
-    ours = {(m, re.sub(r"^idp/.*?(/enable|/disable)?$", r"idp/*\1", p)) for m, p in ours}
+    ours = {(m, re.sub(r"^idp/.*?(/enable|/disable|/test)?$", r"idp/*\1", p)) for m, p in ours}
+    ours = {(m, p.replace("placement/*/key", "placement/*")) for m, p in ours}
     assert ours | {(m, p) for m, p, _ in OWN} == set(table)
     for method, path, body in OWN:
         assert call(own, None, method, path, body)[0] == 403, path

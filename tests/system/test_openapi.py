@@ -155,6 +155,8 @@ def test_every_answer_matches_its_description(own, api):
         ("ProviderDisable", "tls/_", None), ("ProviderRemove", "tls/_", None),
         ("LifecycleStatus", "a-bucket", None), ("LifecycleTest", "a-bucket", {"at": "2999-01-01T00:00:00Z"}),
         ("EventList", "", None), ("DeadLetterList", "", None),
+        ("LifecycleSimulate", "a-bucket", {"until": "2999-01-01T00:00:00Z", "examples": 5}), ("ProviderTest", "ldap/_", {"username": "a", "password": "b"}),
+        ("Placement", "a-bucket/key", None), ("PlacementHeal", "a-bucket/key", None),
         ("UsageList", "", None), ("UsageGet", "a-bucket", None), ("Top", "", None), ("History", "", None),
         ("Info", "", None), ("ClusterStatus", "", None), ("ClusterMayStop", "", None), ("HealStatus", "", None), ("Drives", "", None), ("MetricsToken", "", None),
         ("DriveOffline", "", {"drive": drive}), ("Info", "", None), ("DriveOnline", "", {"drive": drive}),
@@ -181,7 +183,7 @@ def test_every_answer_matches_its_description(own, api):
         ("QuotaGet", "no-bucket", None, 404), ("ProviderGet", "ldap/none", None, 404), ("SettingGet", "identity_ldap/_", None, 404),
         ("SignInBack", "", {"code": "c", "state": "s"}, 400), ("ProviderEnable", "tls/none", None, 404), ("KeyCreate", "", {"user": "nobody"}, 404),
         ("PolicyPut", "p", {"Statement": 1}, 400), ("QuotaPut", "a-bucket", {"quota": -1}, 400),
-        ("DeadLetterReplay", "none", {}, 400), ("DeadLetterRemove", "none", None, 400),
+        ("DeadLetterReplay", "none", {}, 400), ("EventTest", "none", None, 400), ("Placement", "a-bucket/nothing", None, 404), ("DeadLetterRemove", "none", None, 400),
     ]:
         status, answer = do(base, name, subject, body)
         assert status == want, (name, status, answer)

@@ -16,6 +16,8 @@
 //! | `GET openapi.json` | the description of this API in OpenAPI: see `api` |
 //! | `POST service/stop`, `service/restart` `{"dry_run": bool, "node": N}` | 202; requests in flight are completed first |
 //! | `GET why/REQUEST-ID` | who sent a request, and which statement decided |
+//! | `GET placement/BUCKET/KEY`, `POST placement/BUCKET/KEY/heal` | where the shards of an object are: see `placement` |
+//! | `POST idp/KIND/NAME/test` | a sign-in that is only shown: see `sign_in_test` |
 //! | `GET audit` | records of the audit log: see `audit_search` |
 //! | what other nodes say about themselves | see `everywhere`; orders for them: `drive_orders`, `answering` |
 //! | nodes of a cluster; quotas; lifecycle; events | see `cluster`, `quotas`, `lifecycle`, `events` |
@@ -36,10 +38,11 @@ use ashlar_environment::time::Instant;
 use ashlar_iam::Kind;
 use ashlar_node::Node;
 use ashlar_node::clock::now_ms;
+use ashlar_policy::Action;
 use ashlar_s3::auth::{Request as Signed, Verified};
 use ashlar_s3::request_body::RequestBody;
 use ashlar_s3::target::Target;
-use ashlar_s3::{Body, Code, Fault, Service, Source};
+use ashlar_s3::{Body, Code, Fault, Service, Source, StillPermitted};
 use futures::future::BoxFuture;
 use http::header::{HeaderMap, HeaderValue};
 use http::request::Parts;
@@ -47,7 +50,7 @@ use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::Value;
 
-use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request, unrecordable};
+use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request, decided, unrecordable};
 use super::admin_status::{info, own_state};
 use super::answering::NodeAnswers;
 use super::api::cluster::MayStop;
@@ -72,7 +75,7 @@ use super::responses::{json_answer, lines, refused};
 use super::table::{BASES, Route};
 use super::{
     audit_search, authority, cluster, drive_orders, events, everywhere, lifecycle, may_stop, permissions,
-    quotas, settings, transfer,
+    placement, quotas, settings, sign_in_test, transfer,
 };
 
 /// Longest request document.
@@ -235,11 +238,12 @@ impl Admin {
     async fn stream(&self, req: &AdminRequest) -> Result<Body, Refusal> {
         req.need(req.route.actions(), false)?;
         let number = self.node.member.as_ref().map(|_| self.node.number());
+        let still = self.still(req, req.route.actions());
         if req.route == Route::Trace {
             let filter = monitor::trace_filter(&req.query)?;
             let what = Followed::Trace { filter: filter.clone(), minio: false };
             let others = self.follow_others(what, monitor::trace_report()).await;
-            return Ok(self.monitor.trace(monitor::trace_formatter(filter, number), others));
+            return Ok(self.monitor.trace(monitor::trace_formatter(filter, number), others, still));
         }
         let wanted = LogFilter::of(&req.query)?;
         if number.is_some() && !wanted.follow {
@@ -248,7 +252,21 @@ impl Admin {
         }
         let what = Followed::Logs { last: wanted.last, level: wanted.level };
         let others = self.follow_others(what, monitor::log_report()).await;
-        Ok(self.monitor.logs(wanted.last, wanted.follow, wanted.formatter(number), others))
+        Ok(self.monitor.logs(wanted.last, wanted.follow, wanted.formatter(number), others, still))
+    }
+
+    /// Whether the caller of a request may still have its answer, whenever that is asked: the credential stands, and one of
+    /// `actions` is allowed.
+    pub(crate) fn still(&self, req: &AdminRequest, actions: &'static [Action]) -> StillPermitted {
+        let iam = self.service.verifier().keys.iam().cloned();
+        let (caller, ip, tls) = (req.caller.clone(), req.ip, req.tls);
+        Box::new(move || match &iam {
+            None => true,
+            Some(iam) => iam
+                .renewed(&caller)
+                .and_then(|now| decided(&now, actions, false, ip, tls))
+                .is_some_and(|decision| !decision.denies()),
+        })
     }
 
     /// Follows other nodes, if there are any.
@@ -392,9 +410,14 @@ impl Admin {
             | Route::ProviderRemove
             | Route::ProviderEnable
             | Route::ProviderDisable => self.providers.answer(req).await,
+            Route::ProviderTest => {
+                req.need(req.route.actions(), false)?;
+                sign_in_test::answer(self.providers(), req).await
+            }
             Route::IamExport | Route::IamImport => transfer::answer(&self.identities, req).await,
             Route::SettingList | Route::SettingGet | Route::SettingPut | Route::SettingRemove => {
-                settings::answer(self.service.verifier().keys.iam(), &self.check, req).await
+                let idp = self.providers.idp();
+                settings::answer(self.service.verifier().keys.iam(), &idp, &self.check, req).await
             }
             Route::ServiceStop => self.shut_down(req, Shutdown::Stop).await,
             Route::ServiceRestart => self.shut_down(req, Shutdown::Restart).await,
@@ -403,9 +426,14 @@ impl Admin {
                 self.usage.refresh().await;
                 quotas::answer(&self.node.store, req).await
             }
-            Route::LifecycleStatus | Route::LifecycleTest => {
+            Route::LifecycleStatus | Route::LifecycleTest | Route::LifecycleSimulate => {
                 req.need(req.route.actions(), false)?;
                 lifecycle::answer(&self.node, req).await
+            }
+            Route::Placement | Route::PlacementHeal => {
+                req.need(req.route.actions(), false)?;
+                let drives = async { self.states().await.0.drives };
+                placement::answer(&self.node, drives, req).await
             }
             Route::ClusterToken | Route::ClusterUpgrade | Route::ClusterRemove => {
                 req.need(req.route.actions(), false)?;
@@ -442,9 +470,14 @@ impl Admin {
             | Route::Why
             | Route::AuditSearch
             | Route::Document => self.answer_about_server(req).await,
-            Route::EventList | Route::DeadLetterList | Route::DeadLetterReplay | Route::DeadLetterRemove => {
+            Route::EventList
+            | Route::EventTest
+            | Route::DeadLetterList
+            | Route::DeadLetterReplay
+            | Route::DeadLetterRemove => {
                 req.need(req.route.actions(), false)?;
-                events::answer(self.service.context().notifications.target_manager(), req).await
+                let id = self.service.request_id();
+                events::answer(self.service.context().notifications.target_manager(), &id, req).await
             }
             Route::Permissions => {
                 req.need(req.route.actions(), true)?;

@@ -93,16 +93,12 @@ impl AdminRequest {
     /// Whether the policies of the caller allow one of `actions`. `own`: the request is about the caller's
     /// own account.
     pub fn may(&self, actions: &[Action], own: bool) -> bool {
-        let facts =
-            Facts { now_ms: now_ms(), source_ip: Some(self.ip), secure: self.tls, ..Facts::default() };
-        let principal = self.caller.principal();
-        actions.iter().any(|action| {
-            let question = Question::new(*action, "", "", &principal, &facts);
-            let decision = decide(&question, &self.caller.authority(BucketRules::default(), own));
-            *self.authz_decision.lock() =
-                Some(AuthzDecision { action: *action, decision: Some(decision), sid: None });
-            decision.allowed
-        })
+        let decided = decided(&self.caller, actions, own, self.ip, self.tls);
+        let allowed = decided.as_ref().is_some_and(|d| !d.denies());
+        if decided.is_some() {
+            *self.authz_decision.lock() = decided;
+        }
+        allowed
     }
 
     /// Returns an error unless the caller may perform one of `actions`.
@@ -116,6 +112,29 @@ impl AdminRequest {
         let names: Vec<_> = actions.iter().map(|a| a.name()).collect();
         Err(denied(format!("Access Denied. This needs a policy that allows {}.", names.join(" or "))))
     }
+}
+
+/// What the policies of a caller at `ip` say about `actions`: the first decision that allows one, or else the last.
+pub(crate) fn decided(
+    caller: &Identity,
+    actions: &[Action],
+    own: bool,
+    ip: IpAddr,
+    tls: bool,
+) -> Option<AuthzDecision> {
+    let facts = Facts { now_ms: now_ms(), source_ip: Some(ip), secure: tls, ..Facts::default() };
+    let principal = caller.principal();
+    let mut last = None;
+    for action in actions {
+        let question = Question::new(*action, "", "", &principal, &facts);
+        let decision = decide(&question, &caller.authority(BucketRules::default(), own));
+        let allowed = decision.allowed;
+        last = Some(AuthzDecision { action: *action, decision: Some(decision), sid: None });
+        if allowed {
+            break;
+        }
+    }
+    last
 }
 
 /// 403: the caller has no permission.

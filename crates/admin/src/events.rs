@@ -3,6 +3,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `GET events` | the targets |
+//! | `POST events/ID:TYPE/test` | has the answering node send a test event, and says what became of it |
 //! | `GET dead-letters?target=ID:TYPE` | the oldest letters |
 //! | `POST dead-letters/ID:TYPE/replay` | sends them again; `{"count"}` |
 //! | `DELETE dead-letters/ID:TYPE?id=ID` | removes all of them, or one; `{"count"}` |
@@ -11,6 +12,7 @@
 
 use std::sync::Arc;
 
+use ashlar_environment::time::Instant;
 use ashlar_events::{Error, TargetId, TargetManager};
 use ashlar_metrics::{Group, Kind, Page};
 use http::StatusCode;
@@ -18,6 +20,9 @@ use http::StatusCode;
 use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, state as shape};
 use super::table::Route;
+
+/// The bucket that a test event names; no bucket can have this name.
+const TEST_BUCKET: &str = "TEST";
 
 fn refusal(e: Error) -> Refusal {
     let status = match e {
@@ -30,7 +35,11 @@ fn refusal(e: Error) -> Refusal {
 }
 
 /// Answers a request about events. The caller has checked the permission.
-pub(crate) async fn answer(target_manager: Option<&Arc<TargetManager>>, req: &AdminRequest) -> AdminResult {
+pub(crate) async fn answer(
+    target_manager: Option<&Arc<TargetManager>>,
+    request_id: &str,
+    req: &AdminRequest,
+) -> AdminResult {
     let target_manager = target_manager
         .ok_or_else(|| refusal(Error::Unavailable("this server has no event targets".into())))?;
     let named = || {
@@ -55,6 +64,23 @@ pub(crate) async fn answer(target_manager: Option<&Arc<TargetManager>>, req: &Ad
                 lost: l.lost,
             });
             Ok((StatusCode::OK, api::value(shape::DeadLetterList { letters: letters.collect() })))
+        }
+        Route::EventTest => {
+            let target = named()?;
+            let began = Instant::now();
+            let problem = match target_manager.test(&target, TEST_BUCKET, request_id).await {
+                Ok(()) => None,
+                Err(Error::Unreachable(why)) => Some(why),
+                Err(other) => return Err(refusal(other)),
+            };
+            let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+            let answer = shape::EventTest {
+                target: target.to_string(),
+                accepted: problem.is_none(),
+                problem,
+                took_ms,
+            };
+            Ok((StatusCode::OK, api::value(answer)))
         }
         Route::DeadLetterReplay => {
             let count = target_manager.replay(&named()?).await.map_err(refusal)?;

@@ -7,7 +7,7 @@
 //! | `GET top` | totals of each operation, and the requests in progress |
 //! | `GET usage`, `GET usage/BUCKET` | the usage of buckets |
 //!
-//! Invariants: a stream ends when the server stops; an empty line is sent every few seconds, so that a
+//! Invariants: a stream ends when the server stops, and when the caller's credential or permission has ended; an empty line is sent every few seconds, so that a
 //! disconnected client is noticed. In a cluster, trace and log have the lines of all nodes (`followers`).
 //!
 //! Must not depend on: MinIO's formats.
@@ -21,7 +21,7 @@ use ashlar_object::{Counted, Store};
 use ashlar_s3::body::{Broken, Pieces};
 use ashlar_s3::target::Query;
 use ashlar_s3::trace::{Event, Listener, Tracer};
-use ashlar_s3::{Body, Metrics};
+use ashlar_s3::{Body, Metrics, StillPermitted, WhilePermitted};
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -254,12 +254,17 @@ impl Monitor {
         self.tracer.listen()
     }
 
-    /// The trace from now on; `others`: that of other nodes.
-    pub(crate) fn trace(&self, form: Formatter<Event>, mut others: Option<Others>) -> Body {
+    /// The trace from now on; `others`: that of other nodes; `still`: whether the receiver may have it.
+    pub(crate) fn trace(
+        &self,
+        form: Formatter<Event>,
+        mut others: Option<Others>,
+        still: StillPermitted,
+    ) -> Body {
         let (listener, stop) = (self.tracer.listen(), self.stop.clone());
         let mut first = others.as_mut().map_or_else(Vec::new, Others::ready).concat();
         first.push(b'\n');
-        Body::endless(first.into(), Traced { listener, others, form, stop })
+        Body::endless(first.into(), WhilePermitted::new(Traced { listener, others, form, stop }, still))
     }
 
     /// The last lines of the log, and with `follow` later ones; `others`: of other nodes.
@@ -269,6 +274,7 @@ impl Monitor {
         follow: bool,
         form: Formatter<Line>,
         mut others: Option<Others>,
+        still: StillPermitted,
     ) -> Body {
         let (lines, live) = log_buffer::buffer().read(last);
         let mut all: Vec<Value> = lines.iter().filter_map(|l| form(l)).collect();
@@ -281,7 +287,8 @@ impl Monitor {
             return Body::whole(first);
         }
         first.push(b'\n');
-        Body::endless(first.into(), Logged { others, live, form, stop: self.stop.clone() })
+        let logged = Logged { others, live, form, stop: self.stop.clone() };
+        Body::endless(first.into(), WhilePermitted::new(logged, still))
     }
 
     /// A document `times` times (`None`: without end), every `interval`; the argument of `make` marks the
@@ -291,10 +298,12 @@ impl Monitor {
         times: Option<u64>,
         interval: Duration,
         mut make: impl FnMut(bool) -> Value + Send + 'static,
+        still: StillPermitted,
     ) -> Body {
         let left = times.map(|n| n.saturating_sub(1));
         let first = line(&make(left == Some(0)));
-        Body::endless(first, Repeated { make, left, interval, stop: self.stop.clone() })
+        let repeated = Repeated { make, left, interval, stop: self.stop.clone() };
+        Body::endless(first, WhilePermitted::new(repeated, still))
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `PATCH idp/KIND/NAME` | `{"values": {...}}`, merged into the stored values; an empty value removes one | PROVIDER |
 //! | `DELETE idp/KIND/NAME` | | `{}` |
 //! | `POST idp/KIND/NAME/enable`, `disable` | | PROVIDER |
+//! | `POST idp/KIND/NAME/test` | see `sign_in_test` | |
 //! | `GET login/openid` | | `{"providers": [{"name", "display_name", "url"}]}` |
 //! | `POST login/openid/callback` | `{"code": "...", "state": "...", "duration_s": 3600}` | `{"access_key", "secret", "token", "expires_ms", "user"}` |
 //!
@@ -25,7 +26,7 @@
 
 use std::sync::Arc;
 
-use ashlar_iam::{Assume, Iam, Identity, Values};
+use ashlar_iam::{Assume, Federated, Iam, Identity, Values};
 use ashlar_idp::{Error, Idp, REDACTED, Shown, SignIn, Subsystem};
 use ashlar_node::clock::now_ms;
 use ashlar_policy::{Action, BucketRules, Context as Facts, Request as Question, decide};
@@ -120,7 +121,7 @@ fn shown(kind: Subsystem, p: &Shown) -> shape::Provider {
 }
 
 /// Parses the kind and the name in a path.
-fn named(text: &str) -> Result<(Subsystem, &str), Refusal> {
+pub(crate) fn named(text: &str) -> Result<(Subsystem, &str), Refusal> {
     let (kind, name) = text.split_once('/').unwrap_or((text, ""));
     let kind = Subsystem::find(kind).ok_or_else(|| Refusal {
         status: StatusCode::NOT_FOUND,
@@ -144,6 +145,11 @@ impl ProviderAdmin {
     /// The providers.
     pub(crate) fn idp(&self) -> Arc<Idp> {
         self.idp.clone()
+    }
+
+    /// The identity of a federated user with the policies that apply; `None` if the provider is not trusted any more.
+    pub(crate) fn federated(&self, who: &Federated) -> Option<Identity> {
+        self.iam.federated(who)
     }
 
     /// Answers a request about identity providers.

@@ -2,7 +2,7 @@
 //!
 //! | request | document |
 //! |---|---|
-//! | `GET settings` | the stored settings, and all subsystems with their names |
+//! | `GET settings` | the stored settings, those of the environment, and all subsystems with their names |
 //! | `GET settings/SUBSYSTEM/TARGET` | |
 //! | `PUT settings/SUBSYSTEM/TARGET` | `{"values": {"name": "value"}}`: other values stay; an empty value is removed |
 //! | `DELETE settings/SUBSYSTEM/TARGET` | |
@@ -19,6 +19,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use ashlar_iam::{DEFAULT_TARGET, Error, Iam, Setting, Values};
+use ashlar_idp::{Idp, Subsystem as Provider};
 use http::StatusCode;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -172,7 +173,12 @@ pub(crate) struct Order {
 }
 
 /// Answers a request about settings.
-pub(crate) async fn answer(iam: Option<&Arc<Iam>>, check: &Check, req: &AdminRequest) -> AdminResult {
+pub(crate) async fn answer(
+    iam: Option<&Arc<Iam>>,
+    idp: &Idp,
+    check: &Check,
+    req: &AdminRequest,
+) -> AdminResult {
     let Some(iam) = iam else {
         return Err(Error::Unavailable("this server has no settings".into()).into());
     };
@@ -184,7 +190,8 @@ pub(crate) async fn answer(iam: Option<&Arc<Iam>>, check: &Check, req: &AdminReq
             .filter_map(|(key, s)| key.split_once('/').map(|(subsystem, target)| shown(subsystem, target, s)))
             .collect();
         let subsystems = SUBSYSTEMS.iter().map(described).collect();
-        return Ok((StatusCode::OK, api::value(shape::SettingList { settings, subsystems })));
+        let environment = of_environment(idp);
+        return Ok((StatusCode::OK, api::value(shape::SettingList { settings, environment, subsystems })));
     }
     let (subsystem, target) = req.name.split_once('/').unwrap_or((&req.name, DEFAULT_TARGET));
     let known = Subsystem::find(subsystem).ok_or_else(|| unknown(subsystem))?;
@@ -212,6 +219,28 @@ pub(crate) async fn answer(iam: Option<&Arc<Iam>>, check: &Check, req: &AdminReq
     }
     let setting = iam.setting(subsystem, target).ok_or_else(missing)?;
     Ok((StatusCode::OK, api::value(shown(subsystem, target, &setting))))
+}
+
+/// What the environment sets, in order.
+fn of_environment(idp: &Idp) -> Vec<shape::EnvironmentSetting> {
+    let mut all = Vec::new();
+    for kind in Provider::ALL {
+        for found in idp.shown(kind).into_iter().map(|shown| shown.target).filter(|t| !t.fixed.is_empty()) {
+            let fixed = found.values.iter().filter(|(name, _)| found.fixed.contains(name));
+            let values = fixed.map(|(n, v)| (n.clone(), v.clone())).collect();
+            all.push((kind.name().to_owned(), found.name, values));
+        }
+    }
+    // A variable that cannot be read stopped the start of the server.
+    for configured in notify::environment().unwrap_or_default() {
+        let subsystem = configured.id.kind.subsystem().to_owned();
+        all.push((subsystem, configured.id.id, configured.values));
+    }
+    let shown = |(subsystem, target, values): (String, String, Values)| {
+        let values = redacted(&subsystem, &values);
+        shape::EnvironmentSetting { subsystem, target, values }
+    };
+    all.into_iter().map(shown).collect()
 }
 
 fn unknown(subsystem: &str) -> Refusal {
@@ -245,16 +274,17 @@ fn merged(subsystem: &Subsystem, mut values: Values, change: Values) -> Result<V
 
 /// A setting with its secrets redacted.
 fn shown(subsystem: &str, target: &str, setting: &Setting) -> shape::Setting {
+    let values = redacted(subsystem, &setting.values);
+    let (subsystem, target) = (subsystem.to_owned(), target.to_owned());
+    shape::Setting { subsystem, target, values, changed_ms: setting.changed_ms }
+}
+
+fn redacted(subsystem: &str, values: &Values) -> Values {
     let known = Subsystem::find(subsystem);
     // A name that the subsystem no longer has may have been a secret.
     let hidden = |n: &str| known.and_then(|s| s.known(n)).is_none_or(|n| n.secret);
-    let values = setting
-        .values
-        .iter()
-        .map(|(n, v)| (n.clone(), if hidden(n) { HIDDEN.to_owned() } else { v.clone() }))
-        .collect();
-    let (subsystem, target) = (subsystem.to_owned(), target.to_owned());
-    shape::Setting { subsystem, target, values, changed_ms: setting.changed_ms }
+    let one = |(n, v): (&String, &String)| (n.clone(), if hidden(n) { HIDDEN.to_owned() } else { v.clone() });
+    values.iter().map(one).collect()
 }
 
 fn described(s: &Subsystem) -> shape::Subsystem {

@@ -106,6 +106,8 @@ routes! {
     QuotaRemove DELETE "quotas/*" AdminSetBucketQuota;
     LifecycleStatus GET "lifecycle/*" AdminDataUsageInfo;
     LifecycleTest POST "lifecycle/*/test" AdminDataUsageInfo;
+    // Unlike the numbers of a test, its answer has names of objects.
+    LifecycleSimulate POST "lifecycle/*/simulate" AdminSimulateLifecycle;
     KmsStatus GET "kms/status" AdminKmsKeyStatus;
     KmsKeyList GET "kms/keys" AdminKmsKeyStatus;
     KmsKeyRotate POST "kms/keys/*/rotate" AdminKmsCreateKey;
@@ -118,6 +120,8 @@ routes! {
     Permissions POST "permissions" AdminGetPolicy;
     // As in MinIO, reading settings needs the permission to change them.
     ProviderGet GET "idp/*" AdminConfigUpdate;
+    // Whoever may see what a provider says about a person need not be able to change providers.
+    ProviderTest POST "idp/*/test" AdminTestSignIn;
     ProviderPut PUT "idp/*" AdminConfigUpdate;
     ProviderEdit PATCH "idp/*" AdminConfigUpdate;
     ProviderRemove DELETE "idp/*" AdminConfigUpdate;
@@ -130,12 +134,16 @@ routes! {
     SettingPut PUT "settings/*" AdminConfigUpdate;
     SettingRemove DELETE "settings/*" AdminConfigUpdate;
     EventList GET "events" AdminServerInfo;
+    EventTest POST "events/*/test" AdminTestEventTarget;
     // As for settings: dead letters contain events of every bucket.
     DeadLetterList GET "dead-letters" AdminConfigUpdate;
     DeadLetterReplay POST "dead-letters/*/replay" AdminConfigUpdate;
     DeadLetterRemove DELETE "dead-letters/*" AdminConfigUpdate;
     ServiceStop POST "service/stop" AdminServiceStop;
     ServiceRestart POST "service/restart" AdminServiceRestart;
+    // The name is that of an object: BUCKET/KEY.
+    Placement GET "placement/*" AdminObjectPlacement;
+    PlacementHeal POST "placement/*/heal" AdminHeal;
     Why GET "why/*" AdminAudit;
     // Whoever may explain one request whose id they were told may not browse those of everybody.
     AuditSearch GET "audit" AdminAuditSearch;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{
     admin_request::ask_with,
     context::Context,
-    failure::{Failure, Outcome},
+    failure::{Failure, Kind, Outcome},
     location::Location,
 };
 
@@ -35,6 +35,13 @@ pub enum Command {
     Targets {
         /// The server's alias
         alias: String,
+    },
+    /// Send a test event to a target, and show whether it was accepted
+    Test {
+        /// The server's alias
+        alias: String,
+        /// The target, ID:TYPE
+        target: String,
     },
     /// List, resend or remove events that could not be delivered
     #[command(subcommand)]
@@ -187,6 +194,18 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
                 )
             });
             context.output.result(|| answer, || text);
+            Ok(())
+        }
+        Command::Test { alias, target } => {
+            let path = format!("events/{target}/test");
+            let answer = ask_with(context, &alias, Method::POST, &path, &[], None).await?;
+            if answer["accepted"] != true {
+                let why = word(&answer, "problem").to_owned();
+                let what = format!("`{target}` did not accept the test event");
+                return Err(Failure { what, ..Failure::new(Kind::Failed, why) });
+            }
+            let text = format!("`{target}` accepted the test event in {} ms.", answer["took_ms"]);
+            context.output.done(|| answer, || text);
             Ok(())
         }
         Command::DeadLetters(command) => dead_letters(command, context).await,

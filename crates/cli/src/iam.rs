@@ -52,6 +52,8 @@ pub enum Command {
     Service(super::service::Command),
     /// Show who sent a request, and which statement of which policy decided
     Why(super::audit::WhyOptions),
+    /// Show which drives have the shards of an object
+    Placement(super::placement::PlacementOptions),
     /// Print the OpenAPI description of the administration API of this release
     ApiDocument,
     /// Show requests as they end, and how their time was spent
@@ -306,6 +308,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Config(command) => super::config::run(command, context).await,
         Command::Service(command) => super::service::run(command, context).await,
         Command::Why(options) => super::audit::why(&options, context).await,
+        Command::Placement(options) => super::placement::placement(&options, context).await,
         Command::ApiDocument => {
             let Some(document) = context.api_document else {
                 return Err(Failure::new(

@@ -10,8 +10,9 @@ use serde_json::{Map, Value, json};
 use super::{
     admin_records::{order, shown},
     admin_request::ask_with,
+    alias::ask as secret,
     context::Context,
-    failure::{Failure, Outcome, While},
+    failure::{Failure, Kind, Outcome, While},
     output::{Tone, empty_table},
 };
 
@@ -23,7 +24,7 @@ const UNNAMED: &str = "_";
 pub enum Command {
     /// OpenID Connect providers
     #[command(subcommand)]
-    Openid(Verb),
+    Openid(OpenidVerb),
     /// LDAP servers, Active Directory
     #[command(subcommand)]
     Ldap(LdapVerb),
@@ -56,11 +57,37 @@ pub enum Verb {
     Disable(One),
 }
 
+/// Actions on OpenID Connect providers.
+#[derive(Subcommand, Debug)]
+pub enum OpenidVerb {
+    #[command(flatten)]
+    Settings(Verb),
+    /// Show who an id token is of, and which policies would apply; signs nobody in
+    #[command(after_long_help = "\
+The token is read from the standard input, or asked for. The web console tries a whole sign-in.
+
+Examples:
+  ashlar admin idp openid test it keycloak < token.txt")]
+    Test(One),
+}
+
 /// Actions on LDAP.
 #[derive(Subcommand, Debug)]
 pub enum LdapVerb {
     #[command(flatten)]
     Settings(Verb),
+    /// Show who a name and a password are of, and which policies would apply; signs nobody in
+    #[command(after_long_help = "\
+The password is read from the standard input, or asked for.
+
+Examples:
+  ashlar admin idp ldap test it alice")]
+    Test {
+        /// The server's alias
+        alias: String,
+        /// A name in the directory
+        username: String,
+    },
     /// Policies of its users and groups
     #[command(subcommand)]
     Policy(LdapPolicy),
@@ -142,7 +169,15 @@ fn parts(words: &[String]) -> Outcome<(String, Map<String, Value>)> {
 /// Runs the command.
 pub async fn run(command: Command, context: &Context) -> Outcome {
     let (kind, verb) = match command {
-        Command::Openid(verb) => ("openid", verb),
+        Command::Openid(OpenidVerb::Settings(verb)) => ("openid", verb),
+        Command::Openid(OpenidVerb::Test(One { alias, name })) => {
+            let order = json!({ "token": secret("Token: ", true)?.trim() });
+            return test(context, &alias, &format!("openid/{name}"), &order).await;
+        }
+        Command::Ldap(LdapVerb::Test { alias, username }) => {
+            let order = json!({ "username": username, "password": secret("Password: ", true)? });
+            return test(context, &alias, &format!("ldap/{UNNAMED}"), &order).await;
+        }
         Command::Ldap(LdapVerb::Settings(verb)) => ("ldap", verb),
         Command::Ldap(LdapVerb::Policy(command)) => return policy(command, context).await,
         Command::Tls(verb) => ("tls", verb),
@@ -170,6 +205,33 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
     let answer = ask_with(context, &alias, method, &path, &[], body.as_ref()).await?;
     let rest = if answer["name"].is_string() { format!(":\n{}", text(&answer)) } else { String::new() };
     context.output.done(|| answer, || format!("{done}{rest}"));
+    Ok(())
+}
+
+/// Tries a sign-in and prints who it is.
+async fn test(context: &Context, alias: &str, provider: &str, order: &Value) -> Outcome {
+    let path = format!("idp/{provider}/test");
+    let answer = ask_with(context, alias, Method::POST, &path, &[], Some(order)).await?;
+    if let Some(why) = answer["problem"].as_str() {
+        let what = "the provider did not confirm this".to_owned();
+        return Err(Failure { what, ..Failure::new(Kind::Failed, why.to_owned()) });
+    }
+    let who = &answer["identity"];
+    let mut lines: Vec<String> = ["name", "provider", "subject", "issuer", "groups", "policies"]
+        .iter()
+        .filter(|name| who[**name] != json!("") && who[**name] != json!([]))
+        .map(|name| format!("{name:<22}{}", shown("", &who[*name])))
+        .collect();
+    for part in ["claims", "attributes"] {
+        for (name, value) in who[part].as_object().into_iter().flatten() {
+            lines.push(format!("{:<22}{}", format!("{}:{name}", &part[..part.len() - 1]), shown("", value)));
+        }
+    }
+    lines.push(match who["admitted"] == true {
+        true => "They could sign in.".to_owned(),
+        false => "They could not sign in: no policy is attached to them, their groups or claims.".to_owned(),
+    });
+    context.output.result(|| who.clone(), || lines.join("\n"));
     Ok(())
 }
 

@@ -59,6 +59,15 @@ pub enum RuleCommand {
     /// Count what the rules would do now; changes nothing
     #[command(visible_alias = "dry-run")]
     Test(TestOptions),
+    /// Show by day what the rules, or others, will do, and to which versions; changes nothing
+    #[command(after_long_help = "\
+It is about the versions as they are now: that a version becomes an older one when it expires, and is due again as such, is \
+not followed.
+
+Examples:
+  ashlar ilm rule simulate it/bucket
+  ashlar ilm rule simulate it/bucket --until 2030-01-31T00:00:00Z --rules rules.xml")]
+    Simulate(super::ilm_simulate::SimulateOptions),
 }
 
 /// Properties of a rule.
@@ -217,10 +226,11 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         }
         RuleCommand::Import { target } => import(&target, context).await,
         RuleCommand::Test(options) => test(&options, context).await,
+        RuleCommand::Simulate(options) => super::ilm_simulate::simulate(&options, context).await,
     }
 }
 
-fn bucket_location(target: &str, context: &Context) -> Outcome<Remote> {
+pub(super) fn bucket_location(target: &str, context: &Context) -> Outcome<Remote> {
     let remote = Location::remote(target, &context.aliases)?;
     remote.only_bucket()?;
     Ok(remote)

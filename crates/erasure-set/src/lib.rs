@@ -28,7 +28,7 @@
 //! | `background` | starts and stops the background work |
 //! | `damage` | the damage that was found, by name |
 //! | `invariants` | the assertions about the protocol in release builds |
-//! | `health` | what a group can still do |
+//! | `health`, `placement` | what a group can still do; where the shards of a body are |
 //!
 //! Layers, each of which uses only those before it: types (`error`, `layout`, `stored`), parts of the shared
 //! state (`table`, `ballots`, `cache`, `undecided_registers`, `damage`, `memory`, the queues), the shared state (`sets`),
@@ -70,6 +70,7 @@ mod memory;
 mod outcome;
 mod owners;
 mod pages;
+mod placement;
 mod progress;
 mod propose;
 mod read;
@@ -104,6 +105,7 @@ pub use health::{GroupHealth, Tolerance, tolerance};
 pub use layout::{Code, Group, Layout, MAX_ROW, MAX_STRIPE, stripe_len};
 pub use list::{Listed, MAX_PAGE, Page};
 pub use memory::{Limits as MemoryLimits, MemoryStats};
+pub use placement::{PlacedShard, ShardState};
 pub use progress::{Phase, Progress};
 pub use read::ObjectReader;
 pub use register::Register;

@@ -8,10 +8,12 @@ use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::Schema;
 use utoipa::{PartialSchema, ToSchema};
 
-use super::{OpenApi, PolicyDocument, audit, cluster, history, keys, orders, people, settings, state};
+use super::{
+    OpenApi, PolicyDocument, audit, cluster, history, keys, orders, people, placement, settings, state,
+};
 use crate::settings as settings_requests;
 use crate::table::{Route, SignInRoute};
-use crate::{identities, kms, lifecycle, permissions, providers, quotas, transfer};
+use crate::{identities, kms, lifecycle, permissions, providers, quotas, sign_in_test, transfer};
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
@@ -69,6 +71,7 @@ fn answer(route: Route) -> Shape {
         Route::QuotaGet | Route::QuotaPut | Route::QuotaRemove => of::<state::BucketQuota>(),
         Route::LifecycleStatus => of::<state::LifecycleStatus>(),
         Route::LifecycleTest => of::<state::LifecycleTest>(),
+        Route::LifecycleSimulate => of::<state::LifecycleForecast>(),
         Route::KmsStatus => of::<keys::EncryptionStatus>(),
         Route::KmsKeyList => of::<keys::EncryptionKeyList>(),
         Route::KmsKeyGet | Route::KmsKeyCreate | Route::KmsKeyRotate => of::<keys::EncryptionKey>(),
@@ -78,15 +81,19 @@ fn answer(route: Route) -> Shape {
         Route::ProviderGet | Route::ProviderPut | Route::ProviderEdit => of::<settings::Provider>(),
         Route::ProviderEnable | Route::ProviderDisable => of::<settings::Provider>(),
         Route::ProviderRemove => of::<settings::ProviderRemoved>(),
+        Route::ProviderTest => of::<settings::SignInTest>(),
         Route::IamExport => of::<transfer::Document>(),
         Route::IamImport => of::<people::Imported>(),
         Route::EventList => of::<state::EventTargetList>(),
+        Route::EventTest => of::<state::EventTest>(),
         Route::DeadLetterList => of::<state::DeadLetterList>(),
         Route::DeadLetterReplay | Route::DeadLetterRemove => of::<state::DeadLetterCount>(),
         Route::SettingList => of::<settings::SettingList>(),
         Route::SettingGet | Route::SettingPut => of::<settings::Setting>(),
         Route::SettingRemove => of::<settings::SettingRemoved>(),
         Route::ServiceStop | Route::ServiceRestart => of::<state::Ending>(),
+        Route::Placement => of::<placement::ObjectPlacement>(),
+        Route::PlacementHeal => of::<placement::ObjectHealed>(),
         Route::Why => of::<state::RequestRecord>(),
         Route::Document => of::<OpenApi>(),
     }
@@ -110,10 +117,12 @@ fn order(route: Route) -> Option<Shape> {
         Route::KeyEdit => of::<identities::KeyPatch>(),
         Route::QuotaPut => of::<quotas::Order>(),
         Route::LifecycleTest => of::<lifecycle::Order>(),
+        Route::LifecycleSimulate => of::<lifecycle::ForecastOrder>(),
         Route::RewrapStart => of::<kms::Order>(),
         Route::Simulate => of::<identities::Simulation>(),
         Route::Permissions => of::<permissions::PermissionOrder>(),
         Route::ProviderPut | Route::ProviderEdit => of::<providers::Order>(),
+        Route::ProviderTest => of::<sign_in_test::SignInTestOrder>(),
         Route::IamImport => of::<transfer::Document>(),
         Route::SettingPut => of::<settings_requests::Order>(),
         Route::ServiceStop | Route::ServiceRestart => of::<orders::EndOrder>(),
@@ -165,12 +174,15 @@ fn order(route: Route) -> Option<Shape> {
         | Route::ProviderDisable
         | Route::IamExport
         | Route::EventList
+        | Route::EventTest
         | Route::DeadLetterList
         | Route::DeadLetterReplay
         | Route::DeadLetterRemove
         | Route::SettingList
         | Route::SettingGet
         | Route::SettingRemove
+        | Route::Placement
+        | Route::PlacementHeal
         | Route::Why
         | Route::AuditSearch
         | Route::Document => return None,
@@ -193,6 +205,7 @@ fn needs_order(route: Route) -> bool {
             | Route::RewrapStart
             | Route::Simulate
             | Route::Permissions
+            | Route::ProviderTest
     )
 }
 
@@ -230,6 +243,7 @@ fn path(route: Route) -> String {
         "settings" => "{subsystem}/{target}",
         "quotas" | "lifecycle" | "usage" => "{bucket}",
         "why" => "{request_id}",
+        "placement" => "{object}",
         "keys" => "{access_key}",
         _ => "{name}",
     };
@@ -245,6 +259,7 @@ fn parameter(name: &str) -> Value {
             ("", json!({ "type": "string", "enum": all }))
         }
         "target" => ("`_` where there is only one.", json!({ "type": "string", "minLength": 1 })),
+        "object" => ("BUCKET/KEY.", json!({ "type": "string", "minLength": 1 })),
         _ => ("It may hold slashes.", json!({ "type": "string", "minLength": 1 })),
     };
     json!({ "name": name, "in": "path", "required": true, "description": text, "schema": schema })
@@ -326,6 +341,11 @@ impl Operation {
                 json!({ "name": "level", "in": "query", "description": "Only lines of this level and above.", "schema": { "enum": ["error", "warn", "info"] } }),
             ],
             Route::AuditSearch => audit_query(),
+            Route::Placement => vec![
+                json!({ "name": "version_id", "in": "query", "description": "The version; the current one if left out.", "schema": { "type": "string" } }),
+                json!({ "name": "verify", "in": "query", "description": "Read and compare every byte.", "schema": { "type": "boolean" } }),
+                json!({ "name": "part", "in": "query", "description": "From this part on.", "schema": { "type": "integer", "minimum": 0, "maximum": 10_000 } }),
+            ],
             Route::History => vec![
                 json!({ "name": "last_s", "in": "query", "description": "How many seconds; 3600 if left out. The steps become longer with it.", "schema": { "type": "integer", "minimum": 60, "maximum": 34_560_000 } }),
                 json!({ "name": "steps", "in": "query", "description": "In how many steps at most; 400 if left out.", "schema": { "type": "integer", "minimum": 1, "maximum": 400 } }),

@@ -9,6 +9,7 @@
 //! | `people` | users, groups, policies, access keys |
 //! | `keys` | keys for encryption at rest |
 //! | `history` | the history of metrics |
+//! | `placement` | where the shards of an object are |
 //! | `settings` | settings, identity providers, sign-in |
 //! | `orders` | requests about drives and the process |
 //! | `document` | the OpenAPI description |
@@ -25,6 +26,7 @@ pub mod history;
 pub mod keys;
 pub mod orders;
 pub mod people;
+pub mod placement;
 pub mod settings;
 pub mod state;
 

@@ -21,7 +21,19 @@ pub struct Setting {
 #[derive(Serialize, ToSchema)]
 pub struct SettingList {
     pub settings: Vec<Setting>,
+    /// Values that the environment of the answering node sets. They override stored values and cannot be changed here.
+    pub environment: Vec<EnvironmentSetting>,
     pub subsystems: Vec<Subsystem>,
+}
+
+/// Values of a target that the server's environment sets.
+#[derive(Serialize, ToSchema)]
+pub struct EnvironmentSetting {
+    pub subsystem: String,
+    /// `_` for a subsystem with one target.
+    pub target: String,
+    /// Values; `*redacted*` replaces a secret.
+    pub values: BTreeMap<String, String>,
 }
 
 /// A subsystem with settings.
@@ -104,4 +116,38 @@ pub struct Session {
     /// Milliseconds since 1970.
     pub expires_ms: i64,
     pub user: String,
+}
+
+/// The result of a sign-in that was only tried: one of the three is there.
+#[derive(Serialize, ToSchema, Default)]
+pub struct SignInTest {
+    /// Where a browser has to go.
+    pub url: Option<String>,
+    /// Who it is.
+    pub identity: Option<TestedIdentity>,
+    /// Why it was refused.
+    pub problem: Option<String>,
+}
+
+/// Somebody whose identity a provider has confirmed, and what they could do here.
+#[derive(Serialize, ToSchema)]
+pub struct TestedIdentity {
+    /// The name under which policies are attached.
+    pub name: String,
+    /// `openid/NAME` or `ldap/NAME`.
+    pub provider: String,
+    /// The provider's name for them.
+    pub subject: String,
+    pub issuer: String,
+    pub groups: Vec<String>,
+    /// Claims that policies can test as `jwt:*`.
+    pub claims: BTreeMap<String, Vec<String>>,
+    /// Attributes that policies can test as `ldap:*`.
+    pub attributes: BTreeMap<String, Vec<String>>,
+    /// Policies that the claims name, whether they exist or not.
+    pub claimed_policies: Vec<String>,
+    /// The policies that would apply.
+    pub policies: Vec<String>,
+    /// Whether they could sign in: only with a policy.
+    pub admitted: bool,
 }

@@ -509,6 +509,65 @@ pub struct LifecycleTest {
     pub after: Option<String>,
 }
 
+/// What lifecycle rules will do until a time, if nothing in the bucket changes.
+#[derive(Serialize, ToSchema)]
+pub struct LifecycleForecast {
+    pub bucket: String,
+    /// The time at which it was made. What is due already is of this day.
+    pub from: String,
+    /// Until when rules were evaluated.
+    pub until: String,
+    /// Keys and uploads examined.
+    pub looked_at: u64,
+    /// Versions that become due and are locked now: they stay for as long as they are locked.
+    pub locked: u64,
+    pub rules: Vec<LifecycleRuleForecast>,
+    /// Versions that become due, the earliest first; at most as many as were asked for, of those that were examined first.
+    pub examples: Vec<LifecycleExample>,
+    /// Where to continue, if there is more to examine.
+    pub after: Option<String>,
+}
+
+/// What one rule will do; a version that several rules match counts for the earliest.
+#[derive(Serialize, ToSchema)]
+pub struct LifecycleRuleForecast {
+    pub id: String,
+    pub enabled: bool,
+    /// The days on which it does something, in order.
+    pub days: Vec<LifecycleDay>,
+}
+
+/// What a rule will do on a day.
+#[derive(Serialize, ToSchema)]
+pub struct LifecycleDay {
+    /// `2030-01-31`, of UTC.
+    pub date: String,
+    /// Current versions that expire.
+    pub expire: u64,
+    pub remove_versions: u64,
+    pub remove_markers: u64,
+    pub abort_uploads: u64,
+    /// Bytes of all these versions.
+    pub bytes: u64,
+}
+
+/// A version that becomes due.
+#[derive(Serialize, ToSchema)]
+pub struct LifecycleExample {
+    pub key: String,
+    /// `null` is the version that was made without versioning.
+    pub version_id: String,
+    /// `expire`: the current version expires; `remove`: an older one is removed; `remove-marker`: a delete marker that hides
+    /// nothing is removed.
+    pub action: &'static str,
+    /// The id of the rule.
+    pub rule: String,
+    pub at: String,
+    pub size: u64,
+    /// Whether it is locked now.
+    pub locked: bool,
+}
+
 /// What one rule would do; a version that several rules match counts for the earliest.
 #[derive(Serialize, ToSchema)]
 pub struct LifecycleHits {
@@ -625,4 +684,16 @@ pub struct DeadLetterList {
 #[derive(Serialize, ToSchema)]
 pub struct DeadLetterCount {
     pub count: usize,
+}
+
+/// What became of a test event.
+#[derive(Serialize, ToSchema)]
+pub struct EventTest {
+    /// `ID:TYPE`.
+    pub target: String,
+    /// Whether the target has acknowledged it.
+    pub accepted: bool,
+    /// Why not.
+    pub problem: Option<String>,
+    pub took_ms: u64,
 }

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use ashlar_node::clock::{coarse, now_ms};
+use ashlar_s3::StillPermitted;
 use ashlar_s3::trace::Event;
 use serde_json::{Value, json};
 
@@ -19,6 +20,12 @@ use crate::table::Route;
 
 /// Number of log lines by default.
 const LINES: usize = 10;
+
+/// Whether the caller may still have a stream, whenever that is asked.
+fn still(minio: &Minio, c: &CallContext) -> StillPermitted {
+    let actions = c.call.routes().first().map_or(&[][..], |route| route.actions());
+    minio.admin.still(&c.req, actions)
+}
 
 /// Parses a duration in Go's format: `1h2m3.5s`, `100ms`, `0`.
 fn duration(text: &str) -> Option<Duration> {
@@ -54,13 +61,14 @@ pub async fn trace(minio: &Minio, c: &CallContext) -> CallResult {
         text => duration(text).ok_or_else(|| invalid(format!("\"{text}\" is no duration")))?,
     };
     let filter = TraceFilter { errors: c.query("err") == "true", slower, ..TraceFilter::default() };
+    let still = still(minio, c);
     if c.query("s3") != "true" {
-        return answers::stream(minio.admin.monitor().trace(Box::new(|_: &Event| None), None));
+        return answers::stream(minio.admin.monitor().trace(Box::new(|_: &Event| None), None, still));
     }
     let lines = MinioLines::of(minio.admin.node(), &c.host);
     let what = Followed::Trace { filter: filter.clone(), minio: true };
     let others = minio.admin.follow_others(what, lines.clone().trace_report()).await;
-    answers::stream(minio.admin.monitor().trace(lines.trace_formatter(filter), others))
+    answers::stream(minio.admin.monitor().trace(lines.trace_formatter(filter), others, still))
 }
 
 /// The log, and lines to come.
@@ -76,7 +84,8 @@ pub async fn logs(minio: &Minio, c: &CallContext) -> CallResult {
     let what = Followed::MinioLogs { last, kind: kind.clone() };
     let others = minio.admin.follow_others(what, lines.clone().log_report()).await;
     let form = MinioLogs { lines, kind }.formatter();
-    answers::stream(minio.admin.monitor().logs(last, true, form, others))
+    let still = still(minio, c);
+    answers::stream(minio.admin.monitor().logs(last, true, form, others, still))
 }
 
 /// Held locks: always none, because no request holds a lock while it waits for a client.
@@ -224,7 +233,8 @@ pub fn metrics(minio: &Minio, c: &CallContext) -> CallResult {
         }
         json!({ "hosts": [host], "aggregated": aggregated, "final": last })
     };
-    answers::stream(minio.admin.monitor().repeat((times > 0).then_some(times), interval, make))
+    let still = still(minio, c);
+    answers::stream(minio.admin.monitor().repeat((times > 0).then_some(times), interval, make, still))
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
-pub use dry_run::{Counted, Hits};
+pub use dry_run::{Counted, Example, Hits, Span};
 pub use record::PassCounts;
 use record::{PassRecord, Position};
 
