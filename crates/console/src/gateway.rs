@@ -13,6 +13,7 @@
 //! | `POST share` | a link to share: see `links` |
 //! | `* admin/PATH` | as `/ashlar/api/v1/PATH` with the session's credentials |
 //! | `* s3/BUCKET/KEY` | as `/BUCKET/KEY` with the session's credentials |
+//! | `GET s3/BUCKET/PREFIX?ashlar-zip` with a ticket | a folder as an archive: see `zip_download` |
 //!
 //! Errors are `{"error": "what happened and what to do", "code": "..."}`, except those of S3, which are XML.
 //!
@@ -35,6 +36,7 @@ use http::{Method, Request, Response, StatusCode, Uri};
 use hyper::body::Incoming;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::aim::{Aim, aim, wants_console};
 
@@ -43,6 +45,7 @@ use crate::providers::ProviderReturn;
 use crate::session::{Session, forgotten};
 use crate::sign::{Signer, UNSIGNED, below};
 use crate::sign_in::{self, DirectoryLogin, KeyPair};
+use crate::zip_download::{self, Reader};
 use crate::{HEADER, assets, binding, confirmation, origin};
 
 /// Longest document of a call to the gateway itself, in bytes.
@@ -57,6 +60,8 @@ pub struct Console {
     pub(crate) admin: Arc<Admin>,
     /// Port of S3 when the console has an address of its own.
     s3_port: Option<u16>,
+    /// Archives that are sent.
+    archives: Arc<Semaphore>,
 }
 
 /// What a person signs in with.
@@ -116,7 +121,7 @@ pub(crate) fn bad(why: impl Into<String>) -> Refusal {
 impl Console {
     /// The console of a server. `s3_port`: where S3 is, if the console has an address of its own.
     pub fn new(service: Arc<Service>, admin: Arc<Admin>, s3_port: Option<u16>) -> Console {
-        Console { service, admin, s3_port }
+        Console { service, admin, s3_port, archives: Arc::new(Semaphore::new(zip_download::AT_ONCE)) }
     }
 
     /// Answers a request that [`crate::is_console`] or [`crate::wants_console`] recognizes; others get 404.
@@ -379,13 +384,40 @@ impl Console {
         } else {
             target
         };
-        self.sign(&mut parts, &identity, Some(&session.token))?;
-        let mut response = self.service.answer(parts, Source::Hyper(incoming), arrival(peer)).await;
+        let mut response =
+            if download && parts.method == Method::GET && zip_download::is_asked_for(&parts.uri) {
+                peer.watch.arm();
+                self.archive(&parts, session, identity, peer).await?
+            } else {
+                self.sign(&mut parts, &identity, Some(&session.token))?;
+                self.service.answer(parts, Source::Hyper(incoming), arrival(peer)).await
+            };
         let out = response.headers_mut();
         out.append(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
         out.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
         out.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("private, no-cache"));
         Ok(response)
+    }
+}
+
+impl Console {
+    /// A folder as an archive.
+    async fn archive(
+        &self,
+        parts: &Parts,
+        session: Session,
+        identity: Arc<Identity>,
+        peer: &Peer,
+    ) -> Handled {
+        let mut headers = HeaderMap::new();
+        for name in [header::HOST, header::USER_AGENT] {
+            if let Some(value) = parts.headers.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        let (service, token) = (self.service.clone(), session.token);
+        let reader = Reader { service, identity, token, headers, peer: peer.address, tls: peer.tls };
+        zip_download::answer(reader, &parts.uri, &self.archives).await
     }
 }
 

@@ -18,6 +18,8 @@
 //! | `links` | tickets for downloads, links to share |
 //! | `sign_in` | from a secret (of an access key, of a directory) to a session |
 //! | `providers` | sign-in with OpenID Connect providers |
+//! | `zip` | the ZIP format |
+//! | `zip_download` | a folder as an archive |
 //! | `gateway` | the entry: [`Console`] |
 //!
 //! A call of the browser carries the cookie. The gateway opens it, signs the call with the session's temporary
@@ -48,6 +50,8 @@ mod providers;
 mod session;
 mod sign;
 mod sign_in;
+mod zip;
+mod zip_download;
 
 pub use aim::{is_console, wants_console};
 pub use gateway::{Console, contain};

@@ -176,7 +176,7 @@ fn refused_directory(status: StatusCode, text: &str) -> Refused {
 }
 
 /// The text of an element of a document that this server made.
-fn leaf(xml: &str, name: &str) -> Option<String> {
+pub(crate) fn leaf(xml: &str, name: &str) -> Option<String> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     let rest = xml.split_once(&open)?.1;
     let text = rest.split_once(&close)?.0;
