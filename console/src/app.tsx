@@ -83,7 +83,7 @@ function Navigation() {
     {
       title: t.nav.system, items: [
         { to: "/drives", icon: "drive", label: t.nav.drives }, { to: "/trace", icon: "trace", label: t.nav.trace }, { to: "/logs", icon: "file", label: t.nav.logs },
-        { to: "/targets", icon: "bell", label: t.nav.targets }, { to: "/encryption", icon: "lock", label: t.nav.encryption },
+        { to: "/targets", icon: "bell", label: t.nav.targets }, { to: "/encryption", icon: "lock", label: t.nav.encryption }, { to: "/settings", icon: "settings", label: t.nav.config },
       ],
     },
   ];

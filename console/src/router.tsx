@@ -50,6 +50,7 @@ const routes = root.addChildren([
   screen("/logs", () => import("./screens/logs"), "Logs"),
   screen("/targets", () => import("./screens/targets"), "Targets"),
   screen("/encryption", () => import("./screens/encryption"), "Encryption"),
+  screen("/settings", () => import("./screens/settings"), "Settings"),
   screen("/providers", () => import("./screens/providers"), "Providers"),
   whyRoute, auditRoute,
 ]);

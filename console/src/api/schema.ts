@@ -290,6 +290,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/events/{name}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Permitted by admin:TestEventTarget. */
+        post: operations["EventTest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/groups": {
         parameters: {
             query?: never;
@@ -516,6 +533,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/idp/{kind}/{name}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Permitted by admin:TestSignIn. */
+        post: operations["ProviderTest"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/info": {
         parameters: {
             query?: never;
@@ -674,6 +708,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/lifecycle/{bucket}/simulate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Permitted by admin:SimulateLifecycle. */
+        post: operations["LifecycleSimulate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/lifecycle/{bucket}/test": {
         parameters: {
             query?: never;
@@ -804,6 +855,40 @@ export interface paths {
         put?: never;
         /** @description Permitted by admin:GetPolicy. Nobody needs it for what is their own. */
         post: operations["Permissions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/placement/{object}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Permitted by admin:ObjectPlacement. */
+        get: operations["Placement"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/placement/{object}/heal": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Permitted by admin:Heal. */
+        post: operations["PlacementHeal"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1585,6 +1670,16 @@ export interface components {
             /** @description Whether the same program starts again. */
             restart: boolean;
         };
+        /** @description Values of a target that the server's environment sets. */
+        EnvironmentSetting: {
+            subsystem: string;
+            /** @description `_` for a subsystem with one target. */
+            target: string;
+            /** @description Values; `*redacted*` replaces a secret. */
+            values: {
+                [key: string]: string;
+            };
+        };
         /** @description An event target. */
         EventTarget: {
             arn: string;
@@ -1613,6 +1708,17 @@ export interface components {
         /** @description All event targets. */
         EventTargetList: {
             targets: components["schemas"]["EventTarget"][];
+        };
+        /** @description What became of a test event. */
+        EventTest: {
+            /** @description Whether the target has acknowledged it. */
+            accepted: boolean;
+            /** @description Why not. */
+            problem?: string | null;
+            /** @description `ID:TYPE`. */
+            target: string;
+            /** Format: int64 */
+            took_ms: number;
         };
         /** @description A group. */
         ExportedGroup: {
@@ -1945,6 +2051,68 @@ export interface components {
             access_key: string;
             removed: boolean;
         };
+        /** @description What a rule will do on a day. */
+        LifecycleDay: {
+            /** Format: int64 */
+            abort_uploads: number;
+            /**
+             * Format: int64
+             * @description Bytes of all these versions.
+             */
+            bytes: number;
+            /** @description `2030-01-31`, of UTC. */
+            date: string;
+            /**
+             * Format: int64
+             * @description Current versions that expire.
+             */
+            expire: number;
+            /** Format: int64 */
+            remove_markers: number;
+            /** Format: int64 */
+            remove_versions: number;
+        };
+        /** @description A version that becomes due. */
+        LifecycleExample: {
+            /**
+             * @description `expire`: the current version expires; `remove`: an older one is removed; `remove-marker`: a delete marker that hides
+             *     nothing is removed.
+             */
+            action: string;
+            at: string;
+            key: string;
+            /** @description Whether it is locked now. */
+            locked: boolean;
+            /** @description The id of the rule. */
+            rule: string;
+            /** Format: int64 */
+            size: number;
+            /** @description `null` is the version that was made without versioning. */
+            version_id: string;
+        };
+        /** @description What lifecycle rules will do until a time, if nothing in the bucket changes. */
+        LifecycleForecast: {
+            /** @description Where to continue, if there is more to examine. */
+            after?: string | null;
+            bucket: string;
+            /** @description Versions that become due, the earliest first; at most as many as were asked for, of those that were examined first. */
+            examples: components["schemas"]["LifecycleExample"][];
+            /** @description The time at which it was made. What is due already is of this day. */
+            from: string;
+            /**
+             * Format: int64
+             * @description Versions that become due and are locked now: they stay for as long as they are locked.
+             */
+            locked: number;
+            /**
+             * Format: int64
+             * @description Keys and uploads examined.
+             */
+            looked_at: number;
+            rules: components["schemas"]["LifecycleRuleForecast"][];
+            /** @description Until when rules were evaluated. */
+            until: string;
+        };
         /** @description What one rule would do; a version that several rules match counts for the earliest. */
         LifecycleHits: {
             /** Format: int64 */
@@ -1965,6 +2133,36 @@ export interface components {
             remove_markers: number;
             /** Format: int64 */
             remove_versions: number;
+        };
+        /** @description What one rule will do; a version that several rules match counts for the earliest. */
+        LifecycleRuleForecast: {
+            /** @description The days on which it does something, in order. */
+            days: components["schemas"]["LifecycleDay"][];
+            enabled: boolean;
+            id: string;
+        };
+        /** @description The request of a forecast. */
+        LifecycleSimulateOrder: {
+            /**
+             * @description Continues where the last answer ended.
+             * @default null
+             */
+            after: string | null;
+            /**
+             * @description How many versions to name, at most 1000; by default 100.
+             * @default null
+             */
+            examples: number | null;
+            /**
+             * @description The rules to evaluate, as the XML that `PutBucketLifecycleConfiguration` takes; by default those of the bucket.
+             * @default null
+             */
+            rules: string | null;
+            /**
+             * @description Until when, such as `2030-01-31T00:00:00Z`; by default 30 days from now.
+             * @default null
+             */
+            until: string | null;
         };
         /** @description The last pass of lifecycle rules through a bucket. */
         LifecycleStatus: {
@@ -2218,6 +2416,67 @@ export interface components {
              */
             uptime_s?: number | null;
         };
+        /** @description What was made again of a key. */
+        ObjectHealed: {
+            /**
+             * Format: int64
+             * @description Bytes of these shards.
+             */
+            bytes: number;
+            /**
+             * Format: int32
+             * @description Parts of which too few shards are left to be read.
+             */
+            lost: number;
+            /**
+             * Format: int32
+             * @description Shards that are still missing at drives in service.
+             */
+            missing: number;
+            /**
+             * Format: int32
+             * @description Records that were brought up to date.
+             */
+            records: number;
+            /** Format: int32 */
+            shards: number;
+        };
+        /** @description Where the shards of a version are. */
+        ObjectPlacement: {
+            /** @description When that was, RFC 3339. */
+            at: string;
+            bucket: string;
+            encrypted: boolean;
+            /**
+             * Format: int64
+             * @description The number of the placement group.
+             */
+            group: number;
+            key: string;
+            /**
+             * Format: int32
+             * @description The number of the next part, if there are more.
+             */
+            next_part?: number | null;
+            /** Format: int64 */
+            part_count: number;
+            parts: components["schemas"]["PartPlacement"][];
+            /** Format: int64 */
+            size: number;
+            /**
+             * Format: int64
+             * @description How many more shards may be lost before a part of this answer cannot be read; negative: one cannot be read now. Null
+             *     if there are no bytes.
+             */
+            spare?: number | null;
+            /**
+             * @description Whether every byte was read and compared with its hash. Otherwise the drives only looked whether they have the
+             *     shards.
+             */
+            verified: boolean;
+            /** @description `null` is the version that was made without versioning. */
+            version_id: string;
+        };
         /** @description An OpenAPI 3.1 document. */
         OpenApi: {
             components: Record<string, unknown>;
@@ -2248,6 +2507,28 @@ export interface components {
              * @description Answers with a status of 5xx.
              */
             server_errors: number;
+        };
+        /** @description Where the shards of a part are: of the body of a simple upload, or a part of a multipart upload. */
+        PartPlacement: {
+            /**
+             * Format: int32
+             * @description As many shards are needed to read the part.
+             */
+            data_shards: number;
+            /** @description Whether the shards are in the journals of the drives, as those of small bodies are. */
+            inline: boolean;
+            /** Format: int32 */
+            number: number;
+            /** Format: int32 */
+            parity_shards: number;
+            /**
+             * Format: int64
+             * @description Bytes of each shard.
+             */
+            shard_size: number;
+            shards: components["schemas"]["ShardPlacement"][];
+            /** Format: int64 */
+            size: number;
         };
         /** @description Whether the caller may do one thing. */
         Permission: {
@@ -2604,6 +2885,8 @@ export interface components {
         };
         /** @description The stored settings, and all subsystems. */
         SettingList: {
+            /** @description Values that the environment of the answering node sets. They override stored values and cannot be changed here. */
+            environment: components["schemas"]["EnvironmentSetting"][];
             settings: components["schemas"]["Setting"][];
             subsystems: components["schemas"]["Subsystem"][];
         };
@@ -2626,6 +2909,27 @@ export interface components {
             removed: boolean;
             subsystem: string;
             target: string;
+        };
+        /** @description A shard and its drive. */
+        ShardPlacement: {
+            /** @description The drive's id, hexadecimal digits. */
+            drive: string;
+            /** @description As in the list of drives. */
+            drive_state: string;
+            /** @description `data` or `parity`. */
+            kind: string;
+            /**
+             * Format: int32
+             * @description The node that has the drive; null if the machine is alone, or the node is not known.
+             */
+            node?: number | null;
+            /** @description The drive's path; empty if it is not known. */
+            path: string;
+            problem?: string | null;
+            /** Format: int32 */
+            shard: number;
+            /** @description `good`, `missing`, `damaged`, or `unknown` if the drive does not answer. */
+            state: string;
         };
         /** @description What one drive has of a record. */
         Shown: {
@@ -2654,6 +2958,47 @@ export interface components {
         /** @description The providers for sign-in with a browser. */
         SignInChoices: {
             providers: components["schemas"]["SignInChoice"][];
+        };
+        /** @description The result of a sign-in that was only tried: one of the three is there. */
+        SignInTest: {
+            identity?: null | components["schemas"]["TestedIdentity"];
+            /** @description Why it was refused. */
+            problem?: string | null;
+            /** @description Where a browser has to go. */
+            url?: string | null;
+        };
+        /** @description What to try. The members are those of one of the ways. */
+        SignInTestOrder: {
+            /**
+             * @description What the browser brought back.
+             * @default null
+             */
+            code: string | null;
+            /**
+             * @description The address of the console in the browser; the answer is where the browser has to go.
+             * @default null
+             */
+            origin: string | null;
+            /**
+             * @description Its password.
+             * @default null
+             */
+            password: string | null;
+            /**
+             * @description What the browser brought back.
+             * @default null
+             */
+            state: string | null;
+            /**
+             * @description An id token.
+             * @default null
+             */
+            token: string | null;
+            /**
+             * @description A name in the directory.
+             * @default null
+             */
+            username: string | null;
         };
         /** @description A simulated authorization decision. */
         Simulated: {
@@ -2699,6 +3044,31 @@ export interface components {
             names: components["schemas"]["SettingName"][];
             /** @description Whether there can be several targets. */
             several: boolean;
+        };
+        /** @description Somebody whose identity a provider has confirmed, and what they could do here. */
+        TestedIdentity: {
+            /** @description Whether they could sign in: only with a policy. */
+            admitted: boolean;
+            /** @description Attributes that policies can test as `ldap:*`. */
+            attributes: {
+                [key: string]: string[];
+            };
+            /** @description Policies that the claims name, whether they exist or not. */
+            claimed_policies: string[];
+            /** @description Claims that policies can test as `jwt:*`. */
+            claims: {
+                [key: string]: string[];
+            };
+            groups: string[];
+            issuer: string;
+            /** @description The name under which policies are attached. */
+            name: string;
+            /** @description The policies that would apply. */
+            policies: string[];
+            /** @description `openid/NAME` or `ldap/NAME`. */
+            provider: string;
+            /** @description The provider's name for them. */
+            subject: string;
         };
         /** @description A token with which one node joins the cluster. It is shown this once. */
         Token: {
@@ -3348,6 +3718,29 @@ export interface operations {
             };
         };
     };
+    EventTest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description It may hold slashes. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventTest"];
+                };
+            };
+        };
+    };
     GroupList: {
         parameters: {
             query?: never;
@@ -3776,6 +4169,34 @@ export interface operations {
             };
         };
     };
+    ProviderTest: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                kind: "openid" | "ldap" | "tls";
+                /** @description It may hold slashes. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignInTestOrder"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInTest"];
+                };
+            };
+        };
+    };
     Info: {
         parameters: {
             query?: never;
@@ -4094,6 +4515,33 @@ export interface operations {
             };
         };
     };
+    LifecycleSimulate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description It may hold slashes. */
+                bucket: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["LifecycleSimulateOrder"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LifecycleForecast"];
+                };
+            };
+        };
+    };
     LifecycleTest: {
         parameters: {
             query?: never;
@@ -4272,6 +4720,59 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Permissions"];
+                };
+            };
+        };
+    };
+    Placement: {
+        parameters: {
+            query?: {
+                /** @description The version; the current one if left out. */
+                version_id?: string;
+                /** @description Read and compare every byte. */
+                verify?: boolean;
+                /** @description From this part on. */
+                part?: number;
+            };
+            header?: never;
+            path: {
+                /** @description BUCKET/KEY. */
+                object: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ObjectPlacement"];
+                };
+            };
+        };
+    };
+    PlacementHeal: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description BUCKET/KEY. */
+                object: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ObjectHealed"];
                 };
             };
         };
