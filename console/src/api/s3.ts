@@ -26,8 +26,8 @@ function parse(xml: string): Document {
   return new DOMParser().parseFromString(xml, "application/xml");
 }
 
-const text = (node: ParentNode, name: string) => node.querySelector(`:scope > ${name}`)?.textContent ?? "";
-const all = (node: ParentNode, name: string) => [...node.querySelectorAll(`:scope > ${name}`)];
+export const text = (node: ParentNode, name: string) => node.querySelector(`:scope > ${name}`)?.textContent ?? "";
+export const all = (node: ParentNode, name: string) => [...node.querySelectorAll(`:scope > ${name}`)];
 
 /** The error that an S3 answer tells. */
 export async function failure(response: Response): Promise<Failure> {
@@ -62,11 +62,11 @@ export async function optional(target: string): Promise<Element | null> {
   }
 }
 
-const escape = (value: string) =>
+export const escape = (value: string) =>
   value.replace(/[<>&"']/g, (c) => ({ "<": "&lt;", ">": "&gt;", "&": "&amp;", '"': "&quot;", "'": "&apos;" })[c] ?? c);
 
 /** Sends a document, with the checksum that S3 wants of some. */
-async function put(target: string, body: string, method = "PUT", headers: Record<string, string> = {}): Promise<Response> {
+export async function put(target: string, body: string, method = "PUT", headers: Record<string, string> = {}): Promise<Response> {
   const bytes = new TextEncoder().encode(body);
   return s3(target, {
     method,
@@ -88,7 +88,7 @@ export async function deleteBucket(name: string): Promise<void> {
   await s3(path(name).slice(0, -1), { method: "DELETE" });
 }
 
-const bucketPath = (bucket: string) => `/${encodeURIComponent(bucket)}`;
+export const bucketPath = (bucket: string) => `/${encodeURIComponent(bucket)}`;
 
 export async function listObjects(bucket: string, prefix: string, token: string | null, signal?: AbortSignal): Promise<Page> {
   const target = bucketPath(bucket) + query({
@@ -257,8 +257,19 @@ export async function address(bucket: string, key: string, options: { versionId?
 }
 
 export async function download(bucket: string, key: string, versionId?: string): Promise<void> {
+  save(await address(bucket, key, versionId ? { versionId, save: true } : { save: true }));
+}
+
+/** All objects whose keys begin with `prefix`, as an archive that the server sends as it reads. */
+export async function downloadFolder(bucket: string, prefix: string): Promise<void> {
+  save((await gateway.ticket(`${path(bucket, prefix)}?ashlar-zip`)).url);
+}
+
+/** The browser's own download; an answer with an error is a failed download, not a page that takes this one's place. */
+function save(address: string) {
   const link = document.createElement("a");
-  link.href = await address(bucket, key, versionId ? { versionId, save: true } : { save: true });
+  link.href = address;
+  link.download = "";
   link.rel = "noopener";
   document.body.append(link);
   link.click();

@@ -1,6 +1,6 @@
 // Who is signed in, and what they may do.
 import { queryOptions, useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
-import { api, gateway, type Session } from "../api/client";
+import { api, Failure, gateway, type Session } from "../api/client";
 
 export const sessionQuery = queryOptions({
   queryKey: ["session"],
@@ -18,6 +18,11 @@ export function begin(client: QueryClient, session: Session | null) {
 export type ProviderReturn = { code: string; state: string } | { error: string };
 
 const RETURN_TO = "ashlar.return-to";
+/** The provider whose sign-in is only tried. */
+const TESTING = "ashlar.testing";
+/** What came back from a sign-in that is only tried. */
+export type TestReturn = { provider: string; back: ProviderReturn };
+let testReturn: TestReturn | null = null;
 let providerReturn: ProviderReturn | null = null;
 
 /** Takes what a provider sent out of the address, so that neither a reload nor the history has it. Called once, first. */
@@ -32,6 +37,13 @@ export function takeProviderReturn() {
   try {
     screen = sessionStorage.getItem(RETURN_TO) ?? "";
     sessionStorage.removeItem(RETURN_TO);
+    const testing = sessionStorage.getItem(TESTING);
+    sessionStorage.removeItem(TESTING);
+    if (testing !== null && providerReturn) {
+      testReturn = { provider: testing, back: providerReturn };
+      providerReturn = null;
+      screen = "#/providers";
+    }
   } catch {
     // Storage is forbidden: the overview is shown.
   }
@@ -43,6 +55,22 @@ export function foundProviderReturn(): ProviderReturn | null {
   const found = providerReturn;
   providerReturn = null;
   return found;
+}
+
+/** What came back from a sign-in that is only tried, once. */
+export function foundTestReturn(): TestReturn | null {
+  const found = testReturn;
+  testReturn = null;
+  return found;
+}
+
+/** Leaves the page to try a sign-in; the providers are shown again afterwards, with what came of it. */
+export async function leaveForTest(provider: string) {
+  const answer = await api("/idp/{kind}/{name}/test", "post", { path: { kind: "openid", name: provider }, body: { origin: location.origin } as never });
+  if (answer.problem) throw new Failure(400, "TestRefused", answer.problem);
+  if (!answer.url) throw new Failure(400, "TestRefused", "");
+  sessionStorage.setItem(TESTING, provider);
+  location.assign(answer.url);
 }
 
 /** Leaves the page for a provider; the screen is shown again afterwards. */

@@ -5,7 +5,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import clsx from "clsx";
 import { useEffect, useMemo, useRef, useState, type ChangeEvent, type DragEvent } from "react";
 import { Failure } from "../api/client";
-import { deleteObjects, download, listObjects, type Item } from "../api/s3";
+import { deleteObjects, download, downloadFolder, listObjects, type Item } from "../api/s3";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
@@ -93,6 +93,7 @@ export function Browse() {
     addUploads(bucket, folder, list.map((file) => ({ file, name: file.webkitRelativePath || file.name })));
     event.target.value = "";
   };
+  const zip = (prefix: string) => void downloadFolder(bucket, prefix).then(() => toast(t.zip.begun), (e: Error) => toast(e.message, "bad"));
   const drop = async (event: DragEvent) => {
     event.preventDefault();
     setOver(false);
@@ -125,6 +126,7 @@ export function Browse() {
         )}
         <div className="flex flex-wrap gap-2">
           <Button icon="settings" onClick={() => void navigate({ to: "/buckets/$bucket/settings", params: { bucket } })}>{t.settings}</Button>
+          <Button icon="download" because={because("s3:GetObject") ?? (rows.length === 0 ? t.emptyFolder : undefined)} onClick={() => zip(folder)}>{t.zip.action}</Button>
           <Button icon="folder" because={because("s3:PutObject")} onClick={() => folders.current?.click()}>{t.uploadFolder}</Button>
           <Button icon="upload" tone="primary" because={because("s3:PutObject")} onClick={() => files.current?.click()}>{t.upload}</Button>
           <input ref={files} type="file" multiple hidden onChange={take} data-testid="files" />
@@ -183,7 +185,8 @@ export function Browse() {
                     <div key={row.folder} role="row" aria-rowindex={v.index + 2} className={clsx(GRID, ROWLOOK)} style={style}>
                       <span role="cell" />
                       <span role="cell" className="min-w-0"><button type="button" onClick={() => open(row.folder)} className="flex max-w-full items-center gap-2.5 text-left font-medium hover:underline"><Icon name="folder" className="size-5 text-accent" /><span className="truncate">{row.folder.slice(folder.length)}</span></button></span>
-                      <span role="cell" /><span role="cell" className="max-md:hidden" /><span role="cell" />
+                      <span role="cell" /><span role="cell" className="max-md:hidden" />
+                      <span role="cell"><Menu label={t.actionsFor(row.folder.slice(folder.length))} items={[{ label: t.zip.action, icon: "download", because: because("s3:GetObject"), onSelect: () => zip(row.folder) }]} /></span>
                     </div>
                   );
                 }

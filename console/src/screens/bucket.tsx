@@ -1,17 +1,20 @@
 // The settings of one bucket, all on one page. Each part asks for its own document, so that a part that a person may not
 // see says so and the others work.
-import { useMutation, useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { useState, type ReactNode } from "react";
+import { useState } from "react";
 import { api } from "../api/client";
 import * as s3 from "../api/s3";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
 import { settingsRoute } from "../router";
-import { Badge, Button, Card, Confirm, Dialog, Field, Form, Head, Input, Loading, Meter, Problem, Select, toast } from "../ui";
+import { Badge, Button, Card, Confirm, Dialog, Field, Form, Head, Input, Meter, Problem, Select, toast } from "../ui";
 import { JsonEditor, jsonProblem } from "../ui/json";
 import { TagEditor } from "../ui/tags";
+import { Section, useDocument, type Part } from "./bucket_section";
+import { Cors, Notifications, Website } from "./bucket_web";
+import { Simulator } from "./simulator";
 
 export function BucketSettings() {
   const t = useT();
@@ -19,7 +22,7 @@ export function BucketSettings() {
   const navigate = useNavigate();
   const client = useQueryClient();
   const [removing, setRemoving] = useState(false);
-  const may = useMay(...["s3:PutBucketVersioning", "s3:PutBucketObjectLockConfiguration", "s3:PutEncryptionConfiguration", "s3:PutBucketTagging", "s3:PutBucketPolicy", "s3:PutLifecycleConfiguration", "s3:DeleteBucket"].map((a): [string, string] => [a, bucket]), "admin:SetBucketQuota");
+  const may = useMay(...["s3:PutBucketVersioning", "s3:PutBucketObjectLockConfiguration", "s3:PutEncryptionConfiguration", "s3:PutBucketTagging", "s3:PutBucketPolicy", "s3:PutLifecycleConfiguration", "s3:PutBucketCORS", "s3:PutBucketWebsite", "s3:PutBucketNotification", "s3:DeleteBucket"].map((a): [string, string] => [a, bucket]), "admin:SetBucketQuota", "admin:SimulateLifecycle");
   const because = (action: string) => (may(action) === false ? t.needs(action) : undefined);
   const remove = useMutation({
     mutationFn: () => s3.deleteBucket(bucket),
@@ -37,8 +40,11 @@ export function BucketSettings() {
         <Lock bucket={bucket} because={because("s3:PutBucketObjectLockConfiguration")} />
         <Quota bucket={bucket} because={because("admin:SetBucketQuota")} />
         <Encryption bucket={bucket} because={because("s3:PutEncryptionConfiguration")} />
-        <Lifecycle bucket={bucket} because={because("s3:PutLifecycleConfiguration")} />
+        <Lifecycle bucket={bucket} because={because("s3:PutLifecycleConfiguration")} simulate={because("admin:SimulateLifecycle")} />
+        <Notifications bucket={bucket} because={because("s3:PutBucketNotification")} />
         <Policy bucket={bucket} because={because("s3:PutBucketPolicy")} />
+        <Cors bucket={bucket} because={because("s3:PutBucketCORS")} />
+        <Website bucket={bucket} because={because("s3:PutBucketWebsite")} />
         <Tags bucket={bucket} because={because("s3:PutBucketTagging")} />
         <Card title={t.buckets.removeThis}>
           <div className="flex flex-wrap items-center justify-between gap-3 p-4 sm:px-5">
@@ -50,35 +56,6 @@ export function BucketSettings() {
       {removing && <Confirm title={t.buckets.removeTitle(bucket)} text={t.buckets.removeText} action={t.remove} typed={bucket} busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate()} onClose={() => { setRemoving(false); remove.reset(); }} />}
     </>
   );
-}
-
-type Part = { bucket: string; because: string | undefined };
-
-/** A part of the page: its document, or why it is not there. */
-function Section<T>({ title, about, query, children }: { title: string; about: string; query: UseQueryResult<T>; children: (data: T) => ReactNode }) {
-  return (
-    <Card title={title}>
-      <div className="grid gap-x-8 gap-y-3 p-4 sm:px-5 md:grid-cols-[minmax(0,2fr)_minmax(0,3fr)]">
-        <p className="text-sm leading-relaxed text-soft">{about}</p>
-        <div className="min-w-0">{query.isPending ? <Loading /> : query.isError ? <Problem error={query.error} /> : children(query.data)}</div>
-      </div>
-    </Card>
-  );
-}
-
-/** A document of a bucket, and the call that changes it. */
-function useDocument<T>(bucket: string, name: string, read: () => Promise<T>) {
-  const t = useT();
-  const client = useQueryClient();
-  const query = useQuery({ queryKey: ["bucket", bucket, name], queryFn: read, retry: false });
-  const change = useMutation({
-    mutationFn: (call: () => Promise<unknown>) => call(),
-    onSuccess: async () => {
-      await client.invalidateQueries({ queryKey: ["bucket", bucket] });
-      toast(t.saved);
-    },
-  });
-  return { query, change };
 }
 
 function Versioning({ bucket, because }: Part) {
@@ -198,10 +175,12 @@ function Encryption({ bucket, because }: Part) {
   );
 }
 
-function Lifecycle({ bucket, because }: Part) {
+function Lifecycle({ bucket, because, simulate }: Part & { simulate: string | undefined }) {
   const t = useT();
   const { query, change } = useDocument(bucket, "lifecycle", () => s3.getLifecycle(bucket));
   const [adding, setAdding] = useState(false);
+  // The rules to simulate; null: nothing is simulated.
+  const [trying, setTrying] = useState<string[] | null>(null);
   return (
     <Section title={t.lifecycle.title} about={t.lifecycle.about} query={query}>
       {(rules) => (
@@ -226,15 +205,19 @@ function Lifecycle({ bucket, because }: Part) {
             </ul>
           )}
           {change.error && !adding && <Problem error={change.error} />}
-          <div><Button icon="plus" because={because} onClick={() => { change.reset(); setAdding(true); }}>{t.lifecycle.add}</Button></div>
-          {adding && <RuleDialog onClose={() => setAdding(false)} busy={change.isPending} error={change.error} onSave={(xml) => change.mutate(() => s3.putLifecycle(bucket, [...rules.map((r) => r.xml), xml]), { onSuccess: () => setAdding(false) })} />}
+          <div className="flex flex-wrap gap-2">
+            <Button icon="plus" because={because} onClick={() => { change.reset(); setAdding(true); }}>{t.lifecycle.add}</Button>
+            {rules.length > 0 && <Button icon="history" because={simulate} onClick={() => setTrying(rules.map((r) => r.xml))}>{t.simulator.action}</Button>}
+          </div>
+          {trying && <Simulator bucket={bucket} rules={trying} onClose={() => setTrying(null)} />}
+          {adding && <RuleDialog onClose={() => setAdding(false)} busy={change.isPending} error={change.error} simulate={simulate} onSimulate={(xml) => setTrying([...rules.map((r) => r.xml), xml])} onSave={(xml) => change.mutate(() => s3.putLifecycle(bucket, [...rules.map((r) => r.xml), xml]), { onSuccess: () => setAdding(false) })} />}
         </div>
       )}
     </Section>
   );
 }
 
-function RuleDialog({ onClose, onSave, busy, error }: { onClose: () => void; onSave: (xml: string) => void; busy: boolean; error: unknown }) {
+function RuleDialog({ onClose, onSave, simulate, onSimulate, busy, error }: { onClose: () => void; onSave: (xml: string) => void; simulate: string | undefined; onSimulate: (xml: string) => void; busy: boolean; error: unknown }) {
   const t = useT();
   const [id, setId] = useState("");
   const [prefix, setPrefix] = useState("");
@@ -247,14 +230,16 @@ function RuleDialog({ onClose, onSave, busy, error }: { onClose: () => void; onS
   const field = (label: string, value: string, set: (v: string) => void) => (
     <Field label={label}>{(p) => <Input {...p} type="number" min={1} value={value} onChange={(e) => set(e.target.value)} />}</Field>
   );
+  const xml = () => s3.ruleXml({ id, enabled: true, prefix, days: number(days), noncurrentDays: number(noncurrent), abortDays: number(abort) });
   return (
     <Dialog open onClose={onClose} title={t.lifecycle.add}>
-      <Form onSubmit={() => onSave(s3.ruleXml({ id, enabled: true, prefix, days: number(days), noncurrentDays: number(noncurrent), abortDays: number(abort) }))} onCancel={onClose} submit={t.create} busy={busy} error={error} because={id === "" ? t.nameFirst : bad}>
+      <Form onSubmit={() => onSave(xml())} onCancel={onClose} submit={t.create} busy={busy} error={error} because={id === "" ? t.nameFirst : bad}>
         <Field label={t.name}>{(p) => <Input {...p} autoFocus value={id} maxLength={255} onChange={(e) => setId(e.target.value)} />}</Field>
         <Field label={t.lifecycle.prefix} hint={t.lifecycle.prefixHint}>{(p) => <Input {...p} value={prefix} spellCheck={false} onChange={(e) => setPrefix(e.target.value)} />}</Field>
         {field(t.lifecycle.daysLabel, days, setDays)}
         {field(t.lifecycle.noncurrentLabel, noncurrent, setNoncurrent)}
         {field(t.lifecycle.abortLabel, abort, setAbort)}
+        <div><Button icon="history" because={simulate ?? (id === "" ? t.nameFirst : bad)} onClick={() => onSimulate(xml())}>{t.simulator.before}</Button></div>
       </Form>
     </Dialog>
   );

@@ -1,7 +1,7 @@
 // One object: what it is, a preview, its tags, its versions.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Tabs } from "radix-ui";
-import { useState, type ReactNode } from "react";
+import { lazy, Suspense, useState, type ReactNode } from "react";
 import { Failure } from "../api/client";
 import { address, deleteObjects, download, getTags, headObject, listVersions, path, putTags, s3, type Head, type Version } from "../api/s3";
 import { useT } from "../i18n";
@@ -11,7 +11,9 @@ import { Badge, Button, Confirm, Dialog, Empty, Loading, Problem, toast } from "
 import { Menu } from "../ui/menu";
 import { TagEditor } from "../ui/tags";
 
-const TAB = "-mb-px border-b-2 border-transparent px-1 py-2 text-sm font-medium text-soft hover:text-text data-[state=active]:border-accent data-[state=active]:text-text";
+const Placement = lazy(() => import("./placement"));
+
+const TAB = "-mb-px focus-visible:-outline-offset-2 border-b-2 border-transparent px-1 py-2 text-sm font-medium text-soft hover:text-text data-[state=active]:border-accent data-[state=active]:text-text";
 
 export function ObjectDialog({ bucket, objectKey, onClose, onShare, onRemove }: { bucket: string; objectKey: string; onClose: () => void; onShare: (key: string) => void; onRemove: (key: string) => void }) {
   const t = useT();
@@ -27,16 +29,18 @@ export function ObjectDialog({ bucket, objectKey, onClose, onShare, onRemove }: 
         <Button icon="trash" because={because("s3:DeleteObject")} onClick={() => onRemove(objectKey)}>{t.remove}</Button>
       </div>
       <Tabs.Root defaultValue="about">
-        <Tabs.List aria-label={name} className="mb-4 flex gap-5 border-b">
+        <Tabs.List aria-label={name} className="mb-4 flex gap-5 overflow-x-auto border-b">
           <Tabs.Trigger value="about" className={TAB}>{t.details}</Tabs.Trigger>
           <Tabs.Trigger value="preview" className={TAB}>{t.preview}</Tabs.Trigger>
           <Tabs.Trigger value="tags" className={TAB}>{t.tags.title}</Tabs.Trigger>
           <Tabs.Trigger value="versions" className={TAB}>{t.versions}</Tabs.Trigger>
+          <Tabs.Trigger value="placement" className={TAB}>{t.placement.title}</Tabs.Trigger>
         </Tabs.List>
         <Tabs.Content value="about">{head.isPending ? <Loading /> : head.isError ? <Problem error={head.error} /> : <About bucket={bucket} name={objectKey} head={head.data} />}</Tabs.Content>
         <Tabs.Content value="preview">{head.isPending ? <Loading /> : head.isError ? <Problem error={head.error} /> : <Preview bucket={bucket} name={objectKey} head={head.data} />}</Tabs.Content>
         <Tabs.Content value="tags"><Tags bucket={bucket} name={objectKey} because={because("s3:PutObjectTagging")} /></Tabs.Content>
         <Tabs.Content value="versions"><Versions bucket={bucket} name={objectKey} because={because("s3:DeleteObjectVersion")} /></Tabs.Content>
+        <Tabs.Content value="placement"><Suspense fallback={<Loading />}><Placement bucket={bucket} name={objectKey} /></Suspense></Tabs.Content>
       </Tabs.Root>
     </Dialog>
   );

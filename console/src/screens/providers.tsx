@@ -4,10 +4,11 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, type Schemas } from "../api/client";
 import { useT } from "../i18n";
-import { useMay } from "../lib/session";
+import { foundTestReturn, useMay } from "../lib/session";
 import { Badge, Button, Card, Confirm, Dialog, Empty, Field, Form, Head, IconButton, Input, Loading, Problem, Select, TextArea, toast } from "../ui";
 import { Menu } from "../ui/menu";
 import { Facts } from "./object";
+import { SignInTest } from "./sign_in_test";
 
 type Provider = Schemas["Provider"];
 type Kind = "openid" | "ldap" | "tls";
@@ -24,10 +25,13 @@ const SECRET = /secret|password/;
 export function Providers() {
   const t = useT();
   const client = useQueryClient();
-  const may = useMay("admin:ConfigUpdate");
+  const may = useMay("admin:ConfigUpdate", "admin:TestSignIn");
   const because = may("admin:ConfigUpdate") === false ? t.needs("admin:ConfigUpdate") : undefined;
   const [editing, setEditing] = useState<Provider | "new" | null>(null);
   const [removing, setRemoving] = useState<Provider | null>(null);
+  const [back] = useState(foundTestReturn);
+  const [testing, setTesting] = useState<Pick<Provider, "kind" | "name"> | null>(back ? { kind: "openid", name: back.provider } : null);
+  const noTest = may("admin:TestSignIn") === false ? t.needs("admin:TestSignIn") : undefined;
   const all = useQuery({
     queryKey: ["providers"], retry: false,
     queryFn: async ({ signal }) => (await Promise.all(KINDS.map((kind) => api("/idp/{kind}", "get", { path: { kind }, signal })))).flatMap((l) => l.providers),
@@ -54,6 +58,7 @@ export function Providers() {
               key={`${p.kind}/${p.name}`} title={<span className="flex flex-wrap items-center gap-2">{p.values["display_name"] ?? (p.name === "_" ? t.providers.kinds[p.kind as Kind] : p.name)} <Badge>{t.providers.kinds[p.kind as Kind]}</Badge> {p.enabled ? <Badge tone="good" icon="good">{t.enabled}</Badge> : p.problem ? <Badge tone="bad" icon="bad">{t.providers.unusable}</Badge> : <Badge>{t.disabled}</Badge>}</span>}
               actions={<Menu label={t.actionsFor(p.name)} items={[
                 { label: t.edit, icon: "edit", because, onSelect: () => setEditing(p) },
+                ...(p.kind === "tls" ? [] : [{ label: t.signInTest.action, icon: "idp" as const, because: noTest ?? (p.enabled ? undefined : t.signInTest.enableFirst), onSelect: () => setTesting(p) }]),
                 { label: p.enabled ? t.disable : t.enable, icon: p.enabled ? "close" : "check", because, onSelect: () => enable.mutate(p) },
                 null,
                 { label: t.remove, icon: "trash", danger: true, because, onSelect: () => setRemoving(p) },
@@ -71,6 +76,7 @@ export function Providers() {
         </div>
       )}
       {editing && <Edit provider={editing === "new" ? null : editing} onClose={() => setEditing(null)} onDone={done} />}
+      {testing && <SignInTest provider={all.data?.find((p) => p.kind === testing.kind && p.name === testing.name) ?? testing} back={back && back.provider === testing.name && testing.kind === "openid" ? back.back : undefined} onClose={() => setTesting(null)} />}
       {removing && <Confirm title={t.providers.removeTitle(removing.name)} text={t.providers.removeText} action={t.remove} typed={removing.name} busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }} />}
     </>
   );

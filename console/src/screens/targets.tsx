@@ -1,11 +1,14 @@
 // Event targets: where bucket notifications go, how they get there, and what could not be delivered.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import clsx from "clsx";
 import { useMemo, useState } from "react";
 import { api, type Schemas } from "../api/client";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
 import { Badge, Button, Card, Confirm, CopyBox, Empty, Head, Loading, Problem, toast } from "../ui";
+import { Icon } from "../ui/icons";
 import { Menu } from "../ui/menu";
 import { DataTable, type Column } from "../ui/table";
 
@@ -38,7 +41,7 @@ export function Targets() {
   ], [t, f]);
   return (
     <>
-      <Head title={t.nav.targets} about={t.targets.about} />
+      <Head title={t.nav.targets} about={t.targets.about}><Link to="/settings" className="inline-flex h-9 items-center gap-2 rounded-md border border-line-strong/45 bg-surface px-3 text-sm font-medium hover:bg-hover"><Icon name="plus" /> {t.config.add}</Link></Head>
       {targets.isPending ? <Loading /> : targets.isError ? <Problem error={targets.error} retry={() => void targets.refetch()} /> : targets.data.targets.length === 0 ? (
         <Card><Empty icon="bell" title={t.targets.none} text={t.targets.noneText} /><div className="mx-auto -mt-8 max-w-2xl px-4 pb-10"><CopyBox label={t.targets.command} text="ashlar admin config set it notify_webhook:1 endpoint=https://receiver.example/events" /></div></Card>
       ) : (
@@ -69,6 +72,12 @@ export function Targets() {
 function TargetCard({ target: x, letters, because, onOrder }: { target: Target; letters: boolean; because: string | undefined; onOrder: (order: Order) => void }) {
   const t = useT();
   const f = useFormat();
+  const client = useQueryClient();
+  const mayTest = useMay("admin:TestEventTarget");
+  const test = useMutation({
+    mutationFn: () => api("/events/{name}/test", "post", { path: { name: x.id } }),
+    onSettled: () => client.invalidateQueries({ queryKey: ["events"] }),
+  });
   const numbers: [string, number, boolean][] = [[t.targets.waiting, x.lag, false], [t.targets.sent, x.sent, false], [t.targets.failed, x.failed, x.failed > 0], [t.targets.deadCount, x.dead, x.dead > 0], [t.targets.lost, x.lost, x.lost > 0]];
   return (
     <article className="h-full rounded-xl border bg-surface p-4 shadow-card">
@@ -81,12 +90,18 @@ function TargetCard({ target: x, letters, because, onOrder }: { target: Target; 
         {numbers.map(([label, n, bad]) => <div key={label}><dt className="text-xs text-soft">{label}</dt><dd className={bad ? "font-medium text-warn" : ""}>{f.count(n)}</dd></div>)}
       </dl>
       <div className="mt-3"><CopyBox text={x.arn} label="ARN" /></div>
-      {letters && (
-        <div className="mt-3 flex gap-2">
-          <Button icon="refresh" because={because} onClick={() => onOrder({ target: x.id, what: "replay" })}>{t.targets.replay}</Button>
-          <Button tone="quiet" icon="trash" because={because} onClick={() => onOrder({ target: x.id, what: "remove" })}>{t.targets.removeAll}</Button>
-        </div>
+      {test.data && (
+        <p role="status" className={clsx("mt-3 flex items-start gap-2 rounded-md px-3 py-2 text-sm", test.data.accepted ? "bg-good-soft" : "bg-bad-soft")}>
+          <Icon name={test.data.accepted ? "good" : "bad"} className={clsx("mt-0.5 size-4", test.data.accepted ? "text-good" : "text-bad")} />
+          <span className="min-w-0 break-words">{test.data.accepted ? t.targets.accepted(f.count(test.data.took_ms)) : t.targets.refused(test.data.problem ?? "")}</span>
+        </p>
       )}
+      {test.error && <div className="mt-3"><Problem error={test.error} /></div>}
+      <div className="mt-3 flex flex-wrap gap-2">
+        <Button icon="bell" because={mayTest("admin:TestEventTarget") === false ? t.needs("admin:TestEventTarget") : undefined} busy={test.isPending} onClick={() => test.mutate()}>{t.targets.test}</Button>
+        {letters && <Button icon="refresh" because={because} onClick={() => onOrder({ target: x.id, what: "replay" })}>{t.targets.replay}</Button>}
+        {letters && <Button tone="quiet" icon="trash" because={because} onClick={() => onOrder({ target: x.id, what: "remove" })}>{t.targets.removeAll}</Button>}
+      </div>
     </article>
   );
 }

@@ -13,17 +13,17 @@ pub(crate) const PAGE: &str = r##"<!doctype html>
     <meta name="color-scheme" content="light dark" />
     <title>Ashlar</title>
     <link rel="icon" type="image/svg+xml" href="./assets/icon-B-LCDp6q.svg" />
-    <script type="module" crossorigin src="./assets/index-BHo3h6B_.js"></script>
-    <link rel="modulepreload" crossorigin href="./assets/index-C1zIHULd.js">
-    <link rel="modulepreload" crossorigin href="./assets/useQuery-BkMyrGJ_.js">
-    <link rel="modulepreload" crossorigin href="./assets/useMutation-BmJU3eku.js">
-    <link rel="modulepreload" crossorigin href="./assets/link-YROPNJxr.js">
-    <link rel="modulepreload" crossorigin href="./assets/useNavigate-BpIXi0qM.js">
-    <link rel="modulepreload" crossorigin href="./assets/session-CSj4Sajh.js">
-    <link rel="modulepreload" crossorigin href="./assets/s3-D3-V8LM_.js">
-    <link rel="modulepreload" crossorigin href="./assets/uploads-DPrs1ldP.js">
-    <link rel="modulepreload" crossorigin href="./assets/router-CjqyBdvb.js">
-    <link rel="stylesheet" crossorigin href="./assets/index-BDxzNjU3.css">
+    <script type="module" crossorigin src="./assets/index-CtqpYJ9i.js"></script>
+    <link rel="modulepreload" crossorigin href="./assets/index-CbOSB_NC.js">
+    <link rel="modulepreload" crossorigin href="./assets/useQuery-E4qFtrlI.js">
+    <link rel="modulepreload" crossorigin href="./assets/useMutation-hjl9wplu.js">
+    <link rel="modulepreload" crossorigin href="./assets/link-uVVN49GT.js">
+    <link rel="modulepreload" crossorigin href="./assets/useNavigate-Dhy_xEyA.js">
+    <link rel="modulepreload" crossorigin href="./assets/session-BjkaogPe.js">
+    <link rel="modulepreload" crossorigin href="./assets/s3-DBCaNBao.js">
+    <link rel="modulepreload" crossorigin href="./assets/uploads-CXJNykll.js">
+    <link rel="modulepreload" crossorigin href="./assets/router-BL8-pacQ.js">
+    <link rel="stylesheet" crossorigin href="./assets/index-BFGszqbD.css">
   </head>
   <body>
     <div id="root"></div>
@@ -34,49 +34,50 @@ pub(crate) const PAGE: &str = r##"<!doctype html>
 
 /// The files that it names, by name.
 pub(crate) static FILES: &[Asset] = &[
-    Asset { name: "audit-SVE7fVNu.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/audit-SVE7fVNu.js.gz") },
-    Asset { name: "browse-I97S4Vff.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/browse-I97S4Vff.js.gz") },
-    Asset { name: "bucket-DvlbdT5K.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/bucket-DvlbdT5K.js.gz") },
-    Asset { name: "buckets-B7XWnV80.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/buckets-B7XWnV80.js.gz") },
-    Asset { name: "connect-DidcvtKf.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/connect-DidcvtKf.js.gz") },
-    Asset { name: "de-C2LOpW6W.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/de-C2LOpW6W.js.gz") },
-    Asset { name: "drives-CMYiKQXQ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/drives-CMYiKQXQ.js.gz") },
-    Asset { name: "en-CEurjulN.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/en-CEurjulN.js.gz") },
-    Asset { name: "encryption-BwMOBFFp.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/encryption-BwMOBFFp.js.gz") },
-    Asset { name: "format-Bbpe0f4o.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/format-Bbpe0f4o.js.gz") },
-    Asset { name: "groups-TNO-l82W.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/groups-TNO-l82W.js.gz") },
-    Asset { name: "history-CTOvM3a-.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/history-CTOvM3a-.js.gz") },
+    Asset { name: "audit-QepsCp8g.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/audit-QepsCp8g.js.gz") },
+    Asset { name: "browse-WSaIUQl6.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/browse-WSaIUQl6.js.gz") },
+    Asset { name: "bucket-DLfS1H0x.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/bucket-DLfS1H0x.js.gz") },
+    Asset { name: "buckets-DwwlpB6D.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/buckets-DwwlpB6D.js.gz") },
+    Asset { name: "connect-CvUhVjEw.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/connect-CvUhVjEw.js.gz") },
+    Asset { name: "de-CfmZu0Ty.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/de-CfmZu0Ty.js.gz") },
+    Asset { name: "drives-DnnTm_7t.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/drives-DnnTm_7t.js.gz") },
+    Asset { name: "en-C1Qn-24D.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/en-C1Qn-24D.js.gz") },
+    Asset { name: "encryption-B7lRQvKC.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/encryption-B7lRQvKC.js.gz") },
+    Asset { name: "format-OHeKEg1S.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/format-OHeKEg1S.js.gz") },
+    Asset { name: "groups-51Mgq-YS.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/groups-51Mgq-YS.js.gz") },
+    Asset { name: "history-1Wyh4B1l.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/history-1Wyh4B1l.js.gz") },
     Asset { name: "icon-B-LCDp6q.svg", kind: "image/svg+xml", gzip: include_bytes!("../assets/icon-B-LCDp6q.svg.gz") },
-    Asset { name: "index-BDxzNjU3.css", kind: "text/css; charset=utf-8", gzip: include_bytes!("../assets/index-BDxzNjU3.css.gz") },
-    Asset { name: "index-BHo3h6B_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-BHo3h6B_.js.gz") },
-    Asset { name: "index-C1zIHULd.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-C1zIHULd.js.gz") },
-    Asset { name: "index-vm01KSRP.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-vm01KSRP.js.gz") },
+    Asset { name: "index-BFGszqbD.css", kind: "text/css; charset=utf-8", gzip: include_bytes!("../assets/index-BFGszqbD.css.gz") },
+    Asset { name: "index-CbOSB_NC.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-CbOSB_NC.js.gz") },
+    Asset { name: "index-CtqpYJ9i.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-CtqpYJ9i.js.gz") },
+    Asset { name: "index-Dhe8gaL_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-Dhe8gaL_.js.gz") },
     Asset { name: "inter-DfAjpf66.woff2", kind: "font/woff2", gzip: include_bytes!("../assets/inter-DfAjpf66.woff2.gz") },
-    Asset { name: "json-rtTZ9Ahc.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/json-rtTZ9Ahc.js.gz") },
-    Asset { name: "keys-D_SnjrW5.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/keys-D_SnjrW5.js.gz") },
+    Asset { name: "json-DZ4CGtpQ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/json-DZ4CGtpQ.js.gz") },
+    Asset { name: "keys-_3tUomJe.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/keys-_3tUomJe.js.gz") },
     Asset { name: "licences.txt", kind: "text/plain; charset=utf-8", gzip: include_bytes!("../assets/licences.txt.gz") },
-    Asset { name: "link-YROPNJxr.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/link-YROPNJxr.js.gz") },
-    Asset { name: "logs-Dh6y6-XI.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/logs-Dh6y6-XI.js.gz") },
-    Asset { name: "menu-DbjfujQR.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/menu-DbjfujQR.js.gz") },
-    Asset { name: "object-CZgSxWS9.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/object-CZgSxWS9.js.gz") },
-    Asset { name: "overview-BJcbwXkk.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/overview-BJcbwXkk.js.gz") },
-    Asset { name: "policies-hlt0T4Qg.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/policies-hlt0T4Qg.js.gz") },
-    Asset { name: "providers-BnM0A1ij.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/providers-BnM0A1ij.js.gz") },
-    Asset { name: "router-CjqyBdvb.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/router-CjqyBdvb.js.gz") },
-    Asset { name: "s3-D3-V8LM_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/s3-D3-V8LM_.js.gz") },
-    Asset { name: "session-CSj4Sajh.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/session-CSj4Sajh.js.gz") },
-    Asset { name: "settings-vmZOPES0.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/settings-vmZOPES0.js.gz") },
-    Asset { name: "stream-fG1cpd_d.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/stream-fG1cpd_d.js.gz") },
-    Asset { name: "table-CFyTTkMJ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/table-CFyTTkMJ.js.gz") },
-    Asset { name: "tags-CT0C5dSG.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/tags-CT0C5dSG.js.gz") },
-    Asset { name: "targets-D9Wa8dYo.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/targets-D9Wa8dYo.js.gz") },
-    Asset { name: "trace-CS76jf-F.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/trace-CS76jf-F.js.gz") },
-    Asset { name: "uploads-B5KLx4q4.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-B5KLx4q4.js.gz") },
-    Asset { name: "uploads-DPrs1ldP.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-DPrs1ldP.js.gz") },
-    Asset { name: "useInfiniteQuery-C7nDMp0w.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useInfiniteQuery-C7nDMp0w.js.gz") },
-    Asset { name: "useMutation-BmJU3eku.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useMutation-BmJU3eku.js.gz") },
-    Asset { name: "useNavigate-BpIXi0qM.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useNavigate-BpIXi0qM.js.gz") },
-    Asset { name: "useQuery-BkMyrGJ_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useQuery-BkMyrGJ_.js.gz") },
-    Asset { name: "users-BySaIVxg.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/users-BySaIVxg.js.gz") },
-    Asset { name: "why-DhldSTRF.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/why-DhldSTRF.js.gz") },
+    Asset { name: "link-uVVN49GT.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/link-uVVN49GT.js.gz") },
+    Asset { name: "logs-C1yNpIka.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/logs-C1yNpIka.js.gz") },
+    Asset { name: "menu-DfiqE_tN.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/menu-DfiqE_tN.js.gz") },
+    Asset { name: "object-Cbsn1DM_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/object-Cbsn1DM_.js.gz") },
+    Asset { name: "overview-CUDqSVly.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/overview-CUDqSVly.js.gz") },
+    Asset { name: "placement-DulQaYXE.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/placement-DulQaYXE.js.gz") },
+    Asset { name: "policies-67RPzW84.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/policies-67RPzW84.js.gz") },
+    Asset { name: "providers-C_gG4p-z.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/providers-C_gG4p-z.js.gz") },
+    Asset { name: "router-BL8-pacQ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/router-BL8-pacQ.js.gz") },
+    Asset { name: "s3-DBCaNBao.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/s3-DBCaNBao.js.gz") },
+    Asset { name: "session-BjkaogPe.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/session-BjkaogPe.js.gz") },
+    Asset { name: "settings-DZNoRHue.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/settings-DZNoRHue.js.gz") },
+    Asset { name: "stream-wki9ma4L.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/stream-wki9ma4L.js.gz") },
+    Asset { name: "table-Ch_Msngs.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/table-Ch_Msngs.js.gz") },
+    Asset { name: "tags-DuzSi7_l.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/tags-DuzSi7_l.js.gz") },
+    Asset { name: "targets-D3ntyK2v.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/targets-D3ntyK2v.js.gz") },
+    Asset { name: "trace-BU8nKL9M.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/trace-BU8nKL9M.js.gz") },
+    Asset { name: "uploads-CXJNykll.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-CXJNykll.js.gz") },
+    Asset { name: "uploads-aE0FcoCe.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-aE0FcoCe.js.gz") },
+    Asset { name: "useInfiniteQuery-B2lzFack.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useInfiniteQuery-B2lzFack.js.gz") },
+    Asset { name: "useMutation-hjl9wplu.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useMutation-hjl9wplu.js.gz") },
+    Asset { name: "useNavigate-Dhy_xEyA.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useNavigate-Dhy_xEyA.js.gz") },
+    Asset { name: "useQuery-E4qFtrlI.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useQuery-E4qFtrlI.js.gz") },
+    Asset { name: "users-GKDTMTGG.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/users-GKDTMTGG.js.gz") },
+    Asset { name: "why-Cy2Uw8Ba.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/why-Cy2Uw8Ba.js.gz") },
 ];

@@ -1,0 +1,73 @@
+// Settings of a bucket about browsers and events: CORS, website, notifications.
+import { all, bucketPath, escape, optional, put, s3, text } from "./s3";
+
+export type CorsRule = { id: string; origins: string[]; methods: string[]; headers: string[]; expose: string[]; maxAge: string };
+
+export async function getCors(bucket: string): Promise<CorsRule[]> {
+  const root = await optional(`${bucketPath(bucket)}?cors`);
+  const list = (rule: Element, name: string) => all(rule, name).map((e) => e.textContent ?? "");
+  return root ? all(root, "CORSRule").map((r) => ({
+    id: text(r, "ID"), origins: list(r, "AllowedOrigin"), methods: list(r, "AllowedMethod"), headers: list(r, "AllowedHeader"), expose: list(r, "ExposeHeader"), maxAge: text(r, "MaxAgeSeconds"),
+  })) : [];
+}
+
+export async function putCors(bucket: string, rules: CorsRule[]): Promise<void> {
+  if (rules.length === 0) {
+    await s3(`${bucketPath(bucket)}?cors`, { method: "DELETE" });
+    return;
+  }
+  const element = (name: string, values: string[]) => values.map((v) => `<${name}>${escape(v)}</${name}>`).join("");
+  const rows = rules.map((r) => `<CORSRule>${element("ID", r.id ? [r.id] : [])}${element("AllowedOrigin", r.origins)}${element("AllowedMethod", r.methods)}${element("AllowedHeader", r.headers)}${element("ExposeHeader", r.expose)}${element("MaxAgeSeconds", r.maxAge ? [r.maxAge] : [])}</CORSRule>`);
+  await put(`${bucketPath(bucket)}?cors`, `<CORSConfiguration>${rows.join("")}</CORSConfiguration>`);
+}
+
+/** `routing`: the XML of routing rules, which stays as it is. */
+export type Website = { index: string; error: string; redirect: { host: string; protocol: string } | null; routing: string };
+
+export async function getWebsite(bucket: string): Promise<Website | null> {
+  const root = await optional(`${bucketPath(bucket)}?website`);
+  if (!root) return null;
+  const to = root.querySelector(":scope > RedirectAllRequestsTo");
+  const routing = root.querySelector(":scope > RoutingRules");
+  return {
+    index: root.querySelector("IndexDocument > Suffix")?.textContent ?? "", error: root.querySelector("ErrorDocument > Key")?.textContent ?? "",
+    redirect: to ? { host: text(to, "HostName"), protocol: text(to, "Protocol") } : null,
+    routing: routing ? new XMLSerializer().serializeToString(routing) : "",
+  };
+}
+
+export async function putWebsite(bucket: string, site: Website | null): Promise<void> {
+  if (!site) {
+    await s3(`${bucketPath(bucket)}?website`, { method: "DELETE" });
+    return;
+  }
+  const body = site.redirect
+    ? `<RedirectAllRequestsTo><HostName>${escape(site.redirect.host)}</HostName>${site.redirect.protocol ? `<Protocol>${escape(site.redirect.protocol)}</Protocol>` : ""}</RedirectAllRequestsTo>`
+    : `<IndexDocument><Suffix>${escape(site.index)}</Suffix></IndexDocument>${site.error ? `<ErrorDocument><Key>${escape(site.error)}</Key></ErrorDocument>` : ""}${site.routing}`;
+  await put(`${bucketPath(bucket)}?website`, `<WebsiteConfiguration>${body}</WebsiteConfiguration>`);
+}
+
+/** `xml`: the rule as it is stored. */
+export type EventRule = { arn: string; events: string[]; prefix: string; suffix: string; xml: string };
+
+export async function getEventRules(bucket: string): Promise<EventRule[]> {
+  const root = await optional(`${bucketPath(bucket)}?notification`);
+  return root ? [...root.children].filter((r) => /Configuration$/.test(r.localName)).map((r) => {
+    const filter = (name: string) => [...r.querySelectorAll("FilterRule")].find((f) => text(f, "Name").toLowerCase() === name);
+    const value = (name: string) => { const rule = filter(name); return rule ? text(rule, "Value") : ""; };
+    return {
+      arn: text(r, "Queue") || text(r, "Topic") || text(r, "CloudFunction"), events: all(r, "Event").map((e) => e.textContent ?? ""),
+      prefix: value("prefix"), suffix: value("suffix"), xml: new XMLSerializer().serializeToString(r),
+    };
+  }) : [];
+}
+
+export function eventRuleXml(rule: Omit<EventRule, "xml">): string {
+  const filters = [["prefix", rule.prefix], ["suffix", rule.suffix]].filter(([, v]) => v).map(([n, v]) => `<FilterRule><Name>${n}</Name><Value>${escape(v!)}</Value></FilterRule>`);
+  const filter = filters.length > 0 ? `<Filter><S3Key>${filters.join("")}</S3Key></Filter>` : "";
+  return `<QueueConfiguration><Queue>${escape(rule.arn)}</Queue>${rule.events.map((e) => `<Event>${escape(e)}</Event>`).join("")}${filter}</QueueConfiguration>`;
+}
+
+export async function putEventRules(bucket: string, rules: string[]): Promise<void> {
+  await put(`${bucketPath(bucket)}?notification`, `<NotificationConfiguration>${rules.join("")}</NotificationConfiguration>`);
+}

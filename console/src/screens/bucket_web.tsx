@@ -1,0 +1,194 @@
+// Settings of a bucket about browsers and events: CORS, website, notifications.
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { useState } from "react";
+import { api } from "../api/client";
+import * as web from "../api/bucket_web";
+import { useT } from "../i18n";
+import { Badge, Button, Dialog, Field, Form, Input, Problem, Select, TextArea } from "../ui";
+import { Section, useDocument, type Part } from "./bucket_section";
+
+const METHODS = ["GET", "HEAD", "PUT", "POST", "DELETE"];
+/** What one can subscribe to; the server knows more, which rules made elsewhere keep. */
+const EVENTS = ["s3:ObjectCreated:*", "s3:ObjectRemoved:*", "s3:ObjectAccessed:*", "s3:ObjectTagging:*", "s3:LifecycleExpiration:*", "s3:ObjectAcl:Put"] as const;
+
+const lines = (text: string) => text.split("\n").map((l) => l.trim()).filter(Boolean);
+
+/** Check boxes for a few choices. */
+function Choices({ label, options, value, onChange }: { label: string; options: [value: string, text: string][]; value: string[]; onChange: (value: string[]) => void }) {
+  return (
+    <fieldset>
+      <legend className="mb-1.5 text-sm font-medium">{label}</legend>
+      <div className="flex flex-wrap gap-x-5 gap-y-2">
+        {options.map(([of, text]) => (
+          <label key={of} className="flex items-center gap-2 text-sm">
+            <input type="checkbox" className="size-4 accent-[var(--c-accent)]" checked={value.includes(of)} onChange={(e) => onChange(e.target.checked ? [...value, of] : value.filter((v) => v !== of))} /> {text}
+          </label>
+        ))}
+      </div>
+    </fieldset>
+  );
+}
+
+export function Cors({ bucket, because }: Part) {
+  const t = useT();
+  const { query, change } = useDocument(bucket, "cors", () => web.getCors(bucket));
+  const [editing, setEditing] = useState<number | "new" | null>(null);
+  return (
+    <Section title={t.cors.title} about={t.cors.about} query={query}>
+      {(rules) => (
+        <div className="flex flex-col gap-3">
+          {rules.length === 0 ? <p className="text-sm">{t.cors.none}</p> : (
+            <ul className="divide-y rounded-lg border">
+              {rules.map((r, i) => (
+                <li key={i} className="flex flex-wrap items-start justify-between gap-2 px-3 py-2.5 text-sm">
+                  <div className="min-w-0">
+                    <p className="font-medium break-all">{r.origins.join(", ")}</p>
+                    <p className="mt-0.5 flex flex-wrap gap-1">{r.methods.map((m) => <Badge key={m}>{m}</Badge>)}</p>
+                    {r.headers.length > 0 && <p className="mt-1 text-xs text-soft">{t.cors.headers}: <span className="font-mono break-all">{r.headers.join(", ")}</span></p>}
+                    {r.expose.length > 0 && <p className="mt-0.5 text-xs text-soft">{t.cors.expose}: <span className="font-mono break-all">{r.expose.join(", ")}</span></p>}
+                  </div>
+                  <div className="flex gap-2">
+                    <Button icon="edit" because={because} onClick={() => { change.reset(); setEditing(i); }}>{t.edit}</Button>
+                    <Button icon="trash" because={because} onClick={() => change.mutate(() => web.putCors(bucket, rules.filter((o) => o !== r)))}>{t.remove}</Button>
+                  </div>
+                </li>
+              ))}
+            </ul>
+          )}
+          {change.error && editing === null && <Problem error={change.error} />}
+          <div><Button icon="plus" because={because} onClick={() => { change.reset(); setEditing("new"); }}>{t.cors.add}</Button></div>
+          {editing !== null && (
+            <CorsDialog rule={editing === "new" ? null : rules[editing]!} busy={change.isPending} error={change.error} onClose={() => setEditing(null)}
+              onSave={(rule) => change.mutate(() => web.putCors(bucket, editing === "new" ? [...rules, rule] : rules.map((o, i) => (i === editing ? rule : o))), { onSuccess: () => setEditing(null) })} />
+          )}
+        </div>
+      )}
+    </Section>
+  );
+}
+
+function CorsDialog({ rule, onClose, onSave, busy, error }: { rule: web.CorsRule | null; onClose: () => void; onSave: (rule: web.CorsRule) => void; busy: boolean; error: unknown }) {
+  const t = useT();
+  const [origins, setOrigins] = useState(rule?.origins.join("\n") ?? "");
+  const [methods, setMethods] = useState(rule?.methods ?? ["GET"]);
+  const [headers, setHeaders] = useState(rule?.headers.join("\n") ?? "*");
+  const [expose, setExpose] = useState(rule?.expose.join("\n") ?? "ETag");
+  const [maxAge, setMaxAge] = useState(rule?.maxAge ?? "3600");
+  const bad = lines(origins).length === 0 ? t.cors.originFirst : methods.length === 0 ? t.cors.methodFirst : undefined;
+  return (
+    <Dialog open onClose={onClose} title={rule ? t.cors.edit : t.cors.add}>
+      <Form onSubmit={() => onSave({ id: rule?.id ?? "", origins: lines(origins), methods, headers: lines(headers), expose: lines(expose), maxAge: maxAge.trim() })} onCancel={onClose} submit={t.save} busy={busy} error={error} because={bad}>
+        <Field label={t.cors.origins} hint={t.cors.originsHint}>{(p) => <TextArea {...p} rows={2} autoFocus placeholder="https://app.example.com" value={origins} onChange={(e) => setOrigins(e.target.value)} />}</Field>
+        <Choices label={t.cors.methods} options={METHODS.map((m) => [m, m])} value={methods} onChange={setMethods} />
+        <Field label={t.cors.headers} hint={t.cors.headersHint}>{(p) => <TextArea {...p} rows={2} value={headers} onChange={(e) => setHeaders(e.target.value)} />}</Field>
+        <Field label={t.cors.expose} hint={t.cors.exposeHint}>{(p) => <TextArea {...p} rows={2} value={expose} onChange={(e) => setExpose(e.target.value)} />}</Field>
+        <Field label={t.cors.maxAge} hint={t.cors.maxAgeHint}>{(p) => <Input {...p} type="number" min={0} value={maxAge} onChange={(e) => setMaxAge(e.target.value)} />}</Field>
+      </Form>
+    </Dialog>
+  );
+}
+
+export function Website({ bucket, because }: Part) {
+  const t = useT();
+  const { query, change } = useDocument(bucket, "website", () => web.getWebsite(bucket));
+  return (
+    <Section title={t.website.title} about={t.website.about} query={query}>
+      {(site) => <WebsiteForm key={JSON.stringify(site)} site={site} because={because} busy={change.isPending} error={change.error} onSave={(next) => change.mutate(() => web.putWebsite(bucket, next))} />}
+    </Section>
+  );
+}
+
+function WebsiteForm({ site, because, busy, error, onSave }: { site: web.Website | null; because: string | undefined; busy: boolean; error: unknown; onSave: (site: web.Website | null) => void }) {
+  const t = useT();
+  const [kind, setKind] = useState<"off" | "pages" | "redirect">(site === null ? "off" : site.redirect ? "redirect" : "pages");
+  const [index, setIndex] = useState(site?.index || "index.html");
+  const [missing, setMissing] = useState(site?.error ?? "");
+  const [host, setHost] = useState(site?.redirect?.host ?? "");
+  const [protocol, setProtocol] = useState(site?.redirect?.protocol ?? "");
+  const next = kind === "off" ? null : { index: kind === "pages" ? index.trim() : "", error: kind === "pages" ? missing.trim() : "", redirect: kind === "redirect" ? { host: host.trim(), protocol } : null, routing: kind === "pages" ? (site?.routing ?? "") : "" };
+  const same = JSON.stringify(next) === JSON.stringify(site);
+  const bad = kind === "pages" && index.trim() === "" ? t.website.indexFirst : kind === "redirect" && host.trim() === "" ? t.website.hostFirst : undefined;
+  return (
+    <form className="flex flex-col gap-3" onSubmit={(e) => { e.preventDefault(); if (!(because ?? bad) && !same) onSave(next); }}>
+      <Field label={t.website.serves}>
+        {(p) => <Select {...p} value={kind} onChange={(e) => setKind(e.target.value as typeof kind)}>{(["off", "pages", "redirect"] as const).map((k) => <option key={k} value={k}>{t.website.kinds[k]}</option>)}</Select>}
+      </Field>
+      {kind === "pages" && (
+        <div className="grid gap-3 sm:grid-cols-2">
+          <Field label={t.website.index} hint={t.website.indexHint}>{(p) => <Input {...p} spellCheck={false} value={index} onChange={(e) => setIndex(e.target.value)} />}</Field>
+          <Field label={t.website.error} hint={t.website.errorHint}>{(p) => <Input {...p} spellCheck={false} placeholder="404.html" value={missing} onChange={(e) => setMissing(e.target.value)} />}</Field>
+        </div>
+      )}
+      {kind === "pages" && site?.routing && <p className="text-xs text-soft">{t.website.routing}</p>}
+      {kind === "redirect" && (
+        <div className="grid gap-3 sm:grid-cols-2">
+          <Field label={t.website.host}>{(p) => <Input {...p} spellCheck={false} placeholder="www.example.com" value={host} onChange={(e) => setHost(e.target.value)} />}</Field>
+          <Field label={t.website.protocol}>{(p) => <Select {...p} value={protocol} onChange={(e) => setProtocol(e.target.value)}><option value="">{t.website.sameProtocol}</option><option value="https">https</option><option value="http">http</option></Select>}</Field>
+        </div>
+      )}
+      {kind === "pages" && <p className="text-xs text-soft">{t.website.needs}</p>}
+      {error ? <Problem error={error} /> : null}
+      <div><Button type="submit" because={because ?? bad ?? (same ? t.unchanged : undefined)} busy={busy}>{t.save}</Button></div>
+    </form>
+  );
+}
+
+export function Notifications({ bucket, because }: Part) {
+  const t = useT();
+  const { query, change } = useDocument(bucket, "notification", () => web.getEventRules(bucket));
+  const [adding, setAdding] = useState(false);
+  return (
+    <Section title={t.notifications.title} about={t.notifications.about} query={query}>
+      {(rules) => (
+        <div className="flex flex-col gap-3">
+          {rules.length === 0 ? <p className="text-sm">{t.notifications.none}</p> : (
+            <ul className="divide-y rounded-lg border">
+              {rules.map((r) => (
+                <li key={r.xml} className="flex flex-wrap items-start justify-between gap-2 px-3 py-2.5 text-sm">
+                  <div className="min-w-0">
+                    <code className="break-all">{r.arn}</code>
+                    <p className="mt-1 flex flex-wrap gap-1">{r.events.map((e) => <Badge key={e}>{t.notifications.events[e as (typeof EVENTS)[number]] ?? e}</Badge>)}</p>
+                    {(r.prefix || r.suffix) && <p className="mt-1 text-xs text-soft">{t.notifications.filter(r.prefix, r.suffix)}</p>}
+                  </div>
+                  <Button icon="trash" because={because} onClick={() => change.mutate(() => web.putEventRules(bucket, rules.filter((o) => o !== r).map((o) => o.xml)))}>{t.remove}</Button>
+                </li>
+              ))}
+            </ul>
+          )}
+          {change.error && !adding && <Problem error={change.error} />}
+          <div><Button icon="plus" because={because} onClick={() => { change.reset(); setAdding(true); }}>{t.notifications.add}</Button></div>
+          {adding && <EventRuleDialog busy={change.isPending} error={change.error} onClose={() => setAdding(false)} onSave={(xml) => change.mutate(() => web.putEventRules(bucket, [...rules.map((r) => r.xml), xml]), { onSuccess: () => setAdding(false) })} />}
+        </div>
+      )}
+    </Section>
+  );
+}
+
+function EventRuleDialog({ onClose, onSave, busy, error }: { onClose: () => void; onSave: (xml: string) => void; busy: boolean; error: unknown }) {
+  const t = useT();
+  const targets = useQuery({ queryKey: ["events"], queryFn: ({ signal }) => api("/events", "get", { signal }), retry: false });
+  const [chosen, setArn] = useState("");
+  const [events, setEvents] = useState<string[]>(["s3:ObjectCreated:*"]);
+  const [prefix, setPrefix] = useState("");
+  const [suffix, setSuffix] = useState("");
+  const known = targets.data?.targets ?? [];
+  const arn = chosen || known[0]?.arn || "";
+  const bad = arn === "" ? t.notifications.targetFirst : events.length === 0 ? t.notifications.eventFirst : undefined;
+  return (
+    <Dialog open onClose={onClose} title={t.notifications.add}>
+      <Form onSubmit={() => onSave(web.eventRuleXml({ arn, events, prefix, suffix }))} onCancel={onClose} submit={t.create} busy={busy} error={error} because={bad}>
+        {targets.isError || (targets.data && known.length === 0) ? (
+          <Field label="ARN" hint={targets.isError ? t.notifications.arnHint : <>{t.notifications.noTargets} <Link to="/settings" className="text-accent-text underline">{t.nav.config}</Link></>}>{(p) => <Input {...p} spellCheck={false} placeholder="arn:minio:sqs::NAME:webhook" value={chosen} onChange={(e) => setArn(e.target.value.trim())} />}</Field>
+        ) : (
+          <Field label={t.targets.target} hint={t.notifications.targetHint}>{(p) => <Select {...p} value={arn} onChange={(e) => setArn(e.target.value)}>{known.map((x) => <option key={x.arn} value={x.arn}>{x.id}{x.online ? "" : ` (${t.targets.offline})`}</option>)}</Select>}</Field>
+        )}
+        <Choices label={t.notifications.what} options={EVENTS.map((e) => [e, t.notifications.events[e]])} value={events} onChange={setEvents} />
+        <div className="grid gap-3 sm:grid-cols-2">
+          <Field label={t.notifications.prefix} hint={t.notifications.prefixHint}>{(p) => <Input {...p} spellCheck={false} autoCapitalize="none" placeholder="images/" value={prefix} onChange={(e) => setPrefix(e.target.value)} />}</Field>
+          <Field label={t.notifications.suffix}>{(p) => <Input {...p} spellCheck={false} autoCapitalize="none" placeholder=".jpg" value={suffix} onChange={(e) => setSuffix(e.target.value)} />}</Field>
+        </div>
+      </Form>
+    </Dialog>
+  );
+}
