@@ -16,7 +16,11 @@ fn size_of(i: u64, generation: u64) -> usize {
 }
 
 async fn write_all(rig: &Rig, generation: u64) {
-    for i in 0..KEYS {
+    write(rig, generation, 0..KEYS).await;
+}
+
+async fn write(rig: &Rig, generation: u64, keys: std::ops::Range<u64>) {
+    for i in keys {
         let bytes = noise(i * 10 + generation, size_of(i, generation));
         rig.put(&format!("m{i}"), &bytes).await.unwrap();
     }
@@ -112,7 +116,13 @@ async fn one(wrong: Wrong, folder: &str, one_sync: bool) {
     rig.unplug(slot, 0).await;
     copy(&path, &old);
     rig.plug(slot, 0).await;
-    write_all(&rig, 2).await;
+    write(&rig, 2, 0..KEYS / 2).await;
+    if wrong == Wrong::Swapped {
+        // Two files are needed. A drive that is opened begins new ones, and drops only those that hold nothing.
+        rig.unplug(slot, 0).await;
+        rig.plug(slot, 0).await;
+    }
+    write(&rig, 2, KEYS / 2..KEYS).await;
     if wrong == Wrong::NeverWritten {
         let d = rig.sets.drives().into_iter().find(|d| d.label().drive == drive_id(slot, 0)).unwrap();
         let all: Vec<_> = d.shards(None, 1000).await.unwrap().iter().map(|s| (s.write_id, s.index)).collect();
@@ -142,7 +152,8 @@ async fn one(wrong: Wrong, folder: &str, one_sync: bool) {
         assert_eq!(shards as u64, KEYS * 4, "{what}");
     }
     read_all_right(&rig, &what).await;
-    // The modified drive and one other are enough now.
+    // The modified drive and one other are enough now, once the hints of the last rounds have reached them.
+    basic::quiet(&rig.sets).await;
     for slot in [0, 1] {
         rig.sets.detach(drive_id(slot, 0));
     }
