@@ -12,7 +12,7 @@ use super::failure::{Failure, Kind, Outcome};
 use super::globals::Globals;
 use super::output::{Output, finish};
 use super::{
-    admin, alias, bucket, cat, change, cluster_commands, cp, event, find, iam, ilm, lock, ls, manual, mirror,
+    admin, alias, array, bucket, cat, change, cluster_commands, cp, event, find, iam, ilm, lock, ls, manual, mirror,
     ping, quota, rm, settings, stat,
 };
 
@@ -104,6 +104,8 @@ pub enum Command {
     /// Show a cluster, let nodes join it, or run one on this machine for trying out
     #[command(subcommand)]
     Cluster(cluster_commands::Command),
+    /// Drive groups and virtual drives for blocks: create, export over NBD, repair
+    Array(array::Options),
     /// Administer an Ashlar server: users, groups, policies, access keys and more
     #[command(subcommand)]
     Admin(iam::Command),
@@ -126,8 +128,15 @@ pub fn run(command: Command, globals: &Globals) -> ExitCode {
 }
 
 async fn perform(command: Command, globals: &Globals) -> ExitCode {
-    let output = Output::new(globals);
+    let mut output = Output::new(globals);
     // These need neither aliases nor a server.
+    let command = match command {
+        Command::Array(options) => {
+            let outcome = array::run(options, &mut output).await;
+            return finish(&output, outcome);
+        }
+        other => other,
+    };
     match &command {
         Command::Completion(options) => return finish(&output, manual::completion(options, globals)),
         Command::Man(options) => return finish(&output, manual::man(options, globals)),
@@ -186,6 +195,6 @@ async fn dispatch(command: Command, context: &mut Context) -> Outcome {
         Command::Drive(command) => admin::drive(command, context).await,
         Command::Cluster(command) => cluster_commands::run(command, context).await,
         Command::Admin(command) => iam::run(command, context).await,
-        Command::Completion(_) | Command::Man(_) => Ok(()),
+        Command::Array(_) | Command::Completion(_) | Command::Man(_) => Ok(()),
     }
 }

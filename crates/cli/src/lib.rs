@@ -13,6 +13,7 @@
 //! | commands of S3 | `ls`, `cp`, `rm`, `find`, `mirror`, `bucket`, `lock`, `ilm` and others, one file per subject |
 //! | commands of administration | `admin`, `recover`, `idp`, `kms`, `config`, `cluster`, `monitor` and others; `iam` is `ashlar admin` |
 //! | commands of clusters | `cluster_commands`: `ashlar cluster` |
+//! | commands of arrays | `array`: `ashlar array`, which imports only types |
 //! | benchmark | `bench`, which imports only types |
 //! | entry | `commands`, `manual` |
 //!
@@ -32,6 +33,7 @@ mod admin_records;
 mod admin_request;
 mod alias;
 mod aliases;
+mod array;
 mod audit;
 mod audit_search;
 pub mod bench;

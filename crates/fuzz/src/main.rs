@@ -10,6 +10,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it never runs in a simulation")]
 
 mod alloc;
+mod blocks;
 mod documents;
 mod journal;
 mod mutate;
@@ -26,8 +27,15 @@ static ALLOCATOR: alloc::Counting = alloc::Counting;
 /// Bytes that a call may allocate regardless of its input: error texts, small tables.
 const SLACK: usize = 64 << 10;
 /// Targets with a higher limit: archives, whose formats have large windows and blocks regardless of the
-/// input, and filters of directories, which have parts of a few bytes and come from administrators.
-const WINDOWS: [(&str, usize); 2] = [("archive", 20 << 20), ("ldap-name", 1 << 20)];
+/// input, filters of directories, which have parts of a few bytes and come from administrators, and blocks: what is
+/// read from members has a fixed length, a part of a journal up to 768 KiB, and a request of 28 bytes reads 16 KiB.
+const WINDOWS: [(&str, usize); 5] = [
+    ("archive", 20 << 20),
+    ("ldap-name", 1 << 20),
+    ("raid-superblock", 1 << 20),
+    ("raid-journal-entry", 8 << 20),
+    ("nbd-connection", 16 << 20),
+];
 const MAX_CALL: Duration = Duration::from_secs(1);
 
 /// One decoder under test.

@@ -22,6 +22,7 @@ pub fn all() -> Vec<Target> {
     out.extend(crate::journal::all());
     out.extend(crate::documents::all());
     out.extend(crate::network::all());
+    out.extend(crate::blocks::all());
     out
 }
 

@@ -19,7 +19,7 @@ use crate::superblock::{Id, Policy};
 /// Regions of a group.
 pub(crate) const REGIONS: u64 = 8 * 3968;
 const MAGIC: &[u8; 8] = b"ASHLRBIT";
-const KEY: [u64; 4] = [
+pub(crate) const KEY: [u64; 4] = [
     u64::from_le_bytes(*b"ashlar r"),
     u64::from_le_bytes(*b"aid bitm"),
     u64::from_le_bytes(*b"ap v1 .."),
@@ -38,12 +38,12 @@ impl Bitmap {
         self.bits.get((region / 8) as usize).is_some_and(|b| b >> (region % 8) & 1 != 0)
     }
 
-    fn set(&mut self, region: u64) {
+    pub(crate) fn set(&mut self, region: u64) {
         self.bits.resize((REGIONS / 8) as usize, 0);
         self.bits[(region / 8) as usize] |= 1 << (region % 8);
     }
 
-    fn encode(&self, group: &Id) -> Vec<u8> {
+    pub(crate) fn encode(&self, group: &Id) -> Vec<u8> {
         let mut w = Writer::with_capacity(BLOCK);
         w.raw(MAGIC);
         w.raw(group);
@@ -56,7 +56,7 @@ impl Bitmap {
         out
     }
 
-    fn decode(group: &Id, bytes: &[u8]) -> Option<Bitmap> {
+    pub(crate) fn decode(group: &Id, bytes: &[u8]) -> Option<Bitmap> {
         let (body, sum) = bytes.split_at_checked(BLOCK - 32)?;
         let mut r = Reader::new(body);
         let here = r.raw(8).ok()? == MAGIC && r.raw(16).ok()? == group;

@@ -99,6 +99,14 @@ impl Group {
         Ok(made)
     }
 
+    /// What the superblock of a device says, and the identity of the device. Writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::NoMember`].
+    pub fn examine(device: Device) -> Result<(Superblock, Id), Error> {
+        Member::find(device).map(|found| (found.superblock, found.member.id))
+    }
+
     fn assemble(
         superblock: Superblock,
         layout: Layout,

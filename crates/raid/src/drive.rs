@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::Error;
 use crate::geometry::BLOCK;
@@ -62,9 +62,13 @@ impl Shared {
         Arc::new(Shared { group: Mutex::new(group), queue: Mutex::new(Queue::default()) })
     }
 
-    /// Runs `work` with the group, alone.
+    /// Runs `work` with the group, alone. Whoever waits for the group gets it next, so that background work that calls this
+    /// again and again does not keep requests out.
     pub fn with<T>(&self, work: impl FnOnce(&mut Group) -> T) -> T {
-        work(&mut self.group.lock())
+        let mut group = self.group.lock();
+        let done = work(&mut group);
+        MutexGuard::unlock_fair(group);
+        done
     }
 
     /// The virtual drive of a name.

@@ -379,11 +379,19 @@ impl Group {
         self.settle()
     }
 
-    /// Ends the group for good: no superblock is left on any attached device.
+    /// Lets go of all devices; every further call fails with [`Error::State`]. Call [`Group::close`] before, or the next
+    /// [`Group::open`] recovers the group.
+    pub fn stop(&mut self) {
+        self.stopped = Some(Error::State("the group was taken out of service".into()));
+        self.members.iter_mut().for_each(|m| *m = None);
+        self.spares.clear();
+    }
+
+    /// Ends the group for good: no superblock is left on any attached device, and every further call fails.
     ///
     /// # Errors
     /// [`Error::Io`] if a device could not be written; others were.
-    pub fn delete(mut self) -> Result<(), Error> {
+    pub fn delete(&mut self) -> Result<(), Error> {
         let mut result = Ok(());
         for member in self.members.iter_mut().flatten().chain(&mut self.spares) {
             if let Err(e) = member.wipe() {
@@ -391,6 +399,7 @@ impl Group {
                     Err(Error::Io { op: "remove the superblock", error: format!("{}: {e}", member.name) });
             }
         }
+        self.stop();
         result
     }
 }

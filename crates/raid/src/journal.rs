@@ -47,7 +47,7 @@ pub(crate) struct Entry {
     pub(crate) changes: Vec<Change>,
 }
 
-fn key(group: &Id) -> [u64; 4] {
+pub(crate) fn key(group: &Id) -> [u64; 4] {
     let word = |at: usize| {
         let mut w = [0; 8];
         w.copy_from_slice(&group[at..at + 8]);

@@ -22,6 +22,7 @@ mod check;
 mod create;
 mod drive;
 mod error;
+pub mod fuzzed;
 mod geometry;
 mod group;
 mod journal;

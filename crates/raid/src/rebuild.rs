@@ -62,6 +62,23 @@ impl Group {
         self.settle()
     }
 
+    /// Gives up a hot spare: its device is no part of the group any more.
+    ///
+    /// # Errors
+    /// [`Error::State`] if no spare has this name; [`Error::Failed`].
+    pub fn remove_spare(&mut self, name: &str) -> Result<(), Error> {
+        self.running()?;
+        let Some(at) = self.spares.iter().position(|m| m.name == name) else {
+            return Err(Error::State(format!("{name} is no hot spare of the group")));
+        };
+        let mut spare = self.spares.remove(at);
+        self.superblock.spares = self.spares.iter().map(|m| m.id).collect();
+        self.unsettled = true;
+        self.settle()?;
+        // The group has forgotten it: a superblock that stays here is only an obstacle to using the device again.
+        spare.wipe().map_err(|e| Error::Io { op: "remove the superblock", error: format!("{name}: {e}") })
+    }
+
     /// Puts a device in the place of a failed member; its rebuild follows.
     ///
     /// # Errors
@@ -88,8 +105,12 @@ impl Group {
         Ok(Some(slot))
     }
 
-    fn prepare(&self, device: Device, force: bool) -> Result<Member, Error> {
-        let blocks = smallest(std::iter::once(&device), force)?;
+    /// Whether a device can become a member or a spare of this group. Writes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Signature`], [`Error::Layout`] if it is too small, [`Error::Io`].
+    pub fn suits(&self, device: &Device, force: bool) -> Result<(), Error> {
+        let blocks = smallest(std::iter::once(device), force)?;
         let need = self.layout.data_start + self.layout.data_blocks;
         if blocks < need {
             return Err(Error::Layout(format!(
@@ -99,6 +120,11 @@ impl Group {
                 need * BLOCK as u64
             )));
         }
+        Ok(())
+    }
+
+    fn prepare(&self, device: Device, force: bool) -> Result<Member, Error> {
+        self.suits(&device, force)?;
         let name = device.name.clone();
         Member::format(device, new_id()?, &self.layout)
             .map_err(|e| Error::Io { op: "format a member", error: format!("{name}: {e}") })

@@ -137,7 +137,7 @@ impl Page {
     }
 }
 
-fn page_hash(group: &Id, slot: usize, number: u64, body: &[u8]) -> [u8; 8] {
+pub(crate) fn page_hash(group: &Id, slot: usize, number: u64, body: &[u8]) -> [u8; 8] {
     let key = [u64::from_le_bytes(*b"ashlar s"), u64::from_le_bytes(*b"um pages"), slot as u64, number];
     let mut out = [0; 8];
     out.copy_from_slice(&frame_hash(&key, &[group, body])[..8]);

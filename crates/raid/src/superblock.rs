@@ -9,6 +9,9 @@
 //!
 //! Must not depend on: devices.
 
+use std::fmt;
+use std::str::FromStr;
+
 use ashlar_checksum::frame_hash;
 use ashlar_format::codec::{Reader, Writer};
 
@@ -19,7 +22,7 @@ pub const FORMAT: u32 = 1;
 /// Bytes of each of the two places.
 pub(crate) const LEN: usize = 4 * BLOCK;
 const MAGIC: &[u8; 8] = b"ASHLRAID";
-const KEY: [u64; 4] = [
+pub(crate) const KEY: [u64; 4] = [
     u64::from_le_bytes(*b"ashlar r"),
     u64::from_le_bytes(*b"aid supe"),
     u64::from_le_bytes(*b"rblock v"),
@@ -43,6 +46,31 @@ pub enum Policy {
     /// Nothing is marked; after an unclean stop all parity is made anew. Does not protect a degraded group, nor
     /// unflushed writes.
     None,
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Policy::Journal => "journal",
+            Policy::Bitmap => "bitmap",
+            Policy::None => "none",
+        })
+    }
+}
+
+impl FromStr for Policy {
+    type Err = crate::Error;
+    /// `journal`, `bitmap`, `none`.
+    fn from_str(s: &str) -> Result<Policy, crate::Error> {
+        match s {
+            "journal" => Ok(Policy::Journal),
+            "bitmap" => Ok(Policy::Bitmap),
+            "none" => Ok(Policy::None),
+            _ => Err(crate::Error::Layout(format!(
+                "{s:?} is no policy of consistency; they are journal, bitmap, none"
+            ))),
+        }
+    }
 }
 
 /// What the group says about a position.

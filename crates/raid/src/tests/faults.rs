@@ -289,3 +289,41 @@ fn threads_share_batches() {
     assert!(matches!(drive.write(0, content(1)), Err(Error::State(_))));
     assert!(matches!(drive.read(0, &mut [0; 512]), Err(Error::State(_))));
 }
+
+#[test]
+fn spare_that_was_removed_is_no_part_of_the_group() {
+    let rig = Rig::new(5);
+    let mut group = filled(&rig, Level::Raid5, 4);
+    group.add_spare(rig.device(4), false).unwrap();
+    assert!(matches!(group.remove_spare("m3"), Err(Error::State(_))), "a member is no spare");
+    group.remove_spare("m4").unwrap();
+    assert!(group.spares().is_empty() && group.superblock().spares.is_empty());
+    assert!(matches!(Group::examine(rig.device(4)), Err(Error::NoMember { .. })), "it can be used for something else");
+    group.take_out(0).unwrap();
+    assert_eq!(group.use_spare().unwrap(), None);
+    assert_eq!(Group::examine(rig.device(1)).unwrap().0, *group.superblock());
+}
+
+#[test]
+fn group_that_was_stopped_or_deleted_touches_its_members_no_more() {
+    let rig = Rig::new(4);
+    let mut group = filled(&rig, Level::Raid5, 4);
+    group.create_volume("v", None).unwrap();
+    let shared = Shared::new(group);
+    let drive = shared.volume("v").unwrap();
+    shared.with(|g| {
+        g.close().unwrap();
+        g.stop();
+    });
+    // Another process has the members now.
+    let mut group = Group::open(rig.devices(0..4), false).unwrap();
+    intact(&mut group);
+    let mut out = vec![0; crate::BLOCK];
+    assert!(matches!(drive.read(0, &mut out), Err(Error::State(_))));
+    assert!(matches!(drive.write(0, content(77)), Err(Error::State(_))));
+    assert!(matches!(drive.flush(), Err(Error::State(_))));
+    intact(&mut group);
+    group.delete().unwrap();
+    assert!(matches!(group.read(0, &mut out), Err(Error::State(_))));
+    assert!(matches!(Group::open(rig.devices(0..4), true), Err(Error::NoMember { .. })));
+}

@@ -1,0 +1,380 @@
+//! Documents of the management interface: what a process says about its groups, and what it can be asked to do.
+//!
+//! `GET /v1/state` answers [`State`]; `POST /v1/call` takes a [`Call`] and answers an [`Answer`], or an
+//! [`crate::Error`] with a status of 400 and above.
+//!
+//! Invariants: sizes are bytes, times are milliseconds since 1970; fields are only added.
+//!
+//! Must not depend on: how groups work.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// What a process says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct State {
+    /// The release of the program.
+    pub version: String,
+    /// Since it was started.
+    pub uptime_s: u64,
+    /// Its groups, by name.
+    pub groups: Vec<Group>,
+    /// Groups that are not in service although their drives were named, and why.
+    pub out_of_service: Vec<OutOfService>,
+    /// Its exports over NBD.
+    pub nbd: Nbd,
+}
+
+/// A group that could not be opened.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OutOfService {
+    /// Its name, or that of a drive.
+    pub name: String,
+    /// Its drives that were named.
+    pub paths: Vec<String>,
+    /// Why it is not in service.
+    pub why: String,
+}
+
+/// The NBD server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Nbd {
+    /// `HOST:PORT` or `unix:PATH`.
+    pub endpoints: Vec<String>,
+    /// `off`, `optional` or `required`.
+    pub tls: String,
+    /// Whether clients need a certificate.
+    pub client_certificates: bool,
+    /// Connections that are open.
+    pub connections: u64,
+    /// Read requests since the start, and their bytes.
+    pub reads: u64,
+    /// Bytes of read requests.
+    pub bytes_read: u64,
+    /// Write requests since the start.
+    pub writes: u64,
+    /// Bytes of write requests.
+    pub bytes_written: u64,
+}
+
+/// A drive group.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Its identity.
+    pub id: String,
+    /// `OPTIMAL`, `PARTIALLY_DEGRADED`, `DEGRADED`, `RECOVERY`, `FAILED`; `INACTIVE`: no process was asked.
+    pub state: String,
+    /// `0`, `1`, `10`, `5`, `6`, `K+M`, `50xSETS`, `60xSETS`.
+    pub level: String,
+    /// Data and parity drives of a set, and the number of sets.
+    pub data: u64,
+    /// Drives of each set that may fail.
+    pub parity: u64,
+    /// Sets.
+    pub sets: u64,
+    /// Bytes of a strip.
+    pub strip: u64,
+    /// `journal`, `bitmap` or `none`.
+    pub policy: String,
+    /// What the policy costs and promises, in words.
+    pub policy_note: String,
+    /// Bytes for virtual drives, in all.
+    pub size: u64,
+    /// Bytes that no virtual drive has.
+    pub free: u64,
+    /// `low`, `normal` or `high`.
+    pub rebuild_speed: String,
+    /// Its drives, by position.
+    pub drives: Vec<Drive>,
+    /// Its hot spares.
+    pub spares: Vec<Drive>,
+    /// Its virtual drives, in order of their position.
+    pub volumes: Vec<Volume>,
+    /// The rebuild that is going on.
+    pub rebuild: Option<Task>,
+    /// The last consistency check, or the one that is going on.
+    pub check: Option<Check>,
+    /// What it has counted since it was opened.
+    pub counters: Counters,
+}
+
+/// A physical drive.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Drive {
+    /// The name of its group; empty: it has none.
+    pub group: String,
+    /// Its position in the group; none: a hot spare.
+    pub position: Option<u64>,
+    /// `ONLINE`, `OFFLINE`, `FAILED`, `REBUILD`, `HOTSPARE`, `MISSING`.
+    pub state: String,
+    /// Its file, if it is known.
+    pub path: Option<String>,
+    /// Its identity.
+    pub id: String,
+    /// Blocks that did not match their checksum, and were corrected, since the group was opened.
+    pub corrected: u64,
+    /// Why it is not online.
+    pub why: Option<String>,
+}
+
+/// A virtual drive.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Volume {
+    /// The name of its group.
+    pub group: String,
+    /// Its name.
+    pub name: String,
+    /// The name under which clients find it.
+    pub export: String,
+    /// Its bytes.
+    pub size: u64,
+    /// Its first byte in the group.
+    pub start: u64,
+    /// Read and write requests since the group was opened, and their bytes.
+    pub reads: u64,
+    /// Bytes that were read.
+    pub bytes_read: u64,
+    /// Write requests.
+    pub writes: u64,
+    /// Bytes that were written.
+    pub bytes_written: u64,
+    /// Requests that failed.
+    pub errors: u64,
+}
+
+/// Work in the background.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Task {
+    /// The position of the drive, of a rebuild.
+    pub position: Option<u64>,
+    /// Rows that are done.
+    pub done: u64,
+    /// Rows in all. A row is one block of 4 KiB on each drive.
+    pub rows: u64,
+    /// Bytes of one drive per second, of late.
+    pub bytes_per_s: u64,
+    /// Seconds until it is done, at that rate.
+    pub eta_s: Option<u64>,
+    /// Why it does not go on.
+    pub why: Option<String>,
+}
+
+/// A consistency check.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Check {
+    /// `RUNNING`, `DONE`, `STOPPED`, `FAILED`.
+    pub state: String,
+    /// `auto_fix` or `stop_on_error`.
+    pub mode: String,
+    /// When it began.
+    pub began_ms: i64,
+    /// When it ended.
+    pub ended_ms: Option<i64>,
+    /// How far it is.
+    pub progress: Task,
+    /// Rows that were wrong.
+    pub mismatches: u64,
+    /// Of those, rows that were corrected.
+    pub fixed: u64,
+    /// The first of them.
+    pub first: Vec<Mismatch>,
+}
+
+/// A row that was wrong.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mismatch {
+    /// The set.
+    pub set: u64,
+    /// The row.
+    pub row: u64,
+    /// The positions of the drives whose blocks are wrong; empty if every block matches its checksum and the row does not match
+    /// its parity.
+    pub positions: Vec<u64>,
+    /// It was corrected.
+    pub fixed: bool,
+}
+
+/// What a group has counted since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    /// Blocks that did not match their checksum, and were corrected.
+    pub corrected: u64,
+    /// Pages of checksums that were lost.
+    pub pages_lost: u64,
+    /// Entries of the journal that were applied when the group was opened.
+    pub replayed: u64,
+    /// Entries that were incomplete and therefore dropped.
+    pub dropped: u64,
+    /// Rows whose parity was made anew when the group was opened.
+    pub resynced: u64,
+    /// Rows that could not be made consistent after an unclean stop.
+    pub unprotected: u64,
+    /// Blocks of 4 KiB read from drives.
+    pub blocks_read: u64,
+    /// Blocks of 4 KiB written to data areas of drives.
+    pub blocks_written: u64,
+}
+
+/// A new group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewGroup {
+    /// Its name; none: the next free `dgN`.
+    pub name: Option<String>,
+    /// Its level, as [`ashlar_raid::Level`] reads it.
+    pub level: String,
+    /// Bytes of a strip.
+    pub strip: u64,
+    /// `journal`, `bitmap` or `none`.
+    pub policy: String,
+    /// Bytes of each drive's journal.
+    pub journal: u64,
+    /// Its drives, in order.
+    pub drives: Vec<PathBuf>,
+    /// Its hot spares.
+    pub spares: Vec<PathBuf>,
+    /// Drives that are overwritten although they have the signature of something else.
+    pub force: bool,
+}
+
+/// A state that an operator gives a drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Marker {
+    /// Out of service.
+    Offline,
+    /// In service again: it is rebuilt.
+    Online,
+    /// A hot spare.
+    Hotspare,
+}
+
+/// How fast groups are rebuilt and checked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Speed {
+    /// A tenth of the time.
+    Low,
+    /// Half of the time while there are requests, else all of it.
+    #[default]
+    Normal,
+    /// All of the time.
+    High,
+}
+
+/// What a check does about what it finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckMode {
+    /// Wrong blocks are reconstructed and written again.
+    AutoFix,
+    /// The check ends at the first row that is wrong, and changes nothing.
+    StopOnError,
+}
+
+/// What a process is asked to do. Drives are named `GROUP/POSITION` or by their path, virtual drives `GROUP/NAME`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "call", rename_all = "snake_case")]
+pub enum Call {
+    /// Make a group and put it in service.
+    CreateGroup(NewGroup),
+    /// Put groups in service.
+    ImportGroups {
+        /// Drives of these groups.
+        drives: Vec<PathBuf>,
+        /// Although drives are missing.
+        without_missing: bool,
+    },
+    /// Take a group out of service, everything durable; its drives can be opened elsewhere.
+    StopGroup {
+        /// The group.
+        group: String,
+    },
+    /// Delete a group.
+    DeleteGroup {
+        /// The group.
+        group: String,
+        /// Although it has virtual drives.
+        force: bool,
+    },
+    /// Make a virtual drive.
+    CreateVolume {
+        /// The group.
+        group: String,
+        /// The name; none: the next free `vdN`.
+        name: Option<String>,
+        /// Its bytes; none: all that is free in one piece.
+        size: Option<u64>,
+    },
+    /// Delete a virtual drive and what it holds.
+    DeleteVolume {
+        /// The virtual drive.
+        volume: String,
+    },
+    /// Set the marker of a drive.
+    Mark {
+        /// The drive.
+        drive: String,
+        /// The marker.
+        marker: Marker,
+        /// The group, of a new hot spare; none: the only one.
+        group: Option<String>,
+        /// Although the drive has the signature of something else.
+        force: bool,
+    },
+    /// Remove a hot spare.
+    DeleteDrive {
+        /// The drive.
+        drive: String,
+    },
+    /// Put a drive in the place of another one.
+    Replace {
+        /// The drive that goes.
+        old: String,
+        /// The drive that comes.
+        new: PathBuf,
+        /// Although the new one has the signature of something else.
+        force: bool,
+    },
+    /// Start a consistency check.
+    StartCheck {
+        /// The group.
+        group: String,
+        /// What it does about what it finds.
+        mode: CheckMode,
+    },
+    /// Stop it.
+    StopCheck {
+        /// The group.
+        group: String,
+    },
+    /// Set how fast a group is rebuilt and checked.
+    SetSpeed {
+        /// The group.
+        group: String,
+        /// How fast.
+        speed: Speed,
+    },
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Answer {
+    /// The groups that it concerns, as they are now.
+    pub groups: Vec<Group>,
+    /// The virtual drive that was made.
+    pub volume: Option<Volume>,
+}

@@ -1,0 +1,127 @@
+//! Virtual drives as devices of the NBD server.
+//!
+//! Invariants: long requests are divided, so that others get their turn; FUA and flush mean what they say under every policy.
+//!
+//! Must not depend on: the protocol.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ashlar_nbd::{Device, Extent, Fault};
+use ashlar_raid::{BLOCK, Error, Policy, VirtualDrive};
+
+/// Bytes of a range that is made zeros, or looked at, in one turn.
+const PIECE: u64 = 64 << 20;
+/// Bytes of zeros that are written at once.
+const ZEROS: u64 = 1 << 20;
+
+/// What a virtual drive has counted.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) reads: AtomicU64,
+    pub(crate) bytes_read: AtomicU64,
+    pub(crate) writes: AtomicU64,
+    pub(crate) bytes_written: AtomicU64,
+    pub(crate) errors: AtomicU64,
+}
+
+/// A virtual drive that is exported.
+pub(crate) struct Exported {
+    drive: VirtualDrive,
+    name: String,
+    /// Answers are durable without a flush.
+    durable: bool,
+    pub(crate) counters: Counters,
+    /// Requests of the group: background work sees whether there are any.
+    foreground: Arc<AtomicU64>,
+}
+
+impl Exported {
+    pub(crate) fn new(drive: VirtualDrive, name: String, policy: Policy, foreground: Arc<AtomicU64>) -> Exported {
+        let durable = policy == Policy::Journal;
+        Exported { drive, name, durable, counters: Counters::default(), foreground }
+    }
+
+    fn done<T>(&self, result: Result<T, Error>) -> Result<T, Fault> {
+        self.foreground.fetch_add(1, Ordering::Relaxed);
+        result.map_err(|error| {
+            // A client may repeat what fails without an end.
+            if self.counters.errors.fetch_add(1, Ordering::Relaxed).is_power_of_two() {
+                tracing::error!(volume = self.name, %error, "a request failed");
+            }
+            match error {
+                Error::State(_) => Fault::Gone,
+                Error::Range { .. } => Fault::Invalid,
+                _ => Fault::Io,
+            }
+        })
+    }
+
+    fn durable(&self, wanted: bool) -> Result<(), Fault> {
+        if wanted && !self.durable { self.done(self.drive.flush()) } else { Ok(()) }
+    }
+
+    fn write_zeros(&self, at: u64, len: u64) -> Result<(), Fault> {
+        let mut done = 0;
+        while done < len {
+            let n = ZEROS.min(len - done);
+            self.done(self.drive.write(at + done, vec![0; n as usize]))?;
+            done += n;
+        }
+        Ok(())
+    }
+}
+
+impl Device for Exported {
+    fn size(&self) -> u64 {
+        self.drive.size()
+    }
+
+    fn block_sizes(&self) -> (u32, u32, u32) {
+        (1, BLOCK as u32, ashlar_nbd::MAX_PAYLOAD)
+    }
+
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Fault> {
+        self.counters.reads.fetch_add(1, Ordering::Relaxed);
+        self.counters.bytes_read.fetch_add(out.len() as u64, Ordering::Relaxed);
+        self.done(self.drive.read(at, out))
+    }
+
+    fn write(&self, at: u64, data: Vec<u8>, durable: bool) -> Result<(), Fault> {
+        self.counters.writes.fetch_add(1, Ordering::Relaxed);
+        self.counters.bytes_written.fetch_add(data.len() as u64, Ordering::Relaxed);
+        self.done(self.drive.write(at, data))?;
+        self.durable(durable)
+    }
+
+    fn flush(&self) -> Result<(), Fault> {
+        self.done(self.drive.flush())
+    }
+
+    fn zero(&self, at: u64, len: u64, keep: bool, durable: bool) -> Result<(), Fault> {
+        if keep {
+            // Zeros that are written have their space; those of a discarded row have not.
+            self.write_zeros(at, len)?;
+            return self.durable(durable);
+        }
+        let mut done = 0;
+        while done < len {
+            let n = (PIECE - (at + done) % PIECE).min(len - done);
+            self.done(self.drive.zero(at + done, n))?;
+            done += n;
+        }
+        self.durable(durable)
+    }
+
+    fn trim(&self, at: u64, len: u64, durable: bool) -> Result<(), Fault> {
+        // Blocks in part keep what they have.
+        let block = BLOCK as u64;
+        let (first, last) = (at.next_multiple_of(block), (at + len) / block * block);
+        if first < last { self.zero(first, last - first, false, durable) } else { self.durable(durable) }
+    }
+
+    fn extents(&self, at: u64, len: u64, most: usize) -> Result<Vec<Extent>, Fault> {
+        let pieces = self.done(self.drive.allocated(at, len.min(PIECE), most))?;
+        Ok(pieces.into_iter().map(|(len, data)| Extent { len, data }).collect())
+    }
+}

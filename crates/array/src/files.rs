@@ -1,0 +1,119 @@
+//! Members as files: how they are found, opened and locked.
+//!
+//! Invariants: a file is locked before its superblock is believed, and stays locked while it belongs to a group in service or
+//! a new group is made of it; a path means the file that it led to when it was named.
+//!
+//! Must not depend on: groups.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use ashlar_machine::{DiskFile, Folder, Lock};
+use ashlar_raid::{Device, Group, Id, Superblock};
+
+use crate::error::{Error, Kind};
+
+/// Files of a folder that are looked at, at most.
+const MAX_FILES: usize = 4096;
+
+/// A file that this process alone uses.
+pub(crate) struct Locked {
+    pub(crate) path: PathBuf,
+    pub(crate) lock: Lock,
+}
+
+fn parts(path: &Path) -> Result<(Folder, String, PathBuf), Error> {
+    let shown = path.display();
+    // Links are followed here, once.
+    let path = path.canonicalize().map_err(|e| Error::io(&shown.to_string(), &e))?;
+    let folder = path.parent().map(|p| Folder::real(p, None));
+    let name = path.file_name().and_then(|n| n.to_str()).map(str::to_owned);
+    match (folder, name) {
+        (Some(folder), Some(name)) => Ok((folder, name, path)),
+        _ => Err(Error::invalid(format!("{shown} is no file, or its name is not UTF-8"))),
+    }
+}
+
+fn refused(path: &Path, error: &std::io::Error) -> Error {
+    if error.kind() == ErrorKind::InvalidInput {
+        return Error::invalid(format!(
+            "{} is not a regular file; drives are regular files, block devices are not supported yet",
+            path.display()
+        ));
+    }
+    Error::io(&path.display().to_string(), error)
+}
+
+/// Locks a file. The lock of a process that ended is gone with it.
+pub(crate) fn lock(path: &Path) -> Result<Locked, Error> {
+    let (folder, name, path) = parts(path)?;
+    match folder.lock(&name).map_err(|e| refused(&path, &e))? {
+        Some(lock) => Ok(Locked { path, lock }),
+        None => Err(Error::conflict(format!("{} is in use by another process, or twice by this one", path.display()))),
+    }
+}
+
+/// Opens a file for reading and writing; its name is its path.
+pub(crate) fn open(path: &Path) -> Result<Device, Error> {
+    let (folder, name, path) = parts(path)?;
+    let file = folder.open(&name, false).map_err(|e| refused(&path, &e))?;
+    Ok(Device { file, name: path.display().to_string() })
+}
+
+fn open_read(path: &Path) -> Result<Device, Error> {
+    let (folder, name, path) = parts(path)?;
+    let file: DiskFile = folder.open_read(&name).map_err(|e| refused(&path, &e))?;
+    Ok(Device { file, name: path.display().to_string() })
+}
+
+/// What a file says about its group. It may belong to a process.
+pub(crate) fn examine(path: &Path) -> Result<(Superblock, Id), Error> {
+    Ok(Group::examine(open_read(path)?)?)
+}
+
+/// The files that paths mean: files, and of folders those that are members of groups.
+pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    let mut out: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        let shown = path.display().to_string();
+        let whole = path.canonicalize().map_err(|e| Error::io(&shown, &e))?;
+        if !whole.is_dir() {
+            out.push(whole);
+            continue;
+        }
+        let names = Folder::real(&whole, None).list().map_err(|e| Error::io(&shown, &e))?;
+        if names.len() > MAX_FILES {
+            return Err(Error::invalid(format!("{shown} has more than {MAX_FILES} files; name the drives")));
+        }
+        let before = out.len();
+        out.extend(names.iter().map(|n| whole.join(n)).filter(|p| p.is_file() && examine(p).is_ok()));
+        if out.len() == before {
+            return Err(Error::not_found(format!("{shown} has no drive of a drive group in it")));
+        }
+    }
+    out.sort();
+    out.dedup();
+    Ok(out)
+}
+
+/// Makes a file of `size` bytes to be used as a drive, with its space.
+///
+/// # Errors
+/// [`Kind::Conflict`] if something is there; the errors of the system.
+pub fn make_file(path: &Path, size: u64) -> Result<(), Error> {
+    let shown = path.display().to_string();
+    let name = path.file_name().and_then(|n| n.to_str());
+    let Some(name) = name else { return Err(Error::invalid(format!("{shown} is no name of a file"))) };
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = Folder::real(parent, None);
+    let file = folder.create(name, false).map_err(|e| match e.kind() {
+        ErrorKind::AlreadyExists => Error::conflict(format!("{shown} is there already")),
+        _ => Error::io(&shown, &e),
+    })?;
+    let made = file.allocate(size).and_then(|()| file.sync_all()).and_then(|()| folder.sync());
+    made.map_err(|e| {
+        // A file that is too short would only be in the way.
+        let _ = folder.remove(name);
+        Error::new(Kind::Failed, format!("{shown}: {e}"))
+    })
+}

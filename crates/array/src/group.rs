@@ -1,0 +1,369 @@
+//! One group in service: its drives' files, its exports, and what operators ask of it.
+//!
+//! Invariants: the lock of the group is never waited for while `inner` is held; a file that leaves the group gives up
+//! its lock.
+//!
+//! Must not depend on: other groups, how it is asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ashlar_machine::Lock;
+use ashlar_raid::{Group, GroupState, Id, MemberState, Shared, Superblock};
+use parking_lot::{Condvar, Mutex};
+
+use crate::api;
+use crate::error::{Error, Kind};
+use crate::export::Exported;
+use crate::files::{self, Locked};
+use crate::offline;
+
+/// What changes while a group is in service, beside the group itself.
+pub(crate) struct Inner {
+    /// The files of drives, also of those that failed, and their locks.
+    files: BTreeMap<Id, (PathBuf, Lock)>,
+    /// Positions that an operator took out of service.
+    offline: BTreeSet<usize>,
+    pub(crate) speed: api::Speed,
+    pub(crate) rebuild: Option<api::Task>,
+    pub(crate) check: Option<api::Check>,
+    /// The check is to end.
+    pub(crate) stop_check: bool,
+    /// The worker is to end.
+    pub(crate) stop: bool,
+}
+
+/// A group in service.
+pub(crate) struct InService {
+    pub(crate) name: String,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) inner: Mutex<Inner>,
+    /// There is work, or an end.
+    pub(crate) wake: Condvar,
+    exports: Mutex<BTreeMap<String, Arc<Exported>>>,
+    /// Requests of clients.
+    pub(crate) foreground: Arc<AtomicU64>,
+}
+
+/// What a group says at one time.
+struct Snapshot {
+    superblock: Superblock,
+    state: GroupState,
+    members: Vec<ashlar_raid::MemberStatus>,
+    counters: ashlar_raid::Counters,
+}
+
+impl InService {
+    /// Takes a group over, with the locks of its files by the identities of its drives.
+    pub(crate) fn new(group: Group, files: BTreeMap<Id, Locked>) -> Arc<InService> {
+        let name = group.superblock().name.clone();
+        let volumes: Vec<String> = group.superblock().volumes.iter().map(|v| v.name.clone()).collect();
+        let me = Arc::new(InService {
+            name,
+            shared: Shared::new(group),
+            inner: Mutex::new(Inner {
+                files: files.into_iter().map(|(id, f)| (id, (f.path, f.lock))).collect(),
+                offline: BTreeSet::new(),
+                speed: api::Speed::default(),
+                rebuild: None,
+                check: None,
+                stop_check: false,
+                stop: false,
+            }),
+            wake: Condvar::new(),
+            exports: Mutex::default(),
+            foreground: Arc::default(),
+        });
+        volumes.iter().for_each(|v| me.export(v));
+        me
+    }
+
+    /// A new group, whose drives and spares have the order of their locks.
+    pub(crate) fn made(group: Group, locks: Vec<Locked>) -> Arc<InService> {
+        let superblock = group.superblock();
+        let ids = superblock.slots.iter().map(|s| s.device).chain(superblock.spares.iter().copied());
+        let files = ids.collect::<Vec<Id>>().into_iter().zip(locks).collect();
+        InService::new(group, files)
+    }
+
+    fn export(&self, volume: &str) {
+        let policy = self.shared.with(|g| g.superblock().policy);
+        if let Some(drive) = self.shared.volume(volume) {
+            let name = format!("{}/{volume}", self.name);
+            let exported = Exported::new(drive, name, policy, self.foreground.clone());
+            self.exports.lock().insert(volume.to_owned(), Arc::new(exported));
+        }
+    }
+
+    /// The export of a virtual drive.
+    pub(crate) fn exported(&self, volume: &str) -> Option<Arc<Exported>> {
+        self.exports.lock().get(volume).cloned()
+    }
+
+    /// Names of virtual drives.
+    pub(crate) fn volumes(&self) -> Vec<String> {
+        self.exports.lock().keys().cloned().collect()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.shared.with(|g| Snapshot {
+            superblock: g.superblock().clone(),
+            state: g.state(),
+            members: g.members(),
+            counters: g.counters(),
+        })
+    }
+
+    /// The document of the group.
+    pub(crate) fn describe(&self) -> api::Group {
+        let seen = self.snapshot();
+        let inner = self.inner.lock();
+        let paths = inner.files.iter().map(|(id, (path, _))| (*id, path.clone())).collect();
+        let mut out = offline::shape(&seen.superblock);
+        out.state = state_word(seen.state).into();
+        out.rebuild_speed = match inner.speed {
+            api::Speed::Low => "low",
+            api::Speed::Normal => "normal",
+            api::Speed::High => "high",
+        }
+        .into();
+        out.drives = offline::drives(&seen.superblock, &paths);
+        for (drive, member) in out.drives.iter_mut().zip(&seen.members) {
+            drive.corrected = member.corrected;
+            drive.why.clone_from(&member.why);
+            if member.state == MemberState::Failed && inner.offline.contains(&member.slot) {
+                drive.state = "OFFLINE".into();
+            }
+        }
+        out.spares = offline::spares(&seen.superblock, &paths);
+        out.rebuild.clone_from(&inner.rebuild);
+        out.check.clone_from(&inner.check);
+        drop(inner);
+        for volume in &mut out.volumes {
+            if let Some(exported) = self.exported(&volume.name) {
+                let c = &exported.counters;
+                let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+                (volume.reads, volume.bytes_read) = (of(&c.reads), of(&c.bytes_read));
+                (volume.writes, volume.bytes_written) = (of(&c.writes), of(&c.bytes_written));
+                volume.errors = of(&c.errors);
+            }
+        }
+        out.counters = counters(&seen.counters);
+        out
+    }
+
+    /// Makes a virtual drive; its name.
+    pub(crate) fn create_volume(&self, name: Option<&str>, size: Option<u64>) -> Result<String, Error> {
+        let made = self.shared.with(|g| {
+            let taken = |n: &str| g.superblock().volumes.iter().any(|v| v.name == n);
+            let free = (0..).map(|i| format!("vd{i}")).find(|n| !taken(n)).unwrap_or_default();
+            g.create_volume(name.unwrap_or(&free), size)
+        })?;
+        self.export(&made.name);
+        Ok(made.name)
+    }
+
+    /// Deletes a virtual drive; its clients get errors from then on.
+    pub(crate) fn delete_volume(&self, name: &str) -> Result<(), Error> {
+        if self.exported(name).is_none() {
+            return Err(Error::not_found(format!("the group {:?} has no virtual drive {name:?}", self.name)));
+        }
+        self.shared.with(|g| g.delete_volume(name))?;
+        self.exports.lock().remove(name);
+        Ok(())
+    }
+
+    /// The position of a drive, by `POSITION` or path; none: it is a spare, or not of this group.
+    pub(crate) fn position(&self, drive: &str) -> Option<usize> {
+        let superblock = self.shared.with(|g| g.superblock().clone());
+        if let Ok(position) = drive.parse::<usize>() {
+            return (position < superblock.slots.len()).then_some(position);
+        }
+        let id = self.id_of(drive)?;
+        superblock.slots.iter().position(|s| s.device == id)
+    }
+
+    /// The identity of the drive at a path.
+    fn id_of(&self, path: &str) -> Option<Id> {
+        let whole = PathBuf::from(path).canonicalize().unwrap_or_else(|_| path.into());
+        self.inner.lock().files.iter().find(|(_, (p, _))| *p == whole).map(|(id, _)| *id)
+    }
+
+    /// Whether a path is one of its drives or spares.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.id_of(path).is_some()
+    }
+
+    /// Takes a drive out of service.
+    pub(crate) fn take_offline(&self, position: usize) -> Result<(), Error> {
+        self.shared.with(|g| g.take_out(position))?;
+        self.inner.lock().offline.insert(position);
+        self.wake.notify_all();
+        Ok(())
+    }
+
+    /// Puts a drive that is out of service back at its position; it is rebuilt from its first block on.
+    pub(crate) fn bring_online(&self, position: usize) -> Result<(), Error> {
+        let superblock = self.shared.with(|g| g.superblock().clone());
+        let slot = superblock.slots[position];
+        if slot.state != MemberState::Failed {
+            return Err(Error::conflict(format!("{}/{position} is in service", self.name)));
+        }
+        let path = self.inner.lock().files.get(&slot.device).map(|(path, _)| path.clone());
+        let Some(path) = path else {
+            return Err(Error::not_found(format!(
+                "the file of {}/{position} is not known; use replace",
+                self.name
+            )));
+        };
+        let lock = self.inner.lock().files.remove(&slot.device);
+        // It has the superblock of this group: that is what is overwritten.
+        let done = self.put(position, &path, true);
+        let id = self.shared.with(|g| g.superblock().slots[position].device);
+        self.inner.lock().files.extend(lock.map(|l| (id, l)));
+        done
+    }
+
+    /// Puts the file in the place of a drive that is out of service.
+    fn put(&self, position: usize, path: &std::path::Path, force: bool) -> Result<(), Error> {
+        let device = files::open(path)?;
+        self.shared.with(|g| g.replace(position, device, force))?;
+        self.inner.lock().offline.remove(&position);
+        self.wake.notify_all();
+        Ok(())
+    }
+
+    /// Replaces a drive, which is taken out of service before if it is not already.
+    pub(crate) fn replace(&self, position: usize, new: Locked, force: bool) -> Result<(), Error> {
+        let device = files::open(&new.path)?;
+        let slot = self.shared.with(|g| -> Result<_, Error> {
+            // Before anything changes.
+            g.suits(&device, force)?;
+            let slot = g.superblock().slots[position];
+            if slot.state != MemberState::Failed {
+                g.take_out(position)?;
+            }
+            Ok(slot)
+        })?;
+        drop(device);
+        self.put(position, &new.path, force)?;
+        let id = self.shared.with(|g| g.superblock().slots[position].device);
+        let mut inner = self.inner.lock();
+        inner.files.remove(&slot.device);
+        inner.files.insert(id, (new.path, new.lock));
+        Ok(())
+    }
+
+    /// Adds a hot spare.
+    pub(crate) fn add_spare(&self, new: Locked, force: bool) -> Result<(), Error> {
+        let device = files::open(&new.path)?;
+        let id = self.shared.with(|g| {
+            g.add_spare(device, force)?;
+            Ok::<_, ashlar_raid::Error>(g.superblock().spares.last().copied())
+        })?;
+        let mut inner = self.inner.lock();
+        inner.files.extend(id.map(|id| (id, (new.path, new.lock))));
+        drop(inner);
+        self.wake.notify_all();
+        Ok(())
+    }
+
+    /// Removes a hot spare.
+    pub(crate) fn remove_spare(&self, path: &str) -> Result<(), Error> {
+        let known = self.id_of(path).and_then(|id| Some((id, self.inner.lock().files.get(&id)?.0.clone())));
+        let Some((id, whole)) = known else {
+            return Err(Error::not_found(format!("{path} is no drive of the group {:?}", self.name)));
+        };
+        self.shared.with(|g| g.remove_spare(&whole.display().to_string()))?;
+        self.inner.lock().files.remove(&id);
+        Ok(())
+    }
+
+    /// Starts a check.
+    pub(crate) fn start_check(&self, mode: api::CheckMode) -> Result<(), Error> {
+        let rows = self.shared.with(|g| g.geometry().rows());
+        let mut inner = self.inner.lock();
+        if inner.check.as_ref().is_some_and(|c| c.state == "RUNNING") {
+            return Err(Error::conflict(format!("a consistency check of {:?} is running", self.name)));
+        }
+        inner.check = Some(api::Check {
+            state: "RUNNING".into(),
+            mode: match mode {
+                api::CheckMode::AutoFix => "auto_fix",
+                api::CheckMode::StopOnError => "stop_on_error",
+            }
+            .into(),
+            began_ms: ashlar_environment::time::wall_ms(),
+            progress: api::Task { rows, ..api::Task::default() },
+            ..api::Check::default()
+        });
+        inner.stop_check = false;
+        drop(inner);
+        self.wake.notify_all();
+        Ok(())
+    }
+
+    /// Stops the check.
+    pub(crate) fn stop_check(&self) -> Result<(), Error> {
+        let mut inner = self.inner.lock();
+        if inner.check.as_ref().is_none_or(|c| c.state != "RUNNING") {
+            return Err(Error::conflict(format!("no consistency check of {:?} is running", self.name)));
+        }
+        inner.stop_check = true;
+        drop(inner);
+        self.wake.notify_all();
+        Ok(())
+    }
+
+    /// Deletes the group: no drive belongs to it any more.
+    pub(crate) fn delete(&self) -> Result<(), Error> {
+        self.exports.lock().clear();
+        Ok(self.shared.with(Group::delete)?)
+    }
+
+    /// Makes everything durable, and lets go of the drives: clients that are still there get errors.
+    pub(crate) fn close(&self) -> Result<(), Error> {
+        self.exports.lock().clear();
+        let done = self.shared.with(|g| {
+            let done = g.close();
+            g.stop();
+            done
+        });
+        done.map_err(|e| {
+            Error::new(Kind::Failed, format!("the group {:?} is out of service, but was not closed: {e}", self.name))
+        })
+    }
+
+    /// Gives up the files of drives that the group has replaced.
+    pub(crate) fn release(&self) {
+        let superblock = self.shared.with(|g| g.superblock().clone());
+        let known = |id: &Id| superblock.slots.iter().any(|s| s.device == *id) || superblock.spares.contains(id);
+        self.inner.lock().files.retain(|id, _| known(id));
+    }
+}
+
+/// The state of a group in the words of operators.
+fn state_word(state: GroupState) -> &'static str {
+    match state {
+        GroupState::Optimal => "OPTIMAL",
+        GroupState::Degraded => "DEGRADED",
+        GroupState::PartiallyDegraded => "PARTIALLY_DEGRADED",
+        GroupState::Recovery => "RECOVERY",
+        GroupState::Failed => "FAILED",
+    }
+}
+
+fn counters(c: &ashlar_raid::Counters) -> api::Counters {
+    api::Counters {
+        corrected: c.corrected,
+        pages_lost: c.pages_lost,
+        replayed: c.replayed,
+        dropped: c.dropped,
+        resynced: c.resynced,
+        unprotected: c.unprotected,
+        blocks_read: c.blocks_read,
+        blocks_written: c.blocks_written,
+    }
+}

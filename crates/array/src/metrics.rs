@@ -1,0 +1,100 @@
+//! Metrics of groups, drives, virtual drives and exports, in the Prometheus text format.
+//!
+//! Must not depend on: who asks.
+
+use ashlar_metrics::{Group as Subject, Page};
+
+use crate::api::{Group, State};
+
+/// States of a group, of which one is 1.
+const GROUP_STATES: [&str; 5] = ["OPTIMAL", "PARTIALLY_DEGRADED", "DEGRADED", "RECOVERY", "FAILED"];
+/// States of a drive, of which one is 1.
+const DRIVE_STATES: [&str; 6] = ["ONLINE", "OFFLINE", "FAILED", "REBUILD", "HOTSPARE", "MISSING"];
+
+/// The page.
+pub(crate) fn text(state: &State, server: &str) -> String {
+    let mut page = Page::new(server);
+    let node = Subject::Node;
+    page.value(node, "ashlar_array_uptime_seconds", "Time since the process was started.", state.uptime_s);
+    let out = state.out_of_service.len();
+    page.value(node, "ashlar_array_groups_out_of_service", "Groups that could not be put in service.", out);
+    for group in &state.groups {
+        of_group(&mut page, group);
+        of_drives(&mut page, group);
+        of_volumes(&mut page, group);
+    }
+    let nbd = &state.nbd;
+    page.value(node, "ashlar_array_nbd_connections", "Open NBD connections.", nbd.connections);
+    for (kind, requests, bytes) in
+        [("read", nbd.reads, nbd.bytes_read), ("write", nbd.writes, nbd.bytes_written)]
+    {
+        let labels = [("kind", kind)];
+        page.counter(node, "ashlar_array_nbd_requests_total", "NBD requests.").add(&labels, requests);
+        page.counter(node, "ashlar_array_nbd_bytes_total", "Bytes of NBD requests.").add(&labels, bytes);
+    }
+    page.text(&[node])
+}
+
+fn of_group(page: &mut Page, group: &Group) {
+    let (node, name) = (Subject::Node, [("group", group.name.as_str())]);
+    for state in GROUP_STATES {
+        page.gauge(node, "ashlar_array_group_state", "1 for the state of the group.")
+            .add(&[name[0], ("state", state)], u8::from(group.state == state));
+    }
+    page.gauge(node, "ashlar_array_group_size_bytes", "Bytes for virtual drives.").add(&name, group.size);
+    page.gauge(node, "ashlar_array_group_free_bytes", "Bytes that no virtual drive has.").add(&name, group.free);
+    if let Some(rebuild) = &group.rebuild {
+        page.gauge(node, "ashlar_array_rebuild_rows_done", "Rows that are rebuilt.").add(&name, rebuild.done);
+        page.gauge(node, "ashlar_array_rebuild_rows", "Rows of the drive that is rebuilt.")
+            .add(&name, rebuild.rows);
+    }
+    if let Some(check) = &group.check {
+        page.gauge(node, "ashlar_array_check_mismatches", "Wrong rows that the last check found.")
+            .add(&name, check.mismatches);
+    }
+    let c = &group.counters;
+    for (kind, value) in [
+        ("corrected", c.corrected),
+        ("pages_lost", c.pages_lost),
+        ("replayed", c.replayed),
+        ("dropped", c.dropped),
+        ("resynced", c.resynced),
+        ("unprotected", c.unprotected),
+        ("blocks_read", c.blocks_read),
+        ("blocks_written", c.blocks_written),
+    ] {
+        page.counter(node, "ashlar_array_group_events_total", "What the group has counted; docs/array.md.")
+            .add(&[name[0], ("kind", kind)], value);
+    }
+}
+
+fn of_drives(page: &mut Page, group: &Group) {
+    for drive in group.drives.iter().chain(&group.spares) {
+        let path = drive.path.as_deref().unwrap_or_default();
+        let position = drive.position.map(|p| p.to_string()).unwrap_or_default();
+        let labels = [("group", group.name.as_str()), ("position", position.as_str()), ("path", path)];
+        for state in DRIVE_STATES {
+            let all = [labels[0], labels[1], labels[2], ("state", state)];
+            page.gauge(Subject::Node, "ashlar_array_drive_state", "1 for the state of the drive.")
+                .add(&all, u8::from(drive.state == state));
+        }
+        page.counter(Subject::Node, "ashlar_array_drive_corrected_total", "Blocks that were wrong, and corrected.")
+            .add(&labels, drive.corrected);
+    }
+}
+
+fn of_volumes(page: &mut Page, group: &Group) {
+    let node = Subject::Node;
+    for volume in &group.volumes {
+        let labels = [("group", group.name.as_str()), ("volume", volume.name.as_str())];
+        page.gauge(node, "ashlar_array_volume_size_bytes", "Bytes of the virtual drive.").add(&labels, volume.size);
+        for (kind, requests, bytes) in
+            [("read", volume.reads, volume.bytes_read), ("write", volume.writes, volume.bytes_written)]
+        {
+            let all = [labels[0], labels[1], ("kind", kind)];
+            page.counter(node, "ashlar_array_volume_requests_total", "Requests of clients.").add(&all, requests);
+            page.counter(node, "ashlar_array_volume_bytes_total", "Bytes of requests.").add(&all, bytes);
+        }
+        page.counter(node, "ashlar_array_volume_errors_total", "Requests that failed.").add(&labels, volume.errors);
+    }
+}

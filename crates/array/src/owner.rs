@@ -1,0 +1,332 @@
+//! All groups of a process: how they come into service, leave it, and are found by name.
+//!
+//! Invariants: names of groups are unique in a process; management calls are executed one after another.
+//!
+//! Must not depend on: how it is asked.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ashlar_environment::thread::JoinHandle;
+use ashlar_nbd::{Export, Exports};
+use ashlar_raid::{Group, Id};
+use parking_lot::{Mutex, RwLock};
+
+use crate::api::{self, Answer, Call, Marker};
+use crate::error::Error;
+use crate::files::{self, Locked};
+use crate::group::InService;
+use crate::{offline, worker};
+
+/// A group with its worker.
+struct Owned {
+    group: Arc<InService>,
+    worker: JoinHandle<()>,
+}
+
+/// The groups of a process.
+#[derive(Default)]
+pub(crate) struct Owner {
+    groups: RwLock<BTreeMap<String, Owned>>,
+    out_of_service: Mutex<Vec<api::OutOfService>>,
+    /// Who has it may change which groups, drives and virtual drives there are.
+    turn: Mutex<()>,
+}
+
+impl Owner {
+    /// The groups, by name.
+    pub(crate) fn groups(&self) -> Vec<Arc<InService>> {
+        self.groups.read().values().map(|o| o.group.clone()).collect()
+    }
+
+    /// Groups that could not be put in service.
+    pub(crate) fn out_of_service(&self) -> Vec<api::OutOfService> {
+        self.out_of_service.lock().clone()
+    }
+
+    fn group(&self, name: &str) -> Result<Arc<InService>, Error> {
+        let found = self.groups.read().get(name).map(|o| o.group.clone());
+        found.ok_or_else(|| Error::not_found(format!("there is no drive group {name:?} in service")))
+    }
+
+    /// The group and the position of a drive: `GROUP/POSITION`, or the path of its file.
+    fn drive(&self, drive: &str) -> Result<(Arc<InService>, Option<usize>), Error> {
+        if let Some((group, position)) = drive.rsplit_once('/')
+            && position.parse::<usize>().is_ok()
+            && let Ok(group) = self.group(group)
+        {
+            let at = group.position(position);
+            return match at {
+                Some(at) => Ok((group, Some(at))),
+                None => Err(Error::not_found(format!("the group {:?} has no position {position}", group.name))),
+            };
+        }
+        let group = self.groups().into_iter().find(|g| g.has(drive));
+        let group = group.ok_or_else(|| Error::not_found(format!("{drive} is no drive of a group in service")))?;
+        let at = group.position(drive);
+        Ok((group, at))
+    }
+
+    /// The group and the name of a virtual drive: `GROUP/NAME`, or `NAME` if only one group has it.
+    fn volume(&self, volume: &str) -> Result<(Arc<InService>, String), Error> {
+        if let Some((group, name)) = volume.split_once('/') {
+            let group = self.group(group)?;
+            return Ok((group, name.to_owned()));
+        }
+        let mut having = self.groups().into_iter().filter(|g| g.exported(volume).is_some());
+        match (having.next(), having.next()) {
+            (Some(group), None) => Ok((group, volume.to_owned())),
+            (Some(a), Some(b)) => Err(Error::conflict(format!(
+                "{:?} and {:?} have a virtual drive {volume:?}; name it GROUP/{volume}",
+                a.name, b.name
+            ))),
+            _ => Err(Error::not_found(format!("there is no virtual drive {volume:?}"))),
+        }
+    }
+
+    /// Executes a call.
+    pub(crate) fn perform(&self, call: &Call) -> Result<Answer, Error> {
+        let _turn = self.turn.lock();
+        let of = |group: &InService| Ok(Answer { groups: vec![group.describe()], volume: None });
+        match call {
+            Call::CreateGroup(new) => self.create_group(new),
+            Call::ImportGroups { drives, without_missing } => {
+                let (done, failed) = self.open(drives, *without_missing)?;
+                match failed.into_iter().next() {
+                    Some((_, _, error)) => Err(error),
+                    None => Ok(Answer { groups: done.iter().map(|g| g.describe()).collect(), volume: None }),
+                }
+            }
+            Call::StopGroup { group } => self.stop_group(group, |g| g.close()),
+            Call::DeleteGroup { group, force } => {
+                let volumes = self.group(group)?.volumes();
+                if !volumes.is_empty() && !force {
+                    return Err(Error::conflict(format!(
+                        "the group {group:?} has the virtual drives {}; delete them first, or force it",
+                        volumes.join(", ")
+                    )));
+                }
+                self.stop_group(group, |g| g.delete())
+            }
+            Call::CreateVolume { group, name, size } => {
+                let group = self.group(group)?;
+                let name = group.create_volume(name.as_deref(), *size)?;
+                let described = group.describe();
+                let volume = described.volumes.iter().find(|v| v.name == name).cloned();
+                Ok(Answer { groups: vec![described], volume })
+            }
+            Call::DeleteVolume { volume } => {
+                let (group, name) = self.volume(volume)?;
+                group.delete_volume(&name)?;
+                of(&group)
+            }
+            Call::Mark { drive, marker, group, force } => {
+                of(&*self.mark(drive, *marker, group.as_deref(), *force)?)
+            }
+            Call::DeleteDrive { drive } => {
+                let (group, at) = self.drive(drive)?;
+                if at.is_some() {
+                    return Err(Error::conflict(format!("{drive} is no hot spare; use replace, or delete the group")));
+                }
+                group.remove_spare(drive)?;
+                of(&group)
+            }
+            Call::Replace { old, new, force } => {
+                let (group, at) = self.drive(old)?;
+                let Some(at) = at else {
+                    return Err(Error::conflict(format!("{old} is a hot spare; delete it instead")));
+                };
+                group.replace(at, files::lock(new)?, *force)?;
+                of(&group)
+            }
+            Call::StartCheck { group, mode } => {
+                let group = self.group(group)?;
+                group.start_check(*mode)?;
+                of(&group)
+            }
+            Call::StopCheck { group } => {
+                let group = self.group(group)?;
+                group.stop_check()?;
+                of(&group)
+            }
+            Call::SetSpeed { group, speed } => {
+                let group = self.group(group)?;
+                group.inner.lock().speed = *speed;
+                group.wake.notify_all();
+                of(&group)
+            }
+        }
+    }
+
+    fn create_group(&self, new: &api::NewGroup) -> Result<Answer, Error> {
+        let taken = |name: &str| self.groups.read().contains_key(name);
+        let free = (0..).map(|i| format!("dg{i}")).find(|n| !taken(n)).unwrap_or_default();
+        let name = new.name.clone().unwrap_or(free);
+        if taken(&name) {
+            return Err(Error::conflict(format!("there is a drive group {name:?} already")));
+        }
+        let (group, locks) = offline::make(new, &name)?;
+        let group = self.put_in_service(InService::made(group, locks))?;
+        Ok(Answer { groups: vec![group.describe()], volume: None })
+    }
+
+    fn put_in_service(&self, group: Arc<InService>) -> Result<Arc<InService>, Error> {
+        let worker = worker::start(group.clone()).map_err(|e| Error::io("start a thread", &e))?;
+        self.groups.write().insert(group.name.clone(), Owned { group: group.clone(), worker });
+        Ok(group)
+    }
+
+    fn mark(
+        &self,
+        drive: &str,
+        marker: Marker,
+        group: Option<&str>,
+        force: bool,
+    ) -> Result<Arc<InService>, Error> {
+        if marker == Marker::Hotspare {
+            if let Ok((group, _)) = self.drive(drive) {
+                return Err(Error::conflict(format!("{drive} is a drive of the group {:?} already", group.name)));
+            }
+            let mut all = self.groups();
+            let group = match (group, all.len()) {
+                (Some(name), _) => self.group(name)?,
+                (None, 1) => all.remove(0),
+                (None, _) => return Err(Error::invalid("name the group of the hot spare: there is not only one")),
+            };
+            group.add_spare(files::lock(Path::new(drive))?, force)?;
+            return Ok(group);
+        }
+        let (group, at) = self.drive(drive)?;
+        let Some(at) = at else { return Err(Error::conflict(format!("{drive} is a hot spare"))) };
+        match marker {
+            Marker::Offline => group.take_offline(at)?,
+            _ => group.bring_online(at)?,
+        }
+        Ok(group)
+    }
+
+    fn stop_group(
+        &self,
+        name: &str,
+        end: impl FnOnce(&InService) -> Result<(), Error>,
+    ) -> Result<Answer, Error> {
+        let described = self.group(name)?.describe();
+        let Some(owned) = self.groups.write().remove(name) else {
+            return Err(Error::not_found(format!("there is no drive group {name:?} in service")));
+        };
+        let result = end_of(owned, end);
+        result.map(|()| Answer { groups: vec![described], volume: None })
+    }
+
+    /// Opens the groups that files belong to; those that could not be opened, with their drives and the reason.
+    #[allow(clippy::type_complexity)] // used here only
+    pub(crate) fn open(
+        &self,
+        paths: &[PathBuf],
+        without_missing: bool,
+    ) -> Result<(Vec<Arc<InService>>, Vec<(String, Vec<PathBuf>, Error)>), Error> {
+        let mut by_group: BTreeMap<Id, (String, u64, Vec<PathBuf>)> = BTreeMap::new();
+        let (mut done, mut failed) = (Vec::new(), Vec::new());
+        for found in offline::find(paths)? {
+            match found.said {
+                Ok((superblock, _)) => {
+                    let entry = by_group.entry(superblock.group).or_default();
+                    if entry.0.is_empty() || entry.1 < superblock.generation {
+                        (entry.0, entry.1) = (superblock.name.clone(), superblock.generation);
+                    }
+                    entry.2.push(found.path);
+                }
+                Err(error) => failed.push((found.path.display().to_string(), vec![found.path], error)),
+            }
+        }
+        for (name, _, paths) in by_group.into_values() {
+            match self.open_one(&name, &paths, without_missing) {
+                Ok(group) => done.push(group),
+                Err(error) => failed.push((name, paths, error)),
+            }
+        }
+        Ok((done, failed))
+    }
+
+    fn open_one(&self, name: &str, paths: &[PathBuf], without_missing: bool) -> Result<Arc<InService>, Error> {
+        if self.groups.read().contains_key(name) {
+            return Err(Error::conflict(format!("there is a drive group {name:?} in service already")));
+        }
+        let mut locked: BTreeMap<Id, Locked> = BTreeMap::new();
+        let mut newest: Option<ashlar_raid::Superblock> = None;
+        for path in paths {
+            let lock = files::lock(path)?;
+            // Again, now that nobody else writes it.
+            let (superblock, id) = files::examine(&lock.path)?;
+            if let Some(other) = locked.get(&id) {
+                let (a, b) = (lock.path.display(), other.path.display());
+                return Err(Error::conflict(format!("{a} is a copy of {b}")));
+            }
+            if newest.as_ref().is_none_or(|n| n.generation < superblock.generation) {
+                newest = Some(superblock);
+            }
+            locked.insert(id, lock);
+        }
+        if let Some(newest) = newest {
+            let known = |id: &Id| newest.slots.iter().any(|s| s.device == *id) || newest.spares.contains(id);
+            locked.retain(|id, lock| {
+                if !known(id) {
+                    let path = lock.path.display();
+                    tracing::warn!(group = name, %path, "a drive is left out: the group has replaced it");
+                }
+                known(id)
+            });
+        }
+        let devices = locked.values().map(|l| files::open(&l.path)).collect::<Result<_, _>>()?;
+        let group = Group::open(devices, without_missing)?;
+        let counters = group.counters();
+        tracing::info!(group = name, replayed = counters.replayed, resynced = counters.resynced, "a group is in service");
+        let group = self.put_in_service(InService::new(group, locked))?;
+        self.out_of_service.lock().retain(|o| o.name != name);
+        Ok(group)
+    }
+
+    /// Remembers a group that could not be opened.
+    pub(crate) fn leave_out(&self, name: String, paths: &[PathBuf], why: String) {
+        let paths = paths.iter().map(|p| p.display().to_string()).collect();
+        self.out_of_service.lock().push(api::OutOfService { name, paths, why });
+    }
+
+    /// Takes all groups out of service; the errors of those that could not be closed.
+    pub(crate) fn close(&self) -> Vec<Error> {
+        let all = std::mem::take(&mut *self.groups.write());
+        all.into_values().filter_map(|owned| end_of(owned, |g| g.close()).err()).collect()
+    }
+}
+
+fn end_of(owned: Owned, end: impl FnOnce(&InService) -> Result<(), Error>) -> Result<(), Error> {
+    owned.group.inner.lock().stop = true;
+    owned.group.wake.notify_all();
+    // A worker that panicked has ended too.
+    let _ = owned.worker.join();
+    end(&owned.group)
+}
+
+impl Exports for Owner {
+    fn list(&self) -> Vec<(String, String)> {
+        let of = |group: Arc<InService>| {
+            let name = group.name.clone();
+            group.volumes().into_iter().map(move |v| (format!("{name}/{v}"), format!("virtual drive {v} of {name}")))
+        };
+        self.groups().into_iter().flat_map(of).collect()
+    }
+
+    fn open(&self, name: &str) -> Option<Export> {
+        let (group, volume) = if name.is_empty() {
+            let mut all = self.list();
+            let only = if all.len() == 1 { all.pop()?.0 } else { return None };
+            self.volume(&only).ok()?
+        } else {
+            self.volume(name).ok()?
+        };
+        let device = group.exported(&volume)?;
+        let name = format!("{}/{volume}", group.name);
+        Some(Export { description: format!("virtual drive {volume} of {}", group.name), name, device })
+    }
+}

@@ -1,0 +1,250 @@
+//! The process that owns groups: its start, its parts, its end.
+//!
+//! Invariants: one process per management socket; at the end the exports stop first, then groups are closed.
+//!
+//! Must not depend on: the command line.
+
+use std::net::{IpAddr, ToSocketAddrs as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ashlar_environment::{net, process, spawn, task::JoinHandle, time::Instant};
+use ashlar_nbd::{Endpoint, Limits, Server, Tls, listen_unix};
+use tokio::net::UnixListener;
+
+use crate::api;
+use crate::error::{Error, Kind};
+use crate::owner::Owner;
+use crate::service;
+use crate::tls::Certificates;
+
+/// What a process is told at its start.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Drives, or folders with drives, of the groups to put in service.
+    pub drives: Vec<PathBuf>,
+    /// Open groups although drives are missing.
+    pub without_missing: bool,
+    /// The management socket.
+    pub socket: PathBuf,
+    /// Where virtual drives are exported over NBD.
+    pub nbd: Vec<Endpoint>,
+    /// The folder with `public.crt` and `private.key`.
+    pub certificates: Option<PathBuf>,
+    /// The authority of client certificates, which clients then need.
+    pub client_authority: Option<PathBuf>,
+    /// Whoever can reach an address that is not of this machine may use the virtual drives.
+    pub allow_anyone: bool,
+    /// Where metrics are served.
+    pub metrics: Option<String>,
+    /// NBD connections at once.
+    pub connections: usize,
+    /// Bytes of NBD requests in memory.
+    pub memory: u64,
+    /// The file mode of Unix sockets of NBD.
+    pub socket_mode: u32,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let limits = Limits::default();
+        Options {
+            drives: Vec::new(),
+            without_missing: false,
+            socket: default_socket(),
+            nbd: Vec::new(),
+            certificates: None,
+            client_authority: None,
+            allow_anyone: false,
+            metrics: None,
+            connections: limits.connections,
+            memory: limits.memory,
+            socket_mode: limits.socket_mode,
+        }
+    }
+}
+
+/// The management socket, unless another one is named: in the folder of the user's session, or of the system.
+#[must_use]
+pub fn default_socket() -> PathBuf {
+    match process::variable_os("XDG_RUNTIME_DIR").filter(|v| !v.is_empty()) {
+        Some(folder) => PathBuf::from(folder).join("ashlar/array.sock"),
+        None => "/run/ashlar/array.sock".into(),
+    }
+}
+
+/// What serves while the process runs.
+pub(crate) struct Running {
+    owner: Arc<Owner>,
+    nbd: Server,
+    tls: &'static str,
+    client_certificates: bool,
+    started: Instant,
+}
+
+impl Running {
+    pub(crate) fn state(&self) -> api::State {
+        let nbd = self.nbd.statistics();
+        api::State {
+            version: env!("CARGO_PKG_VERSION").into(),
+            uptime_s: self.started.elapsed().as_secs(),
+            groups: self.owner.groups().iter().map(|g| g.describe()).collect(),
+            out_of_service: self.owner.out_of_service(),
+            nbd: api::Nbd {
+                endpoints: self.nbd.endpoints().iter().map(ToString::to_string).collect(),
+                tls: self.tls.into(),
+                client_certificates: self.client_certificates,
+                connections: nbd.connections,
+                reads: nbd.reads,
+                bytes_read: nbd.bytes_read,
+                writes: nbd.writes,
+                bytes_written: nbd.bytes_written,
+            },
+        }
+    }
+
+    pub(crate) fn metrics(&self) -> String {
+        let state = self.state();
+        let server = state.nbd.endpoints.first().cloned().unwrap_or_default();
+        crate::metrics::text(&state, &server)
+    }
+
+    pub(crate) fn perform(&self, call: &api::Call) -> Result<api::Answer, Error> {
+        self.owner.perform(call)
+    }
+}
+
+/// A process in operation.
+pub struct Process {
+    running: Arc<Running>,
+    tasks: Vec<JoinHandle<()>>,
+    socket: PathBuf,
+    metrics: Option<String>,
+}
+
+impl Process {
+    /// Starts: the management socket, the groups, the exports. Call it in a runtime.
+    ///
+    /// # Errors
+    /// [`Kind::Conflict`] if another process has the socket; [`Kind::Invalid`] if a path or an option is wrong. A group that
+    /// cannot be opened is no error: it is in [`api::State::out_of_service`].
+    pub async fn start(options: Options) -> Result<Process, Error> {
+        let tls = tls(&options)?;
+        if tls.as_ref().is_none_or(|_| options.client_authority.is_none()) && !options.allow_anyone {
+            refuse_open_addresses(&options.nbd)?;
+        }
+        let listener = listen(&options.socket)?;
+        let owner = Arc::new(Owner::default());
+        let opened = {
+            let (owner, options) = (owner.clone(), options.clone());
+            ashlar_environment::spawn_blocking("array-open", move || open(&owner, &options)).await
+        };
+        opened.map_err(|_| Error::new(Kind::Failed, "opening the groups broke off"))??;
+        let limits = Limits {
+            connections: options.connections,
+            memory: options.memory,
+            socket_mode: options.socket_mode,
+        };
+        let client_certificates = options.client_authority.is_some();
+        let (certificates, tls) = tls.unzip();
+        let word = tls.as_ref().map_or("off", |t: &Tls| if t.required { "required" } else { "optional" });
+        let nbd = Server::start(&options.nbd, owner.clone(), tls, limits)
+            .map_err(|e| Error::new(Kind::Conflict, e.to_string()))?;
+        let running =
+            Arc::new(Running { owner, nbd, tls: word, client_certificates, started: Instant::now() });
+        let mut tasks = vec![spawn("array-manage", service::manage(listener, running.clone()))];
+        if let Some(certificates) = certificates {
+            tasks.push(spawn("array-certificates", certificates.follow()));
+        }
+        let mut metrics = None;
+        if let Some(address) = &options.metrics {
+            let listener = net::bind(address.as_str()).await.map_err(|e| Error::io(address, &e))?;
+            metrics = listener.local_addr().ok().map(|a| a.to_string());
+            tasks.push(spawn("array-metrics", service::measure(listener, running.clone())));
+        }
+        Ok(Process { running, tasks, socket: options.socket, metrics })
+    }
+
+    /// What it says about itself.
+    #[must_use]
+    pub fn state(&self) -> api::State {
+        self.running.state()
+    }
+
+    /// Where metrics are served over TCP.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<&str> {
+        self.metrics.as_deref()
+    }
+
+    /// Ends: answers the requests that have arrived, and closes all groups. The errors of groups that could not be closed: they
+    /// are recovered when they are opened again.
+    pub async fn stop(self) -> Vec<Error> {
+        self.tasks.iter().for_each(JoinHandle::abort);
+        // Nobody finds the process any more.
+        let _ = std::fs::remove_file(&self.socket);
+        let running = self.running;
+        let closed = ashlar_environment::spawn_blocking("array-close", move || {
+            running.nbd.stop();
+            running.owner.close()
+        });
+        closed.await.unwrap_or_else(|_| vec![Error::new(Kind::Failed, "closing the groups broke off")])
+    }
+}
+
+fn open(owner: &Owner, options: &Options) -> Result<(), Error> {
+    let (_, failed) = owner.open(&options.drives, options.without_missing)?;
+    for (name, paths, error) in failed {
+        tracing::error!(group = name, %error, "a group is not in service");
+        owner.leave_out(name, &paths, error.message);
+    }
+    Ok(())
+}
+
+/// The certificates, and what clients meet. Where client certificates are asked for, TLS is required.
+fn tls(options: &Options) -> Result<Option<(Arc<Certificates>, Tls)>, Error> {
+    let authority = options.client_authority.as_deref();
+    let Some(folder) = &options.certificates else {
+        return match authority {
+            None => Ok(None),
+            Some(_) => Err(Error::invalid("client certificates need a certificate of the server")),
+        };
+    };
+    let certificates = Certificates::open(folder)?;
+    let config = certificates.config(authority)?;
+    Ok(Some((certificates, Tls { config, required: true })))
+}
+
+/// NBD has no passwords: without client certificates, only this machine is let in.
+fn refuse_open_addresses(endpoints: &[Endpoint]) -> Result<(), Error> {
+    for endpoint in endpoints {
+        let Endpoint::Tcp(address) = endpoint else { continue };
+        let found = address.to_socket_addrs().map_err(|e| Error::io(address, &e))?;
+        let local = |ip: IpAddr| ip.to_canonical().is_loopback();
+        if !found.map(|a| a.ip()).all(local) {
+            return Err(Error::invalid(format!(
+                "{address} is not an address of this machine alone, and everybody who reaches it could read and write the \
+                 virtual drives: give the server a certificate and the authority of its clients' certificates, or allow anyone"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The management socket: only this user can connect.
+fn listen(path: &Path) -> Result<UnixListener, Error> {
+    let shown = path.display().to_string();
+    if let Some(folder) = path.parent().filter(|p| !p.as_os_str().is_empty() && !p.exists()) {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o755).create(folder);
+        made.map_err(|e| Error::io(&folder.display().to_string(), &e))?;
+    }
+    let listener = listen_unix(path, 0o600).map_err(|e| match e.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            Error::conflict(format!("{shown}: another process has this socket; name another one"))
+        }
+        _ => Error::io(&shown, &e),
+    })?;
+    let ready = listener.set_nonblocking(true).and_then(|()| UnixListener::from_std(listener));
+    ready.map_err(|e| Error::io(&shown, &e))
+}

@@ -1,0 +1,127 @@
+//! Virtual drives over NBD, with a client of a few lines.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::rig::*;
+use crate::api::{Call, Marker};
+use crate::{Process, offline};
+
+/// A client that waits for each reply.
+pub(super) struct Nbd(UnixStream);
+
+impl Nbd {
+    /// None: there is no such export.
+    pub(super) fn connect(rig: &Rig, export: &str) -> Option<Nbd> {
+        let mut socket = UnixStream::connect(rig.folder.path().join("nbd.sock")).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        socket.read_exact(&mut [0; 18]).unwrap();
+        let mut out = 3u32.to_be_bytes().to_vec();
+        out.extend_from_slice(b"IHAVEOPT\0\0\0\x01");
+        out.extend_from_slice(&(export.len() as u32).to_be_bytes());
+        out.extend_from_slice(export.as_bytes());
+        socket.write_all(&out).unwrap();
+        socket.read_exact(&mut [0; 10]).ok()?;
+        Some(Nbd(socket))
+    }
+
+    /// The error of the reply.
+    pub(super) fn request(&mut self, command: u16, at: u64, len: u32, data: &[u8]) -> u32 {
+        let mut out = 0x2560_9513u32.to_be_bytes().to_vec();
+        out.extend_from_slice(&[0, 0]);
+        out.extend_from_slice(&command.to_be_bytes());
+        out.extend_from_slice(&7u64.to_be_bytes());
+        out.extend_from_slice(&at.to_be_bytes());
+        out.extend_from_slice(&len.to_be_bytes());
+        out.extend_from_slice(data);
+        self.0.write_all(&out).unwrap();
+        let mut reply = [0; 16];
+        self.0.read_exact(&mut reply).unwrap();
+        u32::from_be_bytes([reply[4], reply[5], reply[6], reply[7]])
+    }
+
+    pub(super) fn read(&mut self, at: u64, len: u32) -> Vec<u8> {
+        assert_eq!(self.request(0, at, len, b""), 0);
+        let mut out = vec![0; len as usize];
+        self.0.read_exact(&mut out).unwrap();
+        out
+    }
+}
+
+/// Writes 0x5a to the first bytes of an export.
+pub(super) fn fill(rig: &Rig, export: &str, bytes: u32) {
+    let mut nbd = Nbd::connect(rig, export).unwrap();
+    assert_eq!(nbd.request(1, 0, bytes, &vec![0x5a; bytes as usize]), 0);
+}
+
+#[test]
+fn exports_come_and_go_with_virtual_drives_and_groups() {
+    run(async {
+        let rig = Rig::new(4);
+        let mut new = rig.new_group("5", 0..4);
+        new.policy = "bitmap".into();
+        offline::create(&new).unwrap();
+        let process = Process::start(rig.options(rig.members(0..4))).await.unwrap();
+        let client = rig.client();
+        assert!(Nbd::connect(&rig, "").is_none(), "there is nothing yet");
+        let create = |name: &str| Call::CreateVolume {
+            group: "tank".into(),
+            name: Some(name.into()),
+            size: Some(8 << 20),
+        };
+        client.call(&create("a")).await.unwrap();
+        fill(&rig, "", 1 << 20);
+        client.call(&create("b")).await.unwrap();
+        assert!(Nbd::connect(&rig, "").is_none(), "there are two");
+        let (mut a, mut b) = (Nbd::connect(&rig, "a").unwrap(), Nbd::connect(&rig, "tank/b").unwrap());
+        assert_eq!(a.read((1 << 20) - 1, 2), [0x5a, 0]);
+        // Flush, trim, zeros.
+        assert_eq!(b.request(1, 4095, 2, &[1, 2]), 0);
+        assert_eq!((b.request(3, 0, 0, b""), b.request(4, 0, 8 << 20, b"")), (0, 0));
+        assert_eq!(b.read(0, 8192), vec![0; 8192]);
+        assert_eq!(a.request(6, 1, 4096, b""), 0);
+        assert_eq!([a.read(0, 2), a.read(4096, 2)].concat(), [0x5a, 0, 0, 0x5a]);
+        client.call(&Call::DeleteVolume { volume: "tank/b".into() }).await.unwrap();
+        assert_eq!(b.request(1, 0, 1, b"x"), 108, "it is gone");
+        assert!(Nbd::connect(&rig, "b").is_none());
+        let volumes = client.state().await.unwrap().groups[0].volumes.clone();
+        assert!(volumes.len() == 1 && volumes[0].writes == 1 && volumes[0].bytes_written == 1 << 20, "{volumes:?}");
+        client.call(&Call::StopGroup { group: "tank".into() }).await.unwrap();
+        assert_eq!(a.request(1, 0, 1, b"x"), 108, "its group is out of service");
+        let import = Call::ImportGroups { drives: rig.members(0..4), without_missing: false };
+        client.call(&import).await.unwrap();
+        assert_eq!(Nbd::connect(&rig, "tank/a").unwrap().read(0, 2), [0x5a, 0]);
+        process.stop().await;
+    });
+}
+
+#[test]
+fn a_client_reads_and_writes_through_failure_and_rebuild() {
+    run(async {
+        let rig = Rig::new(5);
+        let process = Process::start(rig.options(vec![])).await.unwrap();
+        let client = rig.client();
+        let mut new = rig.new_group("5", 0..4);
+        new.spares = rig.members(4..5);
+        client.call(&Call::CreateGroup(new)).await.unwrap();
+        client.call(&Call::CreateVolume { group: "tank".into(), name: None, size: None }).await.unwrap();
+        fill(&rig, "tank/vd0", 30 << 20);
+        let mut nbd = Nbd::connect(&rig, "tank/vd0").unwrap();
+        let offline = Call::Mark { drive: "tank/1".into(), marker: Marker::Offline, group: None, force: false };
+        client.call(&offline).await.unwrap();
+        for i in 0..30u64 {
+            assert_eq!(nbd.request(1, i << 20, 4096, &[i as u8; 4096]), 0);
+            assert_eq!(nbd.read(i << 20, 4096), [i as u8; 4096]);
+        }
+        until(&client, "the spare is rebuilt", |g| g.state == "OPTIMAL").await;
+        for i in 0..30u64 {
+            assert_eq!(nbd.read(i << 20, 8192), [[i as u8; 4096], [0x5a; 4096]].concat());
+        }
+        assert!(process.stop().await.is_empty());
+        let process = Process::start(rig.options(vec![rig.folder.path().to_owned()])).await.unwrap();
+        assert_eq!(process.state().groups[0].counters.replayed, 0, "it was closed");
+        assert_eq!(Nbd::connect(&rig, "").unwrap().read(29 << 20, 1), [29]);
+        process.stop().await;
+    });
+}

@@ -1,0 +1,5 @@
+//! Tests of groups in service: over the socket, as commands do.
+
+mod exports;
+mod groups;
+mod rig;

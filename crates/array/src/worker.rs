@@ -1,0 +1,232 @@
+//! The background work of one group: hot spares take the place of failed drives, drives are rebuilt, and the group is
+//! checked, in that order of urgency.
+//!
+//! Work is done in steps of about [`STEP`], between which requests get their turn; the speed says how long a pause follows.
+//!
+//! Invariant: a step holds the group no longer than its rows take.
+//!
+//! Must not depend on: how the work is asked for.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ashlar_environment::{thread, time, time::Instant};
+use ashlar_raid::{BLOCK, MemberState, Repair};
+
+use crate::api;
+use crate::group::InService;
+
+/// Time of a step.
+const STEP: Duration = Duration::from_millis(25);
+/// Time without work after which the group is looked at again.
+const QUIET: Duration = Duration::from_millis(500);
+/// Time after which work that failed is tried again.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Mismatches of a check that are listed.
+const LISTED: usize = 100;
+
+/// What a worker knows from its steps.
+struct Worker {
+    group: Arc<InService>,
+    /// Rows of the next step.
+    rows: u64,
+    /// Bytes of one drive per second.
+    rate: f64,
+    /// Requests of clients at the last step.
+    foreground: u64,
+    /// When the last step ended, and what it was.
+    last: Option<(Instant, &'static str)>,
+    /// The row at which the check goes on.
+    check_at: u64,
+}
+
+/// Starts the worker of a group. It ends when the group is to stop.
+pub(crate) fn start(group: Arc<InService>) -> std::io::Result<thread::JoinHandle<()>> {
+    thread::start("array-worker", None, move || {
+        let mut me = Worker { group, rows: 64, rate: 0.0, foreground: 0, last: None, check_at: 0 };
+        while let Some(pause) = me.step() {
+            me.wait(pause);
+        }
+    })
+}
+
+impl Worker {
+    fn wait(&self, pause: Duration) {
+        let mut inner = self.group.inner.lock();
+        if !inner.stop && !pause.is_zero() {
+            // Woken early, it only looks whether there is work.
+            let _ = self.group.wake.wait_for(&mut inner, pause);
+        }
+    }
+
+    /// Does a piece of work; the pause after it. None: the end.
+    fn step(&mut self) -> Option<Duration> {
+        if self.group.inner.lock().stop {
+            return None;
+        }
+        let states = self.group.shared.with(|g| g.superblock().slots.iter().map(|s| s.state).collect::<Vec<_>>());
+        let any = |what: fn(&MemberState) -> bool| states.iter().any(what);
+        if any(|s| *s == MemberState::Failed) {
+            self.use_spare();
+        }
+        if any(|s| matches!(s, MemberState::Rebuild { .. })) {
+            return Some(self.rebuild());
+        }
+        self.group.inner.lock().rebuild = None;
+        let checking = self.group.inner.lock().check.as_ref().is_some_and(|c| c.state == "RUNNING");
+        if checking {
+            return Some(self.check());
+        }
+        (self.last, self.check_at) = (None, 0);
+        Some(QUIET)
+    }
+
+    fn use_spare(&self) {
+        match self.group.shared.with(ashlar_raid::Group::use_spare) {
+            Ok(Some(position)) => {
+                tracing::warn!(group = self.group.name, position, "a hot spare takes the place of a drive");
+                self.group.release();
+            }
+            Ok(None) => {}
+            Err(error) => tracing::error!(group = self.group.name, %error, "a hot spare cannot be used"),
+        }
+    }
+
+    fn rebuild(&mut self) -> Duration {
+        let begun = Instant::now();
+        let rows = self.rows;
+        let before = self.group.shared.with(|g| {
+            g.superblock().slots.iter().find_map(|s| match s.state {
+                MemberState::Rebuild { below } => Some(below),
+                _ => None,
+            })
+        });
+        match self.group.shared.with(|g| g.rebuild(rows)) {
+            Ok(Some(p)) => {
+                let done = p.done.saturating_sub(before.unwrap_or(p.done));
+                let pause = self.paced(begun, done, "rebuild");
+                let task = self.task(Some(p.slot as u64), p.done, p.rows);
+                let over = p.done == p.rows;
+                self.group.inner.lock().rebuild = (!over).then_some(task);
+                if over {
+                    tracing::warn!(group = self.group.name, position = p.slot, "a drive is rebuilt");
+                    self.last = None;
+                }
+                pause
+            }
+            Ok(None) => Duration::ZERO,
+            Err(error) => {
+                let mut inner = self.group.inner.lock();
+                let task = inner.rebuild.get_or_insert_default();
+                if task.why.is_none() {
+                    tracing::error!(group = self.group.name, %error, "a rebuild does not go on");
+                }
+                (task.why, task.eta_s) = (Some(error.to_string()), None);
+                AGAIN
+            }
+        }
+    }
+
+    fn check(&mut self) -> Duration {
+        let begun = Instant::now();
+        let (from, rows) = (self.check_at, self.rows);
+        let (stop, mode) = {
+            let inner = self.group.inner.lock();
+            let fixes = inner.check.as_ref().is_some_and(|c| c.mode == "auto_fix");
+            (inner.stop_check, if fixes { Repair::AutoFix } else { Repair::StopOnError })
+        };
+        if stop {
+            self.end_check("STOPPED", None);
+            return Duration::ZERO;
+        }
+        let result = self.group.shared.with(|g| (g.check(from, rows, mode), g.geometry().rows()));
+        let (checked, all) = match result {
+            (Ok(checked), all) => (checked, all),
+            (Err(error), _) => {
+                self.end_check("FAILED", Some(error.to_string()));
+                return Duration::ZERO;
+            }
+        };
+        let stopped = mode == Repair::StopOnError && !checked.mismatches.is_empty();
+        let done = if stopped { checked.mismatches[0].row } else { checked.next.unwrap_or(all) };
+        let pause = self.paced(begun, done - from, "check");
+        let progress = self.task(None, done, all);
+        {
+            let mut inner = self.group.inner.lock();
+            let Some(check) = &mut inner.check else { return Duration::ZERO };
+            check.progress = progress;
+            check.mismatches += checked.mismatches.len() as u64;
+            check.fixed += checked.mismatches.iter().filter(|m| m.fixed).count() as u64;
+            let room = LISTED.saturating_sub(check.first.len());
+            check.first.extend(checked.mismatches.iter().take(room).map(|m| api::Mismatch {
+                set: u64::from(m.set),
+                row: m.row,
+                positions: m.members.iter().map(|p| *p as u64).collect(),
+                fixed: m.fixed,
+            }));
+        }
+        match checked.next {
+            Some(next) => {
+                self.check_at = next;
+                pause
+            }
+            None => {
+                self.end_check(if stopped { "STOPPED" } else { "DONE" }, None);
+                Duration::ZERO
+            }
+        }
+    }
+
+    fn end_check(&mut self, state: &str, why: Option<String>) {
+        (self.check_at, self.last) = (0, None);
+        let mut inner = self.group.inner.lock();
+        inner.stop_check = false;
+        if let Some(check) = &mut inner.check {
+            check.state = state.into();
+            check.ended_ms = Some(time::wall_ms());
+            check.progress.why = why;
+            check.progress.eta_s = None;
+            tracing::info!(
+                group = self.group.name,
+                state,
+                mismatches = check.mismatches,
+                fixed = check.fixed,
+                "a consistency check has ended"
+            );
+        }
+    }
+
+    /// Learns from a step that began then; the pause after it.
+    fn paced(&mut self, begun: Instant, rows: u64, what: &'static str) -> Duration {
+        let now = Instant::now();
+        let took = now.saturating_duration_since(begun);
+        let factor = (STEP.as_secs_f64() / took.as_secs_f64().max(1e-6)).clamp(0.5, 2.0);
+        self.rows = ((self.rows as f64 * factor) as u64).clamp(16, 16 << 10);
+        // From the end of one step to that of the next: pauses count.
+        let since = match self.last {
+            Some((last, kind)) if kind == what => now.saturating_duration_since(last),
+            _ => {
+                self.rate = 0.0;
+                took
+            }
+        };
+        self.last = Some((now, what));
+        let rate = (rows * BLOCK as u64) as f64 / since.as_secs_f64().max(1e-6);
+        self.rate = if self.rate == 0.0 { rate } else { 0.9 * self.rate + 0.1 * rate };
+        let requests = self.group.foreground.load(Ordering::Relaxed);
+        let busy = std::mem::replace(&mut self.foreground, requests) != requests;
+        let speed = self.group.inner.lock().speed;
+        match speed {
+            api::Speed::Low => took * 9,
+            api::Speed::Normal if busy => took,
+            api::Speed::Normal | api::Speed::High => Duration::ZERO,
+        }
+    }
+
+    fn task(&self, position: Option<u64>, done: u64, rows: u64) -> api::Task {
+        let left = (rows - done) as f64 * BLOCK as f64;
+        let eta_s = (self.rate > 0.0).then(|| (left / self.rate).ceil() as u64);
+        api::Task { position, done, rows, bytes_per_s: self.rate as u64, eta_s, why: None }
+    }
+}

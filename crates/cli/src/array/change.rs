@@ -1,0 +1,201 @@
+//! Verbs that change something: each makes one call to the process, or creates files and groups here if there is none.
+//!
+//! Must not depend on: how things are shown.
+
+use std::path::PathBuf;
+
+use ashlar_array::api::{self, Answer, Call, Group, NewGroup};
+use ashlar_array::{Error, Kind as Cause, make_file, offline};
+use ashlar_arguments::{expand, size};
+use ashlar_environment::time;
+use serde_json::json;
+
+use super::Context;
+use super::nouns::{CheckMode, Create, Delete, Edit, GroupOptions, Import, Marker, Replace, Speed, Start, Stop};
+use super::show::{LOOK, check_text, group_named};
+use crate::failure::{Failure, Kind, Outcome, While as _};
+use crate::output::size_text;
+
+fn bytes(option: &str, text: &str) -> Outcome<u64> {
+    size::parse(text).map_err(|e| Failure::usage(format!("{option}: {e}")))
+}
+
+/// The process may have another working directory.
+fn absolute(path: &str) -> Outcome<PathBuf> {
+    std::path::absolute(path).when(|| format!("cannot find {path}"))
+}
+
+fn paths(arguments: &[String]) -> Outcome<Vec<PathBuf>> {
+    expand::expand(arguments).map_err(Failure::usage)?.iter().map(|p| absolute(p)).collect()
+}
+
+/// A drive as the process finds it: `GROUP/POSITION` as it is, a path in full.
+fn drive(text: &str) -> Outcome<String> {
+    if offline::is_path(text) { Ok(absolute(text)?.display().to_string()) } else { Ok(text.to_owned()) }
+}
+
+/// Makes the call and prints what was done.
+async fn call(call: Call, what: impl Fn(&Answer) -> String, context: &Context<'_>) -> Outcome<Answer> {
+    let answer = context.client().call(&call).await?;
+    context.output.done(|| json!({ "groups": answer.groups, "volume": answer.volume }), || what(&answer));
+    Ok(answer)
+}
+
+fn state_of(answer: &Answer) -> String {
+    let of = |g: &Group| format!("{} is {}", g.name, g.state);
+    answer.groups.iter().map(of).collect::<Vec<_>>().join(", ")
+}
+
+/// Creates something.
+pub async fn create(noun: Create, context: &Context<'_>) -> Outcome {
+    match noun {
+        Create::Pd { files, size } => {
+            let size = bytes("--size", &size)?;
+            for path in paths(&files)? {
+                make_file(&path, size)?;
+                let shown = path.display().to_string();
+                context.output.done(|| json!({ "path": shown, "size": size }), || format!("{shown}  {}", size_text(size)));
+            }
+            Ok(())
+        }
+        Create::Dg(options) => create_group(options, context).await,
+        Create::Vd { group, size, name } => {
+            let size = size.map(|s| bytes("SIZE", &s)).transpose()?;
+            let made = |answer: &Answer| match &answer.volume {
+                Some(v) => format!("the virtual drive {} has {}", v.export, size_text(v.size)),
+                None => state_of(answer),
+            };
+            call(Call::CreateVolume { group, name, size }, made, context).await.map(drop)
+        }
+    }
+}
+
+async fn create_group(options: GroupOptions, context: &Context<'_>) -> Outcome {
+    let level = options.level.to_ascii_lowercase();
+    let new = NewGroup {
+        name: options.name,
+        level: level.strip_prefix("raid").unwrap_or(&level).to_owned(),
+        strip: bytes("--strip", &options.strip)?,
+        policy: options.policy,
+        journal: bytes("--journal", &options.journal)?,
+        drives: paths(&options.drives)?,
+        spares: paths(&options.spare)?,
+        force: options.force,
+    };
+    let made = |g: &Group| {
+        format!("the drive group {} is {}: RAID {}, {}", g.name, g.state, g.level, size_text(g.size))
+    };
+    let asked = context.client().call(&Call::CreateGroup(new.clone())).await;
+    let group = match asked {
+        Err(Error { kind: Cause::Unavailable, .. }) => {
+            let group = offline::create(&new)?;
+            context.output.note("no process owns groups here: start it with `ashlar array serve DRIVE...`");
+            group
+        }
+        Ok(answer) => answer.groups.into_iter().next().unwrap_or_default(),
+        Err(error) => return Err(error.into()),
+    };
+    context.output.done(|| json!({ "groups": [group], "volume": null }), || made(&group));
+    Ok(())
+}
+
+/// Deletes something.
+pub async fn delete(noun: Delete, context: &Context<'_>) -> Outcome {
+    let (what, shown) = match noun {
+        Delete::Pd { drive: d } => (Call::DeleteDrive { drive: drive(&d)? }, format!("{d} is no hot spare any more")),
+        Delete::Dg { group, force } => {
+            let shown = format!("the drive group {group} is deleted");
+            (Call::DeleteGroup { group, force }, shown)
+        }
+        Delete::Vd { volume } => {
+            let shown = format!("the virtual drive {volume} is deleted");
+            (Call::DeleteVolume { volume }, shown)
+        }
+    };
+    call(what, |_| shown.clone(), context).await.map(drop)
+}
+
+/// Changes a property.
+pub async fn edit(noun: Edit, context: &Context<'_>) -> Outcome {
+    let what = match noun {
+        Edit::Pd { drive: d, what: _, marker, group, force } => Call::Mark {
+            drive: drive(&d)?,
+            marker: match marker {
+                Marker::Offline => api::Marker::Offline,
+                Marker::Online => api::Marker::Online,
+                Marker::Hotspare => api::Marker::Hotspare,
+            },
+            group,
+            force,
+        },
+        Edit::Dg { group, what: _, speed } => Call::SetSpeed {
+            group,
+            speed: match speed {
+                Speed::Low => api::Speed::Low,
+                Speed::Normal => api::Speed::Normal,
+                Speed::High => api::Speed::High,
+            },
+        },
+    };
+    call(what, state_of, context).await.map(drop)
+}
+
+/// Replaces a drive.
+pub async fn replace(noun: Replace, context: &Context<'_>) -> Outcome {
+    let Replace::Pd { old, new, force } = noun;
+    call(Call::Replace { old: drive(&old)?, new: absolute(&new)?, force }, state_of, context).await.map(drop)
+}
+
+/// Puts groups in service.
+pub async fn import(noun: Import, context: &Context<'_>) -> Outcome {
+    let Import::Dg { drives, without_missing } = noun;
+    let drives = paths(&drives)?;
+    call(Call::ImportGroups { drives, without_missing }, state_of, context).await.map(drop)
+}
+
+/// Starts a check.
+pub async fn start(noun: Start, context: &Context<'_>) -> Outcome {
+    let Start::ConsistencyCheck { group, mode, wait } = noun;
+    let mode = match mode {
+        CheckMode::AutoFix => api::CheckMode::AutoFix,
+        CheckMode::StopOnError => api::CheckMode::StopOnError,
+    };
+    let what = Call::StartCheck { group: group.clone(), mode };
+    let begun = |_: &Answer| format!("a consistency check of {group} has begun");
+    if !wait {
+        return call(what, begun, context).await.map(drop);
+    }
+    context.client().call(&what).await?;
+    let bar = crate::progress::Progress::part(context.output);
+    loop {
+        let state = context.client().state().await?;
+        let Some(check) = group_named(state.groups, &group)?.check else {
+            return Err(Failure::new(Kind::Failed, "the check is gone: the group was taken out of service"));
+        };
+        if check.state != "RUNNING" {
+            bar.finish();
+            context.output.result(|| json!({ "check": check }), || check_text(context.output, &check));
+            return match (check.state.as_str(), check.mismatches) {
+                ("DONE", 0) => Ok(()),
+                (_, 0) => Err(Failure::new(Kind::Failed, format!("the check was {}", check.state))),
+                (_, n) => Err(Failure::new(Kind::Failed, format!("{n} rows were wrong"))),
+            };
+        }
+        bar.set(check.progress.done, check.progress.rows.max(1));
+        time::sleep(LOOK).await;
+    }
+}
+
+/// Stops a check or a group.
+pub async fn stop(noun: Stop, context: &Context<'_>) -> Outcome {
+    match noun {
+        Stop::ConsistencyCheck { group } => {
+            let shown = format!("the consistency check of {group} stops");
+            call(Call::StopCheck { group }, |_| shown.clone(), context).await.map(drop)
+        }
+        Stop::Dg { group } => {
+            let shown = format!("the drive group {group} is out of service");
+            call(Call::StopGroup { group }, |_| shown.clone(), context).await.map(drop)
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! What the verbs are about: `pd` (physical drive), `dg` (drive group), `vd` (virtual drive), with their long names, and the
+//! options of each.
+//!
+//! Must not depend on: what the verbs do.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+/// Lists.
+#[derive(Subcommand, Debug)]
+pub enum List {
+    /// List physical drives
+    #[command(visible_alias = "physical_drive")]
+    Pd(Among),
+    /// List drive groups
+    #[command(visible_alias = "drive_group")]
+    Dg(Among),
+    /// List virtual drives
+    #[command(visible_alias = "virtual_drive")]
+    Vd(Among),
+}
+
+/// Where to look.
+#[derive(Args, Debug)]
+pub struct Among {
+    /// Look at these drives, or folders with drives, instead of asking the process
+    #[arg(value_name = "DRIVE|DIR")]
+    pub drives: Vec<String>,
+}
+
+/// Descriptions.
+#[derive(Subcommand, Debug)]
+pub enum Describe {
+    /// Show a physical drive
+    #[command(visible_alias = "physical_drive")]
+    Pd {
+        /// The drive: GROUP/POSITION, or the path of its file, which is read if no process has it
+        drive: String,
+    },
+    /// Show a drive group with its drives and virtual drives
+    #[command(visible_alias = "drive_group")]
+    Dg {
+        /// The group
+        group: String,
+        /// Look at these drives, or folders with drives, instead of asking the process
+        #[arg(value_name = "DRIVE|DIR")]
+        drives: Vec<String>,
+    },
+    /// Show a virtual drive
+    #[command(visible_alias = "virtual_drive")]
+    Vd {
+        /// The virtual drive: GROUP/NAME, or NAME if only one group has it
+        volume: String,
+    },
+    /// Show the last consistency check of a group
+    #[command(name = "consistency_check", visible_alias = "cc")]
+    ConsistencyCheck {
+        /// The group
+        group: String,
+    },
+}
+
+/// New things.
+#[derive(Subcommand, Debug)]
+pub enum Create {
+    /// Create files to be used as drives
+    #[command(visible_alias = "physical_drive")]
+    Pd {
+        /// The files; {1...8} works
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<String>,
+        /// Bytes of each
+        #[arg(long, value_name = "SIZE")]
+        size: String,
+    },
+    /// Create a drive group
+    #[command(visible_alias = "drive_group", after_long_help = GROUP)]
+    Dg(GroupOptions),
+    /// Create a virtual drive
+    #[command(visible_alias = "virtual_drive")]
+    Vd {
+        /// The group
+        group: String,
+        /// Its size, for instance 10GiB [default: all that is free in one piece]
+        size: Option<String>,
+        /// Its name [default: the next free vdN]
+        #[arg(long)]
+        name: Option<String>,
+    },
+}
+
+/// The help text after the options of a new group.
+const GROUP: &str = "\
+Levels: raid0, raid1, raid10, raid5, raid6, raid50, raid60 (or 0, 1, ...; 50x3 has three sets), and K+M, for instance 8+3. \
+The process that owns groups makes the group and puts it in service; if there is none, the group is made and left for \
+`ashlar array serve`. Policies: `journal` closes the write hole in every state and writes changed blocks twice; `bitmap` and \
+`none` do not protect a degraded group from a loss of power.
+
+Examples:
+  ashlar array create dg raid5 /mnt/disk{1...8}/member
+  ashlar array create dg 8+3 /mnt/disk{1...11}/member --name tank --strip 128KiB
+  ashlar array create drive_group raid6 /mnt/disk{1...6}/member --spare /mnt/disk7/member";
+
+/// A new group.
+#[derive(Args, Debug)]
+pub struct GroupOptions {
+    /// The level
+    pub level: String,
+    /// The drives, in order; {1...8} works
+    #[arg(required = true, value_name = "DRIVE")]
+    pub drives: Vec<String>,
+    /// Its name [default: the next free dgN]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Bytes of a strip: 4KiB to 1MiB, a power of two
+    #[arg(long, short, value_name = "SIZE", default_value = "64KiB")]
+    pub strip: String,
+    /// How data and parity stay consistent over a loss of power: journal, bitmap or none
+    #[arg(long, default_value = "journal")]
+    pub policy: String,
+    /// Bytes of each drive's journal
+    #[arg(long, value_name = "SIZE", default_value = "32MiB")]
+    pub journal: String,
+    /// A hot spare; may be repeated
+    #[arg(long, value_name = "DRIVE")]
+    pub spare: Vec<String>,
+    /// Overwrite drives that have the signature of a file system, a partition table or another array
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// What is deleted.
+#[derive(Subcommand, Debug)]
+pub enum Delete {
+    /// Remove a hot spare from its group; the file stays
+    #[command(visible_alias = "physical_drive")]
+    Pd {
+        /// The path of its file
+        drive: String,
+    },
+    /// Delete a drive group; its files stay, without their content
+    #[command(visible_alias = "drive_group")]
+    Dg {
+        /// The group
+        group: String,
+        /// Although it has virtual drives
+        #[arg(long)]
+        force: bool,
+    },
+    /// Delete a virtual drive and what it holds
+    #[command(visible_alias = "virtual_drive")]
+    Vd {
+        /// The virtual drive: GROUP/NAME, or NAME if only one group has it
+        volume: String,
+    },
+}
+
+/// What is changed.
+#[derive(Subcommand, Debug)]
+pub enum Edit {
+    /// Take a drive out of service, put it back, or make it a hot spare
+    #[command(visible_alias = "physical_drive")]
+    Pd {
+        /// The drive: GROUP/POSITION, or the path of its file
+        drive: String,
+        /// What is changed
+        #[arg(value_name = "marker")]
+        what: PdProperty,
+        /// Its new value
+        marker: Marker,
+        /// The group of a new hot spare; may be left out if there is only one
+        #[arg(long)]
+        group: Option<String>,
+        /// Overwrite a new hot spare that has the signature of something else
+        #[arg(long)]
+        force: bool,
+    },
+    /// Set how fast a group is rebuilt and checked
+    #[command(visible_alias = "drive_group")]
+    Dg {
+        /// The group
+        group: String,
+        /// What is changed
+        #[arg(value_name = "rebuild_speed")]
+        what: DgProperty,
+        /// Its new value
+        speed: Speed,
+    },
+}
+
+/// A property of a physical drive.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum PdProperty {
+    /// Whether it is in service.
+    Marker,
+}
+
+/// A property of a drive group.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum DgProperty {
+    /// How fast it is rebuilt.
+    RebuildSpeed,
+}
+
+/// Markers.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Marker {
+    /// Out of service.
+    Offline,
+    /// In service again; it is rebuilt from its first block on.
+    Online,
+    /// A hot spare.
+    Hotspare,
+}
+
+/// Speeds.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum Speed {
+    /// A tenth of the time.
+    Low,
+    /// Half of the time while there are requests, else all of it.
+    Normal,
+    /// All of the time.
+    High,
+}
+
+/// What is replaced.
+#[derive(Subcommand, Debug)]
+pub enum Replace {
+    /// Replace a drive; it is taken out of service first if it is not already
+    #[command(visible_alias = "physical_drive")]
+    Pd {
+        /// The drive that goes: GROUP/POSITION, or the path of its file
+        old: String,
+        /// The file that comes
+        new: String,
+        /// Overwrite a file that has the signature of something else
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+/// What is imported.
+#[derive(Subcommand, Debug)]
+pub enum Import {
+    /// Put drive groups in service, for instance from another machine
+    #[command(visible_alias = "drive_group")]
+    Dg {
+        /// Their drives, or folders with drives; {1...8} works
+        #[arg(required = true, value_name = "DRIVE|DIR")]
+        drives: Vec<String>,
+        /// Although drives are missing: they count as failed from then on
+        #[arg(long)]
+        without_missing: bool,
+    },
+}
+
+/// What is started.
+#[derive(Subcommand, Debug)]
+pub enum Start {
+    /// Compare every block with its checksum, and every row with its parity
+    #[command(name = "consistency_check", visible_alias = "cc")]
+    ConsistencyCheck {
+        /// The group
+        group: String,
+        /// What is done about what is found
+        #[arg(long, default_value = "auto_fix")]
+        mode: CheckMode,
+        /// Wait until it has ended; the exit code is 1 if something was wrong
+        #[arg(long)]
+        wait: bool,
+    },
+}
+
+/// What a check does about what it finds.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum CheckMode {
+    /// Wrong blocks are reconstructed and written again.
+    AutoFix,
+    /// The check ends at the first row that is wrong, and changes nothing.
+    StopOnError,
+}
+
+/// What is stopped.
+#[derive(Subcommand, Debug)]
+pub enum Stop {
+    /// Stop a consistency check
+    #[command(name = "consistency_check", visible_alias = "cc")]
+    ConsistencyCheck {
+        /// The group
+        group: String,
+    },
+    /// Take a drive group out of service; `import dg` puts it back, here or on another machine
+    #[command(visible_alias = "drive_group")]
+    Dg {
+        /// The group
+        group: String,
+    },
+}
+
+/// Whose progress is shown.
+#[derive(Args, Debug)]
+pub struct ProgressOptions {
+    /// The groups [default: all]
+    pub groups: Vec<String>,
+    /// Wait until nothing is left to do
+    #[arg(long)]
+    pub watch: bool,
+}

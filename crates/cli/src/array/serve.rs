@@ -1,0 +1,161 @@
+//! `ashlar array serve`: the process that owns groups, until a signal ends it.
+//!
+//! Must not depend on: the other verbs.
+
+use std::path::PathBuf;
+
+use ashlar_array::{Endpoint, Options, Process, api};
+use ashlar_arguments::{expand, size};
+use clap::Args;
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Context;
+use super::show::{state_tone, volume_uri};
+use crate::failure::{Failure, Kind, Outcome};
+use crate::output::{Output, Tone, size_text};
+
+/// The help text after the options.
+pub const HELP: &str = "\
+Opens the groups that the drives belong to, recovers them if they were not closed, lets hot spares take the place of failed \
+drives, rebuilds and checks in the background, and exports every virtual drive over NBD as GROUP/NAME. All other commands of \
+`ashlar array` ask this process over its socket; whoever can open the socket may do everything. SIGTERM and Ctrl-C answer \
+the requests that have arrived and close the groups.
+
+NBD has no passwords. An address of other machines therefore needs --certs and --client-ca, or --allow-anyone.
+
+Examples:
+  ashlar array serve /mnt/disk{1...8}/member --nbd 127.0.0.1:10809
+  ashlar array serve /var/lib/members --nbd unix:/run/ashlar/nbd.sock --nbd-mode 660
+  ashlar array serve /var/lib/members --nbd 0.0.0.0:10809 --certs /etc/ashlar/certs --client-ca /etc/ashlar/clients.crt";
+
+/// The process.
+#[derive(Args, Debug)]
+pub struct ServeOptions {
+    /// Drives, or folders with drives; {1...8} works. Without any, groups are created or imported later
+    #[arg(value_name = "DRIVE|DIR")]
+    drives: Vec<String>,
+    /// Export virtual drives here: HOST:PORT or unix:PATH; may be repeated
+    #[arg(long, value_name = "ENDPOINT")]
+    nbd: Vec<Endpoint>,
+    /// The file mode of Unix sockets of NBD, octal
+    #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
+    nbd_mode: u32,
+    /// Open groups although drives are missing: they count as failed from then on
+    #[arg(long)]
+    without_missing: bool,
+    /// The folder with public.crt and private.key: NBD then requires TLS
+    #[arg(long, value_name = "DIR", env = "ASHLAR_CERTS")]
+    certs: Option<PathBuf>,
+    /// The authority (PEM) whose certificates NBD clients must have
+    #[arg(long, value_name = "FILE", requires = "certs")]
+    client_ca: Option<PathBuf>,
+    /// Let everybody who reaches an NBD address read and write
+    #[arg(long)]
+    allow_anyone: bool,
+    /// Serve Prometheus metrics here, at /metrics
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
+    /// NBD connections at once
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    connections: usize,
+    /// Memory of NBD requests, at most
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    memory: String,
+}
+
+fn mode(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 8).ok().filter(|m| *m <= 0o777).ok_or_else(|| format!("{text:?} is no file mode"))
+}
+
+/// Serves until a signal.
+pub async fn serve(options: ServeOptions, context: &Context<'_>) -> Outcome {
+    let output = context.output;
+    logs(output);
+    let drives = expand::expand(&options.drives).map_err(Failure::usage)?;
+    let memory = size::parse(&options.memory).map_err(|e| Failure::usage(format!("--memory: {e}")))?;
+    let catch = |kind| signal(kind).map_err(|e| Failure::new(Kind::Failed, e.to_string()));
+    let (mut terminate, mut interrupt) = (catch(SignalKind::terminate())?, catch(SignalKind::interrupt())?);
+    let certs = options.certs.is_some();
+    let process = Process::start(Options {
+        drives: drives.iter().map(PathBuf::from).collect(),
+        without_missing: options.without_missing,
+        socket: context.socket.clone(),
+        nbd: options.nbd,
+        certificates: options.certs,
+        client_authority: options.client_ca,
+        allow_anyone: options.allow_anyone,
+        metrics: options.metrics,
+        connections: options.connections.max(1),
+        memory,
+        socket_mode: options.nbd_mode,
+    })
+    .await?;
+    let state = process.state();
+    let socket = context.socket.display().to_string();
+    let metrics = process.metrics_address().map(str::to_owned);
+    output.result(
+        || json!({ "socket": socket, "metrics": metrics, "state": state }),
+        || banner(output, &socket, metrics.as_deref(), &state, certs),
+    );
+    output.flush();
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    output.note("closing the groups");
+    let errors = process.stop().await;
+    match errors.into_iter().next() {
+        None => Ok(()),
+        Some(error) => Err(error.into()),
+    }
+}
+
+/// The log goes to the standard error.
+fn logs(output: &Output) {
+    let subscriber = tracing_subscriber::fmt().with_writer(std::io::stderr).with_target(false);
+    let subscriber = subscriber.with_max_level(tracing::Level::INFO);
+    // Tests start several in one process.
+    let _ = if output.json { subscriber.json().try_init() } else { subscriber.try_init() };
+}
+
+fn banner(output: &Output, socket: &str, metrics: Option<&str>, state: &api::State, tls: bool) -> String {
+    let mut lines = vec![format!("{}  socket {socket}", output.paint(Tone::Folder, "Ashlar array"))];
+    for endpoint in &state.nbd.endpoints {
+        let tls = if tls { ", TLS" } else { "" };
+        lines.push(format!("NBD      {endpoint}{tls}"));
+    }
+    lines.extend(metrics.map(|m| format!("Metrics  http://{m}/metrics")));
+    for group in &state.groups {
+        lines.push(format!(
+            "Group    {}  {}  RAID {}, {} drives, {} free of {}",
+            output.paint(Tone::Folder, &group.name),
+            output.paint(state_tone(&group.state), &group.state),
+            group.level,
+            group.drives.len(),
+            size_text(group.free),
+            size_text(group.size)
+        ));
+        for volume in &group.volumes {
+            let uri = state.nbd.endpoints.first().map(|e| volume_uri(e, &volume.export, tls));
+            lines.push(format!(
+                "  {}  {}  {}",
+                volume.export,
+                size_text(volume.size),
+                uri.unwrap_or_else(|| "not exported: --nbd".into())
+            ));
+        }
+    }
+    for out in &state.out_of_service {
+        lines.push(format!(
+            "Group    {}  {}: {}",
+            output.printable(&out.name),
+            output.paint(Tone::Bad, "not in service"),
+            output.printable(&out.why)
+        ));
+    }
+    if state.groups.is_empty() {
+        lines.push("No group is in service: ashlar array create dg LEVEL DRIVE..., or import dg DRIVE...".into());
+    }
+    lines.join("\n")
+}

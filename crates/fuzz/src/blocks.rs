@@ -1,0 +1,38 @@
+//! Block arrays: what is read from members of drive groups, and what NBD clients send.
+//!
+//! Invariant: a target calls only public functions of the crates.
+
+use ashlar_nbd::fuzzed as nbd;
+use ashlar_raid::fuzzed as raid;
+
+use crate::Target;
+
+const TOKENS: &[&[u8]] = &[&[0xff; 8], &[0x80; 8], &[0; 8], &[1], &[0, 1], &[0xff, 0xff]];
+
+/// Every target of this file.
+pub fn all() -> Vec<Target> {
+    vec![
+        Target { name: "raid-superblock", seeds: raid::superblocks(), tokens: TOKENS, run: raid::superblock },
+        Target { name: "raid-journal-head", seeds: raid::journal_heads(), tokens: TOKENS, run: raid::journal_head },
+        Target {
+            name: "raid-journal-entry",
+            seeds: raid::journal_entries(),
+            tokens: TOKENS,
+            run: raid::journal_entry,
+        },
+        Target {
+            name: "raid-checksum-page",
+            seeds: raid::checksum_pages(),
+            tokens: TOKENS,
+            run: raid::checksum_page,
+        },
+        Target { name: "raid-bitmap", seeds: raid::bitmaps(), tokens: TOKENS, run: raid::bitmap },
+        Target { name: "nbd-option", seeds: nbd::option_samples(), tokens: TOKENS, run: nbd::options },
+        Target {
+            name: "nbd-connection",
+            seeds: nbd::connections(),
+            tokens: &[b"IHAVEOPT", b"memory", b"base:allocation", &[0x25, 0x60, 0x95, 0x13], &[0xff; 4], &[0; 4]],
+            run: nbd::connection,
+        },
+    ]
+}

@@ -1,0 +1,167 @@
+//! Entry points for the fuzzer: what is read from members. Checksums are set right first, so that what lies behind them is
+//! reached.
+//!
+//! Must not depend on: devices.
+
+use ashlar_checksum::frame_hash;
+
+use crate::bitmap::Bitmap;
+use crate::geometry::{BLOCK, Geometry, Level};
+use crate::journal::{self, Change, Entry, Position};
+use crate::layout::Layout;
+use crate::sums::Page;
+use crate::superblock::{self, Id, MemberState, Policy, Slot, Superblock, Volume};
+
+const GROUP: Id = *b"group identity..";
+const AT: Position = Position { group: GROUP, slot: 2, epoch: 3, ordinal: 4 };
+
+/// `body`, cut or filled up to `len` bytes, the last 32 of which are its hash.
+fn sealed(body: &[u8], len: usize, key: &[u64; 4], behind: &[u8]) -> Vec<u8> {
+    let mut out = body.to_vec();
+    out.resize(len - 32, 0);
+    let sum = frame_hash(key, &[&out, behind]);
+    out.extend_from_slice(&sum);
+    out
+}
+
+/// A superblock: it is read as it was written, and its areas fit together.
+pub fn superblock(input: &[u8]) {
+    let bytes = sealed(input, superblock::LEN, &superblock::KEY, &[]);
+    let Ok((found, device)) = Superblock::decode(&bytes) else { return };
+    assert_eq!(Superblock::decode(&found.encode(&device)), Ok((found.clone(), device)));
+    let rows = found.geometry.rows();
+    if let Some(layout) = Layout::existing(found.journal_blocks, found.data_start, rows) {
+        assert!(layout.page(0, 0) < layout.page(0, 1) || layout.pages == 0);
+        assert!(layout.page(layout.pages, 1) <= layout.data_start);
+    }
+    // The place of the first and the last block.
+    if let Some(last) = found.geometry.blocks().checked_sub(1) {
+        for block in [0, last] {
+            let place = found.geometry.locate(block);
+            assert!(found.geometry.slot(place.set, place.row, place.role) < found.slots.len());
+            assert!(place.row < rows);
+        }
+    }
+}
+
+/// The head of a journal.
+pub fn journal_head(input: &[u8]) {
+    let bytes = sealed(input, BLOCK, &journal::key(&GROUP), &[]);
+    if let Some(epoch) = journal::decode_head(&GROUP, AT.slot, &bytes) {
+        assert_eq!(journal::decode_head(&GROUP, AT.slot, &journal::encode_head(&GROUP, AT.slot, epoch)), Some(epoch));
+    }
+}
+
+/// A part of an entry of the journal: its block, and the content after it.
+pub fn journal_entry(input: &[u8]) {
+    let (head, content) = input.split_at(input.len().min(BLOCK - 32));
+    let mut whole = head.to_vec();
+    whole.resize(BLOCK - 32, 0);
+    let Some(len) = journal::part_len(&AT, &whole) else { return };
+    let mut own = content.to_vec();
+    own.resize(len - BLOCK, 0);
+    let mut bytes = sealed(head, BLOCK, &journal::key(&GROUP), &own);
+    bytes.extend_from_slice(&own);
+    let Some((entry, found)) = journal::decode(&AT, &bytes) else { return };
+    assert_eq!(found, len);
+    let mut again = journal::encode(&AT, &entry, &own);
+    again.extend_from_slice(&own);
+    assert_eq!(journal::decode(&AT, &again), Some((entry, len)));
+    // Another member, epoch or order is not this one.
+    for other in [Position { slot: 3, ..AT }, Position { epoch: 4, ..AT }, Position { ordinal: 5, ..AT }] {
+        assert_eq!(journal::decode(&other, &bytes), None);
+    }
+}
+
+/// A page of checksums, with and without its other copy.
+pub fn checksum_page(input: &[u8]) {
+    let mut bytes = input.to_vec();
+    bytes.resize(BLOCK, 0);
+    let sum = crate::sums::page_hash(&GROUP, 1, 7, &bytes[8..]);
+    let torn = [&bytes[..8], &bytes[8..]].concat();
+    bytes[..8].copy_from_slice(&sum);
+    let (one, lost) = Page::decode(&GROUP, 1, 7, [&bytes, &torn]);
+    assert!(!lost, "one good copy suffices");
+    let (other, _) = Page::decode(&GROUP, 1, 7, [&torn, &bytes]);
+    let zeros = bytes[8..].iter().all(|b| *b == 0) && torn[..8].iter().all(|b| *b == 0);
+    assert!(one.sums == other.sums || zeros);
+    let (_, lost) = Page::decode(&GROUP, 1, 8, [&bytes, &bytes]);
+    assert!(lost, "the page of another place is not this one");
+}
+
+/// A bitmap.
+pub fn bitmap(input: &[u8]) {
+    let bytes = sealed(input, BLOCK, &crate::bitmap::KEY, &[]);
+    if let Some(found) = Bitmap::decode(&GROUP, &bytes) {
+        assert_eq!(found.encode(&GROUP)[..BLOCK - 32], bytes[..BLOCK - 32]);
+    }
+}
+
+fn without_hash(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.truncate(bytes.len() - 32);
+    bytes
+}
+
+/// Superblocks, without their hashes.
+#[must_use]
+pub fn superblocks() -> Vec<Vec<u8>> {
+    let of = |level, members: usize, policy| {
+        let geometry = Geometry::new(level, members, 64 << 10, 4096).ok()?;
+        let state = |i: usize| match i {
+            1 => MemberState::Failed,
+            2 => MemberState::Rebuild { below: 12 },
+            _ => MemberState::Online,
+        };
+        let whole = Superblock {
+            group: GROUP,
+            generation: 7,
+            name: "tank".into(),
+            geometry,
+            policy,
+            journal_blocks: 8192,
+            data_start: 9000,
+            clean: true,
+            slots: (0..members).map(|i| Slot { device: [i as u8; 16], state: state(i) }).collect(),
+            spares: vec![[99; 16]],
+            volumes: vec![Volume { name: "v1".into(), start: 256, blocks: 1000 }],
+        };
+        Some(without_hash(whole.encode(&[3; 16])))
+    };
+    let all = [
+        of(Level::Raid5, 5, Policy::Journal),
+        of(Level::Coded { k: 8, m: 3 }, 11, Policy::Bitmap),
+        of(Level::Raid60 { sets: 2 }, 8, Policy::None),
+        of(Level::Raid1, 2, Policy::Journal),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Heads of journals, without their hashes.
+#[must_use]
+pub fn journal_heads() -> Vec<Vec<u8>> {
+    vec![without_hash(journal::encode_head(&GROUP, AT.slot, 3))]
+}
+
+/// Parts of entries, without their hashes.
+#[must_use]
+pub fn journal_entries() -> Vec<Vec<u8>> {
+    let change = |slot, row| Change { slot, row, sum: 7 };
+    let entry = |content| Entry { sequence: 5, content, changes: vec![change(2, 6), change(4, 6), change(2, 7)] };
+    let content = vec![9; 2 * BLOCK];
+    let with = without_hash(journal::encode(&AT, &entry(true), &content));
+    vec![[with, content].concat(), without_hash(journal::encode(&AT, &entry(false), &[]))]
+}
+
+/// Pages of checksums.
+#[must_use]
+pub fn checksum_pages() -> Vec<Vec<u8>> {
+    vec![vec![0; BLOCK], (0..BLOCK).map(|i| (i * 7) as u8).collect(), vec![0xff; BLOCK]]
+}
+
+/// Bitmaps, without their hashes.
+#[must_use]
+pub fn bitmaps() -> Vec<Vec<u8>> {
+    let mut some = Bitmap::default();
+    [0, 9, 31_743].into_iter().for_each(|region| some.set(region));
+    vec![without_hash(some.encode(&GROUP))]
+}
