@@ -113,9 +113,13 @@ def test_every_screen_is_accessible_in_both_themes_and_sizes(own):
     cookie = sign_in(own)
     headers = {**OURS, "Cookie": cookie, "Content-Type": "application/json"}
     assert ask(f"{own.endpoint}/console/admin/users/reader", "PUT", b"{}", headers)[0] == 200
+    webhook = {"values": {"endpoint": "https://hooks.example.com/shop", "comment": "orders"}}
+    assert ask(f"{own.endpoint}/console/admin/settings/notify_webhook/shop", "PUT", json.dumps(webhook).encode(), headers)[0] == 200
+    s3.put_bucket_lifecycle_configuration(Bucket="gallery", LifecycleConfiguration={"Rules": [
+        {"ID": "invoices", "Status": "Enabled", "Filter": {"Prefix": "invoices/"}, "Expiration": {"Days": 20}}]})
     folder = os.environ.get("ASHLAR_CONSOLE_PICTURES", "")
     said = drive("screens.mjs", own.endpoint, ACCESS, SECRET, "gallery", *([folder] if folder else []))
-    assert said["checked"] == 4 * 24
+    assert said["checked"] == 4 * 28
     assert said["violations"] == [] and said["errors"] == [], json.dumps(said, indent=1)
 
 

@@ -1,9 +1,12 @@
-"""What operators do in the console, in a browser: the audit log."""
+"""What operators do in the console, in a browser: audit log, settings, event targets, placement, simulation, archives."""
 
+import http.client
+import io
 import json
 import os
 import shutil
 import tempfile
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from botocore.exceptions import ClientError
 
 from conftest import ACCESS, SECRET, Server, one_server
 from test_console import OURS, ask, drive, s3_of, sign_in
+from test_console_system import Receiver, receiver  # noqa: F401
 
 pytestmark = one_server
 
@@ -23,7 +27,8 @@ def home():
     shutil.rmtree(home, ignore_errors=True)
 
 
-def test_operators_do_their_tasks(home):
+def test_operators_do_their_tasks(home, receiver):  # noqa: F811
+    Receiver.status, Receiver.taken = 200, []
     (home / "server").mkdir()
     own = Server(home / "server", arguments=["--audit-file", str(home / "audit.log")])
     try:
@@ -42,6 +47,62 @@ def test_operators_do_their_tasks(home):
         admin("PUT", "users/carol", {"secret": "secret-of-carol"})
         with pytest.raises(ClientError):
             s3_of(own, "carol", "secret-of-carol").get_object(Bucket="watched", Key="deep/secret.txt")
-        drive("operations.mjs", own.endpoint, ACCESS, SECRET)
+        drive("operations.mjs", own.endpoint, ACCESS, SECRET, receiver, home)
+        assert any(b"s3:TestEvent" in body for body in Receiver.taken)
+        values = admin("GET", "settings/notify_webhook/shop")["values"]
+        assert values == {"endpoint": receiver, "auth_token": "*redacted*", "comment": "of the file"}
+        assert "kept-secret-token" not in (home / "settings.txt").read_text() and "notify_webhook:shop" in (home / "settings.txt").read_text()
+        rules = s3.get_bucket_notification_configuration(Bucket="watched")["QueueConfigurations"]
+        assert [(r["QueueArn"].split(":")[-2:], r["Events"]) for r in rules] == [(["shop", "webhook"], ["s3:ObjectCreated:*"])]
+        assert s3.get_bucket_cors(Bucket="watched")["CORSRules"][0]["AllowedOrigins"] == ["https://app.example.com"]
+        assert s3.get_bucket_website(Bucket="watched")["ErrorDocument"] == {"Key": "404.html"}
+        with pytest.raises(ClientError):
+            s3.get_bucket_lifecycle_configuration(Bucket="watched")
+        with zipfile.ZipFile(home / "deep.zip") as archive:
+            assert archive.testzip() is None and archive.namelist() == ["deep/secret.txt"]
+            assert archive.read("deep/secret.txt") == b"secret"
+    finally:
+        own.stop()
+
+
+def test_folder_as_an_archive_has_exactly_what_the_person_may_read(home):
+    (home / "server").mkdir()
+    own = Server(home / "server")
+    try:
+        root = {**OURS, "Cookie": sign_in(own), "Content-Type": "application/json"}
+        s3 = s3_of(own)
+        s3.create_bucket(Bucket="team")
+        bodies = {"a/one.txt": b"1" * 10, "a/b/two.bin": os.urandom(3 * 1024 * 1024), "a/empty": b"", "a/ü &+%.txt": b"name", "b/other": b"x"}
+        for key, body in bodies.items():
+            s3.put_object(Bucket="team", Key=key, Body=body)
+
+        def archive(headers, target):
+            _, _, answer = ask(f"{own.endpoint}/console/ticket", "POST", json.dumps({"target": target}).encode(), headers)
+            url = f"{own.endpoint}/console/{json.loads(answer)['url']}"
+            return ask(url, headers={"Cookie": headers["Cookie"]})
+
+        status, headers, body = archive(root, "/team/a/?ashlar-zip")
+        assert status == 200 and int(headers["content-length"]) == len(body)
+        assert headers["content-disposition"] == "attachment; filename*=UTF-8''a.zip"
+        with zipfile.ZipFile(io.BytesIO(body)) as z:
+            assert z.testzip() is None
+            assert {n: z.read(n) for n in z.namelist()} == {k: v for k, v in bodies.items() if k.startswith("a/")}
+        with zipfile.ZipFile(io.BytesIO(archive(root, "/team/?ashlar-zip")[2])) as z:
+            assert set(z.namelist()) == set(bodies)
+        assert archive(root, "/team/none/?ashlar-zip")[0] == 404
+        # Without a ticket it is a request to the bucket `console`.
+        assert ask(f"{own.endpoint}/console/s3/team/a/?ashlar-zip", headers={"Cookie": root["Cookie"]})[0] in (403, 404)
+        # Who may list but not read one of the objects gets no archive that looks whole.
+        policy = {"Version": "2012-10-17", "Statement": [
+            {"Effect": "Allow", "Action": ["s3:ListBucket", "s3:GetObject"], "Resource": ["arn:aws:s3:::team", "arn:aws:s3:::team/*"]},
+            {"Effect": "Deny", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::team/a/one.txt"}]}
+        for method, path, document in [("PUT", "users/reader", {"secret": "secret-of-reader"}), ("PUT", "policies/most", policy),
+                                       ("POST", "policies/attach", {"policies": ["most"], "user": "reader"})]:
+            assert ask(f"{own.endpoint}/console/admin/{path}", method, json.dumps(document).encode(), root)[0] == 200
+        reader = {**OURS, "Cookie": sign_in(own, "reader", "secret-of-reader"), "Content-Type": "application/json"}
+        assert archive(reader, "/team/a/b/?ashlar-zip")[0] == 200
+        with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+            archive(reader, "/team/a/?ashlar-zip")
+        assert archive(reader, "/other/?ashlar-zip")[0] in (403, 404)
     finally:
         own.stop()

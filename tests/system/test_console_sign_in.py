@@ -103,6 +103,29 @@ def directory(home, admin):
     d.stop()
 
 
+def test_sign_ins_are_tried_without_a_session(own, base, admin, provider, directory):
+    said = drive("try_sign_in.mjs", base, ACCESS, SECRET, NAME, "carol", CAROL, *filter(None, [os.environ.get("ASHLAR_CONSOLE_PICTURES")]))
+    assert said["violations"] == []
+    # The same without a browser.
+    carol = admin("POST", "idp/ldap/_/test", {"username": "carol", "password": CAROL})["identity"]
+    assert carol["name"] == f"uid=carol,ou=people,{ROOT}" and carol["policies"] == ["readwrite"] and carol["admitted"]
+    wrong = admin("POST", "idp/ldap/_/test", {"username": "carol", "password": "wrong"})
+    assert wrong["identity"] is None and wrong["problem"]
+    token = admin("POST", "idp/openid/house/test", {"token": "no-token"})
+    assert token["identity"] is None and token["problem"]
+    assert admin("POST", "idp/openid/programs/test", {"origin": base})["problem"], "no browser is sent there"
+    # Who may try sign-ins need not be able to change providers, and the other way round.
+    admin("PUT", "users/tester", {"secret": "secret-of-tester"})
+    admin("PUT", "policies/tests", {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": ["admin:TestSignIn"]}]})
+    headers = {**OURS, "Cookie": sign_in(own, "tester", "secret-of-tester"), "Content-Type": "application/json"}
+    order = json.dumps({"username": "carol", "password": CAROL}).encode()
+    url = f"{own.endpoint}/console/admin/idp/ldap/_/test"
+    assert ask(url, "POST", order, headers)[0] == 403
+    admin("POST", "policies/attach", {"policies": ["tests"], "user": "tester"})
+    assert ask(url, "POST", order, headers)[0] == 200
+    assert ask(f"{own.endpoint}/console/admin/idp/ldap/_", "GET", None, headers)[0] == 403
+
+
 def begin(own, name="house"):
     """Begins a sign-in; the provider's address, and the cookie that binds it."""
     body = json.dumps({"provider": name}).encode()

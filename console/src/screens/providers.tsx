@@ -29,7 +29,7 @@ export function Providers() {
   const because = may("admin:ConfigUpdate") === false ? t.needs("admin:ConfigUpdate") : undefined;
   const [editing, setEditing] = useState<Provider | "new" | null>(null);
   const [removing, setRemoving] = useState<Provider | null>(null);
-  const [back] = useState(foundTestReturn);
+  const [back, setBack] = useState(foundTestReturn);
   const [testing, setTesting] = useState<Pick<Provider, "kind" | "name"> | null>(back ? { kind: "openid", name: back.provider } : null);
   const noTest = may("admin:TestSignIn") === false ? t.needs("admin:TestSignIn") : undefined;
   const all = useQuery({
@@ -76,7 +76,7 @@ export function Providers() {
         </div>
       )}
       {editing && <Edit provider={editing === "new" ? null : editing} onClose={() => setEditing(null)} onDone={done} />}
-      {testing && <SignInTest provider={all.data?.find((p) => p.kind === testing.kind && p.name === testing.name) ?? testing} back={back && back.provider === testing.name && testing.kind === "openid" ? back.back : undefined} onClose={() => setTesting(null)} />}
+      {testing && <SignInTest provider={all.data?.find((p) => p.kind === testing.kind && p.name === testing.name) ?? testing} back={back && back.provider === testing.name && testing.kind === "openid" ? back.back : undefined} onClose={() => { setTesting(null); setBack(null); }} />}
       {removing && <Confirm title={t.providers.removeTitle(removing.name)} text={t.providers.removeText} action={t.remove} typed={removing.name} busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }} />}
     </>
   );

@@ -1,12 +1,14 @@
-// What operators do in the console: search the audit log.
+// What operators do in the console: search the audit log, change settings and try them, see where an object is, forecast
+// what rules do, download a folder.
 //
-//   node operations.mjs BASE USER SECRET
+//   node operations.mjs BASE USER SECRET RECEIVER FOLDER
 //
-// Prints one line of JSON about what it saw.
+// RECEIVER is the address of a webhook; the folder is saved in FOLDER as `deep.zip`. Prints one line of JSON about what it saw.
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
 import { settled, show, signIn, withBrowser } from "./browser.mjs";
 
-const [base, user, secret] = process.argv.slice(2);
+const [base, user, secret, receiver, folder] = process.argv.slice(2);
 const out = {};
 
 await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) => {
@@ -39,5 +41,78 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   await page.getByText(/120 records.*that is all/).waitFor();
   assert.equal(await rows.count(), 120);
   await settled(page);
+
+  // Settings: a target is refused while it does not answer, then added; what changes is shown before; the export comes back.
+  await show(page, base, "/settings");
+  await page.getByLabel("Find a setting").fill("webhook");
+  await button("Add target").first().click();
+  const form = page.getByRole("dialog");
+  await form.getByLabel("Name", { exact: true }).fill("shop");
+  await form.getByLabel("endpoint").fill("ftp://nowhere");
+  await form.getByRole("button", { name: "Try and apply" }).click();
+  await form.getByRole("alert").waitFor();
+  await form.getByLabel("endpoint").fill(receiver);
+  await form.getByLabel("auth_token").fill("kept-secret-token");
+  await form.getByRole("heading", { name: "What changes" }).waitFor();
+  await form.getByRole("button", { name: "Try and apply" }).click();
+  await page.getByText("The settings apply now.").waitFor();
+  const saved = page.waitForEvent("download");
+  await button("Export").click();
+  await (await saved).saveAs(`${folder}/settings.txt`);
+  assert.ok(!(await page.content()).includes("kept-secret-token"), "a secret is on the page");
+  writeFileSync(`${folder}/changed.txt`, `notify_webhook:shop comment="of the file" endpoint="${receiver}" auth_token="*redacted*"\n`);
+  await page.getByTestId("settings-file").setInputFiles(`${folder}/changed.txt`);
+  await page.getByRole("dialog", { name: "Import settings" }).getByText("of the file").waitFor();
+  await button("Apply 1 change").click();
+  await page.getByText("of the file").waitFor();
+
+  // The target accepts a test event; a bucket sends its events there.
+  await show(page, base, "/targets");
+  await page.getByRole("article").filter({ hasText: "shop:webhook" }).getByRole("button", { name: "Send a test event" }).click();
+  await page.getByText(/accepted a test event in/).waitFor();
+  await show(page, base, "/buckets/watched/settings");
+  const part = (title) => page.locator("section").filter({ has: page.getByRole("heading", { name: title, exact: true }) });
+  await part("Notifications").getByRole("button", { name: "Add rule" }).click();
+  await form.getByLabel("Key ends with").fill(".jpg");
+  await form.getByRole("button", { name: "Create" }).click();
+  await part("Notifications").getByText("Keys that end with .jpg").waitFor();
+  await part("Cross-origin access (CORS)").getByRole("button", { name: "Add rule" }).click();
+  await form.getByLabel("Origins").fill("https://app.example.com");
+  await form.getByRole("button", { name: "Save" }).click();
+  await part("Cross-origin access (CORS)").getByText("https://app.example.com").waitFor();
+  await part("Website").getByLabel("What it serves").selectOption("pages");
+  await part("Website").getByLabel("Error document").fill("404.html");
+  await part("Website").getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved.").last().waitFor();
+
+  // A rule is simulated before it is made: nothing is stored.
+  await part("Lifecycle").getByRole("button", { name: "Add rule" }).click();
+  const rule = page.getByRole("dialog", { name: "Add rule" });
+  await rule.getByLabel("Name", { exact: true }).fill("many");
+  await rule.getByLabel("Prefix").fill("many/");
+  await rule.getByLabel("Delete objects after").fill("3");
+  await rule.getByRole("button", { name: "Simulate with this rule" }).click();
+  const simulation = page.getByRole("dialog", { name: "Simulation of the rules of watched" });
+  await simulation.getByRole("status").getByText(/120 objects expire/).waitFor();
+  await simulation.getByText("many/000").waitFor();
+  await simulation.getByLabel("Until").selectOption("0");
+  await simulation.getByText("Nothing becomes due.").waitFor();
+
+  // Where an object is: every shard, read and verified.
+  await show(page, base, "/buckets/watched?prefix=deep/&object=deep/secret.txt");
+  await page.getByRole("tab", { name: "Placement" }).click();
+  await page.getByText(/All \d+ shards are in their places/).waitFor();
+  await button("Verify every byte").click();
+  await page.getByText(/\d+ shards read and verified/).waitFor();
+  await button("Heal").click();
+  await page.getByText("Nothing had to be healed.").waitFor();
+
+  // A folder as an archive.
+  await show(page, base, "/buckets/watched?prefix=deep/");
+  const archive = page.waitForEvent("download");
+  await button("Download as ZIP").click();
+  const download = await archive;
+  assert.equal(download.suggestedFilename(), "deep.zip");
+  await download.saveAs(`${folder}/deep.zip`);
 });
 console.log(JSON.stringify(out));

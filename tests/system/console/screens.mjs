@@ -33,6 +33,22 @@ for (const size of [{ name: "1440", width: 1440, height: 900 }, { name: "390", w
         if (name === "object") await page.getByRole("dialog").getByText("ETag").waitFor();
         if (name === "overview") await page.getByRole("img", { name: /Chart of requests/ }).waitFor();
         await take(name);
+        if (name === "object") {
+          await page.getByRole("tab", { name: "Placement" }).click();
+          await page.getByText(/shards are in their places/).waitFor();
+          await take("placement");
+        }
+        if (name === "bucket") {
+          await page.getByRole("button", { name: "Simulate", exact: true }).click();
+          await page.getByText(/objects? expires?/).first().waitFor();
+          await take("simulation");
+        }
+        if (name === "settings") {
+          await page.getByRole("button", { name: "Actions for notify_webhook shop" }).click();
+          await page.getByRole("menuitem", { name: "Edit" }).click();
+          await page.getByRole("dialog").getByLabel("comment").fill("of the shop");
+          await take("setting");
+        }
       }
       await show(page, base, "/buckets");
       await page.getByRole("button", { name: "Create bucket" }).first().click();

@@ -1,0 +1,65 @@
+// How long each screen takes until it can be used, with much data: see scale.py.
+//
+//   node scale.mjs BASE USER SECRET
+import { signIn, withBrowser } from "./browser.mjs";
+
+const [base, user, secret] = process.argv.slice(2);
+const RUNS = 5;
+/** Address, and what says that the screen can be used. */
+const SCREENS = [
+  ["Overview", "/", (page) => page.getByRole("heading", { name: /Everything is healthy|Working/ })],
+  ["Buckets", "/buckets", (page) => page.getByRole("link", { name: "bucket-00000" })],
+  ["A million keys", "/buckets/million?prefix=flat/", (page) => page.getByRole("button", { name: "00000001.txt", exact: true })],
+  ["A million keys, search", "/buckets/million?prefix=flat/00777", (page) => page.getByRole("button", { name: "00777001.txt", exact: true })],
+  ["Its settings", "/buckets/million/settings", (page) => page.getByText("No quota.")],
+  ["Users", "/users", (page) => page.getByText("user-00000", { exact: true })],
+  ["Groups", "/groups", (page) => page.getByRole("heading", { name: "No groups yet" })],
+  ["Access keys", "/keys", (page) => page.getByRole("heading", { name: "Access keys", level: 1 })],
+  ["Policies", "/policies", (page) => page.getByText("readonly", { exact: true }).first()],
+  ["Why denied?", "/why", (page) => page.getByLabel("User or access key")],
+  ["Audit log", "/audit", (page) => page.getByText(/record/).first()],
+  ["Settings", "/settings", (page) => page.getByText("notify_webhook", { exact: true })],
+  ["Drives", "/drives", (page) => page.getByText("Healed since the start")],
+];
+
+await withBrowser({ viewport: { width: 1440, height: 900 } }, async (context) => {
+  const page = await context.newPage();
+  await signIn(page, base, user, secret);
+  const rows = [];
+  for (const [name, route, ready] of SCREENS) {
+    const times = [];
+    for (let run = 0; run < RUNS; run++) {
+      // A fresh page: what another screen has fetched does not count.
+      await page.goto(`${base}/console/#/connect`);
+      await page.reload();
+      await page.getByRole("heading", { level: 1 }).first().waitFor();
+      const began = performance.now();
+      await page.evaluate((to) => { location.hash = to; }, route);
+      await ready(page).first().waitFor({ timeout: 120_000 });
+      times.push(performance.now() - began);
+    }
+    times.sort((a, b) => a - b);
+    rows.push([name, times[2], times[4]]);
+    console.log(`${name.padEnd(24)} ${times[2].toFixed(0).padStart(6)} ms  ${times[4].toFixed(0).padStart(6)} ms`);
+  }
+  // The list of a million keys: frames while it is scrolled through pages that have to be fetched.
+  await page.goto(`${base}/console/#/buckets/million?prefix=flat/`);
+  await page.getByRole("button", { name: "00000001.txt", exact: true }).waitFor();
+  const frames = await page.evaluate(async () => {
+    const list = document.querySelector('[role="table"]');
+    const gaps = [];
+    let last = performance.now();
+    const end = last + 8000;
+    while (last < end) {
+      await new Promise(requestAnimationFrame);
+      const now = performance.now();
+      gaps.push(now - last);
+      last = now;
+      list.scrollTop += 400;
+    }
+    gaps.sort((a, b) => a - b);
+    return { median: gaps[gaps.length >> 1], p99: gaps[Math.floor(gaps.length * 0.99)], most: gaps.at(-1), long: gaps.filter((g) => g > 50).length, count: gaps.length, rows: list.getAttribute("aria-rowcount") };
+  });
+  console.log(`scrolling: ${frames.count} frames, median ${frames.median.toFixed(1)} ms, 99% ${frames.p99.toFixed(1)} ms, longest ${frames.most.toFixed(0)} ms, ${frames.long} longer than 50 ms`);
+});
+process.exit(0);
