@@ -240,6 +240,36 @@ impl Code {
         Ok(true)
     }
 
+    /// The coefficients that [`Code::encode`] multiplies with: `m` rows of `k`, row by row. For a device that
+    /// computes the same rows with a kernel of its own.
+    pub fn parity_coefficients(&self) -> Vec<u8> {
+        parity_matrix(self.k(), self.m())
+    }
+
+    /// The coefficients with which the rows `present` make the rows `wanted`: the `k` rows that are read, in
+    /// ascending order, and one row of `k` coefficients per wanted row, row by row. The rows read are those
+    /// that [`Code::reconstruct`] reads. For a device that computes the same rows with a kernel of its own.
+    ///
+    /// # Errors
+    /// [`Error::TooFewRows`] if fewer than `k` distinct rows are present; [`Error::Shape`] if an index is `n`
+    /// or more, or a wanted index is repeated or present.
+    pub fn decode_coefficients(
+        &self,
+        present: &[usize],
+        wanted: &[usize],
+    ) -> Result<(Vec<usize>, Vec<u8>), Error> {
+        let rows: Vec<(usize, &[u8])> = present.iter().map(|&row| (row, &[][..])).collect();
+        let found = Present::sort(self, &rows)?;
+        let none: Vec<&mut [u8]> = wanted.iter().map(|_| &mut [][..]).collect();
+        self.check_wanted(wanted, &none, 0)?;
+        if let Some(row) = wanted.iter().find(|&&row| found.have >> row & 1 != 0) {
+            return Err(Error::Shape(format!("row {row} is wanted and present")));
+        }
+        let used: Vec<usize> = bits(found.used).collect();
+        let matrix = decode_matrix(self.k(), &used, wanted);
+        Ok((used, matrix))
+    }
+
     fn check_wanted(&self, wanted: &[usize], out: &[&mut [u8]], len: usize) -> Result<(), Error> {
         expect("output rows", out.len(), wanted.len())?;
         same_length(out, len)?;

@@ -163,3 +163,43 @@ fn codes_can_be_shared() {
     shared(&code);
     assert!(format!("{code:?}").starts_with("Code(4+2, "));
 }
+
+/// Multiplies bit by bit, as the polynomial says.
+fn product(a: u8, b: u8) -> u8 {
+    let mut sum = 0;
+    let mut power = a;
+    for bit in 0..8 {
+        sum ^= if b >> bit & 1 != 0 { power } else { 0 };
+        power = power << 1 ^ if power >> 7 != 0 { 0x1D } else { 0 };
+    }
+    sum
+}
+
+#[test]
+fn coefficients_give_the_rows_that_the_operations_give() {
+    let mut noise = Noise(47);
+    for (k, m) in [(1, 2), (4, 0), (7, 1), (8, 4), (20, 10)] {
+        let code = Code::new(k, m).unwrap();
+        let data = noise.rows(k, 9);
+        let rows = encoded(&code, data);
+        let sum = |coefficients: &[u8], inputs: &[usize], at: usize| {
+            let terms = coefficients.iter().zip(inputs).map(|(&c, &row)| product(c, rows[row][at]));
+            terms.fold(0, |sum, term| sum ^ term)
+        };
+        let all: Vec<usize> = (0..k).collect();
+        for (i, coefficients) in code.parity_coefficients().chunks(k).enumerate() {
+            assert!((0..9).all(|at| sum(coefficients, &all, at) == rows[k + i][at]));
+        }
+        let lost = noise.distinct(m, k + m);
+        let present: Vec<usize> = (0..k + m).filter(|row| !lost.contains(row)).collect();
+        let (used, matrix) = code.decode_coefficients(&present, &lost).unwrap();
+        for (row, coefficients) in lost.iter().zip(matrix.chunks(k)) {
+            assert!((0..9).all(|at| sum(coefficients, &used, at) == rows[*row][at]));
+        }
+    }
+    let code = Code::new(4, 2).unwrap();
+    assert!(matches!(code.decode_coefficients(&[0, 1, 1, 2], &[3]), Err(Error::TooFewRows { .. })));
+    assert!(matches!(code.decode_coefficients(&[0, 1, 2, 4], &[2]), Err(Error::Shape(_))));
+    assert!(matches!(code.decode_coefficients(&[0, 1, 2, 4], &[3, 3]), Err(Error::Shape(_))));
+    assert!(matches!(code.decode_coefficients(&[0, 1, 2, 6], &[3]), Err(Error::Shape(_))));
+}

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::tree::{Findings, Tree};
 
 /// The only crates with unsafe code.
-const MAY_BE_UNSAFE: [&str; 4] = ["erasure", "checksum", "machine", "fuzz"];
+const MAY_BE_UNSAFE: [&str; 5] = ["erasure", "checksum", "machine", "fuzz", "gpu"];
 
 /// Numbers of lines at which a file causes a warning, and an error.
 const LONG: usize = 500;
