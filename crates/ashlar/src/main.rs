@@ -35,7 +35,7 @@ struct Cli {
 enum Command {
     /// Serve S3 from drives.
     Server(Box<server::Args>),
-    /// Measure S3 servers, drives and networks; plan, compare and report.
+    /// Measure S3 servers, drives, networks and GPUs; plan, compare and report.
     #[command(subcommand)]
     Bench(bench::Command),
     /// Measure how fast a server writes and reads objects, in about a minute

@@ -3,6 +3,7 @@
 //! * [`result`] is the one document every mode writes; everything else produces or reads it.
 //! * [`block`] measures drives: sequential and random access, alone and together.
 //! * [`net`] measures networks: TCP streams between nodes.
+//! * `gpu` measures a GPU as an erasure engine (feature `gpu`).
 //! * [`plan`] computes ceilings of hardware and names the limiting resource.
 //! * [`import`] reads the results of warp and fio.
 //! * [`compare`] and [`merge`] work on whole results.
@@ -26,6 +27,8 @@ pub mod cost;
 mod error;
 #[cfg(test)]
 mod fixture;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 pub mod host;
 pub mod import;
 pub mod live;

@@ -235,6 +235,7 @@ pub struct Slots<'a> {
     slots: Vec<Slot>,
     /// Ordinary memory that rows are copied from and to.
     copied: Option<(Vec<u8>, Vec<u8>)>,
+    started: u64,
 }
 
 impl Slots<'_> {
@@ -257,7 +258,12 @@ impl Slots<'_> {
             slots.push(slot);
         }
         let copied = copied.then(|| (noise(from, 99), vec![1u8; to]));
-        Ok(Slots { kernel, shape, slots, copied })
+        Ok(Slots { kernel, shape, slots, copied, started: 0 })
+    }
+
+    /// Batches that were started so far.
+    pub fn started(&self) -> u64 {
+        self.started
     }
 
     /// Starts a batch in slot `at`, after the one before it there is done.
@@ -267,6 +273,7 @@ impl Slots<'_> {
             output.copy_from_slice(slot.output()?);
             slot.input()?.copy_from_slice(input);
         }
+        self.started += 1;
         slot.start(self.kernel, self.shape)
     }
 

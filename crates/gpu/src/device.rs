@@ -1,8 +1,9 @@
 //! A device and its compiled kernels.
 //!
-//! A fixed kernel is compiled for one matrix and is the fastest; a table kernel is compiled once per number of
-//! outputs and serves every matrix from then on. [`Device::fixed`] and [`Device::table`] keep what was compiled, up to
-//! [`KERNELS`] fixed kernels; what goes first is the least recently used. (The driver keeps its code until the device
+//! A fixed kernel is compiled for one matrix and is the fastest where the rows are in memory of the device; a table
+//! kernel is compiled once per number of outputs and serves every matrix from then on. Over the bus both are as fast as
+//! the bus, so there the table kernel is the one to use. [`Device::fixed`] and [`Device::table`] keep what was compiled, up
+//! to [`KERNELS`] fixed kernels; what goes first is the least recently used. (The driver keeps its code until the device
 //! is closed: a few KiB each.)
 //!
 //! Invariant: a kernel is launched only on buffers that hold the rows it accesses.
@@ -15,16 +16,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::driver::{Context, Facts, Function};
-use crate::text::{DEVICE, NAME, THREADS};
-use crate::{
-    Buffer, Error, Event, Matrix, Pinned, Plan, Program, Shape, Stream, compiler, library, table, text,
-};
+use crate::text::{DEVICE, NAME, THREADS, VECTOR};
+use crate::{Buffer, Error, Event, Matrix, Pinned, Program, Shape, Stream, compiler, library, table, text};
 
 /// Most fixed kernels that a device keeps ready.
 pub const KERNELS: usize = 256;
-
-/// Rows must be whole vectors of this many bytes.
-pub(crate) const VECTOR: usize = 16;
 
 /// Most outputs of a table kernel: their sums are in registers.
 pub const TABLE_OUTPUTS: usize = 16;
@@ -40,7 +36,7 @@ struct Inner {
     facts: Facts,
     compiler: (i32, i32),
     /// Most recently used last.
-    fixed: Mutex<Vec<(Matrix, Plan, Kernel)>>,
+    fixed: Mutex<Vec<(Matrix, Kernel)>>,
     /// By the number of outputs.
     tables: Mutex<Vec<(usize, Arc<Function>)>>,
 }
@@ -55,8 +51,6 @@ struct Compiled {
     function: Arc<Function>,
     inputs: usize,
     outputs: usize,
-    /// Bytes of each row that a thread computes.
-    vector: usize,
     tables: Option<Buffer>,
     /// Blocks of a launch, about: enough to fill the device.
     blocks: usize,
@@ -131,26 +125,26 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Compile`], [`Error::Driver`].
-    pub fn fixed(&self, matrix: &Matrix, plan: Plan) -> Result<Kernel, Error> {
-        if let Some(kernel) = self.known(matrix, plan) {
+    pub fn fixed(&self, matrix: &Matrix) -> Result<Kernel, Error> {
+        if let Some(kernel) = self.known(matrix) {
             return Ok(kernel);
         }
-        let program = Program::new(matrix, plan);
+        let program = Program::new(matrix);
         let function = self.compile(&text::fixed(&program))?;
-        let kernel = self.kernel(matrix, Arc::new(function), 4 * plan.words, None);
+        let kernel = self.kernel(matrix, Arc::new(function), None);
         let mut all = self.inner.fixed.lock();
         if all.len() >= KERNELS {
             all.remove(0);
         }
-        all.push((matrix.clone(), plan, kernel.clone()));
+        all.push((matrix.clone(), kernel.clone()));
         Ok(kernel)
     }
 
-    fn known(&self, matrix: &Matrix, plan: Plan) -> Option<Kernel> {
+    fn known(&self, matrix: &Matrix) -> Option<Kernel> {
         let mut all = self.inner.fixed.lock();
-        let at = all.iter().position(|(m, p, _)| *p == plan && m == matrix)?;
+        let at = all.iter().position(|(m, _)| m == matrix)?;
         let entry = all.remove(at);
-        let kernel = entry.2.clone();
+        let kernel = entry.1.clone();
         all.push(entry);
         Some(kernel)
     }
@@ -179,7 +173,7 @@ impl Device {
         let bytes: Vec<u8> = table::tables(matrix).iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut buffer = self.buffer(bytes.len())?;
         buffer.write(0, &bytes)?;
-        Ok(self.kernel(matrix, function, VECTOR, Some(buffer)))
+        Ok(self.kernel(matrix, function, Some(buffer)))
     }
 
     fn compile(&self, text: &str) -> Result<Function, Error> {
@@ -187,16 +181,10 @@ impl Device {
         Function::load(&self.inner.context, &image, NAME)
     }
 
-    fn kernel(
-        &self,
-        matrix: &Matrix,
-        function: Arc<Function>,
-        vector: usize,
-        tables: Option<Buffer>,
-    ) -> Kernel {
+    fn kernel(&self, matrix: &Matrix, function: Arc<Function>, tables: Option<Buffer>) -> Kernel {
         let blocks = self.inner.facts.multiprocessors as usize * 64;
         let (inputs, outputs) = (matrix.inputs(), matrix.outputs());
-        Kernel { inner: Arc::new(Compiled { function, inputs, outputs, vector, tables, blocks }) }
+        Kernel { inner: Arc::new(Compiled { function, inputs, outputs, tables, blocks }) }
     }
 }
 
@@ -231,7 +219,7 @@ impl Kernel {
         let (mut from, mut to) = (from.address(), to.address());
         let (mut in_stripe, mut out_stripe) = (row * this.inputs as u64, row * this.outputs as u64);
         let (mut in_row, mut out_row) = (row, row);
-        let mut vectors = (shape.row / this.vector) as u32;
+        let mut vectors = (shape.row / VECTOR) as u32;
         let mut stripes = shape.stripes as u32;
         let mut tables = this.tables.as_ref().map_or(0, Buffer::address);
         let mut columns = this.inputs as u32;

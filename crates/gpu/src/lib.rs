@@ -22,7 +22,7 @@
 //! # Invariants
 //! - A kernel computes the same bytes as `ashlar_erasure` for every matrix. Tests run the generated programs and
 //!   the texts, compiled by a C compiler, on the CPU. **Not checked without a device**: that NVRTC compiles the texts
-//!   to the same, launches, copies, the order of streams. The example `gpu_speed` checks these on a machine with one.
+//!   to the same, launches, copies, the order of streams. `ashlar bench gpu` checks these on a machine with one.
 //! - The device reads and writes only within buffers of this crate; a buffer is not touched by the host while a batch
 //!   is in flight.
 //! - Managed memory is never used.
@@ -46,11 +46,10 @@ pub mod text;
 
 pub use computation::Computation;
 pub use device::{Device, KERNELS, Kernel, TABLE_OUTPUTS};
-pub use doubling::Doubling;
 pub use driver::{Buffer, Event, Pinned, Stream};
 pub use error::Error;
 pub use matrix::Matrix;
-pub use program::{Plan, Program};
+pub use program::Program;
 pub use slot::{Shape, Slot};
 pub use table::{run_tables, tables as words_of_tables};
 

@@ -5,8 +5,8 @@
 //! `out = ((S7 * 2 + S6) * 2 + ...) * 2 + S0`: seven doublings per output word, whatever the number of inputs, and
 //! XORs, of which a GPU does two at once. Doublings are paid per output and not per input, which suits `m < k`.
 //!
-//! **Shared sums** (the method of the four Russians): inputs are taken in groups of up to [`Plan::group`], and a
-//! sum of inputs of one group is computed once where that saves work, for all bits of all outputs.
+//! **Shared sums** (the method of the four Russians): inputs are taken in groups of up to [`GROUP`], and a sum of
+//! inputs of one group is computed once where that saves work, for all bits of all outputs.
 //!
 //! Invariants: an operation uses only inputs and results of operations before it. [`Program::run`] and the text
 //! (`crate::text`) are made from the same list of operations.
@@ -19,27 +19,11 @@
 use std::collections::HashMap;
 
 use crate::Matrix;
-use crate::doubling::Doubling;
+use crate::doubling::double;
 
-/// How a matrix is turned into a program and its text. All choices give the same bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Plan {
-    /// The instructions that double.
-    pub doubling: Doubling,
-    /// Inputs in a group whose sums are shared, 1 (nothing is shared) to 6.
-    pub group: usize,
-    /// Words of each row that a thread computes: 1, 2 or 4.
-    pub words: usize,
-}
-
-impl Plan {
-    /// The plan that was fastest for most codes in the measurements of `docs/benchmarks/gpu.md`.
-    pub fn of(matrix: &Matrix) -> Plan {
-        let words = if matrix.outputs() == 1 { 4 } else { 2 };
-        let group = if matrix.outputs() >= 3 { 4 } else { 1 };
-        Plan { doubling: Doubling::HighProduct, group, words }
-    }
-}
+/// Inputs whose sums are shared. docs/benchmarks/gpu.md: with 3 or 5 it is as fast, without sharing 20+10 is
+/// 3 to 7 % slower.
+const GROUP: usize = 4;
 
 /// Number of a value: the inputs from 0 on, then the results of the operations.
 pub(crate) type Value = usize;
@@ -60,7 +44,6 @@ pub(crate) enum Operation {
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
-    pub(crate) plan: Plan,
     pub(crate) inputs: usize,
     pub(crate) operations: Vec<Operation>,
     /// The value of each output; none is a row of zeros.
@@ -69,10 +52,10 @@ pub struct Program {
 
 impl Program {
     /// The program for a matrix.
-    pub fn new(matrix: &Matrix, plan: Plan) -> Program {
-        let mut builder = Builder::new(matrix, plan);
+    pub fn new(matrix: &Matrix) -> Program {
+        let mut builder = Builder::new(matrix);
         let outputs = (0..matrix.outputs()).map(|i| builder.output(i)).collect();
-        Program { plan, inputs: matrix.inputs(), operations: builder.operations, outputs }
+        Program { inputs: matrix.inputs(), operations: builder.operations, outputs }
     }
 
     /// Input rows.
@@ -97,7 +80,6 @@ impl Program {
     /// Panics if `words` is not one word per input row.
     pub fn run(&self, words: &[u32]) -> Vec<u32> {
         assert_eq!(words.len(), self.inputs);
-        let double = |x| self.plan.doubling.apply(x);
         let mut values = words.to_vec();
         for &operation in &self.operations {
             values.push(match operation {
@@ -113,7 +95,6 @@ impl Program {
 
 struct Builder<'a> {
     matrix: &'a Matrix,
-    plan: Plan,
     operations: Vec<Operation>,
     /// How often each sum of inputs of a group is used: by the group and the set of its inputs.
     uses: HashMap<(usize, u8), usize>,
@@ -121,9 +102,9 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn new(matrix: &Matrix, plan: Plan) -> Builder<'_> {
+    fn new(matrix: &Matrix) -> Builder<'_> {
         let mut builder =
-            Builder { matrix, plan, operations: Vec::new(), uses: HashMap::new(), sums: HashMap::new() };
+            Builder { matrix, operations: Vec::new(), uses: HashMap::new(), sums: HashMap::new() };
         for output in 0..matrix.outputs() {
             for bit in 0..8 {
                 for sum in builder.sets(output, bit) {
@@ -136,14 +117,13 @@ impl Builder<'_> {
 
     /// The groups, and within each the set of inputs, whose coefficient has a bit: those that are not empty.
     fn sets(&self, output: usize, bit: u32) -> Vec<(usize, u8)> {
-        let size = self.plan.group.clamp(1, 6);
         let set = |group: usize| {
-            let first = group * size;
-            let inputs = first..self.matrix.inputs().min(first + size);
+            let first = group * GROUP;
+            let inputs = first..self.matrix.inputs().min(first + GROUP);
             let has = |input: usize| self.matrix.at(output, input) >> bit & 1;
             inputs.fold(0, |set, input| set | has(input) << (input - first))
         };
-        let groups = 0..self.matrix.inputs().div_ceil(size);
+        let groups = 0..self.matrix.inputs().div_ceil(GROUP);
         groups.map(|group| (group, set(group))).filter(|&(_, set)| set != 0).collect()
     }
 
@@ -157,8 +137,8 @@ impl Builder<'_> {
         if let Some(&value) = self.sums.get(&(group, set)) {
             return vec![value];
         }
-        let first = group * self.plan.group.clamp(1, 6);
-        let inputs: Vec<Value> = (0..8).filter(|i| set >> i & 1 != 0).map(|i| first + i).collect();
+        let first = group * GROUP;
+        let inputs: Vec<Value> = (0..GROUP).filter(|i| set >> i & 1 != 0).map(|i| first + i).collect();
         // A shared sum costs an operation and saves half of one per further input at each use.
         let saved = self.uses[&(group, set)] * (inputs.len() - 1);
         if inputs.len() == 1 || saved <= 2 {
@@ -199,9 +179,8 @@ impl Builder<'_> {
                 sum = (!terms.is_empty()).then(|| self.sum(terms));
                 continue;
             };
-            // Where doubling ends with a XOR of only two words, it takes in one term.
-            let taken = if self.plan.doubling.adds() { terms.pop() } else { None };
-            let doubled = match taken {
+            // Doubling takes in one term without a further instruction.
+            let doubled = match terms.pop() {
                 Some(term) => self.push(Operation::DoubleAdd(above, term)),
                 None => self.push(Operation::Double(above)),
             };
@@ -209,5 +188,23 @@ impl Builder<'_> {
             sum = Some(self.sum(terms));
         }
         sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_sums_make_wide_programs_shorter() {
+        let code = ashlar_erasure::Code::new(20, 10).unwrap();
+        let (present, lost): (Vec<usize>, Vec<usize>) = ((10..30).collect(), (0..10).collect());
+        let matrix = Matrix::decode(&code, &present, &lost).unwrap().1;
+        let bits = |(output, input)| matrix.at(output, input).count_ones() as usize;
+        let pairs = (0..10).flat_map(|output| (0..20).map(move |input| (output, input)));
+        let terms: usize = pairs.map(bits).sum();
+        let xors = Program::new(&matrix).cost().0;
+        // A XOR takes in two terms at most.
+        assert!(xors * 3 < terms / 2 * 2, "{xors} for {terms} terms");
     }
 }

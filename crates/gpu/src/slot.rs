@@ -8,7 +8,7 @@
 //!
 //! Must not depend on: which kernel runs.
 
-use crate::device::VECTOR;
+use crate::text::VECTOR;
 use crate::{Buffer, Device, Error, Event, Kernel, Pinned, Stream};
 
 /// How a batch is divided: `stripes` stripes, each of rows of `row` bytes.

@@ -5,7 +5,7 @@
 //! with the same number of outputs.
 //!
 //! Both have the same parameters. A batch is `stripes` stripes; input row `r` of stripe `s` begins at
-//! `in + s * in_stripe + r * in_row`, output rows likewise; a row has `vectors` vectors of the kernel's width.
+//! `in + s * in_stripe + r * in_row`, output rows likewise; a row has `vectors` vectors of [`VECTOR`] bytes.
 //! Blocks in y go over stripes, in steps of the grid; threads in x over the vectors of a row.
 //!
 //! Invariant: what differs between the device and a C compiler (memory access, two instructions, indices) is
@@ -16,7 +16,10 @@
 use std::fmt::Write;
 
 use crate::program::{Operation, Value};
-use crate::{Program, table};
+use crate::{Program, doubling, table};
+
+/// Bytes of each row that a thread computes: as many as one instruction loads.
+pub(crate) const VECTOR: usize = 16;
 
 /// Threads of a block.
 pub(crate) const THREADS: usize = 128;
@@ -25,28 +28,22 @@ pub(crate) const THREADS: usize = 128;
 pub(crate) const NAME: &str = "code";
 
 /// What the kernels use of CUDA. Operations of three words are written as instructions, because the compiler would
-/// order XORs anew and compute shared sums again. `load` and `store` mark the lines as the first to be evicted: nothing is read
-/// twice.
+/// order XORs anew and compute shared sums again. Loads and stores mark the lines as the first to be evicted: nothing
+/// is read twice.
 pub(crate) const DEVICE: &str = r#"
 typedef unsigned int u32;
 typedef unsigned long long u64;
 #define INLINE static __device__ __forceinline__
 #define KERNEL extern "C" __global__ void __launch_bounds__(128)
 #define SHARED(name) extern __shared__ uint4 name[]
-#define LOAD(from) load(from)
-#define STORE(to, what) store(to, what)
-INLINE uint1 load(const uint1 *from) { return make_uint1(__ldcs(&from->x)); }
-INLINE uint2 load(const uint2 *from) { return __ldcs(from); }
-INLINE uint4 load(const uint4 *from) { return __ldcs(from); }
-INLINE void store(uint1 *to, uint1 what) { __stcs(&to->x, what.x); }
-INLINE void store(uint2 *to, uint2 what) { __stcs(to, what); }
-INLINE void store(uint4 *to, uint4 what) { __stcs(to, what); }
+typedef uint4 vec;
+#define LOAD(from) __ldcs(from)
+#define STORE(to, what) __stcs(to, what)
 INLINE u32 permute(u32 a, u32 b, u32 select) {
   u32 out;
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(out) : "r"(a), "r"(b), "r"(select));
   return out;
 }
-INLINE u32 high_product(u32 a, u32 b) { return __umulhi(a, b); }
 INLINE u32 xor3(u32 a, u32 b, u32 c) {
   u32 out;
   asm("lop3.b32 %0, %1, %2, %3, 0x96;" : "=r"(out) : "r"(a), "r"(b), "r"(c));
@@ -64,22 +61,15 @@ const WORDS: [&str; 4] = ["x", "y", "z", "w"];
 
 /// The text of the fixed kernel of a program, without [`DEVICE`].
 pub fn fixed(program: &Program) -> String {
-    let words = program.plan.words;
-    let vector = match words {
-        1 => "uint1",
-        2 => "uint2",
-        _ => "uint4",
-    };
-    let mut text = String::new();
-    text.push_str(program.plan.doubling.text());
+    let mut text = doubling::TEXT.to_owned();
     word(&mut text, program);
-    let _ = writeln!(text, "typedef {vector} vec;\n{}", head(""));
+    let _ = writeln!(text, "{}", head(""));
     for r in 0..program.inputs() {
         let _ = writeln!(text, "    const vec i{r} = LOAD((const vec *)from); from += in_row;");
     }
     let outputs: Vec<String> = (0..program.outputs()).map(|r| format!("o{r}")).collect();
     let _ = writeln!(text, "    vec {};", outputs.join(", "));
-    for name in &WORDS[..words] {
+    for name in WORDS {
         let inputs = (0..program.inputs()).map(|r| format!("i{r}.{name}"));
         let outputs = (0..program.outputs()).map(|r| format!("&o{r}.{name}"));
         let all: Vec<String> = inputs.chain(outputs).collect();
@@ -145,7 +135,6 @@ pub fn table(outputs: usize) -> String {
     format!(
         "#define OUTPUTS {outputs}
 #define ENTRY {entry}
-typedef uint4 vec;
 {multiply}
 {head}
     u32 sum[OUTPUTS][4];

@@ -6,9 +6,8 @@
 
 typedef uint32_t u32;
 typedef uint64_t u64;
-typedef struct { u32 x; } uint1;
-typedef struct { u32 x, y; } uint2;
 typedef struct { u32 x, y, z, w; } uint4;
+typedef uint4 vec;
 typedef struct { u32 x, y; } dim;
 
 static dim blockIdx, blockDim, threadIdx, gridDim;
@@ -32,6 +31,5 @@ static inline u32 permute(u32 a, u32 b, u32 select) {
   }
   return out;
 }
-static inline u32 high_product(u32 a, u32 b) { return (u64)a * b >> 32; }
 static inline u32 xor3(u32 a, u32 b, u32 c) { return a ^ b ^ c; }
 static inline u32 and_xor(u32 a, u32 b, u32 c) { return (a & b) ^ c; }

@@ -12,7 +12,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use ashlar_gpu::{Doubling, Error, Plan, Program, compile_text, text, words_of_tables};
+use ashlar_gpu::{Error, Program, compile_text, text, words_of_tables};
 use common::{CODES, Case, Noise, decoding, encoding};
 
 /// Compiles a text and returns the program.
@@ -29,7 +29,7 @@ fn build(folder: &Path, text: &str) -> std::path::PathBuf {
 }
 
 /// Runs a kernel on the case, cut into stripes of `row` bytes, with `down` blocks in y.
-fn check(text: &str, case: &Case, row: usize, vector: usize, down: usize, tables: &[u32]) {
+fn check(text: &str, case: &Case, row: usize, down: usize, tables: &[u32]) {
     let folder = tempfile::tempdir().unwrap();
     let program = build(folder.path(), text);
     let stripes = case.inputs[0].len() / row;
@@ -37,7 +37,7 @@ fn check(text: &str, case: &Case, row: usize, vector: usize, down: usize, tables
         let stripe = |s: usize| rows.iter().flat_map(move |r| r[s * row..(s + 1) * row].iter().copied());
         (0..stripes).flat_map(stripe).collect()
     };
-    let numbers = [row, stripes, case.inputs.len(), case.outputs.len(), vector, down, tables.len()];
+    let numbers = [row, stripes, case.inputs.len(), case.outputs.len(), 16, down, tables.len()];
     let mut given: Vec<u8> = numbers.iter().flat_map(|&n| (n as u32).to_le_bytes()).collect();
     given.extend(tables.iter().flat_map(|word| word.to_le_bytes()));
     given.extend(together(&case.inputs));
@@ -53,15 +53,11 @@ fn check(text: &str, case: &Case, row: usize, vector: usize, down: usize, tables
 #[test]
 fn fixed_kernels_compute_what_the_cpu_computes() {
     let mut noise = Noise(4);
-    let mut turn = 0;
     for (k, m) in CODES {
         for case in [encoding(k, m, 10_560, &mut noise), decoding(k, m, m, 10_560, &mut noise)] {
-            let (doubling, words) = (Doubling::ALL[turn % 3], [1, 2, 4][turn / 2 % 3]);
-            let plan = Plan { doubling, group: 1 + turn % 4, words };
-            let text = text::fixed(&Program::new(&case.matrix, plan));
+            let text = text::fixed(&Program::new(&case.matrix));
             // 3,520 bytes are 2 blocks of 128 vectors of 16 bytes, the second of them in part.
-            check(&text, &case, 3_520, 4 * words, 2, &[]);
-            turn += 1;
+            check(&text, &case, 3_520, 2, &[]);
         }
     }
 }
@@ -71,7 +67,7 @@ fn table_kernels_compute_what_the_cpu_computes() {
     let mut noise = Noise(5);
     for (k, m, row) in [(1, 1, 16), (2, 16, 2_064), (7, 1, 3_520), (8, 4, 2_048), (20, 10, 3_520)] {
         for case in [encoding(k, m, 3 * row, &mut noise), decoding(k, m, m, 3 * row, &mut noise)] {
-            check(&text::table(m), &case, row, 16, 2, &words_of_tables(&case.matrix));
+            check(&text::table(m), &case, row, 2, &words_of_tables(&case.matrix));
         }
     }
 }
@@ -79,11 +75,7 @@ fn table_kernels_compute_what_the_cpu_computes() {
 #[test]
 fn the_run_time_compiler_accepts_the_texts() {
     let case = decoding(8, 4, 4, 64, &mut Noise(6));
-    let mut texts = vec![text::table(4)];
-    for doubling in Doubling::ALL {
-        texts.push(text::fixed(&Program::new(&case.matrix, Plan { doubling, group: 4, words: 2 })));
-    }
-    for text in texts {
+    for text in [text::table(4), text::fixed(&Program::new(&case.matrix))] {
         match compile_text(&text, 90) {
             Ok(image) => assert!(image.len() > 1000),
             Err(Error::Unavailable(why)) => return eprintln!("not checked: {why}"),

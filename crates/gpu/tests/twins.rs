@@ -5,7 +5,7 @@
 
 mod common;
 
-use ashlar_gpu::{Doubling, Matrix, Plan, Program, run_tables};
+use ashlar_gpu::{Matrix, Program, run_tables};
 use common::{CODES, Case, Noise, decoding, encoding};
 
 /// Bytes of a row in these tests.
@@ -15,12 +15,12 @@ fn word(row: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(row[at..at + 4].try_into().unwrap())
 }
 
-fn check_program(case: &Case, plan: Plan) {
-    let program = Program::new(&case.matrix, plan);
+fn check_program(case: &Case) {
+    let program = Program::new(&case.matrix);
     for at in (0..LEN).step_by(4) {
         let words: Vec<u32> = case.inputs.iter().map(|row| word(row, at)).collect();
         let expected: Vec<u32> = case.outputs.iter().map(|row| word(row, at)).collect();
-        assert_eq!(program.run(&words), expected, "{} {plan:?}", case.name);
+        assert_eq!(program.run(&words), expected, "{}", case.name);
     }
 }
 
@@ -33,11 +33,6 @@ fn check_tables(case: &Case) {
     }
 }
 
-fn plans() -> impl Iterator<Item = Plan> {
-    let groups = |doubling| (1..=6).map(move |group| Plan { doubling, group, words: 1 });
-    Doubling::ALL.into_iter().flat_map(groups)
-}
-
 #[test]
 fn twins_encode_and_reconstruct_the_measured_codes() {
     let mut noise = Noise(1);
@@ -45,8 +40,7 @@ fn twins_encode_and_reconstruct_the_measured_codes() {
         let mut cases = vec![encoding(k, m, LEN, &mut noise)];
         cases.extend((1..=m).map(|lost| decoding(k, m, lost, LEN, &mut noise)));
         for case in &cases {
-            plans().for_each(|plan| check_program(case, plan));
-            check_program(case, Plan::of(&case.matrix));
+            check_program(case);
             check_tables(case);
         }
     }
@@ -55,13 +49,12 @@ fn twins_encode_and_reconstruct_the_measured_codes() {
 #[test]
 fn twins_encode_and_reconstruct_random_codes() {
     let mut noise = Noise(2);
-    let all: Vec<Plan> = plans().collect();
     for _ in 0..300 {
         let k = 1 + noise.below(48);
         let m = 1 + noise.below(64 - k).min(20);
         let lost = 1 + noise.below(m);
         for case in [encoding(k, m, LEN, &mut noise), decoding(k, m, lost, LEN, &mut noise)] {
-            check_program(&case, all[noise.below(all.len())]);
+            check_program(&case);
             check_tables(&case);
         }
     }
@@ -70,22 +63,10 @@ fn twins_encode_and_reconstruct_random_codes() {
 #[test]
 fn rows_of_zeros_and_ones_are_programs_too() {
     let matrix = Matrix::new(3, 2, vec![0, 0, 1, 0, 0, 0x80]).unwrap();
-    for plan in plans() {
-        let made = Program::new(&matrix, plan).run(&[0x01020304, 0x01000002]);
-        assert_eq!(made, [0, 0x01020304, 0x80000000 | 0x1D], "{plan:?}");
-    }
+    let made = Program::new(&matrix).run(&[0x01020304, 0x01000002]);
+    assert_eq!(made, [0, 0x01020304, 0x80000000 | 0x1D]);
     let made = run_tables(&matrix, &[[0x01020304, 5], [0x01000002, 1]]);
     assert_eq!(made, [[0, 0], [0x01020304, 5], [0x80000000 | 0x1D, 0x80]]);
-}
-
-#[test]
-fn shared_sums_make_wide_programs_shorter() {
-    let case = decoding(20, 10, 10, LEN, &mut Noise(3));
-    let xors = |group| {
-        let plan = Plan { doubling: Doubling::HighProduct, group, words: 1 };
-        Program::new(&case.matrix, plan).cost().0
-    };
-    assert!(xors(4) * 3 < xors(1) * 2, "{} against {}", xors(4), xors(1));
 }
 
 #[test]

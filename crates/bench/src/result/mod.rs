@@ -31,7 +31,7 @@ pub struct Run {
     pub format: String,
     /// Version of this schema.
     pub version: u32,
-    /// `s3`, `drive`, `net`, `spec` or `import`.
+    /// `s3`, `drive`, `net`, `gpu`, `spec` or `import`.
     pub mode: String,
     /// What the user calls it; else what was measured ([`title`]).
     pub name: String,

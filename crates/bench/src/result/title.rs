@@ -39,6 +39,7 @@ pub fn measured(run: &Run) -> String {
             None => "Drives".to_owned(),
         },
         "net" => format!("Network to {}", text("nodes").unwrap_or_else(|| "other nodes".to_owned())),
+        "gpu" => "GPU as an erasure engine".to_owned(),
         "spec" => "Life cycle of a server".to_owned(),
         other => format!("{other} {}", names(run).join(", ")).trim().to_owned(),
     }

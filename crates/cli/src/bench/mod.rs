@@ -5,6 +5,7 @@
 mod agent;
 mod compare;
 mod drive;
+mod gpu;
 mod import;
 mod merge;
 mod net;
@@ -30,6 +31,8 @@ pub enum Command {
     Drive(drive::Options),
     /// Measure the network between nodes: TCP streams and round trips
     Net(net::Options),
+    /// Measure a GPU as an erasure engine, against the CPU
+    Gpu(gpu::Options),
     /// Compute what hardware can deliver, which resource limits it, and how close a run came
     Plan(plan::Options),
     /// Measure an Ashlar server in its states: nominal, drives down, rebuild, after
@@ -55,6 +58,7 @@ pub fn run(command: Command, globals: &Globals) -> ExitCode {
     match command {
         Command::Drive(options) => drive::run(&options, globals),
         Command::Net(options) => net::run(&options, globals),
+        Command::Gpu(options) => gpu::run(&options, globals),
         Command::Plan(options) => plan::run(&options, globals),
         Command::Spec(options) => spec::run(&options, globals),
         Command::Show(options) => show::run(&options, globals),

@@ -1,44 +1,37 @@
-//! Bandwidth of the bus in each direction, in both at once, and of the device memory: the floor of the other sections.
+//! Bandwidth of the bus in each direction, in both at once, and of the device memory.
 
 use std::time::Instant;
 
 use ashlar_gpu::crossover::{Spread, noise};
 use ashlar_gpu::{Device, Error};
-use serde_json::json;
 
-use crate::{GIB, Run, rate, show, value};
+use super::{Session, rates};
 
 const BYTES: usize = 256 << 20;
 
-pub fn run(run: &mut Run, device: &Device) {
-    let repetitions = run.repetitions;
-    for (name, result) in [
-        ("host to device", one(device, repetitions, true, false)),
-        ("device to host", one(device, repetitions, false, true)),
-        ("both at once, each", one(device, repetitions, true, true)),
+pub(super) fn run(session: &mut Session<'_>, device: &Device) {
+    let repetitions = session.repetitions();
+    for (name, up, down) in [
+        ("copy to the device", true, false),
+        ("copy from the device", false, true),
+        ("copy both ways at once, each", true, true),
     ] {
-        if let Some(seconds) = run.attempt(name, result) {
-            let rate = rate(BYTES, seconds);
-            println!("{name:<22} {} GiB/s ({:.1} GB/s)", show(rate), rate.median * GIB / 1e9);
-            run.record("copy", json!({ "what": name, "gib_s": value(rate) }));
+        if session.stopped() {
+            return;
+        }
+        if let Some(seconds) = session.attempt(name, over_the_bus(device, repetitions, up, down)) {
+            session.phase(name.to_owned(), 1, rates(BYTES, seconds));
         }
     }
-    let result = within(device, repetitions);
-    if let Some(seconds) = run.attempt("within the device", result) {
+    let name = "copy within the device, read and written";
+    if let Some(seconds) = session.attempt(name, within(device, repetitions)) {
         // Each byte is read and written.
-        let rate = rate(2 * 4 * BYTES, seconds);
-        println!(
-            "{:<22} {} GiB/s read and written ({:.2} TB/s)",
-            "within the device",
-            show(rate),
-            rate.median * GIB / 1e12
-        );
-        run.record("copy", json!({ "what": "within the device, read and written", "gib_s": value(rate) }));
+        session.phase(name.to_owned(), 1, rates(2 * 4 * BYTES, seconds));
     }
 }
 
 /// Seconds for `BYTES` bytes to the device, from it, or both, by a thread for each.
-fn one(device: &Device, repetitions: usize, up: bool, down: bool) -> Result<Spread, Error> {
+fn over_the_bus(device: &Device, repetitions: usize, up: bool, down: bool) -> Result<Spread, Error> {
     let noise = noise(BYTES, 1);
     let mut figures = Vec::new();
     let (mut to, from) = (device.buffer(BYTES)?, device.buffer(BYTES)?);

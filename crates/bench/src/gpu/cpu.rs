@@ -1,0 +1,28 @@
+//! The CPU with its fastest kernel, from memory, each thread on memory of its own.
+
+use ashlar_gpu::{Shape, crossover::on_cpu};
+
+use super::{ROW, Session, cores, rates};
+
+pub(super) fn run(session: &mut Session<'_>) {
+    let threads: Vec<usize> = [1, 2, 4, 8, 16].into_iter().filter(|&threads| threads <= cores()).collect();
+    on(session, &threads);
+}
+
+/// Measures on so many threads.
+pub(super) fn on(session: &mut Session<'_>, threads: &[usize]) {
+    for (what, computation) in session.computations() {
+        for &threads in threads {
+            if session.stopped() {
+                return;
+            }
+            let inputs = computation.matrix().inputs();
+            let shape = Shape { row: ROW, stripes: (1 << 20) / (inputs * ROW) + 1 };
+            let seconds = on_cpu(&computation, shape, threads, session.repetitions(), session.time());
+            let name = format!("cpu {what}");
+            if let Some(seconds) = session.attempt(&name, seconds) {
+                session.phase(name, threads, rates(shape.stripes * inputs * ROW, seconds));
+            }
+        }
+    }
+}
