@@ -87,6 +87,9 @@ impl ValueEnum for Step {
     }
 }
 
+/// Features that are off by default and linted and tested all the same.
+const FEATURES: [&str; 2] = ["--features", "ashlar/gpu"];
+
 const STEPS: [Step; 8] =
     [Step::Tidy, Step::Deny, Step::Fmt, Step::Clippy, Step::Test, Step::Sim, Step::Fuzz, Step::System];
 
@@ -172,9 +175,9 @@ impl Step {
             Step::Deny => deny::run(),
             Step::Fmt => show(cargo().args(["fmt", "--all", "--check"])).map(|()| String::new()),
             Step::Clippy => {
-                let arguments =
-                    ["clippy", "--release", "--workspace", "--all-targets", "--", "-D", "warnings"];
-                show(cargo().args(arguments)).map(|()| String::new())
+                let what = ["clippy", "--release", "--workspace", "--all-targets"];
+                let lints = ["--", "-D", "warnings"];
+                show(cargo().args(what).args(FEATURES).args(lints)).map(|()| String::new())
             }
             Step::Test => tests(),
             Step::Sim | Step::Fuzz => {
@@ -222,7 +225,7 @@ impl Step {
 fn tests() -> Outcome<String> {
     programs::install()?;
     let mut command = cargo();
-    command.args(["test", "--release", "--workspace", "--no-fail-fast"]).stdout(Stdio::piped());
+    command.args(["test", "--release", "--workspace", "--no-fail-fast"]).args(FEATURES).stdout(Stdio::piped());
     let name = line(&command);
     let mut child = command.spawn()?;
     let output = child.stdout.take().ok_or("no output")?;
@@ -270,7 +273,9 @@ impl Counts {
 
 /// Builds a program of the workspace; returns the command that runs it.
 fn program(package: &str, name: &str, arguments: &[&str], tested: bool) -> Outcome<Command> {
-    let what: &[&str] = if tested { &["--workspace", "--bins", "--tests"] } else { &["--package", package] };
+    let package = ["--package", package];
+    let tests = ["--workspace", "--bins", "--tests", FEATURES[0], FEATURES[1]];
+    let what: &[&str] = if tested { &tests } else { &package };
     show(cargo().args(["build", "--release"]).args(what))?;
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let mut command = Command::new(folder.join("release").join(name));
