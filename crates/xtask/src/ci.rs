@@ -225,7 +225,10 @@ impl Step {
 fn tests() -> Outcome<String> {
     programs::install()?;
     let mut command = cargo();
-    command.args(["test", "--release", "--workspace", "--no-fail-fast"]).args(FEATURES).stdout(Stdio::piped());
+    command
+        .args(["test", "--release", "--workspace", "--no-fail-fast"])
+        .args(FEATURES)
+        .stdout(Stdio::piped());
     let name = line(&command);
     let mut child = command.spawn()?;
     let output = child.stdout.take().ok_or("no output")?;

@@ -120,7 +120,7 @@ pub fn run(options: &Options, run: &mut Run, stop: &AtomicBool, note: &dyn Fn(&s
         client.facts.insert("erasure kernel".to_owned(), kernel);
     }
     let watch = stall::Watch::start();
-    let mut session = Session { options, run, stop, note, begin: Instant::now() };
+    let mut session = Session { options, run, stop, note, begin: Instant::now(), ended_s: 0.0 };
     for section in Section::ALL.into_iter().filter(|section| options.sections.contains(section)) {
         match section {
             Section::Copy => copy::run(&mut session, &device),
@@ -146,6 +146,8 @@ struct Session<'a> {
     stop: &'a AtomicBool,
     note: &'a dyn Fn(&str),
     begin: Instant,
+    /// When the last phase ended.
+    ended_s: f64,
 }
 
 impl Session<'_> {
@@ -185,9 +187,9 @@ impl Session<'_> {
         self.options.codes.iter().flat_map(both).collect()
     }
 
-    /// Adds a phase with `concurrency` batches at once.
+    /// Adds a phase with `concurrency` batches at once. It lasted since the last one, preparations included.
     fn phase(&mut self, name: String, concurrency: usize, values: Vec<(String, f64)>) {
-        let at_s = self.begin.elapsed().as_secs_f64();
+        let at_s = std::mem::replace(&mut self.ended_s, self.begin.elapsed().as_secs_f64());
         let load = Load::Closed { concurrency: u32::try_from(concurrency).unwrap_or(u32::MAX) };
         let rate = values.iter().find(|(name, _)| name == "bytes_per_s");
         let shown = rate.map_or(String::new(), |(_, rate)| format!(": {}", units::bytes_per_s(*rate)));
@@ -199,7 +201,7 @@ impl Session<'_> {
             load,
             at_s,
             warmup_s: 0.0,
-            seconds: 0.0,
+            seconds: self.ended_s - at_s,
             stopped_by: "count".to_owned(),
             operations: Vec::new(),
             cost: None,
@@ -277,12 +279,13 @@ mod tests {
         let options = Options { codes: vec![(2, 1), (3, 2)], quick: true, ..Options::default() };
         let mut run = host::new_run("gpu", None, Vec::new());
         let stop = AtomicBool::new(false);
+        let begin = Instant::now();
         let mut session =
-            Session { options: &options, run: &mut run, stop: &stop, note: &|_| (), begin: Instant::now() };
+            Session { options: &options, run: &mut run, stop: &stop, note: &|_| (), begin, ended_s: 0.0 };
         cpu::on(&mut session, &[1]);
         let names: Vec<&str> = run.phases.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(names, ["cpu encode 2+1", "cpu reconstruct 2+1", "cpu encode 3+2", "cpu reconstruct 3+2"]);
-        assert!(run.phases.iter().all(|p| p.values["bytes_per_s"] > 0.0));
+        assert!(run.phases.iter().all(|p| p.values["bytes_per_s"] > 0.0 && p.seconds > 0.0));
         assert!(run.caveats.is_empty());
     }
 }
