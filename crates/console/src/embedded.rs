@@ -13,7 +13,7 @@ pub(crate) const PAGE: &str = r##"<!doctype html>
     <meta name="color-scheme" content="light dark" />
     <title>Ashlar</title>
     <link rel="icon" type="image/svg+xml" href="./assets/icon-B-LCDp6q.svg" />
-    <script type="module" crossorigin src="./assets/index-CtqpYJ9i.js"></script>
+    <script type="module" crossorigin src="./assets/index-CA7JheMI.js"></script>
     <link rel="modulepreload" crossorigin href="./assets/index-CbOSB_NC.js">
     <link rel="modulepreload" crossorigin href="./assets/useQuery-E4qFtrlI.js">
     <link rel="modulepreload" crossorigin href="./assets/useMutation-hjl9wplu.js">
@@ -22,7 +22,7 @@ pub(crate) const PAGE: &str = r##"<!doctype html>
     <link rel="modulepreload" crossorigin href="./assets/session-BjkaogPe.js">
     <link rel="modulepreload" crossorigin href="./assets/s3-DBCaNBao.js">
     <link rel="modulepreload" crossorigin href="./assets/uploads-CXJNykll.js">
-    <link rel="modulepreload" crossorigin href="./assets/router-BL8-pacQ.js">
+    <link rel="modulepreload" crossorigin href="./assets/router-Ctt8LQQm.js">
     <link rel="stylesheet" crossorigin href="./assets/index-BFGszqbD.css">
   </head>
   <body>
@@ -34,9 +34,9 @@ pub(crate) const PAGE: &str = r##"<!doctype html>
 
 /// The files that it names, by name.
 pub(crate) static FILES: &[Asset] = &[
-    Asset { name: "audit-QepsCp8g.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/audit-QepsCp8g.js.gz") },
-    Asset { name: "browse-WSaIUQl6.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/browse-WSaIUQl6.js.gz") },
-    Asset { name: "bucket-DLfS1H0x.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/bucket-DLfS1H0x.js.gz") },
+    Asset { name: "audit-DDnDOm7M.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/audit-DDnDOm7M.js.gz") },
+    Asset { name: "browse-DxBOcKF5.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/browse-DxBOcKF5.js.gz") },
+    Asset { name: "bucket-CKXhhI6-.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/bucket-CKXhhI6-.js.gz") },
     Asset { name: "buckets-DwwlpB6D.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/buckets-DwwlpB6D.js.gz") },
     Asset { name: "connect-CvUhVjEw.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/connect-CvUhVjEw.js.gz") },
     Asset { name: "de-CfmZu0Ty.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/de-CfmZu0Ty.js.gz") },
@@ -48,8 +48,8 @@ pub(crate) static FILES: &[Asset] = &[
     Asset { name: "history-1Wyh4B1l.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/history-1Wyh4B1l.js.gz") },
     Asset { name: "icon-B-LCDp6q.svg", kind: "image/svg+xml", gzip: include_bytes!("../assets/icon-B-LCDp6q.svg.gz") },
     Asset { name: "index-BFGszqbD.css", kind: "text/css; charset=utf-8", gzip: include_bytes!("../assets/index-BFGszqbD.css.gz") },
+    Asset { name: "index-CA7JheMI.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-CA7JheMI.js.gz") },
     Asset { name: "index-CbOSB_NC.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-CbOSB_NC.js.gz") },
-    Asset { name: "index-CtqpYJ9i.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-CtqpYJ9i.js.gz") },
     Asset { name: "index-Dhe8gaL_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-Dhe8gaL_.js.gz") },
     Asset { name: "inter-DfAjpf66.woff2", kind: "font/woff2", gzip: include_bytes!("../assets/inter-DfAjpf66.woff2.gz") },
     Asset { name: "json-DZ4CGtpQ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/json-DZ4CGtpQ.js.gz") },
@@ -61,9 +61,9 @@ pub(crate) static FILES: &[Asset] = &[
     Asset { name: "object-Cbsn1DM_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/object-Cbsn1DM_.js.gz") },
     Asset { name: "overview-CUDqSVly.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/overview-CUDqSVly.js.gz") },
     Asset { name: "placement-DulQaYXE.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/placement-DulQaYXE.js.gz") },
-    Asset { name: "policies-67RPzW84.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/policies-67RPzW84.js.gz") },
-    Asset { name: "providers-C_gG4p-z.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/providers-C_gG4p-z.js.gz") },
-    Asset { name: "router-BL8-pacQ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/router-BL8-pacQ.js.gz") },
+    Asset { name: "policies-aBNP1xtv.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/policies-aBNP1xtv.js.gz") },
+    Asset { name: "providers-ChsJM2gx.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/providers-ChsJM2gx.js.gz") },
+    Asset { name: "router-Ctt8LQQm.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/router-Ctt8LQQm.js.gz") },
     Asset { name: "s3-DBCaNBao.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/s3-DBCaNBao.js.gz") },
     Asset { name: "session-BjkaogPe.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/session-BjkaogPe.js.gz") },
     Asset { name: "settings-DZNoRHue.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/settings-DZNoRHue.js.gz") },
@@ -79,5 +79,5 @@ pub(crate) static FILES: &[Asset] = &[
     Asset { name: "useNavigate-Dhy_xEyA.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useNavigate-Dhy_xEyA.js.gz") },
     Asset { name: "useQuery-E4qFtrlI.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useQuery-E4qFtrlI.js.gz") },
     Asset { name: "users-GKDTMTGG.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/users-GKDTMTGG.js.gz") },
-    Asset { name: "why-Cy2Uw8Ba.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/why-Cy2Uw8Ba.js.gz") },
+    Asset { name: "why-CIAb0EPh.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/why-CIAb0EPh.js.gz") },
 ];
