@@ -514,7 +514,7 @@ fn caller_of_a_long_answer_is_renewed_until_the_credential_ends() {
         iam.remove_key("key1").await.unwrap();
         assert!(iam.renewed(&key).is_none() && iam.renewed(&of_key).is_none());
         iam.remove_user("alice").await.unwrap();
-        user(&iam, "alice", &[]).await;
+        iam.put_user("alice", &Secret::new("another-secret"), true).await.unwrap();
         assert!(iam.renewed(&own).is_none(), "the user of that name has another secret");
         let last = session("root");
         world.pass(3_600_000);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::api::{Answer, Call, Group, NewGroup, State};
 use crate::error::{Error, Kind};
-use crate::{Client, Options, Process, make_file};
+use crate::{Client, Options, make_file};
 
 /// Time that work in the background may take.
 const LONG: Duration = Duration::from_secs(120);
