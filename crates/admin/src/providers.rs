@@ -131,7 +131,7 @@ pub(crate) fn named(text: &str) -> Result<(Subsystem, &str), Refusal> {
     Ok((kind, name))
 }
 
-fn no_such(kind: Subsystem, name: &str) -> Refusal {
+pub(crate) fn no_such(kind: Subsystem, name: &str) -> Refusal {
     let why = format!("no \"{name}\" is stored for {}", kind.name());
     Refusal { status: StatusCode::NOT_FOUND, code: "NoSuchEntity", why }
 }

@@ -23,7 +23,7 @@ use utoipa::ToSchema;
 
 use super::admin_request::{AdminRequest, AdminResult, bad_request};
 use super::api::{self, settings as shape};
-use super::providers::{ProviderAdmin, named};
+use super::providers::{ProviderAdmin, named, no_such};
 
 /// What to try. The members are those of one of the ways.
 #[derive(Deserialize, Default, ToSchema)]
@@ -48,6 +48,9 @@ pub(crate) async fn answer(providers: &ProviderAdmin, req: &AdminRequest) -> Adm
     let (kind, name) = named(&req.name)?;
     let order: SignInTestOrder = req.document()?;
     let idp = providers.idp();
+    if !idp.shown(kind).iter().any(|p| p.target.name == name) {
+        return Err(no_such(kind, name));
+    }
     let tried = match (kind, order) {
         (Subsystem::OpenId, SignInTestOrder { origin: Some(origin), .. }) => {
             return Ok(match idp.begin_sign_in(name, &origin).await {

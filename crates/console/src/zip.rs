@@ -56,7 +56,7 @@ impl Entry {
             (number(0..4), number(5..7), number(8..10), number(11..13), number(14..16), number(17..19));
         match parts {
             (Some(year @ 1980..=2107), Some(month), Some(day), Some(hour), Some(minute), Some(second)) => {
-                (hour << 11 | minute << 5 | second / 2, (year - 1980) << 9 | month << 5 | day)
+                (hour << 11 | minute << 5 | (second / 2), (year - 1980) << 9 | month << 5 | day)
             }
             _ => (0, FIRST_DAY),
         }
@@ -223,18 +223,16 @@ mod tests {
         Entry { name: name.to_owned(), size, modified_ms: 1_790_000_000_000 }
     }
 
-    /// An archive without the bytes of its entries, and where these would be.
+    /// The directory of an archive of these entries, and the length of the whole.
     fn archive(entries: &[Entry]) -> (Vec<u8>, u64) {
-        let (mut out, mut at, mut written) = (Vec::new(), 0, Vec::new());
+        let (mut at, mut written) = (0, Vec::new());
         for e in entries {
             written.push(Written { crc: 7, offset: at });
-            let (header, descriptor) = (e.header(), e.descriptor(7));
-            at += header.len() as u64 + e.size + descriptor.len() as u64;
-            out.extend(header);
-            out.extend(descriptor);
+            at += e.header().len() as u64 + e.size + e.descriptor(7).len() as u64;
         }
         let end = directory(entries, &written, at);
-        (end.clone(), at + end.len() as u64)
+        let length = at + end.len() as u64;
+        (end, length)
     }
 
     #[test]

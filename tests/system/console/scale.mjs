@@ -1,26 +1,34 @@
 // How long each screen takes until it can be used, with much data: see scale.py.
 //
-//   node scale.mjs BASE USER SECRET
+//   node scale.mjs BASE USER SECRET KIND
+//
+// KIND is what the server has much of: `names` (buckets and users) or `keys`.
 import { signIn, withBrowser } from "./browser.mjs";
 
-const [base, user, secret] = process.argv.slice(2);
+const [base, user, secret, kind] = process.argv.slice(2);
 const RUNS = 5;
 /** Address, and what says that the screen can be used. */
-const SCREENS = [
-  ["Overview", "/", (page) => page.getByRole("heading", { name: /Everything is healthy|Working/ })],
-  ["Buckets", "/buckets", (page) => page.getByRole("link", { name: "bucket-00000" })],
-  ["A million keys", "/buckets/million?prefix=flat/", (page) => page.getByRole("button", { name: "00000001.txt", exact: true })],
-  ["A million keys, search", "/buckets/million?prefix=flat/00777", (page) => page.getByRole("button", { name: "00777001.txt", exact: true })],
-  ["Its settings", "/buckets/million/settings", (page) => page.getByText("No quota.")],
-  ["Users", "/users", (page) => page.getByText("user-00000", { exact: true })],
-  ["Groups", "/groups", (page) => page.getByRole("heading", { name: "No groups yet" })],
-  ["Access keys", "/keys", (page) => page.getByRole("heading", { name: "Access keys", level: 1 })],
-  ["Policies", "/policies", (page) => page.getByText("readonly", { exact: true }).first()],
-  ["Why denied?", "/why", (page) => page.getByLabel("User or access key")],
-  ["Audit log", "/audit", (page) => page.getByText(/record/).first()],
-  ["Settings", "/settings", (page) => page.getByText("notify_webhook", { exact: true })],
-  ["Drives", "/drives", (page) => page.getByText("Healed since the start")],
-];
+const SCREENS = {
+  names: [
+    ["Overview", "/", (page) => page.getByRole("heading", { name: /Everything is healthy|Working/ })],
+    ["Buckets", "/buckets", (page) => page.getByRole("link", { name: "bucket-00000" })],
+    ["Users", "/users", (page) => page.getByText("user-00000", { exact: true })],
+    ["Groups", "/groups", (page) => page.getByRole("heading", { name: "No groups yet" })],
+    ["Access keys", "/keys", (page) => page.getByRole("heading", { name: "Access keys", level: 1 })],
+    ["Policies", "/policies", (page) => page.getByText("readonly", { exact: true }).first()],
+    ["Why denied?", "/why", (page) => page.getByLabel("User or access key")],
+    ["Audit log", "/audit", (page) => page.getByText(/record/).first()],
+    ["Settings", "/settings", (page) => page.getByText("notify_webhook", { exact: true })],
+  ],
+  keys: [
+    ["Overview", "/", (page) => page.getByRole("heading", { name: /Everything is healthy|Working/ })],
+    ["A folder of most keys", "/buckets/million?prefix=flat/", (page) => page.getByRole("button", { name: "00000001.txt", exact: true })],
+    ["Search in it", "/buckets/million?prefix=flat/00777", (page) => page.getByRole("button", { name: "00777001.txt", exact: true })],
+    ["Folders", "/buckets/million?prefix=folders/", (page) => page.getByText("00/", { exact: true })],
+    ["Settings of the bucket", "/buckets/million/settings", (page) => page.getByText("No quota.")],
+    ["Drives", "/drives", (page) => page.getByText("Healed since the start")],
+  ],
+}[kind];
 
 await withBrowser({ viewport: { width: 1440, height: 900 } }, async (context) => {
   const page = await context.newPage();
@@ -42,6 +50,7 @@ await withBrowser({ viewport: { width: 1440, height: 900 } }, async (context) =>
     rows.push([name, times[2], times[4]]);
     console.log(`${name.padEnd(24)} ${times[2].toFixed(0).padStart(6)} ms  ${times[4].toFixed(0).padStart(6)} ms`);
   }
+  if (kind !== "keys") return;
   // The list of a million keys: frames while it is scrolled through pages that have to be fetched.
   await page.goto(`${base}/console/#/buckets/million?prefix=flat/`);
   await page.getByRole("button", { name: "00000001.txt", exact: true }).waitFor();

@@ -8,6 +8,7 @@ Prints one line for each screen: milliseconds from the click until its content c
 
 import argparse
 import concurrent.futures
+import contextlib
 import io
 import json
 import os
@@ -17,13 +18,17 @@ import sys
 import tarfile
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 os.environ.setdefault("CLIENT_BIN", ""), os.environ.setdefault("CLIENT_VENV", "")
 
-from conftest import ACCESS, SECRET, Server  # noqa: E402
-from test_console import OURS, ask, s3_of, sign_in  # noqa: E402
+import boto3  # noqa: E402
+from botocore.config import Config  # noqa: E402
+
+from conftest import ACCESS, REGION, SECRET, Server  # noqa: E402
+from test_console import OURS, sign_in  # noqa: E402
 
 #: Keys in one archive that the server extracts.
 BATCH = 10_000
@@ -40,24 +45,33 @@ def archive(first, count):
     return out.getvalue()
 
 
-def fill(server, keys, buckets, users):
-    s3 = s3_of(server)
-    s3.create_bucket(Bucket="million")
-    s3.meta.events.register("before-call.s3.PutObject", lambda params, **_: params["headers"].update({"x-amz-meta-snowball-auto-extract": "true"}))
-    headers = {**OURS, "Cookie": sign_in(server), "Content-Type": "application/json"}
-    pool = concurrent.futures.ThreadPoolExecutor(4)
-
-    def extract(first):
-        s3.put_object(Bucket="million", Key=f"batch-{first}.tar", Body=archive(first, min(BATCH, keys - first)))
-
-    def user(i):
-        status, _, answer = ask(f"{server.endpoint}/console/admin/users/user-{i:05}", "PUT", json.dumps({"secret": f"secret-of-user-{i}"}).encode(), headers)
-        assert status == 200, answer
-
-    for what, call, of in [("keys", extract, range(0, keys, BATCH)), ("buckets", lambda i: s3.create_bucket(Bucket=f"bucket-{i:05}"), range(buckets)), ("users", user, range(users))]:
+def fill(server, home, parts):
+    """Fills what is not filled yet: each part leaves a file when it is done, and each call may be repeated."""
+    for what, workers, call, of in parts:
+        if (home / what).exists():
+            continue
         began = time.monotonic()
-        list(pool.map(call, of))
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            for n, _ in enumerate(pool.map(call, of)):
+                if n % 1000 == 999:
+                    print(f"{what}: {n + 1} of {len(of)}, {time.monotonic() - began:.0f} s", flush=True)
         print(f"filled {what} in {time.monotonic() - began:.0f} s", flush=True)
+        (home / what).touch()
+
+
+def measure(home, kind, parts_of):
+    """Starts a server over the data of a kind, fills it, and measures its screens."""
+    home = home / kind
+    home.mkdir(exist_ok=True)
+    server = Server(home)
+    try:
+        s3 = boto3.client("s3", endpoint_url=server.endpoint, aws_access_key_id=ACCESS, aws_secret_access_key=SECRET, region_name=REGION,
+                          config=Config(s3={"addressing_style": "path"}, read_timeout=600, max_pool_connections=64, retries={"max_attempts": 1}))
+        headers = {**OURS, "Cookie": sign_in(server), "Content-Type": "application/json"}
+        fill(server, home, parts_of(server, s3, headers))
+        subprocess.run(["node", Path(__file__).with_name("scale.mjs"), server.endpoint, ACCESS, SECRET, kind], check=True)
+    finally:
+        server.stop()
 
 
 def main():
@@ -68,16 +82,36 @@ def main():
     options = options.parse_args()
     home = Path(options.folder or tempfile.mkdtemp(prefix="ashlar-scale-", dir="/dev/shm"))
     home.mkdir(exist_ok=True)
-    filled = home / "filled"
-    server = Server(home)
+
+    def keys(_, s3, headers):
+        def bucket(name):
+            with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):
+                s3.create_bucket(Bucket=name)
+
+        def extract(first):
+            s3.put_object(Bucket="million", Key=f"batch-{first}.tar", Body=archive(first, min(BATCH, options.keys - first)))
+
+        s3.meta.events.register("before-call.s3.PutObject", lambda params, **_: params["headers"].update({"x-amz-meta-snowball-auto-extract": "true"}))
+        return [("bucket", 1, bucket, ["million"]), ("keys", 4, extract, range(0, options.keys, BATCH))]
+
+    # A control store on drives writes all of itself at each change, so the last of these take longer than the first. Changes that
+    # are made at the same time wait for each other.
+    def names(server, s3, headers):
+        def user(i):
+            url = f"{server.endpoint}/console/admin/users/user-{i:05}"
+            request = urllib.request.Request(url, method="PUT", data=json.dumps({"secret": f"secret-of-user-{i}"}).encode(), headers=headers)
+            urllib.request.urlopen(request, timeout=600).read()
+
+        def bucket(i):
+            with contextlib.suppress(s3.exceptions.BucketAlreadyOwnedByYou):
+                s3.create_bucket(Bucket=f"bucket-{i:05}")
+
+        return [("users", 16, user, range(options.users)), ("buckets", 64, bucket, range(options.buckets))]
+
     try:
-        if not filled.exists():
-            fill(server, options.keys, options.buckets, options.users)
-            filled.touch()
-        script = Path(__file__).with_name("scale.mjs")
-        subprocess.run(["node", script, server.endpoint, ACCESS, SECRET], check=True)
+        measure(home, "names", names)
+        measure(home, "keys", keys)
     finally:
-        server.stop()
         if not options.folder:
             shutil.rmtree(home, ignore_errors=True)
 
