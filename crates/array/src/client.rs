@@ -53,7 +53,9 @@ impl Client {
         let stream = UnixStream::connect(&self.socket).await.map_err(|e| match e.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => Error::new(
                 Kind::Unavailable,
-                format!("no process owns drive groups at {shown}; start one with: ashlar array serve DRIVE..."),
+                format!(
+                    "no process owns drive groups at {shown}; start one with: ashlar array serve DRIVE..."
+                ),
             ),
             _ => Error::io(&format!("cannot connect to {shown}"), &e),
         })?;

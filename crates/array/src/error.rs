@@ -66,7 +66,9 @@ impl From<ashlar_raid::Error> for Error {
         let kind = match &error {
             Raid::Layout(_) | Raid::Range { .. } => Kind::Invalid,
             Raid::NoMember { .. } => Kind::NotFound,
-            Raid::Signature { .. } | Raid::Conflict(_) | Raid::Missing { .. } | Raid::State(_) => Kind::Conflict,
+            Raid::Signature { .. } | Raid::Conflict(_) | Raid::Missing { .. } | Raid::State(_) => {
+                Kind::Conflict
+            }
             Raid::Failed { .. } | Raid::Lost { .. } | Raid::Io { .. } => Kind::Failed,
         };
         Error::new(kind, error.to_string())

@@ -37,7 +37,12 @@ pub(crate) struct Exported {
 }
 
 impl Exported {
-    pub(crate) fn new(drive: VirtualDrive, name: String, policy: Policy, foreground: Arc<AtomicU64>) -> Exported {
+    pub(crate) fn new(
+        drive: VirtualDrive,
+        name: String,
+        policy: Policy,
+        foreground: Arc<AtomicU64>,
+    ) -> Exported {
         let durable = policy == Policy::Journal;
         Exported { drive, name, durable, counters: Counters::default(), foreground }
     }

@@ -49,7 +49,10 @@ pub(crate) fn lock(path: &Path) -> Result<Locked, Error> {
     let (folder, name, path) = parts(path)?;
     match folder.lock(&name).map_err(|e| refused(&path, &e))? {
         Some(lock) => Ok(Locked { path, lock }),
-        None => Err(Error::conflict(format!("{} is in use by another process, or twice by this one", path.display()))),
+        None => Err(Error::conflict(format!(
+            "{} is in use by another process, or twice by this one",
+            path.display()
+        ))),
     }
 }
 
@@ -71,12 +74,21 @@ pub(crate) fn examine(path: &Path) -> Result<(Superblock, Id), Error> {
     Ok(Group::examine(open_read(path)?)?)
 }
 
-/// The files that paths mean: files, and of folders those that are members of groups.
-pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+/// The files that paths mean: files, and of folders those that are members of groups. `strict`: a path that does not exist
+/// is an error; else it stays in the list.
+pub(crate) fn expand(paths: &[PathBuf], strict: bool) -> Result<Vec<PathBuf>, Error> {
     let mut out: Vec<PathBuf> = Vec::new();
     for path in paths {
         let shown = path.display().to_string();
-        let whole = path.canonicalize().map_err(|e| Error::io(&shown, &e))?;
+        let whole = match path.canonicalize() {
+            Ok(whole) => whole,
+            // A drive that is gone: what else there is can be used.
+            Err(_) if !strict => {
+                out.push(path.clone());
+                continue;
+            }
+            Err(e) => return Err(Error::io(&shown, &e)),
+        };
         if !whole.is_dir() {
             out.push(whole);
             continue;
@@ -87,7 +99,7 @@ pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
         }
         let before = out.len();
         out.extend(names.iter().map(|n| whole.join(n)).filter(|p| p.is_file() && examine(p).is_ok()));
-        if out.len() == before {
+        if out.len() == before && strict {
             return Err(Error::not_found(format!("{shown} has no drive of a drive group in it")));
         }
     }

@@ -332,15 +332,21 @@ impl InService {
             done
         });
         done.map_err(|e| {
-            Error::new(Kind::Failed, format!("the group {:?} is out of service, but was not closed: {e}", self.name))
+            Error::new(
+                Kind::Failed,
+                format!("the group {:?} is out of service, but was not closed: {e}", self.name),
+            )
         })
     }
 
-    /// Gives up the files of drives that the group has replaced.
-    pub(crate) fn release(&self) {
+    /// A hot spare has taken this position: gives up the file of the drive that was there.
+    pub(crate) fn release(&self, position: usize) {
         let superblock = self.shared.with(|g| g.superblock().clone());
-        let known = |id: &Id| superblock.slots.iter().any(|s| s.device == *id) || superblock.spares.contains(id);
-        self.inner.lock().files.retain(|id, _| known(id));
+        let known =
+            |id: &Id| superblock.slots.iter().any(|s| s.device == *id) || superblock.spares.contains(id);
+        let mut inner = self.inner.lock();
+        inner.files.retain(|id, _| known(id));
+        inner.offline.remove(&position);
     }
 }
 

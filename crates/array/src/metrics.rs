@@ -42,7 +42,8 @@ fn of_group(page: &mut Page, group: &Group) {
             .add(&[name[0], ("state", state)], u8::from(group.state == state));
     }
     page.gauge(node, "ashlar_array_group_size_bytes", "Bytes for virtual drives.").add(&name, group.size);
-    page.gauge(node, "ashlar_array_group_free_bytes", "Bytes that no virtual drive has.").add(&name, group.free);
+    page.gauge(node, "ashlar_array_group_free_bytes", "Bytes that no virtual drive has.")
+        .add(&name, group.free);
     if let Some(rebuild) = &group.rebuild {
         page.gauge(node, "ashlar_array_rebuild_rows_done", "Rows that are rebuilt.").add(&name, rebuild.done);
         page.gauge(node, "ashlar_array_rebuild_rows", "Rows of the drive that is rebuilt.")
@@ -78,8 +79,12 @@ fn of_drives(page: &mut Page, group: &Group) {
             page.gauge(Subject::Node, "ashlar_array_drive_state", "1 for the state of the drive.")
                 .add(&all, u8::from(drive.state == state));
         }
-        page.counter(Subject::Node, "ashlar_array_drive_corrected_total", "Blocks that were wrong, and corrected.")
-            .add(&labels, drive.corrected);
+        page.counter(
+            Subject::Node,
+            "ashlar_array_drive_corrected_total",
+            "Blocks that were wrong, and corrected.",
+        )
+        .add(&labels, drive.corrected);
     }
 }
 
@@ -87,14 +92,17 @@ fn of_volumes(page: &mut Page, group: &Group) {
     let node = Subject::Node;
     for volume in &group.volumes {
         let labels = [("group", group.name.as_str()), ("volume", volume.name.as_str())];
-        page.gauge(node, "ashlar_array_volume_size_bytes", "Bytes of the virtual drive.").add(&labels, volume.size);
+        page.gauge(node, "ashlar_array_volume_size_bytes", "Bytes of the virtual drive.")
+            .add(&labels, volume.size);
         for (kind, requests, bytes) in
             [("read", volume.reads, volume.bytes_read), ("write", volume.writes, volume.bytes_written)]
         {
             let all = [labels[0], labels[1], ("kind", kind)];
-            page.counter(node, "ashlar_array_volume_requests_total", "Requests of clients.").add(&all, requests);
+            page.counter(node, "ashlar_array_volume_requests_total", "Requests of clients.")
+                .add(&all, requests);
             page.counter(node, "ashlar_array_volume_bytes_total", "Bytes of requests.").add(&all, bytes);
         }
-        page.counter(node, "ashlar_array_volume_errors_total", "Requests that failed.").add(&labels, volume.errors);
+        page.counter(node, "ashlar_array_volume_errors_total", "Requests that failed.")
+            .add(&labels, volume.errors);
     }
 }

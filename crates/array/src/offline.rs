@@ -25,7 +25,13 @@ pub struct Found {
 /// # Errors
 /// If a path does not exist.
 pub fn find(paths: &[PathBuf]) -> Result<Vec<Found>, Error> {
-    Ok(files::expand(paths)?.into_iter().map(|path| Found { said: files::examine(&path), path }).collect())
+    look(paths, true)
+}
+
+/// As [`find`]; unless `strict`, a path that does not exist is one of the files.
+pub(crate) fn look(paths: &[PathBuf], strict: bool) -> Result<Vec<Found>, Error> {
+    let files = files::expand(paths, strict)?;
+    Ok(files.into_iter().map(|path| Found { said: files::examine(&path), path }).collect())
 }
 
 /// The groups that files belong to, as their newest superblocks say, and the drives that belong to none.
@@ -55,7 +61,8 @@ pub fn describe(found: &[Found]) -> (Vec<api::Group>, Vec<api::Drive>) {
         group.state = "INACTIVE".into();
         group.drives = drives(superblock, &paths);
         group.spares = spares(superblock, &paths);
-        let known = |id: &Id| superblock.slots.iter().any(|s| s.device == *id) || superblock.spares.contains(id);
+        let known =
+            |id: &Id| superblock.slots.iter().any(|s| s.device == *id) || superblock.spares.contains(id);
         strangers.extend(paths.iter().filter(|(id, _)| !known(id)).map(|(id, path)| api::Drive {
             path: Some(path.display().to_string()),
             id: hex::encode(id),

@@ -14,7 +14,7 @@ use ashlar_raid::{Group, Id};
 use parking_lot::{Mutex, RwLock};
 
 use crate::api::{self, Answer, Call, Marker};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::files::{self, Locked};
 use crate::group::InService;
 use crate::{offline, worker};
@@ -30,8 +30,8 @@ struct Owned {
 pub(crate) struct Owner {
     groups: RwLock<BTreeMap<String, Owned>>,
     out_of_service: Mutex<Vec<api::OutOfService>>,
-    /// Who has it may change which groups, drives and virtual drives there are.
-    turn: Mutex<()>,
+    /// Who has it may change which groups, drives and virtual drives there are. True: all are closed for good.
+    turn: Mutex<bool>,
 }
 
 impl Owner {
@@ -59,11 +59,14 @@ impl Owner {
             let at = group.position(position);
             return match at {
                 Some(at) => Ok((group, Some(at))),
-                None => Err(Error::not_found(format!("the group {:?} has no position {position}", group.name))),
+                None => {
+                    Err(Error::not_found(format!("the group {:?} has no position {position}", group.name)))
+                }
             };
         }
         let group = self.groups().into_iter().find(|g| g.has(drive));
-        let group = group.ok_or_else(|| Error::not_found(format!("{drive} is no drive of a group in service")))?;
+        let group =
+            group.ok_or_else(|| Error::not_found(format!("{drive} is no drive of a group in service")))?;
         let at = group.position(drive);
         Ok((group, at))
     }
@@ -87,14 +90,22 @@ impl Owner {
 
     /// Executes a call.
     pub(crate) fn perform(&self, call: &Call) -> Result<Answer, Error> {
-        let _turn = self.turn.lock();
+        let closed = self.turn.lock();
+        if *closed {
+            return Err(Error::new(Kind::Unavailable, "the process ends"));
+        }
         let of = |group: &InService| Ok(Answer { groups: vec![group.describe()], volume: None });
         match call {
             Call::CreateGroup(new) => self.create_group(new),
             Call::ImportGroups { drives, without_missing } => {
                 let (done, failed) = self.open(drives, *without_missing)?;
                 match failed.into_iter().next() {
-                    Some((_, _, error)) => Err(error),
+                    Some((_, _, error)) if done.is_empty() => Err(error),
+                    Some((_, _, error)) => {
+                        let names: Vec<&str> = done.iter().map(|g| g.name.as_str()).collect();
+                        let message = format!("{error}; {} in service", names.join(", "));
+                        Err(Error { message, ..error })
+                    }
                     None => Ok(Answer { groups: done.iter().map(|g| g.describe()).collect(), volume: None }),
                 }
             }
@@ -127,7 +138,9 @@ impl Owner {
             Call::DeleteDrive { drive } => {
                 let (group, at) = self.drive(drive)?;
                 if at.is_some() {
-                    return Err(Error::conflict(format!("{drive} is no hot spare; use replace, or delete the group")));
+                    return Err(Error::conflict(format!(
+                        "{drive} is no hot spare; use replace, or delete the group"
+                    )));
                 }
                 group.remove_spare(drive)?;
                 of(&group)
@@ -186,13 +199,18 @@ impl Owner {
     ) -> Result<Arc<InService>, Error> {
         if marker == Marker::Hotspare {
             if let Ok((group, _)) = self.drive(drive) {
-                return Err(Error::conflict(format!("{drive} is a drive of the group {:?} already", group.name)));
+                return Err(Error::conflict(format!(
+                    "{drive} is a drive of the group {:?} already",
+                    group.name
+                )));
             }
             let mut all = self.groups();
             let group = match (group, all.len()) {
                 (Some(name), _) => self.group(name)?,
                 (None, 1) => all.remove(0),
-                (None, _) => return Err(Error::invalid("name the group of the hot spare: there is not only one")),
+                (None, _) => {
+                    return Err(Error::invalid("name the group of the hot spare: there is not only one"));
+                }
             };
             group.add_spare(files::lock(Path::new(drive))?, force)?;
             return Ok(group);
@@ -228,7 +246,7 @@ impl Owner {
     ) -> Result<(Vec<Arc<InService>>, Vec<(String, Vec<PathBuf>, Error)>), Error> {
         let mut by_group: BTreeMap<Id, (String, u64, Vec<PathBuf>)> = BTreeMap::new();
         let (mut done, mut failed) = (Vec::new(), Vec::new());
-        for found in offline::find(paths)? {
+        for found in offline::look(paths, false)? {
             match found.said {
                 Ok((superblock, _)) => {
                     let entry = by_group.entry(superblock.group).or_default();
@@ -249,7 +267,12 @@ impl Owner {
         Ok((done, failed))
     }
 
-    fn open_one(&self, name: &str, paths: &[PathBuf], without_missing: bool) -> Result<Arc<InService>, Error> {
+    fn open_one(
+        &self,
+        name: &str,
+        paths: &[PathBuf],
+        without_missing: bool,
+    ) -> Result<Arc<InService>, Error> {
         if self.groups.read().contains_key(name) {
             return Err(Error::conflict(format!("there is a drive group {name:?} in service already")));
         }
@@ -281,7 +304,12 @@ impl Owner {
         let devices = locked.values().map(|l| files::open(&l.path)).collect::<Result<_, _>>()?;
         let group = Group::open(devices, without_missing)?;
         let counters = group.counters();
-        tracing::info!(group = name, replayed = counters.replayed, resynced = counters.resynced, "a group is in service");
+        tracing::info!(
+            group = name,
+            replayed = counters.replayed,
+            resynced = counters.resynced,
+            "a group is in service"
+        );
         let group = self.put_in_service(InService::new(group, locked))?;
         self.out_of_service.lock().retain(|o| o.name != name);
         Ok(group)
@@ -295,6 +323,7 @@ impl Owner {
 
     /// Takes all groups out of service; the errors of those that could not be closed.
     pub(crate) fn close(&self) -> Vec<Error> {
+        *self.turn.lock() = true;
         let all = std::mem::take(&mut *self.groups.write());
         all.into_values().filter_map(|owned| end_of(owned, |g| g.close()).err()).collect()
     }
@@ -312,7 +341,10 @@ impl Exports for Owner {
     fn list(&self) -> Vec<(String, String)> {
         let of = |group: Arc<InService>| {
             let name = group.name.clone();
-            group.volumes().into_iter().map(move |v| (format!("{name}/{v}"), format!("virtual drive {v} of {name}")))
+            group
+                .volumes()
+                .into_iter()
+                .map(move |v| (format!("{name}/{v}"), format!("virtual drive {v} of {name}")))
         };
         self.groups().into_iter().flat_map(of).collect()
     }

@@ -136,6 +136,23 @@ impl Process {
         }
         let listener = listen(&options.socket)?;
         let owner = Arc::new(Owner::default());
+        let socket = options.socket.clone();
+        match Process::begin(options, tls, listener, owner.clone()).await {
+            Ok(process) => Ok(process),
+            Err(error) => {
+                let _ = std::fs::remove_file(&socket);
+                let _ = ashlar_environment::spawn_blocking("array-close", move || owner.close()).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn begin(
+        options: Options,
+        tls: Option<(Arc<Certificates>, Tls)>,
+        listener: UnixListener,
+        owner: Arc<Owner>,
+    ) -> Result<Process, Error> {
         let opened = {
             let (owner, options) = (owner.clone(), options.clone());
             ashlar_environment::spawn_blocking("array-open", move || open(&owner, &options)).await
@@ -153,15 +170,16 @@ impl Process {
             .map_err(|e| Error::new(Kind::Conflict, e.to_string()))?;
         let running =
             Arc::new(Running { owner, nbd, tls: word, client_certificates, started: Instant::now() });
-        let mut tasks = vec![spawn("array-manage", service::manage(listener, running.clone()))];
-        if let Some(certificates) = certificates {
-            tasks.push(spawn("array-certificates", certificates.follow()));
-        }
+        let mut tasks = Vec::new();
         let mut metrics = None;
         if let Some(address) = &options.metrics {
             let listener = net::bind(address.as_str()).await.map_err(|e| Error::io(address, &e))?;
             metrics = listener.local_addr().ok().map(|a| a.to_string());
             tasks.push(spawn("array-metrics", service::measure(listener, running.clone())));
+        }
+        tasks.push(spawn("array-manage", service::manage(listener, running.clone())));
+        if let Some(certificates) = certificates {
+            tasks.push(spawn("array-certificates", certificates.follow()));
         }
         Ok(Process { running, tasks, socket: options.socket, metrics })
     }

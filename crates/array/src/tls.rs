@@ -47,8 +47,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Error> {
 fn load(folder: &Path) -> Result<CertifiedKey, Error> {
     let (certificate, key) = (folder.join("public.crt"), folder.join("private.key"));
     let chain = certificates(&certificate)?;
-    let private = PrivateKeyDer::from_pem_file(&key)
-        .map_err(|e| Error::invalid(format!("{}: {e}", key.display())))?;
+    let private =
+        PrivateKeyDer::from_pem_file(&key).map_err(|e| Error::invalid(format!("{}: {e}", key.display())))?;
     CertifiedKey::from_der(chain, private, &rustls::crypto::aws_lc_rs::default_provider()).map_err(|e| {
         Error::invalid(format!("{} and {} do not fit: {e}", certificate.display(), key.display()))
     })
@@ -62,11 +62,17 @@ fn stamps(folder: &Path) -> [Option<SystemTime>; 2] {
 impl Certificates {
     /// Loads the files of a folder.
     pub(crate) fn open(folder: &Path) -> Result<Arc<Certificates>, Error> {
-        Ok(Arc::new(Certificates { folder: folder.to_owned(), current: ArcSwap::from_pointee(load(folder)?) }))
+        Ok(Arc::new(Certificates {
+            folder: folder.to_owned(),
+            current: ArcSwap::from_pointee(load(folder)?),
+        }))
     }
 
     /// The configuration of the server. Clients need a certificate of `authority`, if there is one.
-    pub(crate) fn config(self: &Arc<Certificates>, authority: Option<&Path>) -> Result<Arc<ServerConfig>, Error> {
+    pub(crate) fn config(
+        self: &Arc<Certificates>,
+        authority: Option<&Path>,
+    ) -> Result<Arc<ServerConfig>, Error> {
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let wrong = |e: &dyn std::fmt::Display| Error::invalid(format!("TLS: {e}"));
         let builder = ServerConfig::builder_with_provider(provider.clone())

@@ -39,12 +39,14 @@ struct Worker {
     last: Option<(Instant, &'static str)>,
     /// The row at which the check goes on.
     check_at: u64,
+    /// Why no hot spare could be used.
+    refused: Option<ashlar_raid::Error>,
 }
 
 /// Starts the worker of a group. It ends when the group is to stop.
 pub(crate) fn start(group: Arc<InService>) -> std::io::Result<thread::JoinHandle<()>> {
     thread::start("array-worker", None, move || {
-        let mut me = Worker { group, rows: 64, rate: 0.0, foreground: 0, last: None, check_at: 0 };
+        let mut me = Worker { group, rows: 64, rate: 0.0, foreground: 0, last: None, check_at: 0, refused: None };
         while let Some(pause) = me.step() {
             me.wait(pause);
         }
@@ -65,7 +67,8 @@ impl Worker {
         if self.group.inner.lock().stop {
             return None;
         }
-        let states = self.group.shared.with(|g| g.superblock().slots.iter().map(|s| s.state).collect::<Vec<_>>());
+        let states =
+            self.group.shared.with(|g| g.superblock().slots.iter().map(|s| s.state).collect::<Vec<_>>());
         let any = |what: fn(&MemberState) -> bool| states.iter().any(what);
         if any(|s| *s == MemberState::Failed) {
             self.use_spare();
@@ -82,14 +85,18 @@ impl Worker {
         Some(QUIET)
     }
 
-    fn use_spare(&self) {
+    fn use_spare(&mut self) {
         match self.group.shared.with(ashlar_raid::Group::use_spare) {
             Ok(Some(position)) => {
                 tracing::warn!(group = self.group.name, position, "a hot spare takes the place of a drive");
-                self.group.release();
+                self.group.release(position);
             }
             Ok(None) => {}
-            Err(error) => tracing::error!(group = self.group.name, %error, "a hot spare cannot be used"),
+            Err(error) if self.refused.as_ref() == Some(&error) => {}
+            Err(error) => {
+                tracing::error!(group = self.group.name, %error, "a hot spare cannot be used");
+                self.refused = Some(error);
+            }
         }
     }
 

@@ -12,8 +12,8 @@ use super::failure::{Failure, Kind, Outcome};
 use super::globals::Globals;
 use super::output::{Output, finish};
 use super::{
-    admin, alias, array, bucket, cat, change, cluster_commands, cp, event, find, iam, ilm, lock, ls, manual, mirror,
-    ping, quota, rm, settings, stat,
+    admin, alias, array, bucket, cat, change, cluster_commands, cp, event, find, iam, ilm, lock, ls, manual,
+    mirror, ping, quota, rm, settings, stat,
 };
 
 /// The commands.

@@ -13,7 +13,12 @@ const TOKENS: &[&[u8]] = &[&[0xff; 8], &[0x80; 8], &[0; 8], &[1], &[0, 1], &[0xf
 pub fn all() -> Vec<Target> {
     vec![
         Target { name: "raid-superblock", seeds: raid::superblocks(), tokens: TOKENS, run: raid::superblock },
-        Target { name: "raid-journal-head", seeds: raid::journal_heads(), tokens: TOKENS, run: raid::journal_head },
+        Target {
+            name: "raid-journal-head",
+            seeds: raid::journal_heads(),
+            tokens: TOKENS,
+            run: raid::journal_head,
+        },
         Target {
             name: "raid-journal-entry",
             seeds: raid::journal_entries(),
@@ -31,7 +36,14 @@ pub fn all() -> Vec<Target> {
         Target {
             name: "nbd-connection",
             seeds: nbd::connections(),
-            tokens: &[b"IHAVEOPT", b"memory", b"base:allocation", &[0x25, 0x60, 0x95, 0x13], &[0xff; 4], &[0; 4]],
+            tokens: &[
+                b"IHAVEOPT",
+                b"memory",
+                b"base:allocation",
+                &[0x25, 0x60, 0x95, 0x13],
+                &[0xff; 4],
+                &[0; 4],
+            ],
             run: nbd::connection,
         },
     ]

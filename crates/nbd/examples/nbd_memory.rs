@@ -4,6 +4,10 @@
 
 use ashlar_nbd::{Limits, Memory, Server};
 
+/// That of the program.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let endpoint = arguments.next().unwrap_or_else(|| "127.0.0.1:10809".to_owned());

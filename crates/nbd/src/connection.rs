@@ -133,7 +133,10 @@ impl Connection {
     fn start_thread(self: &Arc<Connection>, last: &(impl Fn() + Clone + Send + 'static)) {
         let started = self.threads.load(Ordering::Acquire);
         if started >= self.workers
-            || self.threads.compare_exchange(started, started + 1, Ordering::AcqRel, Ordering::Acquire).is_err()
+            || self
+                .threads
+                .compare_exchange(started, started + 1, Ordering::AcqRel, Ordering::Acquire)
+                .is_err()
         {
             return;
         }

@@ -171,7 +171,8 @@ impl Negotiation<'_> {
     }
 
     fn export_name(&mut self, asked: &Asked) -> Result<Next, Error> {
-        let name = std::str::from_utf8(&asked.data).map_err(|_| Error::Protocol("a name that is not UTF-8"))?;
+        let name =
+            std::str::from_utf8(&asked.data).map_err(|_| Error::Protocol("a name that is not UTF-8"))?;
         // This option has no reply that is an error.
         let Some(export) = self.offer.exports.open(name) else {
             return Err(Error::Protocol("there is no export of that name"));

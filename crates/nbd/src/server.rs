@@ -51,7 +51,10 @@ impl FromStr for Endpoint {
         match s.strip_prefix("unix:") {
             Some("") => Err("unix: is followed by the path of a socket".into()),
             Some(path) => Ok(Endpoint::Unix(path.into())),
-            None if s.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) => {
+            None if s
+                .rsplit_once(':')
+                .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) =>
+            {
                 Ok(Endpoint::Tcp(s.to_owned()))
             }
             None => Err(format!("{s:?} is neither HOST:PORT nor unix:PATH")),
@@ -169,7 +172,8 @@ impl Server {
             let failed = |error| Error::Listen { endpoint: endpoint.to_string(), error };
             let (listener, bound) = listen(endpoint, limits.socket_mode).map_err(failed)?;
             let shared = server.shared.clone();
-            let handle = thread::start("nbd-accept", None, move || accept(&listener, &shared)).map_err(failed)?;
+            let handle =
+                thread::start("nbd-accept", None, move || accept(&listener, &shared)).map_err(failed)?;
             server.listeners.lock().push(handle);
             server.endpoints.push(bound);
         }
@@ -287,7 +291,11 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
         };
         match accepted {
             Ok((socket, from)) => begin(socket, from, shared),
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+            Err(e)
+                if matches!(
+                    e.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
             Err(error) => {
                 // Out of files, or a client that is gone already.
                 tracing::warn!(%error, "cannot accept an NBD connection");
@@ -355,7 +363,12 @@ fn serve(shared: &Arc<Shared>, socket: Arc<dyn Socket>, from: &str) {
             return forget(shared, &socket);
         }
     };
-    tracing::info!(from, export = agreed.export.name, tls = wire.is_encrypted(), "an NBD client is connected");
+    tracing::info!(
+        from,
+        export = agreed.export.name,
+        tls = wire.is_encrypted(),
+        "an NBD client is connected"
+    );
     let budget = Budget::new(PER_CONNECTION, Some(shared.budget.clone()));
     let (counters, stopping) = (shared.counters.clone(), shared.stopping.clone());
     let connection = Connection::new(wire, agreed, budget, counters, stopping, WORKERS);

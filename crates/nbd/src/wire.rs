@@ -183,7 +183,10 @@ impl Wire {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if is_tick(&e) => {
                     if Instant::now() >= until {
-                        return Err(io::Error::new(ErrorKind::TimedOut, "the client does not take its replies"));
+                        return Err(io::Error::new(
+                            ErrorKind::TimedOut,
+                            "the client does not take its replies",
+                        ));
                     }
                 }
                 Err(e) => return Err(e),

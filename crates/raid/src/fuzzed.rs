@@ -30,6 +30,7 @@ pub fn superblock(input: &[u8]) {
     let Ok((found, device)) = Superblock::decode(&bytes) else { return };
     assert_eq!(Superblock::decode(&found.encode(&device)), Ok((found.clone(), device)));
     let rows = found.geometry.rows();
+    assert!(found.geometry.blocks() <= i64::MAX as u64 / BLOCK as u64);
     if let Some(layout) = Layout::existing(found.journal_blocks, found.data_start, rows) {
         assert!(layout.page(0, 0) < layout.page(0, 1) || layout.pages == 0);
         assert!(layout.page(layout.pages, 1) <= layout.data_start);
@@ -48,7 +49,10 @@ pub fn superblock(input: &[u8]) {
 pub fn journal_head(input: &[u8]) {
     let bytes = sealed(input, BLOCK, &journal::key(&GROUP), &[]);
     if let Some(epoch) = journal::decode_head(&GROUP, AT.slot, &bytes) {
-        assert_eq!(journal::decode_head(&GROUP, AT.slot, &journal::encode_head(&GROUP, AT.slot, epoch)), Some(epoch));
+        assert_eq!(
+            journal::decode_head(&GROUP, AT.slot, &journal::encode_head(&GROUP, AT.slot, epoch)),
+            Some(epoch)
+        );
     }
 }
 
@@ -64,7 +68,7 @@ pub fn journal_entry(input: &[u8]) {
     bytes.extend_from_slice(&own);
     let Some((entry, found)) = journal::decode(&AT, &bytes) else { return };
     assert_eq!(found, len);
-    let mut again = journal::encode(&AT, &entry, &own);
+    let mut again = journal::encode(&AT, &entry, &[&own]);
     again.extend_from_slice(&own);
     assert_eq!(journal::decode(&AT, &again), Some((entry, len)));
     // Another member, epoch or order is not this one.
@@ -146,9 +150,10 @@ pub fn journal_heads() -> Vec<Vec<u8>> {
 #[must_use]
 pub fn journal_entries() -> Vec<Vec<u8>> {
     let change = |slot, row| Change { slot, row, sum: 7 };
-    let entry = |content| Entry { sequence: 5, content, changes: vec![change(2, 6), change(4, 6), change(2, 7)] };
+    let entry =
+        |content| Entry { sequence: 5, content, changes: vec![change(2, 6), change(4, 6), change(2, 7)] };
     let content = vec![9; 2 * BLOCK];
-    let with = without_hash(journal::encode(&AT, &entry(true), &content));
+    let with = without_hash(journal::encode(&AT, &entry(true), &[&content]));
     vec![[with, content].concat(), without_hash(journal::encode(&AT, &entry(false), &[]))]
 }
 

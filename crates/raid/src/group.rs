@@ -287,6 +287,15 @@ impl Group {
         }
     }
 
+    /// Writes whole blocks one after another into a member's area; the member fails if it cannot.
+    pub(crate) fn write_slices(&mut self, slot: usize, block: u64, slices: &[&[u8]], op: &str) {
+        if let Some(member) = &mut self.members[slot]
+            && let Err(e) = member.write_slices(block, slices)
+        {
+            self.fail(slot, op, &e);
+        }
+    }
+
     /// The checksum of a member's block.
     pub(crate) fn sum(&mut self, slot: usize, row: u64) -> u64 {
         if let Some(sum) = self.pages.get(slot, row) {

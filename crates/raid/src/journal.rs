@@ -57,7 +57,7 @@ pub(crate) fn key(group: &Id) -> [u64; 4] {
 }
 
 /// The first block of a part. `content` is the content of the member's own blocks, in the order of the list.
-pub(crate) fn encode(at: &Position, entry: &Entry, content: &[u8]) -> Vec<u8> {
+pub(crate) fn encode(at: &Position, entry: &Entry, content: &[&[u8]]) -> Vec<u8> {
     assert!(entry.changes.len() <= MAX_CHANGES);
     let mut w = Writer::with_capacity(BLOCK);
     w.raw(MAGIC);
@@ -75,7 +75,9 @@ pub(crate) fn encode(at: &Position, entry: &Entry, content: &[u8]) -> Vec<u8> {
     }
     let mut out = w.into_vec();
     out.resize(BLOCK - 32, 0);
-    let sum = frame_hash(&key(&at.group), &[&out, content]);
+    let mut all = vec![&out[..]];
+    all.extend_from_slice(content);
+    let sum = frame_hash(&key(&at.group), &all);
     out.extend_from_slice(&sum);
     out
 }

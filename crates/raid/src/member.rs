@@ -4,7 +4,7 @@
 //!
 //! Must not depend on: parity, the state of the group.
 
-use std::io;
+use std::io::{self, IoSlice};
 
 use ashlar_machine::DiskFile;
 
@@ -142,6 +142,13 @@ impl Member {
         assert!(bytes.len().is_multiple_of(BLOCK));
         self.dirty = true;
         self.file.write_at(bytes, block * BLOCK as u64)
+    }
+
+    /// Writes whole blocks one after another.
+    pub(crate) fn write_slices(&mut self, block: u64, slices: &[&[u8]]) -> io::Result<()> {
+        self.dirty = true;
+        let mut all: Vec<IoSlice<'_>> = slices.iter().map(|s| IoSlice::new(s)).collect();
+        self.file.write_slices_at(&mut all, block * BLOCK as u64)
     }
 
     /// Gives back the space of blocks whose content no longer matters. A device that cannot keeps them.

@@ -73,6 +73,17 @@ impl Summer {
     }
 }
 
+impl Summer {
+    /// The checksums of blocks anywhere: member, row, content. Several together cost half of what they cost one by one.
+    pub(crate) fn of_blocks(&self, blocks: &[(usize, u64, &[u8])]) -> Vec<u64> {
+        let items: Vec<_> =
+            blocks.iter().map(|(slot, row, content)| (self.place(*slot, *row), *content)).collect();
+        let mut out = vec![[0; 32]; items.len()];
+        frame_hashes(&self.key, &items, &mut out);
+        out.iter().map(first).collect()
+    }
+}
+
 fn first(hash: &[u8; 32]) -> u64 {
     let mut w = [0; 8];
     w.copy_from_slice(&hash[..8]);

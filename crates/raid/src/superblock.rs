@@ -258,7 +258,13 @@ impl Superblock {
         })?;
         let spares = r.list(|r| r.array())?;
         let volumes = r.list(|r| Ok(Volume { name: r.string()?, start: r.u64()?, blocks: r.u64()? }))?;
-        if strip_blocks == 0 || strip_blocks > 256 || stripes.checked_mul(strip_blocks).is_none() {
+        if strip_blocks == 0 || strip_blocks > 256 {
+            return Err(Malformed("geometry"));
+        }
+        // All members together, and the areas before their data, are addressed by bytes in 63 bits.
+        let rows = u128::from(stripes) * u128::from(strip_blocks);
+        let blocks = rows * slots.len().max(1) as u128 + u128::from(data_start) + u128::from(journal_blocks);
+        if blocks * BLOCK as u128 > i64::MAX as u128 {
             return Err(Malformed("geometry"));
         }
         let geometry = Geometry::new(level, slots.len(), strip_blocks * BLOCK as u64, stripes * strip_blocks)

@@ -23,6 +23,8 @@ use crate::sums::{UNKNOWN, UNWRITTEN};
 
 /// Blocks of the journal that only entries without content may use.
 const RESERVE: u64 = 32;
+/// Blocks that are written in place with one call, at most.
+const RUN: usize = 256;
 /// Blocks in place whose entry waits, at most.
 const MAX_FRESH: usize = 16 * MAX_CHANGES;
 /// Checksum pages that wait for a checkpoint, at most: 4 KiB each.
@@ -47,7 +49,7 @@ pub enum Request<'a> {
     },
 }
 
-/// A change with its content; none: it only sets the checksum.
+/// A change with its content; none: it only sets the checksum. The checksum of content is set when the change is appended.
 type Staged = (Change, Option<Vec<u8>>);
 
 impl Group {
@@ -178,7 +180,7 @@ impl Group {
         })
     }
 
-    /// The new blocks of a row, for all members that are in service for it.
+    /// The new blocks of a row, for all members that are in service for it; without checksums.
     fn compose(
         &mut self,
         set: u32,
@@ -193,8 +195,7 @@ impl Group {
             if self.up(slot, row) {
                 // The page has to be in memory when the checksum is set.
                 self.sum(slot, row);
-                let sum = self.summer.of(slot, row, &content)[0];
-                out.push((Change { slot: slot as u16, row, sum }, content));
+                out.push((Change { slot: slot as u16, row, sum: UNKNOWN }, content));
             }
         }
         Ok(out)
@@ -311,10 +312,11 @@ impl Group {
     }
 
     /// Puts content in place whose entry follows: its rows hold nothing yet.
-    fn write_fresh(&mut self, blocks: Vec<(Change, Vec<u8>)>) -> Result<(), Error> {
+    fn write_fresh(&mut self, mut blocks: Vec<(Change, Vec<u8>)>) -> Result<(), Error> {
         if blocks.is_empty() {
             return Ok(());
         }
+        self.set_sums(blocks.iter_mut().map(|(change, content)| (change, &content[..])));
         // Later entries do not name a member that fails here.
         let places: Vec<_> =
             blocks.iter().map(|(c, content)| ((usize::from(c.slot), c.row), &content[..])).collect();
@@ -326,28 +328,43 @@ impl Group {
         if self.fresh.len() >= MAX_FRESH { self.commit() } else { Ok(()) }
     }
 
+    /// Sets the checksums of changes from their content.
+    fn set_sums<'a>(&self, blocks: impl Iterator<Item = (&'a mut Change, &'a [u8])>) {
+        let (changes, content): (Vec<&mut Change>, Vec<_>) = blocks
+            .map(|(change, content)| {
+                let place = (usize::from(change.slot), change.row);
+                (change, (place.0, place.1, content))
+            })
+            .unzip();
+        for (change, sum) in changes.into_iter().zip(self.summer.of_blocks(&content)) {
+            change.sum = sum;
+        }
+    }
+
     /// Writes blocks in place, adjacent ones together.
     fn place(&mut self, mut blocks: Vec<((usize, u64), &[u8])>) {
         blocks.sort_unstable_by_key(|(place, _)| *place);
-        let mut run: Vec<u8> = Vec::new();
+        let mut run: Vec<&[u8]> = Vec::new();
         for (i, ((slot, row), content)) in blocks.iter().enumerate() {
-            run.extend_from_slice(content);
+            run.push(content);
             let more = blocks.get(i + 1).is_some_and(|((s, r), _)| s == slot && *r == row + 1);
-            if more && run.len() < 1 << 20 {
+            if more && run.len() < RUN {
                 continue;
             }
-            let count = (run.len() / BLOCK) as u64;
-            self.write_blocks(*slot, self.layout.data_start + row + 1 - count, &run, "write");
+            let count = run.len() as u64;
+            self.write_slices(*slot, self.layout.data_start + row + 1 - count, &run, "write");
             self.counters.blocks_written += count;
             run.clear();
         }
     }
 
     /// Adds an entry to the journal, or without one changes the blocks in place.
-    fn append(&mut self, entry: Vec<Staged>) -> Result<(), Error> {
+    fn append(&mut self, mut entry: Vec<Staged>) -> Result<(), Error> {
         if entry.is_empty() {
             return Ok(());
         }
+        let content = entry.iter_mut().filter_map(|(change, content)| Some((change, content.as_deref()?)));
+        self.set_sums(content);
         if !self.journaled() {
             return self.in_place(entry);
         }
@@ -413,15 +430,16 @@ impl Group {
     fn append_part(&mut self, slot: u16, entry: &Entry, staged: &[Staged]) {
         let Some(member) = &mut self.members[usize::from(slot)] else { return };
         let own = staged.iter().filter(|(c, _)| c.slot == slot).filter_map(|(_, content)| content.as_deref());
-        let own: Vec<u8> = own.flatten().copied().collect();
+        let own: Vec<&[u8]> = own.collect();
         let at = Position { group: self.superblock.group, slot, epoch: self.epoch, ordinal: member.ordinal };
-        let mut part = journal::encode(&at, entry, &own);
-        part.extend_from_slice(&own);
+        let head = journal::encode(&at, entry, &own);
+        let mut part = vec![&head[..]];
+        part.extend(own);
         let block = JOURNAL + member.journal_at;
-        member.journal_at += (part.len() / BLOCK) as u64;
+        member.journal_at += part.len() as u64;
         member.ordinal += 1;
         assert!(member.journal_at <= self.layout.journal_blocks, "room was made before");
-        self.write_blocks(usize::from(slot), block, &part, "write the journal");
+        self.write_slices(usize::from(slot), block, &part, "write the journal");
     }
 
     /// Makes all staged requests durable, then in place.

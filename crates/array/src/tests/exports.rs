@@ -86,7 +86,10 @@ fn exports_come_and_go_with_virtual_drives_and_groups() {
         assert_eq!(b.request(1, 0, 1, b"x"), 108, "it is gone");
         assert!(Nbd::connect(&rig, "b").is_none());
         let volumes = client.state().await.unwrap().groups[0].volumes.clone();
-        assert!(volumes.len() == 1 && volumes[0].writes == 1 && volumes[0].bytes_written == 1 << 20, "{volumes:?}");
+        assert!(
+            volumes.len() == 1 && volumes[0].writes == 1 && volumes[0].bytes_written == 1 << 20,
+            "{volumes:?}"
+        );
         client.call(&Call::StopGroup { group: "tank".into() }).await.unwrap();
         assert_eq!(a.request(1, 0, 1, b"x"), 108, "its group is out of service");
         let import = Call::ImportGroups { drives: rig.members(0..4), without_missing: false };
@@ -108,7 +111,8 @@ fn a_client_reads_and_writes_through_failure_and_rebuild() {
         client.call(&Call::CreateVolume { group: "tank".into(), name: None, size: None }).await.unwrap();
         fill(&rig, "tank/vd0", 30 << 20);
         let mut nbd = Nbd::connect(&rig, "tank/vd0").unwrap();
-        let offline = Call::Mark { drive: "tank/1".into(), marker: Marker::Offline, group: None, force: false };
+        let offline =
+            Call::Mark { drive: "tank/1".into(), marker: Marker::Offline, group: None, force: false };
         client.call(&offline).await.unwrap();
         for i in 0..30u64 {
             assert_eq!(nbd.request(1, i << 20, 4096, &[i as u8; 4096]), 0);

@@ -74,7 +74,9 @@ pub(super) async fn fails(client: &Client, call: Call, kind: Kind, part: &str) {
 /// Without what changes by itself.
 fn stable(mut state: State) -> State {
     state.uptime_s = 0;
-    state.groups.iter_mut().for_each(|g| g.counters = Default::default());
+    for group in &mut state.groups {
+        (group.counters, group.rebuild) = (Default::default(), None);
+    }
     state
 }
 

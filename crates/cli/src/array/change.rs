@@ -4,14 +4,16 @@
 
 use std::path::PathBuf;
 
+use ashlar_arguments::{expand, size};
 use ashlar_array::api::{self, Answer, Call, Group, NewGroup};
 use ashlar_array::{Error, Kind as Cause, make_file, offline};
-use ashlar_arguments::{expand, size};
 use ashlar_environment::time;
 use serde_json::json;
 
 use super::Context;
-use super::nouns::{CheckMode, Create, Delete, Edit, GroupOptions, Import, Marker, Replace, Speed, Start, Stop};
+use super::nouns::{
+    CheckMode, Create, Delete, Edit, GroupOptions, Import, Marker, Replace, Speed, Start, Stop,
+};
 use super::show::{LOOK, check_text, group_named};
 use crate::failure::{Failure, Kind, Outcome, While as _};
 use crate::output::size_text;
@@ -54,7 +56,10 @@ pub async fn create(noun: Create, context: &Context<'_>) -> Outcome {
             for path in paths(&files)? {
                 make_file(&path, size)?;
                 let shown = path.display().to_string();
-                context.output.done(|| json!({ "path": shown, "size": size }), || format!("{shown}  {}", size_text(size)));
+                context.output.done(
+                    || json!({ "path": shown, "size": size }),
+                    || format!("{shown}  {}", size_text(size)),
+                );
             }
             Ok(())
         }
@@ -102,7 +107,9 @@ async fn create_group(options: GroupOptions, context: &Context<'_>) -> Outcome {
 /// Deletes something.
 pub async fn delete(noun: Delete, context: &Context<'_>) -> Outcome {
     let (what, shown) = match noun {
-        Delete::Pd { drive: d } => (Call::DeleteDrive { drive: drive(&d)? }, format!("{d} is no hot spare any more")),
+        Delete::Pd { drive: d } => {
+            (Call::DeleteDrive { drive: drive(&d)? }, format!("{d} is no hot spare any more"))
+        }
         Delete::Dg { group, force } => {
             let shown = format!("the drive group {group} is deleted");
             (Call::DeleteGroup { group, force }, shown)

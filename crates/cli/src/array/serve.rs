@@ -4,8 +4,8 @@
 
 use std::path::PathBuf;
 
-use ashlar_array::{Endpoint, Options, Process, api};
 use ashlar_arguments::{expand, size};
+use ashlar_array::{Endpoint, Options, Process, api};
 use clap::Args;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -65,7 +65,10 @@ pub struct ServeOptions {
 }
 
 fn mode(text: &str) -> Result<u32, String> {
-    u32::from_str_radix(text, 8).ok().filter(|m| *m <= 0o777).ok_or_else(|| format!("{text:?} is no file mode"))
+    u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|m| *m <= 0o777)
+        .ok_or_else(|| format!("{text:?} is no file mode"))
 }
 
 /// Serves until a signal.
@@ -155,7 +158,9 @@ fn banner(output: &Output, socket: &str, metrics: Option<&str>, state: &api::Sta
         ));
     }
     if state.groups.is_empty() {
-        lines.push("No group is in service: ashlar array create dg LEVEL DRIVE..., or import dg DRIVE...".into());
+        lines.push(
+            "No group is in service: ashlar array create dg LEVEL DRIVE..., or import dg DRIVE...".into(),
+        );
     }
     lines.join("\n")
 }

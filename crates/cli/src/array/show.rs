@@ -5,9 +5,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ashlar_arguments::expand;
 use ashlar_array::api::{Check, Drive, Group, Mismatch, State, Task, Volume};
 use ashlar_array::offline;
-use ashlar_arguments::expand;
 use ashlar_environment::time;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -96,7 +96,9 @@ fn group_table(output: &Output, groups: &[Group]) -> String {
         return "No drive group.".into();
     }
     let mut table = empty_table();
-    table.set_header(["Group", "State", "Level", "Drives", "Spares", "Virtual", "Free", "Size", "Policy", "Work"]);
+    table.set_header([
+        "Group", "State", "Level", "Drives", "Spares", "Virtual", "Free", "Size", "Policy", "Work",
+    ]);
     for g in groups {
         table.add_row([
             output.printable(&g.name),
@@ -219,7 +221,10 @@ pub async fn describe(noun: Describe, context: &Context<'_>) -> Outcome {
             let (all, _, _) = groups(&[], context).await?;
             let found = group_named(all, &group)?;
             let Some(check) = found.check else {
-                return Err(Failure::new(Kind::NotFound, format!("{group:?} was not checked since it is in service")));
+                return Err(Failure::new(
+                    Kind::NotFound,
+                    format!("{group:?} was not checked since it is in service"),
+                ));
             };
             output.result(|| document(&check), || check_text(output, &check));
         }
@@ -257,7 +262,11 @@ async fn find_drive(drive: &str, context: &Context<'_>) -> Outcome<Drive> {
 fn drive_text(output: &Output, drive: &Drive) -> String {
     let state = if drive.state.is_empty() { "NO GROUP" } else { &drive.state };
     let mut lines = vec![
-        format!("{}  {}", output.paint(Tone::Folder, drive_name(drive)), output.paint(state_tone(state), state)),
+        format!(
+            "{}  {}",
+            output.paint(Tone::Folder, drive_name(drive)),
+            output.paint(state_tone(state), state)
+        ),
         format!("Path       {}", output.printable(drive.path.as_deref().unwrap_or("unknown"))),
         format!("Corrected  {} blocks", drive.corrected),
     ];
@@ -356,17 +365,22 @@ pub async fn progress(options: &ProgressOptions, context: &Context<'_>) -> Outco
         let busy: Vec<&Group> = all.iter().filter(|g| g.rebuild.is_some() || !work(g).is_empty()).collect();
         // A failed drive whose spare is about to step in.
         let about = all.iter().any(|g| {
-            !g.spares.is_empty() && g.drives.iter().any(|d| matches!(d.state.as_str(), "FAILED" | "OFFLINE" | "REBUILD"))
+            !g.spares.is_empty()
+                && g.drives.iter().any(|d| matches!(d.state.as_str(), "FAILED" | "OFFLINE" | "REBUILD"))
         });
         let rebuilding = all.iter().any(|g| g.state == "RECOVERY");
-        if !options.watch || busy.is_empty() && !about && !rebuilding {
+        let stuck = busy.iter().any(|g| g.rebuild.as_ref().is_some_and(|t| t.why.is_some()));
+        if !options.watch || stuck || busy.is_empty() && !about && !rebuilding {
             bar.finish();
             show_progress(output, &all);
-            return Ok(());
+            return match stuck && options.watch {
+                true => Err(Failure::new(Kind::Failed, "a rebuild does not go on")),
+                false => Ok(()),
+            };
         }
-        if let Some(task) = busy.first().and_then(|g| {
-            g.rebuild.as_ref().or_else(|| g.check.as_ref().map(|c| &c.progress))
-        }) {
+        if let Some(task) =
+            busy.first().and_then(|g| g.rebuild.as_ref().or_else(|| g.check.as_ref().map(|c| &c.progress)))
+        {
             bar.set(task.done, task.rows.max(1));
             bar.message(&work(busy[0]).join("; "));
         }

@@ -98,7 +98,9 @@ fn malformed_options_are_refused_and_the_negotiation_goes_on() {
     wrong.extend((0..good.len()).map(|n| (option::GO, good[..n].to_vec(), answer::INVALID)));
     wrong.extend((0..good.len()).map(|n| (option::INFO, good[..n].to_vec(), answer::INVALID)));
     let context = contexts("memory", &[ALLOCATION]);
-    wrong.extend((0..context.len()).map(|n| (option::SET_META_CONTEXT, context[..n].to_vec(), answer::INVALID)));
+    wrong.extend(
+        (0..context.len()).map(|n| (option::SET_META_CONTEXT, context[..n].to_vec(), answer::INVALID)),
+    );
     for (number, data, expected) in wrong {
         let got = kinds(&[structured.clone(), option(number, &data), option(option::LIST, b"")]);
         assert_eq!(got, [answer::ACK, expected, answer::SERVER, answer::ACK], "option {number} {data:?}");

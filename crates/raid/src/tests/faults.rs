@@ -298,7 +298,10 @@ fn spare_that_was_removed_is_no_part_of_the_group() {
     assert!(matches!(group.remove_spare("m3"), Err(Error::State(_))), "a member is no spare");
     group.remove_spare("m4").unwrap();
     assert!(group.spares().is_empty() && group.superblock().spares.is_empty());
-    assert!(matches!(Group::examine(rig.device(4)), Err(Error::NoMember { .. })), "it can be used for something else");
+    assert!(
+        matches!(Group::examine(rig.device(4)), Err(Error::NoMember { .. })),
+        "it can be used for something else"
+    );
     group.take_out(0).unwrap();
     assert_eq!(group.use_spare().unwrap(), None);
     assert_eq!(Group::examine(rig.device(1)).unwrap().0, *group.superblock());

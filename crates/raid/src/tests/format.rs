@@ -38,7 +38,7 @@ fn superblock_keeps_its_bytes() {
     assert_eq!(sum[..8], GOLDEN_SUPERBLOCK, "{:?}", &sum[..8]);
     let at = Position { group: [1; 16], slot: 2, epoch: 3, ordinal: 4 };
     let entry = Entry { sequence: 5, content: true, changes: vec![Change { slot: 2, row: 6, sum: 7 }] };
-    let part = [journal::encode(&at, &entry, &content(8)), content(8)].concat();
+    let part = [journal::encode(&at, &entry, &[&content(8)]), content(8)].concat();
     assert_eq!(journal::decode(&at, &part), Some((entry, 8192)));
     let le = |from: usize| u64::from_le_bytes(std::array::from_fn(|i| part[from + i]));
     assert_eq!((&part[..8], &part[8..24], &part[24..26]), (&b"ASHLRENT"[..], &[1; 16][..], &[2, 0][..]));
@@ -183,4 +183,30 @@ fn halves_that_went_on_separately_are_a_conflict() {
     Group::open(rig.devices([1]), true).unwrap();
     let both: Vec<Device> = rig.devices(0..2);
     assert!(matches!(Group::open(both, true).err(), Some(Error::Conflict(_))));
+}
+
+/// What the fuzzer does at length.
+#[test]
+fn decoders_take_seeds_with_flipped_bits() {
+    use crate::fuzzed;
+    type Target = (Vec<Vec<u8>>, fn(&[u8]));
+    let targets: [Target; 5] = [
+        (fuzzed::superblocks(), fuzzed::superblock),
+        (fuzzed::journal_heads(), fuzzed::journal_head),
+        (fuzzed::journal_entries(), fuzzed::journal_entry),
+        (fuzzed::checksum_pages(), fuzzed::checksum_page),
+        (fuzzed::bitmaps(), fuzzed::bitmap),
+    ];
+    for (seeds, run) in targets {
+        assert!(!seeds.is_empty());
+        for seed in seeds {
+            run(&seed);
+            for bit in 0..8 * seed.len().min(200) {
+                let mut flipped = seed.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                run(&flipped);
+            }
+            (0..seed.len().min(200)).for_each(|n| run(&seed[..n]));
+        }
+    }
 }
