@@ -88,9 +88,8 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + Send, running: Arc<
     let mut server = hyper::server::conn::http1::Builder::new();
     // One request per connection: there is no idle one to wait for.
     let connection = server.keep_alive(false).serve_connection(TokioIo::new(stream), service);
-    match time::timeout(TIME, connection).await {
-        Ok(Err(error)) => tracing::debug!(%error, "a management connection ended"),
-        Ok(Ok(())) | Err(_) => {}
+    if let Ok(Err(error)) = time::timeout(TIME, connection).await {
+        tracing::debug!(%error, "a management connection ended");
     }
 }
 

@@ -46,7 +46,8 @@ struct Worker {
 /// Starts the worker of a group. It ends when the group is to stop.
 pub(crate) fn start(group: Arc<InService>) -> std::io::Result<thread::JoinHandle<()>> {
     thread::start("array-worker", None, move || {
-        let mut me = Worker { group, rows: 64, rate: 0.0, foreground: 0, last: None, check_at: 0, refused: None };
+        let mut me =
+            Worker { group, rows: 64, rate: 0.0, foreground: 0, last: None, check_at: 0, refused: None };
         while let Some(pause) = me.step() {
             me.wait(pause);
         }

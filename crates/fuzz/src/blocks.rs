@@ -5,7 +5,7 @@
 use ashlar_nbd::fuzzed as nbd;
 use ashlar_raid::fuzzed as raid;
 
-use crate::Target;
+use crate::target::Target;
 
 const TOKENS: &[&[u8]] = &[&[0xff; 8], &[0x80; 8], &[0; 8], &[1], &[0, 1], &[0xff, 0xff]];
 

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use ashlar_idp::openid_script as openid;
 use ashlar_kms::Secret;
 
-use crate::Target;
+use crate::target::Target;
 
 /// Every target of this file.
 pub fn all() -> Vec<Target> {

@@ -9,7 +9,7 @@ use ashlar_format::journal::{
 };
 use ashlar_format::{Ballot, BucketId, DeploymentId, DriveId, GroupId, RegisterKey, Space, WriteId, frame};
 
-use crate::Target;
+use crate::target::Target;
 
 const KEY: [u64; 4] = [1, 2, 3, 4];
 const TOKENS: &[&[u8]] = &[&[0xff; 9], &[0x80; 8], &[0], &[1]];

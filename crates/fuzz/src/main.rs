@@ -15,11 +15,14 @@ mod documents;
 mod journal;
 mod mutate;
 mod network;
+mod target;
 mod targets;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use target::Target;
 
 #[global_allocator]
 static ALLOCATOR: alloc::Counting = alloc::Counting;
@@ -37,14 +40,6 @@ const WINDOWS: [(&str, usize); 5] = [
     ("nbd-connection", 16 << 20),
 ];
 const MAX_CALL: Duration = Duration::from_secs(1);
-
-/// One decoder under test.
-pub struct Target {
-    name: &'static str,
-    seeds: Vec<Vec<u8>>,
-    tokens: &'static [&'static [u8]],
-    run: fn(&[u8]),
-}
 
 struct Options {
     seconds: f64,

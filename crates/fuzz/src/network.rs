@@ -6,7 +6,7 @@
 
 use ashlar_events::{Kind, script};
 
-use crate::Target;
+use crate::target::Target;
 
 type Settings = &'static [(&'static str, &'static str)];
 

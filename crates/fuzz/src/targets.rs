@@ -3,7 +3,7 @@
 //! Invariant: a target calls only public functions, as the program does. Where a decoder has an inverse,
 //! accepted input must encode to itself.
 
-use crate::Target;
+use crate::target::Target;
 use ashlar_format::{Data, DriveId, Part, Record, Version, WriteId};
 use ashlar_s3::{auth, chunked, date, form, headers, policy, target, xml};
 use bytes::Bytes;

@@ -100,7 +100,7 @@ fn large_requests_and_many_small_ones_over_tls() {
     let mut stream = encrypt(&keys, socket);
     stream.write_all(&option(option::GO, &export("", &[]))).unwrap();
     assert_eq!([answered(&mut stream), answered(&mut stream)], [answer::INFO, answer::ACK]);
-    let data: Vec<u8> = (0..MAX_PAYLOAD).map(|i| (i * 7 >> 3) as u8).collect();
+    let data: Vec<u8> = (0..MAX_PAYLOAD).map(|i| ((i * 7) >> 3) as u8).collect();
     stream.write_all(&request(command::WRITE, 0, 1, 5, MAX_PAYLOAD, &data)).unwrap();
     let mut head = [0; 16];
     stream.read_exact(&mut head).unwrap();
