@@ -5,7 +5,7 @@ use ashlar_erasure::Code;
 use ashlar_gpu::crossover::noise;
 use ashlar_gpu::{Computation, Device, Error, Kernel, Shape, Slot};
 
-use super::Session;
+use super::session::Session;
 use crate::random::splitmix;
 
 /// Largest batch of a check.

@@ -5,7 +5,7 @@ use std::time::Instant;
 use ashlar_gpu::crossover::{Spread, noise};
 use ashlar_gpu::{Device, Error};
 
-use super::{Session, rates};
+use super::session::{Session, rates};
 
 const BYTES: usize = 256 << 20;
 

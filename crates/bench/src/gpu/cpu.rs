@@ -2,17 +2,11 @@
 
 use ashlar_gpu::{Shape, crossover::on_cpu};
 
-use super::{ROW, Session, cores, rates};
+use super::session::{ROW, Session, cores, rates};
 
 pub(super) fn run(session: &mut Session<'_>) {
-    let threads: Vec<usize> = [1, 2, 4, 8, 16].into_iter().filter(|&threads| threads <= cores()).collect();
-    on(session, &threads);
-}
-
-/// Measures on so many threads.
-pub(super) fn on(session: &mut Session<'_>, threads: &[usize]) {
     for (what, computation) in session.computations() {
-        for &threads in threads {
+        for threads in [1, 2, 4, 8, 16].into_iter().filter(|&threads| threads <= cores()) {
             if session.stopped() {
                 return;
             }

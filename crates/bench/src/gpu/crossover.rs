@@ -3,7 +3,7 @@
 use ashlar_gpu::Device;
 use ashlar_gpu::crossover::{Crossover, Options, measure};
 
-use super::{Session, cores};
+use super::session::{Session, cores};
 
 pub(super) fn run(session: &mut Session<'_>, device: &Device) {
     let powers = if session.quick() { vec![21, 23, 25] } else { vec![21, 22, 23, 24, 25, 26] };

@@ -5,7 +5,7 @@ use std::time::Instant;
 use ashlar_gpu::crossover::{Spread, noise};
 use ashlar_gpu::{Buffer, Computation, Device, Error, Kernel, Shape};
 
-use super::{ROW, Session, rate, values};
+use super::session::{ROW, Session, rate, values};
 
 /// Bytes of input, about: many times the cache of the device.
 const BYTES: usize = 1 << 30;

@@ -7,7 +7,7 @@
 use ashlar_gpu::crossover::Slots;
 use ashlar_gpu::{Computation, Device, Error, Shape};
 
-use super::{ROW, Session, rates, values};
+use super::session::{ROW, Session, rates, values};
 
 /// Bytes of input of a batch, about.
 const BATCH: usize = 8 << 20;
