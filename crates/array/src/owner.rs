@@ -133,7 +133,8 @@ impl Owner {
                 of(&group)
             }
             Call::Mark { drive, marker, group, force } => {
-                of(&*self.mark(drive, *marker, group.as_deref(), *force)?)
+                let group = self.mark(drive, *marker, group.as_deref(), *force)?;
+                of(&group)
             }
             Call::DeleteDrive { drive } => {
                 let (group, at) = self.drive(drive)?;

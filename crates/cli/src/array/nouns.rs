@@ -98,7 +98,7 @@ The process that owns groups makes the group and puts it in service; if there is
 Examples:
   ashlar array create dg raid5 /mnt/disk{1...8}/member
   ashlar array create dg 8+3 /mnt/disk{1...11}/member --name tank --strip 128KiB
-  ashlar array create drive_group raid6 /mnt/disk{1...6}/member --spare /mnt/disk7/member";
+  ashlar array create dg raid6 /mnt/disk{1...6}/member --spare /mnt/disk7/member";
 
 /// A new group.
 #[derive(Args, Debug)]
