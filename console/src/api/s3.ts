@@ -77,7 +77,15 @@ export async function put(target: string, body: string, method = "PUT", headers:
 
 export async function listBuckets(): Promise<Bucket[]> {
   const root = await xml("/");
-  return all(root, "Buckets").flatMap((b) => all(b, "Bucket")).map((b) => ({ name: text(b, "Name"), created: text(b, "CreationDate") }));
+  // A selector for each of ten thousand buckets would take longer than the answer of the server.
+  return [...root.getElementsByTagName("Bucket")].map((b) => {
+    let [name, created] = ["", ""];
+    for (const child of b.children) {
+      if (child.localName === "Name") name = child.textContent ?? "";
+      else if (child.localName === "CreationDate") created = child.textContent ?? "";
+    }
+    return { name, created };
+  });
 }
 
 export async function createBucket(name: string, lock: boolean): Promise<void> {

@@ -13,16 +13,16 @@ pub(crate) const PAGE: &str = r##"<!doctype html>
     <meta name="color-scheme" content="light dark" />
     <title>Ashlar</title>
     <link rel="icon" type="image/svg+xml" href="./assets/icon-B-LCDp6q.svg" />
-    <script type="module" crossorigin src="./assets/index-CA7JheMI.js"></script>
+    <script type="module" crossorigin src="./assets/index-BV_kw2bJ.js"></script>
     <link rel="modulepreload" crossorigin href="./assets/index-CbOSB_NC.js">
     <link rel="modulepreload" crossorigin href="./assets/useQuery-E4qFtrlI.js">
     <link rel="modulepreload" crossorigin href="./assets/useMutation-hjl9wplu.js">
     <link rel="modulepreload" crossorigin href="./assets/link-uVVN49GT.js">
     <link rel="modulepreload" crossorigin href="./assets/useNavigate-Dhy_xEyA.js">
     <link rel="modulepreload" crossorigin href="./assets/session-BjkaogPe.js">
-    <link rel="modulepreload" crossorigin href="./assets/s3-DBCaNBao.js">
-    <link rel="modulepreload" crossorigin href="./assets/uploads-CXJNykll.js">
-    <link rel="modulepreload" crossorigin href="./assets/router-Ctt8LQQm.js">
+    <link rel="modulepreload" crossorigin href="./assets/s3-Dy7oGxOb.js">
+    <link rel="modulepreload" crossorigin href="./assets/uploads-JkD3FxgP.js">
+    <link rel="modulepreload" crossorigin href="./assets/router-CuRjqCAz.js">
     <link rel="stylesheet" crossorigin href="./assets/index-BFGszqbD.css">
   </head>
   <body>
@@ -34,50 +34,50 @@ pub(crate) const PAGE: &str = r##"<!doctype html>
 
 /// The files that it names, by name.
 pub(crate) static FILES: &[Asset] = &[
-    Asset { name: "audit-DDnDOm7M.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/audit-DDnDOm7M.js.gz") },
-    Asset { name: "browse-DxBOcKF5.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/browse-DxBOcKF5.js.gz") },
-    Asset { name: "bucket-CKXhhI6-.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/bucket-CKXhhI6-.js.gz") },
-    Asset { name: "buckets-DwwlpB6D.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/buckets-DwwlpB6D.js.gz") },
+    Asset { name: "audit-BbDZbXlT.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/audit-BbDZbXlT.js.gz") },
+    Asset { name: "browse-D8fjZVzN.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/browse-D8fjZVzN.js.gz") },
+    Asset { name: "bucket-CzV1FKOf.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/bucket-CzV1FKOf.js.gz") },
+    Asset { name: "buckets-BHrG0bOL.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/buckets-BHrG0bOL.js.gz") },
     Asset { name: "connect-CvUhVjEw.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/connect-CvUhVjEw.js.gz") },
     Asset { name: "de-CfmZu0Ty.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/de-CfmZu0Ty.js.gz") },
-    Asset { name: "drives-DnnTm_7t.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/drives-DnnTm_7t.js.gz") },
+    Asset { name: "drives-Nw5oRQKT.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/drives-Nw5oRQKT.js.gz") },
     Asset { name: "en-C1Qn-24D.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/en-C1Qn-24D.js.gz") },
-    Asset { name: "encryption-B7lRQvKC.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/encryption-B7lRQvKC.js.gz") },
+    Asset { name: "encryption-CmvighMq.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/encryption-CmvighMq.js.gz") },
     Asset { name: "format-OHeKEg1S.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/format-OHeKEg1S.js.gz") },
-    Asset { name: "groups-51Mgq-YS.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/groups-51Mgq-YS.js.gz") },
+    Asset { name: "groups-Yx6qZlmG.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/groups-Yx6qZlmG.js.gz") },
     Asset { name: "history-1Wyh4B1l.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/history-1Wyh4B1l.js.gz") },
     Asset { name: "icon-B-LCDp6q.svg", kind: "image/svg+xml", gzip: include_bytes!("../assets/icon-B-LCDp6q.svg.gz") },
     Asset { name: "index-BFGszqbD.css", kind: "text/css; charset=utf-8", gzip: include_bytes!("../assets/index-BFGszqbD.css.gz") },
-    Asset { name: "index-CA7JheMI.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-CA7JheMI.js.gz") },
+    Asset { name: "index-BV_kw2bJ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-BV_kw2bJ.js.gz") },
     Asset { name: "index-CbOSB_NC.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-CbOSB_NC.js.gz") },
     Asset { name: "index-Dhe8gaL_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-Dhe8gaL_.js.gz") },
     Asset { name: "inter-DfAjpf66.woff2", kind: "font/woff2", gzip: include_bytes!("../assets/inter-DfAjpf66.woff2.gz") },
     Asset { name: "json-DZ4CGtpQ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/json-DZ4CGtpQ.js.gz") },
-    Asset { name: "keys-_3tUomJe.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/keys-_3tUomJe.js.gz") },
+    Asset { name: "keys-9RQvAz1o.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/keys-9RQvAz1o.js.gz") },
     Asset { name: "licences.txt", kind: "text/plain; charset=utf-8", gzip: include_bytes!("../assets/licences.txt.gz") },
     Asset { name: "link-uVVN49GT.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/link-uVVN49GT.js.gz") },
     Asset { name: "logs-C1yNpIka.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/logs-C1yNpIka.js.gz") },
     Asset { name: "menu-DfiqE_tN.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/menu-DfiqE_tN.js.gz") },
-    Asset { name: "object-Cbsn1DM_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/object-Cbsn1DM_.js.gz") },
+    Asset { name: "object-D2lv8fOU.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/object-D2lv8fOU.js.gz") },
     Asset { name: "overview-CUDqSVly.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/overview-CUDqSVly.js.gz") },
     Asset { name: "placement-DulQaYXE.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/placement-DulQaYXE.js.gz") },
-    Asset { name: "policies-aBNP1xtv.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/policies-aBNP1xtv.js.gz") },
-    Asset { name: "providers-ChsJM2gx.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/providers-ChsJM2gx.js.gz") },
-    Asset { name: "router-Ctt8LQQm.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/router-Ctt8LQQm.js.gz") },
-    Asset { name: "s3-DBCaNBao.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/s3-DBCaNBao.js.gz") },
+    Asset { name: "policies-CluvMpo9.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/policies-CluvMpo9.js.gz") },
+    Asset { name: "providers-Cc4r-UpR.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/providers-Cc4r-UpR.js.gz") },
+    Asset { name: "router-CuRjqCAz.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/router-CuRjqCAz.js.gz") },
+    Asset { name: "s3-Dy7oGxOb.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/s3-Dy7oGxOb.js.gz") },
     Asset { name: "session-BjkaogPe.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/session-BjkaogPe.js.gz") },
     Asset { name: "settings-DZNoRHue.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/settings-DZNoRHue.js.gz") },
     Asset { name: "stream-wki9ma4L.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/stream-wki9ma4L.js.gz") },
-    Asset { name: "table-Ch_Msngs.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/table-Ch_Msngs.js.gz") },
+    Asset { name: "table-b_rVkgOq.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/table-b_rVkgOq.js.gz") },
     Asset { name: "tags-DuzSi7_l.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/tags-DuzSi7_l.js.gz") },
-    Asset { name: "targets-D3ntyK2v.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/targets-D3ntyK2v.js.gz") },
-    Asset { name: "trace-BU8nKL9M.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/trace-BU8nKL9M.js.gz") },
-    Asset { name: "uploads-CXJNykll.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-CXJNykll.js.gz") },
-    Asset { name: "uploads-aE0FcoCe.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-aE0FcoCe.js.gz") },
+    Asset { name: "targets-CwmvObIK.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/targets-CwmvObIK.js.gz") },
+    Asset { name: "trace-odI5twer.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/trace-odI5twer.js.gz") },
+    Asset { name: "uploads-BDItNo-b.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-BDItNo-b.js.gz") },
+    Asset { name: "uploads-JkD3FxgP.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-JkD3FxgP.js.gz") },
     Asset { name: "useInfiniteQuery-B2lzFack.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useInfiniteQuery-B2lzFack.js.gz") },
     Asset { name: "useMutation-hjl9wplu.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useMutation-hjl9wplu.js.gz") },
     Asset { name: "useNavigate-Dhy_xEyA.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useNavigate-Dhy_xEyA.js.gz") },
     Asset { name: "useQuery-E4qFtrlI.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useQuery-E4qFtrlI.js.gz") },
-    Asset { name: "users-GKDTMTGG.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/users-GKDTMTGG.js.gz") },
-    Asset { name: "why-CIAb0EPh.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/why-CIAb0EPh.js.gz") },
+    Asset { name: "users-ghqeI96P.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/users-ghqeI96P.js.gz") },
+    Asset { name: "why-CKi0r0Yi.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/why-CKi0r0Yi.js.gz") },
 ];
