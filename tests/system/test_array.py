@@ -119,9 +119,9 @@ def test_fio_verifies_what_it_wrote(array, level, drives):
     a = array().start()
     a.run("create", "dg", level, *a.make(drives), "--journal", "4MiB")
     a.run("create", "vd", "dg0", "24MiB")
-    fio(a.uri("dg0/vd0"), "--rw=randwrite", "--size=24m")
+    fio(a.uri("dg0/vd0"), "--rw=randwrite", "--size=12m")
     # Unaligned blocks too, over what is there.
-    fio(a.uri("vd0"), "--rw=randrw", "--size=24m", "--bs=512-64k", "--bs_unaligned", "--fsync=16")
+    fio(a.uri("vd0"), "--rw=randrw", "--size=12m", "--bs=512-64k", "--bs_unaligned", "--fsync=16")
     check = a.run("start", "consistency_check", "dg0", "--mode", "stop_on_error", "--wait")
     assert json.loads(check.stdout)["check"]["state"] == "DONE"
     a.stop()
@@ -172,7 +172,7 @@ def test_a_drive_fails_and_a_spare_is_rebuilt_while_fio_verifies(array):
 
     def load():
         try:
-            fio(uri, "--rw=randrw", "--size=64m", "--io_size=96m")
+            fio(uri, "--rw=randrw", "--size=64m", "--io_size=48m")
         except BaseException as e:
             failures.append(e)
 
@@ -191,7 +191,7 @@ def test_a_drive_fails_and_a_spare_is_rebuilt_while_fio_verifies(array):
     # What was made anew is right: without another drive it is needed for every row.
     a.run("edit", "pd", "dg0/0", "marker", "offline")
     assert a.group()["state"] == "DEGRADED"
-    fio(uri, "--rw=randrw", "--size=32m")
+    fio(uri, "--rw=randrw", "--size=16m")
     a.run("edit", "pd", "dg0/0", "marker", "online")
     a.run("progress", "dg0", "--watch")
     assert a.group()["state"] == "OPTIMAL"
