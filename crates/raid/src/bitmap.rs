@@ -62,7 +62,9 @@ impl Bitmap {
         let here = r.raw(8).ok()? == MAGIC && r.raw(16).ok()? == group;
         let generation = r.u64().ok()?;
         let bits = r.raw((REGIONS / 8) as usize).ok()?.to_vec();
-        (here && frame_hash(&KEY, &[body]) == sum).then_some(Bitmap { generation, bits })
+        let (_, rest) = body.split_at_checked(8 + 16 + 8 + bits.len())?;
+        let whole = here && rest.iter().all(|b| *b == 0) && frame_hash(&KEY, &[body]) == sum;
+        whole.then_some(Bitmap { generation, bits })
     }
 }
 
