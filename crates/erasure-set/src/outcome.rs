@@ -139,27 +139,26 @@ impl Inner {
     /// The ballot of a record that was accepted after that of `ballot`, or of a tombstone purged after it, if a voter shows one.
     /// If one was chosen and M voters answer, at least one of them shows it.
     pub(crate) async fn newer_than(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Option<Ballot> {
+        let answers = self.ask_until(view, key, |_| false).await;
+        answers.newest().filter(|newest| *newest > ballot)
+    }
+
+    /// The answers of the drives, with their records, until they suffice for a read or are `enough`.
+    async fn ask_until(&self, view: &View, key: &RegisterKey, enough: fn(&Answers) -> bool) -> Answers {
         let mut answers = Answers::new(view);
         let mut waiting = Waiting::new();
         let mut step = self.ask_each(view, key, None, &mut answers, &mut waiting);
-        while step == ReadStep::Wait {
+        while step == ReadStep::Wait && !enough(&answers) {
             let Some(told) = waiting.next().await else { break };
             step = self.hear(view, key, told, &mut answers, &mut waiting);
         }
         no_joining_votes(answers.reader.answered_by(), answers.joining);
-        answers.newest().filter(|newest| *newest > ballot)
+        answers
     }
 
     /// What the drives show, until a majority shows the same or none will.
     async fn peek(&self, view: &View, key: &RegisterKey) -> Peeked {
-        let mut answers = Answers::new(view);
-        let mut waiting = Waiting::new();
-        let mut step = self.ask_each(view, key, None, &mut answers, &mut waiting);
-        while step == ReadStep::Wait && answers.reader.majority_shows().is_none() {
-            let Some(told) = waiting.next().await else { break };
-            step = self.hear(view, key, told, &mut answers, &mut waiting);
-        }
-        no_joining_votes(answers.reader.answered_by(), answers.joining);
+        let answers = self.ask_until(view, key, |a| a.reader.majority_shows().is_some()).await;
         let mut peeked = Peeked::default();
         for (ballot, digest, bytes) in &answers.records {
             // A record that cannot be decoded shows nothing.
