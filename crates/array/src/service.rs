@@ -11,7 +11,10 @@
 //! Must not depend on: what calls do.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
+use std::io;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use ashlar_environment::{spawn, spawn_blocking, time};
@@ -41,32 +44,33 @@ type Answered = Response<Full<Bytes>>;
 
 /// Serves the management socket; never returns.
 pub(crate) async fn manage(listener: UnixListener, running: Arc<Running>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let Ok(place) = places.clone().acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let running = running.clone();
-                drop(spawn("array-call", async move {
-                    serve(stream, running, true).await;
-                    drop(place);
-                }));
-            }
-            Err(error) => accept_failed(&error).await,
-        }
-    }
+    let accept = |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
+    serve_all("array-call", accept, running, true).await;
 }
 
 /// Serves metrics over TCP; never returns.
 pub(crate) async fn measure(listener: TcpListener, running: Arc<Running>) {
+    let accept = |cx: &mut Context<'_>| listener.poll_accept(cx).map_ok(|(stream, _)| stream);
+    serve_all("array-metrics", accept, running, false).await;
+}
+
+/// Serves each connection that `accept` gives in a task of this name; never returns.
+async fn serve_all<S>(
+    name: &'static str,
+    accept: impl Fn(&mut Context<'_>) -> Poll<io::Result<S>>,
+    running: Arc<Running>,
+    all: bool,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((stream, _)) => {
+        match poll_fn(&accept).await {
+            Ok(stream) => {
                 let running = running.clone();
-                drop(spawn("array-metrics", async move {
-                    serve(stream, running, false).await;
+                drop(spawn(name, async move {
+                    serve(stream, running, all).await;
                     drop(place);
                 }));
             }
@@ -75,7 +79,7 @@ pub(crate) async fn measure(listener: TcpListener, running: Arc<Running>) {
     }
 }
 
-async fn accept_failed(error: &std::io::Error) {
+async fn accept_failed(error: &io::Error) {
     tracing::warn!(%error, "cannot accept a management connection");
     time::sleep(Duration::from_millis(200)).await;
 }
