@@ -115,6 +115,15 @@ impl DriveHandle {
         }
     }
 
+    /// Brings what is known of the drive up to date: asks the node of a drive of another process. [`DriveHandle::role`],
+    /// [`DriveHandle::epoch`] and [`DriveHandle::state`] of such a drive are otherwise what it said last, up to a second ago.
+    pub async fn ask_status(&self) -> Result<()> {
+        match self {
+            DriveHandle::Local(_) => Ok(()),
+            DriveHandle::Remote(r) => r.ask_status().await,
+        }
+    }
+
     /// As [`Drive::floor`].
     #[must_use]
     pub fn floor(&self) -> Ballot {

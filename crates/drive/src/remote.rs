@@ -182,6 +182,8 @@ pub trait Remote: Send + Sync + 'static {
     fn path(&self) -> &Path;
     /// The last status received. Never waits.
     fn status(&self) -> Status;
+    /// Asks its node for its status now. Afterwards [`Remote::status`] is what the node said.
+    fn ask_status(&self) -> Later<'static, ()>;
     /// The age of the oldest unanswered request; zero if there is none.
     fn oldest(&self) -> Duration;
     /// Whether no answer can be expected now: its node cannot be reached, has been silent for too long although it was

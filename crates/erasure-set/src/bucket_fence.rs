@@ -76,11 +76,10 @@ impl Sets {
         Box::pin(async move {
             for _ in 0..LAYOUTS {
                 let table = self.inner.table.load_full();
-                let epoch = table.layout.epoch;
                 let groups = join_all(table.views.iter().map(|v| fence_group(v, bucket, by))).await;
                 match groups.into_iter().collect::<Result<Vec<_>>>() {
                     Ok(groups) => return Ok(FencedBucket { bucket, groups }),
-                    Err(Error::Unavailable(_)) if self.inner.table.load().layout.epoch > epoch => {}
+                    Err(Error::Unavailable(_)) if self.inner.newer_layout(&table.views).await => {}
                     Err(e) => return Err(e),
                 }
             }

@@ -68,6 +68,7 @@ mod list_batch;
 mod list_merge;
 mod memory;
 mod outcome;
+mod outdated;
 mod owners;
 mod pages;
 mod placement;

@@ -132,11 +132,7 @@ impl Sets {
                 let table = self.inner.table.load_full();
                 let (page, half) = match self.inner.page(&table, space, bucket, prefix, from, limit).await {
                     // Drives that follow a newer layout refuse readers of this one.
-                    Err(Error::Unavailable(_))
-                        if self.inner.table.load().layout.epoch > table.layout.epoch =>
-                    {
-                        continue;
-                    }
+                    Err(Error::Unavailable(_)) if self.inner.knew_too_little(&table.views).await => continue,
                     r => r?,
                 };
                 if !half || self.inner.in_force(table.layout.epoch).await? {

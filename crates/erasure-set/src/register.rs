@@ -267,7 +267,9 @@ impl Inner {
             let view = self.view(key.group())?;
             let (asked, whole) = match self.ask_view(&view, key, hash, with_records).await {
                 // Drives that follow a newer layout refuse readers of this one.
-                Err(Error::Unavailable(_)) if self.table.load().layout.epoch > view.layout => continue,
+                Err(Error::Unavailable(_)) if self.newer_layout(std::slice::from_ref(&view)).await => {
+                    continue;
+                }
                 Ok(None) => {
                     with_records = true;
                     continue;

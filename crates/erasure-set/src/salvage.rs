@@ -13,6 +13,7 @@
 
 use crate::list::group_range;
 use crate::rebuild::hold;
+use crate::register::LAYOUTS;
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
 use crate::table::{Member, View};
@@ -67,6 +68,20 @@ pub struct Salvaged {
     pub drives: Vec<DriveId>,
 }
 
+impl Salvaged {
+    /// The report of a recovery that began again: what was copied `before` was not copied a second time, and what was
+    /// reported then may look certain now.
+    fn after(mut self, before: Salvaged) -> Salvaged {
+        let named: BTreeSet<&RegisterKey> = self.named.iter().map(|u| &u.key).collect();
+        let earlier: Vec<_> = before.named.into_iter().filter(|u| !named.contains(&u.key)).collect();
+        self.uncertain = before.uncertain.max(self.uncertain + earlier.len() as u64);
+        self.named.extend(earlier);
+        self.named.truncate(MAX_NAMED);
+        self.copied += before.copied;
+        self
+    }
+}
+
 impl Sets {
     /// Gives distrusted drives their vote back, after every register of their groups has the highest record
     /// that verifies on any drive. If `apply` is false, nothing is changed: only the report is made.
@@ -75,7 +90,26 @@ impl Sets {
     /// [`Error::Invalid`] if no group needs it; [`Error::Unavailable`] if a drive of a group is not attached
     /// or cannot be read: replace it by a blank one first, which declares it dead.
     pub fn salvage(&self, apply: bool) -> BoxFuture<'_, Result<Salvaged>> {
-        Box::pin(async move { self.inner.salvage(apply).await })
+        Box::pin(async move {
+            let mut before = Salvaged::default();
+            let mut layouts = 0;
+            loop {
+                let table = self.inner.table.load_full();
+                let mut out = Salvaged::default();
+                match self.inner.salvage(apply, &mut out).await {
+                    // Another process has changed the layout.
+                    Err(Error::Unavailable(_))
+                        if layouts < LAYOUTS && self.inner.newer_layout(&table.views).await =>
+                    {
+                        layouts += 1;
+                        if apply {
+                            before = out.after(before);
+                        }
+                    }
+                    done => return done.map(|()| out.after(before)),
+                }
+            }
+        })
     }
 
     /// Whether some group has too few voters to fill its distrusted drives automatically.
@@ -92,11 +126,10 @@ fn needs(view: &View) -> bool {
 }
 
 impl Inner {
-    async fn salvage(self: &Arc<Self>, apply: bool) -> Result<Salvaged> {
+    async fn salvage(self: &Arc<Self>, apply: bool, out: &mut Salvaged) -> Result<()> {
         let table = self.table.load_full();
         // A drive whose journal was damaged may have lost the list of its groups.
         hold(&table).await;
-        let mut out = Salvaged::default();
         if !table.views.iter().any(|v| needs(v)) {
             return Err(Error::Invalid(
                 "no group needs a recovery: enough drives vote, or some are not there",
@@ -106,7 +139,7 @@ impl Inner {
         let views: Vec<Arc<View>> = table.views.iter().filter(distrusts).cloned().collect();
         let mut joining: Vec<Arc<Member>> = Vec::new();
         for view in &views {
-            self.salvage_group(view, apply, &mut out).await?;
+            self.salvage_group(view, apply, out).await?;
             for (_, m) in view.members().filter(|(_, m)| !m.is_voter(view.group)) {
                 if apply {
                     self.copy_fences(view, m, view.which(|_| true)).await?;
@@ -120,7 +153,12 @@ impl Inner {
         if apply {
             for view in &views {
                 for (_, m) in view.members().filter(|(_, m)| !m.is_voter(view.group)) {
-                    let joined = m.drive.joined(view.group, view.epoch.max(m.drive.epoch(view.group))).await;
+                    let joined = || m.drive.joined(view.group, view.epoch.max(m.drive.epoch(view.group)));
+                    let joined = match joined().await {
+                        // Its refusal says which layout it follows now.
+                        Err(DriveError::NewerLayout(_)) => joined().await,
+                        r => r,
+                    };
                     joined.map_err(|e| Error::Unavailable(format!("joining: {e}")))?;
                 }
             }
@@ -132,7 +170,7 @@ impl Inner {
             // Shards that were lost with the damage are made again.
             self.scrub.scan_soon();
         }
-        Ok(out)
+        Ok(())
     }
 
     async fn salvage_group(

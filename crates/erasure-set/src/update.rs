@@ -14,7 +14,7 @@ use crate::invariants::named_no_more;
 use crate::key_turn::{ATTEMPTS, KeyTurn};
 use crate::outcome::{LAST_READ, Stop};
 use crate::propose::{Attempt, Based};
-use crate::register::Register;
+use crate::register::{LAYOUTS, Register};
 use crate::sent_records::{Sent, SentRecords};
 use crate::sets::{Inner, Sets};
 use crate::stored::{OneSyncRecord, Parent};
@@ -195,8 +195,9 @@ impl Sets {
             let mut turn = self.inner.turn(hash).await;
             let mut undecided = UndecidedGuard { inner: &self.inner, key, hash, sent: false };
             let mut sent = SentRecords::default();
-            let (began, mut round) = (Instant::now(), 0);
+            let (began, mut round, mut layouts) = (Instant::now(), 0, 0);
             loop {
+                let view = self.inner.view(key.group())?;
                 if round > 0
                     && let Some(done) = self.inner.meet(key, hash, &mut turn, round, &mut sent).await
                 {
@@ -217,6 +218,15 @@ impl Sets {
                     }
                     // A deletion of the bucket began in between: it may end soon.
                     Err(UpdateError::Set(Error::BucketFenced(_))) if !sent.is_empty() && round < ATTEMPTS => {
+                    }
+                    // Drives that follow a newer layout refuse proposals of this one.
+                    Err(UpdateError::Set(Error::Unavailable(_)))
+                        if layouts < LAYOUTS && self.inner.newer_layout(&[view]).await =>
+                    {
+                        layouts += 1;
+                        if sent.is_empty() {
+                            round = 0;
+                        }
                     }
                     Err(UpdateError::Set(e)) if sent.may_be_applied() => {
                         tracing::debug!(?key, "an update whose record was sent cannot be ended: {e}");

@@ -14,6 +14,7 @@ use crate::budget::{Budget, Share};
 use crate::layout::{rotation, stripe_len, width};
 use crate::memory::{COLLECT, Hold, LATER, Parked, Pieces, SMALL, Stripe};
 use crate::propose::{gather, shortage};
+use crate::register::LAYOUTS;
 use crate::sets::{Inner, Sets};
 use crate::table::{HANG_CHECK_INTERVAL, Member, View};
 use crate::{Error, Result};
@@ -283,8 +284,24 @@ impl Inner {
         if size == 0 {
             return Err(Error::Invalid("an empty body has no data"));
         }
-        let view = self.view(owner.group())?;
-        let plan = plan(&view, size, self.options.min_shard, most)?;
+        for _ in 1..LAYOUTS {
+            let view = self.view(owner.group())?;
+            match self.begin_in(&view, owner, size, most) {
+                Err(Error::Unavailable(_)) if self.knew_too_little(std::slice::from_ref(&view)).await => {}
+                begun => return begun,
+            }
+        }
+        self.begin_in(&self.view(owner.group())?, owner, size, most)
+    }
+
+    fn begin_in(
+        self: &Arc<Self>,
+        view: &Arc<View>,
+        owner: &RegisterKey,
+        size: u64,
+        most: u8,
+    ) -> Result<DataWriter> {
+        let plan = plan(view, size, self.options.min_shard, most)?;
         let n = view.n();
         let hash = ashlar_checksum::key_hash(owner.as_bytes());
         let inline =
@@ -314,7 +331,7 @@ impl Inner {
             parked: Arc::default(),
             listed: false,
             sink: Sink::Inline(None),
-            view,
+            view: view.clone(),
         };
         if !inline {
             w.reserve(plan.slots)?;

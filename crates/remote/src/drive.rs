@@ -197,6 +197,17 @@ impl Remote for RemoteDrive {
         self.0.known.lock().status.clone()
     }
 
+    fn ask_status(&self) -> Later<'static, ()> {
+        let (answer, drive) = (self.0.line.ask_drives(), self.clone());
+        Box::pin(async move {
+            match answer.await?.into_iter().find(|heard| heard.label.drive == drive.0.label.drive) {
+                Some(heard) => drive.heard(heard.status, heard.oldest),
+                None => drive.not_served(),
+            }
+            Ok(())
+        })
+    }
+
     fn oldest(&self) -> Duration {
         let own = self.0.calls.oldest();
         let known = self.0.known.lock();

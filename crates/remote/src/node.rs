@@ -57,15 +57,7 @@ impl RemoteNode {
     /// # Errors
     /// `Offline` or `Unanswered`: nothing is known that was not known before.
     pub async fn refresh(&self) -> Result<Vec<DriveHandle>> {
-        let call = Call {
-            method: method::DRIVES,
-            head: Bytes::new(),
-            bulk: Vec::new(),
-            answer_limit: DRIVES,
-            deadline: SILENCE,
-        };
-        let delivered = self.line.send(call).await.map_err(|e| failed(&e))?;
-        let heard = decode_heard(&delivered.head, &delivered.bulk).map_err(|_| Error::Unanswered)?;
+        let heard = self.line.ask_drives().await?;
         let mut drives = self.drives.lock();
         let served = |id: &DriveId| heard.iter().any(|heard| heard.label.drive == *id);
         drives.iter().filter(|(id, _)| !served(id)).for_each(|(_, drive)| drive.not_served());
@@ -110,6 +102,21 @@ impl Line {
     /// Whether the node cannot be reached, or is silent.
     pub(crate) fn is_away(&self) -> bool {
         !self.transport.is_connected() || self.contact.is_silent()
+    }
+
+    /// What the node says of the drives that it serves. Waits for the answer no longer than [`SILENCE`].
+    pub(crate) fn ask_drives(&self) -> impl Future<Output = Result<Vec<Heard>>> + Send + use<> {
+        let answer = self.send(Call {
+            method: method::DRIVES,
+            head: Bytes::new(),
+            bulk: Vec::new(),
+            answer_limit: DRIVES,
+            deadline: SILENCE,
+        });
+        async move {
+            let delivered = answer.await.map_err(|e| failed(&e))?;
+            decode_heard(&delivered.head, &delivered.bulk).map_err(|_| Error::Unanswered)
+        }
     }
 
     pub(crate) fn call(

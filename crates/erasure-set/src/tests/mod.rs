@@ -15,6 +15,7 @@ mod list_calls;
 mod losses;
 mod matrix;
 mod moved;
+mod outdated;
 mod pages;
 mod race;
 mod repairs;

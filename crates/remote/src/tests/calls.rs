@@ -26,6 +26,17 @@ pub(super) fn accept_with(handle: &DriveHandle, accept: Accept, done: Completion
     handle.accept_with(accept, Grant::Plain, done);
 }
 
+/// What changed on the drive without a call of this handle is known after its node was asked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn status_is_asked_for() {
+    let r = rig().await;
+    r.drive.fence_epoch(GROUP, 3).await.unwrap();
+    assert_ne!(r.remote.epoch(GROUP), 3);
+    r.remote.ask_status().await.unwrap();
+    assert_eq!(r.remote.epoch(GROUP), 3);
+    assert_eq!(r.remote.role(GROUP), r.drive.role(GROUP));
+}
+
 #[tokio::test]
 async fn registers_are_written_and_read() {
     let rig = rig().await;
