@@ -284,10 +284,10 @@ impl Inner {
         for (_, m) in view.members() {
             // A drive whose own record names it keeps it until it has the newer record.
             let own = match m.read(key, true, view.epoch).await {
-                Ok(r) => r.accepted.and_then(|s| s.record),
+                Ok(r) => r.accepted.and_then(|s| Some((s.record?, s.hint))),
                 Err(_) => continue,
             };
-            if own.is_some_and(|b| stored_names(&b, shard.write_id, clear)) {
+            if own.is_some_and(|(b, chosen)| stored_names(&b, chosen, shard.write_id, clear)) {
                 self.heals.push(key, false);
                 continue;
             }
@@ -328,7 +328,7 @@ impl Inner {
                 Some(Ok(Prepared::Promised { accepted: Some(a), .. })) => {
                     match Stored::parse(&a.record).and_then(|s| Ok((s.decode()?, s.one_sync_record))) {
                         Ok((_, one_sync_record)) => {
-                            let named = stored_names(&a.record, id, clear);
+                            let named = stored_names(&a.record, a.hint, id, clear);
                             let undecided = one_sync_record.is_some() && !a.hint;
                             sweep.on_promise(slot, Some((a.ballot, a.record)), named, undecided)
                         }
@@ -418,13 +418,14 @@ fn names(record: &Record, id: WriteId, clear: Option<WriteId>) -> bool {
     record.data().any(|p| p.data.write_id == id) || (below.is_some() && below != clear)
 }
 
-/// Whether the stored bytes, or the parent inside them, name the write. Bytes that cannot be decoded may name
-/// anything.
-fn stored_names(bytes: &Bytes, id: WriteId, clear: Option<WriteId>) -> bool {
+/// Whether the stored bytes, or the parent inside them, name the write. The parent of a record that is known to be
+/// `chosen` counts no more: it cannot become the state again, and what only it names was dropped when the record was
+/// chosen. Bytes that cannot be decoded may name anything.
+fn stored_names(bytes: &Bytes, chosen: bool, id: WriteId, clear: Option<WriteId>) -> bool {
     let Ok(stored) = Stored::parse(bytes) else { return true };
     let says = |b: &[u8]| Record::decode(b).map_or(true, |r| names(&r, id, clear));
     let parent = |of: &OneSyncRecord| !of.parent.is_none() && says(&of.parent.bytes(&stored.record));
-    says(&stored.record) || stored.one_sync_record.as_ref().is_some_and(parent)
+    says(&stored.record) || !chosen && stored.one_sync_record.as_ref().is_some_and(parent)
 }
 
 /// The background task.

@@ -344,6 +344,39 @@ async fn only_orphans_are_collected() {
     rig.close().await;
 }
 
+/// A shard that arrives after its body was replaced by a one-sync record, which keeps what it replaced with it, is
+/// collected although the key is not written again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orphans_that_a_replaced_record_named_are_collected() {
+    let rig = Rig::with(2, 2, 1, |o| (o.sole, o.orphan_age) = (false, Duration::ZERO)).await;
+    rig.put("k", &noise(1, 2000)).await.unwrap();
+    let key = rig.key("k");
+    let first = rig.sets.read_register(&key).await.unwrap().unwrap();
+    let data = first.record.data().next().unwrap().data;
+    rig.put("k", &noise(2, 2000)).await.unwrap();
+    basic::quiet(&rig.sets).await;
+    let view = rig.sets.inner.view(key.group()).unwrap();
+    let member = view.member(3).unwrap();
+    let seen = member.read(&key, true, view.epoch).await.unwrap().accepted.unwrap();
+    let stored = crate::stored::Stored::parse(&seen.record.unwrap()).unwrap();
+    assert!(stored.one_sync_record.is_some_and(|of| !of.parent.is_none()), "the replaced record is kept");
+    let tally = ashlar_drive::Tally::new(1);
+    let shard = ashlar_drive::InlineShard {
+        owner: key.clone(),
+        write_id: data.write_id,
+        index: data.shard_of(3),
+        ballot: first.ballot,
+        epoch: view.epoch,
+        data: noise(3, 1000).into(),
+    };
+    member.drive.stage(shard, tally.completion(0));
+    assert_eq!(tally.wait_all().await.ok, 1);
+    assert!(count(&rig.sets).await.is_err(), "it has arrived");
+    let (records, shards) = census_after_load(&rig.sets).await;
+    assert_eq!((records, shards), (1, 4));
+    rig.close().await;
+}
+
 /// An upload whose client disconnected while its shards were being made durable. Drives that were still
 /// writing keep theirs; no search is needed for them, and bytes in use decrease again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
