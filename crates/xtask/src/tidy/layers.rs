@@ -18,7 +18,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("environment", &["environment"]),
     ("ground", &["erasure", "checksum", "policy", "format", "machine", "metrics", "arguments"]),
     ("plumbing", &["engine", "gpu", "commit", "rpc", "pacer", "duties", "outbound", "time-series", "nbd"]),
-    ("drives", &["drive", "cluster", "remote", "etcd"]),
+    ("drives", &["drive", "cluster", "remote", "etcd", "etcd-member"]),
     ("arrays", &["erasure-set", "raid"]),
     ("stores", &["object", "export"]),
     ("services", &["iam", "idp", "audit", "kms", "events", "lifecycle", "replication"]),
