@@ -323,6 +323,7 @@ ROUTES = [
     # There is no cluster.
     ("POST", "cluster/remove", {"node": 9}, ["admin:Decommission"]),
     ("POST", "cluster/authority", {"replace": "00"}, ["admin:Decommission"]),
+    ("POST", "cluster/control-members", {"members": ["127.0.0.1"]}, ["admin:Decommission"]),
 ]
 
 # Routes about the caller only, which every account may ask.

@@ -175,13 +175,13 @@ def test_every_answer_matches_its_description(own, api):
             wait_for(lambda: not ask(base, "GET", "/heal")[1]["running"])
         status, answer = do(base, name, subject, body, None if name.startswith("SignIn") else (ACCESS, SECRET))
         assert 200 <= status < 300, (name, status, answer)
-    # Streams are read in test_monitoring.py; the others cannot succeed here, and their answers are made as those of DriveOffline, ProviderDisable, or in crates/ashlar/tests/drives.rs and cluster_up.rs, in test_cluster_operations.py, test_openid.py, test_events.py, test_console_sign_in.py and test_console_operations.py.
-    elsewhere = {"Trace", "Logs", "ClusterToken", "ClusterUpgrade", "ClusterRemove", "ClusterAuthority", "DriveReplace", "DriveRecover", "DriveRecovery", "ProviderEnable", "SignInBack", "DeadLetterReplay", "DeadLetterRemove", "ProviderTest", "EventTest"}
+    # Streams are read in test_monitoring.py; the others cannot succeed here, and their answers are made as those of DriveOffline, ProviderDisable, or in crates/ashlar/tests/drives.rs and cluster_up.rs, in test_cluster_operations.py, test_openid.py, test_events.py, test_console_sign_in.py, test_console_operations.py and test_cluster_managed.py.
+    elsewhere = {"Trace", "Logs", "ClusterToken", "ClusterUpgrade", "ClusterRemove", "ClusterAuthority", "ClusterControlMembers", "DriveReplace", "DriveRecover", "DriveRecovery", "ProviderEnable", "SignInBack", "DeadLetterReplay", "DeadLetterRemove", "ProviderTest", "EventTest"}
     asked = {name for name, _, _ in steps} | elsewhere
     assert set(OPERATIONS) == asked, set(OPERATIONS) ^ asked
     for name, subject, body, want in [
         ("UserGet", "nobody", None, 404), ("PolicyAttach", "", {"policies": []}, 400), ("KeyGet", "none", None, 404),
-        ("Why", "0000000000000000", None, 404), ("ClusterToken", "", {}, 409), ("ClusterUpgrade", "", {}, 409), ("ClusterRemove", "", {"node": 1}, 409), ("ClusterAuthority", "", {"replace": "0"}, 409), ("DriveReplace", "", {}, 400), ("DriveRecover", "", {}, 400), ("UserPut", "x", {"unknown": 1}, 400),
+        ("Why", "0000000000000000", None, 404), ("ClusterToken", "", {}, 409), ("ClusterUpgrade", "", {}, 409), ("ClusterRemove", "", {"node": 1}, 409), ("ClusterAuthority", "", {"replace": "0"}, 409), ("ClusterControlMembers", "", {"members": ["127.0.0.1"]}, 409), ("DriveReplace", "", {}, 400), ("DriveRecover", "", {}, 400), ("UserPut", "x", {"unknown": 1}, 400),
         ("QuotaGet", "no-bucket", None, 404), ("ProviderGet", "ldap/none", None, 404), ("SettingGet", "identity_ldap/_", None, 404),
         ("SignInBack", "", {"code": "c", "state": "s"}, 400), ("ProviderEnable", "tls/none", None, 404), ("KeyCreate", "", {"user": "nobody"}, 404),
         ("PolicyPut", "p", {"Statement": 1}, 400), ("QuotaPut", "a-bucket", {"quota": -1}, 400),

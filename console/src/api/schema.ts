@@ -51,6 +51,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/cluster/control-members": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** @description Permitted by admin:Decommission. */
+        post: operations["ClusterControlMembers"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/cluster/may-stop": {
         parameters: {
             query?: never;
@@ -1480,6 +1497,20 @@ export interface components {
             revision: number;
             writable: boolean;
         };
+        /** @description The list of members of etcd. The nodes add and remove members by themselves until they are those. */
+        ControlMembers: {
+            before: string[];
+            /** @description False for a dry run. */
+            changed: boolean;
+            members: string[];
+        };
+        /** @description Changes which nodes run a member of etcd. */
+        ControlMembersOrder: {
+            /** @description Only find out whether it can be changed. */
+            dry_run?: boolean;
+            /** @description One, three or five: each `HOST` or `HOST:CLIENT-PORT:PEER-PORT`. */
+            members: string[];
+        };
         /** @description The control store. */
         ControlStore: {
             /**
@@ -1492,6 +1523,8 @@ export interface components {
              * @description How many of these have the present content.
              */
             current: number;
+            /** @description The members of etcd that nodes run themselves; null if they do not. */
+            etcd?: components["schemas"]["EtcdMember"][] | null;
             /** @description `etcd`, or `embedded`: on the drives of a machine that is alone. */
             kind: string;
             /**
@@ -1679,6 +1712,24 @@ export interface components {
             values: {
                 [key: string]: string;
             };
+        };
+        /** @description A member of etcd that a node runs. */
+        EtcdMember: {
+            /** @description `HOST` or `HOST:CLIENT-PORT:PEER-PORT`. */
+            address: string;
+            /** @description Whether it answers and knows a leader. */
+            healthy: boolean;
+            /** @description Whether it leads. */
+            leader: boolean;
+            /** @description Whether it does not vote yet, because it does not have everything. */
+            learner: boolean;
+            /**
+             * Format: int64
+             * @description Size of its file, in bytes; null if it does not answer.
+             */
+            size?: number | null;
+            /** @description The release of etcd; null if it does not answer. */
+            version?: string | null;
         };
         /** @description An event target. */
         EventTarget: {
@@ -3377,6 +3428,30 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Rotation"];
+                };
+            };
+        };
+    };
+    ClusterControlMembers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ControlMembersOrder"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ControlMembers"];
                 };
             };
         };

@@ -435,7 +435,10 @@ impl Admin {
                 let drives = async { self.states().await.0.drives };
                 placement::answer(&self.node, drives, req).await
             }
-            Route::ClusterToken | Route::ClusterUpgrade | Route::ClusterRemove => {
+            Route::ClusterToken
+            | Route::ClusterUpgrade
+            | Route::ClusterRemove
+            | Route::ClusterControlMembers => {
                 req.need(req.route.actions(), false)?;
                 cluster::answer(&self.node, req).await
             }
@@ -521,7 +524,8 @@ impl Admin {
             }
             Route::ClusterStatus => {
                 let (_, nodes) = self.states().await;
-                cluster::status(&self.node, &nodes.unwrap_or_default())?
+                let etcd = cluster::etcd_members(&self.node).await;
+                cluster::status(&self.node, &nodes.unwrap_or_default(), etcd)?
             }
             Route::ClusterMayStop => api::value(self.may_stop(req).await?),
             Route::UsageList | Route::UsageGet => return monitor::usage(&self.node.store, req),

@@ -6,6 +6,7 @@
 //! | `GET cluster/may-stop?node=N` | whether a node can be stopped without an effect on clients: see `may_stop` |
 //! | `POST cluster/upgrade` `{"dry_run": bool}` | raises the feature level to the newest one, if all nodes can do it |
 //! | `POST cluster/remove` `{"node", "dry_run"}` | removes a node that is gone for good; refused with the reason: 409 |
+//! | `POST cluster/control-members` `{"members", "dry_run"}` | changes which nodes run a member of etcd; refused with the reason: 409 |
 //! | `POST cluster/tokens` `{"lifetime_s"}` | a token with which one node joins; a machine that is alone refuses: 409 |
 //!
 //! Invariants: the secret of a token is in the answer only, the control store has its hash; the number of tokens is
@@ -18,9 +19,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use ashlar_cluster::registry::{Registry, State, TOKENS, Token};
 use ashlar_cluster::{Control, DriveState, Error, Map};
 use ashlar_erasure_set::tolerance;
+use ashlar_etcd_member::{MemberState, Members, Status};
 use ashlar_node::clock::now_ms;
 use ashlar_node::evacuation::{self, Absence};
-use ashlar_node::{Node, removal, token_hash};
+use ashlar_node::{Node, control_members, removal, token_hash};
 use http::StatusCode;
 use serde_json::Value;
 
@@ -48,6 +50,9 @@ pub async fn answer(node: &Node, req: &AdminRequest) -> AdminResult {
     }
     if req.route == Route::ClusterRemove {
         return remove(node, &req.document()?).await;
+    }
+    if req.route == Route::ClusterControlMembers {
+        return set_control_members(node, &req.document()?).await;
     }
     let order: shape::TokenOrder = req.document()?;
     let token = new_token(node, order).await?;
@@ -97,6 +102,41 @@ async fn remove(node: &Node, order: &shape::RemoveOrder) -> AdminResult {
             removed: !order.dry_run,
         }),
     ))
+}
+
+/// Changes which nodes run a member of etcd.
+async fn set_control_members(node: &Node, order: &shape::ControlMembersOrder) -> AdminResult {
+    let members =
+        Members::parse(&order.members.join(",")).map_err(|e| bad_request(format!("members: {e}")))?;
+    let set = control_members::set(node, &members, order.dry_run);
+    let before = set.await.map_err(|error| match error {
+        Error::Refused(why) => conflict(why),
+        other => failed(other),
+    })?;
+    let text = |members: &Members| members.all().iter().map(ToString::to_string).collect();
+    let answer = shape::ControlMembers {
+        before: text(&before),
+        members: text(&members),
+        changed: !order.dry_run && before != members,
+    };
+    Ok((StatusCode::OK, api::value(answer)))
+}
+
+/// The members of etcd that nodes run themselves; `None` if they do not.
+pub async fn etcd_members(node: &Node) -> Option<Vec<shape::EtcdMember>> {
+    let supervisor = node.member.as_ref()?.etcd_member()?;
+    let shown = |member: MemberState| {
+        let status = member.status.as_ref();
+        shape::EtcdMember {
+            address: member.address,
+            healthy: status.is_some_and(Status::has_leader),
+            leader: member.leads,
+            learner: status.is_some_and(|s| s.is_learner),
+            version: status.map(|s| s.version.clone()),
+            size: status.map(|s| s.size),
+        }
+    };
+    Some(supervisor.overview().await.into_iter().map(shown).collect())
 }
 
 pub(crate) fn conflict(why: impl Into<String>) -> Refusal {
@@ -169,7 +209,11 @@ async fn store(control: &Control, id: &str, token: &Token, now: i64) -> Result<(
 ///
 /// # Errors
 /// The control store cannot be read.
-pub fn status(node: &Node, said: &[NodeInfo]) -> Result<Value, Refusal> {
+pub fn status(
+    node: &Node,
+    said: &[NodeInfo],
+    etcd: Option<Vec<shape::EtcdMember>>,
+) -> Result<Value, Refusal> {
     let map = node.map.load();
     let registry = Registry::read(&node.control).map_err(failed)?;
     let health = node.control.health();
@@ -200,6 +244,7 @@ pub fn status(node: &Node, said: &[NodeInfo]) -> Result<Value, Refusal> {
             revision: health.revision,
             age_ms: u64::try_from(health.age.as_millis()).unwrap_or(u64::MAX),
             trouble,
+            etcd,
         },
         code: map.code().to_string(),
         groups: groups(node, &map, &away),

@@ -74,6 +74,7 @@ routes! {
     // As for tokens: both decide who is a node.
     ClusterRemove POST "cluster/remove" AdminDecommission;
     ClusterAuthority POST "cluster/authority" AdminDecommission;
+    ClusterControlMembers POST "cluster/control-members" AdminDecommission;
     MetricsToken GET "metrics-token" AdminPrometheus;
     UserList GET "users" AdminListUsers;
     UserEnable POST "users/*/enable" AdminEnableUser;

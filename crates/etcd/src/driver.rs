@@ -134,6 +134,13 @@ impl Etcd {
         self.shared.snapshots.detach(drive);
     }
 
+    /// Uses other members from now on: their URLs for clients. Without any, those before stay in use.
+    pub fn set_endpoints(&self, endpoints: &[String]) {
+        if !endpoints.is_empty() {
+            self.shared.gateway.set_endpoints(endpoints);
+        }
+    }
+
     /// The handle that users of the store hold.
     #[must_use]
     pub fn control(&self) -> Control {

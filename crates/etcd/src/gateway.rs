@@ -6,6 +6,7 @@
 //!
 //! Must not depend on: what is in the store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::time::OffsetDateTime;
@@ -109,7 +110,7 @@ pub fn judge(endpoint: &str, refusal: &Refusal) -> Fault {
 
 /// The members of one etcd.
 pub struct Gateway {
-    endpoints: Vec<String>,
+    endpoints: Mutex<Arc<Vec<String>>>,
     http: Outbound,
     user: Option<(String, String)>,
     token: Mutex<Option<HeaderValue>>,
@@ -132,7 +133,7 @@ impl Gateway {
         };
         let http = Outbound::new(rules).map_err(|e| Error::Settings(e.to_string()))?;
         Ok(Gateway {
-            endpoints: options.endpoints.iter().map(|e| e.trim_end_matches('/').to_owned()).collect(),
+            endpoints: Mutex::new(Arc::new(trimmed(&options.endpoints))),
             http,
             user: options.user.clone(),
             token: Mutex::new(None),
@@ -142,7 +143,18 @@ impl Gateway {
 
     /// Number of endpoints.
     pub fn members(&self) -> usize {
-        self.endpoints.len()
+        self.endpoints.lock().len()
+    }
+
+    /// Uses other endpoints from now on. A watch goes on where it is.
+    pub fn set_endpoints(&self, endpoints: &[String]) {
+        *self.endpoints.lock() = Arc::new(trimmed(endpoints));
+    }
+
+    /// An endpoint. There may be fewer than when `at` was chosen.
+    fn endpoint(&self, at: usize) -> String {
+        let endpoints = self.endpoints.lock().clone();
+        endpoints[at % endpoints.len()].clone()
     }
 
     /// The endpoint that is asked; the receiver gets each later one.
@@ -152,7 +164,7 @@ impl Gateway {
 
     /// Asks another endpoint from now on, if this one is still asked.
     pub fn leave(&self, at: usize) {
-        let next = (at + 1) % self.endpoints.len();
+        let next = (at + 1) % self.members();
         self.current.send_if_modified(|now| {
             let moves = *now == at && next != at;
             if moves {
@@ -212,7 +224,7 @@ impl Gateway {
         body: Bytes,
         token: Option<&HeaderValue>,
     ) -> std::result::Result<T, Fault> {
-        let endpoint = &self.endpoints[at];
+        let endpoint = &self.endpoint(at);
         let headers: Vec<_> = token.map(|t| (AUTHORIZATION, t.clone())).into_iter().collect();
         let answer = self.http.post(&format!("{endpoint}{path}"), &headers, body).await;
         let answer = answer.map_err(|e| match e {
@@ -228,7 +240,7 @@ impl Gateway {
 
     /// Starts a watch at one endpoint.
     pub async fn watch(&self, at: usize, body: Bytes) -> std::result::Result<Stream, Fault> {
-        let endpoint = &self.endpoints[at];
+        let endpoint = &self.endpoint(at);
         let mut headers = vec![NEEDS_LEADER];
         headers.extend(self.token(at).await?.map(|t| (AUTHORIZATION, t)));
         let answer = self.http.stream(&format!("{endpoint}/v3/watch"), &headers, body).await;
@@ -242,7 +254,7 @@ impl Gateway {
 
     /// What a refusal in a stream means.
     pub fn judge(&self, at: usize, refusal: &Refusal) -> Fault {
-        let fault = judge(&self.endpoints[at], refusal);
+        let fault = judge(&self.endpoint(at), refusal);
         if matches!(fault, Fault::Token(_)) {
             *self.token.lock() = None;
         }
@@ -251,7 +263,7 @@ impl Gateway {
 
     /// Refuses a member that is too old.
     pub async fn check_version(&self, at: usize) -> Result<()> {
-        let endpoint = &self.endpoints[at];
+        let endpoint = &self.endpoint(at);
         let answer = self.http.get(&format!("{endpoint}/version"), &[]).await;
         let answer = answer.map_err(|e| unreachable(format!("{endpoint}: {e}")))?;
         let found: Versions = serde_json::from_slice(&answer.body)
@@ -265,7 +277,7 @@ impl Gateway {
     /// The states of all members; none of those that do not answer.
     pub async fn states(&self) -> Vec<Option<Status>> {
         let ask = |at| self.call_at::<Status>(at, "/v3/maintenance/status", Bytes::from_static(b"{}"));
-        let all = futures::future::join_all((0..self.endpoints.len()).map(ask)).await;
+        let all = futures::future::join_all((0..self.members()).map(ask)).await;
         all.into_iter().map(std::result::Result::ok).collect()
     }
 
@@ -274,7 +286,7 @@ impl Gateway {
         let ask = self.call_at::<Status>(at, "/v3/maintenance/status", Bytes::from_static(b"{}"));
         match time::timeout(CALL / 3, ask).await {
             Ok(Ok(status)) if status.leader == 0 => {
-                Error::NoQuorum(format!("{} answers, but has no leader", self.endpoints[at]))
+                Error::NoQuorum(format!("{} answers, but has no leader", self.endpoint(at)))
             }
             _ => unreachable(why),
         }
@@ -285,8 +297,8 @@ impl Gateway {
     /// between the request and the answer: the middle of both is taken. `None`: no member answers with a date.
     pub async fn clock_offset(&self) -> Option<i64> {
         let first = *self.current.borrow();
-        for n in 0..self.endpoints.len() {
-            let endpoint = &self.endpoints[(first + n) % self.endpoints.len()];
+        for n in 0..self.members() {
+            let endpoint = &self.endpoint(first + n);
             let (wall, begin) = (time::wall_ms(), Instant::now());
             let Ok(answer) = self.http.get(&format!("{endpoint}/version"), &[]).await else { continue };
             let ours = wall + begin.elapsed().as_millis() as i64 / 2;
@@ -318,6 +330,10 @@ impl Gateway {
             *kept = None;
         }
     }
+}
+
+fn trimmed(endpoints: &[String]) -> Vec<String> {
+    endpoints.iter().map(|e| e.trim_end_matches('/').to_owned()).collect()
 }
 
 fn refused(endpoint: &str, status: http::StatusCode, body: &[u8]) -> Fault {

@@ -13,6 +13,7 @@ use ashlar_cluster::{Announcement, Control, Error as StoreError, Levels, Map};
 use ashlar_drive::{Drive, Probe};
 use ashlar_environment::time::{self, Instant};
 use ashlar_etcd::{Error as EtcdError, Etcd};
+use ashlar_etcd_member::Supervisor;
 use ashlar_format::DeploymentId;
 use ashlar_iam::{Error as IamError, Iam, Root as Credential, Secret};
 use futures::future::BoxFuture;
@@ -36,6 +37,10 @@ use super::told_control::ToldControl;
 const CLOCK: i64 = 30_000;
 /// How long a start waits for the end of the announcement of an earlier process: longer than its lease.
 const ANNOUNCED: Duration = Duration::from_secs(15);
+/// How long a start waits for etcd of this node, which was started at the same time: for an election.
+const OWN_ETCD: Duration = Duration::from_secs(10);
+/// Time between attempts to reach an etcd that nodes are about to found, and between notes about it.
+const FOUNDING: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 /// Least memory for messages in each direction: the longest message must fit.
 const MESSAGES: usize = 16 << 20;
 
@@ -44,6 +49,8 @@ const MESSAGES: usize = 16 << 20;
 pub struct ClusterPlan {
     /// Where etcd is, with the name of the cluster.
     pub etcd: ashlar_etcd::Options,
+    /// The member of etcd that this node runs, or would run, if the nodes run etcd themselves.
+    pub etcd_member: Option<Arc<Supervisor>>,
     /// How many nodes form the cluster; needed for its first start.
     pub nodes: Option<u16>,
     /// `HOST:PORT` for messages between nodes, as the others reach it.
@@ -148,7 +155,8 @@ pub(crate) fn open<'a>(
         let member = Member::start(member, (&control, &iam), &cluster.address, messages)
             .await?
             .announced(announced)
-            .rebuilding_after(cluster.rebuild_after);
+            .rebuilding_after(cluster.rebuild_after)
+            .with_etcd_member(cluster.etcd_member.clone());
         let member = Arc::new(member);
         told.tell(number, member.peers().clone());
         member.begin(&control, &Arc::new(iam));
@@ -192,8 +200,12 @@ async fn open_store(
     known: Option<DeploymentId>,
     plan: &Plan,
 ) -> Result<Etcd, String> {
+    if let Some(member) = &cluster.etcd_member {
+        member.ready(OWN_ETCD).await;
+    }
     let media = || node_start::labels(found).map(|(path, l)| (l.drive, snapshots(path, l.drive))).collect();
-    for _ in 0..3 {
+    let (mut made, mut told) = (0, None);
+    while made < 3 {
         match Etcd::open(&cluster.etcd, media(), known).await {
             Ok(etcd) => return Ok(etcd),
             Err(EtcdError::NotCreated(name)) if known.is_some() => {
@@ -202,7 +214,20 @@ async fn open_store(
                      or restore etcd from a backup (docs/control-store.md)"
                 ));
             }
-            Err(EtcdError::NotCreated(_)) => create(cluster, plan).await?,
+            Err(EtcdError::NotCreated(_)) => {
+                made += 1;
+                create(cluster, plan).await?;
+            }
+            // The nodes found etcd at their first start; this one may be the first of them.
+            Err(why @ (EtcdError::Unreachable(_) | EtcdError::NoQuorum(_)))
+                if known.is_none() && cluster.etcd_member.is_some() =>
+            {
+                if told.is_none_or(|at: Instant| at.elapsed() > FOUNDING.1) {
+                    tracing::info!(%why, "waiting for the etcd that the nodes run");
+                    told = Some(Instant::now());
+                }
+                time::sleep(FOUNDING.0).await;
+            }
             Err(why @ (EtcdError::Unreachable(_) | EtcdError::NoQuorum(_))) if known.is_some() => {
                 let etcd = Etcd::open_from_snapshot(&cluster.etcd, media(), known).await;
                 let etcd = etcd.map_err(|e| format!("{why}; and without it: {e}"))?;

@@ -59,6 +59,14 @@ impl ControlStore {
         }
     }
 
+    /// Uses other members of etcd from now on: their URLs for clients.
+    pub(crate) fn set_endpoints(&self, endpoints: &[String]) {
+        match self {
+            ControlStore::Embedded(_) => {}
+            ControlStore::Etcd(etcd, _) => etcd.set_endpoints(endpoints),
+        }
+    }
+
     /// Keeps the store, or its snapshots, on the drive in a folder.
     ///
     /// # Errors

@@ -19,6 +19,7 @@
 //! | work | `rollback`, `background` | detection of drives that went back in time; periodic work |
 //! | | `map_follow`, `level_follow` | what other nodes change in the map; the feature level in force |
 //! | | `evacuation`, `let_go` | slots of nodes that are gone move to others; what their drives forget when they return |
+//! | | `control_members` | which nodes run a member of etcd, if nodes run it themselves |
 //! | | `removal` | a node that is gone for good is removed |
 //! | | `recovery` | recovery of distrusted drives by an operator |
 //! | | `drive_monitor`, `start_folders`, `node_start` | management of drives; building the node |
@@ -41,6 +42,7 @@ pub mod authority;
 pub mod background;
 pub mod clock;
 mod cluster_start;
+pub mod control_members;
 mod control_store;
 pub mod credentials;
 pub mod deployments;
@@ -59,7 +61,7 @@ pub mod map_follow;
 mod member;
 mod node;
 mod node_start;
-mod own_key;
+pub mod own_key;
 pub mod peers;
 pub mod questions;
 pub mod recovery;

@@ -14,6 +14,7 @@ use ashlar_cluster::{Absences, Announcement, Control, DriveState, Levels, Map, W
 use ashlar_drive::{Label, Role, State, Stats, Status};
 use ashlar_environment::{spawn, time};
 use ashlar_erasure_set::{Sets, TurnQueues};
+use ashlar_etcd_member::Supervisor;
 use ashlar_format::{Ballot, DriveId};
 use ashlar_iam::Iam;
 use ashlar_machine::BufferPool;
@@ -60,6 +61,8 @@ pub struct Member {
     pub(crate) rebuild_after: Option<Duration>,
     /// Nodes that are away.
     pub(crate) absences: Mutex<Absences>,
+    /// The member of etcd that this node runs, or would run, if the nodes run etcd themselves.
+    pub(crate) etcd_member: Option<Arc<Supervisor>>,
 }
 
 impl Member {
@@ -107,6 +110,7 @@ impl Member {
             announcement: Mutex::default(),
             rebuild_after: None,
             absences: Mutex::default(),
+            etcd_member: None,
         })
     }
 
@@ -119,6 +123,17 @@ impl Member {
     /// Slots of a node that is away for so long move to others.
     pub(crate) fn rebuilding_after(self, time: Option<Duration>) -> Member {
         Member { rebuild_after: time, ..self }
+    }
+
+    /// The nodes run etcd themselves.
+    pub(crate) fn with_etcd_member(self, etcd_member: Option<Arc<Supervisor>>) -> Member {
+        Member { etcd_member, ..self }
+    }
+
+    /// The member of etcd that this node runs, or would run; `None`: the operator runs etcd.
+    #[must_use]
+    pub fn etcd_member(&self) -> Option<&Arc<Supervisor>> {
+        self.etcd_member.as_ref()
     }
 
     /// Takes over the announcement that was made at the start.

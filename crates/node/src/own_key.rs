@@ -52,6 +52,12 @@ impl KeyFolders {
         KeyFolders { folders, read_only }
     }
 
+    /// The first folder that is written to.
+    #[must_use]
+    pub fn preferred(&self) -> Option<&Path> {
+        self.folders.first().map(PathBuf::as_path)
+    }
+
     /// Removes folders that are on a drive.
     pub fn excluding_drives(mut self, drives: &[PathBuf]) -> KeyFolders {
         let real =

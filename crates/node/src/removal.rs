@@ -10,6 +10,7 @@ use ashlar_cluster::{Error, Map};
 use futures::future::BoxFuture;
 
 use super::clock::now_ms;
+use super::control_members;
 use super::node::Node;
 
 /// Attempts against changes by others.
@@ -23,6 +24,7 @@ pub fn remove(node: &Node, number: u16, dry_run: bool) -> BoxFuture<'_, Result<N
     Box::pin(async move {
         // What other nodes wrote before counts.
         node.control.barrier().await?;
+        check_no_etcd(node, number)?;
         check_gone(node, number)?;
         // Several updates, if it has very many drives.
         let mut attempts = 0;
@@ -43,9 +45,23 @@ pub fn remove(node: &Node, number: u16, dry_run: bool) -> BoxFuture<'_, Result<N
                 Err(Error::Conflict(_)) if attempts < ATTEMPTS => attempts += 1,
                 Err(error) => return Err(error),
             }
+            check_no_etcd(node, number)?;
             check_gone(node, number)?;
         }
     })
+}
+
+/// Refuses a node that is to run a member of etcd.
+fn check_no_etcd(node: &Node, number: u16) -> Result<(), Error> {
+    let registry = Registry::read(&node.control)?.ok_or(Error::NotCreated)?;
+    let record = registry.nodes.get(&number);
+    match record.and_then(|record| control_members::of_node(node, &record.address)) {
+        None => Ok(()),
+        Some(member) => Err(Error::Refused(format!(
+            "node {number} has a member of the control store ({member}): first give it to another node, with `ashlar cluster \
+             control set-members`"
+        ))),
+    }
 }
 
 /// Refuses a node that runs, as far as this one knows.

@@ -6,13 +6,17 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_arguments::time;
 use ashlar_cluster::Levels;
 use ashlar_environment::process;
 use ashlar_etcd::{ClientCertificate, Options};
+use ashlar_etcd_member::Supervisor;
 use ashlar_node::ClusterPlan;
+
+mod managed;
 
 /// Default of `--rebuild-after`: longer than a restart of a machine takes.
 const REBUILD_AFTER: Duration = Duration::from_secs(15 * 60);
@@ -24,8 +28,8 @@ const TEST_LEVELS: &str = "ASHLAR_TEST_FEATURE_LEVELS";
 #[derive(clap::Args, Default)]
 #[group(skip)]
 pub struct Args {
-    /// Control store of the cluster: etcd://HOST:PORT,HOST:PORT,... or, with TLS, etcds://... Without it, this machine
-    /// is alone.
+    /// Control store of the cluster: etcd://HOST:PORT,HOST:PORT,... or, with TLS, etcds://...; `managed`: some of the nodes
+    /// run etcd themselves (--control-members). Without it, this machine is alone.
     #[arg(long, value_name = "URL", env = "ASHLAR_CONTROL")]
     control: Option<String>,
     /// Name of the cluster; several may share one etcd.
@@ -70,6 +74,22 @@ pub struct Args {
     /// File with the private key of that certificate, in PEM.
     #[arg(long, value_name = "FILE", env = "ASHLAR_CONTROL_KEY", requires = "control_cert")]
     control_key: Option<PathBuf>,
+    /// With --control managed: the nodes that run etcd, one, three or five, the same list on every node: HOST,HOST,... or
+    /// HOST:CLIENT-PORT:PEER-PORT. Each HOST is that of the node address of a node. It counts until the cluster is formed;
+    /// then the cluster keeps the list.
+    #[arg(long, value_name = "LIST", env = "ASHLAR_CONTROL_MEMBERS")]
+    control_members: Option<String>,
+    /// With --control managed: file with the secret of the cluster (`ashlar cluster secret`), the same on every node.
+    /// ASHLAR_CONTROL_SECRET may have the secret itself.
+    #[arg(long, value_name = "FILE", env = "ASHLAR_CONTROL_SECRET_FILE")]
+    control_secret_file: Option<PathBuf>,
+    /// With --control managed: folder for etcd of this node. It must not be on a drive of the store. [default:
+    /// etcd-NAME in the folder of --state-dir]
+    #[arg(long, value_name = "DIR", env = "ASHLAR_CONTROL_DIR")]
+    control_dir: Option<PathBuf>,
+    /// With --control managed: the program etcd, 3.4 or later. [default: `etcd` on PATH]
+    #[arg(long, value_name = "FILE", env = "ASHLAR_CONTROL_PROGRAM")]
+    control_program: Option<PathBuf>,
     /// User of etcd; the password is in ASHLAR_CONTROL_PASSWORD.
     #[arg(long, value_name = "NAME", env = "ASHLAR_CONTROL_USER")]
     control_user: Option<String>,
@@ -90,12 +110,23 @@ impl Args {
     ///
     /// # Errors
     /// A message for the operator.
-    pub fn plan(&self, given: Given<'_>) -> Result<Option<ClusterPlan>, String> {
-        let Some(etcd) = self.etcd()? else { return Ok(None) };
+    pub fn plan(
+        &self,
+        given: Given<'_>,
+        managed: Option<Arc<Supervisor>>,
+    ) -> Result<Option<ClusterPlan>, String> {
+        let etcd = match &managed {
+            Some(managed) => self.managed_etcd(managed)?,
+            None => match self.etcd()? {
+                Some(etcd) => etcd,
+                None => return Ok(None),
+            },
+        };
         let address = self.node_address(given.address)?;
         let scheme = if given.tls { "https" } else { "http" };
         Ok(Some(ClusterPlan {
             etcd,
+            etcd_member: managed,
             nodes: self.nodes,
             endpoint: format!("{scheme}://{}", reached(given.address, &address)),
             address,
@@ -115,11 +146,10 @@ impl Args {
     /// A message for the operator.
     pub fn etcd(&self) -> Result<Option<Options>, String> {
         let Some(control) = &self.control else { return self.check_alone().map(|()| None) };
-        if control == "managed" {
-            return Err("--control managed: nodes do not run etcd themselves yet. Run etcd (docs/control-store.md) and name its \
-                        members: --control etcd://HOST:PORT,..."
-                .to_owned());
+        if control == managed::MANAGED {
+            return Err("--control managed: etcd of this node does not run".to_owned());
         }
+        self.check_unmanaged()?;
         let etcd = Options::parse(control, self.name("--control")?).map_err(|e| format!("--control: {e}"))?;
         self.protected(etcd).map(Some)
     }
@@ -151,7 +181,7 @@ impl Args {
             Some((option, _)) => {
                 Err(format!("{option} is for a node of a cluster, which needs --control etcd://..."))
             }
-            None => Ok(()),
+            None => self.check_unmanaged(),
         }
     }
 
@@ -244,7 +274,7 @@ mod tests {
         Given { address, tls: false, settings: BTreeMap::new() }
     }
 
-    fn args() -> Args {
+    pub(super) fn args() -> Args {
         Args {
             control: Some("etcd://127.0.0.1:2379".into()),
             cluster: Some("prod".into()),
@@ -255,7 +285,7 @@ mod tests {
 
     #[test]
     fn addresses_are_those_that_other_nodes_reach() {
-        let plan = |args: &Args, address: &str| args.plan(given(address)).map(Option::unwrap);
+        let plan = |args: &Args, address: &str| args.plan(given(address), None).map(Option::unwrap);
         let of = plan(&args(), "10.0.0.4:9000").unwrap();
         assert_eq!((of.address.as_str(), of.endpoint.as_str()), ("10.0.0.4:9001", "http://10.0.0.4:9000"));
         for address in [":9000", "0.0.0.0:9000", "[::]:9000", "9000", "10.0.0.4:0"] {
@@ -275,30 +305,26 @@ mod tests {
     fn nodes_that_are_away_are_rebuilt_after_the_given_time_or_never() {
         let of = |text: Option<&str>| {
             let given_time = Args { rebuild_after: text.map(str::to_owned), ..args() };
-            given_time.plan(given("10.0.0.4:9000")).map(|plan| plan.unwrap().rebuild_after)
+            given_time.plan(given("10.0.0.4:9000"), None).map(|plan| plan.unwrap().rebuild_after)
         };
         assert_eq!(of(None).unwrap(), Some(Duration::from_secs(900)));
         assert_eq!(of(Some("5s")).unwrap(), Some(Duration::from_secs(5)));
         assert_eq!((of(Some("off")).unwrap(), of(Some("0")).unwrap()), (None, None));
         assert!(of(Some("soon")).unwrap_err().contains("--rebuild-after"));
         let alone = Args { rebuild_after: Some("5s".into()), ..Args::default() };
-        assert!(alone.plan(given("127.0.0.1:9000")).unwrap_err().contains("--rebuild-after"));
+        assert!(alone.plan(given("127.0.0.1:9000"), None).unwrap_err().contains("--rebuild-after"));
     }
 
     #[test]
     fn options_of_a_cluster_need_a_control_store() {
-        assert!(Args::default().plan(given("127.0.0.1:9000")).unwrap().is_none());
+        assert!(Args::default().plan(given("127.0.0.1:9000"), None).unwrap().is_none());
         let alone = Args { nodes: Some(4), ..Args::default() };
-        assert!(alone.plan(given("127.0.0.1:9000")).unwrap_err().contains("--nodes"));
+        assert!(alone.plan(given("127.0.0.1:9000"), None).unwrap_err().contains("--nodes"));
         let unnamed = Args { cluster: None, ..args() };
-        assert!(unnamed.plan(given("127.0.0.1:9000")).unwrap_err().contains("--cluster"));
-        let managed = Args { control: Some("managed".into()), ..args() };
-        assert!(
-            managed.plan(given("127.0.0.1:9000")).unwrap_err().contains("do not run etcd themselves yet")
-        );
+        assert!(unnamed.plan(given("127.0.0.1:9000"), None).unwrap_err().contains("--cluster"));
         let restores = Args { restore: true, ..Args::default() };
         assert!(restores.etcd().err().unwrap().contains("cluster restore"));
         let wrong = Args { control: Some("http://x".into()), ..args() };
-        assert!(wrong.plan(given("127.0.0.1:9000")).unwrap_err().contains("etcd://"));
+        assert!(wrong.plan(given("127.0.0.1:9000"), None).unwrap_err().contains("etcd://"));
     }
 }

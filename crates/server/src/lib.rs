@@ -8,7 +8,7 @@
 //! | configuration | `kms` | the key service, from its options in `ashlar-server-options` |
 //! | | `signals` | what ends the process from outside |
 //! | connections | `socket`, `connection` | plain or TLS as one type; one connection: its time limits, its traffic |
-//! | entry | `service_tasks`, `import`, `restore` | periodic work of the services over the node; `ashlar cluster import` and `restore` |
+//! | entry | `service_tasks`, `import`, `restore`, `etcd_member` | periodic work of the services over the node; `ashlar cluster import` and `restore`; etcd of this node |
 //! | | `routes`, `listen`, `serve` | routing of requests; sockets; the server from start to stop |
 //!
 //! Invariant: nothing is served before the node is complete; nothing is closed before requests in flight have
@@ -22,6 +22,7 @@
 )]
 
 mod connection;
+mod etcd_member;
 mod import;
 mod kms;
 mod listen;

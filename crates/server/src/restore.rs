@@ -6,17 +6,48 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ashlar_etcd::Options;
+use ashlar_etcd_member::Supervisor;
 use ashlar_node::restore::{FolderSnapshots, choose, restore, snapshots};
 use ashlar_s3::date::format_iso;
+use ashlar_server_options::Args;
 use serde_json::{Value, json};
+
+use super::etcd_member;
+
+/// `ashlar cluster restore`. A signal may end it at any point: it can be repeated. `address`: `--address`; `etcd_member`:
+/// is set if this node runs etcd itself.
+///
+/// # Errors
+/// A message for the operator.
+pub async fn command(
+    args: &Args,
+    address: &str,
+    paths: Vec<PathBuf>,
+    json: bool,
+    etcd_member: &mut Option<Arc<Supervisor>>,
+) -> Result<(), String> {
+    if args.cluster.restore_dry_run {
+        return show(args.cluster.name("cluster restore")?, paths, json).await;
+    }
+    if let Some(settings) = args.cluster.managed(address, args.state_dir.as_deref(), &paths)? {
+        let member = etcd_member.insert(etcd_member::start(settings).await?);
+        etcd_member::founded(member).await?;
+        return run(&args.cluster.managed_etcd(member)?, paths, json).await;
+    }
+    match args.cluster.etcd()? {
+        Some(etcd) => run(&etcd, paths, json).await,
+        None => Err("cluster restore needs --control etcd://... or --control managed".to_owned()),
+    }
+}
 
 /// Restores the control store from the folders.
 ///
 /// # Errors
 /// A message for the operator.
-pub async fn run(etcd: &Options, paths: Vec<PathBuf>, as_json: bool) -> Result<(), String> {
+async fn run(etcd: &Options, paths: Vec<PathBuf>, as_json: bool) -> Result<(), String> {
     let done = restore(etcd, paths).await?;
     let at = format_iso(done.wall_ms);
     let what = match done.before {
@@ -44,7 +75,7 @@ pub async fn run(etcd: &Options, paths: Vec<PathBuf>, as_json: bool) -> Result<(
 ///
 /// # Errors
 /// Why none would be.
-pub async fn show(cluster: &str, paths: Vec<PathBuf>, as_json: bool) -> Result<(), String> {
+async fn show(cluster: &str, paths: Vec<PathBuf>, as_json: bool) -> Result<(), String> {
     let folders = snapshots(paths).await;
     let chosen = choose(cluster, &folders);
     let latest = chosen.as_ref().ok().map(|kept| (kept.store().to_owned(), kept.revision()));

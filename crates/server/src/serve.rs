@@ -16,14 +16,15 @@ use ashlar_admin::{Admin, Shutdown, ShutdownSender, kms::KeyAdmin, monitor, noti
 use ashlar_arguments::{expand, size};
 use ashlar_audit::Audit;
 use ashlar_cluster::CodeSpec;
+use ashlar_etcd_member::Supervisor;
 use ashlar_events::store::{DeadLetterBucket, Feeds};
 use ashlar_events::{Parsed, Site, TargetManager};
 use ashlar_iam::Iam;
 use ashlar_idp::Idp;
 use ashlar_node::kms::Configured;
 use ashlar_node::{
-    Node, Plan, Started, background, clock, credentials, deployments, drive_discovery, drive_monitor,
-    evacuation, let_go, level_follow, lifecycle, map_follow, rollback,
+    Node, Plan, Started, background, clock, control_members, credentials, deployments, drive_discovery,
+    drive_monitor, evacuation, let_go, level_follow, lifecycle, map_follow, rollback,
 };
 use ashlar_s3::{Config, Context, Keys, Notifications, Origins, Service, Verifier};
 use ashlar_server_options::args::{Args, Switch};
@@ -34,7 +35,7 @@ use tokio::sync::watch;
 
 use super::routes::ConsoleAt;
 use super::signals::{Orders, stop_at_order};
-use super::{import, kms, listen, restore, routes, service_tasks};
+use super::{etcd_member, import, kms, listen, restore, routes, service_tasks};
 
 /// Time limit for requests in flight at a stop.
 const DRAIN: Duration = Duration::from_secs(30);
@@ -67,7 +68,15 @@ pub fn run(args: Args, json: bool, colour: bool) -> ExitCode {
         Err(error) => return fail(&format!("cannot start: {error}")),
     };
     // On the heap: the runtime has several loops that poll a future, each of which would contain the whole of it.
-    let result = runtime.block_on(Box::pin(serve(args, json)));
+    let result = runtime.block_on(Box::pin(async {
+        let mut etcd_member = None;
+        let result = Box::pin(serve(args, json, &mut etcd_member)).await;
+        // After everything that uses it.
+        if let Some(member) = etcd_member {
+            member.stop().await;
+        }
+        result
+    }));
     // The time limit of remaining tasks has passed.
     runtime.shutdown_timeout(Duration::from_secs(1));
     match result {
@@ -82,13 +91,18 @@ fn fail(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
+async fn serve(
+    mut args: Args,
+    json: bool,
+    etcd_member: &mut Option<Arc<Supervisor>>,
+) -> Result<Shutdown, String> {
     configure(&mut args)?;
     let region = Region::choose(args.region.as_deref(), |name| process::variable(name))?;
     let paths: Vec<PathBuf> =
         expand::drives(&args.drives)?.iter().map(|p| drive_discovery::absolute(p)).collect();
     if args.cluster.restore || args.cluster.restore_dry_run {
-        return restored(&args.cluster, paths, json).await.map(|()| Shutdown::Stop);
+        let address = args.address.as_deref().unwrap_or(ADDRESS);
+        return restore::command(&args, address, paths, json, etcd_member).await.map(|()| Shutdown::Stop);
     }
     let memory = size::parse(&args.memory).map_err(|e| format!("--memory: {e}"))?;
     if memory < MIN_MEMORY {
@@ -129,7 +143,11 @@ async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
         tls: certificates.is_some(),
         settings: common_settings(&args, &region, environment.as_ref(), &keys),
     };
-    let cluster = args.cluster.plan(given)?;
+    let settings = args.cluster.managed(given.address, args.state_dir.as_deref(), &paths)?;
+    if let Some(settings) = settings {
+        *etcd_member = Some(etcd_member::start(settings).await?);
+    }
+    let cluster = args.cluster.plan(given, etcd_member.clone())?;
     let set = |name: &str| process::variable(name);
     let plan = Plan {
         paths,
@@ -142,7 +160,12 @@ async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
         cluster,
     };
     if args.cluster.import || args.cluster.undo_import {
-        let work = import::run(&plan, environment, keys, (args.cluster.undo_import, json));
+        let work = async {
+            if let Some(member) = etcd_member {
+                etcd_member::founded(member).await?;
+            }
+            import::run(&plan, environment, keys, (args.cluster.undo_import, json)).await
+        };
         return tokio::select! {
             done = work => done.map(|()| Shutdown::Stop),
             () = orders.next() => Err("ended by a signal: repeat the import, or undo it (--undo)".to_owned()),
@@ -177,17 +200,6 @@ async fn serve(mut args: Args, json: bool) -> Result<Shutdown, String> {
         ));
     }
     outcome
-}
-
-/// `ashlar cluster restore`. A signal may end it at any point: it can be repeated.
-async fn restored(args: &cluster::Args, paths: Vec<PathBuf>, json: bool) -> Result<(), String> {
-    if args.restore_dry_run {
-        return restore::show(args.name("cluster restore")?, paths, json).await;
-    }
-    match args.etcd()? {
-        Some(etcd) => restore::run(&etcd, paths, json).await,
-        None => Err("cluster restore needs --control etcd://...".to_owned()),
-    }
 }
 
 /// Everything that the start has opened.
@@ -263,6 +275,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     spawn("duties", background::divide_duties(node.clone()));
     if node.member.is_some() {
         spawn("feeds", background::take_over_feeds(node.clone()));
+        spawn("control-members", control_members::run(node.clone()));
     }
     spawn("sweep", background::sweep(node.clone()));
     spawn("count", background::count(node.clone()));

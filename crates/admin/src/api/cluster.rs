@@ -161,6 +161,45 @@ pub struct ControlStore {
     pub age_ms: u64,
     /// Why it cannot be used now.
     pub trouble: Option<String>,
+    /// The members of etcd that nodes run themselves; null if they do not.
+    pub etcd: Option<Vec<EtcdMember>>,
+}
+
+/// A member of etcd that a node runs.
+#[derive(Serialize, ToSchema)]
+pub struct EtcdMember {
+    /// `HOST` or `HOST:CLIENT-PORT:PEER-PORT`.
+    pub address: String,
+    /// Whether it answers and knows a leader.
+    pub healthy: bool,
+    /// Whether it leads.
+    pub leader: bool,
+    /// Whether it does not vote yet, because it does not have everything.
+    pub learner: bool,
+    /// The release of etcd; null if it does not answer.
+    pub version: Option<String>,
+    /// Size of its file, in bytes; null if it does not answer.
+    pub size: Option<u64>,
+}
+
+/// Changes which nodes run a member of etcd.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ControlMembersOrder {
+    /// One, three or five: each `HOST` or `HOST:CLIENT-PORT:PEER-PORT`.
+    pub members: Vec<String>,
+    /// Only find out whether it can be changed.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// The list of members of etcd. The nodes add and remove members by themselves until they are those.
+#[derive(Serialize, ToSchema)]
+pub struct ControlMembers {
+    pub before: Vec<String>,
+    pub members: Vec<String>,
+    /// False for a dry run.
+    pub changed: bool,
 }
 
 /// The feature levels that a release can do.

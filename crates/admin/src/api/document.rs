@@ -52,6 +52,7 @@ fn answer(route: Route) -> Shape {
         Route::ClusterUpgrade => of::<cluster::Upgrade>(),
         Route::ClusterRemove => of::<cluster::NodeRemoved>(),
         Route::ClusterAuthority => of::<cluster::Rotation>(),
+        Route::ClusterControlMembers => of::<cluster::ControlMembers>(),
         Route::AuditSearch => of::<audit::AuditRecords>(),
         Route::MetricsToken => of::<state::MetricsToken>(),
         Route::UserList => of::<people::UserList>(),
@@ -109,6 +110,7 @@ fn order(route: Route) -> Option<Shape> {
         Route::ClusterUpgrade => of::<cluster::UpgradeOrder>(),
         Route::ClusterRemove => of::<cluster::RemoveOrder>(),
         Route::ClusterAuthority => of::<cluster::RotationOrder>(),
+        Route::ClusterControlMembers => of::<cluster::ControlMembersOrder>(),
         Route::UserPut => of::<identities::UserOrder>(),
         Route::GroupMembers => of::<identities::Members>(),
         Route::PolicyPut => of::<PolicyDocument>(),
@@ -198,6 +200,7 @@ fn needs_order(route: Route) -> bool {
             | Route::DriveReplace
             | Route::ClusterRemove
             | Route::ClusterAuthority
+            | Route::ClusterControlMembers
             | Route::PolicyPut
             | Route::PolicyAttach
             | Route::PolicyDetach

@@ -7,6 +7,7 @@
 //! | `remove` | `ashlar cluster remove`: a node that is gone for good |
 //! | `authority` | `ashlar cluster authority rotate`: the authority of the nodes' certificates is replaced |
 //! | `alias` | the alias that a command uses |
+//! | `secret`, `control` | `ashlar cluster secret`, `ashlar cluster control`: for nodes that run etcd themselves |
 //! | `import` | `ashlar cluster import`: a server without a cluster becomes the first node |
 //! | `restore` | `ashlar cluster restore`: an etcd that was lost is made anew from the drives |
 //! | `home` | the folder of a cluster on this machine: settings, credentials, lock |
@@ -19,6 +20,7 @@
 
 mod alias;
 mod authority;
+mod control;
 mod etcd;
 mod home;
 mod import;
@@ -27,6 +29,7 @@ mod plan;
 mod process;
 mod remove;
 mod restore;
+mod secret;
 mod status;
 mod token;
 mod up;
@@ -93,6 +96,12 @@ Examples:
     /// The authority that signs the certificates of nodes
     #[command(subcommand)]
     Authority(authority::AuthorityCommand),
+    /// The members of etcd that the nodes run themselves
+    #[command(subcommand)]
+    Control(control::ControlCommand),
+    /// Make a secret for a cluster whose nodes run etcd themselves
+    #[command(after_long_help = secret::HELP)]
+    Secret,
     /// Run a whole cluster on this machine, for trying out
     #[command(after_long_help = up::HELP)]
     Up(UpOptions),
@@ -109,6 +118,8 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         Command::Upgrade(options) => upgrade::upgrade(options, context).await,
         Command::Remove(options) => remove::remove(options, context).await,
         Command::Authority(command) => authority::authority(command, context).await,
+        Command::Control(command) => control::control(command, context).await,
+        Command::Secret => secret::secret(&context.output),
         Command::Up(options) => up(&options, &context.output).await,
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Invariant: with `--json` the server's own answer is printed, so that no field is lost.
 
+use ashlar_arguments::size;
 use ashlar_client::Method;
 use serde::Deserialize;
 
@@ -90,6 +91,19 @@ struct ControlStore {
     writable: bool,
     revision: u64,
     trouble: Option<String>,
+    etcd: Option<Vec<EtcdMember>>,
+}
+
+/// A member of etcd that a node runs.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct EtcdMember {
+    address: String,
+    healthy: bool,
+    leader: bool,
+    learner: bool,
+    version: Option<String>,
+    size: Option<u64>,
 }
 
 #[derive(Deserialize, Default)]
@@ -213,10 +227,26 @@ fn store(output: &Output, store: &ControlStore) -> String {
     };
     let writable = if store.writable { "" } else { ", read-only now" };
     let trouble = store.trouble.as_ref().map(|t| format!("\n  {}", output.printable(t))).unwrap_or_default();
+    let members: String = store.etcd.iter().flatten().map(|m| format!("\n  {}", member(output, m))).collect();
     format!(
-        "Control store: {what}, {} of {} members current, revision {}{writable}{trouble}",
+        "Control store: {what}, {} of {} members current, revision {}{writable}{trouble}{members}",
         store.current, store.members, store.revision
     )
+}
+
+/// A member of etcd that a node runs.
+fn member(output: &Output, member: &EtcdMember) -> String {
+    let state = match (member.healthy, &member.version) {
+        (_, None) => output.paint(Tone::Bad, "does not answer"),
+        (false, _) => output.paint(Tone::Bad, "has no leader"),
+        (true, _) if member.learner => "does not vote yet".to_owned(),
+        (true, _) if member.leader => output.paint(Tone::Good, "leads"),
+        (true, _) => output.paint(Tone::Good, "follows"),
+    };
+    let version =
+        member.version.as_ref().map(|v| format!(", etcd {}", output.printable(v))).unwrap_or_default();
+    let size = member.size.map(|bytes| format!(", {}", size::show(bytes))).unwrap_or_default();
+    format!("{} {state}{version}{size}", output.printable(&member.address))
 }
 
 impl Cluster {
@@ -281,7 +311,9 @@ mod tests {
         let answer = json!({ "name": "prod", "state": "formed", "code": "4+4",
             "nodes": [node(1, true), node(2, false)],
             "control_store": { "kind": "etcd", "members": 3, "current": 2, "writable": true, "revision": 17,
-                "trouble": "it is away" },
+                "trouble": "it is away", "etcd": [
+                    { "address": "a", "healthy": true, "leader": true, "learner": false, "version": "3.5.9", "size": 20480 },
+                    { "address": "b", "healthy": false, "leader": false, "learner": false, "version": null, "size": null }] },
             "groups": { "total": 8, "writable": 0, "readable": 8, "complete": 8, "left": 0 },
             "tolerates": { "drives": 3, "nodes": 0, "read_drives": 4, "read_nodes": 1 } });
         let cluster: Cluster = understand(&answer).unwrap();
@@ -291,7 +323,7 @@ mod tests {
             "1 (answers)",
             "away",
             "3 of 4 in service",
-            "etcd, 2 of 3 members current, revision 17\n  it is away",
+            "etcd, 2 of 3 members current, revision 17\n  it is away\n  a leads, etcd 3.5.9, 20.0 KiB\n  b does not answer\n",
             "8; all can be read, only 0 written now",
             "May be missing for writes and reads: any 3 drives of a placement group, or no node\n",
             "May be missing for reads: any 4 drives of a placement group, or any node",
