@@ -3,7 +3,7 @@
 import pytest
 
 from conftest import until
-from histories import client
+from histories import client, eventually
 from nodes import Cluster
 from test_events import Web, posted, records, rule, told
 
@@ -32,9 +32,10 @@ def test_events_of_a_node_that_is_gone_are_delivered_by_another(cluster, webhook
     clients[0].create_bucket(Bucket="followed")
     until(lambda: rule(clients[0], "followed", "webhook") is None)
     here = lambda: told(records(d for _, d in list(webhook.got)), "followed")
-    # One key for each node: their feeds are not ordered among each other.
+    # One key for each node: their feeds are not ordered among each other. A node that has just started reaches the others a
+    # moment later.
     for n, s3 in enumerate(clients):
-        s3.put_object(Bucket="followed", Key=f"early{n}", Body=b"x")
+        eventually(lambda: s3.put_object(Bucket="followed", Key=f"early{n}", Body=b"x"), 60)
     until(lambda: len(here()) == len(clients))
     webhook.status = 503
     for round in range(5):

@@ -64,7 +64,8 @@ def fill(cluster, but=()):
         eventually(lambda: s3.create_bucket(Bucket=f"bucket-{n}"))
         s3.put_bucket_tagging(Bucket=f"bucket-{n}", Tagging={"TagSet": [{"Key": "n", "Value": str(n)}]})
         for key, body in bodies.items():
-            s3.put_object(Bucket=f"bucket-{n}", Key=key, Body=body)
+            # A node that has just started reaches the others a moment later.
+            eventually(lambda: s3.put_object(Bucket=f"bucket-{n}", Key=key, Body=body), 60)
     code, _, err = ashlar("admin", "user", "add", "it", USER, node=cluster.nodes[0])
     assert code == 0, err
     code, _, err = ashlar("admin", "policy", "attach", "it", "readwrite", "--user", USER, node=cluster.nodes[1])
