@@ -13,6 +13,7 @@ use futures::StreamExt;
 use crate::bucket::Bucket;
 use crate::registry::OpenBucket;
 use crate::store::Inner;
+use crate::sweep::let_others_run;
 use crate::tally::{Share, Usage};
 use crate::usage::{Counted, Ledger, QUOTA, limit_of};
 use crate::{Error, MAX_PAGE, Result, Store, seal, summary};
@@ -237,10 +238,12 @@ impl Store {
                     tracing::debug!(%error, bucket = bucket.name, "the share of a quota waits");
                 }
                 if wants || all || shared {
+                    let began = time::Instant::now();
                     match self.inner.scan(bucket.id, !bucket.documents.contains_key(QUOTA)).await {
                         Ok(()) | Err(Error::NoSuchBucket) => {}
                         Err(e) => failed = Some(e),
                     }
+                    let_others_run(began).await;
                 }
                 self.inner.settle_counts(bucket.id).await;
             }

@@ -312,3 +312,28 @@ async fn scans_under_load_are_exact() {
         assert_eq!((counted.usage, counted.unsettled), (recount(&store, "bucket").await, 0), "seed {seed}");
     }
 }
+
+/// Passes over all buckets do not keep other tasks from running, however fast what they read answers.
+#[tokio::test(flavor = "current_thread")]
+async fn passes_over_many_buckets_let_other_tasks_run() {
+    const BUCKETS: usize = 200;
+    let (store, _, control) = memory().await;
+    for i in 0..BUCKETS {
+        store.create_bucket(&format!("bucket-{i}"), &CreateBucket::default()).await.unwrap();
+    }
+    let turns = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = turns.clone();
+    let other = tokio::spawn(async move {
+        loop {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            tokio::task::yield_now().await;
+        }
+    });
+    let taken = || turns.swap(0, std::sync::atomic::Ordering::Relaxed);
+    store.sweep(0).await.unwrap();
+    assert!(taken() >= BUCKETS, "a sweep");
+    store.count_uncounted(true).await.unwrap();
+    assert!(taken() >= BUCKETS, "a count");
+    other.abort();
+    drop(control);
+}
