@@ -1,7 +1,8 @@
 //! One copy of the control store: its byte layout, and where it is on a drive.
 //!
-//! A drive keeps two slots and writes them in turn, so that the previous copy survives a torn write. After
-//! the first write, neither renames nor directory operations are needed. Byte layout: see [`Copy::encode`].
+//! A drive keeps two slots and writes them in turn, so that the previous copy survives a torn write, and a log of
+//! the changes behind the later one (`change_log`). After the first write, neither renames nor directory operations
+//! are needed. Byte layout: see [`Copy::encode`].
 //!
 //! Invariants: the bytes are bound to deployment and drive, so that a file copied to another drive is not
 //! accepted as its copy; a slot that does not verify counts as never written.
@@ -15,13 +16,13 @@ use std::sync::Arc;
 use ashlar_checksum::frame_hash;
 use ashlar_format::codec::{Reader, Writer};
 use ashlar_format::{DeploymentId, DriveId};
-use ashlar_machine::Folder;
+use ashlar_machine::{DiskFile, Folder};
 use bytes::Bytes;
 
 use crate::control::Value;
 
-/// Format number, the first byte.
-const FORMAT: u8 = 1;
+/// Format number, the first byte. Format 1 had the same layout and no log.
+const FORMAT: u8 = 2;
 /// Largest copy, in bytes.
 pub const MAX_BYTES: usize = 64 << 20;
 /// Key of the checksum: "ashlar control store copy 1 ....". Never changes.
@@ -68,7 +69,7 @@ impl Copy {
         self.snapshot.term == 0
     }
 
-    /// Format u8 = 1, deployment 16, drive 16, promised u64, term u64, revision u64, members list of
+    /// Format u8 = 2, deployment 16, drive 16, promised u64, term u64, revision u64, members list of
     /// 16, before list of 16, entries list of (bytes key, u64 revision, bytes value) in order of key,
     /// then HighwayHash-256 of all that (key: "ashlar control store copy 1 ....").
     pub(crate) fn encode(&self, deployment: DeploymentId, drive: DriveId) -> Vec<u8> {
@@ -106,7 +107,10 @@ impl Copy {
             return None;
         }
         let mut r = Reader::new(body);
-        if r.u8().ok()? != FORMAT || r.array::<16>().ok()? != deployment.0 || r.array::<16>().ok()? != drive.0
+        let format = r.u8().ok()?;
+        if !(1..=FORMAT).contains(&format)
+            || r.array::<16>().ok()? != deployment.0
+            || r.array::<16>().ok()? != drive.0
         {
             return None;
         }
@@ -156,7 +160,7 @@ pub fn fuzzed_copy(body: &[u8]) {
     }
 }
 
-/// The storage of the two slots of one drive.
+/// The storage of the two slots of one drive, and of the log.
 pub trait Medium: Send + Sync + 'static {
     /// The bytes of slot 0 or 1; `None` when it was never written.
     ///
@@ -169,15 +173,27 @@ pub trait Medium: Send + Sync + 'static {
     /// # Errors
     /// If it is not certain that the bytes are durable.
     fn write(&self, slot: usize, bytes: &[u8]) -> io::Result<()>;
+    /// The bytes of the log; `None` when it was never written.
+    ///
+    /// # Errors
+    /// Like [`Medium::read`].
+    fn read_log(&self) -> io::Result<Option<Vec<u8>>>;
+    /// Writes a record of the log durably, `at` bytes from its begin. Bytes before it are not touched, whatever
+    /// happens; bytes behind it may stay from before.
+    ///
+    /// # Errors
+    /// If it is not certain that the bytes are durable.
+    fn write_log(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
 }
 
-/// Two files in the folder of a drive: `control.0` and `control.1` for the embedded store.
+/// Files in the folder of a drive: `control.0`, `control.1` and `control.log` for the embedded store.
 pub struct FileMedium {
     folder: Folder,
     slots: [&'static str; 2],
 }
 
 const SLOTS: [&str; 2] = ["control.0", "control.1"];
+const LOG: &str = "control.log";
 
 impl FileMedium {
     /// The files of the embedded store in the folder of a formatted drive.
@@ -186,16 +202,22 @@ impl FileMedium {
         FileMedium { folder, slots: SLOTS }
     }
 
-    /// The files with other names, for the snapshots of a store that is elsewhere.
+    /// The files with other names, for the snapshots of a store that is elsewhere. They have no log.
     #[must_use]
     pub fn named(folder: Folder, slots: [&'static str; 2]) -> FileMedium {
         FileMedium { folder, slots }
     }
 }
 
-impl Medium for FileMedium {
-    fn read(&self, slot: usize) -> io::Result<Option<Vec<u8>>> {
-        match self.folder.read(self.slots[slot], MAX_BYTES as u64) {
+impl FileMedium {
+    fn log(&self) -> io::Result<&'static str> {
+        let has = self.slots == SLOTS;
+        has.then_some(LOG)
+            .ok_or_else(|| io::Error::other("snapshots of a store that is elsewhere have no log"))
+    }
+
+    fn read_file(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        match self.folder.read(name, MAX_BYTES as u64) {
             Ok(bytes) => Ok(Some(bytes)),
             // This program never wrote it: handled like a torn slot.
             Err(e) if e.kind() == io::ErrorKind::FileTooLarge => Ok(Some(Vec::new())),
@@ -208,15 +230,36 @@ impl Medium for FileMedium {
         }
     }
 
+    /// The file, and whether it is new, so that the folder has to be flushed too.
+    fn open(&self, name: &str) -> io::Result<(DiskFile, bool)> {
+        match self.folder.open(name, false) {
+            Ok(file) => Ok((file, false)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok((self.folder.create(name, false)?, true)),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+impl Medium for FileMedium {
+    fn read(&self, slot: usize) -> io::Result<Option<Vec<u8>>> {
+        self.read_file(self.slots[slot])
+    }
+
     fn write(&self, slot: usize, bytes: &[u8]) -> io::Result<()> {
-        let name = self.slots[slot];
-        let (file, new) = match self.folder.open(name, false) {
-            Ok(file) => (file, false),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => (self.folder.create(name, false)?, true),
-            Err(e) => return Err(e),
-        };
+        let (file, new) = self.open(self.slots[slot])?;
         file.set_len(bytes.len() as u64)?;
         file.write_at(bytes, 0)?;
+        file.sync_all()?;
+        if new { self.folder.sync() } else { Ok(()) }
+    }
+
+    fn read_log(&self) -> io::Result<Option<Vec<u8>>> {
+        self.read_file(self.log()?)
+    }
+
+    fn write_log(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let (file, new) = self.open(self.log()?)?;
+        file.write_at(bytes, at)?;
         file.sync_all()?;
         if new { self.folder.sync() } else { Ok(()) }
     }
@@ -246,7 +289,7 @@ mod tests {
         let (deployment, drive) = (DeploymentId([9; 16]), DriveId([1; 16]));
         let bytes = sample().encode(deployment, drive);
         let hex: String = bytes.iter().map(|b| format!("{b:02x}")).collect();
-        assert_eq!(hex, include_str!("../tests/control-copy-1.hex").trim());
+        assert_eq!(hex, include_str!("../tests/control-copy-2.hex").trim());
         assert_eq!(Copy::decode(&bytes, deployment, drive), Some(sample()));
         assert_eq!(Copy::decode(&bytes, deployment, DriveId([2; 16])), None);
         assert_eq!(Copy::decode(&bytes, DeploymentId([8; 16]), drive), None);
@@ -256,6 +299,16 @@ mod tests {
             assert_eq!(Copy::decode(&bad, deployment, drive), None, "byte {i}");
             assert_eq!(Copy::decode(&bytes[..i], deployment, drive), None, "cut at {i}");
         }
+    }
+
+    /// Format 1, without a log, is read as it is.
+    #[test]
+    fn copies_of_format_1_are_read() {
+        let digits = include_str!("../tests/control-copy-1.hex").trim();
+        let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+        let bytes: Vec<u8> = (0..digits.len()).step_by(2).map(byte).collect();
+        assert_eq!(bytes[0], 1);
+        assert_eq!(Copy::decode(&bytes, DeploymentId([9; 16]), DriveId([1; 16])), Some(sample()));
     }
 
     #[test]
@@ -283,7 +336,13 @@ mod tests {
         m.write(0, b"3rd").unwrap();
         assert_eq!(m.read(0).unwrap().unwrap(), b"3rd");
         assert_eq!(m.read(1).unwrap().unwrap(), b"second, longer");
-        assert!(FileMedium::new(Folder::real(&dir.path().join("gone"), None)).read(0).is_err());
+        assert_eq!(m.read_log().unwrap(), None);
+        m.write_log(0, b"a record").unwrap();
+        m.write_log(4, b"corder").unwrap();
+        assert_eq!(m.read_log().unwrap().unwrap(), b"a recorder");
+        let gone = FileMedium::new(Folder::real(&dir.path().join("gone"), None));
+        assert!(gone.read(0).is_err() && gone.read_log().is_err() && gone.write_log(0, b"").is_err());
+        assert!(FileMedium::named(Folder::real(dir.path(), None), ["a", "b"]).read_log().is_err());
     }
 
     /// A slot that is not a regular file is neither read nor written, and no call blocks.

@@ -1,8 +1,8 @@
 //! The embedded driver of the control store: one process, full copies on the drives, no other service.
 //!
-//! Every change is a new snapshot, written in full to all member drives and acknowledged when a majority
-//! holds it. The store is small (the map, the buckets, the credentials) and changes rarely, so full copies
-//! are cheap and need no log.
+//! Every change makes a new snapshot, which is acknowledged when a majority of the member drives holds it. A drive
+//! that holds the snapshot before it appends the change to its log; every other drive, and one whose log has reached
+//! its limit, gets a full copy (`copy`, `change_log`). So the bytes that a change writes do not grow with the store.
 //!
 //! Invariants: changes are serialized; a (term, revision) is never used for two contents; a read returns what
 //! was last acknowledged.
@@ -21,6 +21,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 
 use crate::announced::{Announced, Announcement, Nodes};
+use crate::change_log::{LogEnd, LoggedChange, RecentChanges};
 use crate::control::{Change, Control, ControlDriver, Health, Value, Watch};
 use crate::copy::{Copy, MAX_BYTES, Medium, Snapshot};
 use crate::history::History;
@@ -39,6 +40,8 @@ pub(crate) struct Site {
     pub copy: Copy,
     /// The slot that does not hold this copy.
     slot: usize,
+    /// The end of the log behind the other slot; `None`: this process has not written that slot.
+    log: Option<LogEnd>,
     /// The next copy to write. Only the newest is kept, so no queue builds up.
     pending: Option<Copy>,
     busy: bool,
@@ -50,7 +53,7 @@ impl Site {
     pub(crate) fn new(id: DriveId, medium: Arc<dyn Medium>, copy: Copy, slot: usize) -> Site {
         let name = format!("control-{}", &id.to_hex()[..6]);
         let pool = IoPool::new(&name, 1, 2);
-        Site { medium, pool, copy, slot, pending: None, busy: false, failed: false }
+        Site { medium, pool, copy, slot, log: None, pending: None, busy: false, failed: false }
     }
 }
 
@@ -72,6 +75,8 @@ pub(crate) struct Shared {
     pub turn: tokio::sync::Mutex<()>,
     /// Counts finished writes.
     pub progress: watch::Sender<u64>,
+    /// What drives append to their logs.
+    recent: Mutex<RecentChanges>,
     history: History,
     announced: Announced,
 }
@@ -99,6 +104,7 @@ impl Embedded {
                 term: Mutex::new(0),
                 turn: tokio::sync::Mutex::new(()),
                 progress: watch::Sender::new(0),
+                recent: Mutex::default(),
                 history: History::new(revision),
                 announced: Announced::default(),
             }),
@@ -140,6 +146,9 @@ impl Embedded {
             *used
         };
         let (next, changes) = apply(&old, update, members, term, revision)?;
+        if let Some(change) = LoggedChange::between(&old, &next, &changes) {
+            self.shared.recent.lock().add(change);
+        }
         let next = Arc::new(next);
         self.write_all(&next, term);
         if !self.wait_majority(&next).await {
@@ -235,12 +244,15 @@ impl Embedded {
 /// Runs on the drive's own thread: writes until nothing is pending.
 fn write_pending(shared: &Shared, id: DriveId, medium: &Arc<dyn Medium>) {
     loop {
-        let (copy, slot) = {
+        let (copy, slot, record) = {
             let mut sites = shared.sites.lock();
             // The drive may have been attached again under the same id: that one has its own thread.
             let Some(site) = sites.get_mut(&id).filter(|s| Arc::ptr_eq(&s.medium, medium)) else { return };
             match site.pending.take() {
-                Some(copy) if !site.failed => (copy, site.slot),
+                Some(copy) if !site.failed => {
+                    let record = shared.record(site, &copy);
+                    (copy, site.slot, record)
+                }
                 _ => {
                     site.busy = false;
                     drop(sites);
@@ -249,13 +261,20 @@ fn write_pending(shared: &Shared, id: DriveId, medium: &Arc<dyn Medium>) {
                 }
             }
         };
-        let result = medium.write(slot, &copy.encode(shared.deployment, id));
+        let result = match record {
+            Some((at, bytes, end)) => medium.write_log(at, &bytes).map(|()| (slot, end)),
+            None => {
+                let bytes = copy.encode(shared.deployment, id);
+                medium.write(slot, &bytes).map(|()| (1 - slot, LogEnd::behind(&bytes)))
+            }
+        };
         let mut sites = shared.sites.lock();
         let Some(site) = sites.get_mut(&id).filter(|s| Arc::ptr_eq(&s.medium, medium)) else { return };
         match result {
-            Ok(()) => {
+            Ok((slot, end)) => {
                 site.copy = copy;
-                site.slot = 1 - slot;
+                site.slot = slot;
+                site.log = Some(end);
             }
             Err(error) => {
                 tracing::warn!(drive = %id, %error, "control store: the drive no longer takes changes");
@@ -264,6 +283,17 @@ fn write_pending(shared: &Shared, id: DriveId, medium: &Arc<dyn Medium>) {
         }
         drop(sites);
         shared.progress.send_modify(|n| *n += 1);
+    }
+}
+
+impl Shared {
+    /// The record that makes what the drive holds this copy: where it begins, its bytes, and the end of the log behind
+    /// it. `None`: the drive needs a full copy.
+    fn record(&self, site: &Site, next: &Copy) -> Option<(u64, Vec<u8>, LogEnd)> {
+        let log = site.log.filter(|_| site.copy.promised == next.promised)?;
+        let path = self.recent.lock().path(site.copy.snapshot.position(), next.snapshot.position())?;
+        let (bytes, end) = log.record(&path)?;
+        Some((log.at(), bytes, end))
     }
 }
 

@@ -3,7 +3,7 @@
 //! Only one process writes at a time (it locks the drives), but each may leave copies on a minority that the
 //! next one does not see. So a start follows Paxos: first a majority durably promises a new term; then the
 //! highest content among the copies is written under that term; only then does the store answer. A promise is
-//! written to the other slot, with unchanged content. Fewer drives than a majority, but at least one of every
+//! a full copy in the other slot, with unchanged content. Fewer drives than a majority, but at least one of every
 //! majority (n - M + 1), allow only reading (docs/protocol.md 2.13).
 //!
 //! Invariant: blank copies hold no decision and never count for reading.
@@ -18,6 +18,7 @@ use std::time::Duration;
 use ashlar_format::{DeploymentId, DriveId};
 use bytes::Bytes;
 
+use crate::change_log::replay;
 use crate::control::Value;
 use crate::copy::{Copy, Medium, Snapshot};
 use crate::embedded::{Embedded, PATIENCE, Site};
@@ -217,14 +218,17 @@ async fn read_sites(
 }
 
 fn read_site(deployment: DeploymentId, id: DriveId, medium: Arc<dyn Medium>) -> std::io::Result<Site> {
+    let newer = || std::io::Error::other("the copy was written by a newer release");
     let mut found = Copy::default();
     let mut slot = 0;
+    let log = medium.read_log()?.unwrap_or_default();
     for s in 0..2 {
         let Some(bytes) = medium.read(s)? else { continue };
         if Copy::is_newer(&bytes) {
-            return Err(std::io::Error::other("the copy was written by a newer release"));
+            return Err(newer());
         }
-        let Some(copy) = Copy::decode(&bytes, deployment, id) else { continue };
+        let Some(mut copy) = Copy::decode(&bytes, deployment, id) else { continue };
+        replay(&bytes, Arc::make_mut(&mut copy.snapshot), &log).map_err(|_| newer())?;
         let order = |c: &Copy| (c.snapshot.position(), c.promised);
         if order(&copy) >= order(&found) {
             found = copy;

@@ -38,6 +38,7 @@
 
 mod absence;
 mod announced;
+mod change_log;
 mod control;
 mod copy;
 pub mod drive_monitor;
@@ -62,6 +63,8 @@ mod update;
 
 pub use absence::Absences;
 pub use announced::{Announced, Announcement, Nodes};
+#[doc(hidden)]
+pub use change_log::fuzzed_log_record;
 pub use control::{Change, Control, ControlDriver, Follower, Health, Value, Watch, Watched};
 #[doc(hidden)]
 pub use copy::fuzzed_copy;

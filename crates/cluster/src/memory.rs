@@ -13,9 +13,12 @@ use parking_lot::Mutex;
 
 use crate::copy::Medium;
 
-/// Two slots in memory.
+/// Two slots and the log in memory.
 #[derive(Default)]
-pub struct MemoryMedium(Mutex<[Option<Vec<u8>>; 2]>);
+pub struct MemoryMedium(Mutex<[Option<Vec<u8>>; 3]>);
+
+/// The place of the log behind the two slots.
+const LOG: usize = 2;
 
 impl MemoryMedium {
     /// The media of a store that has this one drive, whose id is 16 bytes of 1.
@@ -30,7 +33,7 @@ impl MemoryMedium {
         Arc::new(MemoryMedium::default()).as_only_drive()
     }
 
-    /// The bytes of both slots, one after the other: everything that the drive stores.
+    /// The bytes of both slots and of the log, one after the other: everything that the drive stores.
     #[must_use]
     pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().iter().flatten().flatten().copied().collect()
@@ -39,12 +42,25 @@ impl MemoryMedium {
     /// Both slots.
     #[must_use]
     pub fn slots(&self) -> [Option<Vec<u8>>; 2] {
+        let [a, b, _] = self.0.lock().clone();
+        [a, b]
+    }
+
+    /// Replaces both slots and removes the log, as if the drive was emptied or got the files of another one.
+    pub fn set_slots(&self, slots: [Option<Vec<u8>>; 2]) {
+        let [a, b] = slots;
+        *self.0.lock() = [a, b, None];
+    }
+
+    /// Everything that the drive stores: both slots and the log.
+    #[must_use]
+    pub fn files(&self) -> [Option<Vec<u8>>; 3] {
         self.0.lock().clone()
     }
 
-    /// Replaces both slots, as if the drive was emptied or got the files of another one.
-    pub fn set_slots(&self, slots: [Option<Vec<u8>>; 2]) {
-        *self.0.lock() = slots;
+    /// Replaces everything that the drive stores.
+    pub fn set_files(&self, files: [Option<Vec<u8>>; 3]) {
+        *self.0.lock() = files;
     }
 }
 
@@ -55,6 +71,19 @@ impl Medium for MemoryMedium {
 
     fn write(&self, slot: usize, bytes: &[u8]) -> io::Result<()> {
         self.0.lock()[slot] = Some(bytes.to_vec());
+        Ok(())
+    }
+
+    fn read_log(&self) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.0.lock()[LOG].clone())
+    }
+
+    fn write_log(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut all = self.0.lock();
+        let log = all[LOG].get_or_insert_default();
+        let at = usize::try_from(at).map_err(io::Error::other)?;
+        log.resize(log.len().max(at + bytes.len()), 0);
+        log[at..at + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 }

@@ -31,7 +31,7 @@ fn media(medium: &Arc<MemoryMedium>) -> Vec<(DriveId, Arc<dyn Medium>)> {
 #[derive(Clone)]
 struct World {
     /// The drive of the store.
-    slots: [Option<Vec<u8>>; 2],
+    files: [Option<Vec<u8>>; 3],
     /// What each node has decided and not written yet.
     pending: [Option<Update>; NODES],
     /// The drives of a node were made voters.
@@ -44,7 +44,7 @@ impl World {
     /// The store on a copy of the drive.
     async fn open(&self) -> (Arc<MemoryMedium>, Control) {
         let medium = Arc::new(MemoryMedium::default());
-        medium.set_slots(self.slots.clone());
+        medium.set_files(self.files.clone());
         let store = Embedded::open(DEPLOYMENT, media(&medium)).await.unwrap();
         (medium, store.control())
     }
@@ -123,7 +123,7 @@ async fn every_order_of_steps_forms_one_cluster() {
     let cluster = Cluster::forming(NODES as u16, CodeSpec::parse("4+2").ok(), false, BTreeMap::new());
     drop(Embedded::create(DEPLOYMENT, media(&medium), vec![cluster.entry()]).await.unwrap());
     let first = World {
-        slots: medium.slots(),
+        files: medium.files(),
         pending: [const { None }; NODES],
         voters: [false; NODES],
         restarted: [false; NODES],
@@ -153,7 +153,7 @@ async fn every_order_of_steps_forms_one_cluster() {
                     let before = state(&control);
                     control.update(update.clone()).await.unwrap();
                     check(before, &control, world.voters, &mut maps);
-                    (one.slots, one.pending[i]) = (medium.slots(), None);
+                    (one.files, one.pending[i]) = (medium.files(), None);
                     next.push(one);
                 }
                 Some(update) => {

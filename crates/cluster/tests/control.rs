@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ashlar_cluster::{ControlDriver, Embedded, Error, FileMedium, Medium, MemoryMedium, Update, Watched};
 use ashlar_format::{DeploymentId, DriveId};
@@ -33,9 +34,29 @@ struct Limit {
 struct Fake {
     slots: Arc<MemoryMedium>,
     limit: Arc<Mutex<Limit>>,
+    /// Bytes that were to be written.
+    written: Arc<AtomicU64>,
 }
 
 impl Fake {
+    /// Writes as the limit says; a torn write ends after `torn` bytes.
+    fn limited(&self, bytes: &[u8], torn: usize, write: impl Fn(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        self.written.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        let mut limit = self.limit.lock();
+        if limit.budget > 0 {
+            limit.budget -= 1;
+            return write(bytes);
+        }
+        match limit.last {
+            0 => {}
+            1 => write(&bytes[..torn])?,
+            _ => write(bytes)?,
+        }
+        // Only the first failing write reaches the drive.
+        limit.last = 0;
+        Err(io::ErrorKind::Other.into())
+    }
+
     fn allow(&self, budget: u64, last: u8) {
         *self.limit.lock() = Limit { budget, last };
     }
@@ -46,19 +67,17 @@ impl Medium for Fake {
         self.slots.read(slot)
     }
     fn write(&self, slot: usize, bytes: &[u8]) -> io::Result<()> {
-        let mut limit = self.limit.lock();
-        if limit.budget > 0 {
-            limit.budget -= 1;
-            return self.slots.write(slot, bytes);
-        }
-        match limit.last {
-            0 => {}
-            1 => self.slots.write(slot, &bytes[..bytes.len() / 2])?,
-            _ => self.slots.write(slot, bytes)?,
-        }
-        // Only the first failing write reaches the drive.
-        limit.last = 0;
-        Err(io::ErrorKind::Other.into())
+        self.limited(bytes, bytes.len() / 2, |bytes| self.slots.write(slot, bytes))
+    }
+
+    fn read_log(&self) -> io::Result<Option<Vec<u8>>> {
+        self.slots.read_log()
+    }
+
+    fn write_log(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        // Behind its middle, a record is padding.
+        let end = bytes.iter().rposition(|b| *b != 0).unwrap_or(0);
+        self.limited(bytes, end / 2, |bytes| self.slots.write_log(at, bytes))
     }
 }
 
@@ -118,6 +137,12 @@ impl Medium for Hung {
         }
     }
     fn write(&self, _: usize, _: &[u8]) -> io::Result<()> {
+        unreachable!("it was never read")
+    }
+    fn read_log(&self) -> io::Result<Option<Vec<u8>>> {
+        self.read(0).map(|_| None)
+    }
+    fn write_log(&self, _: u64, _: &[u8]) -> io::Result<()> {
         unreachable!("it was never read")
     }
 }
@@ -269,6 +294,77 @@ fn random_schedules() {
     });
 }
 
+/// A store of `entries` keys over three drives, and the bytes that the first one writes for each of 300 changes.
+async fn cost_of_changes(entries: usize) -> u64 {
+    let drives = fresh(3);
+    let all = (0..entries).map(|i| (format!("key/{i:05}"), Bytes::from_static(&[7; 200])));
+    let all = all.chain([("v".to_owned(), value(0))]).collect();
+    let c = Embedded::create(DEPLOYMENT, media(&drives, |_| true), all).await.unwrap();
+    let before = drives[&1].written.load(Ordering::Relaxed);
+    for n in 1..=300 {
+        c.update(put(&c, n)).await.unwrap();
+    }
+    c.close().await;
+    let c = Embedded::open(DEPLOYMENT, media(&drives, |_| true)).await.unwrap();
+    assert_eq!((read(&c), c.list("key/").len()), (300, entries));
+    (drives[&1].written.load(Ordering::Relaxed) - before) / 300
+}
+
+/// Full copies would write megabytes for each change of a store with 10,000 keys.
+#[test]
+fn change_writes_little_whatever_the_store_holds() {
+    runtime().block_on(async {
+        let (few, many) = (cost_of_changes(10).await, cost_of_changes(10_000).await);
+        // The start after the changes writes two full copies.
+        assert!(
+            few < 16 << 10 && many < few + (64 << 10),
+            "bytes for a change: {few} with few keys, {many} with many"
+        );
+    });
+}
+
+/// Many changes in one life, so that logs are full and begin anew, and a crash of all drives after any of them.
+#[test]
+fn crash_while_logs_begin_anew() {
+    let mut rng = Rng(0x5eed_0002);
+    runtime().block_on(async {
+        // Values of this length fill a log within some changes.
+        let long = |n: u64| Bytes::from(format!("{n}{}", " ".repeat(100 << 10)));
+        for life in 0..40 {
+            let drives = fresh(3);
+            let first = vec![("v".to_owned(), long(0))];
+            Embedded::create(DEPLOYMENT, media(&drives, |_| true), first).await.unwrap().close().await;
+            let mut acked = 0;
+            for start in 0..3 {
+                let c = Embedded::open(DEPLOYMENT, media(&drives, |_| true)).await.unwrap();
+                for f in drives.values() {
+                    f.allow(rng.next(40), rng.next(3) as u8);
+                }
+                let tried = loop {
+                    let n = acked + 1;
+                    let mut update = Update::new();
+                    update.set(&c.control().read("v"), long(n));
+                    match c.update(update).await {
+                        Ok(_) => acked = n,
+                        Err(_) => break n,
+                    }
+                };
+                c.close().await;
+                for f in drives.values() {
+                    f.allow(u64::MAX, 0);
+                }
+                let out = 1 + rng.next(3) as u8;
+                let c = Embedded::open(DEPLOYMENT, media(&drives, |n| n != out)).await.unwrap();
+                let text = String::from_utf8(c.get("v").unwrap().bytes.to_vec()).unwrap();
+                let seen = text.trim_end().parse().unwrap();
+                assert!((acked..=tried).contains(&seen), "life {life} start {start}: {acked} {seen} {tried}");
+                acked = seen;
+                c.close().await;
+            }
+        }
+    });
+}
+
 #[test]
 fn half_of_drives_are_read_only() {
     runtime().block_on(async {
@@ -326,7 +422,7 @@ fn blank_copies_do_not_count() {
             Err(Error::Exists)
         ));
         // The copy of another drive does not count.
-        drives[&4].slots.set_slots(drives[&3].slots.slots());
+        drives[&4].slots.set_files(drives[&3].slots.files());
         let c = Embedded::open(DEPLOYMENT, media(&drives, |_| true)).await.unwrap();
         c.close().await;
         assert_eq!(c.health().current, 4, "repaired");

@@ -100,7 +100,8 @@ fn kept() -> Vec<Target> {
         let body = &digits[..digits.len() - 64];
         body.chunks(2).map(|c| digit(c[0]) << 4 | digit(c[1])).collect()
     };
-    let copy = golden(include_str!("../../cluster/tests/control-copy-1.hex"));
+    let copy = golden(include_str!("../../cluster/tests/control-copy-2.hex"));
+    let log = golden(include_str!("../../cluster/tests/control-log-1.hex"));
     let snapshot = golden(include_str!("../../etcd/tests/snapshot-1.hex"));
     let tokens: &[&[u8]] = &[&[0xff; 9], &[0x80; 8], &[0], &[1], &[0xff, 0xff]];
     vec![
@@ -112,6 +113,12 @@ fn kept() -> Vec<Target> {
             run: object::summary,
         },
         Target { name: "control-copy", seeds: vec![copy], tokens, run: ashlar_cluster::fuzzed_copy },
+        Target {
+            name: "control-log",
+            seeds: vec![log[4..].to_vec()],
+            tokens,
+            run: ashlar_cluster::fuzzed_log_record,
+        },
         Target { name: "etcd-snapshot", seeds: vec![snapshot], tokens, run: ashlar_etcd::fuzzed_snapshot },
         Target { name: "index-manifest", seeds: drive::manifests(), tokens, run: drive::manifest },
         Target { name: "index-run", seeds: drive::runs(), tokens, run: drive::run },

@@ -126,16 +126,32 @@ struct OwnFolder {
     files: FileMedium,
 }
 
+impl OwnFolder {
+    fn check(&self) -> std::io::Result<()> {
+        match ashlar_drive::probe(&self.path) {
+            Probe::Ours(label) if label.drive == self.id => Ok(()),
+            other => Err(std::io::Error::other(format!("the folder no longer holds the drive: {other:?}"))),
+        }
+    }
+}
+
 impl Medium for OwnFolder {
     fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
         self.files.read(slot)
     }
 
     fn write(&self, slot: usize, bytes: &[u8]) -> std::io::Result<()> {
-        match ashlar_drive::probe(&self.path) {
-            Probe::Ours(label) if label.drive == self.id => self.files.write(slot, bytes),
-            other => Err(std::io::Error::other(format!("the folder no longer holds the drive: {other:?}"))),
-        }
+        self.check()?;
+        self.files.write(slot, bytes)
+    }
+
+    fn read_log(&self) -> std::io::Result<Option<Vec<u8>>> {
+        self.files.read_log()
+    }
+
+    fn write_log(&self, at: u64, bytes: &[u8]) -> std::io::Result<()> {
+        self.check()?;
+        self.files.write_log(at, bytes)
     }
 }
 

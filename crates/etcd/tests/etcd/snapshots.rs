@@ -144,6 +144,14 @@ impl Medium for Hanging {
         self.wait();
         self.inner.write(slot, bytes)
     }
+
+    fn read_log(&self) -> std::io::Result<Option<Vec<u8>>> {
+        unreachable!("snapshots have no log")
+    }
+
+    fn write_log(&self, _: u64, _: &[u8]) -> std::io::Result<()> {
+        unreachable!("snapshots have no log")
+    }
 }
 
 /// A drive that hangs stops neither the start, nor the snapshots of the others, nor the end. When it answers
