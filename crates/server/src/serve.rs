@@ -41,6 +41,8 @@ use super::{etcd_member, import, kms, listen, restore, routes, service_tasks};
 const DRAIN: Duration = Duration::from_secs(30);
 /// Time limit for the drives after that.
 const CLOSE: Duration = Duration::from_secs(30);
+/// Time limit for each of the last writes: the clock of object locks, access logs, the audit log.
+const LAST: Duration = Duration::from_secs(10);
 /// Default address.
 const ADDRESS: &str = "127.0.0.1:9000";
 
@@ -324,23 +326,42 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     let s3 = listener.serve(routes.clone(), bounds, stopping.clone(), DRAIN);
     let console = console.serve(routes.clone(), bounds, stopping.clone(), DRAIN);
     tokio::join!(s3, console, administration.serve(routes, bounds, stopping, DRAIN));
-    target_manager.stop().await;
-    if let Err(error) = node.store.save_lock_time().await {
-        tracing::warn!(%error, "the clock of object locks cannot be stored; locks may last longer");
-    }
-    if time::timeout(CLOSE, service.access_logs().deliver(service.context())).await.is_err() {
-        tracing::warn!("access logs could not be delivered in time");
-    }
-    if time::timeout(CLOSE, node.close()).await.is_err() {
-        tracing::warn!("the drives did not close in time; the next start recovers them");
-    }
-    // The audit log is complete before the process exits.
-    tokio::task::block_in_place(|| audit.close());
+    close(&node, &service, &target_manager, audit).await;
     signals.abort();
     if let Some(why) = why_unable.borrow().clone() {
         return Err(why);
     }
     Ok(*shutdown.borrow())
+}
+
+/// Closes the services and the node after the last request. Each step has a time limit, so that the process exits
+/// even if drives, the control store or a target do not answer.
+async fn close(node: &Node, service: &Service, target_manager: &TargetManager, audit: Arc<Audit>) {
+    // Their tasks are cancelled.
+    let _ = time::timeout(CLOSE, target_manager.stop()).await;
+    match time::timeout(LAST, node.store.save_lock_time()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "the clock of object locks cannot be stored; locks may last longer");
+        }
+        Err(_) => tracing::warn!("the clock of object locks was not stored in time; locks may last longer"),
+    }
+    if time::timeout(LAST, service.access_logs().deliver(service.context())).await.is_err() {
+        tracing::warn!("access logs could not be delivered in time");
+    }
+    if time::timeout(CLOSE, node.close()).await.is_err() {
+        tracing::warn!("the drives did not close in time; the next start recovers them");
+    }
+    // The audit log is complete before the process exits, unless its drive hangs.
+    let (done, closed) = tokio::sync::oneshot::channel();
+    let closing = ashlar_environment::thread::run_apart("audit-close", move || {
+        audit.close();
+        // Nobody waits any more if it took too long.
+        let _ = done.send(());
+    });
+    if closing.is_err() || time::timeout(LAST, closed).await.is_err() {
+        tracing::warn!("the audit log was not closed in time; its last records may be missing");
+    }
 }
 
 /// What must be equal on all nodes of a cluster, by the name that an operator knows.
