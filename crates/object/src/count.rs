@@ -238,12 +238,11 @@ impl Store {
                     tracing::debug!(%error, bucket = bucket.name, "the share of a quota waits");
                 }
                 if wants || all || shared {
-                    let began = time::Instant::now();
                     match self.inner.scan(bucket.id, !bucket.documents.contains_key(QUOTA)).await {
                         Ok(()) | Err(Error::NoSuchBucket) => {}
                         Err(e) => failed = Some(e),
                     }
-                    let_others_run(began).await;
+                    let_others_run().await;
                 }
                 self.inner.settle_counts(bucket.id).await;
             }

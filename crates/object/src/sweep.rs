@@ -6,10 +6,8 @@
 //!
 //! Must not depend on: HTTP.
 
-use ashlar_environment::time;
 use futures::future::BoxFuture;
 use std::sync::Arc;
-use std::time::Duration;
 
 use ashlar_cluster::Update;
 use ashlar_commit::bucket_fence::Deletion;
@@ -63,10 +61,9 @@ impl Store {
                 if !mine(id) {
                     continue;
                 }
-                let began = time::Instant::now();
                 inner.sweep_uploads(id, Some(&handle), now_ms, &mut swept).await?;
                 inner.sweep_parts(id, &mut swept).await?;
-                let_others_run(began).await;
+                let_others_run().await;
             }
             for gone in inner.registry.control.entries(GONE) {
                 if let Some(id) = BucketId::from_hex(&gone.key()[GONE.len()..]) {
@@ -99,15 +96,11 @@ impl Store {
     }
 }
 
-/// Between two buckets of a pass over all of them: lets other tasks run, and leaves them half of a thread. What a pass
-/// reads is mostly in memory, so that it would otherwise not wait once, and keep a thread of the runtime from requests
-/// for as long as it takes for thousands of buckets.
-pub(crate) async fn let_others_run(began: time::Instant) {
+/// Between two buckets of a pass over all of them: lets other tasks run. What a pass reads is mostly in memory, so that
+/// it would otherwise not wait once, and keep a thread of the runtime from requests for as long as it takes for
+/// thousands of buckets.
+pub(crate) async fn let_others_run() {
     tokio::task::yield_now().await;
-    let took = began.elapsed();
-    if took >= Duration::from_millis(1) {
-        time::sleep(took).await;
-    }
 }
 
 impl Inner {
