@@ -25,6 +25,8 @@ pub struct State {
     pub out_of_service: Vec<OutOfService>,
     /// Its exports over NBD.
     pub nbd: Nbd,
+    /// Its exports over NVMe/TCP.
+    pub nvme: Nvme,
 }
 
 /// A group that could not be opened.
@@ -61,6 +63,26 @@ pub struct Nbd {
     pub bytes_written: u64,
 }
 
+/// The NVMe/TCP target.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Nvme {
+    /// `HOST:PORT`.
+    pub endpoints: Vec<String>,
+    /// Connections that are open.
+    pub connections: u64,
+    /// Controllers: hosts that are connected.
+    pub controllers: u64,
+    /// Read commands since the start, and their bytes.
+    pub reads: u64,
+    /// Bytes of read commands.
+    pub bytes_read: u64,
+    /// Write commands since the start.
+    pub writes: u64,
+    /// Bytes of write commands.
+    pub bytes_written: u64,
+}
+
 /// A drive group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -69,6 +91,8 @@ pub struct Group {
     pub name: String,
     /// Its identity.
     pub id: String,
+    /// Its name as an NVMe subsystem.
+    pub nqn: String,
     /// `OPTIMAL`, `PARTIALLY_DEGRADED`, `DEGRADED`, `RECOVERY`, `FAILED`; `INACTIVE`: no process was asked.
     pub state: String,
     /// `0`, `1`, `10`, `5`, `6`, `K+M`, `50xSETS`, `60xSETS`.
@@ -135,6 +159,10 @@ pub struct Volume {
     pub name: String,
     /// The name under which clients find it.
     pub export: String,
+    /// Its number as an NVMe namespace; 0: it has none.
+    pub nsid: u32,
+    /// Its identity, as hosts see it: NGUID and UUID.
+    pub uuid: String,
     /// Its bytes.
     pub size: u64,
     /// Its first byte in the group.

@@ -1,14 +1,14 @@
-//! Virtual drives as devices of the NBD server.
+//! Virtual drives as exports: what their requests do, and devices of the NBD server. `namespace` has the NVMe/TCP target.
 //!
 //! Invariants: long requests are divided, so that others get their turn; FUA and flush mean what they say under every policy.
 //!
-//! Must not depend on: the protocol.
+//! Must not depend on: the protocols.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ashlar_nbd::{Device, Extent, Fault};
-use ashlar_raid::{BLOCK, Error, Policy, VirtualDrive};
+use ashlar_raid::{BLOCK, Error, Id, Policy, VirtualDrive};
 
 /// Bytes of a range that is made zeros, or looked at, in one turn.
 const PIECE: u64 = 64 << 20;
@@ -29,6 +29,10 @@ pub(crate) struct Counters {
 pub(crate) struct Exported {
     drive: VirtualDrive,
     name: String,
+    /// Its number as a namespace; 0: it has none.
+    pub(crate) nsid: u32,
+    /// Its identity.
+    pub(crate) id: Id,
     /// Answers are durable without a flush.
     durable: bool,
     pub(crate) counters: Counters,
@@ -40,33 +44,34 @@ impl Exported {
     pub(crate) fn new(
         drive: VirtualDrive,
         name: String,
+        (nsid, id): (u32, Id),
         policy: Policy,
         foreground: Arc<AtomicU64>,
     ) -> Exported {
         let durable = policy == Policy::Journal;
-        Exported { drive, name, durable, counters: Counters::default(), foreground }
+        Exported { drive, name, nsid, id, durable, counters: Counters::default(), foreground }
     }
 
-    fn done<T>(&self, result: Result<T, Error>) -> Result<T, Fault> {
+    fn done<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         self.foreground.fetch_add(1, Ordering::Relaxed);
-        result.map_err(|error| {
+        result.inspect_err(|error| {
             // A client may repeat what fails without an end.
             if self.counters.errors.fetch_add(1, Ordering::Relaxed).is_power_of_two() {
                 tracing::error!(volume = self.name, %error, "a request failed");
             }
-            match error {
-                Error::State(_) => Fault::Gone,
-                Error::Range { .. } => Fault::Invalid,
-                _ => Fault::Io,
-            }
         })
     }
 
-    fn durable(&self, wanted: bool) -> Result<(), Fault> {
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.drive.size()
+    }
+
+    fn make_durable(&self, wanted: bool) -> Result<(), Error> {
         if wanted && !self.durable { self.done(self.drive.flush()) } else { Ok(()) }
     }
 
-    fn write_zeros(&self, at: u64, len: u64) -> Result<(), Fault> {
+    fn write_zeros(&self, at: u64, len: u64) -> Result<(), Error> {
         let mut done = 0;
         while done < len {
             let n = ZEROS.min(len - done);
@@ -75,39 +80,33 @@ impl Exported {
         }
         Ok(())
     }
-}
 
-impl Device for Exported {
-    fn size(&self) -> u64 {
-        self.drive.size()
-    }
-
-    fn block_sizes(&self) -> (u32, u32, u32) {
-        (1, BLOCK as u32, ashlar_nbd::MAX_PAYLOAD)
-    }
-
-    fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Fault> {
+    /// Fills `out` with what is at `at`.
+    pub(crate) fn load(&self, at: u64, out: &mut [u8]) -> Result<(), Error> {
         self.counters.reads.fetch_add(1, Ordering::Relaxed);
         self.counters.bytes_read.fetch_add(out.len() as u64, Ordering::Relaxed);
         self.done(self.drive.read(at, out))
     }
 
-    fn write(&self, at: u64, data: Vec<u8>, durable: bool) -> Result<(), Fault> {
+    /// Writes; `durable`: before the return.
+    pub(crate) fn store(&self, at: u64, data: Vec<u8>, durable: bool) -> Result<(), Error> {
         self.counters.writes.fetch_add(1, Ordering::Relaxed);
         self.counters.bytes_written.fetch_add(data.len() as u64, Ordering::Relaxed);
         self.done(self.drive.write(at, data))?;
-        self.durable(durable)
+        self.make_durable(durable)
     }
 
-    fn flush(&self) -> Result<(), Fault> {
+    /// Makes everything that was answered durable.
+    pub(crate) fn sync(&self) -> Result<(), Error> {
         self.done(self.drive.flush())
     }
 
-    fn zero(&self, at: u64, len: u64, keep: bool, durable: bool) -> Result<(), Fault> {
+    /// Makes a range read as zeros; `keep`: its space stays.
+    pub(crate) fn clear(&self, at: u64, len: u64, keep: bool, durable: bool) -> Result<(), Error> {
         if keep {
             // Zeros that are written have their space; those of a discarded row have not.
             self.write_zeros(at, len)?;
-            return self.durable(durable);
+            return self.make_durable(durable);
         }
         let mut done = 0;
         while done < len {
@@ -115,18 +114,57 @@ impl Device for Exported {
             self.done(self.drive.zero(at + done, n))?;
             done += n;
         }
-        self.durable(durable)
+        self.make_durable(durable)
+    }
+}
+
+/// An error in the words of NBD.
+fn fault(error: Error) -> Fault {
+    match error {
+        Error::State(_) => Fault::Gone,
+        Error::Range { .. } => Fault::Invalid,
+        _ => Fault::Io,
+    }
+}
+
+impl Device for Exported {
+    fn size(&self) -> u64 {
+        self.bytes()
+    }
+
+    fn block_sizes(&self) -> (u32, u32, u32) {
+        (1, BLOCK as u32, ashlar_nbd::MAX_PAYLOAD)
+    }
+
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Fault> {
+        self.load(at, out).map_err(fault)
+    }
+
+    fn write(&self, at: u64, data: Vec<u8>, durable: bool) -> Result<(), Fault> {
+        self.store(at, data, durable).map_err(fault)
+    }
+
+    fn flush(&self) -> Result<(), Fault> {
+        self.sync().map_err(fault)
+    }
+
+    fn zero(&self, at: u64, len: u64, keep: bool, durable: bool) -> Result<(), Fault> {
+        self.clear(at, len, keep, durable).map_err(fault)
     }
 
     fn trim(&self, at: u64, len: u64, durable: bool) -> Result<(), Fault> {
         // Blocks in part keep what they have.
         let block = BLOCK as u64;
         let (first, last) = (at.next_multiple_of(block), (at + len) / block * block);
-        if first < last { self.zero(first, last - first, false, durable) } else { self.durable(durable) }
+        if first < last {
+            self.zero(first, last - first, false, durable)
+        } else {
+            self.make_durable(durable).map_err(fault)
+        }
     }
 
     fn extents(&self, at: u64, len: u64, most: usize) -> Result<Vec<Extent>, Fault> {
-        let pieces = self.done(self.drive.allocated(at, len.min(PIECE), most))?;
+        let pieces = self.done(self.drive.allocated(at, len.min(PIECE), most)).map_err(fault)?;
         Ok(pieces.into_iter().map(|(len, data)| Extent { len, data }).collect())
     }
 }

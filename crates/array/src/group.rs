@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ashlar_machine::Lock;
 use ashlar_raid::{Group, GroupState, Id, MemberState, Shared, Superblock};
@@ -18,6 +18,7 @@ use crate::api;
 use crate::error::{Error, Kind};
 use crate::export::Exported;
 use crate::files::{self, Locked};
+use crate::identity;
 use crate::offline;
 
 /// What changes while a group is in service, beside the group itself.
@@ -38,11 +39,14 @@ pub(crate) struct Inner {
 /// A group in service.
 pub(crate) struct InService {
     pub(crate) name: String,
+    pub(crate) id: Id,
     pub(crate) shared: Arc<Shared>,
     pub(crate) inner: Mutex<Inner>,
     /// There is work, or an end.
     pub(crate) wake: Condvar,
     exports: Mutex<BTreeMap<String, Arc<Exported>>>,
+    /// It has left service.
+    closed: AtomicBool,
     /// Requests of clients.
     pub(crate) foreground: Arc<AtomicU64>,
 }
@@ -58,10 +62,11 @@ struct Snapshot {
 impl InService {
     /// Takes a group over, with the locks of its files by the identities of its drives.
     pub(crate) fn new(group: Group, files: BTreeMap<Id, Locked>) -> Arc<InService> {
-        let name = group.superblock().name.clone();
+        let (name, id) = (group.superblock().name.clone(), group.superblock().group);
         let volumes: Vec<String> = group.superblock().volumes.iter().map(|v| v.name.clone()).collect();
         let me = Arc::new(InService {
             name,
+            id,
             shared: Shared::new(group),
             inner: Mutex::new(Inner {
                 files: files.into_iter().map(|(id, f)| (id, (f.path, f.lock))).collect(),
@@ -74,6 +79,7 @@ impl InService {
             }),
             wake: Condvar::new(),
             exports: Mutex::default(),
+            closed: AtomicBool::new(false),
             foreground: Arc::default(),
         });
         volumes.iter().for_each(|v| me.export(v));
@@ -89,10 +95,13 @@ impl InService {
     }
 
     fn export(&self, volume: &str) {
-        let policy = self.shared.with(|g| g.superblock().policy);
+        let (policy, known_as) = self.shared.with(|g| {
+            let superblock = g.superblock();
+            (superblock.policy, identity::known_as(superblock, volume))
+        });
         if let Some(drive) = self.shared.volume(volume) {
             let name = format!("{}/{volume}", self.name);
-            let exported = Exported::new(drive, name, policy, self.foreground.clone());
+            let exported = Exported::new(drive, name, known_as, policy, self.foreground.clone());
             self.exports.lock().insert(volume.to_owned(), Arc::new(exported));
         }
     }
@@ -100,6 +109,27 @@ impl InService {
     /// The export of a virtual drive.
     pub(crate) fn exported(&self, volume: &str) -> Option<Arc<Exported>> {
         self.exports.lock().get(volume).cloned()
+    }
+
+    /// All exports.
+    pub(crate) fn all_exported(&self) -> Vec<Arc<Exported>> {
+        self.exports.lock().values().cloned().collect()
+    }
+
+    /// The export that has this number as a namespace.
+    pub(crate) fn exported_as(&self, nsid: u32) -> Option<Arc<Exported>> {
+        self.exports.lock().values().find(|e| e.nsid == nsid && nsid > 0).cloned()
+    }
+
+    /// Whether it is in service.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.closed.load(Ordering::Acquire)
+    }
+
+    /// No export is found any more.
+    fn withdraw(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.exports.lock().clear();
     }
 
     /// Names of virtual drives.
@@ -319,13 +349,13 @@ impl InService {
 
     /// Deletes the group: no drive belongs to it any more.
     pub(crate) fn delete(&self) -> Result<(), Error> {
-        self.exports.lock().clear();
+        self.withdraw();
         Ok(self.shared.with(Group::delete)?)
     }
 
     /// Makes everything durable, and lets go of the drives: clients that are still there get errors.
     pub(crate) fn close(&self) -> Result<(), Error> {
-        self.exports.lock().clear();
+        self.withdraw();
         let done = self.shared.with(|g| {
             let done = g.close();
             g.stop();

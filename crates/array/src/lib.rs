@@ -1,12 +1,12 @@
 //! Drive groups in service: the process that owns them, its exports and its management interface.
 //!
-//! * [`Process`]: opens groups, works in the background, exports virtual drives over NBD, and answers management calls on a
+//! * [`Process`]: opens groups, works in the background, exports virtual drives over NBD and NVMe/TCP, and answers management calls on a
 //!   Unix socket: what `ashlar array serve` runs.
 //! * [`Client`]: makes those calls. [`api`]: the documents of both sides.
 //! * [`offline`]: groups that no process has open: what is on drives, and new groups.
 //!
-//! Files: `api` (documents), `error`, `files` (members as files, their locks), `offline`, `group` (one group in service),
-//! `worker` (its rebuilds and checks), `owner` (all groups of a process), `export` (NBD), `tls`, `metrics`, `service`
+//! Files: `api` (documents), `error`, `files` (members as files, their locks), `offline`, `identity` (names for hosts), `group` (one group in service),
+//! `worker` (its rebuilds and checks), `owner` (all groups of a process), `export` (requests, NBD), `namespace` (NVMe/TCP), `tls`, `metrics`, `service`
 //! (the socket), `client`, `process`.
 //!
 //! Invariants: a member is locked while a process has its group open, so one process at most writes it; a management
@@ -27,7 +27,9 @@ mod error;
 mod export;
 mod files;
 mod group;
+mod identity;
 mod metrics;
+mod namespace;
 pub mod offline;
 mod owner;
 mod process;

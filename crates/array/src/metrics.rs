@@ -23,6 +23,16 @@ pub(crate) fn text(state: &State, server: &str) -> String {
         of_drives(&mut page, group);
         of_volumes(&mut page, group);
     }
+    let nvme = &state.nvme;
+    page.value(node, "ashlar_array_nvme_connections", "Open NVMe connections.", nvme.connections);
+    page.value(node, "ashlar_array_nvme_controllers", "NVMe hosts that are connected.", nvme.controllers);
+    for (kind, commands, bytes) in
+        [("read", nvme.reads, nvme.bytes_read), ("write", nvme.writes, nvme.bytes_written)]
+    {
+        let labels = [("kind", kind)];
+        page.counter(node, "ashlar_array_nvme_commands_total", "NVMe commands.").add(&labels, commands);
+        page.counter(node, "ashlar_array_nvme_bytes_total", "Bytes of NVMe commands.").add(&labels, bytes);
+    }
     let nbd = &state.nbd;
     page.value(node, "ashlar_array_nbd_connections", "Open NBD connections.", nbd.connections);
     for (kind, requests, bytes) in

@@ -12,6 +12,7 @@ use ashlar_raid::{BLOCK, Device, Group, Id, MemberState, Plan, Policy, Superbloc
 use crate::api;
 use crate::error::Error;
 use crate::files::{self, Locked};
+use crate::identity;
 
 /// A file, and what it says.
 pub struct Found {
@@ -86,6 +87,8 @@ pub(crate) fn shape(superblock: &Superblock) -> api::Group {
             group: superblock.name.clone(),
             name: v.name.clone(),
             export: format!("{}/{}", superblock.name, v.name),
+            nsid: identity::number(v),
+            uuid: identity::uuid(&identity::identity(&superblock.group, &v.name)),
             size: v.blocks * BLOCK as u64,
             start: v.start * BLOCK as u64,
             ..api::Volume::default()
@@ -95,6 +98,7 @@ pub(crate) fn shape(superblock: &Superblock) -> api::Group {
     api::Group {
         name: superblock.name.clone(),
         id: hex::encode(superblock.group),
+        nqn: identity::nqn(&superblock.group),
         level: g.level.to_string(),
         data: g.k as u64,
         parity: g.m as u64,

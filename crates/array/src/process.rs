@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use ashlar_environment::{net, process, spawn, task::JoinHandle, time::Instant};
 use ashlar_nbd::{Endpoint, Limits, Server, Tls, listen_unix};
+use ashlar_nvme_tcp as nvme;
 use tokio::net::UnixListener;
 
 use crate::api;
@@ -30,6 +31,8 @@ pub struct Options {
     pub socket: PathBuf,
     /// Where virtual drives are exported over NBD.
     pub nbd: Vec<Endpoint>,
+    /// Where virtual drives are exported over NVMe/TCP: `HOST:PORT`.
+    pub nvme: Vec<String>,
     /// The folder with `public.crt` and `private.key`.
     pub certificates: Option<PathBuf>,
     /// The authority of client certificates, which clients then need.
@@ -38,9 +41,9 @@ pub struct Options {
     pub allow_anyone: bool,
     /// Where metrics are served.
     pub metrics: Option<String>,
-    /// NBD connections at once.
+    /// NBD connections at once, and NVMe connections.
     pub connections: usize,
-    /// Bytes of NBD requests in memory.
+    /// Bytes of NBD requests in memory, and of NVMe commands.
     pub memory: u64,
     /// The file mode of Unix sockets of NBD.
     pub socket_mode: u32,
@@ -54,6 +57,7 @@ impl Default for Options {
             without_missing: false,
             socket: default_socket(),
             nbd: Vec::new(),
+            nvme: Vec::new(),
             certificates: None,
             client_authority: None,
             allow_anyone: false,
@@ -78,6 +82,7 @@ pub fn default_socket() -> PathBuf {
 pub(crate) struct Running {
     owner: Arc<Owner>,
     nbd: Server,
+    nvme: nvme::Server,
     tls: &'static str,
     client_certificates: bool,
     started: Instant,
@@ -86,6 +91,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn state(&self) -> api::State {
         let nbd = self.nbd.statistics();
+        let nvme = self.nvme.statistics();
         api::State {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_s: self.started.elapsed().as_secs(),
@@ -100,6 +106,15 @@ impl Running {
                 bytes_read: nbd.bytes_read,
                 writes: nbd.writes,
                 bytes_written: nbd.bytes_written,
+            },
+            nvme: api::Nvme {
+                endpoints: self.nvme.addresses().iter().map(ToString::to_string).collect(),
+                connections: nvme.connections,
+                controllers: nvme.controllers,
+                reads: nvme.reads,
+                bytes_read: nvme.bytes_read,
+                writes: nvme.writes,
+                bytes_written: nvme.bytes_written,
             },
         }
     }
@@ -132,7 +147,22 @@ impl Process {
     pub async fn start(options: Options) -> Result<Process, Error> {
         let tls = tls(&options)?;
         if tls.as_ref().is_none_or(|_| options.client_authority.is_none()) && !options.allow_anyone {
-            refuse_open_addresses(&options.nbd)?;
+            let tcp = options.nbd.iter().filter_map(|e| match e {
+                Endpoint::Tcp(address) => Some(address),
+                Endpoint::Unix(_) => None,
+            });
+            refuse_open_addresses(
+                tcp,
+                "give the server a certificate and the authority of its clients' certificates, or allow anyone",
+            )?;
+        }
+        if !options.allow_anyone {
+            // TLS of NBD does not protect it.
+            refuse_open_addresses(
+                options.nvme.iter(),
+                "NVMe/TCP has no TLS and no passwords here; allow anyone, or \
+                 listen at an address of this machine",
+            )?;
         }
         let listener = listen(&options.socket)?;
         let owner = Arc::new(Owner::default());
@@ -168,8 +198,11 @@ impl Process {
         let word = tls.as_ref().map_or("off", |t: &Tls| if t.required { "required" } else { "optional" });
         let nbd = Server::start(&options.nbd, owner.clone(), tls, limits)
             .map_err(|e| Error::new(Kind::Conflict, e.to_string()))?;
-        let running =
-            Arc::new(Running { owner, nbd, tls: word, client_certificates, started: Instant::now() });
+        let limits = nvme::Limits { connections: options.connections, memory: options.memory };
+        let nvme = nvme::Server::start(&options.nvme, owner.clone(), limits)
+            .map_err(|e| Error::new(Kind::Conflict, e.to_string()))?;
+        let started = Instant::now();
+        let running = Arc::new(Running { owner, nbd, nvme, tls: word, client_certificates, started });
         let mut tasks = Vec::new();
         let mut metrics = None;
         if let Some(address) = &options.metrics {
@@ -205,6 +238,7 @@ impl Process {
         let running = self.running;
         let closed = ashlar_environment::spawn_blocking("array-close", move || {
             running.nbd.stop();
+            running.nvme.stop();
             running.owner.close()
         });
         closed.await.unwrap_or_else(|_| vec![Error::new(Kind::Failed, "closing the groups broke off")])
@@ -234,16 +268,15 @@ fn tls(options: &Options) -> Result<Option<(Arc<Certificates>, Tls)>, Error> {
     Ok(Some((certificates, Tls { config, required: true })))
 }
 
-/// NBD has no passwords: without client certificates, only this machine is let in.
-fn refuse_open_addresses(endpoints: &[Endpoint]) -> Result<(), Error> {
-    for endpoint in endpoints {
-        let Endpoint::Tcp(address) = endpoint else { continue };
+/// There are no passwords: without client certificates, only this machine is let in.
+fn refuse_open_addresses<'a>(addresses: impl Iterator<Item = &'a String>, remedy: &str) -> Result<(), Error> {
+    for address in addresses {
         let found = address.to_socket_addrs().map_err(|e| Error::io(address, &e))?;
         let local = |ip: IpAddr| ip.to_canonical().is_loopback();
         if !found.map(|a| a.ip()).all(local) {
             return Err(Error::invalid(format!(
                 "{address} is not an address of this machine alone, and everybody who reaches it could read and write the \
-                 virtual drives: give the server a certificate and the authority of its clients' certificates, or allow anyone"
+                 virtual drives: {remedy}"
             )));
         }
     }

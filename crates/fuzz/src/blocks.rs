@@ -1,8 +1,9 @@
-//! Block arrays: what is read from members of drive groups, and what NBD clients send.
+//! Block arrays: what is read from members of drive groups, and what NBD clients and NVMe hosts send.
 //!
 //! Invariant: a target calls only public functions of the crates.
 
 use ashlar_nbd::fuzzed as nbd;
+use ashlar_nvme_tcp::fuzzed as nvme;
 use ashlar_raid::fuzzed as raid;
 
 use crate::target::Target;
@@ -45,6 +46,21 @@ pub fn all() -> Vec<Target> {
                 &[0; 4],
             ],
             run: nbd::connection,
+        },
+        Target { name: "nvme-header", seeds: nvme::headers(), tokens: TOKENS, run: nvme::header },
+        Target {
+            name: "nvme-connection",
+            seeds: nvme::connections(),
+            tokens: &[
+                &[4, 0, 72, 0, 72, 0, 0, 0],
+                &[6, 4, 24, 24],
+                &[0x7f, 0x40],
+                &[0x5a],
+                &[0xff; 4],
+                &[0; 4],
+                &[1],
+            ],
+            run: nvme::connection,
         },
     ]
 }

@@ -2,4 +2,5 @@
 
 mod exports;
 mod groups;
+mod namespaces;
 mod rig;

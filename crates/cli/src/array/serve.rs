@@ -18,15 +18,18 @@ use crate::output::{Output, Tone, size_text};
 /// The help text after the options.
 pub const HELP: &str = "\
 Opens the groups that the drives belong to, recovers them if they were not closed, lets hot spares take the place of failed \
-drives, rebuilds and checks in the background, and exports every virtual drive over NBD as GROUP/NAME. All other commands of \
+drives, rebuilds and checks in the background, and exports every virtual drive over NBD as GROUP/NAME, and over NVMe/TCP as a \
+namespace of a subsystem for each group. All other commands of \
 `ashlar array` ask this process over its socket; whoever can open the socket may do everything. SIGTERM and Ctrl-C answer \
 the requests that have arrived and close the groups.
 
-NBD has no passwords. An address of other machines therefore needs --certs and --client-ca, or --allow-anyone.
+NBD has no passwords. An address of other machines therefore needs --certs and --client-ca, or --allow-anyone. NVMe/TCP has \
+neither TLS nor authentication yet: for such an address it needs --allow-anyone.
 
 Examples:
   ashlar array serve /mnt/disk{1...8}/member --nbd 127.0.0.1:10809
   ashlar array serve /var/lib/members --nbd unix:/run/ashlar/nbd.sock --nbd-mode 660
+  ashlar array serve /var/lib/members --nvme 127.0.0.1:4420
   ashlar array serve /var/lib/members --nbd 0.0.0.0:10809 --certs /etc/ashlar/certs --client-ca /etc/ashlar/clients.crt";
 
 /// The process.
@@ -38,6 +41,9 @@ pub struct ServeOptions {
     /// Export virtual drives here: HOST:PORT or unix:PATH; may be repeated
     #[arg(long, value_name = "ENDPOINT")]
     nbd: Vec<Endpoint>,
+    /// Export virtual drives over NVMe/TCP here; may be repeated
+    #[arg(long, value_name = "HOST:PORT", value_parser = address)]
+    nvme: Vec<String>,
     /// The file mode of Unix sockets of NBD, octal
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
     nbd_mode: u32,
@@ -50,18 +56,25 @@ pub struct ServeOptions {
     /// The authority (PEM) whose certificates NBD clients must have
     #[arg(long, value_name = "FILE", requires = "certs")]
     client_ca: Option<PathBuf>,
-    /// Let everybody who reaches an NBD address read and write
+    /// Let everybody who reaches an NBD or NVMe address read and write
     #[arg(long)]
     allow_anyone: bool,
     /// Serve Prometheus metrics here, at /metrics
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
-    /// NBD connections at once
+    /// NBD connections at once, and as many of NVMe
     #[arg(long, value_name = "N", default_value_t = 64)]
     connections: usize,
-    /// Memory of NBD requests, at most
+    /// Memory of NBD requests, at most, and as much of NVMe commands
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     memory: String,
+}
+
+fn address(text: &str) -> Result<String, String> {
+    match text.parse() {
+        Ok(Endpoint::Tcp(address)) => Ok(address),
+        _ => Err(format!("{text:?} is not HOST:PORT")),
+    }
 }
 
 fn mode(text: &str) -> Result<u32, String> {
@@ -85,6 +98,7 @@ pub async fn serve(options: ServeOptions, context: &Context<'_>) -> Outcome {
         without_missing: options.without_missing,
         socket: context.socket.clone(),
         nbd: options.nbd,
+        nvme: options.nvme,
         certificates: options.certs,
         client_authority: options.client_ca,
         allow_anyone: options.allow_anyone,
@@ -128,6 +142,7 @@ fn banner(output: &Output, socket: &str, metrics: Option<&str>, state: &api::Sta
         let tls = if tls { ", TLS" } else { "" };
         lines.push(format!("NBD      {endpoint}{tls}"));
     }
+    lines.extend(state.nvme.endpoints.iter().map(|e| format!("NVMe     {e}")));
     lines.extend(metrics.map(|m| format!("Metrics  http://{m}/metrics")));
     for group in &state.groups {
         lines.push(format!(

@@ -173,7 +173,7 @@ fn volume_table(output: &Output, volumes: &[Volume], state: &State) -> String {
     }
     let tls = !matches!(state.nbd.tls.as_str(), "" | "off");
     let mut table = empty_table();
-    table.set_header(["Virtual drive", "Size", "Read", "Written", "Errors", "Address"]);
+    table.set_header(["Virtual drive", "Size", "Read", "Written", "Errors", "NSID", "Address"]);
     for v in volumes {
         let address = state.nbd.endpoints.first().map(|e| volume_uri(e, &v.export, tls));
         table.add_row([
@@ -182,6 +182,7 @@ fn volume_table(output: &Output, volumes: &[Volume], state: &State) -> String {
             size_text(v.bytes_read),
             size_text(v.bytes_written),
             v.errors.to_string(),
+            v.nsid.to_string(),
             address.unwrap_or_default(),
         ]);
     }
@@ -310,6 +311,7 @@ fn group_text(output: &Output, group: &Group) -> String {
         ));
     }
     lines.push(format!("Identity  {}", group.id));
+    lines.push(format!("NVMe      {}", output.printable(&group.nqn)));
     let drives: Vec<Drive> = group.drives.iter().chain(&group.spares).cloned().collect();
     lines.push(drive_table(output, &drives));
     if !group.volumes.is_empty() {

@@ -17,7 +17,10 @@ use super::tree::Findings;
 const LAYERS: [(&str, &[&str]); 12] = [
     ("environment", &["environment"]),
     ("ground", &["erasure", "checksum", "policy", "format", "machine", "metrics", "arguments"]),
-    ("plumbing", &["engine", "gpu", "commit", "rpc", "pacer", "duties", "outbound", "time-series", "nbd"]),
+    (
+        "plumbing",
+        &["engine", "gpu", "commit", "rpc", "pacer", "duties", "outbound", "time-series", "nbd", "nvme-tcp"],
+    ),
     ("drives", &["drive", "cluster", "remote", "etcd", "etcd-member"]),
     ("arrays", &["erasure-set", "raid"]),
     ("stores", &["object", "export"]),

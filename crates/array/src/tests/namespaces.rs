@@ -1,0 +1,81 @@
+//! Virtual drives as namespaces of subsystems: names, numbers, identities, and what errors become.
+
+use ashlar_nvme_tcp::{Fault, Subsystems as _, Summary};
+
+use super::rig::*;
+use crate::api::Call;
+use crate::owner::Owner;
+use crate::{Process, offline};
+
+#[test]
+fn names_numbers_and_identities_stay() {
+    let rig = Rig::new(4);
+    offline::create(&rig.new_group("5", 0..4)).unwrap();
+    let mut before: Option<(String, Vec<Summary>)> = None;
+    for round in 0..2 {
+        let owner = Owner::default();
+        assert_eq!(owner.open(&rig.members(0..4), false).unwrap().0.len(), 1);
+        if round == 0 {
+            for name in ["a", "b", "c"] {
+                let size = Some(8 << 20);
+                owner
+                    .perform(&Call::CreateVolume { group: "tank".into(), name: Some(name.into()), size })
+                    .unwrap();
+            }
+            owner.perform(&Call::DeleteVolume { volume: "tank/a".into() }).unwrap();
+        }
+        let subsystem = owner.list().pop().unwrap();
+        let nqn = subsystem.nqn();
+        assert!(nqn.starts_with("nqn.2014-08.org.nvmexpress:uuid:") && nqn.len() == 68, "{nqn}");
+        let seen = Summary::of(&*subsystem);
+        assert_eq!(seen.iter().map(|s| (s.nsid, s.blocks)).collect::<Vec<_>>(), [(9, 2048), (17, 2048)]);
+        assert!(seen[0].id != seen[1].id && seen.iter().all(|s| s.id[6] >> 4 == 8 && s.id[8] >> 6 == 2));
+        let described = owner.groups()[0].describe();
+        assert_eq!((&described.nqn, described.volumes[0].nsid), (&nqn, 9));
+        assert_eq!(described.volumes[0].uuid.replace('-', ""), hex::encode(seen[0].id));
+        assert_eq!(*before.get_or_insert((nqn, seen.clone())), (subsystem.nqn(), seen));
+        assert!(subsystem.namespace(1).is_none() && subsystem.namespace(0).is_none());
+        assert!(owner.close().is_empty());
+        assert!(!subsystem.in_service() && subsystem.namespaces().is_empty());
+    }
+}
+
+#[test]
+fn namespaces_read_write_and_fail() {
+    let rig = Rig::new(4);
+    offline::create(&rig.new_group("5", 0..4)).unwrap();
+    let owner = Owner::default();
+    owner.open(&rig.members(0..4), false).unwrap();
+    let size = Some(4 << 20);
+    owner.perform(&Call::CreateVolume { group: "tank".into(), name: Some("a".into()), size }).unwrap();
+    let namespace = owner.list()[0].namespace(1).unwrap();
+    namespace.write(4096, vec![7; 8192], true).unwrap();
+    let mut out = vec![1; 16384];
+    namespace.read(0, &mut out).unwrap();
+    assert_eq!(out, [vec![0; 4096], vec![7; 8192], vec![0; 4096]].concat());
+    namespace.zero(4096, 4096, true, false).unwrap();
+    namespace.trim(8192, 4096).unwrap();
+    namespace.flush().unwrap();
+    namespace.read(0, &mut out).unwrap();
+    assert_eq!(out, vec![0; 16384]);
+    assert_eq!(namespace.read(4 << 20, &mut [0; 4096]), Err(Fault::Range));
+    owner.perform(&Call::DeleteVolume { volume: "tank/a".into() }).unwrap();
+    assert_eq!(namespace.read(0, &mut [0; 4096]), Err(Fault::Gone));
+    assert!(owner.list()[0].namespace(1).is_none());
+    owner.close();
+}
+
+#[test]
+fn an_open_address_needs_permission() {
+    run(async {
+        let rig = Rig::new(1);
+        let mut options = rig.options(vec![]);
+        options.nvme = vec!["0.0.0.0:0".into()];
+        let error = Process::start(options.clone()).await.err().expect("it is refused");
+        assert!(error.message.contains("NVMe/TCP has no TLS"), "{error}");
+        options.allow_anyone = true;
+        let process = Process::start(options).await.unwrap();
+        assert_eq!(process.state().nvme.endpoints.len(), 1);
+        process.stop().await;
+    });
+}

@@ -1,0 +1,125 @@
+//! Entry points for the fuzzer: a whole connection over bytes instead of a socket.
+//!
+//! Must not depend on: sockets of the system.
+
+use std::io::{self, IoSlice};
+use std::net::{Shutdown, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::connection::Connection;
+use crate::controller::{Core, Host};
+use crate::memory::Memory;
+use crate::pdu::{Agreed, COMMON, Common};
+use crate::samples::{ENABLED, HOST, NQN};
+use crate::wire::{Socket, Wire};
+
+/// What a host sends, and what it has received.
+pub(crate) struct Script {
+    input: Mutex<(Vec<u8>, usize)>,
+    /// The first [`KEPT`] bytes, about.
+    pub(crate) output: Mutex<Vec<u8>>,
+    sent: Mutex<usize>,
+}
+
+/// Bytes that are kept of what a host has received.
+const KEPT: usize = 256 << 10;
+
+impl Script {
+    pub(crate) fn new(input: &[u8]) -> Arc<Script> {
+        Arc::new(Script {
+            input: Mutex::new((input.to_vec(), 0)),
+            output: Mutex::default(),
+            sent: Mutex::default(),
+        })
+    }
+}
+
+impl Socket for Script {
+    fn receive(&self, out: &mut [u8]) -> io::Result<usize> {
+        let mut input = self.input.lock();
+        let (bytes, at) = &mut *input;
+        let n = out.len().min(bytes.len() - *at);
+        out[..n].copy_from_slice(&bytes[*at..*at + n]);
+        *at += n;
+        Ok(n)
+    }
+
+    fn send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut output = self.output.lock();
+        if output.len() < KEPT {
+            slices.iter().for_each(|s| output.extend_from_slice(s));
+        }
+        let n = slices.iter().map(|s| s.len()).sum();
+        *self.sent.lock() += n;
+        Ok(n)
+    }
+
+    fn shut(&self, _how: Shutdown) {}
+
+    fn local(&self) -> Option<SocketAddr> {
+        None
+    }
+}
+
+/// Serves a namespace of a few blocks to a host that sends `input`, in this thread. There is a controller already: number 1,
+/// of the same host. What the host gets: its begin, and its bytes.
+pub(crate) fn session(input: &[u8]) -> (Vec<u8>, usize) {
+    let subsystems = Memory::new(512, 32).subsystems(NQN);
+    let core = Core::new(subsystems.clone(), 0, 1);
+    core.addresses.write().push(SocketAddr::from(([127, 0, 0, 1], 4420)));
+    let mut host = Host { id: [0; 16], nqn: HOST.into() };
+    host.id[15] = 1;
+    let made = core.create(host, subsystems.open(NQN), Duration::ZERO, Script::new(b""));
+    if let Some(controller) = made {
+        controller.configure(ENABLED);
+    }
+    let script = Script::new(input);
+    let wire = Wire::new(script.clone(), Duration::from_secs(60));
+    Connection::new(wire, "a script".into(), core).work(&|| ());
+    let output = script.output.lock().clone();
+    let sent = *script.sent.lock();
+    (output, sent)
+}
+
+/// Serves a host that sends `input`; what it gets is bounded by what it has room for.
+pub fn connection(input: &[u8]) {
+    let (_, sent) = session(input);
+    // A command of 72 bytes has an answer of at most the largest data.
+    let commands = input.len() / 72 + 1;
+    assert!(sent <= 1024 + commands * ((1 << 20) + 256));
+}
+
+/// Common headers: what they say about lengths holds.
+pub fn header(input: &[u8]) {
+    let Some(bytes) = input.first_chunk::<COMMON>() else { return };
+    let flags = input.get(COMMON).copied().unwrap_or(0);
+    let agreed = Agreed { header_digest: flags & 1 != 0, data_digest: flags & 2 != 0, align: 4 };
+    for agreed in [None, Some(&agreed)] {
+        if let Ok(common) = Common::decode(bytes, agreed) {
+            assert!(common.header <= common.len);
+            if let Some(agreed) = agreed {
+                assert!(common.offset + common.data(agreed) <= common.len);
+            }
+        }
+    }
+}
+
+/// Connections of hosts.
+#[must_use]
+pub fn connections() -> Vec<Vec<u8>> {
+    crate::samples::connections()
+}
+
+/// Common headers, each with a byte that says which digests were agreed on.
+#[must_use]
+pub fn headers() -> Vec<Vec<u8>> {
+    vec![
+        vec![0, 0, 128, 0, 128, 0, 0, 0],
+        vec![4, 0, 72, 0, 72, 0, 0, 0, 0],
+        vec![4, 3, 72, 76, 80, 16, 0, 0, 3],
+        vec![6, 4, 24, 24, 24, 2, 0, 0, 0],
+    ]
+}

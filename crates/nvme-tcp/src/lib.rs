@@ -1,0 +1,52 @@
+//! NVMe/TCP: a target of namespaces over TCP.
+//!
+//! * [`Namespace`], [`Subsystem`], [`Subsystems`]: what is served; whoever owns devices implements them.
+//! * [`Server`]: accepts connections at TCP addresses and serves them until it is stopped.
+//!
+//! The protocol is that of the NVM Express Base Specification 2.0 (here "Base"), the NVM Command Set Specification 1.0 ("NVM")
+//! and the NVMe/TCP Transport Specification 1.0 ("TCP"). A connection is one queue pair. Queue 0, the admin queue, makes a
+//! controller; its end is that of the controller and of the connections of its I/O queues.
+//!
+//! Files: `pdu` and `command` (numbers and bytes), `status` (status codes), `namespace` (the traits), `memory` (a device in
+//! memory), `wire` (sockets), `flow` (memory and transfers of one queue), `receive` (PDUs that come in), `connection` (threads
+//! of one queue, PDUs that go out), `controller` (controllers and their properties), `fabrics` (Connect, properties), `admin`,
+//! `identify`, `log`, `io` (commands), `server`.
+//!
+//! Invariants: whatever a host sends, memory is bounded by [`Limits`] and no other connection is affected; a command is
+//! completed once, after the namespace has answered; a PDU that breaks the protocol ends its connection only.
+//!
+//! Must not depend on: what a namespace is made of.
+
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
+)]
+
+mod admin;
+mod command;
+mod connection;
+mod controller;
+mod error;
+mod fabrics;
+mod flow;
+pub mod fuzzed;
+mod identify;
+mod io;
+mod log;
+mod memory;
+mod namespace;
+mod pdu;
+mod receive;
+mod samples;
+mod server;
+mod status;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::Error;
+pub use memory::Memory;
+pub use namespace::{DISCOVERY, Fault, Namespace, Subsystem, Subsystems, Summary};
+pub use server::{Limits, Server, Statistics};

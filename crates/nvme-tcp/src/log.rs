@@ -1,0 +1,200 @@
+//! Log pages: Base 5.16.
+//!
+//! Invariant: a page is made as a whole, and the part that is asked for is cut from it: it is as large as what it tells.
+//!
+//! Must not depend on: connections.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
+
+use crate::command::Command;
+use crate::controller::{Controller, Core};
+use crate::identify::{ALL, ANA_GROUP, MAX_NAMESPACES};
+use crate::namespace::DISCOVERY;
+use crate::status;
+
+/// Identifiers of log pages.
+mod page {
+    pub(super) const SUPPORTED: u8 = 0x00;
+    pub(super) const ERRORS: u8 = 0x01;
+    pub(super) const HEALTH: u8 = 0x02;
+    pub(super) const FIRMWARE: u8 = 0x03;
+    pub(super) const CHANGED: u8 = 0x04;
+    pub(super) const EFFECTS: u8 = 0x05;
+    pub(super) const ANA: u8 = 0x0c;
+    pub(super) const DISCOVERY: u8 = 0x70;
+}
+
+const OF_IO: [u8; 7] =
+    [page::SUPPORTED, page::ERRORS, page::HEALTH, page::FIRMWARE, page::CHANGED, page::EFFECTS, page::ANA];
+const OF_DISCOVERY: [u8; 2] = [page::SUPPORTED, page::DISCOVERY];
+
+/// What a Get Log Page command asks for. `local`: the address that the host has connected to.
+///
+/// # Errors
+/// A status.
+pub(crate) fn get(
+    core: &Core,
+    controller: &Controller,
+    local: Option<SocketAddr>,
+    command: &Command,
+) -> Result<Vec<u8>, u16> {
+    let (low, high) = (command.dword(10), command.dword(11));
+    let dwords = u64::from(low >> 16) | u64::from(high & 0xffff) << 16;
+    let (page, specific, keep) = (low as u8, low >> 8 & 0x7f, low >> 15 & 1 != 0);
+    let (offset, len) = (command.quadword(12), (dwords + 1) * 4);
+    if command.dword(14) >> 23 & 1 != 0 || !offset.is_multiple_of(4) {
+        // An offset by index, or within a dword.
+        return Err(status::INVALID_FIELD);
+    }
+    let whole = match (page, controller.subsystem.is_some()) {
+        (page::SUPPORTED, io) => supported(if io { &OF_IO } else { &OF_DISCOVERY }),
+        // No error is kept: each is told in its completion.
+        (page::ERRORS, true) => vec![0; 64],
+        (page::HEALTH, true) => health(controller, command.nsid())?,
+        (page::FIRMWARE, true) => firmware(),
+        (page::CHANGED, true) => changed(controller, keep),
+        (page::EFFECTS, true) => effects(),
+        (page::ANA, true) => ana(controller, specific & 1 != 0),
+        (page::DISCOVERY, false) => discovery(core, local),
+        _ => return Err(status::INVALID_LOG_PAGE),
+    };
+    if offset > whole.len() as u64 || len > crate::pdu::MAX_DATA as u64 {
+        return Err(status::INVALID_FIELD);
+    }
+    let (offset, len) = (offset as usize, len as usize);
+    let mut out = whole[offset..whole.len().min(offset + len)].to_vec();
+    // Hosts ask for more than there is.
+    out.resize(len, 0);
+    Ok(out)
+}
+
+fn supported(pages: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; 1024];
+    pages.iter().for_each(|p| out[4 * usize::from(*p)] = 1);
+    out
+}
+
+fn health(controller: &Controller, nsid: u32) -> Result<Vec<u8>, u16> {
+    if nsid != 0 && nsid != ALL {
+        // One page for the controller; LPA says so.
+        return Err(status::INVALID_FIELD);
+    }
+    let c = &controller.use_counters;
+    let of = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let mut out = vec![0; 512];
+    // Kelvin: nobody has measured a temperature. Available spare 100 %, threshold 0.
+    out[3] = 100;
+    // Data units are 1000 times 512 bytes, rounded up.
+    let units = |bytes: u64| bytes.div_ceil(512_000);
+    for (at, value) in [
+        (32, units(of(&c.bytes_read))),
+        (48, units(of(&c.bytes_written))),
+        (64, of(&c.reads)),
+        (80, of(&c.writes)),
+        (160, of(&c.media_errors)),
+    ] {
+        out[at..at + 8].copy_from_slice(&value.to_le_bytes());
+    }
+    Ok(out)
+}
+
+fn firmware() -> Vec<u8> {
+    let mut out = vec![0; 512];
+    out[0] = 1;
+    let revision = env!("CARGO_PKG_VERSION").bytes().chain(std::iter::repeat(b' '));
+    out[8..16].iter_mut().zip(revision).for_each(|(to, from)| *to = from);
+    out
+}
+
+fn changed(controller: &Controller, keep: bool) -> Vec<u8> {
+    let mut out: Vec<u8> = controller.changed(keep).into_iter().flat_map(u32::to_le_bytes).collect();
+    out.resize(4096, 0);
+    out
+}
+
+/// Commands that are supported, and their effects: admin commands, then I/O commands.
+fn effects() -> Vec<u8> {
+    use crate::command::{admin, io};
+    let mut out = vec![0; 4096];
+    let (supported, changes) = (1u32, 3u32);
+    for (queue, opcode, effect) in [
+        (0, admin::GET_LOG_PAGE, supported),
+        (0, admin::IDENTIFY, supported),
+        (0, admin::ABORT, supported),
+        (0, admin::SET_FEATURES, supported),
+        (0, admin::GET_FEATURES, supported),
+        (0, admin::ASYNC_EVENT, supported),
+        (0, admin::KEEP_ALIVE, supported),
+        (1, io::FLUSH, supported),
+        (1, io::WRITE, changes),
+        (1, io::READ, supported),
+        (1, io::COMPARE, supported),
+        (1, io::WRITE_ZEROES, changes),
+        (1, io::DATASET_MANAGEMENT, changes),
+    ] {
+        let at = 1024 * queue + 4 * usize::from(opcode);
+        out[at..at + 4].copy_from_slice(&effect.to_le_bytes());
+    }
+    out
+}
+
+/// One group, which has all namespaces and is optimized. It never changes.
+fn ana(controller: &Controller, groups_only: bool) -> Vec<u8> {
+    let all = controller.subsystem.as_ref().map(|s| s.namespaces()).unwrap_or_default();
+    let named = if groups_only { &[][..] } else { &all[..] };
+    let mut out = vec![0; 16 + 32];
+    out[8] = 1;
+    out[16..20].copy_from_slice(&ANA_GROUP.to_le_bytes());
+    out[20..24].copy_from_slice(&(named.len() as u32).to_le_bytes());
+    out[32] = 1;
+    out.extend(named.iter().flat_map(|n| n.to_le_bytes()));
+    // Hosts read it in pieces, up to the length that a full subsystem would have.
+    out.resize(out.len().max(16 + 32 + 4 * MAX_NAMESPACES as usize), 0);
+    out
+}
+
+/// An entry for each subsystem at each address.
+fn discovery(core: &Core, local: Option<SocketAddr>) -> Vec<u8> {
+    let addresses = core.addresses.read().clone();
+    let mut names: Vec<(String, u8)> = core.subsystems.list().iter().map(|s| (s.nqn(), 2)).collect();
+    // This subsystem itself, as the Base Specification 2.0 wants it.
+    names.push((DISCOVERY.to_owned(), 3));
+    let mut records = Vec::new();
+    for (port, address) in addresses.iter().enumerate() {
+        // A host that has reached an address that stands for all of the machine knows one that works.
+        let ip = match local {
+            Some(local) if address.ip().is_unspecified() => local.ip(),
+            _ => address.ip(),
+        };
+        for (nqn, kind) in &names {
+            records.extend_from_slice(&record(nqn, *kind, port as u16 + 1, ip, address.port()));
+        }
+    }
+    let mut out = vec![0; 1024];
+    // A number that changes with the content.
+    let generation = u64::from(u32::from_le_bytes(crate::pdu::digest(&[&records])));
+    out[..8].copy_from_slice(&generation.to_le_bytes());
+    out[8..16].copy_from_slice(&(records.len() as u64 / 1024).to_le_bytes());
+    out.extend(records);
+    out
+}
+
+fn record(nqn: &str, kind: u8, port: u16, ip: IpAddr, service: u16) -> [u8; 1024] {
+    let mut out = [0; 1024];
+    // TRTYPE TCP, ADRFAM, SUBTYPE, TREQ: a secure channel is not required.
+    out[..4].copy_from_slice(&[3, if ip.is_ipv4() { 1 } else { 2 }, kind, 2]);
+    out[4..6].copy_from_slice(&port.to_le_bytes());
+    out[6..8].copy_from_slice(&0xffffu16.to_le_bytes());
+    out[8..10].copy_from_slice(&crate::controller::ENTRIES.to_le_bytes());
+    let mut text = |at: usize, len: usize, value: &str, padding: u8| {
+        let field = &mut out[at..at + len];
+        field.fill(padding);
+        field.iter_mut().zip(value.bytes()).for_each(|(to, from)| *to = from);
+    };
+    text(32, 32, &service.to_string(), b' ');
+    text(256, 256, nqn, 0);
+    text(512, 256, &ip.to_string(), b' ');
+    // TSAS: no TLS.
+    out
+}

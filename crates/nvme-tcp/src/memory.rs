@@ -1,0 +1,111 @@
+//! A namespace in memory: for tests and the fuzzer.
+//!
+//! Must not depend on: the protocol.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use crate::namespace::{Fault, Namespace, Subsystem, Subsystems};
+
+/// A namespace in memory, which is also the only one of a subsystem.
+pub struct Memory {
+    block: u32,
+    bytes: RwLock<Vec<u8>>,
+}
+
+impl Memory {
+    /// `blocks` blocks of `block` bytes that read as zeros.
+    #[must_use]
+    pub fn new(block: u32, blocks: u64) -> Arc<Memory> {
+        Arc::new(Memory { block, bytes: RwLock::new(vec![0; (blocks * u64::from(block)) as usize]) })
+    }
+
+    /// It as number 1 of the only subsystem.
+    #[must_use]
+    pub fn subsystems(self: Arc<Memory>, nqn: &str) -> Arc<dyn Subsystems> {
+        Arc::new(Only(Arc::new(Alone { nqn: nqn.to_owned(), namespace: self })))
+    }
+}
+
+impl Namespace for Memory {
+    fn block(&self) -> u32 {
+        self.block
+    }
+
+    fn blocks(&self) -> u64 {
+        self.bytes.read().len() as u64 / u64::from(self.block)
+    }
+
+    fn id(&self) -> [u8; 16] {
+        *b"memory\x80namespace"
+    }
+
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Fault> {
+        let at = at as usize;
+        out.copy_from_slice(self.bytes.read().get(at..at + out.len()).ok_or(Fault::Range)?);
+        Ok(())
+    }
+
+    fn write(&self, at: u64, data: Vec<u8>, _durable: bool) -> Result<(), Fault> {
+        let at = at as usize;
+        let mut bytes = self.bytes.write();
+        bytes.get_mut(at..at + data.len()).ok_or(Fault::Range)?.copy_from_slice(&data);
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    fn zero(&self, at: u64, len: u64, _keep: bool, _durable: bool) -> Result<(), Fault> {
+        let at = at as usize;
+        self.bytes.write().get_mut(at..at + len as usize).ok_or(Fault::Range)?.fill(0);
+        Ok(())
+    }
+
+    fn trim(&self, at: u64, len: u64) -> Result<(), Fault> {
+        self.zero(at, len, false, false)
+    }
+}
+
+/// A subsystem with one namespace.
+pub(crate) struct Alone {
+    pub(crate) nqn: String,
+    pub(crate) namespace: Arc<dyn Namespace>,
+}
+
+impl Subsystem for Alone {
+    fn nqn(&self) -> String {
+        self.nqn.clone()
+    }
+
+    fn serial(&self) -> String {
+        "1".into()
+    }
+
+    fn model(&self) -> String {
+        "Ashlar memory".into()
+    }
+
+    fn namespaces(&self) -> Vec<u32> {
+        vec![1]
+    }
+
+    fn namespace(&self, nsid: u32) -> Option<Arc<dyn Namespace>> {
+        (nsid == 1).then(|| self.namespace.clone())
+    }
+
+    fn in_service(&self) -> bool {
+        true
+    }
+}
+
+/// One subsystem.
+pub(crate) struct Only(pub(crate) Arc<dyn Subsystem>);
+
+impl Subsystems for Only {
+    fn list(&self) -> Vec<Arc<dyn Subsystem>> {
+        vec![self.0.clone()]
+    }
+}

@@ -1,0 +1,127 @@
+//! What is served: subsystems with namespaces.
+//!
+//! Must not depend on: the protocol.
+
+use std::sync::Arc;
+
+/// The name of the discovery subsystem (Base 4.5), which every listener has.
+pub const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
+
+/// Why a request failed, as far as NVMe can say it to the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// Data is lost, or cannot be stored there: a repetition fails too.
+    Media,
+    /// The device failed: a repetition may succeed.
+    Internal,
+    /// The namespace is not there any more.
+    Gone,
+    /// There is no space for the data.
+    NoSpace,
+    /// The range is outside of the namespace.
+    Range,
+}
+
+/// A block device. Calls come from several threads at once; ranges are whole blocks inside of it, in bytes.
+pub trait Namespace: Send + Sync {
+    /// Bytes of a block: 512 or 4096.
+    fn block(&self) -> u32;
+
+    /// Blocks.
+    fn blocks(&self) -> u64;
+
+    /// Its identity, the same over restarts and for every host: that of its NGUID and of its UUID (RFC 9562).
+    fn id(&self) -> [u8; 16];
+
+    /// Whether changes are refused.
+    fn read_only(&self) -> bool {
+        false
+    }
+
+    /// Fills `out` with what is at `at`.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Fault>;
+
+    /// Writes; `durable`: before the return (FUA).
+    ///
+    /// # Errors
+    /// [`Fault`].
+    fn write(&self, at: u64, data: Vec<u8>, durable: bool) -> Result<(), Fault>;
+
+    /// Makes every write that has returned durable, whichever queue it came from.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    fn flush(&self) -> Result<(), Fault>;
+
+    /// Makes a range read as zeros. `keep`: its space stays allocated, if the device can do that.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    fn zero(&self, at: u64, len: u64, keep: bool, durable: bool) -> Result<(), Fault>;
+
+    /// The content of a range is not needed any more; it reads as zeros.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    fn trim(&self, at: u64, len: u64) -> Result<(), Fault>;
+}
+
+/// Namespaces that hosts see together, under one name.
+pub trait Subsystem: Send + Sync {
+    /// Its NVMe qualified name (NQN), at most 223 bytes; no other subsystem in the world has it.
+    fn nqn(&self) -> String;
+
+    /// Its serial number: at most 20 printable ASCII characters.
+    fn serial(&self) -> String;
+
+    /// Its model: at most 40 printable ASCII characters.
+    fn model(&self) -> String;
+
+    /// Numbers of its namespaces, ascending; each is 1 to 0xffff_fffe, and stays that of its namespace.
+    fn namespaces(&self) -> Vec<u32>;
+
+    /// The namespace of a number.
+    fn namespace(&self, nsid: u32) -> Option<Arc<dyn Namespace>>;
+
+    /// Whether it is still served. Controllers of a subsystem that is not are ended.
+    fn in_service(&self) -> bool;
+}
+
+/// The subsystems that are served. They may change at any time.
+pub trait Subsystems: Send + Sync {
+    /// All of them.
+    fn list(&self) -> Vec<Arc<dyn Subsystem>>;
+
+    /// The subsystem of a name.
+    fn open(&self, nqn: &str) -> Option<Arc<dyn Subsystem>> {
+        self.list().into_iter().find(|s| s.nqn() == nqn)
+    }
+}
+
+/// A namespace as hosts know it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Summary {
+    /// Its number.
+    pub nsid: u32,
+    /// Its identity.
+    pub id: [u8; 16],
+    /// Its blocks.
+    pub blocks: u64,
+}
+
+impl Summary {
+    /// Those of a subsystem.
+    #[must_use]
+    pub fn of(subsystem: &dyn Subsystem) -> Vec<Summary> {
+        let numbers = subsystem.namespaces().into_iter();
+        numbers
+            .filter_map(|nsid| {
+                let namespace = subsystem.namespace(nsid)?;
+                Some(Summary { nsid, id: namespace.id(), blocks: namespace.blocks() })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,40 @@
+//! Status codes of completions: Base 4.6.1 (figures "Generic Command Status Values" and following), NVM 3.1.
+//!
+//! A status is `type << 8 | code`; [`DNR`] is its bit 14. A completion has it shifted by one, above the phase tag.
+//!
+//! Must not depend on: anything.
+
+/// Do not retry: the same command fails again.
+pub(crate) const DNR: u16 = 1 << 14;
+
+pub(crate) const SUCCESS: u16 = 0;
+pub(crate) const INVALID_OPCODE: u16 = 0x001 | DNR;
+pub(crate) const INVALID_FIELD: u16 = 0x002 | DNR;
+/// Internal error. A repetition may succeed.
+pub(crate) const INTERNAL: u16 = 0x006;
+pub(crate) const INVALID_NAMESPACE: u16 = 0x00b | DNR;
+pub(crate) const COMMAND_SEQUENCE: u16 = 0x00c | DNR;
+pub(crate) const SGL_LENGTH: u16 = 0x00f | DNR;
+pub(crate) const SGL_TYPE: u16 = 0x011 | DNR;
+pub(crate) const SGL_OFFSET: u16 = 0x016 | DNR;
+pub(crate) const KEEP_ALIVE_INVALID: u16 = 0x019 | DNR;
+pub(crate) const NAMESPACE_WRITE_PROTECTED: u16 = 0x020 | DNR;
+/// A data digest was wrong: a repetition may succeed.
+pub(crate) const TRANSIENT_TRANSPORT: u16 = 0x022;
+pub(crate) const LBA_RANGE: u16 = 0x080 | DNR;
+pub(crate) const CAPACITY: u16 = 0x081 | DNR;
+
+pub(crate) const ASYNC_LIMIT: u16 = 0x105 | DNR;
+pub(crate) const INVALID_LOG_PAGE: u16 = 0x109 | DNR;
+pub(crate) const FEATURE_NOT_SAVEABLE: u16 = 0x10d | DNR;
+pub(crate) const FEATURE_NOT_CHANGEABLE: u16 = 0x10e | DNR;
+
+pub(crate) const CONNECT_FORMAT: u16 = 0x180 | DNR;
+/// No room for another controller: the host may try again.
+pub(crate) const CONNECT_BUSY: u16 = 0x181;
+/// A parameter of Connect is wrong; the result says which.
+pub(crate) const CONNECT_PARAMETER: u16 = 0x182;
+
+pub(crate) const WRITE_FAULT: u16 = 0x280 | DNR;
+pub(crate) const UNRECOVERED_READ: u16 = 0x281 | DNR;
+pub(crate) const COMPARE_FAILURE: u16 = 0x285 | DNR;

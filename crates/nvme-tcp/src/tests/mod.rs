@@ -1,0 +1,7 @@
+//! Tests with raw bytes, over scripts and over sockets.
+
+mod administration;
+mod commands;
+mod endings;
+mod golden;
+mod rig;

@@ -1,0 +1,133 @@
+"""A Linux machine in QEMU with the stock kernel of Debian, which has the NVMe/TCP host that users have.
+
+It boots from memory: busybox, the modules it needs and the programs that a test names, each with its libraries. Its console
+is a shell: `run` sends it a line and waits for the end. It reaches this machine at 10.0.2.2.
+"""
+
+import gzip
+import os
+import re
+import select
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+GUEST = Path(os.environ.get("CLIENT_GUEST", "/nonexistent"))
+MODULES = ["virtio_pci", "virtio_net", "crc32c_generic", "nvme-tcp", "ext4"]
+# An emulated processor on a busy machine: no statement about speed.
+LONG = 240
+
+INIT = """#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin:/sbin:/usr/sbin
+mount -t proc proc /proc; mount -t sysfs sys /sys; mount -t devtmpfs dev /dev
+while read -r module; do insmod "/modules/$module"; done < /modules/order
+ip link set lo up; ip link set eth0 up
+ip addr add 10.0.2.15/24 dev eth0; ip route add default via 10.0.2.2
+stty -echo
+export PS1= PS2=
+echo guest-is-ready
+exec sh
+"""
+
+
+def modules(kernel):
+    """Files of the modules, each after those that it needs."""
+    files = {path.stem.replace("-", "_"): path for path in kernel.rglob("*.ko")}
+    order = []
+
+    def add(name):
+        path = files.get(name.replace("-", "_"))
+        if path is None or path in order:
+            return  # Built in, or there already.
+        needed = re.search(rb"\0depends=([^\0]*)\0", b"\0" + path.read_bytes())
+        for other in needed.group(1).decode().split(",") if needed else []:
+            add(other)
+        order.append(path)
+
+    for name in MODULES:
+        assert name.replace("-", "_") in files or name.startswith("virtio"), name
+        add(name)
+    return order
+
+
+def image(out, programs):
+    """Makes the memory image that the machine boots from."""
+    root = out.parent / "root"
+    for folder in ("bin", "sbin", "proc", "sys", "dev", "mnt", "modules", "etc", "tmp", "usr/sbin"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    shutil.copy("/bin/busybox", root / "bin/busybox")
+    order = modules(next((GUEST / "lib/modules").iterdir()) / "kernel")
+    for path in order:
+        shutil.copy(path, root / "modules" / path.name)
+    (root / "modules/order").write_text("".join(f"{path.name}\n" for path in order))
+    for program in programs:
+        shutil.copy(program, root / "sbin" / Path(program).name)
+        for line in subprocess.check_output(["ldd", program], text=True).splitlines():
+            found = re.search(r"(/\S+) \(0x", line)
+            if found:
+                target = root / found.group(1).lstrip("/")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(found.group(1), target)
+    (root / "etc/mtab").symlink_to("/proc/mounts")
+    (root / "init").write_text(INIT)
+    (root / "init").chmod(0o755)
+    names = subprocess.check_output(["find", "."], cwd=root)
+    made = subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=names, stdout=subprocess.PIPE, check=True)
+    out.write_bytes(gzip.compress(made.stdout, 1))
+    shutil.rmtree(root)
+
+
+class Guest:
+    """A machine that runs."""
+
+    def __init__(self, folder, programs):
+        initrd = folder / "initrd"
+        image(initrd, programs)
+        kernel = next((GUEST / "boot").glob("vmlinuz-*"))
+        self.log = b""
+        self.count = 0
+        self.qemu = subprocess.Popen(
+            ["qemu-system-x86_64", "-accel", "tcg", "-machine", "q35", "-cpu", "max", "-m", "320", "-smp", "1", "-nographic",
+             "-no-reboot", "-nodefaults", "-serial", "stdio", "-kernel", kernel, "-initrd", initrd,
+             "-append", "console=ttyS0 panic=-1 quiet loglevel=3", "-netdev", "user,id=n",
+             "-device", "virtio-net-pci,netdev=n,romfile="],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.wait(rb"guest-is-ready\r?\n", LONG)
+
+    def wait(self, pattern, seconds):
+        """What the console says, up to a pattern."""
+        end = time.monotonic() + seconds
+        while not (found := re.search(pattern, self.log)):
+            left = end - time.monotonic()
+            assert left > 0, self.log[-4000:].decode(errors="replace")
+            if select.select([self.qemu.stdout], [], [], min(left, 5))[0]:
+                more = os.read(self.qemu.stdout.fileno(), 65536)
+                assert more, self.log[-4000:].decode(errors="replace")
+                self.log += more
+        before, self.log = self.log[:found.start()], self.log[found.end():]
+        return before, found
+
+    def begin(self, line):
+        """Sends a line; `finish` waits for its end."""
+        self.count += 1
+        self.line = line
+        # The mark is not in the line itself, in case that the console repeats it.
+        self.qemu.stdin.write(f"{line}\necho guest-\"\"done-{self.count}-$?-\n".encode())
+        self.qemu.stdin.flush()
+
+    def finish(self, check=True, seconds=LONG):
+        before, found = self.wait(rb"guest-done-%d-(\d+)-" % self.count, seconds)
+        text = before.decode(errors="replace").replace("\r", "")
+        assert not check or found.group(1) == b"0", (self.line, text)
+        return text
+
+    def run(self, line, check=True, seconds=LONG):
+        self.begin(line)
+        return self.finish(check, seconds)
+
+    def stop(self):
+        if self.qemu.poll() is None:
+            self.qemu.kill()
+        self.qemu.wait(60)
