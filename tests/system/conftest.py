@@ -108,7 +108,7 @@ class Server:
             stdin=subprocess.DEVNULL,
         )
 
-    def wait(self, seconds=20):
+    def wait(self, seconds=60):
         """Waits until it serves."""
         deadline = time.monotonic() + seconds
         while True:

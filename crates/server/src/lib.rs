@@ -26,6 +26,7 @@ mod etcd_member;
 mod import;
 mod kms;
 mod listen;
+mod readiness;
 mod restore;
 mod routes;
 mod serve;

@@ -8,6 +8,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::readiness::is_ready;
 use ashlar_admin::metrics::{self, ConnectionCounts, Refusals, SlowValues};
 use ashlar_admin::peer::Peer;
 use ashlar_admin::responses::plain;
@@ -71,6 +72,7 @@ pub struct Routes {
     name: String,
     /// Whether the default encryption key works, and when that was last asked.
     keys: parking_lot::Mutex<Option<(Instant, Option<bool>)>>,
+    began: Instant,
 }
 
 /// Where the web console is.
@@ -128,6 +130,7 @@ impl Routes {
             certificates,
             name,
             keys,
+            began: Instant::now(),
         }
     }
 
@@ -281,9 +284,9 @@ impl Routes {
         response
     }
 
-    /// Whether some placement group can serve reads.
+    /// Whether requests can be served: see [`is_ready`].
     fn ready(&self) -> Response<Body> {
-        let ready = self.node.sets.health().iter().all(|g| g.readable);
+        let ready = is_ready(&self.node.sets.health(), self.began.elapsed());
         plain(if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, "")
     }
 
