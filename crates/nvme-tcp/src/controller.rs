@@ -4,7 +4,7 @@
 //! controller model").
 //!
 //! Invariants: numbers of controllers are unique in the server; the connections of I/O queues end with their controller;
-//! an event is told once, until the host has read the log page that says more.
+//! no I/O command is executed after a controller was disabled, or after its host got another one in its place; an event is told once, until the host has read the log page that says more.
 //!
 //! Must not depend on: PDUs, how connections work.
 
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use ashlar_environment::time::Instant;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::namespace::{Subsystem, Subsystems, Summary};
 use crate::wire::Socket;
@@ -30,6 +30,8 @@ pub(crate) const IO_QUEUES: u16 = 8;
 pub(crate) const ASYNC_EVENTS: usize = 4;
 /// The last number of a controller (Base 3.1.1).
 const LAST_CONTROLLER: u16 = 0xffef;
+/// How long a command may be executed after its controller has ended, before its host is told to connect later.
+const QUIET: Duration = Duration::from_secs(10);
 /// Changed namespaces that are named, at most (Base 5.16.1.5).
 const MAX_CHANGED: usize = 1024;
 
@@ -78,6 +80,8 @@ pub(crate) struct Core {
     pub(crate) workers: usize,
     pub(crate) stopping: AtomicBool,
     controllers: Mutex<BTreeMap<u16, Arc<Controller>>>,
+    /// Controllers that have ended, as long as commands of theirs may be executed.
+    ending: Mutex<Vec<Arc<Controller>>>,
     /// The number of the last controller: numbers are not used again soon.
     last: Mutex<u16>,
 }
@@ -126,6 +130,8 @@ pub(crate) struct Controller {
     pub(crate) subsystem: Option<Arc<dyn Subsystem>>,
     state: Mutex<State>,
     ended: AtomicBool,
+    /// Held while an I/O command is executed.
+    executing: RwLock<()>,
     began: Instant,
     /// When the last command arrived, in milliseconds since it began.
     heard: AtomicU64,
@@ -153,6 +159,7 @@ impl Core {
             workers,
             stopping: AtomicBool::new(false),
             controllers: Mutex::default(),
+            ending: Mutex::default(),
             last: Mutex::new(0),
         })
     }
@@ -177,6 +184,7 @@ impl Core {
             subsystem,
             state: Mutex::new(State { patience, known, ..State::default() }),
             ended: AtomicBool::new(false),
+            executing: RwLock::default(),
             began: Instant::now(),
             heard: AtomicU64::new(0),
             sockets: Mutex::new(BTreeMap::from([(0, socket)])),
@@ -199,10 +207,23 @@ impl Core {
     /// The connection of a queue has ended.
     pub(crate) fn leave(&self, queue: &Queue) {
         if queue.id == 0 {
-            self.controllers.lock().remove(&queue.controller.id);
             queue.controller.end();
+            let mut ending = self.ending.lock();
+            ending.retain(|c| c.is_executing());
+            ending.push(queue.controller.clone());
+            drop(ending);
+            self.controllers.lock().remove(&queue.controller.id);
         }
         queue.controller.sockets.lock().remove(&queue.id);
+    }
+
+    /// Waits until no command of an earlier controller of this host is executed: a host that has lost its connections sends
+    /// its commands again, and other ones after them. False: one is still executed after [`QUIET`].
+    pub(crate) fn wait_for_earlier(&self, host: &Host) -> bool {
+        let until = Instant::now() + QUIET;
+        let same = |c: &&Arc<Controller>| c.host.id == host.id && c.host.nqn == host.nqn;
+        let earlier: Vec<_> = self.ending.lock().iter().filter(same).cloned().collect();
+        earlier.iter().all(|c| c.wait_until_idle(until.saturating_duration_since(Instant::now())))
     }
 
     /// Ends controllers whose hosts are silent for too long, or whose subsystem is not served any more.
@@ -257,6 +278,22 @@ impl Controller {
         self.sockets.lock().values().for_each(|s| s.shut(Shutdown::Both));
     }
 
+    /// What is held while an I/O command is executed. None: it is not executed, because the controller has ended, or is not
+    /// ready any more.
+    pub(crate) fn execute(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        // A worker may begin while another one waits for the end of all.
+        let executing = self.executing.read_recursive();
+        (self.ready() && !self.ended()).then_some(executing)
+    }
+
+    fn is_executing(&self) -> bool {
+        self.executing.try_write().is_none()
+    }
+
+    fn wait_until_idle(&self, most: Duration) -> bool {
+        self.executing.try_write_for(most).is_some()
+    }
+
     /// Adds the connection of an I/O queue. False: there is one already.
     pub(crate) fn join(&self, queue: u16, socket: Arc<dyn Socket>) -> bool {
         let mut sockets = self.sockets.lock();
@@ -289,6 +326,7 @@ impl Controller {
         let (was, is) = (old & bit::ENABLE != 0, new & bit::ENABLE != 0);
         if new & bit::SHUTDOWN != 0 && old & bit::SHUTDOWN == 0 {
             self.close_io_queues();
+            drop(self.executing.write());
             self.flush_all();
             self.state.lock().status |= bit::SHUTDOWN_COMPLETE;
         }
@@ -300,7 +338,10 @@ impl Controller {
             state.status = if wrong { bit::FATAL } else { bit::READY };
         }
         if was && !is {
+            // No command is executed when the host sees that it is not ready (Base 3.7.2).
+            self.state.lock().status &= !bit::READY;
             self.close_io_queues();
+            drop(self.executing.write());
             let mut state = self.state.lock();
             state.status = 0;
             state.events = 0;

@@ -110,6 +110,9 @@ fn make_controller(
         let unknown = Answer { status: status::CONNECT_PARAMETER, ..wrong(256, true) };
         Some(connection.core.subsystems.open(nqn).filter(|s| s.in_service()).ok_or(unknown)?)
     };
+    if !connection.core.wait_for_earlier(&host) {
+        return Err(Answer::failed(status::CONNECT_BUSY));
+    }
     let (from, host_nqn) = (&connection.from, host.nqn.clone());
     let made = connection.core.create(host, subsystem, kato, connection.wire.socket.clone());
     let controller = made.ok_or_else(|| Answer::failed(status::CONNECT_BUSY))?;

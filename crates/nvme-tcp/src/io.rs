@@ -34,9 +34,9 @@ pub(crate) fn perform(core: &Core, queue: &Queue, job: Job) -> Answer {
     let Some(subsystem) = controller.subsystem.as_ref() else {
         return Answer::failed(status::INVALID_OPCODE);
     };
-    if !controller.ready() {
+    let Some(_executing) = controller.execute() else {
         return Answer::failed(status::COMMAND_SEQUENCE);
-    }
+    };
     let command = job.command;
     let known = [io::FLUSH, io::WRITE, io::READ, io::COMPARE, io::WRITE_ZEROES, io::DATASET_MANAGEMENT];
     if !known.contains(&command.opcode()) {

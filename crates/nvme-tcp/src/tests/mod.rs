@@ -4,4 +4,5 @@ mod administration;
 mod commands;
 mod endings;
 mod golden;
+mod reconnects;
 mod rig;
