@@ -36,6 +36,7 @@ use ashlar_environment::HashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use ashlar_cluster::Control;
 use ashlar_environment::time::Clock;
@@ -69,18 +70,20 @@ const WATCHER_CAPACITY: usize = 1024;
 /// Number of locks for turns of keys: sometimes two keys share one.
 const TURNS: usize = 1024;
 
-/// Limits of what is kept for slow readers; the oldest segments are removed first.
+/// Limits of what is kept for slow readers, where the oldest segments are removed first, and of waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Bytes of segments.
     pub bytes: u64,
     /// Segments.
     pub segments: usize,
+    /// How long an intent may take to become durable; then its change is refused.
+    pub intent_timeout: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { bytes: 1 << 30, segments: 200_000 }
+        Limits { bytes: 1 << 30, segments: 200_000, intent_timeout: Duration::from_secs(10) }
     }
 }
 

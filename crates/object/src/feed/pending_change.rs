@@ -11,7 +11,6 @@ use ashlar_environment::time;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use ashlar_format::VersionId;
 use tokio::sync::OwnedMutexGuard;
@@ -20,9 +19,6 @@ use super::change::SLACK_MS;
 use super::entry::{Entry, Intent};
 use super::{Cause, Change, Effect, Feed, Open, Shared, TURNS, check};
 use crate::{Bucket, Error, Result};
-
-/// How long an intent may take to become durable.
-const INTENT_TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 10_000 });
 
 /// An intended change of a key.
 pub(crate) struct PendingChange {
@@ -87,7 +83,7 @@ impl Shared {
     /// Waits until the entry of this number is durable.
     pub(super) async fn written(&self, number: u64) -> Result<()> {
         let mut durable = self.durable.subscribe();
-        match time::timeout(INTENT_TIMEOUT, durable.wait_for(|d| *d >= number)).await {
+        match time::timeout(self.limits.intent_timeout, durable.wait_for(|d| *d >= number)).await {
             Ok(Ok(_)) => Ok(()),
             _ => {
                 let why =

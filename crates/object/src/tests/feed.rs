@@ -156,7 +156,7 @@ async fn readers_resume_after_restart_and_watchers_see_unrecorded_changes() {
 #[tokio::test]
 async fn slow_reader_learns_number_of_lost_changes() {
     let (_, memory, control) = memory().await;
-    let limits = Limits { bytes: 6000, segments: 1000 };
+    let limits = Limits { bytes: 6000, segments: 1000, ..Limits::default() };
     let backend = crate::backend::Backend::Memory(memory.clone());
     let options = Options { feed: limits, ..super::options() };
     let store = Store::over(backend, control, options).unwrap();

@@ -48,6 +48,7 @@ mod usage;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ashlar_cluster::{Control, Embedded, FileMedium, Map, Medium};
 use ashlar_commit::version_list::Bounds;
@@ -112,9 +113,15 @@ pub(crate) async fn spilled(store: &Store) {
     }
 }
 
+/// Options of a store in memory: where the memory refuses writes, changes are refused soon.
+pub(crate) fn options_in_memory() -> Options {
+    let feed = crate::feed::Limits { intent_timeout: Duration::from_millis(50), ..Default::default() };
+    Options { feed, ..options() }
+}
+
 /// A store like after a restart.
 pub(crate) fn again(memory: &Arc<Memory>, control: &Control) -> Store {
-    Store::over(Backend::Memory(memory.clone()), control.clone(), options()).unwrap()
+    Store::over(Backend::Memory(memory.clone()), control.clone(), options_in_memory()).unwrap()
 }
 
 /// A pool of drives in a temporary folder.

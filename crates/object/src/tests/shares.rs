@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::usage::recount;
-use super::{Rng, Store, memory, options, part, put, times};
+use super::{Rng, Store, memory, options_in_memory, part, put, times};
 use crate::backend::Backend;
 use crate::memory::Memory;
 use crate::*;
@@ -115,7 +115,7 @@ impl Drop for Node {
 pub(super) async fn node(number: u16, memory: &Arc<Memory>, control: &Control) -> Node {
     let (down, frozen) = (AtomicBool::new(false), Mutex::default());
     let link = Arc::new(Link { control: control.clone(), down, frozen });
-    let options = Options { duties: Duties::alone(number), shared: true, ..options() };
+    let options = Options { duties: Duties::alone(number), shared: true, ..options_in_memory() };
     let over = Control::new(link.clone());
     let store = Store::over(Backend::Memory(memory.clone()), over, options).unwrap();
     let follower = ashlar_environment::spawn("follow-buckets", store.follow_buckets());

@@ -8,7 +8,7 @@ use ashlar_cluster::Control;
 use ashlar_duties::Duties;
 use bytes::Bytes;
 
-use super::{Store, memory, options, put};
+use super::{Store, memory, options_in_memory, put};
 use crate::backend::Backend;
 use crate::feed::{Cause, Change, Kind, NOTIFICATION};
 use crate::memory::Memory;
@@ -17,7 +17,7 @@ use crate::*;
 const KEYS: [&str; 3] = ["a0", "a1", "b"];
 
 fn node(number: u16, memory: &Arc<Memory>, control: &Control) -> Store {
-    let options = Options { duties: Duties::alone(number), ..options() };
+    let options = Options { duties: Duties::alone(number), ..options_in_memory() };
     Store::over(Backend::Memory(memory.clone()), control.clone(), options).unwrap()
 }
 
