@@ -14,7 +14,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from conftest import ACCESS, REGION, SECRET, noise
+from conftest import ACCESS, REGION, SECRET, noise, until
 from histories import client, eventually
 from nodes import DRIVES, Cluster
 
@@ -107,6 +107,7 @@ def goes_on(cluster, check, name):
 def test_an_etcd_that_lost_everything_is_made_anew_from_the_drives(cluster):
     check = fill(cluster)
     first = cluster.nodes[0]
+    until(lambda: all((first.home / f"drive{d}" / "etcd.0").exists() for d in range(1, DRIVES + 1)), 60)
     said = restore(cluster, first)
     assert "holds a cluster named test already" in said, said
 

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use ashlar_cluster::{Medium, Nodes, Value};
+use ashlar_environment::thread;
 use ashlar_environment::time::{self, Instant};
 use ashlar_format::DeploymentId;
 use bytes::Bytes;
@@ -32,6 +33,9 @@ const ENDED: Duration = Duration::from_secs(15);
 const ANNOUNCED: Duration = Duration::from_secs(5);
 /// Pause before the announcements are read again.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How often slots are read that do not verify, and the pause between.
+const LOOKS: u32 = 5;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 /// Most keys of a prefix that is not empty that are looked at.
 const FOREIGN: usize = 1000;
 
@@ -90,22 +94,34 @@ impl Kept {
     }
 }
 
-/// The snapshots of one drive that verify; at most two. Blocks.
+/// The snapshots of one drive that verify; at most two. A slot that does not verify may be one that a node writes at
+/// the moment: both are read again then, a few times. Blocks.
 ///
 /// # Errors
 /// Of the drive.
 pub fn look(medium: &dyn Medium) -> std::io::Result<Vec<Kept>> {
-    let mut all = Vec::new();
+    for _ in 1..LOOKS {
+        if let (all, true) = look_once(medium)? {
+            return Ok(all);
+        }
+        thread::sleep(BETWEEN_LOOKS);
+    }
+    look_once(medium).map(|(all, _)| all)
+}
+
+/// The snapshots that verify, and whether every slot that was ever written does.
+fn look_once(medium: &dyn Medium) -> std::io::Result<(Vec<Kept>, bool)> {
+    let (mut all, mut whole) = (Vec::new(), true);
     for slot in 0..snapshot::FILES.len() {
-        let Some((cluster, content, wall_ms)) =
-            medium.read(slot)?.and_then(|bytes| snapshot::decode_any(&bytes))
-        else {
+        let Some(bytes) = medium.read(slot)? else { continue };
+        let Some((cluster, content, wall_ms)) = snapshot::decode_any(&bytes) else {
+            whole = false;
             continue;
         };
         let identity = Identity::decode(&content.identity).map_err(std::io::Error::other)?;
         all.push(Kept { cluster, content, wall_ms, identity });
     }
-    Ok(all)
+    Ok((all, whole))
 }
 
 /// The place of the latest of some snapshots, which continues all others.

@@ -1,8 +1,9 @@
 //! An etcd that lost everything, and the store that is made anew from what drives keep.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use ashlar_cluster::{ControlDriver as _, Error as StoreError, MemoryMedium};
+use ashlar_cluster::{ControlDriver as _, Error as StoreError, Medium, MemoryMedium};
 use ashlar_etcd::{Error, Etcd, Kept, Options, Restored, latest, look, restore};
 use ashlar_format::DeploymentId;
 use base64::Engine as _;
@@ -49,6 +50,50 @@ fn best(options: &Options, drives: &[&Arc<MemoryMedium>]) -> Result<Kept, Error>
 
 async fn restored(options: &Options, drives: &[&Arc<MemoryMedium>]) -> Result<Restored, Error> {
     restore(options, &best(options, drives)?).await
+}
+
+/// A drive that is written while it is read: the first reads find half a snapshot.
+struct Written {
+    inner: Arc<MemoryMedium>,
+    halves: AtomicUsize,
+}
+
+impl Medium for Written {
+    fn read(&self, slot: usize) -> std::io::Result<Option<Vec<u8>>> {
+        let half = self.halves.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok();
+        let whole = self.inner.read(slot)?;
+        Ok(whole.map(|bytes| if half { bytes[..bytes.len() / 2].to_vec() } else { bytes }))
+    }
+
+    fn write(&self, _: usize, _: &[u8]) -> std::io::Result<()> {
+        unreachable!("snapshots are only read")
+    }
+
+    fn read_log(&self) -> std::io::Result<Option<Vec<u8>>> {
+        unreachable!("snapshots have no log")
+    }
+
+    fn write_log(&self, _: u64, _: &[u8]) -> std::io::Result<()> {
+        unreachable!("snapshots have no log")
+    }
+}
+
+/// A node that runs may write each slot just while it is read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn snapshots_are_found_while_they_are_written() {
+    let cluster = Cluster::start(1).await;
+    let options = cluster.options("c");
+    Etcd::create(&options, DEPLOYMENT, Vec::new()).await.unwrap();
+    let (store, medium) = with_drive(&options, "the last change").await;
+    drop(store);
+    let found = look(&*medium).unwrap();
+    let written = Written { inner: medium, halves: AtomicUsize::new(3) };
+    let again = look(&written).unwrap();
+    assert!(!found.is_empty());
+    assert_eq!(again.iter().map(Kept::revision).max(), found.iter().map(Kept::revision).max());
+    // What never verifies is not waited for.
+    let written = Written { halves: AtomicUsize::new(usize::MAX), ..written };
+    assert!(look(&written).unwrap().is_empty());
 }
 
 /// Everything is there again at other revisions, for nodes that knew it or less; a process that has read values at the
