@@ -205,7 +205,7 @@ impl Sets {
                     return Ok(done);
                 }
                 round += 1;
-                match self.inner.attempt(key, hash, staged, decide, &mut sent, &mut undecided).await {
+                match self.inner.attempt(&view, key, staged, decide, &mut sent, &mut undecided).await {
                     Ok(Some(done)) => {
                         undecided.sent = false;
                         return Ok(done);
@@ -268,20 +268,20 @@ impl Inner {
         applied.map(|(answer, register)| Done { answer, register: Some(register) })
     }
 
-    /// One attempt; `None`: try again.
+    /// One attempt in a view; `None`: try again.
     async fn attempt(
         &self,
+        view: &Arc<View>,
         key: &RegisterKey,
-        hash: u64,
         staged: &[&Staged],
         decide: &mut Decide<'_>,
         sent: &mut SentRecords,
         undecided: &mut UndecidedGuard<'_>,
     ) -> Result<Option<Done>, Stopped> {
-        let view = self.view(key.group())?;
+        let hash = undecided.hash;
         let prepared = Attempt::prepare(self, view.clone(), key, hash, !sent.is_empty()).await?;
         let Some(mut attempt) = prepared else { return Ok(None) };
-        let this = (&*view, key, attempt.ballot());
+        let this = (&**view, key, attempt.ballot());
         let base = attempt.base.take();
         // The usual update has sent nothing before.
         let seen = base.as_ref().filter(|_| !sent.is_empty()).map(Based::lineage);

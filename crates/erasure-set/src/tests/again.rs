@@ -33,7 +33,8 @@ async fn attempt(
     let hash = ashlar_checksum::key_hash(key.as_bytes());
     let _turn = sets.inner.locks.lock(hash).await;
     let mut undecided = super::UndecidedGuard { inner: &sets.inner, key: &key, hash, sent: false };
-    let done = sets.inner.attempt(&key, hash, &[], &mut decide, sent, &mut undecided).await;
+    let view = sets.inner.view(key.group()).unwrap();
+    let done = sets.inner.attempt(&view, &key, &[], &mut decide, sent, &mut undecided).await;
     // The update continues with its next attempt.
     undecided.sent = false;
     done.map_err(|e| match e {
@@ -317,7 +318,8 @@ async fn refusal_follows_newer_chosen_record() {
     for _ in 0..8 {
         let mut refuse = |_: Option<&Record>| Choice::Refuse;
         let mut undecided = super::UndecidedGuard { inner: &rig.sets.inner, key: &key, hash, sent: false };
-        match rig.sets.inner.attempt(&key, hash, &[], &mut refuse, &mut sent, &mut undecided).await {
+        let view = rig.sets.inner.view(key.group()).unwrap();
+        match rig.sets.inner.attempt(&view, &key, &[], &mut refuse, &mut sent, &mut undecided).await {
             Ok(None) => {}
             Ok(Some(_)) => panic!("it was not written"),
             Err(super::UpdateError::Refused(())) => {
