@@ -1,11 +1,13 @@
-//! All checks that must pass before a change is accepted; those that fail soonest run first.
+//! All checks that must pass before a change is accepted. Those that fail soonest run first, except those that only
+//! compute: they run beside the system tests, which mostly wait.
 //!
-//! Invariant: the commands are those that a developer types; a check that passes here also passes there.
+//! Invariant: what a check does here is what the command that a developer types does: a check that passes here also
+//! passes there.
 
 use std::{
-    io::{BufRead, BufReader},
     path::PathBuf,
     process::{Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -13,7 +15,7 @@ use std::{
 use clap::{Arg, ArgAction, ArgMatches, ValueEnum, builder::PossibleValue, value_parser};
 
 use crate::{
-    deny, programs,
+    crate_tests, deny, programs,
     shell::{Outcome, cargo, clock, line, root, show},
     tidy,
 };
@@ -51,11 +53,11 @@ enum Step {
     Tidy,
     Deny,
     Fmt,
-    Clippy,
     Test,
+    System,
     Sim,
     Fuzz,
-    System,
+    Clippy,
 }
 
 impl ValueEnum for Step {
@@ -90,49 +92,38 @@ impl ValueEnum for Step {
 /// Features that are off by default and linted and tested all the same.
 const FEATURES: [&str; 2] = ["--features", "ashlar/gpu"];
 
+/// In the order in which they run. Lints come last: while cargo compiles for them, it would not build what the others need.
 const STEPS: [Step; 8] =
-    [Step::Tidy, Step::Deny, Step::Fmt, Step::Clippy, Step::Test, Step::Sim, Step::Fuzz, Step::System];
+    [Step::Tidy, Step::Deny, Step::Fmt, Step::Test, Step::System, Step::Sim, Step::Fuzz, Step::Clippy];
 
 /// What became of a step: its name, its summary or error, and how long it took.
 type Done = (String, Outcome<String>, Duration);
 
 /// Runs the steps.
 pub fn run(options: &Options) -> Outcome {
-    let chosen: Vec<Step> = STEPS
-        .into_iter()
-        .filter(|s| options.only.is_empty() || options.only.contains(s))
-        .filter(|s| !options.skip.contains(s))
-        .collect();
-    // The system tests mostly wait. What they leave of the processor is enough for the steps that only compute.
-    let with_system = chosen.contains(&Step::System);
-    let (beside, alone): (Vec<Step>, Vec<Step>) =
-        chosen.iter().partition(|s| with_system && s.only_computes());
-    let tested = chosen.contains(&Step::Test);
+    let chosen = |step: &Step| {
+        (options.only.is_empty() || options.only.contains(step)) && !options.skip.contains(step)
+    };
+    let (tests, others): (Vec<Step>, Vec<Step>) = STEPS.iter().filter(|s| chosen(s)).partition(|s| s.waits());
+    let (beside, first): (Vec<Step>, Vec<Step>) =
+        others.iter().partition(|s| !tests.is_empty() && s.only_computes());
     let begin = Instant::now();
     let mut done: Vec<Done> = Vec::new();
-    for (number, step) in alone.iter().enumerate() {
-        println!("\n=== [{}/{}] {}", number + 1, alone.len(), step.name());
-        let results = match step {
-            Step::System => system_and(&beside, tested),
-            step => vec![timed(step.name(), || step.run(tested))],
-        };
-        for (name, result, _) in &results {
-            if let Err(error) = result {
-                eprintln!("\n{name} failed: {error}");
-            }
-        }
-        let failed = results.iter().any(|(_, result, _)| result.is_err());
-        done.extend(results);
-        if failed && !options.keep_going {
+    for step in first {
+        done.push(announced(step.name(), || step.run(false)));
+        if failed(&done).next().is_some() && !options.keep_going {
             break;
         }
+    }
+    if options.keep_going || failed(&done).next().is_none() {
+        done.extend(tests_and(&tests, &beside, options.keep_going));
     }
     println!();
     for (name, result, took) in &done {
         let note = result.as_ref().map_or("FAILED", String::as_str);
         println!("{name:8} {:>7}  {note}", clock(*took));
     }
-    let failed: Vec<&str> = done.iter().filter(|d| d.1.is_err()).map(|d| d.0.as_str()).collect();
+    let failed: Vec<&str> = failed(&done).collect();
     if failed.is_empty() {
         println!("all passed in {}", clock(begin.elapsed()));
         Ok(())
@@ -141,29 +132,66 @@ pub fn run(options: &Options) -> Outcome {
     }
 }
 
+/// The names of the steps that failed.
+fn failed(done: &[Done]) -> impl Iterator<Item = &str> {
+    done.iter().filter(|d| d.1.is_err()).map(|d| d.0.as_str())
+}
+
+/// Runs a step that shows what it does.
+fn announced(name: String, work: impl FnOnce() -> Outcome<String>) -> Done {
+    println!("\n=== {name}");
+    let done = timed(name, work);
+    if let Err(error) = &done.1 {
+        eprintln!("\n{} failed: {error}", done.0);
+    }
+    done
+}
+
 fn timed(name: String, work: impl FnOnce() -> Outcome<String>) -> Done {
     let begin = Instant::now();
     let result = work();
     (name, result, begin.elapsed())
 }
 
-/// Runs the system tests, and `beside` them one after the other the steps that only compute, with the lowest
-/// priority. The output of these is shown at their end.
-fn system_and(beside: &[Step], tested: bool) -> Vec<Done> {
+/// Runs the steps `tests` one after another, and beside them, one after the other with the lowest priority, those that only
+/// compute. The output of these is shown at their end. Ends early after a failure, unless it shall keep going.
+fn tests_and(tests: &[Step], beside: &[Step], keep_going: bool) -> Vec<Done> {
+    let tested = tests.contains(&Step::Test);
+    let mut done = Vec::new();
+    if tested {
+        // Before the others: cargo builds one thing at a time, and what they run is built with the tests.
+        done.push(announced("build".to_owned(), || crate_tests::build(&FEATURES).map(|_| String::new())));
+        if done[0].1.is_err() && !keep_going {
+            return done;
+        }
+    }
+    let ended = AtomicBool::new(false);
     thread::scope(|scope| {
         let computing = scope.spawn(|| {
-            let steps = beside.iter().map(|step| {
-                let mut text = String::new();
-                let done = timed(step.name(), || step.run_in_background(tested, &mut text));
-                println!("\n=== {} (ran beside system)\n{text}", done.0);
-                done
-            });
-            steps.collect::<Vec<_>>()
+            let steps = beside.iter().take_while(|_| !ended.load(Ordering::Relaxed));
+            steps.map(|step| in_background(*step, tested)).collect::<Vec<_>>()
         });
-        let mut done = vec![timed(Step::System.name(), || Step::System.run(tested))];
+        for step in tests {
+            done.push(announced(step.name(), || step.run(tested)));
+            if failed(&done).next().is_some() && !keep_going {
+                ended.store(true, Ordering::Relaxed);
+                break;
+            }
+        }
         done.extend(computing.join().expect("steps return errors and do not panic"));
-        done
-    })
+    });
+    done
+}
+
+/// Runs a step and shows its output when it has ended.
+fn in_background(step: Step, tested: bool) -> Done {
+    let mut text = String::new();
+    let done = timed(step.name(), || step.run_in_background(tested, &mut text));
+    println!("\n=== {} (ran beside the tests)\n{text}", done.0);
+    if let Err(error) = &done.1 {
+        eprintln!("\n{} failed: {error}", done.0);
+    }
+    done
 }
 
 impl Step {
@@ -174,13 +202,8 @@ impl Step {
             Step::Tidy => tidy::run(&tidy::Options::default()).map(|()| String::new()),
             Step::Deny => deny::run(),
             Step::Fmt => show(cargo().args(["fmt", "--all", "--check"])).map(|()| String::new()),
-            Step::Clippy => {
-                let what = ["clippy", "--release", "--workspace", "--all-targets"];
-                let lints = ["--", "-D", "warnings"];
-                show(cargo().args(what).args(FEATURES).args(lints)).map(|()| String::new())
-            }
             Step::Test => tests(),
-            Step::Sim | Step::Fuzz => {
+            Step::Clippy | Step::Sim | Step::Fuzz => {
                 let mut command = self.program(tested)?;
                 show(&mut command).map(|()| String::new())
             }
@@ -192,14 +215,25 @@ impl Step {
         format!("{self:?}").to_lowercase()
     }
 
+    /// Whether the step consists of tests that wait for timers and other processes most of the time.
+    fn waits(self) -> bool {
+        matches!(self, Step::Test | Step::System)
+    }
+
     /// Whether the step is one program that neither waits nor measures time.
     fn only_computes(self) -> bool {
-        matches!(self, Step::Sim | Step::Fuzz)
+        matches!(self, Step::Clippy | Step::Sim | Step::Fuzz)
     }
 
     /// Builds the program of a step that only computes; returns the command that runs it.
     fn program(self, tested: bool) -> Outcome<Command> {
         match self {
+            Step::Clippy => {
+                let mut command = cargo();
+                command.args(["clippy", "--release", "--workspace", "--all-targets"]).args(FEATURES);
+                command.args(["--", "-D", "warnings"]);
+                Ok(command)
+            }
             Step::Sim => program("ashlar-sim", "sim", &["--seeds=20000", "--minutes=12"], tested),
             Step::Fuzz => program("ashlar-fuzz", "ashlar-fuzz", &["--seconds", "8"], tested),
             other => Err(format!("{} is not one program", other.name()).into()),
@@ -215,63 +249,17 @@ impl Step {
         text.push_str(&String::from_utf8_lossy(&output.stdout));
         text.push_str(&String::from_utf8_lossy(&output.stderr));
         match output.status.success() {
-            true => Ok("beside system".into()),
+            true => Ok("beside the tests".into()),
             false => Err(format!("{}: {}", line(&command), output.status).into()),
         }
     }
 }
 
-/// Installs what tests start, runs all tests, prints their output as it arrives and counts passed tests.
+/// Installs what tests start, and runs all tests.
 fn tests() -> Outcome<String> {
     programs::install()?;
-    let mut command = cargo();
-    command
-        .args(["test", "--release", "--workspace", "--no-fail-fast"])
-        .args(FEATURES)
-        .stdout(Stdio::piped());
-    let name = line(&command);
-    let mut child = command.spawn()?;
-    let output = child.stdout.take().ok_or("no output")?;
-    let mut counts = Counts::default();
-    for text in BufReader::new(output).lines() {
-        let text = text?;
-        counts.add(&text);
-        println!("{text}");
-    }
-    let status = child.wait()?;
-    if !status.success() || counts.failed > 0 {
-        return Err(format!("{name}: {status}, {} failed", counts.failed).into());
-    }
-    if counts.passed == 0 {
-        return Err(format!("{name}: no test was run").into());
-    }
+    let counts = crate_tests::run(&FEATURES)?;
     Ok(format!("{} passed, {} ignored", counts.passed, counts.ignored))
-}
-
-#[derive(Default, Debug, PartialEq, Eq)]
-struct Counts {
-    passed: u64,
-    failed: u64,
-    ignored: u64,
-}
-
-impl Counts {
-    /// Reads `test result: ok. 25 passed; 0 failed; 1 ignored; ...`.
-    fn add(&mut self, text: &str) {
-        let Some((_, rest)) = text.strip_prefix("test result: ").and_then(|t| t.split_once(". ")) else {
-            return;
-        };
-        for field in rest.split(';') {
-            let mut words = field.split_whitespace();
-            let number: u64 = words.next().and_then(|n| n.parse().ok()).unwrap_or(0);
-            match words.next() {
-                Some("passed") => self.passed += number,
-                Some("failed") => self.failed += number,
-                Some("ignored") => self.ignored += number,
-                _ => {}
-            }
-        }
-    }
 }
 
 /// Builds a program of the workspace; returns the command that runs it.
@@ -289,18 +277,4 @@ fn program(package: &str, name: &str, arguments: &[&str], tested: bool) -> Outco
 fn system() -> Outcome<String> {
     let suite = root().join("tests/system/run");
     show(Command::new(suite).current_dir(root()).stdin(Stdio::null())).map(|()| String::new())
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn counts() {
-        let mut counts = Counts::default();
-        counts.add("test result: ok. 25 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out");
-        counts.add("test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured");
-        counts.add("test something ... ok");
-        assert_eq!(counts, Counts { passed: 28, failed: 2, ignored: 1 });
-    }
 }

@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it never runs in a simulation")]
 
 mod ci;
+mod crate_tests;
 mod deny;
 mod package;
 mod programs;
