@@ -2,14 +2,15 @@
 
 Both do the same I/O at the same depth on files that were written in full before, in turns, several
 times. What is compared are medians; the tolerance is 5 % and what both vary by between their own
-repetitions, since a machine that runs tests is never quiet. On a machine with more to do than cores,
-fio falls behind (it needs more CPU per I/O), so that being faster is an error on a quiet one only;
-that no more is claimed than was done is checked against the kernel's own count. Huge pages are off
-for both: with them a virtual disk may be twice as fast, and fio's buffers have none.
+repetitions, since a machine that runs tests is never quiet. While other programs need the processors,
+each of the two gets another share of them every time: then only half of fio's rate is asked for, and
+being faster is no error. That no more is claimed than was done is checked against the kernel's own count. Huge pages are off for both: with them a virtual disk may be
+twice as fast, and fio's buffers have none.
 """
 
 import json
 import os
+import resource
 import shutil
 import signal
 import statistics
@@ -23,6 +24,9 @@ SIZE = 256 << 20
 REPETITIONS = 5
 SECONDS = 1.5
 TOLERANCE = 0.05
+BUSY_TOLERANCE = 0.5
+# The share of the processors' time that other programs may have for `TOLERANCE` to hold.
+OTHERS = 0.15
 ASHLAR = os.environ.get("ASHLAR_BIN", "target/release/ashlar")
 
 
@@ -78,6 +82,13 @@ def ours(folder, test, block, jobs):
     return sum(o["bytes_per_s"]["mean"] for o in phase["operations"])
 
 
+def time_of_others():
+    """Seconds of processor time that all but niced programs and the children of this process have had."""
+    user, _, system = map(int, Path("/proc/stat").read_text().split()[1:4])
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (user + system) / os.sysconf("SC_CLK_TCK") - children.ru_utime - children.ru_stime
+
+
 @pytest.mark.skipif(not shutil.which("fio"), reason="fio is not installed")
 @pytest.mark.parametrize("test,rw,block,jobs", [
     ("seq-read", "read", 131072, 8),
@@ -91,19 +102,22 @@ def test_throughput_matches_fio(folder, test, rw, block, jobs):
     path = folder / "fio"
     write_in_full(path)
     theirs, mine = [], []
+    begin, before = time.monotonic(), time_of_others()
     for _ in range(REPETITIONS):
         theirs.append(fio(path, rw, block, jobs))
         mine.append(ours(folder, test, block, jobs))
+    others = (time_of_others() - before) / (time.monotonic() - begin) / os.cpu_count()
     ratio = statistics.median(mine) / statistics.median(theirs)
     quartiles = statistics.quantiles(theirs, n=4) + statistics.quantiles(mine, n=4)
     noise = max((quartiles[2] - quartiles[0]) / quartiles[1], (quartiles[5] - quartiles[3]) / quartiles[4])
     def shown(rates):
         return ", ".join(f"{r / 1e6:.0f}" for r in rates)
     print(f"{test} {block} x {jobs}: fio {shown(theirs)}; ours {shown(mine)} MB/s; "
-          f"ratio {ratio:.3f}, noise {noise:.3f}")
-    assert ratio >= 1 - TOLERANCE - noise
-    if os.getloadavg()[0] < os.cpu_count():
-        assert ratio <= 1 + TOLERANCE + noise
+          f"ratio {ratio:.3f}, noise {noise:.3f}, others had {others:.2f} of the processors")
+    if others < OTHERS:
+        assert 1 - TOLERANCE - noise <= ratio <= 1 + TOLERANCE + noise
+    else:
+        assert ratio >= 1 - BUSY_TOLERANCE
 
 
 def test_reported_bytes_do_not_exceed_the_kernels_count(folder):
