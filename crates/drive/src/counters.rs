@@ -14,6 +14,8 @@ pub(crate) const MAX_NOTES: usize = 64;
 #[derive(Default)]
 pub(crate) struct Counters {
     pub reads: AtomicU64,
+    /// Registers that scans and digests went through.
+    pub scanned: AtomicU64,
     pub writes: AtomicU64,
     pub syncs: AtomicU64,
     pub records: AtomicU64,

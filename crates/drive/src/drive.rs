@@ -147,6 +147,12 @@ impl Drive {
         self.shared.counters.opened_sequence.load(std::sync::atomic::Ordering::Relaxed)
     }
 
+    /// How many registers lists and digests went through since the drive was opened.
+    #[must_use]
+    pub fn scanned(&self) -> u64 {
+        self.shared.counters.scanned.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// The calls to the device that are running; they show whether the device answers.
     #[must_use]
     pub fn watch(&self) -> &Arc<Watch> {

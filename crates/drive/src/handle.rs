@@ -9,7 +9,8 @@
 use crate::remote::{Answer, Later, Remote, Request};
 use crate::shard_handle::{ReaderHandle, WriterHandle, strange};
 use crate::types::{
-    Accept, Entry, FenceAnswer, InlineShard, Known, Prepared, Range, ReadReply, Role, ShardInfo, State, Stats,
+    Accept, Entry, FenceAnswer, Fold, InlineShard, Known, Prepared, Range, ReadReply, Role, ShardInfo, State,
+    Stats,
 };
 use crate::{Completion, Drive, Error, Label, Result};
 use ashlar_commit::bucket_fence::{Deletion, Grant};
@@ -429,21 +430,31 @@ impl DriveHandle {
     }
 
     /// As [`Drive::scan_many`].
-    pub async fn scan_many(&self, ranges: Vec<Range>, limit: usize) -> Result<Vec<Entry>> {
+    pub async fn scan_many(
+        &self,
+        ranges: Vec<Range>,
+        fold: Option<Fold>,
+        limit: usize,
+    ) -> Result<Vec<Entry>> {
         match self {
-            DriveHandle::Local(d) => d.scan_many(ranges, limit).await,
+            DriveHandle::Local(d) => d.scan_many(ranges, fold, limit).await,
             DriveHandle::Remote(r) => {
-                asked!(r, Request::ScanMany { ranges, limit }, Answer::Entries(found) => found)
+                asked!(r, Request::ScanMany { ranges, fold, limit }, Answer::Entries(found) => found)
             }
         }
     }
 
     /// As [`Drive::digests`].
-    pub async fn digests(&self, ranges: Vec<Range>, few: bool) -> Result<Vec<(u64, u64)>> {
+    pub async fn digests(
+        &self,
+        ranges: Vec<Range>,
+        fold: Option<Fold>,
+        few: bool,
+    ) -> Result<Vec<(u64, u64)>> {
         match self {
-            DriveHandle::Local(d) => d.digests(ranges, few).await,
+            DriveHandle::Local(d) => d.digests(ranges, fold, few).await,
             DriveHandle::Remote(r) => {
-                asked!(r, Request::Digests { ranges, few }, Answer::Digests(digests) => digests)
+                asked!(r, Request::Digests { ranges, fold, few }, Answer::Digests(digests) => digests)
             }
         }
     }

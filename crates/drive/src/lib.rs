@@ -83,6 +83,6 @@ pub use remote::{Answer, Later, Remote, RemoteReader, RemoteWriter, Request, Sta
 pub use shard_handle::{ReaderHandle, WriterHandle};
 pub use tally::{Completion, Outcome, Tally};
 pub use types::{
-    Accept, Accepted, Entry, FenceAnswer, Inline, InlineShard, Known, Options, Prepared, Probe, Range,
+    Accept, Accepted, Entry, FenceAnswer, Fold, Inline, InlineShard, Known, Options, Prepared, Probe, Range,
     ReadReply, Role, Seen, ShardInfo, State, Stats,
 };

@@ -13,10 +13,13 @@ use crate::index::must;
 use crate::op::Op;
 use crate::run::{Halt, Lookup, Mode};
 use crate::settle::promise_key;
-use crate::types::{Entry, Range, ReadReply, Role, Seen};
+use crate::types::{Entry, Fold, Range, ReadReply, Role, Seen};
 use ashlar_format::{Ballot, GroupId, RegisterKey};
 use bytes::Bytes;
 use std::sync::Arc;
+
+/// Entries of a folded page that is read by the caller's thread, if no device is needed.
+const SHORT: usize = 100;
 
 impl Drive {
     /// READ for a caller that follows the layout of `epoch` (`u32::MAX`: the caller inspects this drive and
@@ -104,7 +107,7 @@ impl Drive {
         }
         let (from, to) = (from.to_vec(), to.to_vec());
         let f = move |s: &Arc<Shared>| {
-            let found = s.scan(&from, &to, limit, Mode::Wait).map_err(must)?;
+            let found = s.scan((&from, &to), None, limit, Mode::Wait).map_err(must)?;
             in_epoch(&s.core.lock(), &from, &to, epoch).map(|()| found)
         };
         self.shared.on_io(f).await
@@ -116,7 +119,7 @@ impl Drive {
         if let Err(e) = self.shared.readable() {
             return Some(Err(e));
         }
-        match self.shared.scan(from, to, limit, Mode::Now) {
+        match self.shared.scan((from, to), None, limit, Mode::Now) {
             Ok(v) => Some(in_epoch(&self.shared.core.lock(), from, to, epoch).map(|()| v)),
             Err(Halt::WouldBlock) => None,
             Err(Halt::Failed(e)) => Some(Err(e)),
@@ -141,41 +144,55 @@ impl Drive {
         self.shared.readable()?;
         let (from, to) = (from.to_vec(), to.to_vec());
         let f = move |s: &Arc<Shared>| {
-            let digest = s.range_digest(&from, &to, Mode::Wait).map_err(must)?;
+            let digest = s.range_digest((&from, &to), None, Mode::Wait).map_err(must)?;
             in_epoch(&s.core.lock(), &from, &to, epoch).map(|()| digest)
         };
         self.shared.on_io(f).await
     }
 
     /// Registers of several groups in the order of their keys without the group, at most `limit`: a page of a
-    /// list. At its end, every range is covered up to the last returned key, or completely.
+    /// list. At its end, every range is covered up to the last returned key, or completely. What `fold` leaves out of
+    /// each range is not returned.
     ///
     /// # Errors
     /// Like [`Drive::scan`], for any of the groups.
-    pub async fn scan_many(&self, ranges: Vec<Range>, limit: usize) -> Result<Vec<Entry>> {
+    pub async fn scan_many(
+        &self,
+        ranges: Vec<Range>,
+        fold: Option<Fold>,
+        limit: usize,
+    ) -> Result<Vec<Entry>> {
         self.shared.readable()?;
-        match self.shared.scan_many(&ranges, limit, Mode::Now) {
-            Ok(found) => all_in_epoch(&self.shared, &ranges).map(|()| found),
-            Err(Halt::Failed(e)) => Err(e),
-            Err(Halt::WouldBlock) => {
-                let f = move |s: &Arc<Shared>| {
-                    let found = s.scan_many(&ranges, limit, Mode::Wait).map_err(must)?;
-                    all_in_epoch(s, &ranges).map(|()| found)
-                };
-                self.shared.on_io(f).await
+        // A long folded page has a look-up in the index for each entry, which would keep the caller's thread.
+        if fold.is_none() || limit <= SHORT {
+            match self.shared.scan_many(&ranges, fold.as_ref(), limit, Mode::Now) {
+                Ok(found) => return all_in_epoch(&self.shared, &ranges).map(|()| found),
+                Err(Halt::Failed(e)) => return Err(e),
+                Err(Halt::WouldBlock) => {}
             }
         }
+        let f = move |s: &Arc<Shared>| {
+            let found = s.scan_many(&ranges, fold.as_ref(), limit, Mode::Wait).map_err(must)?;
+            all_in_epoch(s, &ranges).map(|()| found)
+        };
+        self.shared.on_io(f).await
     }
 
-    /// [`Drive::range_digest`] of several ranges, in their order. `few`: the ranges are expected to be small,
-    /// so that no other thread is used unless a device is needed.
+    /// [`Drive::range_digest`] of several ranges, in their order, without what `fold` leaves out of each. `few`: the
+    /// ranges are expected to be small, so that no other thread is used unless a device is needed.
     ///
     /// # Errors
     /// Like [`Drive::scan_many`].
-    pub async fn digests(&self, ranges: Vec<Range>, few: bool) -> Result<Vec<(u64, u64)>> {
+    pub async fn digests(
+        &self,
+        ranges: Vec<Range>,
+        fold: Option<Fold>,
+        few: bool,
+    ) -> Result<Vec<(u64, u64)>> {
         self.shared.readable()?;
-        let all = |s: &Arc<Shared>, ranges: &[Range], mode| {
-            ranges.iter().map(|r| s.range_digest(&r.from, &r.to, mode)).collect::<Lookup<Vec<_>>>()
+        let all = move |s: &Arc<Shared>, ranges: &[Range], mode| {
+            let digest = |r: &Range| s.range_digest((&r.from, &r.to), fold.as_ref(), mode);
+            ranges.iter().map(digest).collect::<Lookup<Vec<_>>>()
         };
         if few {
             match all(&self.shared, &ranges, Mode::Now) {

@@ -10,7 +10,8 @@
 use crate::drive::Drive;
 use crate::frames::{Check, Frames};
 use crate::types::{
-    Accept, Entry, FenceAnswer, InlineShard, Known, Prepared, Range, ReadReply, Role, ShardInfo, State, Stats,
+    Accept, Entry, FenceAnswer, Fold, InlineShard, Known, Prepared, Range, ReadReply, Role, ShardInfo, State,
+    Stats,
 };
 use crate::{Completion, Error, Label, Result, Tally};
 use ashlar_commit::bucket_fence::{Deletion, Grant};
@@ -38,8 +39,8 @@ pub enum Request {
     Read { key: RegisterKey, record: bool, epoch: u32 },
     Scan { from: Vec<u8>, to: Vec<u8>, limit: usize, epoch: u32 },
     RangeDigest { from: Vec<u8>, to: Vec<u8>, epoch: u32 },
-    ScanMany { ranges: Vec<Range>, limit: usize },
-    Digests { ranges: Vec<Range>, few: bool },
+    ScanMany { ranges: Vec<Range>, fold: Option<Fold>, limit: usize },
+    Digests { ranges: Vec<Range>, fold: Option<Fold>, few: bool },
     VerifyRegister { key: RegisterKey },
     VerifyShard { write_id: WriteId, index: u8 },
     Shards { after: Option<(WriteId, u8)>, limit: usize },
@@ -286,8 +287,10 @@ impl Drive {
                 let (count, sum) = self.range_digest(&from, &to, epoch).await?;
                 Answer::Digest(count, sum)
             }
-            Request::ScanMany { ranges, limit } => Answer::Entries(self.scan_many(ranges, limit).await?),
-            Request::Digests { ranges, few } => Answer::Digests(self.digests(ranges, few).await?),
+            Request::ScanMany { ranges, fold, limit } => {
+                Answer::Entries(self.scan_many(ranges, fold, limit).await?)
+            }
+            Request::Digests { ranges, fold, few } => Answer::Digests(self.digests(ranges, fold, few).await?),
             Request::VerifyRegister { key } => {
                 self.verify_register(&key).await?;
                 Answer::Done

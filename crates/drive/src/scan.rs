@@ -1,7 +1,12 @@
 //! Iterates over many entries: listings, digests, the census of shards.
 //!
-//! Invariants: a page is a consistent view (overlay and index files taken under one lock); memory is bounded
-//! by the page; an index file that cannot be read is an error, never a gap.
+//! A folded scan ([`Fold`]) leaves out the registers of a common prefix that come after its first one with a summary. It reads
+//! [`STRIDE`] more of them and then looks for the end of the common prefix in the index, so that its cost grows with the number
+//! of common prefixes and not of their registers. What it leaves out depends only on the registers and on where it
+//! begins, and not on how many are returned at a time, so that drives with the same registers have the same digests.
+//!
+//! Invariants: memory is bounded by the page; an index file that cannot be read is an error, never a gap; overlay and
+//! index files are taken under one lock for each step of a scan ([`CHUNK`] overlay entries, or a common prefix).
 //!
 //! Must not depend on: what records contain.
 
@@ -10,16 +15,20 @@ use crate::core::Shared;
 use crate::entry::{Register, Shard, ShardName, register_key, shard_key, shard_name};
 use crate::index::RunSet;
 use crate::run::{Halt, Lookup, Mode};
-use crate::types::{Entry, Range, ShardInfo};
+use crate::types::{Entry, Fold, Range, ShardInfo};
 use ashlar_format::{GroupId, RegisterKey};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Overlay entries copied at a time.
+/// Most overlay entries copied at a time.
 const CHUNK: usize = 256;
+/// Registers that a folded scan reads of a common prefix before it looks for its end in the index, which costs about as
+/// much as reading these.
+const STRIDE: usize = 8;
 
 impl Shared {
-    /// Passes the registers in `from <= key < to` in order to `each` until it returns false.
+    /// Passes the registers in `from <= key < to` in order to `each` until it returns false. `chunk`: overlay entries that are
+    /// copied first.
     fn walk_registers(
         &self,
         from: &[u8],
@@ -29,6 +38,7 @@ impl Shared {
         mut each: impl FnMut(RegisterKey, Register) -> bool,
     ) -> Lookup<()> {
         let mut from = from.to_vec();
+        let mut chunk = chunk;
         loop {
             let (recent, runs, done) = {
                 let core = self.core.lock();
@@ -36,6 +46,8 @@ impl Shared {
                 let (recent, done) = core.overlay.registers_from(&from, to, chunk);
                 (recent, core.runs.clone(), done)
             };
+            // A scan that goes on looks things up less often.
+            chunk = (chunk * 2).min(CHUNK);
             // The overlay was copied up to here.
             let until = match recent.last() {
                 Some((k, _)) if !done => {
@@ -50,6 +62,41 @@ impl Shared {
             }
             from = until;
         }
+    }
+
+    /// [`Shared::walk_registers`] without what `fold` leaves out.
+    fn walk_folded(
+        &self,
+        (from, to): (&[u8], &[u8]),
+        fold: Option<&Fold>,
+        chunk: usize,
+        mode: Mode,
+        mut each: impl FnMut(RegisterKey, Register) -> bool,
+    ) -> Lookup<()> {
+        let chunk = if fold.is_some() { chunk.min(STRIDE + 2) } else { chunk };
+        let mut scanned = 0u64;
+        let mut next = Some(from.to_vec());
+        while let Some(at) = next.take() {
+            // The end of the common prefix whose registers are left out, and how many more of them are read.
+            let mut within: Option<(Vec<u8>, usize)> = None;
+            self.walk_registers(&at, to, chunk, mode, |key, r| {
+                scanned += 1;
+                if let Some((end, more)) = &mut within
+                    && key.as_bytes() < &end[..]
+                {
+                    *more -= 1;
+                    if *more == 0 {
+                        next = Some(std::mem::take(end)).filter(|end| &end[..] < to);
+                    }
+                    return *more > 0;
+                }
+                let end = fold.filter(|_| !r.summary.is_empty()).and_then(|fold| fold.end(&key));
+                within = end.map(|end| (end, STRIDE));
+                each(key, r)
+            })?;
+        }
+        self.counters.scanned.fetch_add(scanned, std::sync::atomic::Ordering::Relaxed);
+        Ok(())
     }
 
     /// Merges a chunk of the overlay with the index files over `from <= key < until`; returns false if stopped.
@@ -104,14 +151,20 @@ impl Shared {
         Ok(true)
     }
 
-    /// See [`crate::Drive::scan`].
-    pub fn scan(&self, from: &[u8], to: &[u8], limit: usize, mode: Mode) -> Lookup<Vec<Entry>> {
+    /// See [`crate::Drive::scan`]; without what `fold` leaves out.
+    pub fn scan(
+        &self,
+        range: (&[u8], &[u8]),
+        fold: Option<&Fold>,
+        limit: usize,
+        mode: Mode,
+    ) -> Lookup<Vec<Entry>> {
         let mut out = Vec::with_capacity(limit.min(1024));
         if limit == 0 {
             return Ok(out);
         }
         // What is copied under the lock is about what is needed.
-        self.walk_registers(from, to, limit.saturating_add(1).min(CHUNK), mode, |key, r| {
+        self.walk_folded(range, fold, limit.saturating_add(1).min(CHUNK), mode, |key, r| {
             out.push(Entry {
                 key,
                 ballot: r.ballot,
@@ -125,7 +178,13 @@ impl Shared {
     }
 
     /// See [`crate::Drive::scan_many`].
-    pub fn scan_many(&self, ranges: &[Range], limit: usize, mode: Mode) -> Lookup<Vec<Entry>> {
+    pub fn scan_many(
+        &self,
+        ranges: &[Range],
+        fold: Option<&Fold>,
+        limit: usize,
+        mode: Mode,
+    ) -> Lookup<Vec<Entry>> {
         // Entries that are read of a range at a time. Keys are spread over ranges by hash, so that few ranges have more
         // than two standard deviations above the mean.
         let mean = limit / ranges.len().max(1);
@@ -139,11 +198,9 @@ impl Shared {
         let mut dry: Vec<usize> = (0..ranges.len()).collect();
         loop {
             for part in dry.drain(..) {
-                if let Some(at) = from[part].take() {
-                    let found = self.scan(&at, &ranges[part].to, chunk, mode)?;
-                    if found.len() == chunk {
-                        from[part] = found.last().map(|e| [e.key.as_bytes(), &[0]].concat());
-                    }
+                if let Some(at) = from[part].take().filter(|at| *at < ranges[part].to) {
+                    let found = self.scan((&at, &ranges[part].to), fold, chunk, mode)?;
+                    from[part] = found.last().filter(|_| found.len() == chunk).map(|e| after(e, fold));
                     parts[part] = found.into_iter();
                 }
                 heads.extend(parts[part].next().map(|entry| Reverse(Head { entry, part })));
@@ -160,11 +217,11 @@ impl Shared {
         }
     }
 
-    /// See [`crate::Drive::range_digest`].
-    pub fn range_digest(&self, from: &[u8], to: &[u8], mode: Mode) -> Lookup<(u64, u64)> {
+    /// See [`crate::Drive::range_digest`]; without what `fold` leaves out.
+    pub fn range_digest(&self, range: (&[u8], &[u8]), fold: Option<&Fold>, mode: Mode) -> Lookup<(u64, u64)> {
         let (mut count, mut sum) = (0u64, 0u64);
         let mut bytes = Vec::with_capacity(128);
-        self.walk_registers(from, to, CHUNK, mode, |key, r| {
+        self.walk_folded(range, fold, CHUNK, mode, |key, r| {
             bytes.clear();
             bytes.extend_from_slice(&r.ballot.to_bytes());
             bytes.extend_from_slice(&r.digest.to_le_bytes());
@@ -231,6 +288,12 @@ impl Shared {
         }
         Ok(out)
     }
+}
+
+/// Where a scan that ended with this entry goes on: behind its common prefix, if that is left out.
+fn after(last: &Entry, fold: Option<&Fold>) -> Vec<u8> {
+    let end = fold.filter(|_| !last.summary.is_empty()).and_then(|fold| fold.end(&last.key));
+    end.unwrap_or_else(|| [last.key.as_bytes(), &[0]].concat())
 }
 
 /// The next entry of a range, ordered by its key without the group.

@@ -152,6 +152,37 @@ pub struct Range {
     pub epoch: u32,
 }
 
+/// Which registers a folded scan leaves out: those of a common prefix that come after its first register with a summary.
+///
+/// The common prefix of a register is its key up to the end of the first `delimiter` at or after byte `prefix` of the key. A
+/// register whose key has no delimiter there has no common prefix, and is never left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fold {
+    /// Bytes at the beginning of the key in which no delimiter is looked for.
+    pub prefix: usize,
+    /// The delimiter; not empty.
+    pub delimiter: Vec<u8>,
+}
+
+impl Fold {
+    /// The smallest bytes above every register with the same common prefix as this one; they begin like the register up to
+    /// its key. `None`: it has no common prefix, or only keys that cannot be UTF-8 are above.
+    #[must_use]
+    pub fn end(&self, key: &RegisterKey) -> Option<Vec<u8>> {
+        let rest = key.key().get(self.prefix..)?;
+        let length = self.delimiter.len();
+        if length == 0 {
+            return None;
+        }
+        let at = rest.windows(length).position(|w| w == self.delimiter)?;
+        let common = &key.as_bytes()[..RegisterKey::PREFIX + self.prefix + at + length];
+        let keep = common.iter().rposition(|b| *b != 0xff).filter(|at| *at >= RegisterKey::PREFIX)?;
+        let mut end = common[..=keep].to_vec();
+        end[keep] += 1;
+        Some(end)
+    }
+}
+
 /// The answer to a prepare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prepared {

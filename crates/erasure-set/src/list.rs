@@ -7,6 +7,11 @@
 //! A drive gets one request for all groups whose page it returns, and one for all whose digest it returns
 //! (`list_batch`); a group without an answer in time is requested separately.
 //!
+//! A folded list, for callers that group keys by a delimiter, leaves out keys of a common prefix behind the first one of
+//! each group (`Fold`). Drives that agree on a group show the same first keys; what they leave out is not compared. So a page
+//! costs as many look-ups as it has common prefixes, times the groups. Of a group that is requested separately, a section is
+//! read as it is and folded here.
+//!
 //! Invariants: an entry is listed only if a majority shows its ballot or its register was read; a key that a
 //! majority shows all the time is in exactly one page; fewer drives than a read needs give
 //! [`Error::Unavailable`], never a shorter listing; the list waits for a slow drive only if no other can be
@@ -21,7 +26,7 @@ use crate::sets::{Inner, Sets};
 use crate::table::{Member, Table, View};
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
-use ashlar_drive::{Entry, Error as DriveError};
+use ashlar_drive::{Entry, Error as DriveError, Fold};
 use ashlar_environment::time::{self, Instant};
 use ashlar_format::{BucketId, GroupId, RegisterKey, Space};
 use bytes::Bytes;
@@ -106,6 +111,24 @@ pub(crate) fn group_range(group: GroupId) -> (Vec<u8>, Vec<u8>) {
 }
 
 impl Sets {
+    /// Like [`Sets::list`], for a caller that groups keys: of keys that have the same bytes up to the end of the first
+    /// `delimiter` behind `prefix`, only the first one of each placement group is in the page. Such a key has an empty summary
+    /// if it was found to be removed while it was listed; there may be others behind it that were left out.
+    ///
+    /// # Errors
+    /// Like [`Sets::list`].
+    pub fn list_folded<'a>(
+        &'a self,
+        space: Space,
+        bucket: BucketId,
+        (prefix, delimiter): (&'a [u8], &'a [u8]),
+        from: &'a [u8],
+        limit: usize,
+    ) -> BoxFuture<'a, Result<Page>> {
+        let fold = Fold { prefix: prefix.len(), delimiter: delimiter.to_vec() };
+        self.list_by(space, bucket, prefix, from, (limit, Some(fold).filter(|f| !f.delimiter.is_empty())))
+    }
+
     /// Keys of `bucket` that start with `prefix`, at or after `from` (inclusive: for "after key X"
     /// pass X and a zero byte), in order of bytes, at most `limit` (1..=[`MAX_PAGE`]). Registers
     /// with an empty summary are left out.
@@ -120,6 +143,17 @@ impl Sets {
         from: &'a [u8],
         limit: usize,
     ) -> BoxFuture<'a, Result<Page>> {
+        self.list_by(space, bucket, prefix, from, (limit, None))
+    }
+
+    fn list_by<'a>(
+        &'a self,
+        space: Space,
+        bucket: BucketId,
+        prefix: &'a [u8],
+        from: &'a [u8],
+        (limit, fold): (usize, Option<Fold>),
+    ) -> BoxFuture<'a, Result<Page>> {
         Box::pin(async move {
             if limit == 0 || limit > MAX_PAGE {
                 return Err(Error::Invalid("a page has 1..=10,000 entries"));
@@ -130,7 +164,8 @@ impl Sets {
             }
             for _ in 0..LAYOUTS {
                 let table = self.inner.table.load_full();
-                let (page, half) = match self.inner.page(&table, space, bucket, prefix, from, limit).await {
+                let page = self.inner.page(&table, space, bucket, (prefix, from), (limit, fold.as_ref()));
+                let (page, half) = match page.await {
                     // Drives that follow a newer layout refuse readers of this one.
                     Err(Error::Unavailable(_)) if self.inner.knew_too_little(&table.views).await => continue,
                     r => r?,
@@ -152,9 +187,8 @@ impl Inner {
         table: &Table,
         space: Space,
         bucket: BucketId,
-        prefix: &[u8],
-        from: &[u8],
-        limit: usize,
+        (prefix, from): (&[u8], &[u8]),
+        (limit, fold): (usize, Option<&Fold>),
     ) -> Result<(Page, bool)> {
         let mut cursors: Vec<Cursor> = Vec::with_capacity(table.views.len());
         for view in &table.views {
@@ -168,20 +202,26 @@ impl Inner {
         }
         let groups = cursors.len();
         let chunk = if groups == 1 { limit + 1 } else { (limit * 3 / 2 / groups + 16).min(limit + 1) };
-        let page = self.merge(&mut cursors, chunk, limit).await?;
+        let page = self.merge(&mut cursors, chunk, (limit, fold)).await?;
         Ok((page, cursors.iter().any(|c| c.half)))
     }
 
     /// Merges the groups' parts by key.
-    async fn merge(&self, cursors: &mut [Cursor], chunk: usize, limit: usize) -> Result<Page> {
+    async fn merge(
+        &self,
+        cursors: &mut [Cursor],
+        chunk: usize,
+        (limit, fold): (usize, Option<&Fold>),
+    ) -> Result<Page> {
         let mut page = Page::default();
         loop {
             let short = cursors.iter_mut().filter(|c| c.ready.is_empty() && c.from.is_some());
             let mut short: Vec<&mut Cursor> = short.collect();
-            if let [one] = &mut short[..] {
-                self.refill(one, chunk).await?;
-            } else if !short.is_empty() {
-                self.refill_all(&mut short, chunk, limit + 1 - page.entries.len()).await?;
+            match &mut short[..] {
+                [] => {}
+                // Drives fold only what is requested for several groups.
+                [one] if fold.is_none() => self.refill(one, chunk, None).await?,
+                some => self.refill_all(some, chunk, (limit + 1 - page.entries.len(), fold)).await?,
             }
             if take_ready(cursors, &mut page, limit) {
                 return Ok(page);
@@ -191,38 +231,59 @@ impl Inner {
 
     /// Refills several cursors with one request to each drive, as far as possible; at least one cursor makes
     /// progress.
-    async fn refill_all(&self, cursors: &mut [&mut Cursor], chunk: usize, limit: usize) -> Result<()> {
+    async fn refill_all(
+        &self,
+        cursors: &mut [&mut Cursor],
+        chunk: usize,
+        (limit, fold): (usize, Option<&Fold>),
+    ) -> Result<()> {
         let all = self.all_may_be_undecided() || self.undecided_registers.any();
         let parts: Vec<Part<'_>> = {
             let asked = cursors.iter().filter_map(|c| Some((&*c.view, c.from.as_deref()?, &c.to[..])));
             asked.map(|(view, from, to)| Part { view, from, to }).collect()
         };
-        let mut answered = self.batch(&parts, limit, all).await;
+        let mut answered = self.batch(&parts, (limit, fold), all).await;
         answered.resize_with(cursors.len(), || None);
         let each = cursors.iter_mut().zip(answered).map(|(c, stretch)| async move {
             match stretch {
                 Some(stretch) => {
                     c.from = None;
-                    self.put(c, stretch).await
+                    self.put(c, stretch, fold, true).await
                 }
-                None => self.refill(c, chunk).await,
+                None => self.refill(c, chunk, fold).await,
             }
         });
         join_all(each).await.into_iter().collect()
     }
 
-    async fn refill(&self, c: &mut Cursor, chunk: usize) -> Result<()> {
+    async fn refill(&self, c: &mut Cursor, chunk: usize, fold: Option<&Fold>) -> Result<()> {
         let Some(from) = c.from.take() else { return Ok(()) };
         let all = self.all_may_be_undecided() || self.undecided_registers.any();
         let stretch = self.any_stretch(&c.view, &from, &c.to, chunk, all).await?;
-        self.put(c, stretch).await
+        self.put(c, stretch, fold, false).await
     }
 
-    /// Adds a section to its cursor.
-    async fn put(&self, c: &mut Cursor, stretch: Stretch) -> Result<()> {
+    /// Adds a section to its cursor, which has nothing at hand. `by_drives`: the drives left out what `fold` says; then a
+    /// key that turns out to be removed stays, because others may have been left out behind it.
+    async fn put(
+        &self,
+        c: &mut Cursor,
+        stretch: Stretch,
+        fold: Option<&Fold>,
+        by_drives: bool,
+    ) -> Result<()> {
         c.from = stretch.next;
         c.half |= stretch.half;
+        // The end of the common prefix of the last key.
+        let mut behind: Option<Vec<u8>> = None;
         for shown in stretch.keys {
+            if behind.as_ref().is_some_and(|end| shown.key().as_bytes() < &end[..]) {
+                continue;
+            }
+            let stays = match &shown {
+                Shown::Same(e) if fold.is_some() && by_drives && !e.summary.is_empty() => Some(e.key.clone()),
+                _ => None,
+            };
             let entry = match shown {
                 // Agreement of half of the drives proves nothing (2.13): one must have a hint that it is
                 // chosen.
@@ -236,11 +297,15 @@ impl Inner {
                 Shown::Same(e) => Some((e.key, e.summary)),
                 Shown::Differ(key, seen) => self.resolve(&c.view, key, &seen).await?,
             };
-            if let Some((key, summary)) = entry
-                && !summary.is_empty()
-            {
+            let entry = entry.filter(|(_, summary)| !summary.is_empty());
+            if let Some((key, summary)) = entry.or_else(|| stays.map(|key| (key, Bytes::new()))) {
+                behind = fold.and_then(|fold| fold.end(&key));
                 c.ready.push_back(Listed { key: Bytes::copy_from_slice(key.key()), summary });
             }
+        }
+        // The next section begins behind what this one leaves out.
+        if let Some(end) = behind.filter(|end| c.from.as_ref().is_some_and(|from| from < end)) {
+            c.from = (end < c.to).then_some(end);
         }
         Ok(())
     }

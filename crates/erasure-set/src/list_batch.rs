@@ -14,7 +14,7 @@ use crate::list::{HEDGE, SHORT, Shown, Stretch, askable, digest, prompt_first};
 use crate::sets::Inner;
 use crate::table::{Member, View};
 use ashlar_commit::SlotSet;
-use ashlar_drive::{Entry, Range};
+use ashlar_drive::{Entry, Fold, Range};
 use ashlar_environment::time;
 use ashlar_format::{DriveId, GroupId};
 use futures::future::join_all;
@@ -48,20 +48,26 @@ type ByDrive = BTreeMap<DriveId, (Arc<Member>, Vec<usize>)>;
 
 impl Inner {
     /// The sections of these parts on which the drives agree, about `limit` registers together; `None` for a
-    /// part that has to be requested separately. `all`: all prompt drives have to agree, not only a majority.
-    pub(crate) async fn batch(&self, parts: &[Part<'_>], limit: usize, all: bool) -> Vec<Option<Stretch>> {
+    /// part that has to be requested separately. `fold`: what is left out of each. `all`: all prompt drives have to agree,
+    /// not only a majority.
+    pub(crate) async fn batch(
+        &self,
+        parts: &[Part<'_>],
+        (limit, fold): (usize, Option<&Fold>),
+        all: bool,
+    ) -> Vec<Option<Stretch>> {
         let mut asked: Vec<Asked<'_>> = parts.iter().map(|part| Asked::new(part, all)).collect();
-        self.lead(&mut asked, limit).await;
-        self.agree(&mut asked).await;
+        self.lead(&mut asked, (limit, fold)).await;
+        self.agree(&mut asked, fold).await;
         asked.into_iter().map(Asked::answer).collect()
     }
 
     /// Gets the registers from the leaders.
-    async fn lead(&self, asked: &mut [Asked<'_>], limit: usize) {
+    async fn lead(&self, asked: &mut [Asked<'_>], (limit, fold): (usize, Option<&Fold>)) {
         let leaders = choose(asked);
         let scans = leaders.values().map(|(m, of)| {
             let ranges = of.iter().map(|i| asked[*i].range(asked[*i].part.to)).collect();
-            async move { time::timeout(HEDGE, m.scan_many(ranges, limit)).await }
+            async move { time::timeout(HEDGE, m.scan_many(ranges, fold.cloned(), limit)).await }
         });
         let found = join_all(scans).await;
         for ((m, of), found) in leaders.values().zip(found) {
@@ -92,7 +98,7 @@ impl Inner {
     }
 
     /// Gets what the other drives show of the same ranges.
-    async fn agree(&self, asked: &mut [Asked<'_>]) {
+    async fn agree(&self, asked: &mut [Asked<'_>], fold: Option<&Fold>) {
         let mut others = ByDrive::new();
         for (i, a) in asked.iter().enumerate() {
             let Some(leader) = a.leader else { continue };
@@ -113,7 +119,7 @@ impl Inner {
             let few = of.iter().map(|i| asked[*i].entries.len()).sum::<usize>() <= SHORT;
             let range = |i: &usize| asked[*i].range(asked[*i].end.as_deref().unwrap_or(asked[*i].part.to));
             let ranges = of.iter().map(range).collect();
-            async move { time::timeout(HEDGE, m.digests(ranges, few)).await }
+            async move { time::timeout(HEDGE, m.digests(ranges, fold.cloned(), few)).await }
         });
         let found = join_all(asks).await;
         for ((m, of), found) in others.values().zip(found) {

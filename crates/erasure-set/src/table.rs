@@ -14,7 +14,9 @@ use crate::layout::Layout;
 use crate::{Error, Result};
 use arc_swap::ArcSwap;
 use ashlar_commit::{Quorum, SlotSet};
-use ashlar_drive::{DriveHandle, Entry, Error as DriveError, Range, ReadReply, ReaderHandle, Role, State};
+use ashlar_drive::{
+    DriveHandle, Entry, Error as DriveError, Fold, Range, ReadReply, ReaderHandle, Role, State,
+};
 use ashlar_environment::HashMap;
 use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Ballot, DriveId, GroupId, RegisterKey, WriteId};
@@ -171,15 +173,25 @@ impl Member {
     }
 
     /// Registers of ranges of several groups, with the waits of [`Member::read`].
-    pub(crate) async fn scan_many(&self, ranges: Vec<Range>, limit: usize) -> Result<Vec<Entry>, DriveError> {
+    pub(crate) async fn scan_many(
+        &self,
+        ranges: Vec<Range>,
+        fold: Option<Fold>,
+        limit: usize,
+    ) -> Result<Vec<Entry>, DriveError> {
         self.listed();
-        self.in_time(self.drive.scan_many(ranges, limit)).await
+        self.in_time(self.drive.scan_many(ranges, fold, limit)).await
     }
 
     /// Digests of ranges of several groups, with the waits of [`Member::read`].
-    pub(crate) async fn digests(&self, ranges: Vec<Range>, few: bool) -> Result<Vec<(u64, u64)>, DriveError> {
+    pub(crate) async fn digests(
+        &self,
+        ranges: Vec<Range>,
+        fold: Option<Fold>,
+        few: bool,
+    ) -> Result<Vec<(u64, u64)>, DriveError> {
         self.listed();
-        self.in_time(self.drive.digests(ranges, few)).await
+        self.in_time(self.drive.digests(ranges, fold, few)).await
     }
 
     /// Counts a call for a list.

@@ -236,7 +236,8 @@ impl Cluster {
             let (from, to) = (g.id.to_bytes().to_vec(), g.id.next().unwrap().to_bytes().to_vec());
             Range { from, to, epoch: u32::MAX }
         };
-        let entries = drive.scan_many(self.map.groups.iter().map(range).collect(), 10_000).await.unwrap();
+        let entries =
+            drive.scan_many(self.map.groups.iter().map(range).collect(), None, 10_000).await.unwrap();
         let shards = drive.shards(None, 10_000).await.unwrap();
         let registers = entries.into_iter().map(|e| (e.key, e.ballot)).collect();
         (registers, shards.into_iter().map(|s| s.write_id).collect())

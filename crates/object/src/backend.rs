@@ -357,7 +357,27 @@ impl Backend {
                 let entries = page.entries.into_iter().map(|e| (e.key, e.summary)).collect();
                 Ok(Page { entries, truncated: page.truncated })
             }
-            Backend::Memory(m) => m.list(space, bucket, prefix, from, limit).await,
+            Backend::Memory(m) => m.list(space, bucket, prefix, from, (limit, b"")).await,
+        }
+    }
+
+    /// [`Backend::list`] for a caller that groups keys by a delimiter behind the prefix: see [`Sets::list_folded`].
+    pub(crate) async fn list_folded(
+        &self,
+        space: Space,
+        bucket: BucketId,
+        (prefix, delimiter): (&[u8], &[u8]),
+        from: &[u8],
+        limit: usize,
+    ) -> Result<Page> {
+        match self {
+            Backend::Sets(s) => {
+                let page = s.list_folded(space, bucket, (prefix, delimiter), from, limit);
+                let page = drives(page).await.map_err(translate)?;
+                let entries = page.entries.into_iter().map(|e| (e.key, e.summary)).collect();
+                Ok(Page { entries, truncated: page.truncated })
+            }
+            Backend::Memory(m) => m.list(space, bucket, prefix, from, (limit, delimiter)).await,
         }
     }
 

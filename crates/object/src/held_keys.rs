@@ -152,7 +152,24 @@ pub(crate) async fn list(
     from: &[u8],
     limit: usize,
 ) -> Result<Page> {
-    let mut page = backend.list(space, bucket, prefix, from, limit).await?;
+    let page = backend.list(space, bucket, prefix, from, limit).await?;
+    as_clients_see(backend, space, bucket, page).await
+}
+
+/// [`Backend::list_folded`] as clients see it: a key without a version for them has an empty summary.
+pub(crate) async fn list_folded(
+    backend: &Backend,
+    space: Space,
+    bucket: BucketId,
+    grouped: (&[u8], &[u8]),
+    from: &[u8],
+    limit: usize,
+) -> Result<Page> {
+    let page = backend.list_folded(space, bucket, grouped, from, limit).await?;
+    as_clients_see(backend, space, bucket, page).await
+}
+
+async fn as_clients_see(backend: &Backend, space: Space, bucket: BucketId, mut page: Page) -> Result<Page> {
     if space == Space::Object {
         for (key, shown) in &mut page.entries {
             if summary::is_held(shown) {

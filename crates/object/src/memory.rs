@@ -319,7 +319,7 @@ impl Memory {
         bucket: BucketId,
         prefix: &[u8],
         from: &[u8],
-        limit: usize,
+        (limit, delimiter): (usize, &[u8]),
     ) -> Result<Page> {
         self.step().await?;
         let s = self.state.lock();
@@ -330,8 +330,13 @@ impl Memory {
             start.extend_from_slice(from.max(prefix));
             let mut stem = base.as_bytes().to_vec();
             stem.extend_from_slice(prefix);
+            // What is left out of a folded list: the keys of this common prefix.
+            let mut common: Option<&[u8]> = None;
             for (k, (_, summary)) in s.registers.range(start..).take_while(|(k, _)| k.starts_with(&stem)) {
-                if !summary.is_empty() {
+                if !summary.is_empty() && !common.is_some_and(|common| k.starts_with(common)) {
+                    let rest = &k[stem.len()..];
+                    let at = rest.windows(delimiter.len().max(1)).position(|w| w == delimiter);
+                    common = at.map(|at| &k[..stem.len() + at + delimiter.len()]);
                     let key = Bytes::copy_from_slice(&k[RegisterKey::PREFIX..]);
                     all.insert(key, summary.clone());
                     if all.len() > limit {

@@ -67,7 +67,7 @@ pub trait Transport: Send + Sync + 'static {
     }
 }
 
-/// Numbers of methods: those that are not a [`ashlar_drive::Request`], which has 1 to 24 ([`crate::wire::method`]), and
+/// Numbers of methods: those that are not a [`ashlar_drive::Request`], which has 1 to 26 ([`crate::wire::method`]), and
 /// those of requests that the simulator treats in a special way.
 pub mod method {
     /// [`ashlar_drive::Request::Accept`].

@@ -23,7 +23,7 @@ const SCREENS = {
   keys: [
     ["Overview", "/", (page) => page.getByRole("heading", { name: /Everything is healthy|Working/ })],
     ["A folder of most keys", "/buckets/million?prefix=flat/", (page) => page.getByRole("button", { name: "00000001.txt", exact: true })],
-    ["Search in it", "/buckets/million?prefix=flat/00777", (page) => page.getByRole("button", { name: "00777001.txt", exact: true })],
+    ["Search in it", "/buckets/million?prefix=flat/00077", (page) => page.getByRole("button", { name: "00077001.txt", exact: true })],
     ["Folders", "/buckets/million?prefix=folders/", (page) => page.getByText("00/", { exact: true })],
     ["Settings of the bucket", "/buckets/million/settings", (page) => page.getByText("No quota.")],
     ["Drives", "/drives", (page) => page.getByText("Healed since the start")],

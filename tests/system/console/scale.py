@@ -94,8 +94,7 @@ def main():
         s3.meta.events.register("before-call.s3.PutObject", lambda params, **_: params["headers"].update({"x-amz-meta-snowball-auto-extract": "true"}))
         return [("bucket", 1, bucket, ["million"]), ("keys", 4, extract, range(0, options.keys, BATCH))]
 
-    # A control store on drives writes all of itself at each change, so the last of these take longer than the first. Changes that
-    # are made at the same time wait for each other.
+    # Changes of the control store that are made at the same time wait for each other.
     def names(server, s3, headers):
         def user(i):
             url = f"{server.endpoint}/console/admin/users/user-{i:05}"

@@ -9,6 +9,7 @@ mod damage;
 mod decoders;
 mod faults;
 mod fences;
+mod folds;
 mod golden;
 mod groups;
 mod kinds;

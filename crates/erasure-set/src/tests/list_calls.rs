@@ -1,7 +1,7 @@
 //! Lists over many placement groups: what they show, and how many requests each drive gets.
 
 use super::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 /// Calls to each drive since the last query, in descending order.
@@ -87,6 +87,66 @@ async fn groups_on_which_drives_differ_are_resolved() {
     assert_eq!(page(&rig, "", "", 1000).await, (want.clone(), false));
     assert_eq!(page(&rig, "", "", 83).await, (want[..83].to_vec(), true));
     rig.close().await;
+}
+
+/// The common prefixes and keys of a folded list, in pages of `limit` entries, as a caller that groups them sees it.
+async fn grouped(rig: &Rig, prefix: &str, limit: usize) -> (Vec<String>, usize) {
+    let (mut lines, mut entries, mut from) = (Vec::new(), 0, Vec::new());
+    loop {
+        let both = (prefix.as_bytes(), b"/".as_slice());
+        let page = rig.sets.list_folded(Space::Object, BUCKET, both, &from, limit).await.unwrap();
+        assert!(page.entries.len() == limit || !page.truncated);
+        for e in &page.entries {
+            let name = std::str::from_utf8(&e.key).unwrap();
+            let end = name[prefix.len()..].find('/').map_or(name.len(), |at| prefix.len() + at + 1);
+            lines.push(name[..end].to_owned());
+        }
+        lines.dedup();
+        entries += page.entries.len();
+        match page.entries.last() {
+            Some(last) if page.truncated => from = [&last.key[..], &[0]].concat(),
+            _ => return (lines, entries),
+        }
+    }
+}
+
+/// A folded list shows each common prefix, and each group one key of it, whether the drives agree or not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn folded_pages_show_every_common_prefix() {
+    const GROUPS: u16 = 8;
+    for groups in [1, GROUPS] {
+        let rig = Rig::with(2, 2, groups, |_| {}).await;
+        let mut want: BTreeSet<String> = ["p/x".to_owned(), "p/y".to_owned()].into();
+        for name in &want {
+            rig.put(name, b"x").await.unwrap();
+        }
+        for i in 0..400 {
+            rig.put(&format!("p/{:02}/{i:04}", i % 10), b"x").await.unwrap();
+            want.insert(format!("p/{:02}/", i % 10));
+        }
+        basic::quiet(&rig.sets).await;
+        shows(&rig, &want, groups, "the drives agree").await;
+        // One drive misses some changes: the groups concerned are requested separately.
+        rig.unplug(1, 0).await;
+        for i in 0..6 {
+            rig.put(&format!("p/{i}-later/{i}"), b"x").await.unwrap();
+            want.insert(format!("p/{i}-later/"));
+        }
+        shows(&rig, &want, groups, "a drive is away").await;
+        rig.plug(1, 0).await;
+        shows(&rig, &want, groups, "a drive is behind").await;
+        rig.close().await;
+    }
+}
+
+async fn shows(rig: &Rig, want: &BTreeSet<String>, groups: u16, what: &str) {
+    for limit in [1, 3, 7, 50, 1000] {
+        let (lines, entries) = grouped(rig, "p/", limit).await;
+        let what = format!("{groups} groups, pages of {limit}, {what}");
+        assert_eq!(lines, want.iter().cloned().collect::<Vec<_>>(), "{what}");
+        // A page that begins within a common prefix shows it again.
+        assert!(limit < 1000 || entries <= want.len() * usize::from(groups), "{entries} entries of {what}");
+    }
 }
 
 /// The layout changes while a page is read: the attempt ends, however long its drives would take to refuse.

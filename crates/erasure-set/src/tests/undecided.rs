@@ -114,6 +114,89 @@ async fn answers_are_stable_without_writes() {
     }
 }
 
+/// The common prefixes with a key, as a caller of a folded list finds them.
+async fn common_prefixes(rig: &Rig) -> Vec<String> {
+    let grouped = (b"".as_slice(), b"/".as_slice());
+    let page = rig.sets.list_folded(Space::Object, BUCKET, grouped, b"", 1000).await.unwrap();
+    let mut found = Vec::new();
+    for e in page.entries {
+        let at = e.key.iter().position(|b| *b == b'/').unwrap() + 1;
+        // Others may be left out behind a key that was found to be removed.
+        let rest = rig.sets.list(Space::Object, BUCKET, &e.key[..at], b"", 100);
+        if !e.summary.is_empty() || !rest.await.unwrap().entries.is_empty() {
+            found.push(String::from_utf8(e.key[..at].to_vec()).unwrap());
+        }
+    }
+    found.dedup();
+    found
+}
+
+/// A folded list shows a common prefix if one of its keys can be read, whichever of them are undecided or removed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn folded_list_agrees_with_reads_of_undecided_keys() {
+    for (slot, restarted) in (0..4).flat_map(|slot| [(slot, false), (slot, true)]) {
+        let mut rig = Rig::with(2, 2, 3, |_| {}).await;
+        let prefixes = [
+            "all-failed/",
+            "all-removed/",
+            "failed-first/",
+            "failed-last/",
+            "failed-over-removed/",
+            "removed-first/",
+        ];
+        let names: Vec<String> =
+            prefixes.iter().flat_map(|p| (0..9).map(move |i| format!("{p}{i}"))).collect();
+        for (i, name) in names.iter().enumerate() {
+            let (prefix, n) = (prefixes[i / 9], i % 9);
+            match prefix {
+                "all-removed/" | "failed-over-removed/" => {
+                    rig.put(name, b"x").await.unwrap();
+                    rig.delete(name).await.unwrap();
+                }
+                "failed-first/" if n > 2 => drop(rig.put(name, b"x").await.unwrap()),
+                "failed-last/" if n < 3 => drop(rig.put(name, b"x").await.unwrap()),
+                "removed-first/" => {
+                    rig.put(name, b"x").await.unwrap();
+                    if n < 4 {
+                        rig.delete(name).await.unwrap();
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (i, name) in names.iter().enumerate() {
+            let fails = match prefixes[i / 9] {
+                "all-failed/" | "failed-over-removed/" => true,
+                "failed-first/" => i % 9 < 3,
+                "failed-last/" => i % 9 > 2,
+                _ => false,
+            };
+            if fails {
+                failing_put(&rig, name, slot).await;
+            }
+        }
+        if restarted {
+            rig.restart(|_| 0).await;
+        }
+        let at = format!("slot {slot}, restarted {restarted}");
+        let shown = common_prefixes(&rig).await;
+        let mut want = Vec::new();
+        for name in &names {
+            if rig.get(name).await.unwrap().is_some() {
+                want.push(format!("{}/", name.split('/').next().unwrap()));
+            }
+        }
+        want.dedup();
+        assert_eq!(shown, want, "{at}");
+        assert!(
+            want.iter().any(|p| p == "removed-first/") && !want.iter().any(|p| p == "all-removed/"),
+            "{at}"
+        );
+        assert_eq!(common_prefixes(&rig).await, want, "{at}, again");
+        rig.close().await;
+    }
+}
+
 /// The client of a put disconnects in the middle: only the next request can settle it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn put_of_vanished_client_is_settled() {

@@ -31,6 +31,7 @@ mod deletion;
 mod expire;
 mod feed;
 mod flaws;
+mod folders;
 mod interleave;
 mod lock;
 mod paged;
@@ -218,6 +219,11 @@ impl Pool {
         sets.start();
         let store = Store::open(sets.clone(), self.control.clone().unwrap(), options()).unwrap();
         (store, sets)
+    }
+
+    /// Registers that lists and digests of all drives went through since they were opened.
+    pub fn scanned(&self) -> u64 {
+        self.drives.iter().map(Drive::scanned).sum()
     }
 
     /// Closes everything.

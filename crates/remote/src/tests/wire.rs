@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use ashlar_commit::bucket_fence::{Deletion, Grant};
 use ashlar_drive::{
-    Accept, Accepted, Answer, Check, Entry, Error, FenceAnswer, Frames, Inline, InlineShard, Prepared, Range,
-    ReadReply, Request, Role, Seen, ShardInfo, State, Stats, Status,
+    Accept, Accepted, Answer, Check, Entry, Error, FenceAnswer, Fold, Frames, Inline, InlineShard, Prepared,
+    Range, ReadReply, Request, Role, Seen, ShardInfo, State, Stats, Status,
 };
 use ashlar_format::frame::ShardId;
 use ashlar_format::{BucketId, DriveId, GroupId};
@@ -32,6 +32,7 @@ fn requests() -> Vec<Request> {
         data: content(4_096),
     };
     let range = Range { from: vec![1; 1_000], to: vec![2; 900], epoch: 5 };
+    let fold = Some(Fold { prefix: 3, delimiter: b"--".to_vec() });
     let (group, bucket) = (GroupId::new(1, 2), BucketId([3; 16]));
     let (id, index, epoch) = (write_id(4), 5, 6);
     vec![
@@ -45,8 +46,8 @@ fn requests() -> Vec<Request> {
         Request::Read { key: key(3), record: true, epoch },
         Request::Scan { from: vec![], to: vec![9], limit: 1_000, epoch },
         Request::RangeDigest { from: vec![1], to: vec![9], epoch },
-        Request::ScanMany { ranges: vec![range.clone(); 20], limit: 100 },
-        Request::Digests { ranges: vec![range], few: true },
+        Request::ScanMany { ranges: vec![range.clone(); 20], fold: None, limit: 100 },
+        Request::Digests { ranges: vec![range.clone()], fold: None, few: true },
         Request::VerifyRegister { key: key(4) },
         Request::VerifyShard { write_id: id, index },
         Request::Shards { after: Some((id, index)), limit: 3 },
@@ -62,6 +63,8 @@ fn requests() -> Vec<Request> {
         Request::FenceBucket { group, bucket, by: Deletion(2), epoch },
         Request::LiftFence { bucket, up_to: Deletion(3) },
         Request::Fences,
+        Request::ScanMany { ranges: vec![range.clone(); 20], fold: fold.clone(), limit: 100 },
+        Request::Digests { ranges: vec![range], fold, few: false },
     ]
 }
 
@@ -153,7 +156,35 @@ fn requests_survive_encoding() {
 fn every_request_has_a_method_of_its_own() {
     let mut methods: Vec<u16> = requests().iter().map(method).collect();
     methods.dedup();
-    assert_eq!(methods, (1..=24).collect::<Vec<u16>>());
+    assert_eq!(methods, (1..=26).collect::<Vec<u16>>());
+}
+
+/// A node that does not know folded lists refuses them, and no node takes one kind of request for the other.
+#[test]
+fn folded_lists_are_requests_of_their_own() {
+    let range = Range { from: vec![1; 30], to: vec![2; 30], epoch: 5 };
+    for fold in [None, Some(Fold { prefix: 3, delimiter: b"/".to_vec() })] {
+        let scan = Request::ScanMany { ranges: vec![range.clone(); 3], fold: fold.clone(), limit: 100 };
+        let digests = Request::Digests { ranges: vec![range.clone(); 3], fold, few: true };
+        for (request, methods) in [(scan, [9, 25]), (digests, [10, 26])] {
+            let mut out = Out::default();
+            encode_request(&mut out, &request);
+            let (head, bulk) = parts(out);
+            for of in methods {
+                let decoded = decode_request(of, In::new(&head, &bulk));
+                assert_eq!(decoded.is_ok(), of == method(&request), "{of}: {decoded:?}");
+            }
+        }
+    }
+    let nothing = Request::ScanMany {
+        ranges: vec![range],
+        fold: Some(Fold { prefix: 3, delimiter: Vec::new() }),
+        limit: 1,
+    };
+    let mut out = Out::default();
+    encode_request(&mut out, &nothing);
+    let (head, bulk) = parts(out);
+    assert!(decode_request(25, In::new(&head, &bulk)).is_err(), "an empty delimiter");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Must not depend on: answers.
 
 use ashlar_commit::bucket_fence::Grant;
-use ashlar_drive::{Accept, Inline, InlineShard, Range, Request};
+use ashlar_drive::{Accept, Fold, Inline, InlineShard, Range, Request};
 use ashlar_format::BucketId;
 use ashlar_format::codec::{Reader, Writer};
 
@@ -22,8 +22,11 @@ pub fn method(request: &Request) -> u16 {
         Request::Read { .. } => method::READ,
         Request::Scan { .. } => 7,
         Request::RangeDigest { .. } => 8,
-        Request::ScanMany { .. } => 9,
-        Request::Digests { .. } => 10,
+        // Those of folded lists are requests of their own, so that one that is not folded means the same to every node.
+        Request::ScanMany { fold: None, .. } => 9,
+        Request::Digests { fold: None, .. } => 10,
+        Request::ScanMany { fold: Some(_), .. } => 25,
+        Request::Digests { fold: Some(_), .. } => 26,
         Request::VerifyRegister { .. } => 11,
         Request::VerifyShard { .. } => 12,
         Request::Shards { .. } => 13,
@@ -86,13 +89,15 @@ pub fn encode_request(out: &mut Out, request: &Request) {
             out.head.bytes(to);
             out.head.u32(*epoch);
         }
-        Request::ScanMany { ranges, limit } => {
+        Request::ScanMany { ranges, fold, limit } => {
             encode_ranges(out, ranges);
             out.head.var(*limit as u64);
+            encode_fold(out, fold.as_ref());
         }
-        Request::Digests { ranges, few } => {
+        Request::Digests { ranges, fold, few } => {
             encode_ranges(out, ranges);
             out.head.bool(*few);
+            encode_fold(out, fold.as_ref());
         }
         Request::VerifyRegister { key } => out.key(key),
         Request::VerifyShard { write_id, index } => {
@@ -193,8 +198,8 @@ pub fn decode_request(of: u16, mut message: In<'_>) -> Result<Request, Malformed
             to: m.head.bytes()?.to_vec(),
             epoch: m.head.u32()?,
         },
-        9 => Request::ScanMany { ranges: decode_ranges(m)?, limit: count(m)? },
-        10 => Request::Digests { ranges: decode_ranges(m)?, few: m.head.bool()? },
+        9 => Request::ScanMany { ranges: decode_ranges(m)?, limit: count(m)?, fold: None },
+        10 => Request::Digests { ranges: decode_ranges(m)?, few: m.head.bool()?, fold: None },
         11 => Request::VerifyRegister { key: m.key()? },
         12 => Request::VerifyShard { write_id: m.write_id()?, index: m.head.u8()? },
         13 => Request::Shards {
@@ -226,6 +231,10 @@ pub fn decode_request(of: u16, mut message: In<'_>) -> Result<Request, Malformed
         },
         23 => Request::LiftFence { bucket: BucketId(m.head.array()?), up_to: m.deletion()? },
         24 => Request::Fences,
+        25 => Request::ScanMany { ranges: decode_ranges(m)?, limit: count(m)?, fold: Some(decode_fold(m)?) },
+        26 => {
+            Request::Digests { ranges: decode_ranges(m)?, few: m.head.bool()?, fold: Some(decode_fold(m)?) }
+        }
         _ => return unknown(),
     };
     message.end()?;
@@ -301,4 +310,19 @@ fn decode_ranges(m: &mut In<'_>) -> Result<Vec<Range>, Malformed> {
     let ranges = list.list(range)?;
     list.end()?;
     Ok(ranges)
+}
+
+fn encode_fold(out: &mut Out, fold: Option<&Fold>) {
+    if let Some(fold) = fold {
+        out.head.var(fold.prefix as u64);
+        out.head.bytes(&fold.delimiter);
+    }
+}
+
+fn decode_fold(m: &mut In<'_>) -> Result<Fold, Malformed> {
+    let (prefix, delimiter) = (count(m)?, m.head.bytes()?.to_vec());
+    if delimiter.is_empty() {
+        return Err(Malformed::Malformed("delimiter"));
+    }
+    Ok(Fold { prefix, delimiter })
 }
