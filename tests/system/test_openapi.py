@@ -191,6 +191,33 @@ def test_every_answer_matches_its_description(own, api):
         assert status == want, (name, status, answer)
 
 
+def test_usage_is_narrowed(own):
+    """The largest buckets, largest first, and without histograms."""
+    base = own.endpoint + BASE
+    s3 = boto3.client("s3", endpoint_url=own.endpoint, aws_access_key_id=ACCESS, aws_secret_access_key=SECRET, region_name=REGION)
+    for name, size in [("usage-a", 10), ("usage-b", 3000), ("usage-c", 200)]:
+        s3.create_bucket(Bucket=name)
+        s3.put_object(Bucket=name, Key="key", Body=b"x" * size)
+
+    def usage(query=""):
+        status, answer = ask(base, "GET", "/usage" + query)
+        check(OPERATIONS["UsageList"][2], status, answer)
+        return status, answer
+
+    wait_for(lambda: {b["bucket"]: b["bytes"] for b in usage()[1]["buckets"]}.get("usage-c") == 200)
+    status, everything = usage()
+    mine = {b["bucket"]: b for b in everything["buckets"]}
+    assert status == 200 and mine["usage-b"]["sizes"] and mine["usage-b"]["version_counts"]
+    status, largest = usage("?largest=2&brief=true")
+    assert status == 200 and [b["bucket"] for b in largest["buckets"]] == ["usage-b", "usage-c"]
+    assert all(b["sizes"] == {} == b["version_counts"] for b in largest["buckets"])
+    assert largest["buckets"][0]["bytes"] == 3000 and largest["total"].keys() == everything["total"].keys()
+    assert usage("?largest=0")[1]["buckets"] == []
+    for bad in ["-1", "1001", "x", "1.5"]:
+        status, answer = usage(f"?largest={bad}")
+        assert status == 400 and bad in json.dumps(answer), answer
+
+
 def test_undescribed_answers_are_detected():
     good = {"access_key": "k", "removed": True}
     operation = OPERATIONS["KeyRemove"][2]

@@ -5303,7 +5303,12 @@ export interface operations {
     };
     UsageList: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Only so many buckets, those with most bytes, in this order; all, by name, if left out. */
+                largest?: number;
+                /** @description Without `sizes` and `version_counts`, which are then empty. */
+                brief?: boolean;
+            };
             header?: never;
             path?: never;
             cookie?: never;

@@ -23,7 +23,7 @@ export function Buckets() {
   const [removing, setRemoving] = useState<string | null>(null);
   const buckets = useQuery({ queryKey: ["buckets"], queryFn: listBuckets });
   // Sizes come after the list: they need another permission, and may take longer.
-  const usage = useQuery({ queryKey: ["usage"], queryFn: ({ signal }) => api("/usage", "get", { signal }), retry: false, enabled: buckets.isSuccess });
+  const usage = useQuery({ queryKey: ["usage"], queryFn: ({ signal }) => api("/usage", "get", { query: { brief: true }, signal }), retry: false, enabled: buckets.isSuccess });
   const remove = useMutation({
     mutationFn: (name: string) => deleteBucket(name),
     onSuccess: (_, name) => {

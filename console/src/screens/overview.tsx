@@ -40,7 +40,7 @@ export function Overview() {
   const t = useT();
   const f = useFormat();
   const info = useQuery({ queryKey: ["info"], queryFn: ({ signal }) => api("/info", "get", { signal }), refetchInterval: 10_000 });
-  const usage = useQuery({ queryKey: ["usage"], queryFn: ({ signal }) => api("/usage", "get", { signal }), refetchInterval: 60_000, retry: false });
+  const usage = useQuery({ queryKey: ["usage", "largest"], queryFn: ({ signal }) => api("/usage", "get", { query: { largest: 6, brief: true }, signal }), refetchInterval: 60_000, retry: false });
   if (info.isPending) return <><Head title={t.nav.overview} /><Loading /></>;
   if (info.isError) {
     return (
@@ -56,7 +56,7 @@ export function Overview() {
   const used = d.capacity.usable - d.capacity.usable_free;
   const share = d.capacity.usable > 0 ? used / d.capacity.usable : 0;
   const online = d.drives.filter((x) => x.state === "online").length;
-  const largest = [...(usage.data?.buckets ?? [])].sort((a, b) => b.bytes - a.bytes).slice(0, 6);
+  const largest = usage.data?.buckets ?? [];
   const rebuild = d.heal.rebuilds[0];
   return (
     <>

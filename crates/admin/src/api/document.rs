@@ -344,6 +344,10 @@ impl Operation {
                 json!({ "name": "level", "in": "query", "description": "Only lines of this level and above.", "schema": { "enum": ["error", "warn", "info"] } }),
             ],
             Route::AuditSearch => audit_query(),
+            Route::UsageList => vec![
+                json!({ "name": "largest", "in": "query", "description": "Only so many buckets, those with most bytes, in this order; all, by name, if left out.", "schema": { "type": "integer", "minimum": 0, "maximum": 1000 } }),
+                json!({ "name": "brief", "in": "query", "description": "Without `sizes` and `version_counts`, which are then empty.", "schema": { "type": "boolean" } }),
+            ],
             Route::Placement => vec![
                 json!({ "name": "version_id", "in": "query", "description": "The version; the current one if left out.", "schema": { "type": "string" } }),
                 json!({ "name": "verify", "in": "query", "description": "Read and compare every byte.", "schema": { "type": "boolean" } }),
