@@ -1,7 +1,7 @@
 //! Iterates over many entries: listings, digests, the census of shards.
 //!
-//! A folded scan ([`Fold`]) leaves out the registers of a common prefix that come after its first one with a summary. It reads
-//! [`STRIDE`] more of them and then looks for the end of the common prefix in the index, so that its cost grows with the number
+//! A folded scan ([`Fold`]) leaves out the registers of a common prefix that come after its first one with a summary. It passes over
+//! [`STRIDE`] of them and then looks for the end of the common prefix in the index, so that its cost grows with the number
 //! of common prefixes and not of their registers. What it leaves out depends only on the registers and on where it
 //! begins, and not on how many are returned at a time, so that drives with the same registers have the same digests.
 //!
@@ -22,23 +22,101 @@ use std::collections::BinaryHeap;
 
 /// Most overlay entries copied at a time.
 const CHUNK: usize = 256;
-/// Registers that a folded scan reads of a common prefix before it looks for its end in the index, which costs about as
-/// much as reading these.
-const STRIDE: usize = 8;
+/// The same of a folded scan at first, and after each common prefix.
+const FEW: usize = 8;
+/// Registers that a folded scan passes over in a common prefix before it looks for the end in the index.
+const STRIDE: usize = 32;
+
+/// How a scan goes on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// With the next register.
+    On,
+    /// Behind the common prefix.
+    Seek,
+    /// Not at all.
+    End,
+}
+
+/// What a scan leaves out.
+struct Folding<'a> {
+    fold: Option<&'a Fold>,
+    /// The end of the common prefix whose registers are left out, and how many more of them are passed over.
+    within: Option<(Vec<u8>, usize)>,
+    /// Registers that the scan went through.
+    scanned: u64,
+}
+
+impl Folding<'_> {
+    /// How to go on if the register is left out.
+    fn leaves_out(&mut self, key: &[u8]) -> Option<Step> {
+        self.scanned += 1;
+        let (_, left) = self.within.as_mut().filter(|(end, _)| key < &end[..])?;
+        *left = left.saturating_sub(1);
+        Some(if *left == 0 { Step::Seek } else { Step::On })
+    }
+
+    /// Passes a register on.
+    fn show(
+        &mut self,
+        key: RegisterKey,
+        r: Register,
+        each: &mut impl FnMut(RegisterKey, Register) -> bool,
+    ) -> Step {
+        let end = self.fold.filter(|_| !r.summary.is_empty()).and_then(|fold| fold.end(&key));
+        self.within = end.map(|end| (end, STRIDE));
+        if each(key, r) { Step::On } else { Step::End }
+    }
+
+    /// Passes an entry of the overlay on, unless it is removed or left out.
+    fn pass(
+        &mut self,
+        key: RegisterKey,
+        r: Option<Register>,
+        each: &mut impl FnMut(RegisterKey, Register) -> bool,
+    ) -> Step {
+        let Some(r) = r else { return Step::On };
+        match self.leaves_out(key.as_bytes()) {
+            Some(step) => step,
+            None => self.show(key, r, each),
+        }
+    }
+}
 
 impl Shared {
-    /// Passes the registers in `from <= key < to` in order to `each` until it returns false. `chunk`: overlay entries that are
-    /// copied first.
-    fn walk_registers(
+    /// Passes the registers in `from <= key < to` in order to `each` until it returns false, without what is left out.
+    /// `chunk`: overlay entries that are copied first.
+    fn walk(
         &self,
-        from: &[u8],
-        to: &[u8],
+        (from, to): (&[u8], &[u8]),
+        fold: Option<&Fold>,
         chunk: usize,
         mode: Mode,
         mut each: impl FnMut(RegisterKey, Register) -> bool,
     ) -> Lookup<()> {
+        let mut folding = Folding { fold, within: None, scanned: 0 };
+        let chunk = if fold.is_some() { chunk.min(FEW) } else { chunk };
         let mut from = from.to_vec();
-        let mut chunk = chunk;
+        while self.walk_step((&from, to), &mut folding, chunk, mode, &mut each)? == Step::Seek {
+            match folding.within.take() {
+                Some((end, _)) if &end[..] < to => from = end,
+                _ => break,
+            }
+        }
+        self.counters.scanned.fetch_add(folding.scanned, std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// [`Shared::walk`] to its end, or until a common prefix has more registers than are read one by one.
+    fn walk_step(
+        &self,
+        (from, to): (&[u8], &[u8]),
+        folding: &mut Folding<'_>,
+        mut chunk: usize,
+        mode: Mode,
+        each: &mut impl FnMut(RegisterKey, Register) -> bool,
+    ) -> Lookup<Step> {
+        let mut from = from.to_vec();
         loop {
             let (recent, runs, done) = {
                 let core = self.core.lock();
@@ -57,57 +135,23 @@ impl Shared {
                 }
                 _ => to.to_vec(),
             };
-            if !self.merge_chunk(recent, &runs, (&from, &until), mode, &mut each)? || done {
-                return Ok(());
+            match self.merge_chunk(recent, &runs, (&from, &until), mode, folding, each)? {
+                Step::On if !done => from = until,
+                step => return Ok(step),
             }
-            from = until;
         }
     }
 
-    /// [`Shared::walk_registers`] without what `fold` leaves out.
-    fn walk_folded(
-        &self,
-        (from, to): (&[u8], &[u8]),
-        fold: Option<&Fold>,
-        chunk: usize,
-        mode: Mode,
-        mut each: impl FnMut(RegisterKey, Register) -> bool,
-    ) -> Lookup<()> {
-        let chunk = if fold.is_some() { chunk.min(STRIDE + 2) } else { chunk };
-        let mut scanned = 0u64;
-        let mut next = Some(from.to_vec());
-        while let Some(at) = next.take() {
-            // The end of the common prefix whose registers are left out, and how many more of them are read.
-            let mut within: Option<(Vec<u8>, usize)> = None;
-            self.walk_registers(&at, to, chunk, mode, |key, r| {
-                scanned += 1;
-                if let Some((end, more)) = &mut within
-                    && key.as_bytes() < &end[..]
-                {
-                    *more -= 1;
-                    if *more == 0 {
-                        next = Some(std::mem::take(end)).filter(|end| &end[..] < to);
-                    }
-                    return *more > 0;
-                }
-                let end = fold.filter(|_| !r.summary.is_empty()).and_then(|fold| fold.end(&key));
-                within = end.map(|end| (end, STRIDE));
-                each(key, r)
-            })?;
-        }
-        self.counters.scanned.fetch_add(scanned, std::sync::atomic::Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Merges a chunk of the overlay with the index files over `from <= key < until`; returns false if stopped.
+    /// Merges a chunk of the overlay with the index files over `from <= key < until`.
     fn merge_chunk(
         &self,
         recent: Vec<(RegisterKey, Option<Register>)>,
         runs: &RunSet,
         (from, until): (&[u8], &[u8]),
         mode: Mode,
+        folding: &mut Folding<'_>,
         each: &mut impl FnMut(RegisterKey, Register) -> bool,
-    ) -> Lookup<bool> {
+    ) -> Lookup<Step> {
         let mut recent = recent.into_iter().peekable();
         if !runs.runs.is_empty() {
             let (mut start, mut end) = (Vec::new(), Vec::new());
@@ -120,35 +164,38 @@ impl Shared {
                     break;
                 }
                 let stored = &key[1..];
-                while let Some((k, r)) = recent.next_if(|(k, _)| k.as_bytes() < stored) {
-                    if r.is_some_and(|r| !each(k, r)) {
-                        return Ok(false);
+                let mut hidden = false;
+                while let Some((k, r)) = recent.next_if(|(k, _)| k.as_bytes() <= stored) {
+                    hidden = k.as_bytes() == stored;
+                    match folding.pass(k, r, each) {
+                        Step::On => {}
+                        step => return Ok(step),
                     }
                 }
-                if let Some((k, r)) = recent.next_if(|(k, _)| k.as_bytes() == stored) {
-                    if r.is_some_and(|r| !each(k, r)) {
-                        return Ok(false);
-                    }
+                if removed || hidden {
                     continue;
                 }
-                if removed {
-                    continue;
+                match folding.leaves_out(stored) {
+                    None => {}
+                    Some(Step::On) => continue,
+                    Some(step) => return Ok(step),
                 }
                 let r = Register::decode(&value).map_err(|e| Halt::Failed(Error::from(e)))?;
                 let Some(k) = RegisterKey::from_bytes(stored) else {
                     return Err(Halt::Failed(Error::Corrupt("index key".into())));
                 };
-                if !each(k, r) {
-                    return Ok(false);
+                if folding.show(k, r, each) == Step::End {
+                    return Ok(Step::End);
                 }
             }
         }
         for (k, r) in recent {
-            if r.is_some_and(|r| !each(k, r)) {
-                return Ok(false);
+            match folding.pass(k, r, each) {
+                Step::On => {}
+                step => return Ok(step),
             }
         }
-        Ok(true)
+        Ok(Step::On)
     }
 
     /// See [`crate::Drive::scan`]; without what `fold` leaves out.
@@ -164,7 +211,7 @@ impl Shared {
             return Ok(out);
         }
         // What is copied under the lock is about what is needed.
-        self.walk_folded(range, fold, limit.saturating_add(1).min(CHUNK), mode, |key, r| {
+        self.walk(range, fold, limit.saturating_add(1).min(CHUNK), mode, |key, r| {
             out.push(Entry {
                 key,
                 ballot: r.ballot,
@@ -221,7 +268,7 @@ impl Shared {
     pub fn range_digest(&self, range: (&[u8], &[u8]), fold: Option<&Fold>, mode: Mode) -> Lookup<(u64, u64)> {
         let (mut count, mut sum) = (0u64, 0u64);
         let mut bytes = Vec::with_capacity(128);
-        self.walk_folded(range, fold, CHUNK, mode, |key, r| {
+        self.walk(range, fold, CHUNK, mode, |key, r| {
             bytes.clear();
             bytes.extend_from_slice(&r.ballot.to_bytes());
             bytes.extend_from_slice(&r.digest.to_le_bytes());

@@ -138,11 +138,10 @@ impl Walk<'_> {
 
     /// Registers requested first.
     fn window(&self) -> usize {
-        match (self.delimiter.is_empty(), self.folded()) {
-            (true, _) => (self.max + 1).clamp(16, LARGE),
-            // Of each common prefix, every placement group shows a key.
-            (_, true) => (self.max + 1).clamp(SMALL, LARGE),
-            _ => SMALL.min(self.max + 16),
+        match self.delimiter.is_empty() {
+            true => (self.max + 1).clamp(16, LARGE),
+            // Several of a common prefix: of a folded list, one of each placement group.
+            false => (self.max + 16).min(if self.folded() { LARGE } else { SMALL }),
         }
     }
 
