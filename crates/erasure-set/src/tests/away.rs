@@ -7,6 +7,7 @@ use ashlar_drive::DriveHandle;
 use ashlar_remote::{Call, Caller, Delivered, Failure, RemoteNode, Served, Transport, follow};
 use bytes::BytesMut;
 use futures::future::BoxFuture;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const ME: Caller = Caller { node: 1, process: 1 };
 
@@ -14,6 +15,8 @@ const ME: Caller = Caller { node: 1, process: 1 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Answers,
+    /// Its release does not know folded lists.
+    Older,
     /// What is sent to it is lost.
     Silent,
     Unreachable,
@@ -23,12 +26,23 @@ enum Fate {
 struct Wire {
     served: Served,
     fate: Mutex<Fate>,
+    /// Calls that the node of an older release refused.
+    refused: AtomicUsize,
 }
 
+/// The requests of folded lists (docs/formats.md), and one that no release knows.
+const FOLDED: std::ops::RangeInclusive<u16> = 25..=26;
+const UNKNOWN: u16 = 63;
+
 impl Transport for Wire {
-    fn call(&self, call: Call) -> BoxFuture<'static, Result<Delivered, Failure>> {
+    fn call(&self, mut call: Call) -> BoxFuture<'static, Result<Delivered, Failure>> {
         match *self.fate.lock() {
             Fate::Answers => {}
+            Fate::Older if FOLDED.contains(&call.method) => {
+                call.method = UNKNOWN;
+                self.refused.fetch_add(1, Ordering::Relaxed);
+            }
+            Fate::Older => {}
             Fate::Unreachable => return Box::pin(async { Err(Failure::NotSent) }),
             Fate::Silent => {
                 return Box::pin(async move {
@@ -74,7 +88,7 @@ impl Elsewhere {
         let drive = rig.sets.detach(drive_id(slot, 0)).unwrap();
         let served = Served::default();
         served.set([drive.clone()]);
-        let wire = Arc::new(Wire { served, fate: Mutex::new(Fate::Answers) });
+        let wire = Arc::new(Wire { served, fate: Mutex::new(Fate::Answers), refused: AtomicUsize::new(0) });
         let node = RemoteNode::new(wire.clone());
         let remote = node.refresh().await.unwrap().remove(0);
         rig.sets.attach(remote.clone());
@@ -84,7 +98,7 @@ impl Elsewhere {
     /// Changes how its node is, and waits until that is known.
     async fn set(&self, fate: Fate) {
         *self.wire.fate.lock() = fate;
-        let away = fate != Fate::Answers;
+        let away = matches!(fate, Fate::Silent | Fate::Unreachable);
         until("it is known whether the drive is away", || self.remote.is_away() == away).await;
     }
 
@@ -256,4 +270,50 @@ async fn hanging_drives_are_not_waited_for_while_another_is_away() {
     rig.put("new", b"x").await.unwrap();
     there.close(&rig).await;
     rig.close().await;
+}
+
+/// Nodes whose release does not know folded lists refuse them: lists are complete, and their drives do not count as slow.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn folded_list_is_complete_beside_nodes_of_an_older_release() {
+    // With all nodes but one, the leader or a drive that compares refuses, whichever drives are asked.
+    for older in [&[3][..], &[1, 2, 3], &[0, 1, 2, 3]] {
+        let rig = Rig::with(2, 2, 3, |_| {}).await;
+        let mut want = Vec::new();
+        for i in 0..60 {
+            rig.put(&format!("folder-{}/{i:02}", i % 5), b"x").await.unwrap();
+            want.push(format!("folder-{}/", i % 5));
+        }
+        rig.put("key", b"x").await.unwrap();
+        want.push("key".to_owned());
+        want.sort();
+        want.dedup();
+        basic::quiet(&rig.sets).await;
+        let mut there = Vec::new();
+        for slot in older {
+            let one = Elsewhere::new(&rig, *slot).await;
+            one.set(Fate::Older).await;
+            there.push(one);
+        }
+        for limit in [2, 1000] {
+            assert_eq!(list_calls::grouped(&rig, "", limit).await.0, want, "{older:?}, pages of {limit}");
+        }
+        let refused: usize = there.iter().map(|one| one.wire.refused.load(Ordering::Relaxed)).sum();
+        // One of four drives may be needed neither as leader nor to compare.
+        assert!(refused > 0 || older.len() == 1, "{older:?}: no folded list was refused");
+        // On a busy machine a drive is late for other reasons too, for a while. A refusal would count again with each list.
+        let mut late = true;
+        for _ in 0..300 {
+            assert_eq!(list_calls::grouped(&rig, "", 1000).await.0, want, "{older:?}");
+            late = rig.sets.inner.table.load().members.values().any(|m| m.latency.is_late());
+            if !late {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        assert!(!late, "{older:?}: a drive counts as slow");
+        for one in there {
+            one.close(&rig).await;
+        }
+        rig.close().await;
+    }
 }

@@ -90,7 +90,7 @@ async fn groups_on_which_drives_differ_are_resolved() {
 }
 
 /// The common prefixes and keys of a folded list, in pages of `limit` entries, as a caller that groups them sees it.
-async fn grouped(rig: &Rig, prefix: &str, limit: usize) -> (Vec<String>, usize) {
+pub(super) async fn grouped(rig: &Rig, prefix: &str, limit: usize) -> (Vec<String>, usize) {
     let (mut lines, mut entries, mut from) = (Vec::new(), 0, Vec::new());
     loop {
         let both = (prefix.as_bytes(), b"/".as_slice());

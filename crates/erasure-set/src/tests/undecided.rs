@@ -197,6 +197,64 @@ async fn folded_list_agrees_with_reads_of_undecided_keys() {
     }
 }
 
+/// Random puts, deletes, failed puts, absences of a drive and restarts: a folded list has the common prefixes of the whole list,
+/// whichever of the two is asked first, and wherever its pages end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn folded_list_agrees_with_the_whole_list_after_random_changes() {
+    for seed in 1..=16u64 {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut below = |n: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 33) % n
+        };
+        let mut rig = Rig::with(2, 2, 3, |_| {}).await;
+        let mut away = None;
+        for step in 0..90 {
+            let name = format!("{}/{}", below(6), below(6));
+            match (below(14), away) {
+                (0..=4, _) => drop(rig.put(&name, b"x").await.unwrap()),
+                (5..=8, _) => rig.delete(&name).await.unwrap(),
+                (9 | 10, _) => failing_put(&rig, &name, u8::try_from(below(4)).unwrap()).await,
+                (11, None) => {
+                    let slot = u8::try_from(below(4)).unwrap();
+                    rig.unplug(slot, 0).await;
+                    away = Some(slot);
+                }
+                (11 | 12, Some(slot)) => {
+                    rig.plug(slot, 0).await;
+                    away = None;
+                }
+                (13, None) => rig.restart(|_| 0).await,
+                _ => {}
+            }
+            if step % 10 != 9 {
+                continue;
+            }
+            let folded_first = below(2) == 0;
+            let mut folded = if folded_first { common_prefixes(&rig).await } else { Vec::new() };
+            let mut whole: Vec<String> = Vec::new();
+            let limit = usize::try_from(1 + below(40)).unwrap();
+            let mut from = Vec::new();
+            loop {
+                let page = rig.sets.list(Space::Object, BUCKET, b"", &from, limit).await.unwrap();
+                whole.extend(page.entries.iter().map(|e| String::from_utf8(e.key[..2].to_vec()).unwrap()));
+                match page.entries.last().filter(|_| page.truncated) {
+                    Some(last) => from = [&last.key[..], &[0]].concat(),
+                    None => break,
+                }
+            }
+            whole.dedup();
+            if !folded_first {
+                folded = common_prefixes(&rig).await;
+            }
+            assert_eq!(folded, whole, "seed {seed}, step {step}, away {away:?}");
+        }
+        rig.close().await;
+    }
+}
+
 /// The client of a put disconnects in the middle: only the next request can settle it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn put_of_vanished_client_is_settled() {
