@@ -234,12 +234,12 @@ def test_revoked_session_ends_streams(own):
     assert ask(f"{admin}/users/watcher/revoke", "POST", b"", root)[0] == 200
     end(opened)
     assert ask(f"{admin}/trace", headers=watcher)[0] == 401
-    # Who loses the permission loses the trace and the log.
+    # Who loses the permission loses the trace and the log, and the events.
     opened = streams({**OURS, "Cookie": sign_in(own, "watcher", "secret-of-watcher")})
-    body = b'{"policies": ["diagnostics"], "user": "watcher"}'
-    assert ask(f"{admin}/policies/detach", "POST", body, root)[0] == 200
-    end(opened[:2])
-    opened[2].close()
+    for policy, ended in [("diagnostics", opened[:2]), ("readwrite", opened[2:])]:
+        body = json.dumps({"policies": [policy], "user": "watcher"}).encode()
+        assert ask(f"{admin}/policies/detach", "POST", body, root)[0] == 200
+        end(ended)
 
 
 def test_console_has_an_address_of_its_own_or_is_off(home):

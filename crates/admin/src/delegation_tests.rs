@@ -90,6 +90,7 @@ impl World {
                 clock: || 1_800_000_000_000,
                 notifications: Default::default(),
                 people: None,
+                me: std::sync::Weak::new(),
                 any_region: false,
             },
             verifier: Verifier {

@@ -2,7 +2,7 @@
 //!
 //! Must not depend on: requests, answers, operations.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use ashlar_iam::Iam;
 use ashlar_object::Store;
@@ -30,4 +30,6 @@ pub struct Context {
     pub notifications: Notifications,
     /// The users, for their canonical ids; [`crate::Service::new`] takes those that its keys are of.
     pub people: Option<Arc<Iam>>,
+    /// This context, for answers that outlive their requests; [`crate::Service::new`] sets it.
+    pub me: Weak<Context>,
 }

@@ -14,6 +14,7 @@ use ashlar_policy::{
     Action, BucketRules, Check, Context as Facts, DecidedBy, Decision, Level, Lookup, Of, Ownership, Policy,
     PublicAccessBlock, Request, Requester, Source, Values, decide,
 };
+use futures::FutureExt as _;
 use http::HeaderMap;
 use smallvec::{SmallVec, smallvec};
 
@@ -29,6 +30,7 @@ pub use crate::document_cache::{DocumentCache, Origin};
 use crate::fault::{Code, Fault, Outcome};
 use crate::headers;
 use crate::target::{Query, RESERVED_PREFIX};
+use crate::while_permitted::StillPermitted;
 
 /// What is needed to be allowed one thing.
 pub struct Need<'a> {
@@ -293,6 +295,33 @@ impl Call {
     /// As [`Call::may`], of the bucket that has the name in `need`.
     pub(crate) async fn may_in(&self, cx: &Context, need: &Need<'_>, bucket: &OpenBucket) -> bool {
         self.asker(None).may_in(cx, need, Some(bucket)).await
+    }
+
+    /// Whether the caller still has this permission for the bucket of the call, whenever that is asked, for an answer without an
+    /// end: the credential stands, and the policies of then allow it. The action is not one of objects: nothing is read.
+    pub(crate) fn standing(&self, cx: &Context, action: Action) -> StillPermitted {
+        let (me, before) = (cx.me.clone(), self.verified.renewed(self.verified.identity().clone()));
+        let (headers, query, bucket) = (self.headers.clone(), self.query.clone(), self.bucket.clone());
+        let (tls, origin) = (self.tls, self.origin.clone());
+        Box::new(move || {
+            let Some(cx) = me.upgrade() else { return false };
+            let who = before.identity();
+            let now = cx.people.as_ref().map_or_else(|| Some(who.clone()), |iam| iam.renewed(who));
+            let Some(now) = now else { return false };
+            let asker = Asker {
+                verified: &before.renewed(now),
+                headers: &headers,
+                // Buckets as they are now, with the policies of now.
+                buckets: &Buckets::new(&cx.store),
+                query: &query,
+                tls,
+                origin: &origin,
+                authz_decision: &DecisionSlot::default(),
+                tags: None,
+            };
+            let need = Need { action, bucket: &bucket, key: "", version: None };
+            asker.may(&cx, &need).now_or_never() == Some(true)
+        })
     }
 
     fn asker<'a>(&'a self, tags: Option<&'a Pairs>) -> Asker<'a> {

@@ -554,6 +554,7 @@ fn service(
             clock: clock::now_ms,
             notifications,
             people: None,
+            me: std::sync::Weak::new(),
         },
         verifier: Verifier {
             keys: Keys::over(iam),

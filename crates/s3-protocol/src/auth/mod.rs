@@ -100,6 +100,13 @@ impl Verified {
         &self.payload
     }
 
+    /// The same request of the same caller with the permissions of now, for an answer that goes on for long. `now`: what
+    /// `Iam::renewed` says of [`Verified::identity`].
+    #[must_use]
+    pub fn renewed(&self, now: Arc<Identity>) -> Verified {
+        Verified { identity: now, scheme: self.scheme, payload: self.payload.clone(), chain: None }
+    }
+
     /// For signed chunks: what the first chunk's signature follows.
     pub fn take_chain(&mut self) -> Option<Chain> {
         self.chain.take()

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use ashlar_events::rules::DOCUMENT;
 use ashlar_events::{Error, Names, Rule, Rules, Shape, TargetId};
+use ashlar_policy::Action;
 use bytes::Bytes;
 use http::header::{self, HeaderValue};
 
@@ -204,12 +205,13 @@ pub async fn listen(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         Fault::argument("events", &event, why)
     })?;
     // All anonymous listeners count as one user.
-    let who = call.verified.identity().clone();
-    let stream = Stream::open(cx, filter, ping, who.principal().name).await?;
-    // It ends with the credential.
-    let people = cx.people.clone();
-    let still = move || people.as_ref().is_none_or(|iam| iam.renewed(&who).is_some());
-    let stream = WhilePermitted::new(stream, Box::new(still));
+    let stream = Stream::open(cx, filter, ping, call.verified.identity().principal().name).await?;
+    // It ends with the credential, and with the permission.
+    let action = match call.bucket.is_empty() {
+        true => Action::ListenNotification,
+        false => Action::ListenBucketNotification,
+    };
+    let stream = WhilePermitted::new(stream, call.standing(cx, action));
     let mut answer = Answer::ok();
     answer.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     answer.headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

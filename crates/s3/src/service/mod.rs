@@ -153,7 +153,7 @@ impl Service {
         context.people = context.people.or_else(|| config.verifier.keys.iam().cloned());
         let audit = config.audit.unwrap_or_else(|| Arc::new(Audit::off()));
         Service {
-            context: Arc::new(context),
+            context: Arc::new_cyclic(|me| Context { me: me.clone(), ..context }),
             verifier: config.verifier,
             authenticator: config.authenticator,
             domains: config.domains.into_iter().map(plain).collect(),

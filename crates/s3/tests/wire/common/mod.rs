@@ -70,6 +70,7 @@ impl Server {
                         clock: now_ms,
                         notifications: Default::default(),
                         people: None,
+                        me: std::sync::Weak::new(),
                     },
                     verifier: Verifier {
                         keys: Keys::new(Credential { access_key: KEY.into(), secret: Secret::new(SECRET) }),
