@@ -192,7 +192,7 @@ def test_every_answer_matches_its_description(own, api):
 
 
 def test_usage_is_narrowed(own):
-    """The largest buckets, largest first, and without histograms."""
+    """Pages of the buckets, in any order, and without histograms."""
     base = own.endpoint + BASE
     s3 = boto3.client("s3", endpoint_url=own.endpoint, aws_access_key_id=ACCESS, aws_secret_access_key=SECRET, region_name=REGION)
     for name, size in [("usage-a", 10), ("usage-b", 3000), ("usage-c", 200)]:
@@ -208,14 +208,23 @@ def test_usage_is_narrowed(own):
     status, everything = usage()
     mine = {b["bucket"]: b for b in everything["buckets"]}
     assert status == 200 and mine["usage-b"]["sizes"] and mine["usage-b"]["version_counts"]
-    status, largest = usage("?largest=2&brief=true")
-    assert status == 200 and [b["bucket"] for b in largest["buckets"]] == ["usage-b", "usage-c"]
-    assert all(b["sizes"] == {} == b["version_counts"] for b in largest["buckets"])
-    assert largest["buckets"][0]["bytes"] == 3000 and largest["total"].keys() == everything["total"].keys()
-    assert usage("?largest=0")[1]["buckets"] == []
-    for bad in ["-1", "1001", "x", "1.5"]:
-        status, answer = usage(f"?largest={bad}")
-        assert status == 400 and bad in json.dumps(answer), answer
+    assert (everything["existing"], everything["matching"]) == (len(mine), len(mine)) and list(mine) == sorted(mine)
+
+    def names(query):
+        status, answer = usage(f"?{query}&contains=usage-&brief=true")
+        assert status == 200 and answer["matching"] == 3 and answer["existing"] == len(mine), answer
+        assert all(b["sizes"] == {} == b["version_counts"] for b in answer["buckets"])
+        assert answer["total"].keys() == everything["total"].keys()
+        return "".join(b["bucket"].removeprefix("usage-") for b in answer["buckets"])
+
+    assert names("sort=bytes&descending=true&limit=2") == "bc" and names("sort=bytes&descending=true&limit=2&offset=2") == "a"
+    assert names("sort=bytes") == "acb" and names("sort=name&descending") == "cba" and names("sort=created") == "abc"
+    # Equal ones are in the order of names, whatever the direction.
+    assert names("sort=objects&descending=true") == "abc" and names("limit=0") == "" and names("offset=3") == ""
+    assert usage("?contains=age-b")[1]["buckets"][0]["bytes"] == 3000
+    for query in ["limit=-1", "limit=1001", "limit=x", "offset=1.5", "sort=size", "descending=2"]:
+        status, answer = usage(f"?{query}")
+        assert status == 400 and query.split("=")[1] in json.dumps(answer), answer
 
 
 def test_undescribed_answers_are_detected():

@@ -1382,6 +1382,11 @@ export interface components {
             counted_ms?: number | null;
             /**
              * Format: int64
+             * @description When the bucket was created, in milliseconds since 1970.
+             */
+            created_ms: number;
+            /**
+             * Format: int64
              * @description Bytes of the current versions.
              */
             current_bytes: number;
@@ -3274,9 +3279,20 @@ export interface components {
              */
             dry_run: boolean;
         };
-        /** @description The usage of all buckets. */
+        /** @description The usage of buckets. */
         UsageList: {
             buckets: components["schemas"]["BucketUsage"][];
+            /**
+             * Format: int64
+             * @description Buckets that exist.
+             */
+            existing: number;
+            /**
+             * Format: int64
+             * @description Buckets whose names match, on this page or not.
+             */
+            matching: number;
+            /** @description Of all buckets. */
             total: components["schemas"]["UsageTotal"];
         };
         /** @description The usage of all buckets. */
@@ -5304,8 +5320,16 @@ export interface operations {
     UsageList: {
         parameters: {
             query?: {
-                /** @description Only so many buckets, those with most bytes, in this order; all, by name, if left out. */
-                largest?: number;
+                /** @description Only buckets whose name contains this. */
+                contains?: string;
+                /** @description The order; by name if left out. Equal ones are in order of their names. */
+                sort?: "name" | "objects" | "bytes" | "created";
+                /** @description The order is reversed. */
+                descending?: boolean;
+                /** @description At most so many buckets; all if left out. */
+                limit?: number;
+                /** @description Without so many buckets at the beginning. */
+                offset?: number;
                 /** @description Without `sizes` and `version_counts`, which are then empty. */
                 brief?: boolean;
             };

@@ -75,7 +75,7 @@ use super::responses::{json_answer, lines, refused};
 use super::table::{BASES, Route};
 use super::{
     audit_search, authority, cluster, drive_orders, events, everywhere, lifecycle, may_stop, permissions,
-    placement, quotas, settings, sign_in_test, transfer,
+    placement, quotas, settings, sign_in_test, transfer, usage,
 };
 
 /// Longest request document.
@@ -528,7 +528,7 @@ impl Admin {
                 cluster::status(&self.node, &nodes.unwrap_or_default(), etcd)?
             }
             Route::ClusterMayStop => api::value(self.may_stop(req).await?),
-            Route::UsageList | Route::UsageGet => return monitor::usage(&self.node.store, req),
+            Route::UsageList | Route::UsageGet => return usage::answer(&self.node.store, req),
             Route::Top => api::value(everywhere::top(&self.node, self.own_top()).await),
             Route::HealStatus => api::value(self.states().await.0.heal),
             Route::HealStart => return self.start_scrub(order.deep).await,

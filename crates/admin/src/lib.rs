@@ -10,7 +10,7 @@
 //! | | `admin_request`, `responses` | an authenticated request, its error; HTTP answers |
 //! | subjects | `identities`, `delegation`, `providers`, `transfer` | users, groups, keys, policies; which permissions can be granted; sign-in; export and import |
 //! | | `settings`, `notify`, `events` | settings changed at run time; those of event targets; state of the targets |
-//! | | `kms`, `lifecycle`, `quotas`, `permissions` | encryption keys; lifecycle rules; quotas and sizes of buckets; what the caller may do |
+//! | | `kms`, `lifecycle`, `quotas`, `usage`, `permissions` | encryption keys; lifecycle rules; quotas of buckets; their usage; what the caller may do |
 //! | | `monitor`, `metrics`, `machine`, `metrics_token` | live streams; metrics of the node; those of the machine; who may read them |
 //! | | `cluster`, `authority` | the nodes of a cluster, tokens with which others join; replacement of the cluster's authority |
 //! | | `recovery`, `admin_status` | recovery of distrusted drives by an operator; the state of this process |
@@ -73,6 +73,7 @@ pub mod settings;
 mod sign_in_test;
 mod table;
 mod transfer;
+mod usage;
 mod usage_board;
 
 pub use admin::{Admin, Shutdown, ShutdownSender};

@@ -5,8 +5,6 @@
 //! | `GET trace?errors&slower_ms=N&bucket=B&operation=O` | one JSON object per line and request, until the client disconnects |
 //! | `GET logs?last=N&follow&level=L` | lines of the log; with `follow` also later ones |
 //! | `GET top` | totals of each operation, and the requests in progress |
-//! | `GET usage?largest=N&brief` | the usage of all buckets by name, or of the `N` largest ones, with `brief` without histograms |
-//! | `GET usage/BUCKET` | the usage of a bucket |
 //!
 //! Invariants: a stream ends when the server stops, and when the caller's credential or permission has ended; an empty line is sent every few seconds, so that a
 //! disconnected client is noticed. In a cluster, trace and log have the lines of all nodes (`followers`).
@@ -14,26 +12,23 @@
 //! Must not depend on: MinIO's formats.
 
 use ashlar_environment::time;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_node::clock::{coarse, now_ms};
-use ashlar_object::{Counted, Store};
+use ashlar_object::{Bucket, Counted, Store};
 use ashlar_s3::body::{Broken, Pieces};
 use ashlar_s3::target::Query;
 use ashlar_s3::trace::{Event, Listener, Tracer};
 use ashlar_s3::{Body, Metrics, StillPermitted, WhilePermitted};
 use bytes::Bytes;
-use http::StatusCode;
 use serde_json::{Value, json};
 use tokio::sync::{broadcast, watch};
 
-use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
+use super::admin_request::{Refusal, bad_request};
 use super::api::{self, state as shape};
 use super::followed::TraceFilter;
 use super::followers::{Others, Report};
-use super::table::Route;
 use ashlar_node::log_buffer::{self, Line};
 
 /// Time between empty lines.
@@ -404,13 +399,14 @@ pub(crate) fn top(metrics: &Metrics) -> shape::Top {
 }
 
 /// The usage of a bucket, in the format of our API.
-fn bucket_usage(bucket: &str, counted: &Counted) -> shape::BucketUsage {
+pub(crate) fn bucket_usage(bucket: &Bucket, counted: &Counted) -> shape::BucketUsage {
     let u = &counted.usage;
     let named = |names: &[&str], counts: &[u64]| {
         names.iter().zip(counts).map(|(n, c)| ((*n).to_owned(), *c)).collect()
     };
     shape::BucketUsage {
-        bucket: bucket.to_owned(),
+        bucket: bucket.name.clone(),
+        created_ms: bucket.created_ms,
         objects: u.objects,
         versions: u.versions,
         delete_markers: u.delete_markers,
@@ -472,39 +468,6 @@ pub(crate) fn usage_total(store: &Store) -> shape::UsageTotal {
         bytes: u.bytes,
         complete: all.complete,
     }
-}
-
-/// Most buckets of an answer about the largest ones.
-const MOST_LARGEST: usize = 1000;
-
-/// Answers a request about the usage of buckets. The caller has checked the permission.
-pub(crate) fn usage(store: &Store, req: &AdminRequest) -> AdminResult {
-    if req.route == Route::UsageGet {
-        let bucket = store.bucket(&req.name).map_err(|e| ashlar_s3::ops::fault(e, &req.name, ""))?;
-        return Ok((StatusCode::OK, api::value(bucket_usage(&req.name, &store.usage(&bucket)))));
-    }
-    let largest = req.query.filled("largest").map(|text| match text.parse() {
-        Ok(most) if most <= MOST_LARGEST => Ok(most),
-        _ => {
-            Err(bad_request(format!("largest is {text:?}, and must be an integer from 0 to {MOST_LARGEST}")))
-        }
-    });
-    let largest = largest.transpose()?;
-    let mut usages = store.usages();
-    if let Some(most) = largest {
-        usages.sort_by_key(|(_, counted)| std::cmp::Reverse(counted.usage.bytes));
-        usages.truncate(most);
-    }
-    let brief = matches!(req.query.get("brief"), Some("" | "true" | "1"));
-    let one = |(name, counted): &(String, Counted)| {
-        let all = bucket_usage(name, counted);
-        match brief {
-            true => shape::BucketUsage { sizes: BTreeMap::new(), version_counts: BTreeMap::new(), ..all },
-            false => all,
-        }
-    };
-    let buckets = usages.iter().map(one).collect();
-    Ok((StatusCode::OK, api::value(shape::UsageList { total: usage_total(store), buckets })))
 }
 
 /// The usage of buckets in MinIO's format.

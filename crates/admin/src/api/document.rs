@@ -345,7 +345,11 @@ impl Operation {
             ],
             Route::AuditSearch => audit_query(),
             Route::UsageList => vec![
-                json!({ "name": "largest", "in": "query", "description": "Only so many buckets, those with most bytes, in this order; all, by name, if left out.", "schema": { "type": "integer", "minimum": 0, "maximum": 1000 } }),
+                json!({ "name": "contains", "in": "query", "description": "Only buckets whose name contains this.", "schema": { "type": "string" } }),
+                json!({ "name": "sort", "in": "query", "description": "The order; by name if left out. Equal ones are in order of their names.", "schema": { "enum": ["name", "objects", "bytes", "created"] } }),
+                json!({ "name": "descending", "in": "query", "description": "The order is reversed.", "schema": { "type": "boolean" } }),
+                json!({ "name": "limit", "in": "query", "description": "At most so many buckets; all if left out.", "schema": { "type": "integer", "minimum": 0, "maximum": 1000 } }),
+                json!({ "name": "offset", "in": "query", "description": "Without so many buckets at the beginning.", "schema": { "type": "integer", "minimum": 0 } }),
                 json!({ "name": "brief", "in": "query", "description": "Without `sizes` and `version_counts`, which are then empty.", "schema": { "type": "boolean" } }),
             ],
             Route::Placement => vec![

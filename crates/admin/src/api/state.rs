@@ -111,6 +111,8 @@ pub struct UsageTotal {
 #[derive(Serialize, ToSchema)]
 pub struct BucketUsage {
     pub bucket: String,
+    /// When the bucket was created, in milliseconds since 1970.
+    pub created_ms: i64,
     /// Keys whose current version is not a delete marker.
     pub objects: u64,
     /// Versions, without delete markers.
@@ -132,10 +134,15 @@ pub struct BucketUsage {
     pub counted_ms: Option<i64>,
 }
 
-/// The usage of all buckets.
+/// The usage of buckets.
 #[derive(Serialize, ToSchema)]
 pub struct UsageList {
+    /// Of all buckets.
     pub total: UsageTotal,
+    /// Buckets that exist.
+    pub existing: u64,
+    /// Buckets whose names match, on this page or not.
+    pub matching: u64,
     pub buckets: Vec<BucketUsage>,
 }
 
