@@ -1,5 +1,6 @@
 """What operators do in the console, in a browser: audit log, settings, event targets, placement, simulation, archives."""
 
+import concurrent.futures
 import http.client
 import io
 import json
@@ -55,12 +56,58 @@ def test_operators_do_their_tasks(home, receiver):  # noqa: F811
         rules = s3.get_bucket_notification_configuration(Bucket="watched")["QueueConfigurations"]
         assert [(r["QueueArn"].split(":")[-2:], r["Events"]) for r in rules] == [(["shop", "webhook"], ["s3:ObjectCreated:*"])]
         assert s3.get_bucket_cors(Bucket="watched")["CORSRules"][0]["AllowedOrigins"] == ["https://app.example.com"]
-        assert s3.get_bucket_website(Bucket="watched")["ErrorDocument"] == {"Key": "404.html"}
+        site = s3.get_bucket_website(Bucket="watched")
+        assert site["ErrorDocument"] == {"Key": "404.html"}
+        assert site["RoutingRules"] == [{"Condition": {"KeyPrefixEquals": "old/"}, "Redirect": {"ReplaceKeyPrefixWith": "new/"}}]
         with pytest.raises(ClientError):
             s3.get_bucket_lifecycle_configuration(Bucket="watched")
         with zipfile.ZipFile(home / "deep.zip") as archive:
             assert archive.testzip() is None and archive.namelist() == ["deep/secret.txt"]
             assert archive.read("deep/secret.txt") == b"secret"
+    finally:
+        own.stop()
+
+
+def test_table_of_buckets_is_paged_by_the_server(home):
+    (home / "server").mkdir()
+    own = Server(home / "server")
+    try:
+        root = {**OURS, "Cookie": sign_in(own), "Content-Type": "application/json"}
+        s3 = s3_of(own)
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            list(pool.map(lambda i: s3.create_bucket(Bucket=f"page-{i:04}"), range(1130)))
+        s3.put_object(Bucket="page-0777", Key="key", Body=b"x" * 1000)
+        for path, body in [("users/lister", {"secret": "secret-of-lister"}), ("policies/attach", {"policies": ["readonly"], "user": "lister"})]:
+            method = "POST" if path.startswith("policies") else "PUT"
+            status, _, answer = ask(f"{own.endpoint}/console/admin/{path}", method, json.dumps(body).encode(), root)
+            assert status == 200, answer
+        lists = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:ListAllMyBuckets", "Resource": "*"}]}
+        assert ask(f"{own.endpoint}/console/admin/policies/lists", "PUT", json.dumps(lists).encode(), root)[0] == 200
+        assert ask(f"{own.endpoint}/console/admin/policies/attach", "POST", b'{"policies": ["lists"], "user": "lister"}', root)[0] == 200
+        drive("buckets.mjs", own.endpoint, ACCESS, SECRET, "lister", "secret-of-lister")
+    finally:
+        own.stop()
+
+
+def test_upload_goes_on_after_the_page_was_closed(home):
+    (home / "server").mkdir()
+    own = Server(home / "server")
+    try:
+        s3, part = s3_of(own), 8 << 20
+        s3.create_bucket(Bucket="resumed")
+        body = os.urandom(3 * part + 1000)
+        (home / "large.bin").write_bytes(body)
+        # As the console begins it. The second part is of another file.
+        new = {"Bucket": "resumed", "Key": "folder/large.bin", "UploadId": s3.create_multipart_upload(
+            Bucket="resumed", Key="folder/large.bin", ChecksumAlgorithm="CRC32", ChecksumType="COMPOSITE")["UploadId"]}
+        for number, data in [(1, body[:part]), (2, os.urandom(part)), (4, body[3 * part:])]:
+            s3.upload_part(**new, PartNumber=number, Body=data, ChecksumAlgorithm="CRC32")
+        foreign = s3.create_multipart_upload(Bucket="resumed", Key="folder/foreign.bin")["UploadId"]
+        s3.upload_part(Bucket="resumed", Key="folder/foreign.bin", UploadId=foreign, PartNumber=1, Body=b"x")
+        seen = drive("resume.mjs", own.endpoint, ACCESS, SECRET, home / "large.bin")
+        assert sorted(seen["sent"]) == [2, 3] and seen["violations"] == []
+        assert s3.get_object(Bucket="resumed", Key="folder/large.bin")["Body"].read() == body
+        assert s3.list_multipart_uploads(Bucket="resumed").get("Uploads") is None
     finally:
         own.stop()
 

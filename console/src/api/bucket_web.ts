@@ -21,19 +21,38 @@ export async function putCors(bucket: string, rules: CorsRule[]): Promise<void> 
   await put(`${bucketPath(bucket)}?cors`, `<CORSConfiguration>${rows.join("")}</CORSConfiguration>`);
 }
 
-/** `routing`: the XML of routing rules, which stays as it is. */
-export type Website = { index: string; error: string; redirect: { host: string; protocol: string } | null; routing: string };
+/** A redirect of some requests. `key`: `null` keeps the key; `whole` replaces all of it, otherwise the beginning that `prefix` names. */
+export type RoutingRule = { prefix: string; error: string; protocol: string; host: string; key: { whole: boolean; with: string } | null; status: string };
+export type Website = { index: string; error: string; redirect: { host: string; protocol: string } | null; rules: RoutingRule[] };
 
 export async function getWebsite(bucket: string): Promise<Website | null> {
   const root = await optional(`${bucketPath(bucket)}?website`);
   if (!root) return null;
   const to = root.querySelector(":scope > RedirectAllRequestsTo");
-  const routing = root.querySelector(":scope > RoutingRules");
   return {
     index: root.querySelector("IndexDocument > Suffix")?.textContent ?? "", error: root.querySelector("ErrorDocument > Key")?.textContent ?? "",
     redirect: to ? { host: text(to, "HostName"), protocol: text(to, "Protocol") } : null,
-    routing: routing ? new XMLSerializer().serializeToString(routing) : "",
+    rules: [...root.querySelectorAll(":scope > RoutingRules > RoutingRule")].map(routingRule),
   };
+}
+
+function routingRule(rule: Element): RoutingRule {
+  const of = (name: string) => rule.querySelector(name)?.textContent ?? null;
+  const [whole, beginning] = [of("Redirect > ReplaceKeyWith"), of("Redirect > ReplaceKeyPrefixWith")];
+  return {
+    prefix: of("Condition > KeyPrefixEquals") ?? "", error: of("Condition > HttpErrorCodeReturnedEquals") ?? "",
+    protocol: of("Redirect > Protocol") ?? "", host: of("Redirect > HostName") ?? "", status: of("Redirect > HttpRedirectCode") ?? "",
+    key: whole !== null ? { whole: true, with: whole } : beginning !== null ? { whole: false, with: beginning } : null,
+  };
+}
+
+/** The XML of a routing rule. An empty new beginning is kept: it removes the old one. */
+export function routingRuleXml(rule: RoutingRule): string {
+  const element = (name: string, value: string | null) => (value === null ? "" : `<${name}>${escape(value)}</${name}>`);
+  const condition = element("KeyPrefixEquals", rule.prefix || null) + element("HttpErrorCodeReturnedEquals", rule.error || null);
+  const redirect = element("HostName", rule.host || null) + element("Protocol", rule.protocol || null)
+    + (rule.key ? element(rule.key.whole ? "ReplaceKeyWith" : "ReplaceKeyPrefixWith", rule.key.with) : "") + element("HttpRedirectCode", rule.status || null);
+  return `<RoutingRule>${condition && `<Condition>${condition}</Condition>`}<Redirect>${redirect}</Redirect></RoutingRule>`;
 }
 
 export async function putWebsite(bucket: string, site: Website | null): Promise<void> {
@@ -41,9 +60,10 @@ export async function putWebsite(bucket: string, site: Website | null): Promise<
     await s3(`${bucketPath(bucket)}?website`, { method: "DELETE" });
     return;
   }
+  const rules = site.rules.length > 0 ? `<RoutingRules>${site.rules.map(routingRuleXml).join("")}</RoutingRules>` : "";
   const body = site.redirect
     ? `<RedirectAllRequestsTo><HostName>${escape(site.redirect.host)}</HostName>${site.redirect.protocol ? `<Protocol>${escape(site.redirect.protocol)}</Protocol>` : ""}</RedirectAllRequestsTo>`
-    : `<IndexDocument><Suffix>${escape(site.index)}</Suffix></IndexDocument>${site.error ? `<ErrorDocument><Key>${escape(site.error)}</Key></ErrorDocument>` : ""}${site.routing}`;
+    : `<IndexDocument><Suffix>${escape(site.index)}</Suffix></IndexDocument>${site.error ? `<ErrorDocument><Key>${escape(site.error)}</Key></ErrorDocument>` : ""}${rules}`;
   await put(`${bucketPath(bucket)}?website`, `<WebsiteConfiguration>${body}</WebsiteConfiguration>`);
 }
 

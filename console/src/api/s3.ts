@@ -75,17 +75,31 @@ export async function put(target: string, body: string, method = "PUT", headers:
   });
 }
 
-export async function listBuckets(): Promise<Bucket[]> {
-  const root = await xml("/");
-  // A selector for each of ten thousand buckets would take longer than the answer of the server.
-  return [...root.getElementsByTagName("Bucket")].map((b) => {
-    let [name, created] = ["", ""];
-    for (const child of b.children) {
-      if (child.localName === "Name") name = child.textContent ?? "";
-      else if (child.localName === "CreationDate") created = child.textContent ?? "";
-    }
-    return { name, created };
-  });
+/** The texts of an element's children by their names, the last of several. A selector for each of thousands would take longer than the answer. */
+function fields(node: Element): Record<string, string> {
+  const out: Record<string, string> = {};
+  for (let child = node.firstElementChild; child; child = child.nextElementSibling) out[child.localName] = child.textContent ?? "";
+  return out;
+}
+
+export type Buckets = { buckets: Bucket[]; next: string | null };
+
+/** At most `limit` buckets (1 to 10,000) after a place that an earlier page named, in order of name. */
+export async function listBuckets(limit: number, token: string | null, signal?: AbortSignal): Promise<Buckets> {
+  const root = await xml(`/${query({ "max-buckets": String(limit), "continuation-token": token ?? undefined })}`, signal ? { signal } : {});
+  const buckets = [...root.getElementsByTagName("Bucket")].map(fields);
+  return { buckets: buckets.map((b) => ({ name: b.Name ?? "", created: b.CreationDate ?? "" })), next: text(root, "ContinuationToken") || null };
+}
+
+/** All buckets behind such a place. */
+export async function listBucketsAfter(token: string | null, signal?: AbortSignal): Promise<Bucket[]> {
+  const out: Bucket[] = [];
+  for (let next = token; next !== null;) {
+    const page = await listBuckets(10_000, next, signal);
+    out.push(...page.buckets);
+    next = page.next;
+  }
+  return out;
 }
 
 export async function createBucket(name: string, lock: boolean): Promise<void> {
@@ -102,15 +116,33 @@ export async function listObjects(bucket: string, prefix: string, token: string 
   const target = bucketPath(bucket) + query({
     "list-type": "2", prefix, delimiter: "/", "max-keys": "1000", "encoding-type": "url", "continuation-token": token ?? undefined,
   });
-  const root = await xml(target, signal ? { signal } : {});
-  const decoded = (value: string) => decodeURIComponent(value.replace(/\+/g, " "));
-  return {
-    folders: all(root, "CommonPrefixes").map((p) => decoded(text(p, "Prefix"))),
-    items: all(root, "Contents").map((c) => ({
-      key: decoded(text(c, "Key")), size: Number(text(c, "Size")), modified: text(c, "LastModified"), etag: text(c, "ETag").replaceAll('"', ""),
-    })),
-    next: text(root, "IsTruncated") === "true" ? text(root, "NextContinuationToken") : null,
-  };
+  return objectsOf(await xml(target, signal ? { signal } : {}));
+}
+
+/** A page of a list of objects, as S3 describes it with keys encoded. */
+export function objectsOf(root: Element): Page {
+  const decoded = (value = "") => decodeURIComponent(value.replace(/\+/g, " "));
+  const page: Page = { folders: [], items: [], next: null };
+  let [truncated, next] = [false, ""];
+  for (let node = root.firstElementChild; node; node = node.nextElementSibling) {
+    switch (node.localName) {
+      case "Contents": {
+        const c = fields(node);
+        page.items.push({ key: decoded(c.Key), size: Number(c.Size), modified: c.LastModified ?? "", etag: (c.ETag ?? "").replaceAll('"', "") });
+        break;
+      }
+      case "CommonPrefixes":
+        page.folders.push(decoded(fields(node).Prefix));
+        break;
+      case "IsTruncated":
+        truncated = node.textContent === "true";
+        break;
+      case "NextContinuationToken":
+        next = node.textContent ?? "";
+    }
+  }
+  page.next = truncated ? next : null;
+  return page;
 }
 
 /** The versions of one key, the newest first; at most 1000. */
@@ -307,6 +339,36 @@ export function upload(
 export async function beginUpload(bucket: string, key: string, type: string): Promise<string> {
   const root = await xml(`${path(bucket, key)}?uploads`, { method: "POST", headers: { "content-type": type || "application/octet-stream", "x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "COMPOSITE" } });
   return text(root, "UploadId");
+}
+
+/** An upload in parts that nobody completed or aborted. `ours`: it was begun here, so that parts can be added. */
+export type Unfinished = { key: string; id: string; begun: string; ours: boolean };
+
+/** Unfinished uploads of keys that begin with `prefix`: the first 1,000. */
+export async function listUploads(bucket: string, prefix: string, signal?: AbortSignal): Promise<Unfinished[]> {
+  const root = await xml(`${bucketPath(bucket)}${query({ uploads: "", prefix, "max-uploads": "1000", "encoding-type": "url" })}`, signal ? { signal } : {});
+  return [...root.children].filter((n) => n.localName === "Upload").map((n) => {
+    const u = fields(n);
+    return { key: decodeURIComponent((u.Key ?? "").replace(/\+/g, " ")), id: u.UploadId ?? "", begun: u.Initiated ?? "", ours: u.ChecksumAlgorithm === "CRC32" && u.ChecksumType === "COMPOSITE" };
+  });
+}
+
+/** `crc`: empty if the part has none. */
+export type StoredPart = { number: number; size: number; etag: string; crc: string };
+
+/** All parts of an upload that the server has. */
+export async function listParts(bucket: string, key: string, id: string, signal?: AbortSignal): Promise<StoredPart[]> {
+  const parts: StoredPart[] = [];
+  for (let after: string | undefined; ;) {
+    const root = await xml(path(bucket, key) + query({ uploadId: id, "max-parts": "1000", "part-number-marker": after }), signal ? { signal } : {});
+    for (const node of root.children) {
+      if (node.localName !== "Part") continue;
+      const p = fields(node);
+      parts.push({ number: Number(p.PartNumber), size: Number(p.Size), etag: p.ETag ?? "", crc: p.ChecksumCRC32 ?? "" });
+    }
+    if (text(root, "IsTruncated") !== "true") return parts;
+    after = text(root, "NextPartNumberMarker");
+  }
 }
 
 export async function completeUpload(bucket: string, key: string, id: string, parts: { etag: string; crc: string }[]): Promise<void> {

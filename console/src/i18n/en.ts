@@ -140,6 +140,10 @@ export const en = {
     action: "Share", title: (name: string) => `Share ${name}`, about: "Whoever has the link can download this object until it ends, without an account.", life: "The link works for", endpoint: "Address in the link", endpointHint: "The S3 address that the other person can reach.", save: "The browser saves the file instead of opening it", make: "Make link", link: "Link",
     until: (when: string) => `Works until ${when}.`, withSession: "It ends with your session, because the access key that you signed in with is gone.", withKey: "Disabling the access key that you signed in with ends it sooner.", withProvider: "It ends with your session, because an identity provider vouched for you; a link that lasts longer needs an access key.",
   },
+  unfinished: {
+    title: "Unfinished uploads", action: (n: number) => `${n} unfinished ${s(n, "upload")}`, about: "The server keeps the parts that arrived. Choose the file again: only what is missing is sent. Unfinished uploads take space until they are completed or removed.", none: "There are none any more.",
+    begun: (when: string) => `Begun ${when}`, choose: "Choose the file and go on", foreign: "It was begun by another client, which has to complete it.",
+  },
   uploads: {
     title: "Uploads", waiting: "Waiting", cancelled: "Cancelled", clear: "Clear the list", fold: "Fold", unfold: "Unfold",
     running: (n: number, share: string) => `Uploading ${n} ${s(n, "file")}, ${share}`, done: (n: number) => `${n} ${s(n, "file")} uploaded`, failed: (n: number) => `${n} ${s(n, "upload")} failed`, cancel: (name: string) => `Cancel ${name}`, progress: (name: string) => `Progress of ${name}`,
@@ -216,7 +220,9 @@ export const en = {
   },
   website: {
     title: "Website", about: "Serves the bucket as a website at the host BUCKET.DOMAIN, if the server has a --website-domain.", serves: "What it serves", kinds: { off: "No website", pages: "The objects as pages", redirect: "A redirect to another host" }, index: "Index document", indexHint: "Served for folders.", error: "Error document", errorHint: "Served when something is missing; empty: a plain message.",
-    routing: "It has routing rules, which stay as they are.", host: "Host", protocol: "Protocol", sameProtocol: "As in the request", indexFirst: "Enter the index document.", hostFirst: "Enter a host.", needs: "Visitors are anonymous: the bucket policy has to allow everybody s3:GetObject.",
+    rules: "Redirects of single keys", noRules: "None.", addRule: "Add redirect", editRule: "Edit redirect", everyKey: "Every key", onError: (code: string) => `if the answer would be ${code}`, prefix: "Key begins with", prefixHint: "Empty: every key.", code: "Error", codeHint: "Only where this would be answered; empty: always.", badError: "Enter a code from 400 to 599.",
+    hostHint: "Empty: the host of the request.", key: "Key", keys: { same: "Stays as it is", beginning: "Gets another beginning", whole: "Is replaced" }, newKeys: { beginning: "New beginning", whole: "New key" }, beginningHint: "Empty: the old beginning is removed.", keep: "Keep", status: "Status", defaultStatus: "301", targetFirst: "Choose another host, protocol or key.", keyFirst: "Enter the new key.",
+    host: "Host", protocol: "Protocol", sameProtocol: "As in the request", indexFirst: "Enter the index document.", hostFirst: "Enter a host.", needs: "Visitors are anonymous: the bucket policy has to allow everybody s3:GetObject.",
   },
   notifications: {
     title: "Notifications", about: "Sends events about objects to a target: a webhook, a message broker or a database.", none: "No rules: no events are sent.", add: "Add rule", targetFirst: "Choose a target.", eventFirst: "Choose an event.", what: "Events", prefix: "Key begins with", prefixHint: "Empty: all keys.", suffix: "Key ends with", targetHint: "The target gets a test event when you save.", noTargets: "No event target is configured yet; add one in:", arnHint: "The list of targets needs a policy that allows admin:ServerInfo; enter the target's ARN.",

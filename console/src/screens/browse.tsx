@@ -1,26 +1,54 @@
 // The object browser: pages of a listing as virtual rows, so that a folder of a million keys opens as fast as an empty one.
-import { useInfiniteQuery, useMutation, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import clsx from "clsx";
-import { useEffect, useMemo, useRef, useState, type ChangeEvent, type DragEvent } from "react";
+import { memo, useEffect, useLayoutEffect, useMemo, useRef, useState, type ChangeEvent, type DragEvent, type RefObject } from "react";
 import { Failure } from "../api/client";
-import { deleteObjects, download, downloadFolder, listObjects, type Item } from "../api/s3";
+import { deleteObjects, download, downloadFolder, listObjects, listUploads, type Item, type Page } from "../api/s3";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
-import { addUploads, whenUploaded } from "../lib/uploads";
+import { addUploads, useUploads, whenUploaded } from "../lib/uploads";
 import { browseRoute } from "../router";
 import { Button, Confirm, Empty, IconButton, Input, Loading, Problem, Spinner, toast } from "../ui";
 import { Menu } from "../ui/menu";
 import { Icon } from "../ui/icons";
 import { ObjectDialog } from "./object";
 import { ShareDialog } from "./share";
+import { UnfinishedDialog } from "./unfinished";
 
 const ROW = 44;
 
+/** Rows before the end at which the next page is fetched. */
+const AHEAD = 400;
+
 type Row = { folder: string } | { item: Item };
 const keyOf = (row: Row) => ("folder" in row ? row.folder : row.item.key);
+
+/** The rows of each page and folder: long lists have many pages, and only the last one is new. */
+const made = new WeakMap<Page, { folder: string; rows: Row[] }>();
+
+function rowsOf(page: Page, folder: string): Row[] {
+  const before = made.get(page);
+  if (before?.folder === folder) return before.rows;
+  const own = page.items.filter((i) => i.key !== folder || folder === "");
+  const rows = [...page.folders.map((folder): Row => ({ folder })), ...own.map((item): Row => ({ item }))];
+  if (page.folders.length > 0) rows.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+  made.set(page, { folder, rows });
+  return rows;
+}
+
+/** What a row can ask for. */
+type Acts = {
+  open: (folder: string) => void;
+  zip: (folder: string) => void;
+  show: (key: string) => void;
+  toggle: (key: string) => void;
+  save: (key: string) => void;
+  share: (key: string) => void;
+  remove: (key: string) => void;
+};
 
 export function Browse() {
   const t = useT();
@@ -47,17 +75,21 @@ export function Browse() {
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next,
   });
-  const rows = useMemo<Row[]>(() => (list.data?.pages ?? []).flatMap((p) => {
-    const own = p.items.filter((i) => i.key !== folder || folder === "");
-    return [...p.folders.map((folder): Row => ({ folder })), ...own.map((item): Row => ({ item }))].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
-  }), [list.data, folder]);
+  // What a page that was closed has left; whoever may not see it can do without.
+  const uploading = useUploads();
+  const left = useQuery({ queryKey: ["unfinished", bucket, folder], queryFn: ({ signal }) => listUploads(bucket, folder, signal), retry: false, staleTime: 60_000 });
+  const unfinished = (left.data ?? []).filter((u) => !uploading.some((own) => own.uploadId === u.id && own.state !== "failed"));
+  const [continuing, setContinuing] = useState(false);
+  const pages = list.data?.pages;
+  const rows = useMemo<Row[]>(() => (pages ?? []).flatMap((page) => rowsOf(page, folder)), [pages, folder]);
   const scroll = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({ count: rows.length + (list.hasNextPage ? 1 : 0), getScrollElement: () => scroll.current, estimateSize: () => ROW, overscan: 12 });
   const shown = virtual.getVirtualItems();
   const last = shown.at(-1)?.index ?? 0;
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = list;
   useEffect(() => {
-    if (last >= rows.length - 1 && hasNextPage && !isFetchingNextPage) void fetchNextPage();
+    // The next page is there before the last row of this one is seen, unless somebody is very quick.
+    if (last >= rows.length - AHEAD && hasNextPage && !isFetchingNextPage) void fetchNextPage();
   }, [last, rows.length, hasNextPage, isFetchingNextPage, fetchNextPage]);
   // What is typed is searched for by the server, a moment after the last letter.
   useEffect(() => {
@@ -72,7 +104,9 @@ export function Browse() {
     void navigate({ search: to ? { prefix: to } : {} });
   };
   useEffect(() => whenUploaded((name) => {
-    if (name === bucket) void client.invalidateQueries({ queryKey: ["objects", bucket] });
+    if (name !== bucket) return;
+    void client.invalidateQueries({ queryKey: ["objects", bucket] });
+    void client.invalidateQueries({ queryKey: ["unfinished", bucket] });
   }), [bucket, client]);
   const remove = useMutation({
     mutationFn: async (keys: string[]) => {
@@ -101,7 +135,21 @@ export function Browse() {
     addUploads(bucket, folder, await dropped(event.dataTransfer));
   };
   const parts = folder.split("/").filter(Boolean);
-  const selected = rows.filter((r): r is { item: Item } => "item" in r && chosen.has(r.item.key));
+  const selected = useMemo(() => (chosen.size === 0 ? [] : rows.filter((r): r is { item: Item } => "item" in r && chosen.has(r.item.key))), [rows, chosen]);
+  const acts: Acts = {
+    open, zip,
+    show: (key) => void navigate({ search: { ...search, object: key } }),
+    toggle: (key) => {
+      const next = new Set(chosen);
+      if (!next.delete(key)) next.add(key);
+      setChosen(next);
+    },
+    save: (key) => void download(bucket, key).catch((e: Error) => toast(e.message, "bad")),
+    share: setSharing,
+    remove: (key) => setRemoving([key]),
+  };
+  const latest = useRef(acts);
+  useLayoutEffect(() => { latest.current = acts; });
   return (
     <div onDragOver={(e) => { e.preventDefault(); setOver(true); }} onDragLeave={(e) => { if (!e.currentTarget.contains(e.relatedTarget as Node)) setOver(false); }} onDrop={(e) => void drop(e)}>
       <div className="mb-4 flex flex-wrap items-center justify-between gap-x-4 gap-y-2">
@@ -128,6 +176,7 @@ export function Browse() {
           <Button icon="settings" onClick={() => void navigate({ to: "/buckets/$bucket/settings", params: { bucket } })}>{t.settings}</Button>
           <Button icon="download" because={because("s3:GetObject") ?? (rows.length === 0 ? t.emptyFolder : undefined)} onClick={() => zip(folder)}>{t.zip.action}</Button>
           <Button icon="folder" because={because("s3:PutObject")} onClick={() => folders.current?.click()}>{t.uploadFolder}</Button>
+          {unfinished.length > 0 && <Button icon="refresh" onClick={() => setContinuing(true)}>{t.unfinished.action(unfinished.length)}</Button>}
           <Button icon="upload" tone="primary" because={because("s3:PutObject")} onClick={() => files.current?.click()}>{t.upload}</Button>
           <input ref={files} type="file" multiple hidden onChange={take} data-testid="files" />
           <input ref={(e) => { folders.current = e; e?.setAttribute("webkitdirectory", ""); }} type="file" hidden onChange={take} />
@@ -178,44 +227,11 @@ export function Browse() {
             <div role="rowgroup" className="relative" style={{ height: virtual.getTotalSize() }}>
               {shown.map((v) => {
                 const row = rows[v.index];
-                const style = { height: ROW, transform: `translateY(${v.start}px)` };
-                if (!row) return <div key="more" role="row" className="absolute inset-x-0 top-0 flex items-center justify-center gap-2 text-sm text-soft" style={style}><span role="cell" className="flex items-center gap-2"><Spinner /> {t.loadingMore}</span></div>;
-                if ("folder" in row) {
-                  return (
-                    <div key={row.folder} role="row" aria-rowindex={v.index + 2} className={clsx(GRID, ROWLOOK)} style={style}>
-                      <span role="cell" />
-                      <span role="cell" className="min-w-0"><button type="button" onClick={() => open(row.folder)} className="flex max-w-full items-center gap-2.5 text-left font-medium hover:underline"><Icon name="folder" className="size-5 text-accent" /><span className="truncate">{row.folder.slice(folder.length)}</span></button></span>
-                      <span role="cell" /><span role="cell" className="max-md:hidden" />
-                      <span role="cell"><Menu label={t.actionsFor(row.folder.slice(folder.length))} items={[{ label: t.zip.action, icon: "download", because: because("s3:GetObject"), onSelect: () => zip(row.folder) }]} /></span>
-                    </div>
-                  );
-                }
-                const { item } = row;
-                const name = item.key.slice(folder.length);
-                const is = chosen.has(item.key);
-                return (
-                  <div key={item.key} role="row" aria-rowindex={v.index + 2} aria-selected={is} className={clsx(GRID, ROWLOOK, is && "bg-accent-soft/50")} style={style}>
-                    <span role="cell">
-                      <input type="checkbox" aria-label={t.selectThis(name)} checked={is} className="size-4 accent-[var(--c-accent)]" onChange={() => {
-                        const next = new Set(chosen);
-                        if (!next.delete(item.key)) next.add(item.key);
-                        setChosen(next);
-                      }} />
-                    </span>
-                    <span role="cell" className="min-w-0"><button type="button" onClick={() => void navigate({ search: { ...search, object: item.key } })} className="flex max-w-full items-center gap-2.5 text-left hover:underline"><Icon name="file" className="size-5 text-soft" /><span className="truncate">{name || item.key}</span></button></span>
-                    <span role="cell" className="num text-right whitespace-nowrap">{f.bytes(item.size)}</span>
-                    <span role="cell" className="num truncate text-soft max-md:hidden">{f.when(item.modified)}</span>
-                    <span role="cell">
-                      <Menu label={t.actionsFor(name)} items={[
-                        { label: t.details, icon: "info", onSelect: () => void navigate({ search: { ...search, object: item.key } }) },
-                        { label: t.download, icon: "download", because: because("s3:GetObject"), onSelect: () => void download(bucket, item.key).catch((e: Error) => toast(e.message, "bad")) },
-                        { label: t.share.action, icon: "link", because: because("s3:GetObject"), onSelect: () => setSharing(item.key) },
-                        null,
-                        { label: t.remove, icon: "trash", danger: true, because: because("s3:DeleteObject"), onSelect: () => setRemoving([item.key]) },
-                      ]} />
-                    </span>
-                  </div>
-                );
+                if (!row) return <div key="more" role="row" className="absolute inset-x-0 top-0 flex items-center justify-center gap-2 text-sm text-soft" style={place(v.start)}><span role="cell" className="flex items-center gap-2"><Spinner /> {t.loadingMore}</span></div>;
+                return "folder" in row
+                  ? <FolderRow key={row.folder} path={row.folder} name={row.folder.slice(folder.length)} index={v.index} start={v.start} notGet={because("s3:GetObject")} acts={latest} />
+                  : <ObjectRow key={row.item.key} item={row.item} name={row.item.key.slice(folder.length)} index={v.index} start={v.start} is={chosen.has(row.item.key)}
+                      notGet={because("s3:GetObject")} notDelete={because("s3:DeleteObject")} acts={latest} />;
               })}
             </div>
           </div>
@@ -226,6 +242,7 @@ export function Browse() {
         <Confirm title={t.deleteTitle(removing.length)} action={t.remove} busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }}
           text={<><p>{t.deleteText}</p><ul className="mt-2 max-h-40 overflow-y-auto rounded-md bg-sunken px-3 py-2 font-mono text-xs">{removing.slice(0, 50).map((k) => <li key={k} className="break-all">{k}</li>)}{removing.length > 50 && <li>…</li>}</ul></>} />
       )}
+      {continuing && <UnfinishedDialog bucket={bucket} uploads={unfinished} because={because("s3:PutObject")} onClose={() => setContinuing(false)} />}
       {sharing && <ShareDialog bucket={bucket} objectKey={sharing} onClose={() => setSharing(null)} />}
       {search.object !== undefined && (
         <ObjectDialog bucket={bucket} objectKey={search.object} onShare={setSharing} onRemove={(key) => setRemoving([key])}
@@ -237,6 +254,46 @@ export function Browse() {
 
 const GRID = "grid grid-cols-[1.5rem_minmax(0,1fr)_6.5rem_2.5rem] md:grid-cols-[1.5rem_minmax(0,1fr)_7rem_12rem_2.5rem] items-center gap-x-3 px-3 sm:px-4";
 const ROWLOOK = "absolute inset-x-0 top-0 border-b text-sm hover:bg-hover/60";
+
+const place = (start: number) => ({ height: ROW, transform: `translateY(${start}px)` });
+
+type RowProps = { name: string; index: number; start: number; notGet: string | undefined; acts: RefObject<Acts> };
+
+// Rows are rendered when they come into view, and not again while others do.
+const FolderRow = memo(function FolderRow({ path, name, index, start, notGet, acts }: RowProps & { path: string }) {
+  const t = useT();
+  return (
+    <div role="row" aria-rowindex={index + 2} className={clsx(GRID, ROWLOOK)} style={place(start)}>
+      <span role="cell" />
+      <span role="cell" className="min-w-0"><button type="button" onClick={() => acts.current.open(path)} className="flex max-w-full items-center gap-2.5 text-left font-medium hover:underline"><Icon name="folder" className="size-5 text-accent" /><span className="truncate">{name}</span></button></span>
+      <span role="cell" /><span role="cell" className="max-md:hidden" />
+      <span role="cell"><Menu label={t.actionsFor(name)} items={[{ label: t.zip.action, icon: "download", because: notGet, onSelect: () => acts.current.zip(path) }]} /></span>
+    </div>
+  );
+});
+
+const ObjectRow = memo(function ObjectRow({ item, name, index, start, is, notGet, notDelete, acts }: RowProps & { item: Item; is: boolean; notDelete: string | undefined }) {
+  const t = useT();
+  const f = useFormat();
+  const { key } = item;
+  return (
+    <div role="row" aria-rowindex={index + 2} aria-selected={is} className={clsx(GRID, ROWLOOK, is && "bg-accent-soft/50")} style={place(start)}>
+      <span role="cell"><input type="checkbox" aria-label={t.selectThis(name)} checked={is} className="size-4 accent-[var(--c-accent)]" onChange={() => acts.current.toggle(key)} /></span>
+      <span role="cell" className="min-w-0"><button type="button" onClick={() => acts.current.show(key)} className="flex max-w-full items-center gap-2.5 text-left hover:underline"><Icon name="file" className="size-5 text-soft" /><span className="truncate">{name || key}</span></button></span>
+      <span role="cell" className="num text-right whitespace-nowrap">{f.bytes(item.size)}</span>
+      <span role="cell" className="num truncate text-soft max-md:hidden">{f.when(item.modified)}</span>
+      <span role="cell">
+        <Menu label={t.actionsFor(name)} items={[
+          { label: t.details, icon: "info", onSelect: () => acts.current.show(key) },
+          { label: t.download, icon: "download", because: notGet, onSelect: () => acts.current.save(key) },
+          { label: t.share.action, icon: "link", because: notGet, onSelect: () => acts.current.share(key) },
+          null,
+          { label: t.remove, icon: "trash", danger: true, because: notDelete, onSelect: () => acts.current.remove(key) },
+        ]} />
+      </span>
+    </div>
+  );
+});
 
 /** The files of a drop, with those in folders. */
 async function dropped(data: DataTransfer): Promise<{ file: File; name: string }[]> {

@@ -106,7 +106,8 @@ function WebsiteForm({ site, because, busy, error, onSave }: { site: web.Website
   const [missing, setMissing] = useState(site?.error ?? "");
   const [host, setHost] = useState(site?.redirect?.host ?? "");
   const [protocol, setProtocol] = useState(site?.redirect?.protocol ?? "");
-  const next = kind === "off" ? null : { index: kind === "pages" ? index.trim() : "", error: kind === "pages" ? missing.trim() : "", redirect: kind === "redirect" ? { host: host.trim(), protocol } : null, routing: kind === "pages" ? (site?.routing ?? "") : "" };
+  const [rules, setRules] = useState(site?.rules ?? []);
+  const next = kind === "off" ? null : { index: kind === "pages" ? index.trim() : "", error: kind === "pages" ? missing.trim() : "", redirect: kind === "redirect" ? { host: host.trim(), protocol } : null, rules: kind === "pages" ? rules : [] };
   const same = JSON.stringify(next) === JSON.stringify(site);
   const bad = kind === "pages" && index.trim() === "" ? t.website.indexFirst : kind === "redirect" && host.trim() === "" ? t.website.hostFirst : undefined;
   return (
@@ -120,7 +121,7 @@ function WebsiteForm({ site, because, busy, error, onSave }: { site: web.Website
           <Field label={t.website.error} hint={t.website.errorHint}>{(p) => <Input {...p} spellCheck={false} placeholder="404.html" value={missing} onChange={(e) => setMissing(e.target.value)} />}</Field>
         </div>
       )}
-      {kind === "pages" && site?.routing && <p className="text-xs text-soft">{t.website.routing}</p>}
+      {kind === "pages" && <RoutingRules rules={rules} because={because} onChange={setRules} />}
       {kind === "redirect" && (
         <div className="grid gap-3 sm:grid-cols-2">
           <Field label={t.website.host}>{(p) => <Input {...p} spellCheck={false} placeholder="www.example.com" value={host} onChange={(e) => setHost(e.target.value)} />}</Field>
@@ -131,6 +132,75 @@ function WebsiteForm({ site, because, busy, error, onSave }: { site: web.Website
       {error ? <Problem error={error} /> : null}
       <div><Button type="submit" because={because ?? bad ?? (same ? t.unchanged : undefined)} busy={busy}>{t.save}</Button></div>
     </form>
+  );
+}
+
+/** Where a routing rule sends a request. */
+function target(rule: web.RoutingRule): string {
+  const host = rule.host ? `${rule.protocol ? `${rule.protocol}:` : ""}//${rule.host}` : rule.protocol ? `${rule.protocol}:` : "";
+  return `${host}/${rule.key === null ? "…" : rule.key.with + (rule.key.whole ? "" : "…")}`;
+}
+
+function RoutingRules({ rules, because, onChange }: { rules: web.RoutingRule[]; because: string | undefined; onChange: (rules: web.RoutingRule[]) => void }) {
+  const t = useT();
+  const [editing, setEditing] = useState<number | "new" | null>(null);
+  return (
+    <fieldset className="flex flex-col gap-2">
+      <legend className="mb-1.5 text-sm font-medium">{t.website.rules}</legend>
+      {rules.length === 0 ? <p className="text-sm text-soft">{t.website.noRules}</p> : (
+        <ol className="divide-y rounded-lg border">
+          {rules.map((r, i) => (
+            <li key={i} className="flex flex-wrap items-center justify-between gap-2 px-3 py-2.5 text-sm">
+              <div className="min-w-0">
+                <p className="break-all">{r.prefix ? <code>{r.prefix}…</code> : t.website.everyKey}{r.error && <> · {t.website.onError(r.error)}</>}</p>
+                <p className="mt-0.5 text-xs break-all text-soft">→ <code>{target(r)}</code>{r.status && ` (${r.status})`}</p>
+              </div>
+              <div className="flex gap-2">
+                <Button icon="edit" because={because} onClick={() => setEditing(i)}>{t.edit}</Button>
+                <Button icon="trash" because={because} onClick={() => onChange(rules.filter((o) => o !== r))}>{t.remove}</Button>
+              </div>
+            </li>
+          ))}
+        </ol>
+      )}
+      <div><Button icon="plus" because={because} onClick={() => setEditing("new")}>{t.website.addRule}</Button></div>
+      {editing !== null && (
+        <RoutingRuleDialog rule={editing === "new" ? null : rules[editing]!} onClose={() => setEditing(null)}
+          onDone={(rule) => { onChange(editing === "new" ? [...rules, rule] : rules.map((o, i) => (i === editing ? rule : o))); setEditing(null); }} />
+      )}
+    </fieldset>
+  );
+}
+
+function RoutingRuleDialog({ rule, onClose, onDone }: { rule: web.RoutingRule | null; onClose: () => void; onDone: (rule: web.RoutingRule) => void }) {
+  const t = useT();
+  const [prefix, setPrefix] = useState(rule?.prefix ?? "");
+  const [error, setError] = useState(rule?.error ?? "");
+  const [host, setHost] = useState(rule?.host ?? "");
+  const [protocol, setProtocol] = useState(rule?.protocol ?? "");
+  const [keeps, setKeeps] = useState<"same" | "beginning" | "whole">(!rule?.key ? "same" : rule.key.whole ? "whole" : "beginning");
+  const [key, setKey] = useState(rule?.key?.with ?? "");
+  const [status, setStatus] = useState(rule?.status ?? "");
+  const next = { prefix, error: error.trim(), host: host.trim(), protocol, key: keeps === "same" ? null : { whole: keeps === "whole", with: key }, status };
+  const bad = error.trim() !== "" && !/^[45][0-9][0-9]$/.test(error.trim()) ? t.website.badError : undefined;
+  const nowhere = next.host === "" && protocol === "" && keeps === "same" ? t.website.targetFirst : keeps === "whole" && key === "" ? t.website.keyFirst : undefined;
+  return (
+    <Dialog open onClose={onClose} title={rule ? t.website.editRule : t.website.addRule}>
+      {/* A dialog is inside of the form of the section as far as React's events are concerned. */}
+      <div onSubmit={(e) => e.stopPropagation()}>
+        <Form onSubmit={() => onDone(next)} onCancel={onClose} submit={t.website.keep} because={bad ?? nowhere}>
+          <div className="grid gap-3 sm:grid-cols-2">
+            <Field label={t.website.prefix} hint={t.website.prefixHint}>{(p) => <Input {...p} autoFocus spellCheck={false} autoCapitalize="none" placeholder="docs/" value={prefix} onChange={(e) => setPrefix(e.target.value)} />}</Field>
+            <Field label={t.website.code} hint={t.website.codeHint} error={bad}>{(p) => <Input {...p} inputMode="numeric" placeholder="404" value={error} onChange={(e) => setError(e.target.value)} />}</Field>
+            <Field label={t.website.host} hint={t.website.hostHint}>{(p) => <Input {...p} spellCheck={false} autoCapitalize="none" placeholder="www.example.com" value={host} onChange={(e) => setHost(e.target.value)} />}</Field>
+            <Field label={t.website.protocol}>{(p) => <Select {...p} value={protocol} onChange={(e) => setProtocol(e.target.value)}><option value="">{t.website.sameProtocol}</option><option value="https">https</option><option value="http">http</option></Select>}</Field>
+            <Field label={t.website.key}>{(p) => <Select {...p} value={keeps} onChange={(e) => setKeeps(e.target.value as typeof keeps)}>{(["same", "beginning", "whole"] as const).map((k) => <option key={k} value={k}>{t.website.keys[k]}</option>)}</Select>}</Field>
+            {keeps !== "same" && <Field label={t.website.newKeys[keeps]} hint={keeps === "beginning" ? t.website.beginningHint : undefined}>{(p) => <Input {...p} spellCheck={false} autoCapitalize="none" value={key} onChange={(e) => setKey(e.target.value)} />}</Field>}
+            <Field label={t.website.status}>{(p) => <Select {...p} value={status} onChange={(e) => setStatus(e.target.value)}><option value="">{t.website.defaultStatus}</option>{["301", "302", "303", "304", "305", "307", "308"].map((s) => <option key={s} value={s}>{s}</option>)}</Select>}</Field>
+          </div>
+        </Form>
+      </div>
+    </Dialog>
   );
 }
 

@@ -1,29 +1,54 @@
 // All buckets, and the creation of one.
-import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { useMemo, useState } from "react";
-import { api } from "../api/client";
-import { createBucket, deleteBucket, listBuckets, putVersioning } from "../api/s3";
+import { useEffect, useMemo, useState } from "react";
+import { Failure, api } from "../api/client";
+import { createBucket, deleteBucket, listBuckets, listBucketsAfter, putVersioning } from "../api/s3";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
 import { Button, Confirm, Dialog, Empty, Field, Form, Head, Input, Loading, Problem, Toggle, toast } from "../ui";
 import { Menu } from "../ui/menu";
-import { DataTable, type Column } from "../ui/table";
+import { DataTable, type Column, type View } from "../ui/table";
 
-type Row = { name: string; created: string; bytes: number | null; objects: number | null };
+type Row = { name: string; created: string | number; bytes: number | null; objects: number | null };
+
+/** Rows of a page, as `DataTable` has them. */
+const PAGE = 100;
+
+/** The value, some time after it has changed last. */
+function useSettled<T>(value: T, ms: number): T {
+  const [settled, setSettled] = useState(value);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(value), ms);
+    return () => clearTimeout(timer);
+  }, [value, ms]);
+  return settled;
+}
 
 export function Buckets() {
   const t = useT();
   const f = useFormat();
   const client = useQueryClient();
   const navigate = useNavigate();
-  const may = useMay("s3:CreateBucket", "s3:ListAllMyBuckets");
+  const may = useMay("s3:CreateBucket");
   const [creating, setCreating] = useState(false);
   const [removing, setRemoving] = useState<string | null>(null);
-  const buckets = useQuery({ queryKey: ["buckets"], queryFn: listBuckets });
-  // Sizes come after the list: they need another permission, and may take longer.
-  const usage = useQuery({ queryKey: ["usage"], queryFn: ({ signal }) => api("/usage", "get", { query: { brief: true }, signal }), retry: false, enabled: buckets.isSuccess });
+  const [view, setView] = useState<View>({ text: "", sorting: [{ id: "name", desc: false }], page: 0 });
+  const text = useSettled(view.text.trim().toLowerCase(), 200);
+  const order = view.sorting[0];
+  // The server sorts, searches and sends one page, with sizes.
+  const asked = { contains: text, sort: (order?.id ?? "name") as "name", descending: order?.desc ?? false, offset: view.page * PAGE, limit: PAGE, brief: true };
+  const page = useQuery({
+    queryKey: ["buckets", "page", asked], queryFn: ({ signal }) => api("/usage", "get", { query: asked, signal }),
+    placeholderData: keepPreviousData,
+    retry: (count, error) => count < 2 && !(error instanceof Failure && error.status === 403),
+  });
+  // Whoever may not see sizes gets the buckets that S3 lists for them: the first ones at once, then the rest.
+  const isDenied = page.error instanceof Failure && page.error.status === 403;
+  const first = useQuery({ queryKey: ["buckets", "first"], queryFn: ({ signal }) => listBuckets(1000, null, signal), enabled: isDenied });
+  const next = first.data?.next ?? null;
+  const rest = useQuery({ queryKey: ["buckets", "rest", next], queryFn: ({ signal }) => listBucketsAfter(next, signal), enabled: isDenied && next !== null });
   const remove = useMutation({
     mutationFn: (name: string) => deleteBucket(name),
     onSuccess: (_, name) => {
@@ -33,9 +58,9 @@ export function Buckets() {
     },
   });
   const rows = useMemo<Row[]>(() => {
-    const sizes = new Map((usage.data?.buckets ?? []).map((b) => [b.bucket, b]));
-    return (buckets.data ?? []).map((b) => ({ ...b, bytes: sizes.get(b.name)?.bytes ?? null, objects: sizes.get(b.name)?.objects ?? null }));
-  }, [buckets.data, usage.data]);
+    if (!isDenied) return (page.data?.buckets ?? []).map((b) => ({ name: b.bucket, created: b.created_ms, bytes: b.bytes, objects: b.objects }));
+    return [...(first.data?.buckets ?? []), ...(rest.data ?? [])].map((b) => ({ ...b, bytes: null, objects: null }));
+  }, [isDenied, page.data, first.data, rest.data]);
   const columns = useMemo<Column<Row>[]>(() => [
     { accessorKey: "name", header: t.name, cell: ({ row }) => <Link to="/buckets/$bucket" params={{ bucket: row.original.name }} className="font-medium hover:underline">{row.original.name}</Link> },
     { accessorKey: "objects", header: t.objects, meta: { className: "text-right num max-sm:hidden" }, cell: ({ getValue }) => (getValue() === null ? "–" : f.count(getValue())) },
@@ -55,14 +80,20 @@ export function Buckets() {
   ], [t, f, navigate]);
   const denied = may("s3:CreateBucket") === false ? t.needs("s3:CreateBucket") : undefined;
   const create = <Button tone="primary" icon="plus" because={denied} onClick={() => setCreating(true)}>{t.buckets.create}</Button>;
+  const list = isDenied ? first : page;
+  const all = isDenied ? rows.length : (page.data?.existing ?? 0);
+  const empty = <Empty icon="bucket" title={t.buckets.none} text={t.buckets.noneText}>{create}</Empty>;
+  const paged = { view, onView: setView, found: page.data?.matching ?? 0, all, busy: page.isFetching };
   return (
     <>
-      <Head title={t.nav.buckets} about={t.buckets.about}>{rows.length > 0 && create}</Head>
-      {buckets.isPending ? <Loading /> : buckets.isError ? <Problem error={buckets.error} retry={() => void buckets.refetch()} /> : (
-        <DataTable data={rows} columns={columns} label={t.nav.buckets} filter={t.buckets.filter} sort={[{ id: "name", desc: false }]}
-          empty={<Empty icon="bucket" title={t.buckets.none} text={t.buckets.noneText}>{create}</Empty>} />
+      <Head title={t.nav.buckets} about={t.buckets.about}>{all > 0 && create}</Head>
+      {list.isPending ? <Loading /> : list.isError ? <Problem error={list.error} retry={() => void list.refetch()} /> : (
+        isDenied
+          ? <DataTable key="whole" data={rows} columns={columns} label={t.nav.buckets} filter={t.buckets.filter} sort={[{ id: "name", desc: false }]} empty={empty} />
+          : <DataTable key="paged" data={rows} columns={columns} label={t.nav.buckets} filter={t.buckets.filter} paged={paged} empty={empty} />
       )}
-      {usage.isError && rows.length > 0 && <p className="mt-3 text-xs text-soft">{t.buckets.noSizes}</p>}
+      {isDenied && rest.isError && <div className="mt-3"><Problem error={rest.error} retry={() => void rest.refetch()} /></div>}
+      {isDenied && rows.length > 0 && <p className="mt-3 text-xs text-soft">{t.buckets.noSizes}</p>}
       {creating && <CreateBucket onClose={() => setCreating(false)} />}
       {removing && (
         <Confirm title={t.buckets.removeTitle(removing)} text={t.buckets.removeText} action={t.remove} typed={removing} busy={remove.isPending} error={remove.error}

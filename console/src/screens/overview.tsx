@@ -40,7 +40,7 @@ export function Overview() {
   const t = useT();
   const f = useFormat();
   const info = useQuery({ queryKey: ["info"], queryFn: ({ signal }) => api("/info", "get", { signal }), refetchInterval: 10_000 });
-  const usage = useQuery({ queryKey: ["usage", "largest"], queryFn: ({ signal }) => api("/usage", "get", { query: { largest: 6, brief: true }, signal }), refetchInterval: 60_000, retry: false });
+  const usage = useQuery({ queryKey: ["usage", "largest"], queryFn: ({ signal }) => api("/usage", "get", { query: { sort: "bytes", descending: true, limit: 6, brief: true }, signal }), refetchInterval: 60_000, retry: false });
   if (info.isPending) return <><Head title={t.nav.overview} /><Loading /></>;
   if (info.isError) {
     return (

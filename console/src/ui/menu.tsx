@@ -1,21 +1,28 @@
 // A menu behind a button. In a file of its own, so that the first page does not load it.
 import clsx from "clsx";
 import { DropdownMenu } from "radix-ui";
-import type { ReactNode } from "react";
+import { useState, type KeyboardEvent, type ReactNode } from "react";
 import { Icon, type IconName } from "./icons";
 
 export type MenuItem = { label: string; icon?: IconName; danger?: boolean; because?: string | undefined; onSelect: () => void } | null;
 
-/** A menu behind a button with three dots. */
+/** A menu behind a button with three dots, or behind `children`. */
 export function Menu({ label, items, children }: { label: string; items: MenuItem[]; children?: ReactNode }) {
+  const [used, setUsed] = useState(false);
+  const look = "inline-grid size-9 place-items-center rounded-md text-soft hover:bg-hover hover:text-text data-[state=open]:bg-hover";
+  // Tables have a menu in each row, and hardly any is opened: until then there is only a button.
+  if (!used && !children) {
+    const onKeyDown = (e: KeyboardEvent) => {
+      if (e.key !== "ArrowDown") return;
+      e.preventDefault();
+      setUsed(true);
+    };
+    return <button type="button" aria-label={label} aria-haspopup="menu" aria-expanded={false} onClick={() => setUsed(true)} onKeyDown={onKeyDown} className={look}><Icon name="more" /></button>;
+  }
   return (
-    <DropdownMenu.Root modal={false}>
+    <DropdownMenu.Root modal={false} defaultOpen={used}>
       <DropdownMenu.Trigger asChild>
-        {children ?? (
-          <button type="button" aria-label={label} className="inline-grid size-9 place-items-center rounded-md text-soft hover:bg-hover hover:text-text data-[state=open]:bg-hover">
-            <Icon name="more" />
-          </button>
-        )}
+        {children ?? <button type="button" aria-label={label} className={look}><Icon name="more" /></button>}
       </DropdownMenu.Trigger>
       <DropdownMenu.Portal>
         <DropdownMenu.Content align="end" sideOffset={4} collisionPadding={8} className="rise z-50 min-w-44 rounded-lg border bg-surface p-1 shadow-float">

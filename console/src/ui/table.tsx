@@ -1,10 +1,10 @@
-// A table that can be sorted, filtered and paged, for lists that the server sends whole.
+// A table that can be sorted, filtered and paged: by the browser for lists that the server sends whole, or by the server.
 import { flexRender, getCoreRowModel, getFilteredRowModel, getPaginationRowModel, getSortedRowModel, useReactTable, type ColumnDef, type RowData, type SortingState } from "@tanstack/react-table";
 import clsx from "clsx";
-import { useState, type ReactNode } from "react";
+import { useEffect, useState, type ReactNode } from "react";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
-import { Button, Input } from ".";
+import { Button, Input, Spinner } from ".";
 import { Icon } from "./icons";
 
 declare module "@tanstack/react-table" {
@@ -20,38 +20,61 @@ const PAGE = 100;
 /** Longer lists are sorted by characters: to find numbers in names, so that 9 comes before 10, would take too long. */
 const LONG = 2000;
 
-export function DataTable<T>({ data, columns, label, filter, empty, sort, actions }: {
-  data: T[]; columns: Column<T>[]; label: string; filter: string; empty: ReactNode; sort?: SortingState; actions?: ReactNode;
+/** What a table shows of a list. */
+export type View = { text: string; sorting: SortingState; page: number };
+
+/** A list of which the server sends the page that is shown: `data` is this page. */
+export type Paged = {
+  view: View;
+  onView: (view: View) => void;
+  /** Rows that match the text, and all rows. */
+  found: number;
+  all: number;
+  /** Whether another page is on its way. */
+  busy: boolean;
+};
+
+export function DataTable<T>({ data, columns, label, filter, empty, sort, actions, paged }: {
+  data: T[]; columns: Column<T>[]; label: string; filter: string; empty: ReactNode; sort?: SortingState; actions?: ReactNode; paged?: Paged;
 }) {
   const t = useT();
   const f = useFormat();
-  const [sorting, setSorting] = useState<SortingState>(sort ?? []);
-  const [text, setText] = useState("");
+  const [own, setOwn] = useState<View>({ text: "", sorting: sort ?? [], page: 0 });
+  const { text, sorting, page } = paged?.view ?? own;
+  const change = (some: Partial<View>) => (paged ? paged.onView({ ...paged.view, ...some }) : setOwn({ ...own, ...some }));
   const table = useReactTable({
     data, columns,
     defaultColumn: { sortingFn: data.length > LONG ? "basic" : "auto" },
-    state: { sorting, globalFilter: text },
-    onSortingChange: setSorting,
-    onGlobalFilterChange: setText,
+    state: { sorting, globalFilter: text, pagination: { pageIndex: page, pageSize: PAGE } },
+    // What is first in another order, or among what is found, is on the first page.
+    onSortingChange: (next) => change({ sorting: typeof next === "function" ? next(sorting) : next, page: 0 }),
+    onPaginationChange: (next) => change({ page: (typeof next === "function" ? next({ pageIndex: page, pageSize: PAGE }) : next).pageIndex }),
+    autoResetPageIndex: false,
     globalFilterFn: "includesString",
     getColumnCanGlobalFilter: () => true,
     getCoreRowModel: getCoreRowModel(),
-    getSortedRowModel: getSortedRowModel(),
-    getFilteredRowModel: getFilteredRowModel(),
-    getPaginationRowModel: getPaginationRowModel(),
-    initialState: { pagination: { pageSize: PAGE } },
+    ...(paged ? { manualSorting: true, manualFiltering: true, manualPagination: true, rowCount: paged.found } : {
+      getSortedRowModel: getSortedRowModel(),
+      getFilteredRowModel: getFilteredRowModel(),
+      getPaginationRowModel: getPaginationRowModel(),
+    }),
   });
-  if (data.length === 0) return <div className="rounded-xl border bg-surface shadow-card">{empty}</div>;
-  const found = table.getFilteredRowModel().rows.length;
-  const { pageIndex } = table.getState().pagination;
+  const all = paged ? paged.all : data.length;
+  const found = paged ? paged.found : table.getFilteredRowModel().rows.length;
+  // A list that has become shorter.
+  const last = Math.max(0, Math.ceil(found / PAGE) - 1);
+  useEffect(() => {
+    if (page > last && !paged?.busy) change({ page: last });
+  });
+  if (all === 0) return <div className="rounded-xl border bg-surface shadow-card">{empty}</div>;
   return (
     <div className="rounded-xl border bg-surface shadow-card">
       <div className="flex flex-wrap items-center gap-2 border-b p-2.5 sm:px-4">
         <div className="relative min-w-40 flex-1 sm:max-w-72">
           <Icon name="search" className="absolute top-2.5 left-2.5 size-4 text-soft" />
-          <Input type="search" aria-label={filter} placeholder={filter} value={text} onChange={(e) => setText(e.target.value)} className="border-line! pl-8" />
+          <Input type="search" aria-label={filter} placeholder={filter} value={text} onChange={(e) => change({ text: e.target.value, page: 0 })} className="border-line! pl-8" />
         </div>
-        <span className="num text-xs text-soft" role="status">{t.countOf(f.count(found), f.count(data.length))}</span>
+        <span className="num flex items-center gap-2 text-xs text-soft" role="status">{paged?.busy && <Spinner className="size-3.5" />}{t.countOf(f.count(found), f.count(all))}</span>
         <div className="ml-auto flex gap-2">{actions}</div>
       </div>
       <div className="overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
@@ -93,7 +116,7 @@ export function DataTable<T>({ data, columns, label, filter, empty, sort, action
       {found > PAGE && (
         <div className="flex items-center justify-between gap-3 border-t px-4 py-2.5 text-sm">
           <Button onClick={() => table.previousPage()} disabled={!table.getCanPreviousPage()}>{t.previous}</Button>
-          <span className="num text-soft">{t.pageOf(f.count(pageIndex + 1), f.count(table.getPageCount()))}</span>
+          <span className="num text-soft">{t.pageOf(f.count(page + 1), f.count(table.getPageCount()))}</span>
           <Button onClick={() => table.nextPage()} disabled={!table.getCanNextPage()}>{t.next}</Button>
         </div>
       )}

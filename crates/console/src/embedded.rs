@@ -13,17 +13,17 @@ pub(crate) const PAGE: &str = r##"<!doctype html>
     <meta name="color-scheme" content="light dark" />
     <title>Ashlar</title>
     <link rel="icon" type="image/svg+xml" href="./assets/icon-B-LCDp6q.svg" />
-    <script type="module" crossorigin src="./assets/index-d13F2j_d.js"></script>
-    <link rel="modulepreload" crossorigin href="./assets/index-CbOSB_NC.js">
-    <link rel="modulepreload" crossorigin href="./assets/useQuery-E4qFtrlI.js">
-    <link rel="modulepreload" crossorigin href="./assets/useMutation-hjl9wplu.js">
-    <link rel="modulepreload" crossorigin href="./assets/link-uVVN49GT.js">
-    <link rel="modulepreload" crossorigin href="./assets/useNavigate-Dhy_xEyA.js">
-    <link rel="modulepreload" crossorigin href="./assets/session-BjkaogPe.js">
-    <link rel="modulepreload" crossorigin href="./assets/s3-Dy7oGxOb.js">
-    <link rel="modulepreload" crossorigin href="./assets/uploads-JkD3FxgP.js">
-    <link rel="modulepreload" crossorigin href="./assets/router-CxSS2QUo.js">
-    <link rel="stylesheet" crossorigin href="./assets/index-BFGszqbD.css">
+    <script type="module" crossorigin src="./assets/index-BUgv8Ybo.js"></script>
+    <link rel="modulepreload" crossorigin href="./assets/index-BAbCPGn0.js">
+    <link rel="modulepreload" crossorigin href="./assets/useQuery-DY_ivoYX.js">
+    <link rel="modulepreload" crossorigin href="./assets/useMutation-BuuMTDAk.js">
+    <link rel="modulepreload" crossorigin href="./assets/link-BaxJ7787.js">
+    <link rel="modulepreload" crossorigin href="./assets/useNavigate-Ce3c2tE2.js">
+    <link rel="modulepreload" crossorigin href="./assets/session-EbxFS-KV.js">
+    <link rel="modulepreload" crossorigin href="./assets/s3-DHR1s8nF.js">
+    <link rel="modulepreload" crossorigin href="./assets/uploads-BuKXURsh.js">
+    <link rel="modulepreload" crossorigin href="./assets/router-CibDaT97.js">
+    <link rel="stylesheet" crossorigin href="./assets/index-DVZrTZzF.css">
   </head>
   <body>
     <div id="root"></div>
@@ -34,50 +34,50 @@ pub(crate) const PAGE: &str = r##"<!doctype html>
 
 /// The files that it names, by name.
 pub(crate) static FILES: &[Asset] = &[
-    Asset { name: "audit-DoQkjOSo.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/audit-DoQkjOSo.js.gz") },
-    Asset { name: "browse-GDkaHu42.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/browse-GDkaHu42.js.gz") },
-    Asset { name: "bucket-DL684SIP.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/bucket-DL684SIP.js.gz") },
-    Asset { name: "buckets-Y80QibNs.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/buckets-Y80QibNs.js.gz") },
-    Asset { name: "connect-CvUhVjEw.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/connect-CvUhVjEw.js.gz") },
-    Asset { name: "de-CfmZu0Ty.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/de-CfmZu0Ty.js.gz") },
-    Asset { name: "drives-Bf-4178U.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/drives-Bf-4178U.js.gz") },
-    Asset { name: "en-C1Qn-24D.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/en-C1Qn-24D.js.gz") },
-    Asset { name: "encryption-CmvighMq.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/encryption-CmvighMq.js.gz") },
-    Asset { name: "format-OHeKEg1S.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/format-OHeKEg1S.js.gz") },
-    Asset { name: "groups-Yx6qZlmG.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/groups-Yx6qZlmG.js.gz") },
-    Asset { name: "history-rN00K090.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/history-rN00K090.js.gz") },
+    Asset { name: "audit-CM-bec2I.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/audit-CM-bec2I.js.gz") },
+    Asset { name: "browse-Dz_JRYMV.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/browse-Dz_JRYMV.js.gz") },
+    Asset { name: "bucket-BZUH9tpp.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/bucket-BZUH9tpp.js.gz") },
+    Asset { name: "buckets-CmG46aje.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/buckets-CmG46aje.js.gz") },
+    Asset { name: "connect-I2prgo3P.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/connect-I2prgo3P.js.gz") },
+    Asset { name: "de-CImylUgE.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/de-CImylUgE.js.gz") },
+    Asset { name: "drives-B_4f1Sl_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/drives-B_4f1Sl_.js.gz") },
+    Asset { name: "en-Dsaq9oWu.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/en-Dsaq9oWu.js.gz") },
+    Asset { name: "encryption-Cp-ozjkx.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/encryption-Cp-ozjkx.js.gz") },
+    Asset { name: "format-BnSa-INH.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/format-BnSa-INH.js.gz") },
+    Asset { name: "groups-D-Nd50yG.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/groups-D-Nd50yG.js.gz") },
+    Asset { name: "history-CiGjbHFS.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/history-CiGjbHFS.js.gz") },
     Asset { name: "icon-B-LCDp6q.svg", kind: "image/svg+xml", gzip: include_bytes!("../assets/icon-B-LCDp6q.svg.gz") },
-    Asset { name: "index-BFGszqbD.css", kind: "text/css; charset=utf-8", gzip: include_bytes!("../assets/index-BFGszqbD.css.gz") },
-    Asset { name: "index-CbOSB_NC.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-CbOSB_NC.js.gz") },
-    Asset { name: "index-Dhe8gaL_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-Dhe8gaL_.js.gz") },
-    Asset { name: "index-d13F2j_d.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-d13F2j_d.js.gz") },
+    Asset { name: "index-BAbCPGn0.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-BAbCPGn0.js.gz") },
+    Asset { name: "index-BUgv8Ybo.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-BUgv8Ybo.js.gz") },
+    Asset { name: "index-DVZrTZzF.css", kind: "text/css; charset=utf-8", gzip: include_bytes!("../assets/index-DVZrTZzF.css.gz") },
+    Asset { name: "index-WhgLHRN7.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-WhgLHRN7.js.gz") },
     Asset { name: "inter-DfAjpf66.woff2", kind: "font/woff2", gzip: include_bytes!("../assets/inter-DfAjpf66.woff2.gz") },
-    Asset { name: "json-DZ4CGtpQ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/json-DZ4CGtpQ.js.gz") },
-    Asset { name: "keys-9RQvAz1o.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/keys-9RQvAz1o.js.gz") },
+    Asset { name: "json-DoYAZOIT.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/json-DoYAZOIT.js.gz") },
+    Asset { name: "keys-BF4D3btC.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/keys-BF4D3btC.js.gz") },
     Asset { name: "licences.txt", kind: "text/plain; charset=utf-8", gzip: include_bytes!("../assets/licences.txt.gz") },
-    Asset { name: "link-uVVN49GT.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/link-uVVN49GT.js.gz") },
-    Asset { name: "logs-C1yNpIka.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/logs-C1yNpIka.js.gz") },
-    Asset { name: "menu-DfiqE_tN.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/menu-DfiqE_tN.js.gz") },
-    Asset { name: "object-D2lv8fOU.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/object-D2lv8fOU.js.gz") },
-    Asset { name: "overview-DXtliFLd.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/overview-DXtliFLd.js.gz") },
-    Asset { name: "placement-DulQaYXE.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/placement-DulQaYXE.js.gz") },
-    Asset { name: "policies-DQ-WXEnL.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/policies-DQ-WXEnL.js.gz") },
-    Asset { name: "providers-Cc4r-UpR.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/providers-Cc4r-UpR.js.gz") },
-    Asset { name: "router-CxSS2QUo.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/router-CxSS2QUo.js.gz") },
-    Asset { name: "s3-Dy7oGxOb.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/s3-Dy7oGxOb.js.gz") },
-    Asset { name: "session-BjkaogPe.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/session-BjkaogPe.js.gz") },
-    Asset { name: "settings-DZNoRHue.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/settings-DZNoRHue.js.gz") },
-    Asset { name: "stream-wki9ma4L.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/stream-wki9ma4L.js.gz") },
-    Asset { name: "table-b_rVkgOq.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/table-b_rVkgOq.js.gz") },
-    Asset { name: "tags-DuzSi7_l.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/tags-DuzSi7_l.js.gz") },
-    Asset { name: "targets-CwmvObIK.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/targets-CwmvObIK.js.gz") },
-    Asset { name: "trace-odI5twer.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/trace-odI5twer.js.gz") },
-    Asset { name: "uploads-BDItNo-b.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-BDItNo-b.js.gz") },
-    Asset { name: "uploads-JkD3FxgP.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-JkD3FxgP.js.gz") },
-    Asset { name: "useInfiniteQuery-B2lzFack.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useInfiniteQuery-B2lzFack.js.gz") },
-    Asset { name: "useMutation-hjl9wplu.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useMutation-hjl9wplu.js.gz") },
-    Asset { name: "useNavigate-Dhy_xEyA.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useNavigate-Dhy_xEyA.js.gz") },
-    Asset { name: "useQuery-E4qFtrlI.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useQuery-E4qFtrlI.js.gz") },
-    Asset { name: "users-ghqeI96P.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/users-ghqeI96P.js.gz") },
-    Asset { name: "why-CJjWa4tK.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/why-CJjWa4tK.js.gz") },
+    Asset { name: "link-BaxJ7787.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/link-BaxJ7787.js.gz") },
+    Asset { name: "logs-D_hRIRA4.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/logs-D_hRIRA4.js.gz") },
+    Asset { name: "menu-BROPhPd0.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/menu-BROPhPd0.js.gz") },
+    Asset { name: "object-DC_wKXkY.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/object-DC_wKXkY.js.gz") },
+    Asset { name: "overview-ooBtDr5J.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/overview-ooBtDr5J.js.gz") },
+    Asset { name: "placement-I7s-MgdX.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/placement-I7s-MgdX.js.gz") },
+    Asset { name: "policies-CkCCuKu8.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/policies-CkCCuKu8.js.gz") },
+    Asset { name: "providers-CFS9ZHC2.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/providers-CFS9ZHC2.js.gz") },
+    Asset { name: "router-CibDaT97.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/router-CibDaT97.js.gz") },
+    Asset { name: "s3-DHR1s8nF.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/s3-DHR1s8nF.js.gz") },
+    Asset { name: "session-EbxFS-KV.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/session-EbxFS-KV.js.gz") },
+    Asset { name: "settings-B6PYlOyh.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/settings-B6PYlOyh.js.gz") },
+    Asset { name: "stream-CJRls1H3.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/stream-CJRls1H3.js.gz") },
+    Asset { name: "table-C8GKojQk.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/table-C8GKojQk.js.gz") },
+    Asset { name: "tags-CwoVVpY_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/tags-CwoVVpY_.js.gz") },
+    Asset { name: "targets-Ddz93SPp.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/targets-Ddz93SPp.js.gz") },
+    Asset { name: "trace-CSDlh2h1.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/trace-CSDlh2h1.js.gz") },
+    Asset { name: "uploads-BuKXURsh.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-BuKXURsh.js.gz") },
+    Asset { name: "uploads-Cu7X55rd.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-Cu7X55rd.js.gz") },
+    Asset { name: "useInfiniteQuery-CuSjuhb8.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useInfiniteQuery-CuSjuhb8.js.gz") },
+    Asset { name: "useMutation-BuuMTDAk.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useMutation-BuuMTDAk.js.gz") },
+    Asset { name: "useNavigate-Ce3c2tE2.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useNavigate-Ce3c2tE2.js.gz") },
+    Asset { name: "useQuery-DY_ivoYX.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useQuery-DY_ivoYX.js.gz") },
+    Asset { name: "users-vRGZJDCq.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/users-vRGZJDCq.js.gz") },
+    Asset { name: "why-FVCgDwyh.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/why-FVCgDwyh.js.gz") },
 ];

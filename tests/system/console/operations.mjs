@@ -82,6 +82,12 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   await part("Cross-origin access (CORS)").getByText("https://app.example.com").waitFor();
   await part("Website").getByLabel("What it serves").selectOption("pages");
   await part("Website").getByLabel("Error document").fill("404.html");
+  await part("Website").getByRole("button", { name: "Add redirect" }).click();
+  await form.getByLabel("Key begins with").fill("old/");
+  await form.getByLabel("Key", { exact: true }).selectOption("beginning");
+  await form.getByLabel("New beginning").fill("new/");
+  await form.getByRole("button", { name: "Keep" }).click();
+  await part("Website").getByText("/new/…").waitFor();
   await part("Website").getByRole("button", { name: "Save" }).click();
   await page.getByText("Saved.").last().waitFor();
 

@@ -1,7 +1,7 @@
 """Measures whether each screen of the console is usable within a second with much data: a bucket of a million keys, ten thousand
 buckets, five thousand users. Not a test of the suite: filling takes minutes, and figures depend on the machine.
 
-    ASHLAR_BIN=target/release/ashlar python tests/system/console/scale.py [--keys N] [--buckets N] [--users N] [--folder DIR]
+    ASHLAR_BIN=target/release/ashlar python tests/system/console/scale.py [--keys N] [--buckets N] [--users N] [--folder DIR [--fill]] [KIND ...]
 
 Prints one line for each screen: milliseconds from the click until its content can be used, median and maximum of the runs.
 """
@@ -59,7 +59,7 @@ def fill(server, home, parts):
         (home / what).touch()
 
 
-def measure(home, kind, parts_of):
+def measure(home, kind, parts_of, fills_only):
     """Starts a server over the data of a kind, fills it, and measures its screens."""
     home = home / kind
     home.mkdir(exist_ok=True)
@@ -69,6 +69,8 @@ def measure(home, kind, parts_of):
                           config=Config(s3={"addressing_style": "path"}, read_timeout=600, max_pool_connections=64, retries={"max_attempts": 1}))
         headers = {**OURS, "Cookie": sign_in(server), "Content-Type": "application/json"}
         fill(server, home, parts_of(server, s3, headers))
+        if fills_only:
+            return
         subprocess.run(["node", Path(__file__).with_name("scale.mjs"), server.endpoint, ACCESS, SECRET, kind], check=True)
     finally:
         server.stop()
@@ -79,6 +81,8 @@ def main():
     for name, default in [("keys", 1_000_000), ("buckets", 10_000), ("users", 5_000)]:
         options.add_argument(f"--{name}", type=int, default=default)
     options.add_argument("--folder", help="keep the data here, and use what is there")
+    options.add_argument("--fill", action="store_true", help="make the data, and measure nothing")
+    options.add_argument("kinds", nargs="*", metavar="KIND", help="names (buckets and users), keys; both if left out")
     options = options.parse_args()
     home = Path(options.folder or tempfile.mkdtemp(prefix="ashlar-scale-", dir="/dev/shm"))
     home.mkdir(exist_ok=True)
@@ -108,8 +112,9 @@ def main():
         return [("users", 16, user, range(options.users)), ("buckets", 64, bucket, range(options.buckets))]
 
     try:
-        measure(home, "names", names)
-        measure(home, "keys", keys)
+        for kind, parts_of in [("names", names), ("keys", keys)]:
+            if kind in (options.kinds or [kind]):
+                measure(home, kind, parts_of, options.fill)
     finally:
         if not options.folder:
             shutil.rmtree(home, ignore_errors=True)
