@@ -4,6 +4,18 @@ import { usePrefs, type Language } from "./prefs";
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
+// A formatter is expensive to make, and `toLocaleString` with options makes one at each call.
+const made = new Map<string, Intl.NumberFormat>();
+
+function numbers(language: Language, digits: number): Intl.NumberFormat {
+  const name = `${language} ${digits}`;
+  const there = made.get(name);
+  if (there) return there;
+  const formatter = new Intl.NumberFormat(language, { maximumFractionDigits: digits });
+  made.set(name, formatter);
+  return formatter;
+}
+
 export function bytes(n: number, language: Language): string {
   let unit = 0;
   let value = n;
@@ -12,7 +24,7 @@ export function bytes(n: number, language: Language): string {
     unit += 1;
   }
   const digits = unit === 0 ? 0 : value < 10 ? 2 : value < 100 ? 1 : 0;
-  return `${value.toLocaleString(language, { maximumFractionDigits: digits })}\u00a0${UNITS[unit]}`;
+  return `${numbers(language, digits).format(value)}\u00a0${UNITS[unit]}`;
 }
 
 /** Seconds, in the two largest units. */
@@ -43,8 +55,8 @@ function makeFormat(chosen: Language) {
   const full = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: "long" });
   return {
     bytes: (n: number) => bytes(n, language),
-    count: (n: number) => n.toLocaleString(language),
-    decimal: (n: number, digits = 1) => n.toLocaleString(language, { maximumFractionDigits: digits }),
+    count: (n: number) => numbers(language, 3).format(n),
+    decimal: (n: number, digits = 1) => numbers(language, digits).format(n),
     percent: (n: number) => n.toLocaleString(language, { style: "percent", maximumFractionDigits: n < 0.1 ? 1 : 0 }),
     duration: (seconds: number) => duration(seconds, language),
     when: (value: string | number) => (value === "" ? "–" : when.format(new Date(value))),

@@ -83,14 +83,10 @@ export function Browse() {
   const pages = list.data?.pages;
   const rows = useMemo<Row[]>(() => (pages ?? []).flatMap((page) => rowsOf(page, folder)), [pages, folder]);
   const scroll = useRef<HTMLDivElement>(null);
-  const virtual = useVirtualizer({ count: rows.length + (list.hasNextPage ? 1 : 0), getScrollElement: () => scroll.current, estimateSize: () => ROW, overscan: 12 });
-  const shown = virtual.getVirtualItems();
-  const last = shown.at(-1)?.index ?? 0;
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = list;
-  useEffect(() => {
-    // The next page is there before the last row of this one is seen, unless somebody is very quick.
-    if (last >= rows.length - AHEAD && hasNextPage && !isFetchingNextPage) void fetchNextPage();
-  }, [last, rows.length, hasNextPage, isFetchingNextPage, fetchNextPage]);
+  const more = () => {
+    if (hasNextPage && !isFetchingNextPage && !list.isFetchNextPageError) void fetchNextPage();
+  };
   // What is typed is searched for by the server, a moment after the last letter.
   useEffect(() => {
     if (folder + typed === prefix) return;
@@ -214,27 +210,8 @@ export function Browse() {
             </Empty>
           )
         ) : (
-          <div ref={scroll} role="table" aria-label={t.browseTitle(bucket)} aria-rowcount={list.hasNextPage ? -1 : rows.length + 1} tabIndex={0} className="h-[calc(100dvh-15rem)] min-h-72 overflow-y-auto">
-            <div role="rowgroup" className="sticky top-0 z-10 bg-surface">
-              <div role="row" aria-rowindex={1} className={clsx(GRID, "h-9 border-b text-xs font-medium text-soft")}>
-                <span role="columnheader"><span className="sr-only">{t.select}</span></span>
-                <span role="columnheader">{t.name}</span>
-                <span role="columnheader" className="text-right">{t.size}</span>
-                <span role="columnheader" className="max-md:hidden">{t.modified}</span>
-                <span role="columnheader"><span className="sr-only">{t.actions}</span></span>
-              </div>
-            </div>
-            <div role="rowgroup" className="relative" style={{ height: virtual.getTotalSize() }}>
-              {shown.map((v) => {
-                const row = rows[v.index];
-                if (!row) return <div key="more" role="row" className="absolute inset-x-0 top-0 flex items-center justify-center gap-2 text-sm text-soft" style={place(v.start)}><span role="cell" className="flex items-center gap-2"><Spinner /> {t.loadingMore}</span></div>;
-                return "folder" in row
-                  ? <FolderRow key={row.folder} path={row.folder} name={row.folder.slice(folder.length)} index={v.index} start={v.start} notGet={because("s3:GetObject")} acts={latest} />
-                  : <ObjectRow key={row.item.key} item={row.item} name={row.item.key.slice(folder.length)} index={v.index} start={v.start} is={chosen.has(row.item.key)}
-                      notGet={because("s3:GetObject")} notDelete={because("s3:DeleteObject")} acts={latest} />;
-              })}
-            </div>
-          </div>
+          <Rows rows={rows} hasMore={hasNextPage} onEnd={more} label={t.browseTitle(bucket)} folder={folder} chosen={chosen} scroll={scroll}
+            notGet={because("s3:GetObject")} notDelete={because("s3:DeleteObject")} acts={latest} />
         )}
       </div>
       {list.isError && rows.length > 0 && <div className="mt-3"><Problem error={list.error} retry={() => void list.fetchNextPage()} /></div>}
@@ -256,6 +233,43 @@ const GRID = "grid grid-cols-[1.5rem_minmax(0,1fr)_6.5rem_2.5rem] md:grid-cols-[
 const ROWLOOK = "absolute inset-x-0 top-0 border-b text-sm hover:bg-hover/60";
 
 const place = (start: number) => ({ height: ROW, transform: `translateY(${start}px)` });
+
+// What is around the rows is not rendered again while they are scrolled.
+function Rows({ rows, hasMore, onEnd, label, folder, chosen, scroll, notGet, notDelete, acts }: {
+  rows: Row[]; hasMore: boolean; onEnd: () => void; label: string; folder: string; chosen: ReadonlySet<string>; scroll: RefObject<HTMLDivElement | null>;
+  notGet: string | undefined; notDelete: string | undefined; acts: RefObject<Acts>;
+}) {
+  const t = useT();
+  const virtual = useVirtualizer({ count: rows.length + (hasMore ? 1 : 0), getScrollElement: () => scroll.current, estimateSize: () => ROW, overscan: 12 });
+  const shown = virtual.getVirtualItems();
+  const last = shown.at(-1)?.index ?? 0;
+  useEffect(() => {
+    // The next page is there before the last row of this one is seen, unless somebody is very quick.
+    if (last >= rows.length - AHEAD) onEnd();
+  });
+  return (
+    <div ref={scroll} role="table" aria-label={label} aria-rowcount={hasMore ? -1 : rows.length + 1} tabIndex={0} className="h-[calc(100dvh-15rem)] min-h-72 overflow-y-auto contain-strict">
+      <div role="rowgroup" className="sticky top-0 z-10 bg-surface">
+        <div role="row" aria-rowindex={1} className={clsx(GRID, "h-9 border-b text-xs font-medium text-soft")}>
+          <span role="columnheader"><span className="sr-only">{t.select}</span></span>
+          <span role="columnheader">{t.name}</span>
+          <span role="columnheader" className="text-right">{t.size}</span>
+          <span role="columnheader" className="max-md:hidden">{t.modified}</span>
+          <span role="columnheader"><span className="sr-only">{t.actions}</span></span>
+        </div>
+      </div>
+      <div role="rowgroup" className="relative" style={{ height: virtual.getTotalSize() }}>
+        {shown.map((v) => {
+          const row = rows[v.index];
+          if (!row) return <div key="more" role="row" className="absolute inset-x-0 top-0 flex items-center justify-center gap-2 text-sm text-soft" style={place(v.start)}><span role="cell" className="flex items-center gap-2"><Spinner /> {t.loadingMore}</span></div>;
+          return "folder" in row
+            ? <FolderRow key={row.folder} path={row.folder} name={row.folder.slice(folder.length)} index={v.index} start={v.start} notGet={notGet} acts={acts} />
+            : <ObjectRow key={row.item.key} item={row.item} name={row.item.key.slice(folder.length)} index={v.index} start={v.start} is={chosen.has(row.item.key)} notGet={notGet} notDelete={notDelete} acts={acts} />;
+        })}
+      </div>
+    </div>
+  );
+}
 
 type RowProps = { name: string; index: number; start: number; notGet: string | undefined; acts: RefObject<Acts> };
 
