@@ -199,6 +199,29 @@ impl DiskFile {
         }
     }
 
+    /// Reads exactly as many bytes as the slices have, one after another from `at` on, through the page cache.
+    ///
+    /// # Errors
+    /// Like [`DiskFile::read_at`].
+    pub fn read_slices_at(&self, slices: &mut [IoSliceMut<'_>], at: u64) -> io::Result<()> {
+        let _call = self.call();
+        let v = self.check(Operation::Read)?;
+        match &self.medium {
+            Medium::Real { buffered, .. } => read_slices_full(buffered, slices, at, v)?,
+            Medium::Simulated(f) => {
+                let mut from = at;
+                for s in slices.iter_mut() {
+                    f.read_at(s, from)?;
+                    from += s.len() as u64;
+                }
+                if let Some(first) = slices.first_mut() {
+                    corrupt(v, first, at);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Reads exactly `buf.len()` bytes when all of them are in memory; false when reading would
     /// wait for the device (the contents of `buf` are then unspecified).
     ///
@@ -403,6 +426,40 @@ fn read_full(f: &File, buf: &mut [u8], at: u64) -> io::Result<()> {
         match rustix::io::pread(f, &mut buf[done..], at + done as u64) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(n) => done += n,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
+
+/// As [`read_full`]; a bit of the first slice is flipped where the verdict says so.
+fn read_slices_full(
+    f: &File,
+    mut slices: &mut [IoSliceMut<'_>],
+    mut at: u64,
+    v: crate::faults::Verdict,
+) -> io::Result<()> {
+    if v.corrupt {
+        let all = std::mem::take(&mut slices);
+        let Some((first, rest)) = all.split_first_mut() else { return Ok(()) };
+        read_full(f, first, at)?;
+        corrupt(v, first, at);
+        at += first.len() as u64;
+        slices = rest;
+    }
+    while !slices.is_empty() {
+        // IOV_MAX is 1024 on Linux.
+        let n = slices.len().min(1024);
+        match rustix::io::preadv(f, &mut slices[..n], at) {
+            Ok(0) if slices[..n].iter().all(|s| s.is_empty()) => {
+                slices = &mut std::mem::take(&mut slices)[n..];
+            }
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(done) => {
+                at += done as u64;
+                IoSliceMut::advance_slices(&mut slices, done);
+            }
             Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e.into()),
         }

@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")]
 
 use ashlar_machine::{ALIGN, BufferPool, Fault, Faults, Folder, IoPool, Operation, SimDisk};
-use std::io::IoSlice;
+use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -84,6 +84,12 @@ fn direct_writes_and_buffered_reads_agree() {
         let mut five = [0; 5];
         f.read_at_direct(&mut five, 100).unwrap();
         assert_eq!(&five, b"abcde");
+        let (mut head, mut none, mut tail) = ([0; 2], [0; 0], [0; 3]);
+        let mut parts = [&mut head[..], &mut none, &mut tail].map(IoSliceMut::new);
+        f.read_slices_at(&mut parts, 100).unwrap();
+        assert_eq!((&head, &tail), (b"ab", b"cde"));
+        let mut beyond = [IoSliceMut::new(&mut tail)];
+        assert!(f.read_slices_at(&mut beyond, (1 << 20) - 2).is_err());
         f.sync_data().unwrap();
         assert!(f.read_at(&mut r, (1 << 20) - 5).is_err());
         assert!(f.punch_hole(8192, 16 << 10).unwrap());
