@@ -205,10 +205,26 @@ impl Kernel {
     /// # Errors
     /// [`Error::Shape`] if the shape is impossible or a buffer too small, [`Error::Driver`].
     pub fn launch(&self, stream: &Stream, from: &Buffer, to: &mut Buffer, shape: Shape) -> Result<(), Error> {
+        self.launch_at(stream, (from, 0), (to, 0), shape)
+    }
+
+    /// As [`Kernel::launch`], with rows that begin at these bytes of the buffers, which are multiples of 16.
+    pub(crate) fn launch_at(
+        &self,
+        stream: &Stream,
+        (from, from_at): (&Buffer, usize),
+        (to, to_at): (&mut Buffer, usize),
+        shape: Shape,
+    ) -> Result<(), Error> {
         let this = &*self.inner;
         let (inputs, outputs) = (shape.bytes(this.inputs)?, shape.bytes(this.outputs)?);
-        if from.len() < inputs || to.len() < outputs {
-            let (has, out) = (from.len(), to.len());
+        let (has, out) = (from.len().saturating_sub(from_at), to.len().saturating_sub(to_at));
+        if !from_at.is_multiple_of(VECTOR) || !to_at.is_multiple_of(VECTOR) {
+            return Err(Error::Shape(format!(
+                "rows at {from_at} and {to_at} are not at multiples of {VECTOR}"
+            )));
+        }
+        if has < inputs || out < outputs {
             let why = format!("buffers of {has} and {out} bytes for rows of {inputs} and {outputs} bytes");
             return Err(Error::Shape(why));
         }
@@ -216,7 +232,7 @@ impl Kernel {
             return Ok(());
         }
         let row = shape.row as u64;
-        let (mut from, mut to) = (from.address(), to.address());
+        let (mut from, mut to) = (from.address() + from_at as u64, to.address() + to_at as u64);
         let (mut in_stripe, mut out_stripe) = (row * this.inputs as u64, row * this.outputs as u64);
         let (mut in_row, mut out_row) = (row, row);
         let mut vectors = (shape.row / VECTOR) as u32;

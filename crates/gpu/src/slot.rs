@@ -91,8 +91,21 @@ impl Slot {
     /// # Errors
     /// [`Error::Shape`] if the batch does not fit into the slot; [`Error::Driver`], also of the batch before.
     pub fn start(&mut self, kernel: &Kernel, shape: Shape) -> Result<(), Error> {
+        self.start_parts(&[(kernel, shape)])
+    }
+
+    /// As [`Slot::start`], for a batch of several parts: the rows of a part follow those of the parts before, in the input and
+    /// in the output. All of them take one copy in each direction.
+    ///
+    /// # Errors
+    /// As [`Slot::start`].
+    pub fn start_parts(&mut self, parts: &[(&Kernel, Shape)]) -> Result<(), Error> {
         self.wait()?;
-        let (inputs, outputs) = (shape.bytes(kernel.inputs())?, shape.bytes(kernel.outputs())?);
+        let (mut inputs, mut outputs) = (0usize, 0usize);
+        for (kernel, shape) in parts {
+            inputs = inputs.saturating_add(shape.bytes(kernel.inputs())?);
+            outputs = outputs.saturating_add(shape.bytes(kernel.outputs())?);
+        }
         if inputs > self.device_input.len() || outputs > self.device_output.len() {
             let why = format!("a batch of {inputs} and {outputs} bytes is larger than its slot");
             return Err(Error::Shape(why));
@@ -100,7 +113,13 @@ impl Slot {
         self.busy = true;
         // SAFETY: the host memory is reached only through `input` and `output`, which wait for `done`.
         unsafe { self.stream.upload(&self.input, &mut self.device_input, inputs) }?;
-        kernel.launch(&self.stream, &self.device_input, &mut self.device_output, shape)?;
+        let (mut from, mut to) = (0, 0);
+        for (kernel, shape) in parts {
+            let buffers = ((&self.device_input, from), (&mut self.device_output, to));
+            kernel.launch_at(&self.stream, buffers.0, buffers.1, *shape)?;
+            from += shape.bytes(kernel.inputs())?;
+            to += shape.bytes(kernel.outputs())?;
+        }
         // SAFETY: as above.
         unsafe { self.stream.download(&self.device_output, &mut self.output, outputs) }?;
         self.stream.record(&self.done)
