@@ -11,6 +11,7 @@ use ashlar_erasure::Code;
 
 use crate::Error;
 use crate::bitmap::Bitmap;
+use crate::coder::Batching;
 use crate::geometry::{BLOCK, Geometry, Level};
 use crate::group::{Counters, Group};
 use crate::layout::Layout;
@@ -134,6 +135,9 @@ impl Group {
             unsettled: false,
             stopped: None,
             counters: Counters::default(),
+            batching: Batching::default(),
+            workers: Vec::new(),
+            buffers: Vec::new(),
             #[cfg(test)]
             mutant: None,
         })

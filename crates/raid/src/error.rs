@@ -67,6 +67,9 @@ pub enum Error {
     /// The request does not fit the state of the group (a position that is not failed, a name that is taken).
     #[error("{0}")]
     State(String),
+    /// A coder of batches failed: use another one. Nothing of the group changed.
+    #[error("the coder failed: {0}")]
+    Coder(String),
     /// The system failed an operation that belongs to no member.
     #[error("{op}: {error}")]
     Io {

@@ -16,12 +16,14 @@ use ashlar_erasure::Code;
 
 use crate::Error;
 use crate::bitmap::Bitmap;
+use crate::coder::Batching;
 use crate::geometry::{BLOCK, Geometry};
 use crate::journal::Change;
 use crate::layout::Layout;
 use crate::member::Member;
 use crate::sums::{Page, Pages, Summer};
 use crate::superblock::{MemberState, Policy, Superblock};
+use crate::threads::Worker;
 
 /// What a group has counted since it was opened.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -115,6 +117,11 @@ pub struct Group {
     pub(crate) counters: Counters,
     pub(crate) corrected: Vec<u64>,
     pub(crate) why: Vec<Option<String>>,
+    pub(crate) batching: Batching,
+    /// The memory of batches of a rebuild, from its first one on.
+    pub(crate) workers: Vec<Worker>,
+    /// The memory of batches of a check, likewise.
+    pub(crate) buffers: Vec<Vec<u8>>,
     #[cfg(test)]
     pub(crate) mutant: Option<Mutant>,
 }

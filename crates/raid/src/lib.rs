@@ -3,6 +3,7 @@
 //! * [`Geometry`], [`Level`]: where a block lies. [`Superblock`]: what a member says about its group.
 //! * [`Group`]: a group in service: [`Group::create`], [`Group::open`], [`Group::read`], [`Group::apply`],
 //!   [`Group::rebuild`], [`Group::check`].
+//! * [`Batching`], [`Coder`], [`choose`]: how rebuilds and checks read and code, and who codes.
 //! * [`Shared`], [`VirtualDrive`]: a group that several threads use, and a part of it with a name.
 //!
 //! Invariants (policy `journal`): after a loss of power at any instant, in any state, every block outside of a request
@@ -17,13 +18,18 @@
     allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
 )]
 
+mod batch;
 mod bitmap;
 mod check;
+mod choice;
+mod coder;
 mod create;
 mod drive;
 mod error;
 pub mod fuzzed;
 mod geometry;
+#[cfg(feature = "gpu")]
+mod gpu;
 mod group;
 mod journal;
 mod layout;
@@ -34,6 +40,7 @@ mod recover;
 mod signature;
 mod sums;
 mod superblock;
+mod threads;
 mod volumes;
 mod write;
 
@@ -41,10 +48,14 @@ mod write;
 mod tests;
 
 pub use check::{Checked, Mismatch, Repair};
+pub use choice::{Point, Wanted, choose, crossover, measure};
+pub use coder::{Batching, Coder, Cpu, Memory, Part};
 pub use create::{MAX_MEMBERS, Plan};
 pub use drive::{Shared, VirtualDrive};
 pub use error::Error;
 pub use geometry::{BLOCK, Geometry, Level, Place};
+#[cfg(feature = "gpu")]
+pub use gpu::Gpu;
 pub use group::{Counters, Group, GroupState, MemberStatus};
 pub use member::Device;
 pub use rebuild::Progress;

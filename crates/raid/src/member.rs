@@ -4,7 +4,7 @@
 //!
 //! Must not depend on: parity, the state of the group.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 
 use ashlar_machine::DiskFile;
 
@@ -135,6 +135,24 @@ impl Member {
     /// Reads whole blocks.
     pub(crate) fn read(&self, block: u64, out: &mut [u8]) -> io::Result<()> {
         self.file.read_at(out, block * BLOCK as u64)
+    }
+
+    /// Reads whole blocks one after another.
+    pub(crate) fn read_slices(&self, block: u64, slices: &mut [IoSliceMut<'_>]) -> io::Result<()> {
+        self.file.read_slices_at(slices, block * BLOCK as u64)
+    }
+
+    /// Writes whole blocks one after another, of a member that several threads write to at once: whoever owns it has marked
+    /// it with [`Member::mark`].
+    pub(crate) fn write_marked(&self, block: u64, slices: &[&[u8]]) -> io::Result<()> {
+        assert!(self.dirty, "a member that is written is flushed");
+        let mut all: Vec<IoSlice<'_>> = slices.iter().map(|s| IoSlice::new(s)).collect();
+        self.file.write_slices_at(&mut all, block * BLOCK as u64)
+    }
+
+    /// Makes the next flush flush.
+    pub(crate) fn mark(&mut self) {
+        self.dirty = true;
     }
 
     /// Writes whole blocks.

@@ -7,7 +7,12 @@
 //!
 //! Must not depend on: when and how fast it is called: whoever owns the group sets the pace.
 
+use std::ops::Range;
+use std::sync::Arc;
+
 use crate::Error;
+use crate::batch::{Batch, Outcome, Site};
+use crate::coder::{Batching, Cpu};
 use crate::create::{new_id, smallest};
 use crate::geometry::BLOCK;
 use crate::group::Group;
@@ -16,6 +21,10 @@ use crate::group::Mutant;
 use crate::member::{Device, Member};
 use crate::sums::UNWRITTEN;
 use crate::superblock::{MAX_SPARES, MemberState};
+use crate::threads;
+
+/// Batches that are planned at once, at most.
+const WINDOW: usize = 64;
 
 /// How far the rebuild of a member is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,7 +168,8 @@ impl Group {
         });
         let Some((slot, below)) = found else { return Ok(None) };
         let all = self.geometry().rows();
-        let to = below.saturating_add(rows.max(1)).min(all);
+        let to =
+            whole_strips(below, below.saturating_add(rows.max(1)).min(all), self.geometry().strip_blocks);
         #[cfg(test)]
         if self.has(Mutant::ProgressBeforeBlocks) {
             self.superblock.slots[slot].state = MemberState::Rebuild { below: to };
@@ -167,9 +177,7 @@ impl Group {
             self.settle()?;
             self.superblock.slots[slot].state = MemberState::Rebuild { below };
         }
-        for row in below..to {
-            self.rebuild_row(slot, row)?;
-        }
+        self.rebuild_rows(slot, below..to)?;
         self.checkpoint()?;
         if self.members[slot].is_some() {
             self.superblock.slots[slot].state =
@@ -178,6 +186,97 @@ impl Group {
             self.settle()?;
         }
         Ok(Some(Progress { slot, done: to, rows: all }))
+    }
+
+    /// Sets how rebuilds and checks are done from now on.
+    pub fn set_batching(&mut self, batching: Batching) {
+        self.release_batches();
+        self.batching = batching;
+    }
+
+    /// Gives the memory of batches back, until something is rebuilt or checked again.
+    pub fn release_batches(&mut self) {
+        self.workers.clear();
+        self.buffers.clear();
+    }
+
+    /// How rebuilds and checks are done. The coder is the CPU after another one failed.
+    #[must_use]
+    pub fn batching(&self) -> &Batching {
+        &self.batching
+    }
+
+    /// Rebuilds rows in batches; what no batch could do, row by row.
+    fn rebuild_rows(&mut self, slot: usize, rows: Range<u64>) -> Result<(), Error> {
+        let g = *self.geometry();
+        let per_batch = (self.batching.bytes / (g.k * BLOCK)).max(1) as u64;
+        let mut at = rows.start;
+        while at < rows.end && self.members[slot].is_some() {
+            let mut batches = Vec::new();
+            while at < rows.end && batches.len() < WINDOW {
+                let end = whole_strips(at, (at + per_batch).min(rows.end), g.strip_blocks);
+                batches.push(self.plan(slot, at..end));
+                at = end;
+            }
+            let outcomes = self.run_batches(slot, &batches, per_batch as usize * BLOCK);
+            // The rows of these batches are done one by one, those of later batches by the CPU.
+            if let Some(error) = outcomes.iter().find_map(|o| o.coder.clone()) {
+                self.coder_failed(error);
+            }
+            for (batch, outcome) in batches.iter().zip(outcomes) {
+                self.take_in(slot, batch, outcome)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_batches(&mut self, slot: usize, batches: &[Batch], output: usize) -> Vec<Outcome> {
+        if self.workers.is_empty() {
+            let made = threads::workers(&self.batching, &self.code, output * self.geometry().k, output);
+            self.workers = made.unwrap_or_else(|e| {
+                self.coder_failed(e);
+                threads::workers(&self.batching, &self.code, output * self.geometry().k, output)
+                    .unwrap_or_default()
+            });
+        }
+        if let Some(member) = &mut self.members[slot] {
+            member.mark();
+        }
+        let site = Site { members: &self.members, layout: &self.layout, summer: &self.summer };
+        threads::run(&mut self.workers, site, batches)
+    }
+
+    /// The CPU makes the same bytes.
+    fn coder_failed(&mut self, error: Error) {
+        let name = self.batching.coder.name();
+        let why = format!("{name}: {error}");
+        self.set_batching(Batching { coder: Arc::new(Cpu::instead_of(why)), ..self.batching.clone() });
+    }
+
+    /// Records what a batch did, and does what it left.
+    fn take_in(&mut self, slot: usize, batch: &Batch, outcome: Outcome) -> Result<(), Error> {
+        self.counters.blocks_read += outcome.read;
+        self.counters.blocks_written += outcome.written;
+        if let Some((failed, op, error)) = outcome.failed {
+            // Without redundancy left, row by row: others may be readable.
+            if failed == slot || self.spareable(failed) {
+                self.fail(failed, op, &error);
+                self.running()?;
+            }
+        }
+        let unwritten = batch.unwritten.iter().map(|row| (*row, UNWRITTEN));
+        for (row, sum) in outcome.sums.into_iter().chain(unwritten) {
+            if self.members[slot].is_some() {
+                self.set_sum(slot, row, sum);
+            }
+        }
+        let mut left = outcome.left;
+        left.extend(&batch.alone);
+        left.sort_unstable();
+        for row in left {
+            self.rebuild_row(slot, row)?;
+        }
+        Ok(())
     }
 
     fn rebuild_row(&mut self, slot: usize, row: u64) -> Result<(), Error> {
@@ -201,4 +300,10 @@ impl Group {
         }
         Ok(())
     }
+}
+
+/// The end of a range, moved down to the end of a strip, unless nothing would be left.
+fn whole_strips(from: u64, to: u64, strip: u64) -> u64 {
+    let end = to / strip * strip;
+    if end > from { end } else { to }
 }

@@ -173,6 +173,12 @@ impl Pages {
         self.pages.get(&(slot, number)).map(|p| p.sums[at])
     }
 
+    /// The checksums after that of a row, to the end of its page, which is in memory.
+    pub(crate) fn rest(&self, slot: usize, row: u64) -> &[u64] {
+        let (number, at) = Pages::place(row);
+        self.pages.get(&(slot, number)).map_or(&[], |p| &p.sums[at + 1..])
+    }
+
     /// Sets a checksum of a page that is in memory.
     pub(crate) fn set(&mut self, slot: usize, row: u64, sum: u64) {
         let (number, at) = Pages::place(row);

@@ -12,7 +12,7 @@ use ashlar_machine::{Crash, Fault, Operation, SimDisk};
 
 use super::rig::*;
 use crate::group::Mutant;
-use crate::{Error, Group, Level, MemberState, Policy, Repair, Request};
+use crate::{BLOCK, Batching, Error, Group, Level, MemberState, Policy, Repair, Request};
 
 const NEVER: usize = usize::MAX;
 /// Every subset is tried up to this many blocks.
@@ -76,6 +76,9 @@ fn live(s: &Scenario) -> Lived {
         devices.push(s.members);
         // Requests concern the first 8 rows: most of these are left.
         group.rebuild(2).unwrap();
+        if s.seed.is_multiple_of(2) {
+            group.set_batching(Batching { bytes: 2 * group.geometry().k * BLOCK, ..Batching::default() });
+        }
     }
     group.mutant = s.mutant;
     let from = rig.disk.position();
@@ -275,6 +278,21 @@ fn power_cut_while_degraded() {
 #[test]
 fn power_cut_while_rebuilding() {
     all(State::Rebuilding);
+}
+
+/// As above, with several batches in each step of the rebuild.
+#[test]
+fn power_cut_while_rebuilding_in_small_batches() {
+    let s = Scenario {
+        level: Level::Raid6,
+        members: 5,
+        state: State::Rebuilding,
+        policy: Policy::Journal,
+        mutant: None,
+        seed: 2,
+        steps: 4,
+    };
+    enumerate(&s);
 }
 
 #[test]

@@ -5,4 +5,5 @@ mod faults;
 mod format;
 mod geometry;
 mod history;
+mod rebuild;
 mod rig;
