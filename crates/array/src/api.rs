@@ -115,6 +115,9 @@ pub struct Group {
     pub free: u64,
     /// `low`, `normal` or `high`.
     pub rebuild_speed: String,
+    /// Who codes what a rebuild reads: the CPU with its kernel or a GPU, and why. The choice is made when the first rebuild
+    /// begins.
+    pub rebuild_coder: String,
     /// Its drives, by position.
     pub drives: Vec<Drive>,
     /// Its hot spares.

@@ -69,7 +69,7 @@ impl From<ashlar_raid::Error> for Error {
             Raid::Signature { .. } | Raid::Conflict(_) | Raid::Missing { .. } | Raid::State(_) => {
                 Kind::Conflict
             }
-            Raid::Failed { .. } | Raid::Lost { .. } | Raid::Io { .. } => Kind::Failed,
+            Raid::Failed { .. } | Raid::Lost { .. } | Raid::Coder(_) | Raid::Io { .. } => Kind::Failed,
         };
         Error::new(kind, error.to_string())
     }

@@ -57,6 +57,7 @@ struct Snapshot {
     state: GroupState,
     members: Vec<ashlar_raid::MemberStatus>,
     counters: ashlar_raid::Counters,
+    coder: Arc<dyn ashlar_raid::Coder>,
 }
 
 impl InService {
@@ -143,6 +144,7 @@ impl InService {
             state: g.state(),
             members: g.members(),
             counters: g.counters(),
+            coder: g.batching().coder.clone(),
         })
     }
 
@@ -159,6 +161,7 @@ impl InService {
             api::Speed::High => "high",
         }
         .into();
+        out.rebuild_coder = seen.coder.name();
         out.drives = offline::drives(&seen.superblock, &paths);
         for (drive, member) in out.drives.iter_mut().zip(&seen.members) {
             drive.corrected = member.corrected;

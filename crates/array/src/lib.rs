@@ -41,7 +41,7 @@ mod worker;
 mod tests;
 
 pub use ashlar_nbd::Endpoint;
-pub use ashlar_raid::{Level, Policy};
+pub use ashlar_raid::{Level, Policy, Wanted};
 pub use client::Client;
 pub use error::{Error, Kind};
 pub use files::make_file;

@@ -17,6 +17,7 @@ use crate::api::{self, Answer, Call, Marker};
 use crate::error::{Error, Kind};
 use crate::files::{self, Locked};
 use crate::group::InService;
+use crate::worker::Rebuilds;
 use crate::{offline, worker};
 
 /// A group with its worker.
@@ -32,9 +33,15 @@ pub(crate) struct Owner {
     out_of_service: Mutex<Vec<api::OutOfService>>,
     /// Who has it may change which groups, drives and virtual drives there are. True: all are closed for good.
     turn: Mutex<bool>,
+    rebuilds: Rebuilds,
 }
 
 impl Owner {
+    /// Without groups.
+    pub(crate) fn new(rebuilds: Rebuilds) -> Owner {
+        Owner { rebuilds, ..Owner::default() }
+    }
+
     /// The groups, by name.
     pub(crate) fn groups(&self) -> Vec<Arc<InService>> {
         self.groups.read().values().map(|o| o.group.clone()).collect()
@@ -186,7 +193,8 @@ impl Owner {
     }
 
     fn put_in_service(&self, group: Arc<InService>) -> Result<Arc<InService>, Error> {
-        let worker = worker::start(group.clone()).map_err(|e| Error::io("start a thread", &e))?;
+        let worker = worker::start(group.clone(), self.rebuilds.clone())
+            .map_err(|e| Error::io("start a thread", &e))?;
         self.groups.write().insert(group.name.clone(), Owned { group: group.clone(), worker });
         Ok(group)
     }

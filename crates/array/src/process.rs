@@ -9,9 +9,10 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ashlar_environment::{net, process, spawn, task::JoinHandle, time::Instant};
+use ashlar_environment::{net, process, spawn, task::JoinHandle, thread, time::Instant};
 use ashlar_nbd::{Endpoint, Limits, Server, Tls, listen_unix};
 use ashlar_nvme_tcp as nvme;
+use ashlar_raid::{Batching, Wanted};
 use tokio::net::UnixListener;
 
 use crate::api;
@@ -19,6 +20,14 @@ use crate::error::{Error, Kind};
 use crate::owner::Owner;
 use crate::service;
 use crate::tls::Certificates;
+use crate::worker::Rebuilds;
+
+/// Threads of a rebuild, at most.
+const MAX_REBUILD_THREADS: usize = 64;
+/// Bytes of a batch of a rebuild, at least.
+const MIN_REBUILD_BATCH: usize = 64 << 10;
+/// And at most: a thread has up to three of them.
+const MAX_REBUILD_BATCH: usize = 64 << 20;
 
 /// What a process is told at its start.
 #[derive(Clone, Debug)]
@@ -47,6 +56,12 @@ pub struct Options {
     pub memory: u64,
     /// The file mode of Unix sockets of NBD.
     pub socket_mode: u32,
+    /// Who codes rebuilds.
+    pub coder: Wanted,
+    /// Threads of a rebuild or a check.
+    pub rebuild_threads: usize,
+    /// Bytes that a thread of a rebuild or a check reads at once, about.
+    pub rebuild_batch: usize,
 }
 
 impl Default for Options {
@@ -65,6 +80,9 @@ impl Default for Options {
             connections: limits.connections,
             memory: limits.memory,
             socket_mode: limits.socket_mode,
+            coder: Wanted::default(),
+            rebuild_threads: thread::available_parallelism().map_or(1, |n| (n.get() / 2).clamp(1, 8)),
+            rebuild_batch: Batching::default().bytes,
         }
     }
 }
@@ -165,7 +183,7 @@ impl Process {
             )?;
         }
         let listener = listen(&options.socket)?;
-        let owner = Arc::new(Owner::default());
+        let owner = Arc::new(Owner::new(rebuilds(&options)?));
         let socket = options.socket.clone();
         match Process::begin(options, tls, listener, owner.clone()).await {
             Ok(process) => Ok(process),
@@ -243,6 +261,18 @@ impl Process {
         });
         closed.await.unwrap_or_else(|_| vec![Error::new(Kind::Failed, "closing the groups broke off")])
     }
+}
+
+/// How groups are rebuilt, within what a machine can bear.
+fn rebuilds(options: &Options) -> Result<Rebuilds, Error> {
+    if !(1..=MAX_REBUILD_THREADS).contains(&options.rebuild_threads) {
+        return Err(Error::invalid(format!("a rebuild has 1 to {MAX_REBUILD_THREADS} threads")));
+    }
+    if !(MIN_REBUILD_BATCH..=MAX_REBUILD_BATCH).contains(&options.rebuild_batch) {
+        return Err(Error::invalid("a batch of a rebuild has 64 KiB to 64 MiB".to_owned()));
+    }
+    let (bytes, threads) = (options.rebuild_batch, options.rebuild_threads);
+    Ok(Rebuilds { wanted: options.coder, batching: Batching { bytes, threads, ..Batching::default() } })
 }
 
 fn open(owner: &Owner, options: &Options) -> Result<(), Error> {

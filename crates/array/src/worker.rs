@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ashlar_environment::{thread, time, time::Instant};
-use ashlar_raid::{BLOCK, MemberState, Repair};
+use ashlar_raid::{BLOCK, Batching, MemberState, Repair, Wanted};
 
 use crate::api;
 use crate::group::InService;
@@ -26,9 +26,19 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// Mismatches of a check that are listed.
 const LISTED: usize = 100;
 
+/// How groups are rebuilt and checked.
+#[derive(Clone, Default)]
+pub(crate) struct Rebuilds {
+    pub(crate) wanted: Wanted,
+    pub(crate) batching: Batching,
+}
+
 /// What a worker knows from its steps.
 struct Worker {
     group: Arc<InService>,
+    rebuilds: Rebuilds,
+    /// It was decided who codes.
+    chosen: bool,
     /// Rows of the next step.
     rows: u64,
     /// Bytes of one drive per second.
@@ -44,10 +54,20 @@ struct Worker {
 }
 
 /// Starts the worker of a group. It ends when the group is to stop.
-pub(crate) fn start(group: Arc<InService>) -> std::io::Result<thread::JoinHandle<()>> {
+pub(crate) fn start(group: Arc<InService>, rebuilds: Rebuilds) -> std::io::Result<thread::JoinHandle<()>> {
     thread::start("array-worker", None, move || {
-        let mut me =
-            Worker { group, rows: 64, rate: 0.0, foreground: 0, last: None, check_at: 0, refused: None };
+        group.shared.with(|g| g.set_batching(rebuilds.batching.clone()));
+        let mut me = Worker {
+            group,
+            rebuilds,
+            chosen: false,
+            rows: 64,
+            rate: 0.0,
+            foreground: 0,
+            last: None,
+            check_at: 0,
+            refused: None,
+        };
         while let Some(pause) = me.step() {
             me.wait(pause);
         }
@@ -101,7 +121,23 @@ impl Worker {
         }
     }
 
+    /// Decides who codes. Measuring takes a while, so it is done without the group, and only when something is to be rebuilt.
+    fn choose(&mut self) {
+        if std::mem::replace(&mut self.chosen, true) {
+            return;
+        }
+        let (k, m) = self.group.shared.with(|g| (g.geometry().k, g.geometry().m));
+        match ashlar_raid::choose(k, m, self.rebuilds.wanted, &self.rebuilds.batching) {
+            Ok(batching) => {
+                tracing::info!(group = self.group.name, coder = batching.coder.name(), "who codes rebuilds");
+                self.group.shared.with(|g| g.set_batching(batching));
+            }
+            Err(error) => tracing::error!(group = self.group.name, %error, "the CPU codes rebuilds"),
+        }
+    }
+
     fn rebuild(&mut self) -> Duration {
+        self.choose();
         let begun = Instant::now();
         let rows = self.rows;
         let before = self.group.shared.with(|g| {
@@ -120,6 +156,7 @@ impl Worker {
                 if over {
                     tracing::warn!(group = self.group.name, position = p.slot, "a drive is rebuilt");
                     self.last = None;
+                    self.group.shared.with(ashlar_raid::Group::release_batches);
                 }
                 pause
             }
@@ -188,6 +225,7 @@ impl Worker {
 
     fn end_check(&mut self, state: &str, why: Option<String>) {
         (self.check_at, self.last) = (0, None);
+        self.group.shared.with(ashlar_raid::Group::release_batches);
         let mut inner = self.group.inner.lock();
         inner.stop_check = false;
         if let Some(check) = &mut inner.check {

@@ -212,6 +212,7 @@ fn checks_find_and_correct_what_is_wrong() {
         assert_eq!((check.state.as_str(), check.mismatches, check.fixed), ("DONE", 1, 1));
         assert_eq!((group.drives[2].corrected, group.counters.corrected), (1, 1));
         assert_eq!(check.progress.done, check.progress.rows);
+        assert!(group.rebuild_coder.starts_with("CPU ("), "{}", group.rebuild_coder);
         fails(&client, Call::StopCheck { group: "tank".into() }, Kind::Conflict, "no consistency check")
             .await;
         let speed = Call::SetSpeed { group: "tank".into(), speed: Speed::Low };

@@ -76,6 +76,7 @@ fn stable(mut state: State) -> State {
     state.uptime_s = 0;
     for group in &mut state.groups {
         (group.counters, group.rebuild) = (Default::default(), None);
+        group.rebuild_coder.clear();
     }
     state
 }

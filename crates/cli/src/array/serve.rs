@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 
 use ashlar_arguments::{expand, size};
-use ashlar_array::{Endpoint, Options, Process, api};
-use clap::Args;
+use ashlar_array::{Endpoint, Options, Process, Wanted, api};
+use clap::{Args, ValueEnum};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -68,6 +68,23 @@ pub struct ServeOptions {
     /// Memory of NBD requests, at most, and as much of NVMe commands
     #[arg(long, value_name = "SIZE", default_value = "256MiB")]
     memory: String,
+    /// Who codes rebuilds; auto measures at the first one who codes faster
+    #[arg(long, value_name = "CODER", default_value = "cpu")]
+    coder: Coder,
+    /// Threads of each group's rebuild or check; half of the cores, at most 8, unless named
+    #[arg(long, value_name = "N")]
+    rebuild_threads: Option<usize>,
+    /// What a thread of a rebuild or a check reads at once, about: 64KiB to 64MiB
+    #[arg(long, value_name = "SIZE", default_value = "4MiB")]
+    rebuild_batch: String,
+}
+
+/// Who codes rebuilds.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Coder {
+    Auto,
+    Cpu,
+    Gpu,
 }
 
 fn address(text: &str) -> Result<String, String> {
@@ -90,6 +107,9 @@ pub async fn serve(options: ServeOptions, context: &Context<'_>) -> Outcome {
     logs(output);
     let drives = expand::expand(&options.drives).map_err(Failure::usage)?;
     let memory = size::parse(&options.memory).map_err(|e| Failure::usage(format!("--memory: {e}")))?;
+    let batch = size::parse(&options.rebuild_batch)
+        .and_then(|bytes| usize::try_from(bytes).map_err(|e| e.to_string()))
+        .map_err(|e| Failure::usage(format!("--rebuild-batch: {e}")))?;
     let catch = |kind| signal(kind).map_err(|e| Failure::new(Kind::Failed, e.to_string()));
     let (mut terminate, mut interrupt) = (catch(SignalKind::terminate())?, catch(SignalKind::interrupt())?);
     let certs = options.certs.is_some();
@@ -106,6 +126,13 @@ pub async fn serve(options: ServeOptions, context: &Context<'_>) -> Outcome {
         connections: options.connections.max(1),
         memory,
         socket_mode: options.nbd_mode,
+        coder: match options.coder {
+            Coder::Auto => Wanted::Auto,
+            Coder::Cpu => Wanted::Cpu,
+            Coder::Gpu => Wanted::Gpu,
+        },
+        rebuild_threads: options.rebuild_threads.unwrap_or_else(|| Options::default().rebuild_threads),
+        rebuild_batch: batch,
     })
     .await?;
     let state = process.state();

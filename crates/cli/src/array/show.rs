@@ -120,7 +120,7 @@ fn group_table(output: &Output, groups: &[Group]) -> String {
 fn work(group: &Group) -> Vec<String> {
     let mut out = Vec::new();
     if let Some(task) = &group.rebuild {
-        out.push(format!("rebuild {}", task_text(task)));
+        out.push(format!("rebuild {}, coded by {}", task_text(task), group.rebuild_coder));
     }
     if let Some(check) = group.check.as_ref().filter(|c| c.state == "RUNNING") {
         out.push(format!("check {}", task_text(&check.progress)));
@@ -298,6 +298,9 @@ fn group_text(output: &Output, group: &Group) -> String {
     ];
     if !group.rebuild_speed.is_empty() {
         lines.push(format!("Speed     {}", group.rebuild_speed));
+    }
+    if !group.rebuild_coder.is_empty() {
+        lines.push(format!("Coder     {}", group.rebuild_coder));
     }
     lines.extend(work(group).into_iter().map(|w| format!("Work      {w}")));
     if let Some(check) = &group.check {
