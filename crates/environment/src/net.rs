@@ -36,6 +36,18 @@ pub fn bind_blocking(address: impl std::net::ToSocketAddrs) -> io::Result<std::n
     std::net::TcpListener::bind(address)
 }
 
+/// Opens a connection to one address, for threads without a runtime. It fails with `TimedOut` after `limit`.
+///
+/// # Errors
+/// The error of the system; `Unsupported` in a simulation.
+pub fn connect_blocking(
+    address: &std::net::SocketAddr,
+    limit: std::time::Duration,
+) -> io::Result<std::net::TcpStream> {
+    refuse_in_simulation()?;
+    std::net::TcpStream::connect_timeout(address, limit)
+}
+
 fn refuse_in_simulation() -> io::Result<()> {
     if crate::world::active() {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "a simulation has no network"));

@@ -1,6 +1,7 @@
-//! NVMe/TCP: a target of namespaces over TCP.
+//! NVMe/TCP: a target of namespaces over TCP, and a host.
 //!
 //! * [`Namespace`], [`Subsystem`], [`Subsystems`]: what is served; whoever owns devices implements them.
+//! * [`host`]: namespaces of targets as block devices of this process.
 //! * [`Server`]: accepts connections at TCP addresses and serves them until it is stopped.
 //!
 //! The protocol is that of the NVM Express Base Specification 2.0 (here "Base"), the NVM Command Set Specification 1.0 ("NVM")
@@ -31,6 +32,7 @@ mod error;
 mod fabrics;
 mod flow;
 pub mod fuzzed;
+pub mod host;
 mod identify;
 mod io;
 mod log;

@@ -23,7 +23,7 @@ pub(crate) const IN_CAPSULE: usize = 8192;
 /// Bytes of data of a command, at most: MDTS, and the data of one `H2CData`.
 pub(crate) const MAX_DATA: usize = 1 << 20;
 /// Bytes of the header in error that a `C2HTermReq` repeats, at most (TCP 3.6.2.4).
-const MAX_REPEATED: usize = 128;
+pub(crate) const MAX_REPEATED: usize = 128;
 
 /// Types of PDUs.
 pub(crate) mod kind {
@@ -187,7 +187,8 @@ pub(crate) fn ic_req(bytes: &[u8; IC]) -> Result<Agreed, Error> {
     })
 }
 
-fn common(kind: u8, flags: u8, header: usize, offset: usize, len: usize) -> Vec<u8> {
+/// A common header, with room for what follows.
+pub(crate) fn common(kind: u8, flags: u8, header: usize, offset: usize, len: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(header + 2 * DIGEST);
     out.extend_from_slice(&[kind, flags, header as u8, offset as u8]);
     out.extend_from_slice(&(len as u32).to_le_bytes());
@@ -206,8 +207,17 @@ pub(crate) fn ic_resp(agreed: &Agreed) -> Vec<u8> {
 
 /// A `C2HTermReq` that repeats the header in error.
 pub(crate) fn c2h_term(fes: u16, at: u32, header: &[u8]) -> Vec<u8> {
+    term(kind::C2H_TERM, fes, at, header)
+}
+
+/// An `H2CTermReq` that repeats the header in error.
+pub(crate) fn h2c_term(fes: u16, at: u32, header: &[u8]) -> Vec<u8> {
+    term(kind::H2C_TERM, fes, at, header)
+}
+
+fn term(kind: u8, fes: u16, at: u32, header: &[u8]) -> Vec<u8> {
     let repeated = &header[..header.len().min(MAX_REPEATED)];
-    let mut out = common(kind::C2H_TERM, 0, SHORT, 0, SHORT + repeated.len());
+    let mut out = common(kind, 0, SHORT, 0, SHORT + repeated.len());
     out.extend_from_slice(&fes.to_le_bytes());
     out.extend_from_slice(&at.to_le_bytes());
     out.resize(SHORT, 0);

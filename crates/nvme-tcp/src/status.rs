@@ -38,3 +38,34 @@ pub(crate) const CONNECT_PARAMETER: u16 = 0x182;
 pub(crate) const WRITE_FAULT: u16 = 0x280 | DNR;
 pub(crate) const UNRECOVERED_READ: u16 = 0x281 | DNR;
 pub(crate) const COMPARE_FAILURE: u16 = 0x285 | DNR;
+
+/// What a status means, for people: its name in the specification, as far as hosts often meet it.
+pub(crate) fn describe(status: u16) -> String {
+    let name = match status & !(DNR | 3 << 11 | 1 << 13) | DNR {
+        INVALID_OPCODE => "Invalid Command Opcode",
+        INVALID_FIELD => "Invalid Field in Command",
+        0x4006 => "Internal Error",
+        INVALID_NAMESPACE => "Invalid Namespace or Format: there is no namespace of this number",
+        COMMAND_SEQUENCE => "Command Sequence Error",
+        NAMESPACE_WRITE_PROTECTED => "Namespace is Write Protected",
+        0x4022 => "Transient Transport Error",
+        0x4082 => "Namespace Not Ready",
+        LBA_RANGE => "LBA Out of Range",
+        CAPACITY => "Capacity Exceeded",
+        0x4181 => "Connect Controller Busy",
+        0x4182 => "Connect Invalid Parameters",
+        0x4184 => "Connect Invalid Host",
+        WRITE_FAULT => "Write Fault",
+        UNRECOVERED_READ => "Unrecovered Read Error",
+        0x4301 => "Asymmetric Access Persistent Loss",
+        0x4302 => "Asymmetric Access Inaccessible",
+        0x4303 => "Asymmetric Access Transition",
+        _ => "a failure",
+    };
+    format!("{name} (status {:#05x})", status & 0x7ff)
+}
+
+/// Whether the same command may succeed later, or elsewhere.
+pub(crate) fn may_repeat(status: u16) -> bool {
+    status & DNR == 0
+}

@@ -95,7 +95,7 @@ impl Wire {
                 Err(e) => return Err(e),
             }
             if done < out.len() && Instant::now() >= until {
-                return Err(io::Error::new(ErrorKind::TimedOut, "the host is too slow within a PDU"));
+                return Err(io::Error::new(ErrorKind::TimedOut, "the other end is too slow within a PDU"));
             }
         }
         Ok(())
@@ -116,7 +116,7 @@ impl Wire {
                     if Instant::now() >= until {
                         return Err(io::Error::new(
                             ErrorKind::TimedOut,
-                            "the host does not take its responses",
+                            "the other end does not take what it is sent",
                         ));
                     }
                 }

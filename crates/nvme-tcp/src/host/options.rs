@@ -1,0 +1,66 @@
+//! What a host asks of its connections.
+//!
+//! Must not depend on: connections.
+
+use std::time::Duration;
+
+use ashlar_environment::random;
+
+use crate::error::Error;
+
+/// How a host uses a namespace.
+#[derive(Clone, Debug)]
+pub struct HostOptions {
+    /// The name of this host (NQN).
+    pub host_nqn: String,
+    /// The identifier of this host.
+    pub host_id: [u8; 16],
+    /// Digests of headers.
+    pub header_digest: bool,
+    /// Digests of data.
+    pub data_digest: bool,
+    /// I/O queues, each a connection; the target may permit fewer. 1 to 64.
+    pub queues: u16,
+    /// Commands of a queue on their way, at most; the target may permit fewer. 1 to 1023.
+    pub depth: u16,
+    /// Time for a connection, and for the answer of a command. A command that is not answered ends its controller.
+    pub command_timeout: Duration,
+    /// The keep-alive time: the target may end the controller after so long without a command, so an idle host sends
+    /// one after half of it. Zero: none.
+    pub keep_alive: Duration,
+    /// Time after which requests fail when the target cannot be reached. It counts from the loss of the connection.
+    pub patience: Duration,
+    /// Time before the first attempt to connect again; it doubles with each, up to `longest_pause`.
+    pub first_pause: Duration,
+    /// The longest time between two attempts.
+    pub longest_pause: Duration,
+}
+
+impl HostOptions {
+    /// The usual options, for a host with a random identity.
+    ///
+    /// # Errors
+    /// If the system has no random bytes.
+    pub fn new() -> Result<HostOptions, Error> {
+        let mut host_id = [0; 16];
+        random::fill(&mut host_id).map_err(|e| Error::Connection(std::io::Error::other(e.to_string())))?;
+        // Version 4 (RFC 9562).
+        host_id[6] = host_id[6] & 0x0f | 0x40;
+        host_id[8] = host_id[8] & 0x3f | 0x80;
+        let hex: String = host_id.iter().map(|b| format!("{b:02x}")).collect();
+        let uuid = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-");
+        Ok(HostOptions {
+            host_nqn: format!("nqn.2014-08.org.nvmexpress:uuid:{uuid}"),
+            host_id,
+            header_digest: true,
+            data_digest: true,
+            queues: 1,
+            depth: 32,
+            command_timeout: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(10),
+            patience: Duration::from_secs(30),
+            first_pause: Duration::from_millis(100),
+            longest_pause: Duration::from_secs(2),
+        })
+    }
+}

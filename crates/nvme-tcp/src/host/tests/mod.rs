@@ -1,0 +1,6 @@
+//! The host against the target of this crate, also through a proxy that damages, cuts and delays.
+
+mod faults;
+mod format;
+mod rig;
+mod use_of;
