@@ -1,4 +1,4 @@
-//! Members as files: how they are found, opened and locked.
+//! Members by their paths: how they are found, opened and locked. A path leads to a file, or is the address of a namespace.
 //!
 //! Invariants: a file is locked before its superblock is believed, and stays locked while it belongs to a group in service or
 //! a new group is made of it; a path means the file that it led to when it was named.
@@ -12,14 +12,31 @@ use ashlar_machine::{DiskFile, Folder, Lock};
 use ashlar_raid::{Device, Group, Id, Superblock};
 
 use crate::error::{Error, Kind};
+use crate::remote::{self, Claim};
 
 /// Files of a folder that are looked at, at most.
 const MAX_FILES: usize = 4096;
 
-/// A file that this process alone uses.
+/// What keeps a drive from being used twice.
+#[allow(dead_code, reason = "it is kept until the drive is not used any more")]
+pub(crate) enum Hold {
+    File(Lock),
+    Namespace(Claim),
+}
+
+/// A file that this process alone uses, or a namespace that it uses once.
 pub(crate) struct Locked {
     pub(crate) path: PathBuf,
-    pub(crate) lock: Lock,
+    pub(crate) lock: Hold,
+}
+
+/// The path by which a drive is known: links are followed; an address has its canonical form.
+pub(crate) fn known_path(path: &Path) -> std::io::Result<PathBuf> {
+    match remote::address(path) {
+        Some(Ok(address)) => Ok(address.to_string().into()),
+        Some(Err(e)) => Err(std::io::Error::new(ErrorKind::InvalidInput, e)),
+        None => path.canonicalize(),
+    }
 }
 
 fn parts(path: &Path) -> Result<(Folder, String, PathBuf), Error> {
@@ -46,9 +63,14 @@ fn refused(path: &Path, error: &std::io::Error) -> Error {
 
 /// Locks a file. The lock of a process that ended is gone with it.
 pub(crate) fn lock(path: &Path) -> Result<Locked, Error> {
+    if let Some(address) = remote::address(path) {
+        let address = address?;
+        let lock = Hold::Namespace(remote::claim(&address)?);
+        return Ok(Locked { path: address.to_string().into(), lock });
+    }
     let (folder, name, path) = parts(path)?;
     match folder.lock(&name).map_err(|e| refused(&path, &e))? {
-        Some(lock) => Ok(Locked { path, lock }),
+        Some(lock) => Ok(Locked { path, lock: Hold::File(lock) }),
         None => Err(Error::conflict(format!(
             "{} is in use by another process, or twice by this one",
             path.display()
@@ -56,20 +78,26 @@ pub(crate) fn lock(path: &Path) -> Result<Locked, Error> {
     }
 }
 
-/// Opens a file for reading and writing; its name is its path.
+/// Opens a file, or a namespace, for reading and writing; its name is its path.
 pub(crate) fn open(path: &Path) -> Result<Device, Error> {
+    if let Some(address) = remote::address(path) {
+        return remote::open(&address?);
+    }
     let (folder, name, path) = parts(path)?;
     let file = folder.open(&name, false).map_err(|e| refused(&path, &e))?;
-    Ok(Device { file, name: path.display().to_string() })
+    Ok(Device { medium: Box::new(file), name: path.display().to_string() })
 }
 
 fn open_read(path: &Path) -> Result<Device, Error> {
+    if let Some(address) = remote::address(path) {
+        return remote::open(&address?);
+    }
     let (folder, name, path) = parts(path)?;
     let file: DiskFile = folder.open_read(&name).map_err(|e| refused(&path, &e))?;
-    Ok(Device { file, name: path.display().to_string() })
+    Ok(Device { medium: Box::new(file), name: path.display().to_string() })
 }
 
-/// What a file says about its group. It may belong to a process.
+/// What a file, or a namespace, says about its group. It may belong to a process.
 pub(crate) fn examine(path: &Path) -> Result<(Superblock, Id), Error> {
     Ok(Group::examine(open_read(path)?)?)
 }
@@ -80,6 +108,11 @@ pub(crate) fn expand(paths: &[PathBuf], strict: bool) -> Result<Vec<PathBuf>, Er
     let mut out: Vec<PathBuf> = Vec::new();
     for path in paths {
         let shown = path.display().to_string();
+        if let Some(address) = remote::address(path) {
+            // What there is behind it is known when it is opened.
+            out.push(address?.to_string().into());
+            continue;
+        }
         let whole = match path.canonicalize() {
             Ok(whole) => whole,
             // A drive that is gone: what else there is can be used.

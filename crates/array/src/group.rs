@@ -10,21 +10,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use ashlar_machine::Lock;
 use ashlar_raid::{Group, GroupState, Id, MemberState, Shared, Superblock};
 use parking_lot::{Condvar, Mutex};
 
 use crate::api;
 use crate::error::{Error, Kind};
 use crate::export::Exported;
-use crate::files::{self, Locked};
+use crate::files::{self, Hold, Locked};
 use crate::identity;
 use crate::offline;
 
 /// What changes while a group is in service, beside the group itself.
 pub(crate) struct Inner {
     /// The files of drives, also of those that failed, and their locks.
-    files: BTreeMap<Id, (PathBuf, Lock)>,
+    files: BTreeMap<Id, (PathBuf, Hold)>,
     /// Positions that an operator took out of service.
     offline: BTreeSet<usize>,
     pub(crate) speed: api::Speed,
@@ -220,7 +219,7 @@ impl InService {
 
     /// The identity of the drive at a path.
     fn id_of(&self, path: &str) -> Option<Id> {
-        let whole = PathBuf::from(path).canonicalize().unwrap_or_else(|_| path.into());
+        let whole = files::known_path(std::path::Path::new(path)).unwrap_or_else(|_| path.into());
         self.inner.lock().files.iter().find(|(_, (p, _))| *p == whole).map(|(id, _)| *id)
     }
 

@@ -5,7 +5,7 @@
 //! * [`Client`]: makes those calls. [`api`]: the documents of both sides.
 //! * [`offline`]: groups that no process has open: what is on drives, and new groups.
 //!
-//! Files: `api` (documents), `error`, `files` (members as files, their locks), `offline`, `identity` (names for hosts), `group` (one group in service),
+//! Files: `api` (documents), `error`, `files` (members by path, their locks), `remote` (members that are namespaces of targets), `offline`, `identity` (names for hosts), `group` (one group in service),
 //! `worker` (its rebuilds and checks), `owner` (all groups of a process), `export` (requests, NBD), `namespace` (NVMe/TCP), `tls`, `metrics`, `service`
 //! (the socket), `client`, `process`.
 //!
@@ -33,6 +33,7 @@ mod namespace;
 pub mod offline;
 mod owner;
 mod process;
+mod remote;
 mod service;
 mod tls;
 mod worker;

@@ -213,8 +213,20 @@ pub fn create(new: &api::NewGroup) -> Result<api::Group, Error> {
     groups.pop().ok_or_else(|| Error::not_found("the group that was made is not on its drives"))
 }
 
-/// Whether a path means something that exists.
+/// Whether a text is the address of a namespace, or a path that means something that exists.
 #[must_use]
 pub fn is_path(text: &str) -> bool {
-    text.starts_with(['/', '.']) || Path::new(text).exists()
+    is_address(text) || text.starts_with(['/', '.']) || Path::new(text).exists()
+}
+
+/// Whether a text is meant as the address of a namespace: it means the same in every working directory.
+#[must_use]
+pub fn is_address(text: &str) -> bool {
+    text.starts_with(ashlar_nvme_tcp::host::SCHEME)
+}
+
+/// The path by which a drive is known, if it leads to something: links are followed; an address has its canonical form.
+#[must_use]
+pub fn known_path(text: &str) -> Option<String> {
+    files::known_path(Path::new(text)).ok().map(|p| p.display().to_string())
 }

@@ -4,6 +4,7 @@
 //! * [`Group`]: a group in service: [`Group::create`], [`Group::open`], [`Group::read`], [`Group::apply`],
 //!   [`Group::rebuild`], [`Group::check`].
 //! * [`Batching`], [`Coder`], [`choose`]: how rebuilds and checks read and code, and who codes.
+//! * [`Device`], [`Medium`]: what becomes a member, and what it is made of.
 //! * [`Shared`], [`VirtualDrive`]: a group that several threads use, and a part of it with a name.
 //!
 //! Invariants (policy `journal`): after a loss of power at any instant, in any state, every block outside of a request
@@ -33,6 +34,7 @@ mod gpu;
 mod group;
 mod journal;
 mod layout;
+mod medium;
 mod member;
 mod read;
 mod rebuild;
@@ -57,6 +59,7 @@ pub use geometry::{BLOCK, Geometry, Level, Place};
 #[cfg(feature = "gpu")]
 pub use gpu::Gpu;
 pub use group::{Counters, Group, GroupState, MemberStatus};
+pub use medium::Medium;
 pub use member::Device;
 pub use rebuild::Progress;
 pub use superblock::{

@@ -6,25 +6,24 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 
-use ashlar_machine::DiskFile;
-
 use crate::Error;
 use crate::geometry::BLOCK;
 use crate::layout::{HEADS, JOURNAL, Layout};
+use crate::medium::Medium;
 use crate::signature;
 use crate::superblock::{self, Id, Superblock};
 
 /// A device that is to become, or is, a member of a group.
 pub struct Device {
-    /// The file.
-    pub file: DiskFile,
-    /// Its name, for messages: a path.
+    /// Its blocks.
+    pub medium: Box<dyn Medium>,
+    /// Its name, for messages: a path, or the address of a namespace.
     pub name: String,
 }
 
 /// A device with a superblock.
 pub(crate) struct Member {
-    file: DiskFile,
+    medium: Box<dyn Medium>,
     pub(crate) name: String,
     pub(crate) id: Id,
     /// Which of the two places holds its newest superblock.
@@ -54,7 +53,7 @@ impl Member {
         let mut wrong = None;
         for place in 0..2 {
             let mut bytes = vec![0; superblock::LEN];
-            if let Err(e) = device.file.read_at(&mut bytes, place * superblock::LEN as u64) {
+            if let Err(e) = device.medium.read_at(&mut bytes, place * superblock::LEN as u64) {
                 return Err(not(e.to_string()));
             }
             match Superblock::decode(&bytes) {
@@ -75,7 +74,7 @@ impl Member {
 
     fn new(device: Device, id: Id, place: u64) -> Member {
         Member {
-            file: device.file,
+            medium: device.medium,
             name: device.name,
             id,
             place,
@@ -90,17 +89,17 @@ impl Member {
     /// Blocks of a device, after a look at whether it holds something else.
     pub(crate) fn inspect(device: &Device, force: bool) -> Result<u64, Error> {
         let io = |op| move |e: io::Error| Error::Io { op, error: format!("{}: {e}", device.name) };
-        let len = device.file.len().map_err(io("ask for the size of a device"))?;
+        let len = device.medium.size().map_err(io("ask for the size of a device"))?;
         if force {
             return Ok(len / BLOCK as u64);
         }
         let part = (signature::HEAD as u64).min(len) as usize;
         let (mut head, mut tail) = (vec![0; part], vec![0; part]);
-        device.file.read_at(&mut head, 0).map_err(io("look for signatures"))?;
+        device.medium.read_at(&mut head, 0).map_err(io("look for signatures"))?;
         // Aligned: a superblock of md at the end is.
         let end = len / BLOCK as u64 * BLOCK as u64;
         device
-            .file
+            .medium
             .read_at(&mut tail, (len - part as u64).next_multiple_of(BLOCK as u64).min(end))
             .or_else(|e| if e.kind() == io::ErrorKind::UnexpectedEof { Ok(()) } else { Err(e) })
             .map_err(io("look for signatures"))?;
@@ -134,7 +133,7 @@ impl Member {
 
     /// Reads whole blocks.
     pub(crate) fn read(&self, block: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read_at(out, block * BLOCK as u64)
+        self.medium.read_at(out, block * BLOCK as u64)
     }
 
     /// Reads whole blocks one after another.
@@ -159,25 +158,25 @@ impl Member {
     pub(crate) fn write(&mut self, block: u64, bytes: &[u8]) -> io::Result<()> {
         assert!(bytes.len().is_multiple_of(BLOCK));
         self.dirty = true;
-        self.file.write_at(bytes, block * BLOCK as u64)
+        self.medium.write_slices_at(&mut [IoSlice::new(bytes)], block * BLOCK as u64)
     }
 
     /// Writes whole blocks one after another.
     pub(crate) fn write_slices(&mut self, block: u64, slices: &[&[u8]]) -> io::Result<()> {
         self.dirty = true;
         let mut all: Vec<IoSlice<'_>> = slices.iter().map(|s| IoSlice::new(s)).collect();
-        self.file.write_slices_at(&mut all, block * BLOCK as u64)
+        self.medium.write_slices_at(&mut all, block * BLOCK as u64)
     }
 
     /// Gives back the space of blocks whose content no longer matters. A device that cannot keeps them.
     pub(crate) fn discard(&mut self, block: u64, blocks: u64) -> io::Result<()> {
-        self.file.punch_hole(block * BLOCK as u64, blocks * BLOCK as u64).map(drop)
+        self.medium.discard(block * BLOCK as u64, blocks * BLOCK as u64)
     }
 
     /// Makes everything written durable. Not to be called again after an error.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         if self.dirty {
-            self.file.sync_data()?;
+            self.medium.flush()?;
             self.dirty = false;
         }
         Ok(())

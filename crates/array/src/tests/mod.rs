@@ -3,4 +3,5 @@
 mod exports;
 mod groups;
 mod namespaces;
+mod remote;
 mod rig;

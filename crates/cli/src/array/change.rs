@@ -22,8 +22,11 @@ fn bytes(option: &str, text: &str) -> Outcome<u64> {
     size::parse(text).map_err(|e| Failure::usage(format!("{option}: {e}")))
 }
 
-/// The process may have another working directory.
+/// The process may have another working directory. The address of a namespace is the same there.
 fn absolute(path: &str) -> Outcome<PathBuf> {
+    if offline::is_address(path) {
+        return Ok(path.into());
+    }
     std::path::absolute(path).when(|| format!("cannot find {path}"))
 }
 

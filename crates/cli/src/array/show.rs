@@ -236,7 +236,7 @@ pub async fn describe(noun: Describe, context: &Context<'_>) -> Outcome {
 /// A drive of the process, or a file that no process has.
 async fn find_drive(drive: &str, context: &Context<'_>) -> Outcome<Drive> {
     let is = |d: &Drive| {
-        let whole = std::fs::canonicalize(drive).ok().map(|p| p.display().to_string());
+        let whole = offline::known_path(drive);
         drive_name(d) == drive || d.path.is_some() && d.path == whole
     };
     let asked = groups(&[], context).await;

@@ -53,7 +53,7 @@ fn swapped(without_place: bool) -> bool {
     group.checkpoint().unwrap();
     let ((slot, from), (other, to)) = (place(&group, a), place(&group, b));
     assert_eq!(slot, other);
-    let file = rig.device(slot).file;
+    let file = rig.file(slot);
     let mut block = vec![0; crate::BLOCK];
     file.read_at(&mut block, from).unwrap();
     file.write_at(&block, to).unwrap();
@@ -246,7 +246,7 @@ fn replacement_must_fit() {
     assert!(matches!(group.replace(1, rig.device(4), false), Err(Error::State(_))), "it has not failed");
     group.take_out(1).unwrap();
     assert!(matches!(group.take_out(2), Err(Error::State(_))), "one more cannot be spared");
-    rig.device(4).file.set_len(100 * B).unwrap();
+    rig.file(4).set_len(100 * B).unwrap();
     assert!(matches!(group.replace(1, rig.device(4), false), Err(Error::Layout(_))));
     assert!(
         matches!(group.replace(1, rig.device(1), false), Err(Error::Signature { .. })),

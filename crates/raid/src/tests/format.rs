@@ -144,7 +144,7 @@ fn devices_with_signatures_are_refused_unless_forced() {
         (0, b"ASHLRAID", "an Ashlar drive group"),
     ] {
         let rig = Rig::new(3);
-        rig.device(1).file.write_at(bytes, at as u64).unwrap();
+        rig.file(1).write_at(bytes, at as u64).unwrap();
         let before = rig.disk.dump();
         let mut plan = Plan { journal: 1 << 20, strip: 4096, ..Plan::default() };
         let refused = Group::create(&plan, rig.devices(0..3), vec![]).err();

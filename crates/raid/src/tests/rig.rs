@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ashlar_environment::random::Seeded;
-use ashlar_machine::{Faults, Folder, SimDisk};
+use ashlar_machine::{DiskFile, Faults, Folder, SimDisk};
 
 use crate::{BLOCK, Device, Group, Level, Plan, Policy};
 
@@ -36,9 +36,12 @@ impl Rig {
         Rig { disk, faults: (0..devices).map(|_| Arc::new(Faults::new())).collect() }
     }
 
+    pub(super) fn file(&self, i: usize) -> DiskFile {
+        Folder::simulated(&self.disk, Some(self.faults[i].clone())).open(&name(i), false).unwrap()
+    }
+
     pub(super) fn device(&self, i: usize) -> Device {
-        let folder = Folder::simulated(&self.disk, Some(self.faults[i].clone()));
-        Device { file: folder.open(&name(i), false).unwrap(), name: name(i) }
+        Device { medium: Box::new(self.file(i)), name: name(i) }
     }
 
     pub(super) fn devices(&self, which: impl IntoIterator<Item = usize>) -> Vec<Device> {

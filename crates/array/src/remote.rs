@@ -1,0 +1,139 @@
+//! Members that are namespaces of NVMe/TCP targets: `nvme-tcp://HOST:PORT/NQN/NSID`.
+//!
+//! Invariants: a namespace is attached once in this process, however often it is opened, and used by one group at most, whatever
+//! addresses lead to it; it is known by its UUID, NGUID or EUI64. Other processes are not kept away: there are no reservations.
+//!
+//! Must not depend on: groups.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, ErrorKind, IoSlice};
+use std::path::Path;
+use std::sync::{Arc, OnceLock, Weak};
+
+use ashlar_nvme_tcp::Error as NvmeError;
+use ashlar_nvme_tcp::host::{Address, HostOptions, Identity, RemoteNamespace, SCHEME};
+use ashlar_raid::{Device, Medium};
+use parking_lot::Mutex;
+
+use crate::error::{Error, Kind};
+
+/// Namespaces that are attached, by their addresses.
+static ATTACHED: Mutex<BTreeMap<String, Weak<RemoteNamespace>>> = Mutex::new(BTreeMap::new());
+/// Namespaces that groups of this process have, or new groups are made of.
+static IN_USE: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
+/// This process as a host: targets see one, whichever namespaces it uses.
+static HOST: OnceLock<HostOptions> = OnceLock::new();
+
+/// The address that a path is, in its canonical form, if it is one.
+pub(crate) fn address(path: &Path) -> Option<Result<Address, Error>> {
+    let text = path.to_str().filter(|t| t.starts_with(SCHEME))?;
+    Some(text.parse().map_err(|e| of_nvme(&e)))
+}
+
+fn of_nvme(error: &NvmeError) -> Error {
+    let kind = match error {
+        NvmeError::Address { .. } | NvmeError::Range { .. } => Kind::Invalid,
+        NvmeError::Refused(_) => Kind::NotFound,
+        _ => Kind::Failed,
+    };
+    Error::new(kind, error.to_string())
+}
+
+fn options() -> Result<HostOptions, Error> {
+    if let Some(known) = HOST.get() {
+        return Ok(known.clone());
+    }
+    let made = HostOptions::new().map_err(|e| of_nvme(&e))?;
+    Ok(HOST.get_or_init(|| made).clone())
+}
+
+/// Attaches a namespace, unless it is already.
+fn attach(address: &Address) -> Result<Arc<RemoteNamespace>, Error> {
+    let name = address.to_string();
+    let known = || {
+        let known = ATTACHED.lock().get(&name).and_then(Weak::upgrade);
+        // A new namespace may be where a deleted one was, whose drive has failed.
+        known.filter(|n| n.is_same())
+    };
+    if let Some(known) = known() {
+        return Ok(known);
+    }
+    // Without the lock: a target that does not answer holds up nobody else.
+    let made = RemoteNamespace::attach(address, options()?);
+    let made = made.map_err(|e| {
+        let Error { kind, message } = of_nvme(&e);
+        Error::new(kind, format!("{name}: {message}"))
+    })?;
+    if let Some(known) = known() {
+        return Ok(known);
+    }
+    let made = Arc::new(made);
+    let mut attached = ATTACHED.lock();
+    attached.retain(|_, a| a.strong_count() > 0);
+    attached.insert(name, Arc::downgrade(&made));
+    Ok(made)
+}
+
+/// A namespace that this process uses for one purpose.
+pub(crate) struct Claim {
+    namespace: Arc<RemoteNamespace>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        IN_USE.lock().remove(&self.namespace.facts().identity);
+    }
+}
+
+/// Attaches a namespace for one purpose.
+pub(crate) fn claim(address: &Address) -> Result<Claim, Error> {
+    let namespace = attach(address)?;
+    if !IN_USE.lock().insert(namespace.facts().identity) {
+        let identity = namespace.facts().identity;
+        return Err(Error::conflict(format!("{address} ({identity}) is in use by this process already")));
+    }
+    Ok(Claim { namespace })
+}
+
+/// Opens a namespace; its name is its address.
+pub(crate) fn open(address: &Address) -> Result<Device, Error> {
+    let medium = Box::new(Remote(attach(address)?));
+    Ok(Device { medium, name: address.to_string() })
+}
+
+struct Remote(Arc<RemoteNamespace>);
+
+fn io_error(error: NvmeError) -> io::Error {
+    match error {
+        NvmeError::Range { .. } => io::Error::new(ErrorKind::InvalidInput, error),
+        other => io::Error::other(other),
+    }
+}
+
+impl Medium for Remote {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.size())
+    }
+
+    fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
+        let inside = self.0.size().saturating_sub(at).min(out.len() as u64) as usize;
+        self.0.read(at, &mut out[..inside]).map_err(io_error)?;
+        if inside < out.len() { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+    }
+
+    fn write_slices_at(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
+        match slices {
+            [one] => self.0.write(at, one),
+            many => self.0.write(at, &many.iter().map(|s| &**s).collect::<Vec<_>>().concat()),
+        }
+        .map_err(io_error)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.0.flush().map_err(io_error)
+    }
+
+    fn discard(&self, at: u64, len: u64) -> io::Result<()> {
+        self.0.discard(at, len).map_err(io_error)
+    }
+}

@@ -1,0 +1,65 @@
+//! What keeps the blocks of a member: a file, or whatever implements [`Medium`].
+//!
+//! Must not depend on: groups, what a medium is made of beside files.
+
+use std::io::{self, IoSlice};
+
+use ashlar_machine::DiskFile;
+
+/// Storage of one member: positioned reads and writes of whole blocks of 4 KiB, and an end.
+///
+/// A call that fails is not repeated by the group, which takes the member out of service. So an implementation that can lose
+/// and get back its connection repeats what is safe to repeat before it returns an error, and bounds the time of that.
+pub trait Medium: Send + Sync {
+    /// Bytes. They do not change.
+    ///
+    /// # Errors
+    /// Errors of the medium.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Fills `out` with the bytes at `at`.
+    ///
+    /// # Errors
+    /// `UnexpectedEof` beyond the end; errors of the medium.
+    fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<()>;
+
+    /// Writes bytes one slice after another, from `at` on. The slices may be changed.
+    ///
+    /// # Errors
+    /// Errors of the medium; then any part may be written.
+    fn write_slices_at(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()>;
+
+    /// Makes all writes that have returned durable.
+    ///
+    /// # Errors
+    /// Errors of the medium: a write that has returned may be lost.
+    fn flush(&self) -> io::Result<()>;
+
+    /// The content of a range does not matter any more. A medium that has no use for that does nothing.
+    ///
+    /// # Errors
+    /// Errors of the medium.
+    fn discard(&self, at: u64, len: u64) -> io::Result<()>;
+}
+
+impl Medium for DiskFile {
+    fn size(&self) -> io::Result<u64> {
+        self.len()
+    }
+
+    fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
+        DiskFile::read_at(self, out, at)
+    }
+
+    fn write_slices_at(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
+        DiskFile::write_slices_at(self, slices, at)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn discard(&self, at: u64, len: u64) -> io::Result<()> {
+        self.punch_hole(at, len).map(drop)
+    }
+}
