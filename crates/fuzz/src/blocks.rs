@@ -1,9 +1,10 @@
-//! Block arrays: what is read from members of drive groups, and what NBD clients and NVMe hosts send.
+//! Block arrays: what is read from members of drive groups, and what NBD clients, NVMe hosts and NVMe targets send.
 //!
 //! Invariant: a target calls only public functions of the crates.
 
 use ashlar_nbd::fuzzed as nbd;
 use ashlar_nvme_tcp::fuzzed as nvme;
+use ashlar_nvme_tcp::host::fuzzed as host;
 use ashlar_raid::fuzzed as raid;
 
 use crate::target::Target;
@@ -61,6 +62,27 @@ pub fn all() -> Vec<Target> {
                 &[1],
             ],
             run: nvme::connection,
+        },
+        Target { name: "nvme-host-header", seeds: host::headers(), tokens: TOKENS, run: host::header },
+        Target {
+            name: "nvme-host-structure",
+            seeds: host::structure_samples(),
+            tokens: TOKENS,
+            run: host::structures,
+        },
+        Target {
+            name: "nvme-host-connection",
+            seeds: host::connections(),
+            tokens: &[
+                &[5, 0, 24, 0, 24, 0, 0, 0],
+                &[7, 4, 24, 24],
+                &[9, 0, 24, 0, 24, 0, 0, 0],
+                &[0, 4],
+                &[1, 4],
+                &[0xff; 4],
+                &[0; 4],
+            ],
+            run: host::connection,
         },
     ]
 }

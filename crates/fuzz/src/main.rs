@@ -33,13 +33,14 @@ const SLACK: usize = 64 << 10;
 /// input, filters of directories, which have parts of a few bytes and come from administrators, and blocks: what is
 /// read from members has a fixed length, a part of a journal up to 768 KiB, a request of 28 bytes reads 16 KiB, and an NVMe
 /// command asks for up to 1 MiB.
-const WINDOWS: [(&str, usize); 6] = [
+const WINDOWS: [(&str, usize); 7] = [
     ("archive", 20 << 20),
     ("ldap-name", 1 << 20),
     ("raid-superblock", 1 << 20),
     ("raid-journal-entry", 8 << 20),
     ("nbd-connection", 16 << 20),
     ("nvme-connection", 16 << 20),
+    ("nvme-host-connection", 1 << 20),
 ];
 const MAX_CALL: Duration = Duration::from_secs(1);
 
