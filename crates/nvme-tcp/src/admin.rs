@@ -9,7 +9,7 @@ use crate::connection::Connection;
 use crate::controller::{Controller, IO_QUEUES, NAMESPACE_EVENTS, Queue};
 use crate::flow::Job;
 use crate::identify::identify;
-use crate::{log, status};
+use crate::{ana, log, status};
 
 /// Identifiers of features (Base 5.27.1).
 mod feature {
@@ -57,7 +57,7 @@ fn set_feature(controller: &Controller, command: &Command) -> Answer {
             queues()
         }
         feature::ASYNC_EVENTS => {
-            let known = if io { NAMESPACE_EVENTS } else { 0 };
+            let known = if io { NAMESPACE_EVENTS | ana::EVENTS } else { 0 };
             controller.set_events(value & known);
             Answer::default()
         }

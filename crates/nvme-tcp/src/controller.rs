@@ -4,7 +4,8 @@
 //! controller model").
 //!
 //! Invariants: numbers of controllers are unique in the server; the connections of I/O queues end with their controller;
-//! no I/O command is executed after a controller was disabled, or after its host got another one in its place; an event is told once, until the host has read the log page that says more.
+//! no I/O command is executed after a controller was disabled, or after its host got another one in its place; an event is told once,
+//! until the host has read the log page that says more; a controller belongs to the port where its host has connected.
 //!
 //! Must not depend on: PDUs, how connections work.
 
@@ -17,6 +18,7 @@ use std::time::Duration;
 use ashlar_environment::time::Instant;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
+use crate::ana::{self, AnaState};
 use crate::namespace::{Subsystem, Subsystems, Summary};
 use crate::wire::Socket;
 
@@ -52,6 +54,8 @@ mod bit {
 pub(crate) const NAMESPACE_EVENTS: u32 = 1 << 8;
 /// A notice that namespaces have changed; the log page with their numbers is 04h (Base 5.2.1).
 const NAMESPACES_CHANGED: u64 = 0x04_00_02;
+/// A notice that the state of an ANA group has changed; the log page is 0Ch.
+const ANA_CHANGED: u64 = 0x0c_03_02;
 
 /// What a server counts.
 #[derive(Default)]
@@ -120,6 +124,7 @@ struct State {
     changed: Vec<u32>,
     /// The host was told, and has not read the log page.
     told: bool,
+    ana: ana::Known,
 }
 
 /// A controller.
@@ -128,6 +133,8 @@ pub(crate) struct Controller {
     pub(crate) host: Host,
     /// None: of the discovery subsystem.
     pub(crate) subsystem: Option<Arc<dyn Subsystem>>,
+    /// Where its host has connected: an address of the server.
+    port: SocketAddr,
     state: Mutex<State>,
     ended: AtomicBool,
     /// Held while an I/O command is executed.
@@ -178,10 +185,12 @@ impl Core {
         let id = following.find(|id| !controllers.contains_key(id))?;
         *last = id;
         let known = subsystem.as_ref().map(|s| Summary::of(&**s)).unwrap_or_default();
+        let port = self.port(socket.local());
         let controller = Arc::new(Controller {
             id,
             host,
             subsystem,
+            port,
             state: Mutex::new(State { patience, known, ..State::default() }),
             ended: AtomicBool::new(false),
             executing: RwLock::default(),
@@ -190,8 +199,19 @@ impl Core {
             sockets: Mutex::new(BTreeMap::from([(0, socket)])),
             use_counters: UseCounters::default(),
         });
+        // What is so from the beginning is no change.
+        controller.look_at_ana(&mut controller.state.lock().ana);
         controllers.insert(id, controller.clone());
         Some(controller)
+    }
+
+    /// The address of the server by which a host has reached `local`.
+    fn port(&self, local: Option<SocketAddr>) -> SocketAddr {
+        let local = local.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
+        let addresses = self.addresses.read();
+        let whole = |a: &&SocketAddr| a.ip().is_unspecified() && a.port() == local.port();
+        let exact = addresses.iter().find(|a| **a == local);
+        exact.or_else(|| addresses.iter().find(whole)).copied().unwrap_or(local)
     }
 
     /// The controller of a number.
@@ -396,12 +416,18 @@ impl Controller {
             state.changed.dedup();
             state.known = now;
         }
-        if state.changed.is_empty() || state.told || state.events & NAMESPACE_EVENTS == 0 {
-            return None;
+        self.look_at_ana(&mut state.ana);
+        if !state.changed.is_empty() && !state.told && state.events & NAMESPACE_EVENTS != 0 {
+            let command = state.waiting.pop()?;
+            state.told = true;
+            return Some((command, NAMESPACES_CHANGED));
         }
-        let command = state.waiting.pop()?;
-        state.told = true;
-        Some((command, NAMESPACES_CHANGED))
+        if state.events & ana::EVENTS != 0 && state.ana.is_untold() {
+            let command = state.waiting.pop()?;
+            state.ana.tell();
+            return Some((command, ANA_CHANGED));
+        }
+        None
     }
 
     /// Numbers of namespaces that have changed; 0xffff_ffff alone: too many to name. `keep`: they are told again.
@@ -416,5 +442,24 @@ impl Controller {
             state.told = false;
         }
         out
+    }
+
+    /// How often the ANA states have changed, and the state of each group with how often that has. `keep`: a change is told again.
+    pub(crate) fn ana(&self, keep: bool) -> (u64, Vec<(AnaState, u64)>) {
+        let mut state = self.state.lock();
+        self.look_at_ana(&mut state.ana);
+        state.ana.read(keep)
+    }
+
+    fn look_at_ana(&self, known: &mut ana::Known) {
+        if let Some(subsystem) = &self.subsystem {
+            known.look(&**subsystem, self.port);
+        }
+    }
+
+    /// The status with which I/O commands of a namespace are refused at the port of this controller, if they are.
+    pub(crate) fn refusal(&self, nsid: u32) -> Option<u16> {
+        let subsystem = self.subsystem.as_ref()?;
+        subsystem.ana_state(self.port, subsystem.ana_group(nsid)).refusal()
     }
 }

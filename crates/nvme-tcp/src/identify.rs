@@ -8,14 +8,12 @@ use crate::command::Command;
 use crate::controller::{ASYNC_EVENTS, Controller, ENTRIES, NAMESPACE_EVENTS, VERSION};
 use crate::namespace::{DISCOVERY, Namespace, Subsystem};
 use crate::pdu::{IN_CAPSULE, MAX_DATA};
-use crate::status;
+use crate::{ana, status};
 
 /// Bytes of a structure.
 pub(crate) const LEN: usize = 4096;
 /// The number that means all namespaces.
 pub(crate) const ALL: u32 = u32::MAX;
-/// The ANA group of all namespaces.
-pub(crate) const ANA_GROUP: u32 = 1;
 /// Namespaces of a subsystem, at most: MNAN, with which hosts size their ANA log page.
 pub(crate) const MAX_NAMESPACES: u32 = 1024;
 
@@ -48,7 +46,7 @@ pub(crate) fn identify(controller: &Controller, command: &Command) -> Result<Vec
         cns::NAMESPACE => {
             valid(nsid)?;
             // A number that no namespace has is answered with zeros.
-            Ok(subsystem.namespace(nsid).map_or_else(empty, |n| of_namespace(&*n)))
+            Ok(subsystem.namespace(nsid).map_or_else(empty, |n| of_namespace(&*n, subsystem.ana_group(nsid))))
         }
         cns::ACTIVE => active(subsystem, nsid),
         cns::DESCRIPTORS => {
@@ -60,7 +58,7 @@ pub(crate) fn identify(controller: &Controller, command: &Command) -> Result<Vec
         cns::NVM_CONTROLLER if nvm_only => Ok(empty()),
         cns::INDEPENDENT => {
             valid(nsid)?;
-            Ok(subsystem.namespace(nsid).map_or_else(empty, |n| independent(&*n)))
+            Ok(subsystem.namespace(nsid).map_or_else(empty, |n| independent(&*n, subsystem.ana_group(nsid))))
         }
         _ => Err(status::INVALID_FIELD),
     }
@@ -122,22 +120,22 @@ fn of_controller(controller: &Controller) -> Vec<u8> {
     put(o, 1796, &1u32.to_le_bytes());
     // MSDBD: one descriptor per command.
     o[1803] = 1;
-    if subsystem.is_some() {
-        of_io_controller(o);
+    if let Some(subsystem) = subsystem {
+        of_io_controller(o, subsystem.ana_groups());
     }
     out
 }
 
-fn of_io_controller(o: &mut [u8]) {
+fn of_io_controller(o: &mut [u8], groups: u32) {
     // CMIC: several ports, several controllers, ANA.
     o[76] = 1 | 1 << 1 | 1 << 3;
-    put(o, 92, &NAMESPACE_EVENTS.to_le_bytes());
+    put(o, 92, &(NAMESPACE_EVENTS | ana::EVENTS).to_le_bytes());
     // FRMW: one slot, which is not writable.
     o[260] = 1 | 1 << 1;
-    // ANATT: seconds of a transition; ANACAP: the state "optimized".
-    (o[342], o[343]) = (1, 1);
-    put(o, 344, &ANA_GROUP.to_le_bytes());
-    put(o, 348, &1u32.to_le_bytes());
+    // ANATT: seconds of a transition; ANACAP: all states, and groups of namespaces stay; ANAGRPMAX, NANAGRPID.
+    (o[342], o[343]) = (10, 0x1f | 1 << 6);
+    put(o, 344, &groups.to_le_bytes());
+    put(o, 348, &groups.to_le_bytes());
     // SQES, CQES.
     (o[512], o[513]) = (0x66, 0x44);
     // NN: the largest number; MNAN: how many there are at most.
@@ -149,7 +147,7 @@ fn of_io_controller(o: &mut [u8]) {
     o[525] = 1 | 3 << 1;
 }
 
-fn of_namespace(namespace: &dyn Namespace) -> Vec<u8> {
+fn of_namespace(namespace: &dyn Namespace, group: u32) -> Vec<u8> {
     let mut out = empty();
     let o = &mut out;
     let blocks = namespace.blocks().to_le_bytes();
@@ -159,7 +157,7 @@ fn of_namespace(namespace: &dyn Namespace) -> Vec<u8> {
     o[30] = 1;
     // DLFEAT: deallocated blocks read as zeros; Write Zeroes may deallocate.
     o[33] = 1 | 1 << 3;
-    put(o, 92, &ANA_GROUP.to_le_bytes());
+    put(o, 92, &group.to_le_bytes());
     o[99] = u8::from(namespace.read_only());
     put(o, 104, &namespace.id());
     // The only format: no metadata, LBADS.
@@ -167,11 +165,11 @@ fn of_namespace(namespace: &dyn Namespace) -> Vec<u8> {
     out
 }
 
-fn independent(namespace: &dyn Namespace) -> Vec<u8> {
+fn independent(namespace: &dyn Namespace, group: u32) -> Vec<u8> {
     let mut out = empty();
     // NMIC, ANAGRPID, NSATTR, NSTAT: ready.
     out[1] = 1;
-    put(&mut out, 4, &ANA_GROUP.to_le_bytes());
+    put(&mut out, 4, &group.to_le_bytes());
     out[8] = u8::from(namespace.read_only());
     out[14] = 1;
     out

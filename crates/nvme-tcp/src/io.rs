@@ -48,12 +48,17 @@ pub(crate) fn perform(core: &Core, queue: &Queue, job: Job) -> Answer {
     }
     count(core, queue, &job);
     let done = if command.opcode() == io::FLUSH && command.nsid() == ALL {
-        let mut all = subsystem.namespaces().into_iter().filter_map(|n| subsystem.namespace(n));
-        all.try_for_each(|n| n.flush().map_err(|f| of_fault(f, false))).map(|()| Vec::new())
+        let mut all = subsystem.namespaces().into_iter().filter_map(|n| Some((n, subsystem.namespace(n)?)));
+        all.try_for_each(|(nsid, n)| match controller.refusal(nsid) {
+            Some(status) => Err(status),
+            None => n.flush().map_err(|f| of_fault(f, false)),
+        })
+        .map(|()| Vec::new())
     } else {
-        match subsystem.namespace(command.nsid()) {
-            Some(namespace) => execute(&namespace, job),
-            None => Err(status::INVALID_NAMESPACE),
+        match (subsystem.namespace(command.nsid()), controller.refusal(command.nsid())) {
+            (Some(_), Some(status)) => Err(status),
+            (Some(namespace), None) => execute(&namespace, job),
+            (None, _) => Err(status::INVALID_NAMESPACE),
         }
     };
     match done {

@@ -10,7 +10,7 @@
 //!
 //! Files: `pdu` and `command` (numbers and bytes), `status` (status codes), `namespace` (the traits), `memory` (a device in
 //! memory), `wire` (sockets), `flow` (memory and transfers of one queue), `receive` (PDUs that come in), `connection` (threads
-//! of one queue, PDUs that go out), `controller` (controllers and their properties), `fabrics` (Connect, properties), `admin`,
+//! of one queue, PDUs that go out), `ana` (access through a port), `controller` (controllers and their properties), `fabrics` (Connect, properties), `admin`,
 //! `identify`, `log`, `io` (commands), `server`.
 //!
 //! Invariants: whatever a host sends, memory is bounded by [`Limits`] and no other connection is affected; a command is
@@ -25,6 +25,7 @@
 )]
 
 mod admin;
+mod ana;
 mod command;
 mod connection;
 mod controller;
@@ -48,6 +49,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+pub use ana::{AnaState, AnaStates};
 pub use error::Error;
 pub use memory::Memory;
 pub use namespace::{DISCOVERY, Fault, Namespace, Subsystem, Subsystems, Summary};

@@ -7,9 +7,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
+use crate::ana::{DESCRIPTOR, GROUPS_ONLY, LOG_HEADER};
 use crate::command::Command;
 use crate::controller::{Controller, Core};
-use crate::identify::{ALL, ANA_GROUP, MAX_NAMESPACES};
+use crate::identify::{ALL, MAX_NAMESPACES};
 use crate::namespace::DISCOVERY;
 use crate::status;
 
@@ -55,7 +56,7 @@ pub(crate) fn get(
         (page::FIRMWARE, true) => firmware(),
         (page::CHANGED, true) => changed(controller, keep),
         (page::EFFECTS, true) => effects(),
-        (page::ANA, true) => ana(controller, specific & 1 != 0),
+        (page::ANA, true) => ana(controller, specific & GROUPS_ONLY != 0, keep),
         (page::DISCOVERY, false) => discovery(core, local),
         _ => return Err(status::INVALID_LOG_PAGE),
     };
@@ -139,18 +140,27 @@ fn effects() -> Vec<u8> {
     out
 }
 
-/// One group, which has all namespaces and is optimized. It never changes.
-fn ana(controller: &Controller, groups_only: bool) -> Vec<u8> {
-    let all = controller.subsystem.as_ref().map(|s| s.namespaces()).unwrap_or_default();
-    let named = if groups_only { &[][..] } else { &all[..] };
-    let mut out = vec![0; 16 + 32];
-    out[8] = 1;
-    out[16..20].copy_from_slice(&ANA_GROUP.to_le_bytes());
-    out[20..24].copy_from_slice(&(named.len() as u32).to_le_bytes());
-    out[32] = 1;
-    out.extend(named.iter().flat_map(|n| n.to_le_bytes()));
+/// Every group, with its state at the port of the controller, and its namespaces.
+fn ana(controller: &Controller, groups_only: bool, keep: bool) -> Vec<u8> {
+    let Some(subsystem) = &controller.subsystem else { return Vec::new() };
+    let all = if groups_only { Vec::new() } else { subsystem.namespaces() };
+    let (changes, groups) = controller.ana(keep);
+    let mut out = vec![0; LOG_HEADER];
+    out[..8].copy_from_slice(&changes.to_le_bytes());
+    out[8..10].copy_from_slice(&(groups.len() as u16).to_le_bytes());
+    for (group, (state, changes)) in (1u32..).zip(groups) {
+        let named: Vec<u32> = all.iter().copied().filter(|n| subsystem.ana_group(*n) == group).collect();
+        let at = out.len();
+        out.resize(at + DESCRIPTOR, 0);
+        out[at..at + 4].copy_from_slice(&group.to_le_bytes());
+        out[at + 4..at + 8].copy_from_slice(&(named.len() as u32).to_le_bytes());
+        out[at + 8..at + 16].copy_from_slice(&changes.to_le_bytes());
+        out[at + 16] = state.code();
+        out.extend(named.iter().flat_map(|n| n.to_le_bytes()));
+    }
     // Hosts read it in pieces, up to the length that a full subsystem would have.
-    out.resize(out.len().max(16 + 32 + 4 * MAX_NAMESPACES as usize), 0);
+    let full = LOG_HEADER + DESCRIPTOR * subsystem.ana_groups() as usize + 4 * MAX_NAMESPACES as usize;
+    out.resize(out.len().max(full), 0);
     out
 }
 

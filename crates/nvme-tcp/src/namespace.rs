@@ -2,7 +2,10 @@
 //!
 //! Must not depend on: the protocol.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
+
+use crate::ana::AnaState;
 
 /// The name of the discovery subsystem (Base 4.5), which every listener has.
 pub const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
@@ -88,6 +91,22 @@ pub trait Subsystem: Send + Sync {
 
     /// Whether it is still served. Controllers of a subsystem that is not are ended.
     fn in_service(&self) -> bool;
+
+    /// How many ANA groups there are: namespaces whose access changes together. Their numbers are 1 to this; 1 to 1024, always the same.
+    fn ana_groups(&self) -> u32 {
+        1
+    }
+
+    /// The ANA group of a namespace. It stays that of the namespace.
+    fn ana_group(&self, _nsid: u32) -> u32 {
+        1
+    }
+
+    /// How an ANA group is accessed through a port: an address of the server, as [`crate::Server::addresses`] has it. It may change at
+    /// any time.
+    fn ana_state(&self, _port: SocketAddr, _group: u32) -> AnaState {
+        AnaState::Optimized
+    }
 }
 
 /// The subsystems that are served. They may change at any time.

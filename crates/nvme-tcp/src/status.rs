@@ -35,6 +35,11 @@ pub(crate) const CONNECT_BUSY: u16 = 0x181;
 /// A parameter of Connect is wrong; the result says which.
 pub(crate) const CONNECT_PARAMETER: u16 = 0x182;
 
+/// Path related: another port may execute the command (Base 4.6.1.4).
+pub(crate) const ANA_PERSISTENT_LOSS: u16 = 0x301;
+pub(crate) const ANA_INACCESSIBLE: u16 = 0x302;
+pub(crate) const ANA_TRANSITION: u16 = 0x303;
+
 pub(crate) const WRITE_FAULT: u16 = 0x280 | DNR;
 pub(crate) const UNRECOVERED_READ: u16 = 0x281 | DNR;
 pub(crate) const COMPARE_FAILURE: u16 = 0x285 | DNR;

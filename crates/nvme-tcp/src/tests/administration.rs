@@ -89,7 +89,7 @@ fn log_pages_and_features() {
     assert_eq!(feature(&mut host, admin::GET_FEATURES, 7, 0).result, 0x0007_0007);
     assert_eq!(feature(&mut host, admin::SET_FEATURES, 7, 0xffff).status, status::INVALID_FIELD);
     assert_eq!(feature(&mut host, admin::SET_FEATURES, 0x0b, 0xffff_ffff).status, 0);
-    assert_eq!(feature(&mut host, admin::GET_FEATURES, 0x0b, 0).result, 1 << 8);
+    assert_eq!(feature(&mut host, admin::GET_FEATURES, 0x0b, 0).result, 1 << 8 | 1 << 11);
     assert_eq!(feature(&mut host, admin::SET_FEATURES, 0x0f, 120_000).status, 0);
     assert_eq!(feature(&mut host, admin::GET_FEATURES, 0x0f, 0).result, 120_000);
     assert_eq!(feature(&mut host, admin::SET_FEATURES, 0x0f, 0).status, status::KEEP_ALIVE_INVALID);

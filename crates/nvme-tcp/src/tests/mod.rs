@@ -1,5 +1,6 @@
 //! Tests with raw bytes, over scripts and over sockets.
 
+mod access;
 mod administration;
 mod commands;
 mod endings;
