@@ -52,6 +52,18 @@ impl AnaState {
         }
     }
 
+    /// The state of a number; none: it is reserved.
+    pub(crate) fn of_code(code: u8) -> Option<AnaState> {
+        match code {
+            1 => Some(AnaState::Optimized),
+            2 => Some(AnaState::NonOptimized),
+            3 => Some(AnaState::Inaccessible),
+            4 => Some(AnaState::PersistentLoss),
+            0xf => Some(AnaState::Change),
+            _ => None,
+        }
+    }
+
     /// The status with which I/O commands are refused, if they are.
     pub(crate) fn refusal(self) -> Option<u16> {
         match self {

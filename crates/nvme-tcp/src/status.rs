@@ -74,3 +74,8 @@ pub(crate) fn describe(status: u16) -> String {
 pub(crate) fn may_repeat(status: u16) -> bool {
     status & DNR == 0
 }
+
+/// Whether the path is what failed, not the command.
+pub(crate) fn is_of_path(status: u16) -> bool {
+    status & 0x700 == 0x300
+}

@@ -28,6 +28,8 @@ pub(crate) enum Failure {
     Digest,
     /// The connection ended before it was answered: nobody knows whether it was executed.
     Lost,
+    /// The connection had ended before it was sent: it was not executed.
+    Unsent,
 }
 
 pub(crate) type Answer = Result<Outcome, Failure>;

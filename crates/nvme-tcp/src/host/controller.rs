@@ -5,20 +5,23 @@
 //!
 //! Must not depend on: how often it is tried, what is read and written.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ashlar_environment::{thread, time::Instant};
 
+use crate::ana::{self, AnaState, DESCRIPTOR, LOG_HEADER};
 use crate::error::Error;
-use crate::host::address::Address;
+use crate::host::address::{Address, Portal};
 use crate::host::call::{Failure, Outcome, Piece};
 use crate::host::facts::{self, DiscoveryEntry, Facts, NamespaceFacts, RECORD, STRUCTURE};
+use crate::host::health::{self, Health};
 use crate::host::options::HostOptions;
 use crate::host::queue::{Opening, Queue, data_of};
 use crate::host::request::{self, Request, property};
 use crate::pdu::MAX_DATA;
+use crate::pdu::u32_at;
 use crate::{namespace::DISCOVERY, status};
 
 /// The number of a controller that does not exist yet.
@@ -41,7 +44,13 @@ const NAMESPACE_EVENTS: u32 = 1 << 8;
 const MAX_RECORDS: u64 = 1024;
 /// The log page of changed namespaces.
 const CHANGED: u8 = 0x04;
+const HEALTH: u8 = 0x02;
+const ANA: u8 = 0x0c;
 const DISCOVERY_LOG: u8 = 0x70;
+/// Bytes of a log page that are read at once: what every target permits (MDTS).
+const PART: usize = 4096;
+/// The number of the last controller of this process, as [`Controller::serial`].
+static SERIAL: AtomicU64 = AtomicU64::new(0);
 
 mod cns {
     pub(super) const NAMESPACE: u8 = 0;
@@ -50,8 +59,17 @@ mod cns {
     pub(super) const DESCRIPTORS: u8 = 3;
 }
 
+/// What may have changed.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Changes {
+    pub(crate) namespaces: bool,
+    pub(crate) ana: bool,
+}
+
 /// A controller.
 pub(crate) struct Controller {
+    /// No other one of this process has it; not 0.
+    pub(crate) serial: u64,
     admin: Arc<Queue>,
     io: Vec<Arc<Queue>>,
     next: AtomicUsize,
@@ -65,7 +83,7 @@ fn refused(what: &'static str) -> impl Fn(Failure) -> Error {
     move |failure| match failure {
         Failure::Status(s) => Error::Refused(format!("{what}: {}", status::describe(s))),
         Failure::Digest => Error::Refused(format!("{what}: the digest of its data is wrong")),
-        Failure::Lost => lost(what),
+        Failure::Lost | Failure::Unsent => lost(what),
     }
 }
 
@@ -89,8 +107,8 @@ impl Drop for Open {
 }
 
 fn opening(options: &HostOptions, depth: usize) -> Opening {
-    let HostOptions { header_digest, data_digest, command_timeout, .. } = *options;
-    Opening { header_digest, data_digest, depth, timeout: command_timeout }
+    let HostOptions { header_digest, data_digest, command_timeout, connect_timeout, .. } = *options;
+    Opening { header_digest, data_digest, depth, timeout: command_timeout, connect: connect_timeout }
 }
 
 fn connect(
@@ -164,7 +182,8 @@ impl Controller {
         }
         let io = open.0.split_off(1);
         open.0.clear();
-        Ok(Controller { admin, io, next: AtomicUsize::new(0), facts, why: OnceLock::new() })
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(Controller { serial, admin, io, next: AtomicUsize::new(0), facts, why: OnceLock::new() })
     }
 
     /// Bytes of data of a command, at most.
@@ -177,7 +196,7 @@ impl Controller {
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         match self.io.get(turn % self.io.len().max(1)) {
             Some(queue) => queue.execute(pieces),
-            None => pieces.iter_mut().for_each(|p| p.answer = Some(Err(Failure::Lost))),
+            None => pieces.iter_mut().for_each(|p| p.answer = Some(Err(Failure::Unsent))),
         }
     }
 
@@ -201,32 +220,87 @@ impl Controller {
     /// Shuts the controller down (Base 3.6.1), then ends its queues.
     pub(crate) fn close(&self) {
         let until = Instant::now() + FAREWELL;
-        let mut asked = self.admin.call(request::property_set(property::CC, ENABLED | SHUTDOWN));
+        let within = |request| Request { timeout: Some(FAREWELL), ..request };
+        let mut asked = self.admin.call(within(request::property_set(property::CC, ENABLED | SHUTDOWN)));
         while let Ok(outcome) = asked
             && outcome.result >> 2 & 3 != 2
             && Instant::now() < until
         {
             thread::sleep(LOOK);
-            asked = self.admin.call(request::property_get(property::CSTS, false));
+            asked = self.admin.call(within(request::property_get(property::CSTS, false)));
         }
         self.cut();
     }
 
-    /// Tells the target that this host is there.
-    pub(crate) fn keep_alive(&self) -> Result<(), Failure> {
-        self.admin.call(request::keep_alive()).map(drop)
+    /// Tells the target that this host is there, and waits at most for a time.
+    pub(crate) fn keep_alive(&self, most: Duration) -> Result<(), Failure> {
+        self.admin.call(Request { timeout: Some(most), ..request::keep_alive() }).map(drop)
     }
 
-    /// Waits until namespaces have changed, the controller is lost, or `time` is over. True: they may have changed.
-    pub(crate) fn wait_for_change(&self, time: Duration) -> Result<bool, Error> {
+    /// When nothing of this controller, which is lost, is executed any more: its target knows of the loss at the latest when its
+    /// keep-alive timer has expired, and has stopped executing after another while (Base 2.1, "Communication Loss Handling").
+    pub(crate) fn quiet_at(&self, options: &HostOptions) -> Instant {
+        let knows = self.admin.ended_by_target() || self.io.iter().all(|q| q.ended_by_target());
+        let unknown = match options.keep_alive {
+            // The timer is looked at once in its time, if it is based on traffic; the last command may have come after a look.
+            time if !time.is_zero() && self.facts.traffic_based => 3 * time,
+            time if !time.is_zero() => 2 * time,
+            _ => options.command_timeout,
+        };
+        let quiesce = self.facts.quiesce.unwrap_or(options.quiesce);
+        Instant::now() + if knows { quiesce } else { unknown + quiesce }
+    }
+
+    /// The ANA state of a group at the port of this controller. Reading it makes the next event possible. A target without ANA has
+    /// optimized access only; so has a group that it does not report.
+    pub(crate) fn ana(&self, group: u32) -> Result<AnaState, Error> {
+        let Some(known) = self.facts.ana else { return Ok(AnaState::Optimized) };
+        let what = "read the ANA log page";
+        let part = |offset: usize, len: usize| {
+            let page = u32::from(ANA) | ana::GROUPS_ONLY << 8;
+            data_of(self.admin.call(request::log(page, 0, offset as u64, len))).map_err(refused(what))
+        };
+        let whole = LOG_HEADER + DESCRIPTOR * known.groups;
+        for _ in 0..8 {
+            let mut page = Vec::with_capacity(whole);
+            while page.len() < whole {
+                page.extend(part(page.len(), PART.min(whole - page.len()))?);
+            }
+            let Some((changes, state)) = facts::ana(&page, group) else { break };
+            // A page that changes while it is read is read again.
+            let same = whole <= PART || part(0, LOG_HEADER)?[..8] == changes.to_le_bytes();
+            if same {
+                return Ok(state.unwrap_or_default());
+            }
+        }
+        Err(Error::Refused("the ANA log page changes all the time".into()))
+    }
+
+    /// What the controller measures of its drive.
+    pub(crate) fn health(&self) -> Result<Health, Error> {
+        let what = "read the health of the drive";
+        let page = data_of(self.admin.call(request::log(HEALTH.into(), u32::MAX, 0, health::LEN)));
+        let page = page.map_err(refused(what))?;
+        Ok(Health::decode(page.first_chunk().ok_or_else(|| lost(what))?))
+    }
+
+    /// Waits until namespaces or ANA states have changed, the controller is lost, or `time` is over.
+    pub(crate) fn wait_for_change(&self, time: Duration) -> Result<Changes, Error> {
         let events = self.admin.wait_for_event(time);
-        for _ in &events {
-            // Reading the page makes the next event possible.
-            let page = data_of(self.admin.call(request::log(CHANGED, u32::MAX, 0, STRUCTURE)));
-            page.map_err(refused("read which namespaces have changed"))?;
+        let mut changes = Changes::default();
+        for event in &events {
+            if (event >> 16) as u8 == ANA {
+                // Whoever looks at the states reads the page.
+                changes.ana = true;
+            } else {
+                changes.namespaces = true;
+                // Reading the page makes the next event possible.
+                let page = data_of(self.admin.call(request::log(CHANGED.into(), u32::MAX, 0, STRUCTURE)));
+                page.map_err(refused("read which namespaces have changed"))?;
+            }
             self.admin.await_event(&request::async_event()).map_err(refused("ask for events"))?;
         }
-        Ok(!events.is_empty())
+        Ok(changes)
     }
 
     /// Numbers of the namespaces of the subsystem, at most 1024.
@@ -249,13 +323,13 @@ impl Controller {
                 "the namespace has no UUID, NGUID or EUI64, so it could be confused with others".into(),
             )
         })?;
-        Ok(NamespaceFacts { block, blocks, read_only, identity })
+        Ok(NamespaceFacts { block, blocks, read_only, identity, ana_group: u32_at(&told[..], 92) })
     }
 
     /// The entries of a discovery log page, at most 1024. One that changes while it is read is read again.
     fn discover(&self) -> Result<Vec<DiscoveryEntry>, Error> {
         let part = |offset: u64| -> Result<[u8; RECORD], Error> {
-            let data = data_of(self.admin.call(request::log(DISCOVERY_LOG, 0, offset, RECORD)));
+            let data = data_of(self.admin.call(request::log(DISCOVERY_LOG.into(), 0, offset, RECORD)));
             let data = data.map_err(refused("read the discovery log page"))?;
             data.first_chunk().copied().ok_or_else(|| lost("read the discovery log page"))
         };
@@ -279,12 +353,13 @@ impl Drop for Controller {
     }
 }
 
-/// Asks for events about namespaces, if the target can tell any.
+/// Asks for events about namespaces and ANA states, if the target can tell any.
 fn watch(admin: &Queue, facts: &Facts) -> Result<(), Error> {
-    if facts.events & NAMESPACE_EVENTS == 0 {
+    let events = facts.events & (NAMESPACE_EVENTS | ana::EVENTS);
+    if events == 0 {
         return Ok(());
     }
-    admin.call(request::set_feature(0x0b, NAMESPACE_EVENTS)).map_err(refused("ask for events"))?;
+    admin.call(request::set_feature(0x0b, events)).map_err(refused("ask for events"))?;
     admin.await_event(&request::async_event()).map_err(refused("ask for events"))
 }
 
@@ -307,12 +382,10 @@ pub type Listed = (Address, Result<NamespaceFacts, Error>);
 /// # Errors
 /// [`Error`]. Namespaces that this host cannot use are errors too, but only of themselves.
 pub fn list(portal: &str, nqn: &str, options: &HostOptions) -> Result<Vec<Listed>, Error> {
-    let (host, port) = portal.rsplit_once(':').unwrap_or((portal, ""));
-    let port =
-        port.parse().map_err(|_| Error::Address { text: portal.to_owned(), what: "it has no port" })?;
+    let at: Portal = portal.parse().map_err(|what| Error::Address { text: portal.to_owned(), what })?;
     let controller = Controller::connect(portal, nqn, options)?;
     let of = |nsid| {
-        let address = Address { host: host.to_owned(), port, nqn: nqn.to_owned(), nsid };
+        let address = Address { portals: vec![at.clone()], discovery: false, nqn: nqn.to_owned(), nsid };
         (address, controller.identify(nsid))
     };
     let found = controller.namespaces().map(|all| all.into_iter().map(of).collect());

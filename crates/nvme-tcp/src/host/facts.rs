@@ -1,9 +1,12 @@
-//! What targets say about themselves: Identify structures (Base 5.17.2, NVM 4.1.5) and log pages 04h and 70h (Base 5.16.1).
+//! What targets say about themselves: Identify structures (Base 5.17.2, NVM 4.1.5) and log pages 04h, 0Ch and 70h (Base 5.16.1).
 //!
 //! Invariant: decoding reads only what it is given, and never panics; lists are bounded by the bytes that they are in.
 //!
 //! Must not depend on: connections.
 
+use std::time::Duration;
+
+use crate::ana::{AnaState, DESCRIPTOR, LOG_HEADER, MAX_GROUPS};
 use crate::pdu::{u16_at, u32_at, u64_at};
 
 /// Bytes of a structure.
@@ -26,6 +29,21 @@ pub(crate) struct Facts {
     pub(crate) events: u32,
     /// It takes Keep Alive.
     pub(crate) keep_alive: bool,
+    /// Its keep-alive time begins again at intervals, not with each command (TBKAS).
+    pub(crate) traffic_based: bool,
+    /// How long it may execute commands after it knows that the connection is lost (CQT, Base 2.1); none: it does not say.
+    pub(crate) quiesce: Option<Duration>,
+    /// It reports ANA states.
+    pub(crate) ana: Option<AnaFacts>,
+}
+
+/// What a controller says about ANA.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct AnaFacts {
+    /// The longest time of a transition.
+    pub(crate) transition: Duration,
+    /// Groups, at most [`MAX_GROUPS`] (NANAGRPID).
+    pub(crate) groups: usize,
 }
 
 impl Facts {
@@ -45,6 +63,12 @@ impl Facts {
             deallocate: oncs >> 2 & 1 != 0,
             events: u32_at(bytes, 92),
             keep_alive: u16_at(bytes, 320) != 0,
+            traffic_based: u32_at(bytes, 96) >> 6 & 1 != 0,
+            quiesce: Some(u16_at(bytes, 386)).filter(|t| *t > 0).map(|t| Duration::from_millis(t.into())),
+            ana: (bytes[76] >> 3 & 1 != 0).then(|| AnaFacts {
+                transition: Duration::from_secs(bytes[342].into()),
+                groups: u32_at(bytes, 348).min(MAX_GROUPS) as usize,
+            }),
         }
     }
 }
@@ -60,6 +84,8 @@ pub struct NamespaceFacts {
     pub read_only: bool,
     /// Its identity: UUID, NGUID or EUI64, in this order of preference.
     pub identity: Identity,
+    /// Its ANA group; 0: it has none.
+    pub ana_group: u32,
 }
 
 /// The identity of a namespace: no other one in the world has it, wherever it is reached.
@@ -83,6 +109,15 @@ impl std::fmt::Display for Identity {
         write!(f, "{kind}.")?;
         bytes.iter().try_for_each(|b| write!(f, "{b:02x}"))
     }
+}
+
+/// The state of a group in an ANA log page without lists of namespaces, and how often the states have changed. A group that is not in
+/// the page, or has a reserved state, has none.
+pub(crate) fn ana(bytes: &[u8], group: u32) -> Option<(u64, Option<AnaState>)> {
+    let (header, rest) = bytes.split_at_checked(LOG_HEADER)?;
+    let count = usize::from(u16_at(header, 8));
+    let found = rest.chunks_exact(DESCRIPTOR).take(count).find(|d| u32_at(d, 0) == group);
+    Some((u64_at(header, 0), found.and_then(|d| AnaState::of_code(d[16] & 0xf))))
 }
 
 /// Size and form of a namespace: block bytes, blocks, whether it is read-only.
@@ -144,6 +179,14 @@ pub struct DiscoveryEntry {
     pub port: u16,
     /// Whether it is another discovery subsystem.
     pub discovery: bool,
+}
+
+impl DiscoveryEntry {
+    /// Its address as `HOST:PORT`.
+    pub(crate) fn portal(&self) -> String {
+        let bare = self.host.contains(':') && !self.host.starts_with('[');
+        if bare { format!("[{}]:{}", self.host, self.port) } else { format!("{}:{}", self.host, self.port) }
+    }
 }
 
 /// An entry of a discovery log page, if it is one of the TCP transport.

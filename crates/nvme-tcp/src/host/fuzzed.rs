@@ -5,9 +5,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::ana::{DESCRIPTOR, LOG_HEADER, MAX_GROUPS};
 use crate::fuzzed::Script;
 use crate::host::call::{Call, Event};
 use crate::host::facts::{self, Facts, RECORD, STRUCTURE};
+use crate::host::health::Health;
 use crate::host::pdu::{Head, Terms};
 use crate::host::queue::{Opening, Queue};
 use crate::host::request;
@@ -22,7 +24,13 @@ const WRITTEN: usize = 16 << 10;
 pub fn connection(input: &[u8]) {
     let Some((first, rest)) = input.split_first() else { return };
     let (header_digest, data_digest) = (first & 1 != 0, first & 2 != 0);
-    let opening = Opening { header_digest, data_digest, depth: 4, timeout: Duration::from_secs(60) };
+    let opening = Opening {
+        header_digest,
+        data_digest,
+        depth: 4,
+        timeout: Duration::from_secs(60),
+        connect: Duration::from_secs(60),
+    };
     let Ok((queue, mut incoming)) = Queue::over(Script::new(rest), &opening) else { return };
     let (call, data) = (Arc::new(Call::default()), vec![7; WRITTEN]);
     let requests = [request::read(1, 0, 8, 512), request::write(1, 0, 32, &data), request::identify(1, 0)];
@@ -64,11 +72,18 @@ pub fn header(input: &[u8]) {
     }
 }
 
-/// Identify structures and entries of log pages.
+/// Identify structures, log pages and their entries.
 pub fn structures(input: &[u8]) {
+    if let Some((_, state)) = facts::ana(input, 1) {
+        assert!(state.is_none() || input.len() >= LOG_HEADER + DESCRIPTOR);
+    }
+    if let Some(bytes) = input.first_chunk() {
+        assert!(Health::decode(bytes).warnings().len() <= 6);
+    }
     if let Some(bytes) = input.first_chunk::<STRUCTURE>() {
         let known = Facts::decode(bytes, 4096);
         assert!(known.max_transfer.is_none_or(|l| l >= 4096));
+        assert!(known.ana.is_none_or(|a| a.groups <= MAX_GROUPS as usize));
         if let Ok((block, blocks, _)) = facts::namespace(bytes) {
             assert!(blocks.checked_mul(u64::from(block)).is_some());
         }
@@ -142,11 +157,12 @@ pub fn headers() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Structures of a controller, a namespace and its identity, and of a discovery entry.
+/// Structures of a controller, a namespace and its identity, of a discovery entry, and the log pages of ANA and health.
 #[must_use]
 pub fn structure_samples() -> Vec<Vec<u8>> {
     let mut controller = vec![0; STRUCTURE];
     (controller[77], controller[320], controller[520], controller[525]) = (8, 1, 0x0c, 7);
+    (controller[76], controller[342], controller[348], controller[386]) = (0x0b, 10, 2, 100);
     controller[1792..1796].copy_from_slice(&516u32.to_le_bytes());
     let mut namespace = vec![0; STRUCTURE];
     (namespace[1], namespace[130]) = (1, 12);
@@ -160,5 +176,9 @@ pub fn structure_samples() -> Vec<Vec<u8>> {
     record[32..36].copy_from_slice(b"4420");
     record[256..261].copy_from_slice(b"nqn.x");
     record[512..521].copy_from_slice(b"127.0.0.1");
-    vec![controller, namespace, identity, record]
+    let mut ana = vec![0; LOG_HEADER + DESCRIPTOR];
+    (ana[0], ana[8], ana[16], ana[32]) = (3, 1, 1, 2);
+    let mut health = vec![0; 512];
+    (health[0], health[1], health[2], health[3], health[48]) = (2, 0x42, 1, 100, 7);
+    vec![controller, namespace, identity, record, ana, health]
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use ashlar_environment::random;
 
 use crate::error::Error;
+use crate::host::policy::IoPolicy;
 
 /// How a host uses a namespace.
 #[derive(Clone, Debug)]
@@ -23,17 +24,25 @@ pub struct HostOptions {
     pub queues: u16,
     /// Commands of a queue on their way, at most; the target may permit fewer. 1 to 1023.
     pub depth: u16,
-    /// Time for a connection, and for the answer of a command. A command that is not answered ends its controller.
+    /// Time for the answer of a command. A command that is not answered ends its controller.
     pub command_timeout: Duration,
-    /// The keep-alive time: the target may end the controller after so long without a command, so an idle host sends
-    /// one after half of it. Zero: none.
+    /// Time for a connection.
+    pub connect_timeout: Duration,
+    /// The keep-alive time: the target may end the controller after so long without a command, so the host sends Keep Alive after half
+    /// of it. One that is not answered in this time ends the controller too. Zero: none.
     pub keep_alive: Duration,
-    /// Time after which requests fail when the target cannot be reached. It counts from the loss of the connection.
-    pub patience: Duration,
-    /// Time before the first attempt to connect again; it doubles with each, up to `longest_pause`.
-    pub first_pause: Duration,
+    /// Time after which requests fail when no path to the namespace can be used. It counts from the loss of the last one.
+    pub fast_io_fail_timeout: Duration,
+    /// Time before the first attempt to connect again; it doubles with each, up to `reconnect_delay`.
+    pub first_delay: Duration,
     /// The longest time between two attempts.
-    pub longest_pause: Duration,
+    pub reconnect_delay: Duration,
+    /// Time after which a path is given up for good, if it was not connected again. None: it never is.
+    pub ctrl_loss_timeout: Option<Duration>,
+    /// Time that a target may need to stop executing commands after it knows that their connection is lost, if it does not say (CQT).
+    pub quiesce: Duration,
+    /// Which of several paths a command takes.
+    pub policy: IoPolicy,
 }
 
 impl HostOptions {
@@ -57,10 +66,14 @@ impl HostOptions {
             queues: 1,
             depth: 32,
             command_timeout: Duration::from_secs(30),
-            keep_alive: Duration::from_secs(10),
-            patience: Duration::from_secs(30),
-            first_pause: Duration::from_millis(100),
-            longest_pause: Duration::from_secs(2),
+            connect_timeout: Duration::from_secs(10),
+            keep_alive: Duration::from_secs(5),
+            fast_io_fail_timeout: Duration::from_secs(30),
+            first_delay: Duration::from_millis(100),
+            reconnect_delay: Duration::from_secs(2),
+            ctrl_loss_timeout: None,
+            quiesce: Duration::from_secs(2),
+            policy: IoPolicy::default(),
         })
     }
 }

@@ -3,8 +3,8 @@
 //! Must not depend on: connections.
 
 use crate::host::call::Failure;
+use crate::host::device::Device;
 use crate::host::facts::Facts;
-use crate::host::path::Path;
 use crate::host::request::{self, Request};
 use crate::host::unflushed::Change;
 use crate::status;
@@ -13,35 +13,35 @@ use crate::status;
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// First block and blocks of each part of a range of bytes, of at most `most` bytes.
-fn cut(path: &Path, at: u64, len: u64, most: usize) -> impl Iterator<Item = (u64, u32)> {
-    let block = u64::from(path.facts.block);
+fn cut(device: &Device, at: u64, len: u64, most: usize) -> impl Iterator<Item = (u64, u32)> {
+    let block = u64::from(device.facts.block);
     let step = most as u64 / block;
     let (first, blocks) = (at / block, len / block);
     (0..blocks.div_ceil(step)).map(move |n| (first + n * step, step.min(blocks - n * step) as u32))
 }
 
 /// Reads of a range.
-pub(crate) fn of_read(path: &Path, at: u64, len: u64) -> Vec<Request<'static>> {
-    let (nsid, block) = (path.address.nsid, path.facts.block);
-    cut(path, at, len, path.most).map(|(first, count)| request::read(nsid, first, count, block)).collect()
+pub(crate) fn of_read(device: &Device, at: u64, len: u64) -> Vec<Request<'static>> {
+    let (nsid, block) = (device.address.nsid, device.facts.block);
+    cut(device, at, len, device.most).map(|(first, count)| request::read(nsid, first, count, block)).collect()
 }
 
 /// The commands of a change.
-pub(crate) fn of_change<'a>(change: &'a Change, path: &Path, facts: &Facts) -> Vec<Request<'a>> {
-    let nsid = path.address.nsid;
-    let block = path.facts.block as usize;
+pub(crate) fn of_change<'a>(change: &'a Change, device: &Device, facts: &Facts) -> Vec<Request<'a>> {
+    let nsid = device.address.nsid;
+    let block = device.facts.block as usize;
     match change {
         Change::Write { at, data } => {
-            let parts = cut(path, *at, data.len() as u64, path.most).zip(data.chunks(path.most));
+            let parts = cut(device, *at, data.len() as u64, device.most).zip(data.chunks(device.most));
             parts.map(|((first, count), part)| request::write(nsid, first, count, part)).collect()
         }
         Change::Zero { at, len } if facts.write_zeroes => {
             // As long as a command with data: WZSL is not read.
-            let parts = cut(path, *at, *len, path.most);
+            let parts = cut(device, *at, *len, device.most);
             parts.map(|(first, count)| request::write_zeroes(nsid, first, count)).collect()
         }
         Change::Zero { at, len } => {
-            let parts = cut(path, *at, *len, path.most.min(ZEROS.len()));
+            let parts = cut(device, *at, *len, device.most.min(ZEROS.len()));
             parts.map(|(first, n)| request::write(nsid, first, n, &ZEROS[..n as usize * block])).collect()
         }
     }
@@ -52,6 +52,6 @@ pub(crate) fn describe(failure: Failure) -> String {
     match failure {
         Failure::Status(s) => status::describe(s),
         Failure::Digest => "the digest of its data is wrong".into(),
-        Failure::Lost => "the connection was lost".into(),
+        Failure::Lost | Failure::Unsent => "the connection was lost".into(),
     }
 }

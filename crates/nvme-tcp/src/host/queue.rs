@@ -36,14 +36,18 @@ pub(crate) struct Opening {
     pub(crate) data_digest: bool,
     /// Commands on their way, at most.
     pub(crate) depth: usize,
-    /// Time for the connection, and for the answer of a command.
+    /// Time for a PDU, and for the answer of a command.
     pub(crate) timeout: Duration,
+    /// Time for the connection.
+    pub(crate) connect: Duration,
 }
 
 struct State {
     slots: Slots,
     /// Why it has ended.
     ended: Option<Arc<Error>>,
+    /// The target has ended it: it knows.
+    ended_by_target: bool,
     /// Asynchronous events that came in, and nobody has taken.
     events: Vec<u64>,
 }
@@ -85,7 +89,7 @@ impl Queue {
     /// # Errors
     /// [`Error::Connection`], [`Error::Protocol`].
     pub(crate) fn open(portal: &str, opening: &Opening) -> Result<Arc<Queue>, Error> {
-        let socket = dial(portal, opening.timeout)?;
+        let socket = dial(portal, opening.connect)?;
         let (queue, incoming) = Queue::over(socket, opening)?;
         let mine = queue.clone();
         thread::start("nvme-host", Some(STACK), move || mine.receive_all(incoming))?;
@@ -110,8 +114,12 @@ impl Queue {
             return Err(ended_by_target(&whole));
         }
         let terms = pdu::ic_resp(&whole, opening.header_digest, opening.data_digest)?;
-        let state =
-            State { slots: Slots::new(opening.depth.clamp(1, 1024)), ended: None, events: Vec::new() };
+        let state = State {
+            slots: Slots::new(opening.depth.clamp(1, 1024)),
+            ended: None,
+            ended_by_target: false,
+            events: Vec::new(),
+        };
         let queue = Queue {
             wire,
             terms,
@@ -134,6 +142,11 @@ impl Queue {
         self.state.lock().ended.clone()
     }
 
+    /// Whether the target has ended it.
+    pub(crate) fn ended_by_target(&self) -> bool {
+        self.state.lock().ended_by_target
+    }
+
     /// Waits until there is an event, the queue ends, or `time` is over. The events that came in.
     pub(crate) fn wait_for_event(&self, time: Duration) -> Vec<u64> {
         let mut state = self.state.lock();
@@ -154,6 +167,7 @@ impl Queue {
     fn end(&self, why: Error) {
         let mut state = self.state.lock();
         if state.ended.is_none() {
+            state.ended_by_target = is_of_target(&why);
             state.ended = Some(Arc::new(why));
             // Before callers hear of it: then nothing of it comes in any more.
             self.wire.socket.shut(Shutdown::Both);
@@ -209,7 +223,7 @@ impl Queue {
         let here = request.data.len() <= *self.in_capsule.lock();
         let until = match sink {
             Sink::Event => None,
-            Sink::Call(..) => Some(Instant::now() + self.timeout),
+            Sink::Call(..) => Some(Instant::now() + request.timeout.unwrap_or(self.timeout)),
         };
         let slot = Slot {
             sink,
@@ -229,7 +243,7 @@ impl Queue {
             self.changed.wait(&mut state);
         }
         if state.ended.is_some() {
-            return Err(Failure::Lost);
+            return Err(Failure::Unsent);
         }
         let Some(id) = state.slots.add(slot) else { return Ok(false) };
         MutexGuard::unlock_fair(state);
@@ -383,11 +397,22 @@ impl Queue {
                 return Ok(false);
             }
             if state.slots.overdue(now) {
-                let text = format!("a command was not answered within {:?}", self.timeout);
+                let text = "a command was not answered in time";
                 return Err(std::io::Error::new(ErrorKind::TimedOut, text).into());
             }
         }
         Ok(true)
+    }
+}
+
+/// Whether an error means that the target has closed the connection. A connection that was closed by this host ends otherwise.
+fn is_of_target(why: &Error) -> bool {
+    match why {
+        Error::Ended { .. } => true,
+        Error::Connection(e) => {
+            matches!(e.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::UnexpectedEof)
+        }
+        _ => false,
     }
 }
 

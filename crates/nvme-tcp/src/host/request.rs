@@ -2,6 +2,8 @@
 //!
 //! Must not depend on: sockets.
 
+use std::time::Duration;
+
 use crate::command::{SQE, admin, fabrics, io};
 
 /// A command, and what travels with it.
@@ -12,6 +14,8 @@ pub(crate) struct Request<'a> {
     pub(crate) data: &'a [u8],
     /// Bytes that the target sends, exactly.
     pub(crate) room: usize,
+    /// Time for the answer; none: that of the queue.
+    pub(crate) timeout: Option<Duration>,
 }
 
 fn plain(opcode: u8, nsid: u32, dwords: [u32; 6]) -> Request<'static> {
@@ -22,7 +26,7 @@ fn plain(opcode: u8, nsid: u32, dwords: [u32; 6]) -> Request<'static> {
     for (i, dword) in dwords.into_iter().enumerate() {
         command[40 + 4 * i..44 + 4 * i].copy_from_slice(&dword.to_le_bytes());
     }
-    Request { command, data: &[], room: 0 }
+    Request { command, data: &[], room: 0, timeout: None }
 }
 
 fn of_fabrics(kind: u8, rest: &[u8]) -> Request<'static> {
@@ -77,10 +81,10 @@ pub(crate) fn identify(cns: u8, nsid: u32) -> Request<'static> {
     Request { room: 4096, ..plain(admin::IDENTIFY, nsid, [u32::from(cns), 0, 0, 0, 0, 0]) }
 }
 
-/// A part of a log page, of `len` bytes from `offset`, which are multiples of 4.
-pub(crate) fn log(page: u8, nsid: u32, offset: u64, len: usize) -> Request<'static> {
+/// A part of a log page, whose number may have a log specific parameter above its 8 bits, of `len` bytes from `offset`, which are multiples of 4.
+pub(crate) fn log(page: u32, nsid: u32, offset: u64, len: usize) -> Request<'static> {
     let dwords = (len / 4 - 1) as u32;
-    let numbers = [u32::from(page) | dwords << 16, dwords >> 16, offset as u32, (offset >> 32) as u32, 0, 0];
+    let numbers = [page | dwords << 16, dwords >> 16, offset as u32, (offset >> 32) as u32, 0, 0];
     Request { room: len, ..plain(admin::GET_LOG_PAGE, nsid, numbers) }
 }
 

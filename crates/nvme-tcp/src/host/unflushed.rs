@@ -1,17 +1,19 @@
 //! Writes that were answered and may be lost if the target is: copies of them, until a Flush has made them durable.
 //!
 //! A target with a volatile write cache may answer a write and lose it when it restarts; the Flush that comes after the
-//! restart succeeds all the same. So what was not flushed is written again to every new controller before anything else is, as a client
-//! of NFS does for writes that were not committed (RFC 1813, 3.3.21).
+//! restart succeeds all the same. A Flush covers the commands that its own controller has completed, no others (Base 7.1). So every
+//! change is known with its controller: a Flush goes to each controller that has completed changes, and what was completed by a controller
+//! that is lost is written again, as a client of NFS does for writes that were not committed (RFC 1813, 3.3.21).
 //!
-//! Invariants: changes are kept in the order in which they began; a change is forgotten only by a Flush that began after its end.
+//! Invariants: no two entries overlap: a later change takes the place of what it overlaps, so the order of entries does not matter; an
+//! entry is forgotten only by a Flush of its controller that began after its end.
 //!
 //! Must not depend on: connections.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes of copies, at most: then the host flushes by itself.
+/// Bytes of copies, at most, beside those of the changes that are on their way: then the host flushes by itself.
 pub(crate) const MOST: usize = 8 << 20;
 /// What a change costs beside its data.
 const OVERHEAD: usize = 128;
@@ -24,20 +26,48 @@ pub(crate) enum Change {
 }
 
 impl Change {
+    /// First byte, and the byte after the last.
+    pub(crate) fn range(&self) -> (u64, u64) {
+        match self {
+            Change::Write { at, data } => (*at, at + data.len() as u64),
+            Change::Zero { at, len } => (*at, at + len),
+        }
+    }
+
     fn cost(&self) -> usize {
         match self {
             Change::Write { data, .. } => data.len() + OVERHEAD,
             Change::Zero { .. } => OVERHEAD,
         }
     }
+
+    /// The part of it in a range that it overlaps.
+    fn part(&self, from: u64, to: u64) -> Change {
+        let (at, end) = self.range();
+        let (from, to) = (from.max(at), to.min(end));
+        match self {
+            // A copy: the whole would stay in memory with a reference to it.
+            Change::Write { data, .. } => {
+                Change::Write { at: from, data: data[(from - at) as usize..(to - at) as usize].into() }
+            }
+            Change::Zero { .. } => Change::Zero { at: from, len: to - from },
+        }
+    }
 }
 
-/// Changes that were not flushed.
+struct Entry {
+    change: Change,
+    /// The order of answers.
+    number: u64,
+    /// The controller that has completed it; 0: none that could flush it.
+    controller: u64,
+}
+
+/// Changes that were answered and not flushed, by their first byte.
 #[derive(Default)]
 pub(crate) struct Unflushed {
     next: u64,
-    /// Each, and whether it was answered.
-    all: BTreeMap<u64, (Change, bool)>,
+    all: BTreeMap<u64, Entry>,
     bytes: usize,
 }
 
@@ -47,40 +77,70 @@ impl Unflushed {
         self.all.is_empty() || self.bytes + change.cost() <= MOST
     }
 
-    /// A change begins; its number.
-    pub(crate) fn begin(&mut self, change: Change) -> u64 {
-        self.bytes += change.cost();
-        self.next += 1;
-        self.all.insert(self.next, (change, false));
-        self.next
+    fn put(&mut self, entry: Entry) {
+        self.bytes += entry.change.cost();
+        self.all.insert(entry.change.range().0, entry);
     }
 
-    /// A change was answered.
-    pub(crate) fn done(&mut self, number: u64) {
-        if let Some((_, done)) = self.all.get_mut(&number) {
-            *done = true;
-        }
-    }
-
-    /// A change failed: what is there is not known, and is not made so again.
-    pub(crate) fn failed(&mut self, number: u64) {
-        if let Some((change, _)) = self.all.remove(&number) {
+    /// Forgets what is in a range.
+    pub(crate) fn forget(&mut self, at: u64, end: u64) {
+        let overlaps = |e: &Entry| e.change.range().1 > at;
+        // At most the last entry before the range reaches into it.
+        let before = self.all.range(..at).next_back().filter(|(_, e)| overlaps(e)).map(|(start, _)| *start);
+        let inside: Vec<u64> = self.all.range(at..end).map(|(start, _)| *start).collect();
+        for start in before.into_iter().chain(inside) {
+            let Some(Entry { change, number, controller }) = self.all.remove(&start) else { continue };
             self.bytes -= change.cost();
+            let (from, to) = change.range();
+            if from < at {
+                self.put(Entry { change: change.part(from, at), number, controller });
+            }
+            if to > end {
+                self.put(Entry { change: change.part(end, to), number, controller });
+            }
         }
     }
 
-    /// Numbers of changes that were answered: a Flush that begins now and succeeds makes them durable.
-    pub(crate) fn answered(&self) -> Vec<u64> {
-        self.all.iter().filter(|(_, (_, done))| *done).map(|(number, _)| *number).collect()
+    /// A change was answered by a controller.
+    pub(crate) fn done(&mut self, change: Change, controller: u64) {
+        let (at, end) = change.range();
+        self.forget(at, end);
+        self.next += 1;
+        let number = self.next;
+        self.put(Entry { change, number, controller });
     }
 
-    /// They are durable.
-    pub(crate) fn flushed(&mut self, numbers: &[u64]) {
-        numbers.iter().for_each(|n| self.failed(*n));
+    /// The controllers that have to flush, and the last change of each: a Flush that begins now makes those up to it durable.
+    pub(crate) fn marks(&self) -> BTreeMap<u64, u64> {
+        let mut out = BTreeMap::new();
+        for e in self.all.values() {
+            let last = out.entry(e.controller).or_insert(e.number);
+            *last = e.number.max(*last);
+        }
+        out
     }
 
-    /// All, in their order.
-    pub(crate) fn all(&self) -> Vec<Change> {
-        self.all.values().map(|(change, _)| change.clone()).collect()
+    /// A controller has flushed its changes up to this one.
+    pub(crate) fn flushed(&mut self, controller: u64, last: u64) {
+        self.all.retain(|_, e| e.controller != controller || e.number > last);
+        self.bytes = self.all.values().map(|e| e.change.cost()).sum();
+    }
+
+    /// A controller cannot flush its changes.
+    pub(crate) fn disown(&mut self, controller: u64) {
+        self.all.values_mut().filter(|e| e.controller == controller).for_each(|e| e.controller = 0);
+    }
+
+    /// Changes of controllers that are not among these, in a range.
+    pub(crate) fn lost(&self, up: &[u64], at: u64, end: u64) -> Vec<Change> {
+        let before = self.all.range(..at).next_back().map(|(_, e)| e);
+        let inside = before.into_iter().chain(self.all.range(at..end).map(|(_, e)| e));
+        let lost = inside.filter(|e| e.change.range().1 > at && !up.contains(&e.controller));
+        lost.map(|e| e.change.part(at, end)).collect()
+    }
+
+    /// Ranges of changes of controllers that are not among these.
+    pub(crate) fn lost_ranges(&self, up: &[u64]) -> Vec<(u64, u64)> {
+        self.all.values().filter(|e| !up.contains(&e.controller)).map(|e| e.change.range()).collect()
     }
 }

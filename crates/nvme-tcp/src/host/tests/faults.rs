@@ -248,8 +248,8 @@ fn a_connection_that_is_cut_within_a_command_is_made_again() {
 #[test]
 fn a_target_that_stays_away_is_an_error_until_it_is_back() {
     let target = Target::memory(4096, 64);
-    let patience = Duration::from_millis(300);
-    let namespace = target.namespace(HostOptions { patience, ..options() });
+    let fast_io_fail_timeout = Duration::from_millis(300);
+    let namespace = target.namespace(HostOptions { fast_io_fail_timeout, ..options() });
     namespace.write(0, &content(5, B)).unwrap();
     target.stop();
     let mut back = vec![0; B];

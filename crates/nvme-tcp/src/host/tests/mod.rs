@@ -2,5 +2,7 @@
 
 mod faults;
 mod format;
+mod parts;
+mod paths;
 mod rig;
 mod use_of;

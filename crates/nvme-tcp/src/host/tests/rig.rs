@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::host::{Address, HostOptions, RemoteNamespace};
+use crate::host::{Address, HostOptions, Portal, RemoteNamespace};
 use crate::memory::{Alone, Memory, Only};
 use crate::namespace::{Namespace, Subsystems};
 use crate::pdu::{COMMON, u32_at};
@@ -56,14 +56,21 @@ impl Target {
 }
 
 pub(super) fn at(socket: SocketAddr, nqn: &str, nsid: u32) -> Address {
-    Address { host: socket.ip().to_string(), port: socket.port(), nqn: nqn.into(), nsid }
+    across(&[socket], nqn, nsid)
+}
+
+/// A namespace that is reached through several ports.
+pub(super) fn across(sockets: &[SocketAddr], nqn: &str, nsid: u32) -> Address {
+    let portals = sockets.iter().map(|s| Portal { host: s.ip().to_string(), port: s.port() }).collect();
+    Address { portals, discovery: false, nqn: nqn.into(), nsid }
 }
 
 pub(super) fn options() -> HostOptions {
     HostOptions {
-        patience: LONG,
-        first_pause: Duration::from_millis(5),
-        longest_pause: Duration::from_millis(50),
+        fast_io_fail_timeout: LONG,
+        first_delay: Duration::from_millis(5),
+        reconnect_delay: Duration::from_millis(50),
+        quiesce: Duration::from_millis(100),
         ..HostOptions::new().unwrap()
     }
 }
@@ -98,6 +105,8 @@ type Tamper = Arc<Mutex<dyn FnMut(&mut Vec<u8>) -> Fate + Send>>;
 pub(super) struct Proxy {
     pub(super) address: SocketAddr,
     ended: Arc<AtomicBool>,
+    /// Both ends of its connections.
+    open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Proxy {
@@ -108,16 +117,29 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let (address, ended) = (listener.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
         let (tamper, stop): (Tamper, _) = (Arc::new(Mutex::new(tamper)), ended.clone());
+        let open = Arc::new(Mutex::new(Vec::new()));
+        let mine = open.clone();
         std::thread::spawn(move || {
             for host in listener.incoming() {
                 if stop.load(Ordering::Acquire) {
                     return;
                 }
-                let (host, target) = (host.unwrap(), TcpStream::connect(target).unwrap());
+                let (host, Ok(target)) = (host.unwrap(), TcpStream::connect(target)) else { continue };
+                mine.lock().extend([host.try_clone().unwrap(), target.try_clone().unwrap()]);
                 pump(&host, &target, tamper.clone());
             }
         });
-        Proxy { address, ended }
+        Proxy { address, ended, open }
+    }
+
+    /// Passes everything on.
+    pub(super) fn plain(target: SocketAddr) -> Proxy {
+        Proxy::before(target, |_| Fate::Pass)
+    }
+
+    /// Ends all connections.
+    pub(super) fn cut(&self) {
+        self.open.lock().drain(..).for_each(|s| drop(s.shutdown(Shutdown::Both)));
     }
 }
 

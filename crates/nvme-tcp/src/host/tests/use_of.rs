@@ -18,8 +18,15 @@ fn addresses_are_read_and_written() {
         ("nvme-tcp://target.example:4420/nqn.x/7", "target.example", "nqn.x"),
     ] {
         let address: Address = text.parse().unwrap();
-        assert_eq!((address.host.as_str(), address.nqn.as_str(), address.nsid), (host, nqn, 7));
+        let only = &address.portals[0];
+        assert_eq!((only.host.as_str(), address.nqn.as_str(), address.nsid), (host, nqn, 7));
         assert_eq!(address.to_string(), text);
+    }
+    for text in
+        ["nvme-tcp://10.0.0.1:4420,[fe80::1]:4421,b:1/nqn.x/7", "nvme-tcp+discovery://a:8009,b:8009/nqn.x/7"]
+    {
+        let address: Address = text.parse().unwrap();
+        assert_eq!((address.to_string(), address.portals.len() > 1), (text.to_owned(), true));
     }
     for text in [
         "10.0.0.1:4420/nqn.x/7",
@@ -32,6 +39,10 @@ fn addresses_are_read_and_written() {
         "nvme-tcp://::1:4420/nqn.x/7",
         "nvme-tcp://:4420/nqn.x/7",
         "nvme-tcp://a:4420/nqn.\u{7}/7",
+        "nvme-tcp://a:4420,/nqn.x/7",
+        "nvme-tcp://a:4420,b/nqn.x/7",
+        "nvme-tcp://a:4420,a:4420/nqn.x/7",
+        "nvme-tcp+other://a:4420/nqn.x/7",
     ] {
         assert!(matches!(text.parse::<Address>(), Err(Error::Address { .. })), "{text}");
     }
