@@ -150,6 +150,62 @@ pub struct Drive {
     pub corrected: u64,
     /// Why it is not online.
     pub why: Option<String>,
+    /// The paths to it, if it is a namespace of an NVMe/TCP target that is attached.
+    pub paths: Vec<Path>,
+    /// What it measured of itself, if it is such a namespace and has answered.
+    pub health: Option<Health>,
+}
+
+/// A path to a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Path {
+    /// Its port: `HOST:PORT`.
+    pub address: String,
+    /// `live`; `connecting`: it is not connected; `lost`: and it is given up.
+    pub state: String,
+    /// `optimized`, `non-optimized`, `inaccessible`, `persistent-loss`, `change`; the last one that is known.
+    pub ana_state: String,
+    /// Why commands are not sent to it.
+    pub why: Option<String>,
+    /// How often its connection was lost.
+    pub losses: u64,
+    /// Commands that are on their way.
+    pub in_flight: u64,
+    /// Commands that were answered.
+    pub commands: u64,
+    /// The smoothed time of a command, in microseconds.
+    pub latency_us: Option<u64>,
+}
+
+/// The health of a drive, as it says itself (NVMe log page 02h). Counts are those of its life.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Health {
+    /// `spare`, `temperature`, `reliability`, `read-only`, `volatile-backup`, `persistent-memory`.
+    pub warnings: Vec<String>,
+    /// Degrees Celsius; none: it is not measured.
+    pub temperature_c: Option<i64>,
+    /// Percent of the spare space that is left.
+    pub available_spare_percent: u8,
+    /// Percent at which it warns.
+    pub spare_threshold_percent: u8,
+    /// Percent of its expected life that is used; may be above 100.
+    pub percentage_used: u8,
+    /// Bytes that hosts have read, in steps of 512,000.
+    pub bytes_read: u64,
+    /// Bytes that hosts have written, in steps of 512,000.
+    pub bytes_written: u64,
+    /// Times that power was switched on.
+    pub power_cycles: u64,
+    /// Hours with power.
+    pub power_on_hours: u64,
+    /// Losses of power without a shutdown.
+    pub unsafe_shutdowns: u64,
+    /// Times that data was not recovered.
+    pub media_errors: u64,
+    /// Entries of its error log.
+    pub error_log_entries: u64,
 }
 
 /// A virtual drive.

@@ -19,6 +19,7 @@ use crate::export::Exported;
 use crate::files::{self, Hold, Locked};
 use crate::identity;
 use crate::offline;
+use crate::remote;
 
 /// What changes while a group is in service, beside the group itself.
 pub(crate) struct Inner {
@@ -170,6 +171,11 @@ impl InService {
             }
         }
         out.spares = offline::spares(&seen.superblock, &paths);
+        for drive in out.drives.iter_mut().chain(&mut out.spares) {
+            if let Some(path) = &drive.path {
+                (drive.paths, drive.health) = remote::status(path.as_ref());
+            }
+        }
         out.rebuild.clone_from(&inner.rebuild);
         out.check.clone_from(&inner.check);
         drop(inner);

@@ -42,8 +42,10 @@ mod worker;
 mod tests;
 
 pub use ashlar_nbd::Endpoint;
+pub use ashlar_nvme_tcp::host::IoPolicy;
 pub use ashlar_raid::{Level, Policy, Wanted};
 pub use client::Client;
 pub use error::{Error, Kind};
 pub use files::make_file;
 pub use process::{Options, Process, default_socket};
+pub use remote::RemoteOptions;

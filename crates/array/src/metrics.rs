@@ -4,7 +4,7 @@
 
 use ashlar_metrics::{Group as Subject, Page};
 
-use crate::api::{Group, State};
+use crate::api::{Drive, Group, State};
 
 /// States of a group, of which one is 1.
 const GROUP_STATES: [&str; 5] = ["OPTIMAL", "PARTIALLY_DEGRADED", "DEGRADED", "RECOVERY", "FAILED"];
@@ -95,6 +95,37 @@ fn of_drives(page: &mut Page, group: &Group) {
             "Blocks that were wrong, and corrected.",
         )
         .add(&labels, drive.corrected);
+        of_paths(page, drive, labels[2]);
+    }
+}
+
+/// The paths and the health of a drive that is a namespace of a target.
+fn of_paths(page: &mut Page, drive: &Drive, path: (&str, &str)) {
+    let node = Subject::Node;
+    for p in &drive.paths {
+        let labels = [path, ("portal", p.address.as_str())];
+        let usable = p.state == "live" && matches!(p.ana_state.as_str(), "optimized" | "non-optimized");
+        page.gauge(node, "ashlar_array_path_usable", "1 if commands can be sent to the path of the drive.")
+            .add(&labels, u8::from(usable));
+        page.counter(
+            node,
+            "ashlar_array_path_losses_total",
+            "Times that the connection of the path was lost.",
+        )
+        .add(&labels, p.losses);
+        page.counter(node, "ashlar_array_path_commands_total", "Commands that were answered on the path.")
+            .add(&labels, p.commands);
+    }
+    let Some(health) = &drive.health else { return };
+    page.gauge(node, "ashlar_array_drive_health_warnings", "Warnings of the drive about its health.")
+        .add(&[path], health.warnings.len());
+    page.gauge(node, "ashlar_array_drive_life_used_percent", "Percent of the expected life of the drive.")
+        .add(&[path], health.percentage_used);
+    page.counter(node, "ashlar_array_drive_media_errors_total", "Times that the drive did not recover data.")
+        .add(&[path], health.media_errors);
+    if let Some(celsius) = health.temperature_c {
+        page.gauge(node, "ashlar_array_drive_temperature_celsius", "The temperature of the drive.")
+            .add(&[path], celsius);
     }
 }
 

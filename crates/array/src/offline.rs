@@ -222,7 +222,7 @@ pub fn is_path(text: &str) -> bool {
 /// Whether a text is meant as the address of a namespace: it means the same in every working directory.
 #[must_use]
 pub fn is_address(text: &str) -> bool {
-    text.starts_with(ashlar_nvme_tcp::host::SCHEME)
+    ashlar_nvme_tcp::host::is_address(text)
 }
 
 /// The path by which a drive is known, if it leads to something: links are followed; an address has its canonical form.

@@ -18,6 +18,7 @@ use tokio::net::UnixListener;
 use crate::api;
 use crate::error::{Error, Kind};
 use crate::owner::Owner;
+use crate::remote::{self, RemoteOptions};
 use crate::service;
 use crate::tls::Certificates;
 use crate::worker::Rebuilds;
@@ -62,6 +63,8 @@ pub struct Options {
     pub rebuild_threads: usize,
     /// Bytes that a thread of a rebuild or a check reads at once, about.
     pub rebuild_batch: usize,
+    /// How drives are used that are namespaces of NVMe/TCP targets.
+    pub remote: RemoteOptions,
 }
 
 impl Default for Options {
@@ -83,6 +86,7 @@ impl Default for Options {
             coder: Wanted::default(),
             rebuild_threads: thread::available_parallelism().map_or(1, |n| (n.get() / 2).clamp(1, 8)),
             rebuild_batch: Batching::default().bytes,
+            remote: RemoteOptions::default(),
         }
     }
 }
@@ -163,6 +167,7 @@ impl Process {
     /// [`Kind::Conflict`] if another process has the socket; [`Kind::Invalid`] if a path or an option is wrong. A group that
     /// cannot be opened is no error: it is in [`api::State::out_of_service`].
     pub async fn start(options: Options) -> Result<Process, Error> {
+        remote::configure(options.remote)?;
         let tls = tls(&options)?;
         if tls.as_ref().is_none_or(|_| options.client_authority.is_none()) && !options.allow_anyone {
             let tcp = options.nbd.iter().filter_map(|e| match e {

@@ -1,4 +1,4 @@
-//! Members that are namespaces of NVMe/TCP targets: `nvme-tcp://HOST:PORT/NQN/NSID`.
+//! Members that are namespaces of NVMe/TCP targets: `nvme-tcp://HOST:PORT[,HOST:PORT...]/NQN/NSID`, or `nvme-tcp+discovery://...`.
 //!
 //! Invariants: a namespace is attached once in this process, however often it is opened, and used by one group at most, whatever
 //! addresses lead to it; it is known by its UUID, NGUID or EUI64. Other processes are not kept away: there are no reservations.
@@ -8,13 +8,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::Path;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use ashlar_nvme_tcp::Error as NvmeError;
-use ashlar_nvme_tcp::host::{Address, HostOptions, Identity, RemoteNamespace, SCHEME};
+use ashlar_nvme_tcp::host::{Address, HostOptions, Identity, IoPolicy, RemoteNamespace, is_address};
 use ashlar_raid::{Device, Medium};
 use parking_lot::Mutex;
 
+use crate::api;
 use crate::error::{Error, Kind};
 
 /// Namespaces that are attached, by their addresses.
@@ -22,11 +24,52 @@ static ATTACHED: Mutex<BTreeMap<String, Weak<RemoteNamespace>>> = Mutex::new(BTr
 /// Namespaces that groups of this process have, or new groups are made of.
 static IN_USE: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
 /// This process as a host: targets see one, whichever namespaces it uses.
-static HOST: OnceLock<HostOptions> = OnceLock::new();
+static HOST: Mutex<Option<HostOptions>> = Mutex::new(None);
+
+/// How a process uses namespaces of targets as drives. Names are those of Linux's NVMe host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RemoteOptions {
+    /// Which of several paths a command takes.
+    pub policy: IoPolicy,
+    /// Time after which requests fail when no path can be used: then the drive fails in its group.
+    pub fast_io_fail_timeout: Duration,
+    /// The longest time between two attempts to connect again.
+    pub reconnect_delay: Duration,
+    /// Time after which a path is given up for good; none: it never is.
+    pub ctrl_loss_timeout: Option<Duration>,
+    /// The keep-alive time: a connection that is silent for longer is given up. Zero: none.
+    pub keep_alive: Duration,
+}
+
+impl Default for RemoteOptions {
+    fn default() -> RemoteOptions {
+        RemoteOptions {
+            policy: IoPolicy::default(),
+            fast_io_fail_timeout: Duration::from_secs(30),
+            reconnect_delay: Duration::from_secs(2),
+            ctrl_loss_timeout: None,
+            keep_alive: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Sets how namespaces that are attached from now on are used.
+pub(crate) fn configure(chosen: RemoteOptions) -> Result<(), Error> {
+    let known = options()?;
+    *HOST.lock() = Some(HostOptions {
+        policy: chosen.policy,
+        fast_io_fail_timeout: chosen.fast_io_fail_timeout,
+        reconnect_delay: chosen.reconnect_delay,
+        ctrl_loss_timeout: chosen.ctrl_loss_timeout,
+        keep_alive: chosen.keep_alive,
+        ..known
+    });
+    Ok(())
+}
 
 /// The address that a path is, in its canonical form, if it is one.
 pub(crate) fn address(path: &Path) -> Option<Result<Address, Error>> {
-    let text = path.to_str().filter(|t| t.starts_with(SCHEME))?;
+    let text = path.to_str().filter(|t| is_address(t))?;
     Some(text.parse().map_err(|e| of_nvme(&e)))
 }
 
@@ -40,11 +83,11 @@ fn of_nvme(error: &NvmeError) -> Error {
 }
 
 fn options() -> Result<HostOptions, Error> {
-    if let Some(known) = HOST.get() {
-        return Ok(known.clone());
+    let mut known = HOST.lock();
+    match &*known {
+        Some(known) => Ok(known.clone()),
+        None => Ok(known.insert(HostOptions::new().map_err(|e| of_nvme(&e))?).clone()),
     }
-    let made = HostOptions::new().map_err(|e| of_nvme(&e))?;
-    Ok(HOST.get_or_init(|| made).clone())
 }
 
 /// Attaches a namespace, unless it is already.
@@ -72,6 +115,39 @@ fn attach(address: &Address) -> Result<Arc<RemoteNamespace>, Error> {
     attached.retain(|_, a| a.strong_count() > 0);
     attached.insert(name, Arc::downgrade(&made));
     Ok(made)
+}
+
+/// The paths of a namespace that is attached, and the health of its drive.
+pub(crate) fn status(path: &Path) -> (Vec<api::Path>, Option<api::Health>) {
+    let known = path.to_str().and_then(|name| ATTACHED.lock().get(name).and_then(Weak::upgrade));
+    let Some(namespace) = known else { return (Vec::new(), None) };
+    let paths = namespace.paths().into_iter().map(|p| api::Path {
+        address: p.portal,
+        state: p.state.into(),
+        ana_state: p.ana.to_string(),
+        why: p.why,
+        losses: p.losses,
+        in_flight: p.in_flight,
+        commands: p.commands,
+        latency_us: p.latency.map(|l| u64::try_from(l.as_micros()).unwrap_or(u64::MAX)),
+    });
+    // A count that does not fit is more than any drive has.
+    let fit = |n: u128| u64::try_from(n).unwrap_or(u64::MAX);
+    let health = namespace.health().map(|h| api::Health {
+        warnings: h.warnings().into_iter().map(str::to_owned).collect(),
+        temperature_c: h.temperature.map(|k| i64::from(k) - 273),
+        available_spare_percent: h.available_spare,
+        spare_threshold_percent: h.spare_threshold,
+        percentage_used: h.percentage_used,
+        bytes_read: fit(h.bytes_read),
+        bytes_written: fit(h.bytes_written),
+        power_cycles: fit(h.power_cycles),
+        power_on_hours: fit(h.power_on_hours),
+        unsafe_shutdowns: fit(h.unsafe_shutdowns),
+        media_errors: fit(h.media_errors),
+        error_log_entries: fit(h.error_entries),
+    });
+    (paths.collect(), health)
 }
 
 /// A namespace that this process uses for one purpose.

@@ -3,9 +3,10 @@
 //! Must not depend on: the other verbs.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ashlar_arguments::{expand, size};
-use ashlar_array::{Endpoint, Options, Process, Wanted, api};
+use ashlar_array::{Endpoint, IoPolicy, Options, Process, RemoteOptions, Wanted, api};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -77,6 +78,21 @@ pub struct ServeOptions {
     /// What a thread of a rebuild or a check reads at once, about: 64KiB to 64MiB
     #[arg(long, value_name = "SIZE", default_value = "4MiB")]
     rebuild_batch: String,
+    /// Which path a command to a drive at an NVMe/TCP target takes: round-robin, queue-depth or latency
+    #[arg(long, value_name = "POLICY", default_value_t, help_heading = "Drives at NVMe/TCP targets")]
+    iopolicy: IoPolicy,
+    /// Seconds without a usable path after which requests fail, and the drive in its group
+    #[arg(long, value_name = "S", default_value_t = 30, help_heading = "Drives at NVMe/TCP targets")]
+    fast_io_fail_timeout: u64,
+    /// Seconds between two attempts to connect again, at most; the first comes after 0.1 s, and each waits longer
+    #[arg(long, value_name = "S", default_value_t = 2, value_parser = clap::value_parser!(i64).range(1..), help_heading = "Drives at NVMe/TCP targets")]
+    reconnect_delay: i64,
+    /// Seconds after which a path that is not connected is given up for good; -1: it never is
+    #[arg(long, value_name = "S", default_value_t = -1, allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(-1..), help_heading = "Drives at NVMe/TCP targets")]
+    ctrl_loss_timeout: i64,
+    /// Seconds of silence after which a connection is given up; 0: only a command that is not answered for 30 s ends it
+    #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(i64).range(0..=3600), help_heading = "Drives at NVMe/TCP targets")]
+    keep_alive_timeout: i64,
 }
 
 /// Who codes rebuilds.
@@ -85,6 +101,19 @@ enum Coder {
     Auto,
     Cpu,
     Gpu,
+}
+
+impl ServeOptions {
+    fn remote(&self) -> RemoteOptions {
+        let seconds = |n: i64| Duration::from_secs(n.unsigned_abs());
+        RemoteOptions {
+            policy: self.iopolicy,
+            fast_io_fail_timeout: Duration::from_secs(self.fast_io_fail_timeout),
+            reconnect_delay: seconds(self.reconnect_delay),
+            ctrl_loss_timeout: Some(self.ctrl_loss_timeout).filter(|n| *n >= 0).map(seconds),
+            keep_alive: seconds(self.keep_alive_timeout),
+        }
+    }
 }
 
 fn address(text: &str) -> Result<String, String> {
@@ -113,6 +142,7 @@ pub async fn serve(options: ServeOptions, context: &Context<'_>) -> Outcome {
     let catch = |kind| signal(kind).map_err(|e| Failure::new(Kind::Failed, e.to_string()));
     let (mut terminate, mut interrupt) = (catch(SignalKind::terminate())?, catch(SignalKind::interrupt())?);
     let certs = options.certs.is_some();
+    let remote = options.remote();
     let process = Process::start(Options {
         drives: drives.iter().map(PathBuf::from).collect(),
         without_missing: options.without_missing,
@@ -133,6 +163,7 @@ pub async fn serve(options: ServeOptions, context: &Context<'_>) -> Outcome {
         },
         rebuild_threads: options.rebuild_threads.unwrap_or_else(|| Options::default().rebuild_threads),
         rebuild_batch: batch,
+        remote,
     })
     .await?;
     let state = process.state();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ashlar_arguments::expand;
-use ashlar_array::api::{Check, Drive, Group, Mismatch, State, Task, Volume};
+use ashlar_array::api::{Check, Drive, Group, Health, Mismatch, Path, State, Task, Volume};
 use ashlar_array::offline;
 use ashlar_environment::time;
 use serde::Serialize;
@@ -275,7 +275,54 @@ fn drive_text(output: &Output, drive: &Drive) -> String {
         lines.push(format!("Identity   {}", drive.id));
     }
     lines.extend(drive.why.iter().map(|why| format!("Note       {}", output.printable(why))));
+    lines.extend(drive.health.iter().flat_map(health_lines));
+    if !drive.paths.is_empty() {
+        lines.push(path_table(output, &drive.paths));
+    }
     lines.join("\n")
+}
+
+fn path_table(output: &Output, paths: &[Path]) -> String {
+    let mut table = empty_table();
+    table.set_header(["Path", "State", "ANA state", "Commands", "Under way", "Latency", "Losses", "Note"]);
+    for p in paths {
+        let tone = if p.state == "live" { Tone::Good } else { Tone::Bad };
+        table.add_row([
+            output.printable(&p.address),
+            output.paint(tone, &p.state),
+            p.ana_state.clone(),
+            p.commands.to_string(),
+            p.in_flight.to_string(),
+            p.latency_us.map_or_else(|| "-".into(), |us| format!("{us} us")),
+            p.losses.to_string(),
+            output.printable(p.why.as_deref().unwrap_or_default()),
+        ]);
+    }
+    table.to_string()
+}
+
+/// What a drive says about its health.
+fn health_lines(health: &Health) -> Vec<String> {
+    let warnings = match health.warnings.as_slice() {
+        [] => "no warning".to_owned(),
+        some => format!("warns of {}", some.join(", ")),
+    };
+    let temperature = health.temperature_c.map(|c| format!(", {c} degrees Celsius")).unwrap_or_default();
+    vec![
+        format!(
+            "Health     {warnings}; {} % of its life used, {} % spare (warns at {} %){temperature}",
+            health.percentage_used, health.available_spare_percent, health.spare_threshold_percent
+        ),
+        format!(
+            "Life       {} read, {} written, {} hours, {} power cycles, {} unsafe shutdowns, {} media errors",
+            size_text(health.bytes_read),
+            size_text(health.bytes_written),
+            health.power_on_hours,
+            health.power_cycles,
+            health.unsafe_shutdowns,
+            health.media_errors
+        ),
+    ]
 }
 
 fn group_text(output: &Output, group: &Group) -> String {
