@@ -138,7 +138,7 @@ fn device(folder: &Path, number: usize, size: u64) -> Result<Device> {
     let _ = std::fs::remove_file(folder.join(&name));
     let file = Folder::real(folder, None).create(&name, false)?;
     file.allocate(size)?;
-    Ok(Device { file, name })
+    Ok(Device { medium: Box::new(file), name })
 }
 
 /// CPU seconds of this process.

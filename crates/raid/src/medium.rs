@@ -2,7 +2,7 @@
 //!
 //! Must not depend on: groups, what a medium is made of beside files.
 
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 
 use ashlar_machine::DiskFile;
 
@@ -22,6 +22,24 @@ pub trait Medium: Send + Sync {
     /// # Errors
     /// `UnexpectedEof` beyond the end; errors of the medium.
     fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<()>;
+
+    /// Fills the slices one after another with the bytes from `at` on. The slices may be changed.
+    ///
+    /// A medium that does not implement it reads into memory of its own first.
+    ///
+    /// # Errors
+    /// Like [`Medium::read_at`].
+    fn read_slices_at(&self, slices: &mut [IoSliceMut<'_>], at: u64) -> io::Result<()> {
+        let mut all = vec![0; slices.iter().map(|slice| slice.len()).sum()];
+        self.read_at(&mut all, at)?;
+        let mut rest = &all[..];
+        for slice in slices {
+            let (mine, others) = rest.split_at(slice.len());
+            slice.copy_from_slice(mine);
+            rest = others;
+        }
+        Ok(())
+    }
 
     /// Writes bytes one slice after another, from `at` on. The slices may be changed.
     ///
@@ -49,6 +67,10 @@ impl Medium for DiskFile {
 
     fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
         DiskFile::read_at(self, out, at)
+    }
+
+    fn read_slices_at(&self, slices: &mut [IoSliceMut<'_>], at: u64) -> io::Result<()> {
+        DiskFile::read_slices_at(self, slices, at)
     }
 
     fn write_slices_at(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {

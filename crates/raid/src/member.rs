@@ -138,7 +138,7 @@ impl Member {
 
     /// Reads whole blocks one after another.
     pub(crate) fn read_slices(&self, block: u64, slices: &mut [IoSliceMut<'_>]) -> io::Result<()> {
-        self.file.read_slices_at(slices, block * BLOCK as u64)
+        self.medium.read_slices_at(slices, block * BLOCK as u64)
     }
 
     /// Writes whole blocks one after another, of a member that several threads write to at once: whoever owns it has marked
@@ -146,7 +146,7 @@ impl Member {
     pub(crate) fn write_marked(&self, block: u64, slices: &[&[u8]]) -> io::Result<()> {
         assert!(self.dirty, "a member that is written is flushed");
         let mut all: Vec<IoSlice<'_>> = slices.iter().map(|s| IoSlice::new(s)).collect();
-        self.file.write_slices_at(&mut all, block * BLOCK as u64)
+        self.medium.write_slices_at(&mut all, block * BLOCK as u64)
     }
 
     /// Makes the next flush flush.
