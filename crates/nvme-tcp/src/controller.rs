@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Shutdown, SocketAddr};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub(crate) const IO_QUEUES: u16 = 8;
 /// Commands that wait for an event, at most.
 pub(crate) const ASYNC_EVENTS: usize = 4;
 /// The last number of a controller (Base 3.1.1).
-const LAST_CONTROLLER: u16 = 0xffef;
+pub(crate) const LAST_CONTROLLER: u16 = 0xffef;
 /// How long a command may be executed after its controller has ended, before its host is told to connect later.
 const QUIET: Duration = Duration::from_secs(10);
 /// Changed namespaces that are named, at most (Base 5.16.1.5).
@@ -82,6 +83,8 @@ pub(crate) struct Core {
     pub(crate) window: usize,
     /// Threads of an I/O queue.
     pub(crate) workers: usize,
+    /// Numbers of its controllers.
+    pub(crate) numbers: RangeInclusive<u16>,
     pub(crate) stopping: AtomicBool,
     controllers: Mutex<BTreeMap<u16, Arc<Controller>>>,
     /// Controllers that have ended, as long as commands of theirs may be executed.
@@ -158,16 +161,27 @@ pub(crate) struct UseCounters {
 
 impl Core {
     pub(crate) fn new(subsystems: Arc<dyn Subsystems>, window: usize, workers: usize) -> Arc<Core> {
+        Core::with_numbers(subsystems, window, workers, 1..=LAST_CONTROLLER)
+    }
+
+    /// Its controllers get numbers of a range.
+    pub(crate) fn with_numbers(
+        subsystems: Arc<dyn Subsystems>,
+        window: usize,
+        workers: usize,
+        numbers: RangeInclusive<u16>,
+    ) -> Arc<Core> {
         Arc::new(Core {
             subsystems,
             counters: Counters::default(),
             addresses: RwLock::default(),
             window,
             workers,
+            last: Mutex::new(numbers.start() - 1),
+            numbers,
             stopping: AtomicBool::new(false),
             controllers: Mutex::default(),
             ending: Mutex::default(),
-            last: Mutex::new(0),
         })
     }
 
@@ -181,7 +195,7 @@ impl Core {
     ) -> Option<Arc<Controller>> {
         let mut controllers = self.controllers.lock();
         let mut last = self.last.lock();
-        let mut following = (*last + 1..=LAST_CONTROLLER).chain(1..=*last);
+        let mut following = (*last + 1..=*self.numbers.end()).chain(*self.numbers.start()..=*last);
         let id = following.find(|id| !controllers.contains_key(id))?;
         *last = id;
         let known = subsystem.as_ref().map(|s| Summary::of(&**s)).unwrap_or_default();

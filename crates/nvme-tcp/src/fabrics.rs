@@ -108,7 +108,7 @@ fn make_controller(
     } else {
         // It may come into service: the host may ask again.
         let unknown = Answer { status: status::CONNECT_PARAMETER, ..wrong(256, true) };
-        Some(connection.core.subsystems.open(nqn).filter(|s| s.in_service()).ok_or(unknown)?)
+        Some(connection.core.subsystems.open_for(nqn, &host.nqn).filter(|s| s.in_service()).ok_or(unknown)?)
     };
     if !connection.core.wait_for_earlier(&host) {
         return Err(Answer::failed(status::CONNECT_BUSY));

@@ -6,7 +6,7 @@
 
 use crate::command::Command;
 use crate::controller::{ASYNC_EVENTS, Controller, ENTRIES, NAMESPACE_EVENTS, VERSION};
-use crate::namespace::{DISCOVERY, Namespace, Subsystem};
+use crate::namespace::{DISCOVERY, Health, Namespace, Subsystem};
 use crate::pdu::{IN_CAPSULE, MAX_DATA};
 use crate::{ana, status};
 
@@ -121,15 +121,20 @@ fn of_controller(controller: &Controller) -> Vec<u8> {
     // MSDBD: one descriptor per command.
     o[1803] = 1;
     if let Some(subsystem) = subsystem {
-        of_io_controller(o, subsystem.ana_groups());
+        of_io_controller(o, subsystem.ana_groups(), subsystem.health());
     }
     out
 }
 
-fn of_io_controller(o: &mut [u8], groups: u32) {
+fn of_io_controller(o: &mut [u8], groups: u32, health: Option<Health>) {
     // CMIC: several ports, several controllers, ANA.
     o[76] = 1 | 1 << 1 | 1 << 3;
     put(o, 92, &(NAMESPACE_EVENTS | ana::EVENTS).to_le_bytes());
+    if let Some(health) = health {
+        // WCTEMP, CCTEMP.
+        put(o, 266, &health.warning_kelvins.to_le_bytes());
+        put(o, 268, &health.critical_kelvins.to_le_bytes());
+    }
     // FRMW: one slot, which is not writable.
     o[260] = 1 | 1 << 1;
     // ANATT: seconds of a transition; ANACAP: all states, and groups of namespaces stay; ANAGRPMAX, NANAGRPID.
@@ -160,6 +165,7 @@ fn of_namespace(namespace: &dyn Namespace, group: u32) -> Vec<u8> {
     put(o, 92, &group.to_le_bytes());
     o[99] = u8::from(namespace.read_only());
     put(o, 104, &namespace.id());
+    put(o, 120, &namespace.eui64().unwrap_or_default());
     // The only format: no metadata, LBADS.
     o[130] = namespace.block().ilog2() as u8;
     out
@@ -190,9 +196,13 @@ fn active(subsystem: &dyn Subsystem, after: u32) -> Result<Vec<u8>, u16> {
     Ok(out)
 }
 
-/// NGUID, UUID and the command set.
+/// EUI-64, NGUID, UUID and the command set.
 fn descriptors(namespace: &dyn Namespace) -> Vec<u8> {
     let mut out = Vec::with_capacity(LEN);
+    if let Some(eui) = namespace.eui64() {
+        out.extend_from_slice(&[1, 8, 0, 0]);
+        out.extend_from_slice(&eui);
+    }
     for kind in [2, 3] {
         out.extend_from_slice(&[kind, 16, 0, 0]);
         out.extend_from_slice(&namespace.id());

@@ -52,5 +52,5 @@ mod tests;
 pub use ana::{AnaState, AnaStates};
 pub use error::Error;
 pub use memory::Memory;
-pub use namespace::{DISCOVERY, Fault, Namespace, Subsystem, Subsystems, Summary};
+pub use namespace::{DISCOVERY, DiscoveryRecord, Fault, Health, Namespace, Subsystem, Subsystems, Summary};
 pub use server::{Limits, Server, Statistics};

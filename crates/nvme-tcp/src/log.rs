@@ -11,7 +11,7 @@ use crate::ana::{DESCRIPTOR, GROUPS_ONLY, LOG_HEADER};
 use crate::command::Command;
 use crate::controller::{Controller, Core};
 use crate::identify::{ALL, MAX_NAMESPACES};
-use crate::namespace::DISCOVERY;
+use crate::namespace::{DISCOVERY, DiscoveryRecord, Health};
 use crate::status;
 
 /// Identifiers of log pages.
@@ -57,7 +57,7 @@ pub(crate) fn get(
         (page::CHANGED, true) => changed(controller, keep),
         (page::EFFECTS, true) => effects(),
         (page::ANA, true) => ana(controller, specific & GROUPS_ONLY != 0, keep),
-        (page::DISCOVERY, false) => discovery(core, local),
+        (page::DISCOVERY, false) => discovery(core, &controller.host.nqn, local),
         _ => return Err(status::INVALID_LOG_PAGE),
     };
     if offset > whole.len() as u64 || len > crate::pdu::MAX_DATA as u64 {
@@ -81,23 +81,44 @@ fn health(controller: &Controller, nsid: u32) -> Result<Vec<u8>, u16> {
         // One page for the controller; LPA says so.
         return Err(status::INVALID_FIELD);
     }
-    let c = &controller.use_counters;
-    let of = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let own = controller.subsystem.as_ref().and_then(|s| s.health());
+    let health = own.unwrap_or_else(|| counted(controller));
     let mut out = vec![0; 512];
-    // Kelvin: nobody has measured a temperature. Available spare 100 %, threshold 0.
-    out[3] = 100;
+    out[0] = health.critical_warning;
+    out[1..3].copy_from_slice(&health.kelvins.to_le_bytes());
+    (out[3], out[4], out[5]) = (health.spare, health.spare_threshold, health.used);
     // Data units are 1000 times 512 bytes, rounded up.
     let units = |bytes: u64| bytes.div_ceil(512_000);
     for (at, value) in [
-        (32, units(of(&c.bytes_read))),
-        (48, units(of(&c.bytes_written))),
-        (64, of(&c.reads)),
-        (80, of(&c.writes)),
-        (160, of(&c.media_errors)),
+        (32, units(health.bytes_read)),
+        (48, units(health.bytes_written)),
+        (64, health.reads),
+        (80, health.writes),
+        (96, health.busy_minutes),
+        (112, health.power_cycles),
+        (128, health.hours),
+        (144, health.unsafe_shutdowns),
+        (160, health.media_errors),
     ] {
         out[at..at + 8].copy_from_slice(&value.to_le_bytes());
     }
+    out[192..196].copy_from_slice(&health.warning_minutes.to_le_bytes());
     Ok(out)
+}
+
+/// What the controller has counted. Nobody has measured a temperature; available spare is 100 %, its threshold 0.
+fn counted(controller: &Controller) -> Health {
+    let c = &controller.use_counters;
+    let of = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    Health {
+        spare: 100,
+        bytes_read: of(&c.bytes_read),
+        bytes_written: of(&c.bytes_written),
+        reads: of(&c.reads),
+        writes: of(&c.writes),
+        media_errors: of(&c.media_errors),
+        ..Health::default()
+    }
 }
 
 fn firmware() -> Vec<u8> {
@@ -164,22 +185,34 @@ fn ana(controller: &Controller, groups_only: bool, keep: bool) -> Vec<u8> {
     out
 }
 
-/// An entry for each subsystem at each address.
-fn discovery(core: &Core, local: Option<SocketAddr>) -> Vec<u8> {
-    let addresses = core.addresses.read().clone();
-    let mut names: Vec<(String, u8)> = core.subsystems.list().iter().map(|s| (s.nqn(), 2)).collect();
-    // This subsystem itself, as the Base Specification 2.0 wants it.
-    names.push((DISCOVERY.to_owned(), 3));
-    let mut records = Vec::new();
-    for (port, address) in addresses.iter().enumerate() {
-        // A host that has reached an address that stands for all of the machine knows one that works.
-        let ip = match local {
-            Some(local) if address.ip().is_unspecified() => local.ip(),
-            _ => address.ip(),
+/// An entry for each subsystem that the host may see at each port, and for the discovery subsystem itself.
+fn discovery(core: &Core, host: &str, local: Option<SocketAddr>) -> Vec<u8> {
+    let own: Vec<(u16, SocketAddr)> = (1..).zip(core.addresses.read().clone()).collect();
+    let everywhere = || {
+        let names: Vec<String> = core.subsystems.list().iter().map(|s| s.nqn()).collect();
+        let at = |(port, address): &(u16, SocketAddr)| {
+            let record = |nqn: &String| DiscoveryRecord { nqn: nqn.clone(), port: *port, address: *address };
+            names.iter().map(record).collect::<Vec<_>>()
         };
-        for (nqn, kind) in &names {
-            records.extend_from_slice(&record(nqn, *kind, port as u16 + 1, ip, address.port()));
-        }
+        own.iter().flat_map(at).collect()
+    };
+    let known: Vec<DiscoveryRecord> = core.subsystems.discovery_records(host).unwrap_or_else(everywhere);
+    // A host that has reached an address that stands for all of the machine knows one that works.
+    let ip = |address: SocketAddr| match local {
+        Some(local) if address.ip().is_unspecified() => local.ip(),
+        _ => address.ip(),
+    };
+    // This subsystem itself, as the Base Specification 2.0 wants it.
+    let itself = own.into_iter().map(|(port, address)| {
+        let port = known.iter().find(|t| t.address == address).map_or(port, |t| t.port);
+        (port, 3, DISCOVERY, address)
+    });
+    let others = known.iter().map(|t| (t.port, 2, t.nqn.as_str(), t.address));
+    let mut entries: Vec<(u16, u8, &str, SocketAddr)> = others.chain(itself).collect();
+    entries.sort_by_key(|e| e.0);
+    let mut records = Vec::new();
+    for (port, kind, nqn, address) in entries {
+        records.extend_from_slice(&record(nqn, kind, port, ip(address), address.port()));
     }
     let mut out = vec![0; 1024];
     // A number that changes with the content.

@@ -36,6 +36,11 @@ pub trait Namespace: Send + Sync {
     /// Its identity, the same over restarts and for every host: that of its NGUID and of its UUID (RFC 9562).
     fn id(&self) -> [u8; 16];
 
+    /// Its EUI-64, if it has one: the same over restarts and for every host.
+    fn eui64(&self) -> Option<[u8; 8]> {
+        None
+    }
+
     /// Whether changes are refused.
     fn read_only(&self) -> bool {
         false
@@ -72,6 +77,45 @@ pub trait Namespace: Send + Sync {
     fn trim(&self, at: u64, len: u64) -> Result<(), Fault>;
 }
 
+/// What a device knows about itself: log page 02h, SMART / Health Information (Base 5.16.1.3).
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Health {
+    /// Critical Warning: bit 0 spare is below the threshold, 1 temperature, 2 reliability, 3 read-only.
+    pub critical_warning: u8,
+    /// Composite temperature in kelvins; 0: not known.
+    pub kelvins: u16,
+    /// Available spare, in percent.
+    pub spare: u8,
+    /// Spare below which it warns, in percent.
+    pub spare_threshold: u8,
+    /// Percentage used: of the writes that it is made for; 255 at most.
+    pub used: u8,
+    /// Bytes that were read.
+    pub bytes_read: u64,
+    /// Bytes that were written.
+    pub bytes_written: u64,
+    /// Read commands.
+    pub reads: u64,
+    /// Write commands.
+    pub writes: u64,
+    /// Minutes in which it worked.
+    pub busy_minutes: u64,
+    /// Power cycles.
+    pub power_cycles: u64,
+    /// Hours under power.
+    pub hours: u64,
+    /// Losses of power without a shutdown.
+    pub unsafe_shutdowns: u64,
+    /// Errors of the medium.
+    pub media_errors: u64,
+    /// Temperature from which it warns, in kelvins; 0: none.
+    pub warning_kelvins: u16,
+    /// Temperature above which it may fail, in kelvins; 0: none.
+    pub critical_kelvins: u16,
+    /// Minutes at the warning temperature and above.
+    pub warning_minutes: u32,
+}
+
 /// Namespaces that hosts see together, under one name.
 pub trait Subsystem: Send + Sync {
     /// Its NVMe qualified name (NQN), at most 223 bytes; no other subsystem in the world has it.
@@ -88,6 +132,11 @@ pub trait Subsystem: Send + Sync {
 
     /// The namespace of a number.
     fn namespace(&self, nsid: u32) -> Option<Arc<dyn Namespace>>;
+
+    /// What the device says about its health. None: the log page has what the controller has counted.
+    fn health(&self) -> Option<Health> {
+        None
+    }
 
     /// Whether it is still served. Controllers of a subsystem that is not are ended.
     fn in_service(&self) -> bool;
@@ -109,6 +158,17 @@ pub trait Subsystem: Send + Sync {
     }
 }
 
+/// A subsystem at a port, as discovery tells a host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DiscoveryRecord {
+    /// Its name (NQN).
+    pub nqn: String,
+    /// The number of the port (PORTID), from 1.
+    pub port: u16,
+    /// The address of the port.
+    pub address: SocketAddr,
+}
+
 /// The subsystems that are served. They may change at any time.
 pub trait Subsystems: Send + Sync {
     /// All of them.
@@ -117,6 +177,16 @@ pub trait Subsystems: Send + Sync {
     /// The subsystem of a name.
     fn open(&self, nqn: &str) -> Option<Arc<dyn Subsystem>> {
         self.list().into_iter().find(|s| s.nqn() == nqn)
+    }
+
+    /// The subsystem of a name, for a host that connects to it. Each controller opens its own.
+    fn open_for(&self, nqn: &str, _host: &str) -> Option<Arc<dyn Subsystem>> {
+        self.open(nqn)
+    }
+
+    /// What discovery tells a host, by its NQN. None: all subsystems, at the addresses of this server.
+    fn discovery_records(&self, _host: &str) -> Option<Vec<DiscoveryRecord>> {
+        None
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use ashlar_environment::{net, thread, time::Instant};
 use parking_lot::Mutex;
 
 use crate::connection::{Connection, WORKERS};
-use crate::controller::Core;
+use crate::controller::{Core, LAST_CONTROLLER};
 use crate::error::Error;
 use crate::flow::LEAST_WINDOW;
 use crate::namespace::Subsystems;
@@ -95,8 +96,23 @@ impl Server {
         subsystems: Arc<dyn Subsystems>,
         limits: Limits,
     ) -> Result<Server, Error> {
+        Server::start_with(addresses, subsystems, limits, 1..=LAST_CONTROLLER)
+    }
+
+    /// As [`Server::start`], for one of several servers of the same subsystems: a host that is connected to several needs
+    /// controllers with different numbers (CNTLID, Base 3.1.1), so each server has a range of its own, within 1 to 0xffef.
+    ///
+    /// # Errors
+    /// [`Error::Listen`]; then nothing is served.
+    pub fn start_with(
+        addresses: &[String],
+        subsystems: Arc<dyn Subsystems>,
+        limits: Limits,
+        controllers: RangeInclusive<u16>,
+    ) -> Result<Server, Error> {
         let share = limits.memory / limits.connections.max(1) as u64;
-        let core = Core::new(subsystems, (share as usize).max(LEAST_WINDOW), WORKERS);
+        let window = (share as usize).max(LEAST_WINDOW);
+        let core = Core::with_numbers(subsystems, window, WORKERS, controllers);
         let shared = Arc::new(Shared { core, limits, open: Mutex::default() });
         let server = Server { shared, listeners: Mutex::default() };
         let mut bound = Vec::new();
@@ -141,6 +157,13 @@ impl Server {
             bytes_written: of(&c.bytes_written),
             errors: of(&c.errors),
         }
+    }
+
+    /// Breaks all connections at once, as a port that loses its link: commands that are executed are not answered. Accepts no
+    /// more. The server is to be dropped then.
+    pub fn cut(&self) {
+        self.shared.core.stopping.store(true, Ordering::Release);
+        self.shared.open.lock().iter().for_each(|s| s.shut(Shutdown::Both));
     }
 
     /// Accepts no more, answers the commands that have arrived, and closes all connections.

@@ -5,5 +5,6 @@ mod administration;
 mod commands;
 mod endings;
 mod golden;
+mod ports;
 mod reconnects;
 mod rig;
