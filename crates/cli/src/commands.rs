@@ -12,8 +12,8 @@ use super::failure::{Failure, Kind, Outcome};
 use super::globals::Globals;
 use super::output::{Output, finish};
 use super::{
-    admin, alias, array, bucket, cat, change, cluster_commands, cp, event, find, iam, ilm, lock, ls, manual,
-    mirror, ping, quota, rm, settings, stat,
+    admin, alias, array, bucket, cat, change, cluster_commands, cp, event, fabric, find, iam, ilm, lock, ls,
+    manual, mirror, ping, quota, rm, settings, stat,
 };
 
 /// The commands.
@@ -106,6 +106,8 @@ pub enum Command {
     Cluster(cluster_commands::Command),
     /// Drive groups and virtual drives for blocks: create, export over NBD, repair
     Array(array::Options),
+    /// Targets of NVMe/TCP, and virtual enclosures for tests: serve drives, have parts fail
+    Fabric(fabric::Options),
     /// Administer an Ashlar server: users, groups, policies, access keys and more
     #[command(subcommand)]
     Admin(iam::Command),
@@ -133,6 +135,10 @@ async fn perform(command: Command, globals: &Globals) -> ExitCode {
     let command = match command {
         Command::Array(options) => {
             let outcome = array::run(options, &mut output).await;
+            return finish(&output, outcome);
+        }
+        Command::Fabric(options) => {
+            let outcome = fabric::run(options, &output).await;
             return finish(&output, outcome);
         }
         other => other,
@@ -195,6 +201,6 @@ async fn dispatch(command: Command, context: &mut Context) -> Outcome {
         Command::Drive(command) => admin::drive(command, context).await,
         Command::Cluster(command) => cluster_commands::run(command, context).await,
         Command::Admin(command) => iam::run(command, context).await,
-        Command::Array(_) | Command::Completion(_) | Command::Man(_) => Ok(()),
+        Command::Array(_) | Command::Fabric(_) | Command::Completion(_) | Command::Man(_) => Ok(()),
     }
 }

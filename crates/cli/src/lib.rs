@@ -13,7 +13,7 @@
 //! | commands of S3 | `ls`, `cp`, `rm`, `find`, `mirror`, `bucket`, `lock`, `ilm` and others, one file per subject |
 //! | commands of administration | `admin`, `recover`, `idp`, `kms`, `config`, `cluster`, `monitor` and others; `iam` is `ashlar admin` |
 //! | commands of clusters | `cluster_commands`: `ashlar cluster` |
-//! | commands of arrays | `array`: `ashlar array`, which imports only types |
+//! | commands of arrays and enclosures | `array`, `fabric`: `ashlar array` and `ashlar fabric`, which import only types |
 //! | benchmark | `bench`, which imports only types |
 //! | entry | `commands`, `manual` |
 //!
@@ -48,6 +48,7 @@ mod context;
 mod cp;
 mod event;
 pub mod examples;
+mod fabric;
 mod failure;
 mod find;
 mod globals;

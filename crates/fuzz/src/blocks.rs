@@ -1,4 +1,5 @@
-//! Block arrays: what is read from members of drive groups, and what NBD clients, NVMe hosts and NVMe targets send.
+//! Block arrays and virtual enclosures: what is read from members of drive groups and from set-ups, and what NBD clients, NVMe
+//! hosts and NVMe targets send.
 //!
 //! Invariant: a target calls only public functions of the crates.
 
@@ -48,6 +49,21 @@ pub fn all() -> Vec<Target> {
             ],
             run: nbd::connection,
         },
+        Target {
+            name: "fabric-set-up",
+            seeds: ashlar_fabric::SETUPS.iter().map(|s| s.1.as_bytes().to_vec()).collect(),
+            tokens: &[
+                b"scale = ",
+                b"[drive]\n",
+                b"read_us = [[1, 2]]\n",
+                b"[[faults]]\nfault = \"lost-write\"\nbay = 1\nnamespace = 1\n",
+                b"blocks = { rate = 0.5 }\n",
+                b"{1...9}",
+                b"GB/s",
+                b"nan",
+            ],
+            run: set_up,
+        },
         Target { name: "nvme-header", seeds: nvme::headers(), tokens: TOKENS, run: nvme::header },
         Target {
             name: "nvme-connection",
@@ -85,4 +101,20 @@ pub fn all() -> Vec<Target> {
             run: host::connection,
         },
     ]
+}
+
+/// A set-up that is read means the same at every call, and nothing in it is out of bounds.
+fn set_up(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let folder = std::path::Path::new("/folder");
+    let Ok(setup) = ashlar_fabric::parse(text, folder) else { return };
+    assert!(setup.blocks() > 0 && setup.size % u64::from(setup.block) == 0);
+    for port in 0..setup.ports.len() {
+        assert_eq!(setup.port_named(&setup.port_name(port)), Some(port));
+        for bay in 1..=setup.bays {
+            let seen = setup.visible("nqn.host", port, bay);
+            assert!(seen.iter().all(|n| (1..=setup.namespaces).contains(n)));
+        }
+    }
+    let _ = ashlar_fabric::is_local(&setup);
 }

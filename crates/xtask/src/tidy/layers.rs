@@ -25,7 +25,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("arrays", &["erasure-set", "raid"]),
     ("stores", &["object", "export"]),
     ("services", &["iam", "idp", "audit", "kms", "events", "lifecycle", "replication"]),
-    ("node", &["node", "array"]),
+    ("node", &["node", "array", "fabric"]),
     ("API layer", &["s3-protocol", "s3", "admin", "console", "client"]),
     ("benchmarks", &["bench", "server-cost"]),
     ("programs", &["server-options", "server", "cli"]),

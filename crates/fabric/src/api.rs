@@ -1,0 +1,247 @@
+//! Documents of the management interface, and of faults in set-ups.
+//!
+//! Must not depend on: the process.
+
+use serde::{Deserialize, Serialize};
+
+/// A fault.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "fault", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum FaultSpec {
+    /// The drive was pulled: its subsystem is not served.
+    DriveGone {
+        /// From 1.
+        bay: usize,
+    },
+    /// Everything takes longer at the drive.
+    SlowDrive {
+        /// From 1.
+        bay: usize,
+        /// How many times longer, from 1 on.
+        factor: f64,
+    },
+    /// A namespace of the drive does not exist any more.
+    NamespaceLost {
+        /// From 1.
+        bay: usize,
+        /// From 1.
+        namespace: u32,
+    },
+    /// The port has no link: its connections are cut.
+    PortDown {
+        /// `A1`, for instance.
+        port: String,
+    },
+    /// All ports of the module have no link.
+    ModuleDown {
+        /// `A`, for instance.
+        module: String,
+    },
+    /// All ports have no link.
+    EnclosureDown {},
+    /// Reads of chosen blocks succeed with one bit that is wrong, until the block is written.
+    CorruptRead {
+        /// From 1.
+        bay: usize,
+        /// From 1.
+        namespace: u32,
+        /// Which blocks.
+        #[serde(default)]
+        blocks: Blocks,
+    },
+    /// Writes of chosen blocks succeed, and the block stays as it was.
+    LostWrite {
+        /// From 1.
+        bay: usize,
+        /// From 1.
+        namespace: u32,
+        /// Which blocks.
+        #[serde(default)]
+        blocks: Blocks,
+    },
+}
+
+/// Which blocks of a namespace a fault concerns.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Blocks {
+    /// The first block.
+    pub first: u64,
+    /// The last block; none: that of the namespace.
+    pub last: Option<u64>,
+    /// The share of them, 0 to 1, that a hash chooses.
+    pub rate: f64,
+    /// The seed of the hash; none: that of the set-up.
+    pub seed: Option<u64>,
+    /// How often a block is hit at most; 0: always; none: once for a lost write, always for a corrupt read.
+    pub times: Option<u32>,
+}
+
+impl Default for Blocks {
+    fn default() -> Blocks {
+        Blocks { first: 0, last: None, rate: 1.0, seed: None, times: None }
+    }
+}
+
+/// A change.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "call", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Call {
+    /// Adds a fault.
+    Inject {
+        /// Which.
+        fault: FaultSpec,
+    },
+    /// Ends faults.
+    Clear {
+        /// Their numbers; none: all.
+        ids: Vec<u32>,
+    },
+}
+
+/// What a change did: the faults that were added or ended.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Answer {
+    /// The faults.
+    pub faults: Vec<Fault>,
+}
+
+/// A fault in force.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Fault {
+    /// Its number, from 1; never used again.
+    pub id: u32,
+    /// What it is.
+    pub spec: FaultSpec,
+    /// Blocks that were hit, each time counted.
+    pub hits: u64,
+    /// The first of them, in order; at most 1024.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub blocks_hit: Vec<u64>,
+}
+
+/// An enclosure.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct State {
+    /// Of the program.
+    pub version: String,
+    /// Since the start.
+    pub uptime_s: u64,
+    /// Of the enclosure.
+    pub name: String,
+    /// `data24` or `data60`.
+    pub model: String,
+    /// What it says that it is.
+    pub title: String,
+    /// N of 1:N.
+    pub scale: f64,
+    /// Of the set-up.
+    pub seed: u64,
+    /// `ONLINE`, `DEGRADED` (there are faults) or `DOWN` (no port is up).
+    pub state: String,
+    /// The ports.
+    pub ports: Vec<Port>,
+    /// The drives, by bay.
+    pub drives: Vec<Drive>,
+    /// Who sees what; none: every host sees everything.
+    pub zones: Option<Vec<Zone>>,
+    /// The faults in force.
+    pub faults: Vec<Fault>,
+}
+
+/// What was read and written.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Use {
+    /// Read commands since the start.
+    pub reads: u64,
+    /// Write commands since the start.
+    pub writes: u64,
+    /// Bytes since the start.
+    pub bytes_read: u64,
+    /// Bytes since the start.
+    pub bytes_written: u64,
+    /// Commands that failed since the start.
+    pub errors: u64,
+    /// Read commands in the last second.
+    pub reads_per_s: u64,
+    /// Write commands in the last second.
+    pub writes_per_s: u64,
+    /// Bytes in the last second.
+    pub read_bytes_per_s: u64,
+    /// Bytes in the last second.
+    pub written_bytes_per_s: u64,
+}
+
+/// A port.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Port {
+    /// `A1`, for instance.
+    pub name: String,
+    /// Where hosts reach it.
+    pub address: String,
+    /// `UP` or `DOWN`.
+    pub state: String,
+    /// Open connections.
+    pub connections: u64,
+    /// Controllers: hosts that are connected to drives.
+    pub controllers: u64,
+    /// What passed.
+    #[serde(flatten)]
+    pub used: Use,
+}
+
+/// A drive.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Drive {
+    /// From 1.
+    pub bay: usize,
+    /// `ONLINE`, `GONE`, `SLOW`, `THROTTLED`, or `FAULTY`: with damage that hosts cannot see.
+    pub state: String,
+    /// Its serial number.
+    pub serial: String,
+    /// The name of its subsystem.
+    pub nqn: String,
+    /// Degrees Celsius.
+    pub celsius: f64,
+    /// Commands in progress.
+    pub depth: u64,
+    /// Percentage used.
+    pub percentage_used: u8,
+    /// Spare in percent.
+    pub spare: u8,
+    /// Its namespaces.
+    pub namespaces: Vec<Namespace>,
+    /// What it did.
+    #[serde(flatten)]
+    pub used: Use,
+}
+
+/// A namespace.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Namespace {
+    /// From 1.
+    pub nsid: u32,
+    /// `ONLINE` or `LOST`.
+    pub state: String,
+    /// Bytes.
+    pub size: u64,
+    /// Bytes of a block.
+    pub block: u32,
+    /// NGUID and UUID.
+    pub uuid: String,
+    /// EUI-64.
+    pub eui64: String,
+}
+
+/// Who sees what.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Zone {
+    /// Its name.
+    pub name: String,
+    /// NQNs; `*`: every host.
+    pub hosts: Vec<String>,
+    /// `BAY/NAMESPACE`.
+    pub namespaces: Vec<String>,
+    /// Names of ports.
+    pub ports: Vec<String>,
+}
