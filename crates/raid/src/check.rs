@@ -90,7 +90,7 @@ impl Group {
             }
             at = to;
         }
-        // Kept from call to call: new memory would cost as much as the check of what is read into it.
+        // Kept from call to call, so that it is not mapped anew by many threads at once.
         self.buffers.resize_with(self.batching.threads.max(1), Vec::new);
         self.buffers.iter_mut().for_each(|b| b.resize(per_batch as usize * g.n() * BLOCK, 0));
         let site = Site { members: &self.members, layout: &self.layout, summer: &self.summer };
