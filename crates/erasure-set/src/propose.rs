@@ -485,11 +485,15 @@ impl<'a> Attempt<'a> {
                 self.inner.before_mending().await;
                 if let Err(why) = self.mend(&base, &one_sync_record, holders, needed).await {
                     // The usual reason: another process was quicker, and its record replaced the data.
-                    let Some(above) = self.inner.newer_than(&self.view, self.key, base.ballot).await else {
-                        return Err(why);
-                    };
-                    self.inner.ballots.pass(above, self.view.epoch)?;
-                    return Ok(None);
+                    if let Some(above) = self.inner.newer_than(&self.view, self.key, base.ballot).await {
+                        self.inner.ballots.pass(above, self.view.epoch)?;
+                        return Ok(None);
+                    }
+                    // Drives that follow a newer layout tell a reader of this one nothing.
+                    return Err(match self.inner.newer_layout(std::slice::from_ref(&self.view)).await {
+                        true => Error::Unavailable("the layout changed while a write was finished".into()),
+                        false => why,
+                    });
                 }
                 // The data is safe now: the record continues as a plain one.
                 self.complete(Some(&base)).await?;

@@ -3,9 +3,9 @@
 use super::{Choice, Done, Error, Follows, Result, SentRecords, Stop};
 use crate::tests::back::purged;
 use crate::tests::basic::{census, quiet};
-use crate::tests::{Rig, body, delete, drive_id, key, put, summary};
+use crate::tests::{Rig, body, delete, drive_id, in_epoch, key, put, summary};
 use crate::{Options, Register, Sets};
-use ashlar_format::{Ballot, Body, Record};
+use ashlar_format::{Ballot, Body, GroupId, Record};
 use ashlar_machine::BufferPool;
 
 /// Another process over the same drives.
@@ -420,9 +420,17 @@ async fn deletion_of_another_process_is_not_taken_for_ones_own() {
 }
 
 /// An update finds a one-sync record that it would have to complete. Before it reads the data, another process completes the
-/// record and deletes the key, so that the data is dropped everywhere. Nothing is damaged: the update begins again.
+/// record and deletes the key, so that the data is dropped everywhere. Nothing is damaged: the update begins again; also if the
+/// drives follow a newer layout by then, so that they do not tell this process what they have.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn base_that_others_completed_and_replaced_is_not_damage() {
+    for moved in [false, true] {
+        completed_and_replaced(moved).await;
+    }
+}
+
+/// `moved`: the layout changes, too.
+async fn completed_and_replaced(moved: bool) {
     let rig = Rig::with(4, 2, 1, |o| o.sole = false).await;
     let second = other(&rig);
     only(&second, &[0]);
@@ -441,7 +449,16 @@ async fn base_that_others_completed_and_replaced_is_not_damage() {
         while census(&rig).await > 0 {
             assert!(began.elapsed() < std::time::Duration::from_secs(60), "the data is dropped");
         }
+        if moved {
+            for drive in rig.sets.drives() {
+                drive.fence_epoch(GroupId::new(0, 0), 2).await.unwrap();
+            }
+        }
         drop(held);
+        if moved {
+            tokio::time::sleep(std::time::Duration::from_millis(150)).await;
+            rig.sets.set_layout(in_epoch(&rig.sets.layout(), 2)).unwrap();
+        }
     };
     let (done, ()) = tokio::join!(update, others);
     done.unwrap();
