@@ -7,7 +7,7 @@
 
 use super::join::census;
 use super::*;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const KEYS: u64 = 24;
 
@@ -51,7 +51,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 }
 
 /// The files of a folder that hold something.
-fn filled(dir: &Path) -> Vec<std::path::PathBuf> {
+fn filled(dir: &Path) -> Vec<PathBuf> {
     let mut all: Vec<_> = std::fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
     all.retain(|p| std::fs::read(p).unwrap().iter().skip(4096).any(|b| *b != 0));
     all.sort();
@@ -83,7 +83,13 @@ fn tamper(wrong: Wrong, path: &Path, folder: &str, old: &Path, other: &Path) {
         Wrong::Lost => std::fs::remove_file(&files[0]).unwrap(),
         Wrong::Truncated => std::fs::write(&files[0], &bytes[..bytes.len() / 3 / 4096 * 4096]).unwrap(),
         Wrong::Emptied => std::fs::write(&files[0], vec![0; bytes.len()]).unwrap(),
-        Wrong::Stale => drop(std::fs::copy(old.join(folder).join(name), &files[0]).unwrap()),
+        Wrong::Stale => {
+            // On a busy machine the first file may be younger than the earlier drive, and so may all be.
+            let earlier = |f: &PathBuf| Some(old.join(folder).join(f.file_name()?)).filter(|f| f.exists());
+            let same = files.iter().find_map(|f| Some((earlier(f)?, f.clone())));
+            let (from, to) = same.unwrap_or_else(|| (filled(&old.join(folder))[0].clone(), files[0].clone()));
+            std::fs::copy(from, to).unwrap();
+        }
         Wrong::OfAnotherDrive => drop(std::fs::copy(other.join(folder).join(name), &files[0]).unwrap()),
         Wrong::Swapped => {
             let last = files.last().unwrap();
