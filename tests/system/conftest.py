@@ -52,9 +52,13 @@ def free_port():
             return port
 
 
+# What an idle machine does in a second may take one that does much else this many. No limit below is a promise of Ashlar.
+PATIENCE = 4
+
+
 def wait_until(call, seconds):
-    """Repeats a call that asks a server until it is answered."""
-    deadline = time.monotonic() + seconds
+    """Repeats a call that asks a server until it is answered; `seconds`: at most, on an idle machine."""
+    deadline = time.monotonic() + PATIENCE * seconds
     while True:
         try:
             return call()
@@ -65,10 +69,10 @@ def wait_until(call, seconds):
 
 
 def until(what, seconds=30):
-    """Waits until a call returns something true, and returns that."""
-    deadline = time.monotonic() + seconds
+    """Waits until a call returns something true, and returns that; `seconds`: at most, on an idle machine."""
+    deadline = time.monotonic() + PATIENCE * seconds
     while not (got := what()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {got!r}"
+        assert time.monotonic() < deadline, f"not within {PATIENCE * seconds} s: {got!r}"
         time.sleep(0.1)
     return got
 
