@@ -1,5 +1,5 @@
 //! All checks that must pass before a change is accepted. Those that fail soonest run first, except those that only
-//! compute: they run beside the system tests, which mostly wait.
+//! compute: they run beside the tests, which mostly wait.
 //!
 //! Invariant: what a check does here is what the command that a developer types does: a check that passes here also
 //! passes there.
@@ -15,7 +15,8 @@ use std::{
 use clap::{Arg, ArgAction, ArgMatches, ValueEnum, builder::PossibleValue, value_parser};
 
 use crate::{
-    crate_tests, deny, programs,
+    crate_tests::{self, Program},
+    deny, programs,
     shell::{Outcome, cargo, clock, line, root, show},
     tidy,
 };
@@ -110,7 +111,7 @@ pub fn run(options: &Options) -> Outcome {
     let begin = Instant::now();
     let mut done: Vec<Done> = Vec::new();
     for step in first {
-        done.push(announced(step.name(), || step.run(false)));
+        done.push(announced(step.name(), || step.run(None)));
         if failed(&done).next().is_some() && !options.keep_going {
             break;
         }
@@ -156,23 +157,28 @@ fn timed(name: String, work: impl FnOnce() -> Outcome<String>) -> Done {
 /// Runs the steps `tests` one after another, and beside them, one after the other with the lowest priority, those that only
 /// compute. The output of these is shown at their end. Ends early after a failure, unless it shall keep going.
 fn tests_and(tests: &[Step], beside: &[Step], keep_going: bool) -> Vec<Done> {
-    let tested = tests.contains(&Step::Test);
     let mut done = Vec::new();
-    if tested {
+    let mut built = None;
+    if tests.contains(&Step::Test) {
         // Before the others: cargo builds one thing at a time, and what they run is built with the tests.
-        done.push(announced("build".to_owned(), || crate_tests::build(&FEATURES).map(|_| String::new())));
+        let programs = built.insert(Vec::new());
+        done.push(announced("build".to_owned(), || {
+            *programs = crate_tests::build(&FEATURES)?;
+            Ok(String::new())
+        }));
         if done[0].1.is_err() && !keep_going {
             return done;
         }
     }
+    let built = built.as_deref();
     let ended = AtomicBool::new(false);
     thread::scope(|scope| {
         let computing = scope.spawn(|| {
             let steps = beside.iter().take_while(|_| !ended.load(Ordering::Relaxed));
-            steps.map(|step| in_background(*step, tested)).collect::<Vec<_>>()
+            steps.map(|step| in_background(*step, built.is_some())).collect::<Vec<_>>()
         });
         for step in tests {
-            done.push(announced(step.name(), || step.run(tested)));
+            done.push(announced(step.name(), || step.run(built)));
             if failed(&done).next().is_some() && !keep_going {
                 ended.store(true, Ordering::Relaxed);
                 break;
@@ -195,16 +201,15 @@ fn in_background(step: Step, tested: bool) -> Done {
 }
 
 impl Step {
-    /// Runs the step; returns a summary of its success. `tested`: the programs of the workspace are built with its
-    /// tests, whose libraries they share; alone a program needs them once more, with fewer features.
-    fn run(self, tested: bool) -> Outcome<String> {
+    /// Runs the step; returns a summary of its success. `built`: the programs of tests, if they were built.
+    fn run(self, built: Option<&[Program]>) -> Outcome<String> {
         match self {
             Step::Tidy => tidy::run(&tidy::Options::default()).map(|()| String::new()),
             Step::Deny => deny::run(),
             Step::Fmt => show(cargo().args(["fmt", "--all", "--check"])).map(|()| String::new()),
-            Step::Test => tests(),
+            Step::Test => tests(built.unwrap_or_default()),
             Step::Clippy | Step::Sim | Step::Fuzz => {
-                let mut command = self.program(tested)?;
+                let mut command = self.program(built.is_some())?;
                 show(&mut command).map(|()| String::new())
             }
             Step::System => system(),
@@ -225,7 +230,8 @@ impl Step {
         matches!(self, Step::Clippy | Step::Sim | Step::Fuzz)
     }
 
-    /// Builds the program of a step that only computes; returns the command that runs it.
+    /// Builds the program of a step that only computes; returns the command that runs it. `tested`: the programs of the
+    /// workspace are built with its tests, whose libraries they share; alone a program needs them once more, with fewer features.
     fn program(self, tested: bool) -> Outcome<Command> {
         match self {
             Step::Clippy => {
@@ -256,9 +262,9 @@ impl Step {
 }
 
 /// Installs what tests start, and runs all tests.
-fn tests() -> Outcome<String> {
+fn tests(built: &[Program]) -> Outcome<String> {
     programs::install()?;
-    let counts = crate_tests::run(&FEATURES)?;
+    let counts = crate_tests::run(built, &FEATURES)?;
     Ok(format!("{} passed, {} ignored", counts.passed, counts.ignored))
 }
 

@@ -104,16 +104,14 @@ impl Program {
     }
 }
 
-/// Builds and runs all tests, those in the documentation included; `features`: arguments for cargo.
+/// Runs all tests of these programs, and those in the documentation; `features`: arguments for cargo.
 ///
 /// # Errors
-/// If something does not build, a test fails, or no test was run; after all programs were run.
-pub fn run(features: &[&str]) -> Outcome<Counts> {
-    let programs = build(features)?;
+/// If a test fails, or no test was run; after all programs were run.
+pub fn run(programs: &[Program], features: &[&str]) -> Outcome<Counts> {
     let mut failed = Vec::new();
-    let mut counts = run_programs(&programs, &mut failed);
-    let documentation = documentation(features, &mut counts);
-    if let Err(error) = documentation {
+    let mut counts = run_programs(programs, &mut failed);
+    if let Err(error) = documentation(features, &mut counts) {
         failed.push(error.to_string());
     }
     if !failed.is_empty() {
@@ -132,19 +130,26 @@ pub fn run(features: &[&str]) -> Outcome<Counts> {
 pub fn build(features: &[&str]) -> Outcome<Vec<Program>> {
     let mut command = cargo();
     command.args(["test", "--release", "--workspace", "--no-run"]).args(features);
-    command.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
-    let name = line(&command);
-    let mut child = command.spawn()?;
-    let messages = child.stdout.take().ok_or("no output")?;
+    command.arg("--message-format=json-render-diagnostics");
     let mut programs = Vec::new();
-    for message in BufReader::new(messages).lines() {
-        programs.extend(Program::of(&serde_json::from_str(&message?)?));
-    }
-    let status = child.wait()?;
-    if !status.success() {
-        return Err(format!("{name}: {status}").into());
-    }
+    each_line(&mut command, |message| {
+        programs.extend(Program::of(&serde_json::from_str(message)?));
+        Ok(())
+    })?;
     Ok(programs)
+}
+
+/// Runs a command and calls `take` with each line of its output as it comes.
+fn each_line(command: &mut Command, mut take: impl FnMut(&str) -> Outcome) -> Outcome {
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let output = child.stdout.take().ok_or("no output")?;
+    for text in BufReader::new(output).lines() {
+        take(&text?)?;
+    }
+    match child.wait()? {
+        status if status.success() => Ok(()),
+        status => Err(format!("{}: {status}", line(command)).into()),
+    }
 }
 
 /// Runs the programs, several at a time; adds the names of those that failed to `failed`.
@@ -188,18 +193,11 @@ fn run_program(program: &Program, counts: &mut Counts, failed: &mut Vec<String>)
 fn documentation(features: &[&str], counts: &mut Counts) -> Outcome {
     let mut command = cargo();
     command.args(["test", "--release", "--workspace", "--doc", "--no-fail-fast"]).args(features);
-    let name = line(&command);
-    let mut child = command.stdout(Stdio::piped()).spawn()?;
-    let output = child.stdout.take().ok_or("no output")?;
-    for text in BufReader::new(output).lines() {
-        let text = text?;
-        counts.add(&text);
+    each_line(&mut command, |text| {
+        counts.add(text);
         println!("{text}");
-    }
-    match child.wait()? {
-        status if status.success() => Ok(()),
-        status => Err(format!("{name}: {status}").into()),
-    }
+        Ok(())
+    })
 }
 
 #[cfg(test)]
