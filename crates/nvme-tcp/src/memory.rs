@@ -2,10 +2,12 @@
 //!
 //! Must not depend on: the protocol.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use crate::ana::{AnaState, AnaStates};
 use crate::namespace::{Fault, Namespace, Subsystem, Subsystems};
 
 /// A namespace in memory, which is also the only one of a subsystem.
@@ -24,7 +26,7 @@ impl Memory {
     /// It as number 1 of the only subsystem.
     #[must_use]
     pub fn subsystems(self: Arc<Memory>, nqn: &str) -> Arc<dyn Subsystems> {
-        Arc::new(Only(Arc::new(Alone { nqn: nqn.to_owned(), namespace: self })))
+        Arc::new(Only(Arc::new(Alone::new(nqn, self))))
     }
 }
 
@@ -69,10 +71,17 @@ impl Namespace for Memory {
     }
 }
 
-/// A subsystem with one namespace.
+/// A subsystem with one namespace, all of whose ports are optimized until something else is set.
 pub(crate) struct Alone {
-    pub(crate) nqn: String,
-    pub(crate) namespace: Arc<dyn Namespace>,
+    nqn: String,
+    namespace: Arc<dyn Namespace>,
+    pub(crate) states: AnaStates,
+}
+
+impl Alone {
+    pub(crate) fn new(nqn: &str, namespace: Arc<dyn Namespace>) -> Alone {
+        Alone { nqn: nqn.to_owned(), namespace, states: AnaStates::default() }
+    }
 }
 
 impl Subsystem for Alone {
@@ -98,6 +107,10 @@ impl Subsystem for Alone {
 
     fn in_service(&self) -> bool {
         true
+    }
+
+    fn ana_state(&self, port: SocketAddr, group: u32) -> AnaState {
+        self.states.get(port, group)
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) fn serve(block: u32, blocks: u64) -> Server {
 }
 
 pub(super) fn serve_namespace(namespace: Arc<dyn Namespace>, limits: Limits) -> Server {
-    let alone = Alone { nqn: NQN.into(), namespace };
+    let alone = Alone::new(NQN, namespace);
     Server::start(&["127.0.0.1:0".to_owned()], Arc::new(Only(Arc::new(alone))), limits).unwrap()
 }
 

@@ -8,48 +8,19 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::rig::*;
-use crate::ana::{AnaState, AnaStates};
+use crate::ana::AnaState;
 use crate::error::Error;
 use crate::host::{Address, HostOptions, IoPolicy, RemoteNamespace};
-use crate::memory::{Memory, Only};
-use crate::namespace::{Fault, Namespace, Subsystem};
+use crate::memory::{Alone, Memory, Only};
+use crate::namespace::{Fault, Namespace};
 use crate::samples::NQN;
 use crate::server::{Limits, Server};
 
 const B: usize = 4096;
 
 /// A subsystem with two ports.
-struct Ports {
-    namespace: Arc<dyn Namespace>,
-    states: AnaStates,
-}
-
-impl Subsystem for Ports {
-    fn nqn(&self) -> String {
-        NQN.into()
-    }
-    fn serial(&self) -> String {
-        "2".into()
-    }
-    fn model(&self) -> String {
-        "Ports".into()
-    }
-    fn namespaces(&self) -> Vec<u32> {
-        vec![1]
-    }
-    fn namespace(&self, nsid: u32) -> Option<Arc<dyn Namespace>> {
-        (nsid == 1).then(|| self.namespace.clone())
-    }
-    fn in_service(&self) -> bool {
-        true
-    }
-    fn ana_state(&self, port: SocketAddr, group: u32) -> AnaState {
-        self.states.get(port, group)
-    }
-}
-
-fn serve(namespace: Arc<dyn Namespace>) -> (Server, Arc<Ports>, [SocketAddr; 2]) {
-    let ports = Arc::new(Ports { namespace, states: AnaStates::default() });
+fn serve(namespace: Arc<dyn Namespace>) -> (Server, Arc<Alone>, [SocketAddr; 2]) {
+    let ports = Arc::new(Alone::new(NQN, namespace));
     let listen = ["127.0.0.1:0".to_owned(), "127.0.0.2:0".to_owned()];
     let server = Server::start(&listen, Arc::new(Only(ports.clone())), Limits::default()).unwrap();
     let addresses = [server.addresses()[0], server.addresses()[1]];

@@ -18,7 +18,7 @@ use crate::server::{Limits, Server};
 pub(super) const LONG: Duration = Duration::from_secs(60);
 
 pub(super) fn only(namespace: Arc<dyn Namespace>) -> Arc<dyn Subsystems> {
-    Arc::new(Only(Arc::new(Alone { nqn: NQN.into(), namespace })))
+    Arc::new(Only(Arc::new(Alone::new(NQN, namespace))))
 }
 
 /// A server at an address that stays the same.
