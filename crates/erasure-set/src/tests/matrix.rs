@@ -58,6 +58,14 @@ fn filled(dir: &Path) -> Vec<PathBuf> {
     all
 }
 
+/// A file of `folder` and the one of `files` with its name. On a busy machine there may be none with the same name: then the first
+/// of each.
+fn namesake(files: &[PathBuf], folder: &Path) -> (PathBuf, PathBuf) {
+    let there = |f: &PathBuf| Some(folder.join(f.file_name()?)).filter(|f| f.exists());
+    let same = files.iter().find_map(|f| Some((there(f)?, f.clone())));
+    same.unwrap_or_else(|| (filled(folder)[0].clone(), files[0].clone()))
+}
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wrong {
     Lost,
@@ -77,20 +85,19 @@ enum Wrong {
 fn tamper(wrong: Wrong, path: &Path, folder: &str, old: &Path, other: &Path) {
     let files = filled(&path.join(folder));
     assert!(!files.is_empty(), "{wrong:?} {folder}: nothing to tamper with");
-    let name = files[0].file_name().unwrap().to_owned();
     let bytes = std::fs::read(&files[0]).unwrap();
     match wrong {
         Wrong::Lost => std::fs::remove_file(&files[0]).unwrap(),
         Wrong::Truncated => std::fs::write(&files[0], &bytes[..bytes.len() / 3 / 4096 * 4096]).unwrap(),
         Wrong::Emptied => std::fs::write(&files[0], vec![0; bytes.len()]).unwrap(),
         Wrong::Stale => {
-            // On a busy machine the first file may be younger than the earlier drive, and so may all be.
-            let earlier = |f: &PathBuf| Some(old.join(folder).join(f.file_name()?)).filter(|f| f.exists());
-            let same = files.iter().find_map(|f| Some((earlier(f)?, f.clone())));
-            let (from, to) = same.unwrap_or_else(|| (filled(&old.join(folder))[0].clone(), files[0].clone()));
+            let (from, to) = namesake(&files, &old.join(folder));
             std::fs::copy(from, to).unwrap();
         }
-        Wrong::OfAnotherDrive => drop(std::fs::copy(other.join(folder).join(name), &files[0]).unwrap()),
+        Wrong::OfAnotherDrive => {
+            let (from, to) = namesake(&files, &other.join(folder));
+            std::fs::copy(from, to).unwrap();
+        }
         Wrong::Swapped => {
             let last = files.last().unwrap();
             assert_ne!(last, &files[0], "two files are needed");
