@@ -1,6 +1,7 @@
 """Nodes of different releases in one cluster, and the feature level in force.
 
-There is one release. Processes claim other levels by a variable that changes nothing but the claim."""
+There is one release. Processes claim other levels by a variable that changes nothing but the claim; the cluster begins at
+the first level, as one of the first release does."""
 
 import json
 import os
@@ -18,7 +19,7 @@ LEVELS = "ASHLAR_TEST_FEATURE_LEVELS"
 
 @pytest.fixture
 def cluster():
-    cluster = Cluster()
+    cluster = Cluster(env={LEVELS: "1-1"})
     try:
         yield cluster
     finally:

@@ -8,6 +8,7 @@
 //! | level | adds |
 //! |---|---|
 //! | 1 | what the first release has |
+//! | 2 | nodes ask each other's drives for a register and for shards with one message ([`READ_WITH_SHARDS`]) |
 //!
 //! Invariants: a node that cannot do the level in force does not serve. The level, and what a node can do, change only in
 //! updates that write the record of the cluster: of two at once, one is made anew from what the other one wrote.
@@ -31,7 +32,7 @@ pub struct Levels {
 
 impl Levels {
     /// Those of this release.
-    pub const OURS: Levels = Levels { oldest: 1, newest: 1 };
+    pub const OURS: Levels = Levels { oldest: FIRST, newest: READ_WITH_SHARDS };
 
     /// From `OLDEST-NEWEST`.
     ///
@@ -73,6 +74,9 @@ impl fmt::Display for Levels {
         }
     }
 }
+
+/// From this level on, a READ may ask for shards as well: method 73 of the calls of drives (docs/formats.md).
+pub const READ_WITH_SHARDS: u32 = 2;
 
 /// The first level.
 pub(crate) const FIRST: u32 = 1;

@@ -270,7 +270,8 @@ fn golden() {
     // Before there were levels.
     let old = text(json(&node)).replace(r#","levels":{"oldest":1,"newest":3}"#, "");
     assert_eq!(decode::<NodeRecord>("n", old.as_bytes()).unwrap().levels, levels(1, 1));
-    let old = text(Cluster::forming(1, None, false, BTreeMap::new()).entry().1).replace(r#","level":1"#, "");
+    let old = Cluster::forming(1, None, false, BTreeMap::new()).at_level(1);
+    let old = text(old.entry().1).replace(r#","level":1"#, "");
     assert_eq!(Cluster::decode(old.as_bytes()).unwrap().level, 1);
 }
 

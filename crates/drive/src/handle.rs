@@ -6,7 +6,7 @@
 //!
 //! Must not depend on: transports, other drives.
 
-use crate::remote::{Answer, Later, Remote, Request};
+use crate::remote::{Answer, Later, ReadWithShard, Remote, Request, WantedShards};
 use crate::shard_handle::{ReaderHandle, WriterHandle, strange};
 use crate::types::{
     Accept, Entry, FenceAnswer, Fold, InlineShard, Known, Prepared, Range, ReadReply, Role, ShardInfo, State,
@@ -365,10 +365,11 @@ impl DriveHandle {
         key: &RegisterKey,
         known: Ballot,
         epoch: u32,
-    ) -> Later<'static, Vec<Option<ReadReply>>> {
+        shards: Option<WantedShards>,
+    ) -> Later<'static, Vec<Option<ReadWithShard>>> {
         match self {
             DriveHandle::Local(_) => Box::pin(async { Err(here()) }),
-            DriveHandle::Remote(r) => r.read_many(drives, key, known, epoch),
+            DriveHandle::Remote(r) => r.read_many(drives, key, known, epoch, shards),
         }
     }
 

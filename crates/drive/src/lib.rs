@@ -79,7 +79,9 @@ pub use handle::DriveHandle;
 pub use probe::{format, probe};
 #[doc(hidden)]
 pub use probe::{format_folder, probe_folder};
-pub use remote::{Answer, Later, Remote, RemoteReader, RemoteWriter, Request, Status};
+pub use remote::{
+    Answer, Later, ReadWithShard, Remote, RemoteReader, RemoteWriter, Request, Status, WantedShards,
+};
 pub use shard_handle::{ReaderHandle, WriterHandle};
 pub use tally::{Completion, Outcome, Tally};
 pub use types::{

@@ -175,6 +175,24 @@ impl Status {
     }
 }
 
+/// Shards of one write that a READ of several drives asks for as well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WantedShards {
+    /// The write.
+    pub write_id: WriteId,
+    /// For each of the drives, in their order, the number of the shard that it should send; `None`: none.
+    pub of: Vec<Option<u8>>,
+}
+
+/// What one of several drives answered to a READ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadWithShard {
+    /// Its register.
+    pub reply: ReadReply,
+    /// The whole shard that it was asked for, checked by the drive.
+    pub shard: Option<Bytes>,
+}
+
 /// The connection of this process to a drive that another process serves.
 pub trait Remote: Send + Sync + 'static {
     /// The label.
@@ -197,13 +215,18 @@ pub trait Remote: Send + Sync + 'static {
     /// READ of one register on several drives of its node, with one message that is sent now. The answers are in the order of
     /// `drives`; `None`: ask this drive by itself, because it has to wait for a device, or because of an error. A record is in
     /// the first of the answers that show it, and in none if it is of the ballot `known`.
+    ///
+    /// A drive sends the shard that `shards` names for it if it shows the ballot `known`, has the whole shard in one frame,
+    /// reads and checks it without waiting for a device, and the answer has room for it. Otherwise it sends none, which
+    /// says nothing about the shard.
     fn read_many(
         &self,
         drives: &[DriveId],
         key: &RegisterKey,
         known: Ballot,
         epoch: u32,
-    ) -> Later<'static, Vec<Option<ReadReply>>>;
+        shards: Option<WantedShards>,
+    ) -> Later<'static, Vec<Option<ReadWithShard>>>;
     /// As [`Drive::prepare_knowing`] on several drives of its node, with one message that is sent now. The answers are in the
     /// order of `drives`; one that did not come within a second is [`Error::Unanswered`].
     fn prepare_many(

@@ -83,6 +83,8 @@ pub enum ReaderHandle {
     Local(ShardReader),
     /// From a drive of another process.
     Remote(Box<dyn RemoteReader>),
+    /// A shard of one frame that a drive of another process has sent and checked.
+    Whole(Bytes),
 }
 
 #[allow(clippy::missing_errors_doc)] // as the methods of `ShardReader` of the same names
@@ -94,6 +96,7 @@ impl ReaderHandle {
         match self {
             ReaderHandle::Local(r) => r.len(),
             ReaderHandle::Remote(r) => r.size(),
+            ReaderHandle::Whole(bytes) => bytes.len() as u64,
         }
     }
 
@@ -103,6 +106,7 @@ impl ReaderHandle {
         match self {
             ReaderHandle::Local(r) => r.frame(),
             ReaderHandle::Remote(r) => r.frame(),
+            ReaderHandle::Whole(bytes) => bytes.len() as u32,
         }
     }
 
@@ -112,6 +116,7 @@ impl ReaderHandle {
         match self {
             ReaderHandle::Local(r) => r.frames(),
             ReaderHandle::Remote(r) => r.size().div_ceil(u64::from(r.frame())) as u32,
+            ReaderHandle::Whole(_) => 1,
         }
     }
 
@@ -122,6 +127,7 @@ impl ReaderHandle {
             ReaderHandle::Local(r) => r.is_direct(),
             // A message for several frames costs little more than a message for one.
             ReaderHandle::Remote(_) => true,
+            ReaderHandle::Whole(_) => false,
         }
     }
 
@@ -130,6 +136,7 @@ impl ReaderHandle {
         match self {
             ReaderHandle::Local(r) => r.read(n, check).await,
             ReaderHandle::Remote(r) => r.read_run(n, 1, check).await?.into_iter().next().ok_or_else(strange),
+            ReaderHandle::Whole(bytes) => whole(bytes, n, 1),
         }
     }
 
@@ -138,6 +145,7 @@ impl ReaderHandle {
         match self {
             ReaderHandle::Local(r) => r.read_run(n, count, check).await,
             ReaderHandle::Remote(r) => r.read_run(n, count, check).await,
+            ReaderHandle::Whole(bytes) => whole(bytes, n, count).map(|frame| [frame].into_iter().collect()),
         }
     }
 
@@ -146,6 +154,8 @@ impl ReaderHandle {
         match self {
             ReaderHandle::Local(r) => r.verify(n, frames).await,
             ReaderHandle::Remote(r) => r.verify(n, frames).await,
+            // Its drive has checked it.
+            ReaderHandle::Whole(_) => Ok(()),
         }
     }
 
@@ -155,6 +165,12 @@ impl ReaderHandle {
         match self {
             ReaderHandle::Local(r) => r.read_now(n, check),
             ReaderHandle::Remote(_) => None,
+            ReaderHandle::Whole(bytes) => Some(whole(bytes, n, 1)),
         }
     }
+}
+
+/// The only frame of a shard.
+fn whole(bytes: &Bytes, n: u32, count: u32) -> Result<Bytes> {
+    if (n, count) == (0, 1) { Ok(bytes.clone()) } else { Err(Error::Malformed("frame number")) }
 }

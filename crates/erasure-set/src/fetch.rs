@@ -10,14 +10,19 @@
 
 use crate::ahead::{Fetch, Row, RowFuture};
 use crate::budget::Share;
+use crate::prefetch::{self, BodyRange, Choice, Plan, Prefetched};
 use crate::read::{ObjectReader, Shard};
-use crate::table::{HANG_CHECK_INTERVAL, Member};
+use crate::sets::Inner;
+use crate::table::{HANG_CHECK_INTERVAL, Member, View};
 use crate::{Error, Result};
+use ashlar_commit::SlotSet;
 use ashlar_drive::{Check, Error as DriveError, Frames, ReaderHandle};
 use ashlar_environment::time::{self, Instant};
+use ashlar_format::{Data, Record};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,15 +37,63 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// How long to wait if all that are left are on drives that are away: they may be back.
 const AWAY: Duration = Duration::from_secs(1);
 
-impl ObjectReader {
-    /// Bytes that a run may hold in memory: its rows, and a few reconstructed ones.
-    pub(crate) fn room(&self) -> usize {
-        if self.data.inline {
-            return if self.size > INLINE_FREE { self.size as usize } else { 0 };
+/// Bytes that a run of at most `stripes` stripes may hold in memory: its rows, and a few reconstructed ones.
+fn room_of(data: &Data, size: u64, stripes: u64) -> usize {
+    if data.inline {
+        return if size > INLINE_FREE { size as usize } else { 0 };
+    }
+    let row = data.row_len(u64::from(data.stripe).min(size)) as usize;
+    (row * (usize::from(data.k) + 1) * stripes.clamp(1, RUN) as usize).max(1)
+}
+
+/// The data rows of a stripe of `bytes` bytes that overlap a range of it, which is not empty; bit i is row i.
+fn rows_of(data: &Data, bytes: u64, range: &Range<u64>) -> u64 {
+    let row = data.row_len(bytes);
+    (range.start / row..=(range.end - 1) / row).fold(0u64, |w, r| w | 1 << r)
+}
+
+/// The slots of the shards that a reader asks for first: those of the wanted rows if their drives are prompt, else of `k` that
+/// are. `None`: fewer are.
+fn first_slots(view: &View, data: &Data, want: u64) -> Option<SlotSet> {
+    let is_prompt = |i: &u8| view.member(data.slot_of(*i)).is_some_and(|m| !m.is_late());
+    let wanted = (0..data.k).filter(|i| want >> i & 1 == 1);
+    let mut shards: SmallVec<[u8; 16]> = wanted.clone().filter(is_prompt).collect();
+    if shards.len() < wanted.count() {
+        shards = (0..view.n()).filter(is_prompt).take(usize::from(data.k)).collect();
+        if shards.len() < usize::from(data.k) {
+            return None;
         }
-        let row = self.data.row_len(u64::from(self.data.stripe).min(self.size)) as usize;
-        let stripes = (self.end - self.next).clamp(1, RUN) as usize;
-        (row * (usize::from(self.data.k) + 1) * stripes).max(1)
+    }
+    Some(shards.iter().map(|i| data.slot_of(*i)).collect())
+}
+
+impl Inner {
+    /// The shards on drives of other nodes that a reader of the body that `choice` chooses from `record` would ask for first, if
+    /// they are short.
+    pub(crate) fn plan_prefetch(&self, view: &View, record: &Record, choice: Choice<'_>) -> Option<Plan> {
+        let BodyRange { data, size, range } = choice(record)?;
+        let fits = data.k > 0 && data.k + data.m == view.n() && range.end <= size && !range.is_empty();
+        let len = data.shard_len(size);
+        // One stripe: a shard is one frame.
+        if !fits || size > u64::from(data.stripe) || len > prefetch::MOST {
+            return None;
+        }
+        let slots = first_slots(view, &data, rows_of(&data, size, &range))?.without(view.here);
+        if slots.is_empty() {
+            return None;
+        }
+        let room = match room_of(&data, size, 1) {
+            0 => None,
+            bytes => Some(self.memory.readers.try_take(bytes, 0)?),
+        };
+        Some(Plan { data, slots, len, room })
+    }
+}
+
+impl ObjectReader {
+    /// Bytes that a run may hold in memory.
+    pub(crate) fn room(&self) -> usize {
+        room_of(&self.data, self.size, self.end - self.next)
     }
 
     pub(crate) fn start_stripe(&mut self, mut room: Option<Share>) {
@@ -65,8 +118,10 @@ impl ObjectReader {
             since: Instant::now(),
             room,
         };
-        let usable = |i: u8| match self.shards[usize::from(i)] {
+        let usable = |i: u8| match &self.shards[usize::from(i)] {
             Shard::Away | Shard::Bad => false,
+            // It is here already.
+            Shard::Open(r) if matches!(**r, ReaderHandle::Whole(_)) => true,
             _ => self.member(i).is_some_and(|m| !m.is_late()),
         };
         let direct = (0..self.data.k).all(|i| want >> i & 1 == 0 || usable(i));
@@ -101,10 +156,9 @@ impl ObjectReader {
     /// The data rows of a stripe that overlap the range.
     pub(crate) fn rows(&self, stripe: u64) -> u64 {
         let (at, bytes) = self.extent(stripe);
-        let row = self.data.row_len(bytes);
         let from = self.range.start.max(at) - at;
         let to = self.range.end.min(at + bytes) - at;
-        (from / row..=(to - 1) / row).fold(0u64, |w, r| w | 1 << r)
+        rows_of(&self.data, bytes, &(from..to))
     }
 
     /// The offset of a stripe in the body and its number of bytes.
@@ -178,6 +232,22 @@ impl ObjectReader {
             match opened.and_then(|r| self.fits(r)) {
                 Ok(r) => self.shards[usize::from(shard)] = Shard::Open(Arc::new(r)),
                 Err(e) => self.fail(shard, &e),
+            }
+        }
+    }
+
+    /// Takes the shards that came with the record, if they are of this write.
+    pub(crate) fn take_prefetched(&mut self, prefetched: Prefetched) {
+        if prefetched.write_id != Some(self.data.write_id) {
+            return;
+        }
+        self.prefetched_room = prefetched.room;
+        for (shard, bytes) in prefetched.shards {
+            // One that does not fit is asked for again, which finds out why.
+            if let Some(Shard::Closed) = self.shards.get(usize::from(shard))
+                && let Ok(r) = self.fits(ReaderHandle::Whole(bytes))
+            {
+                self.shards[usize::from(shard)] = Shard::Open(Arc::new(r));
             }
         }
     }

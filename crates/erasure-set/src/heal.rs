@@ -101,7 +101,7 @@ impl Inner {
         self.heals.looked.fetch_add(1, Ordering::Relaxed);
         self.note_missed(key)?;
         // This settles the register of a failed update.
-        let register = self.read(key, hash).await?;
+        let register = self.read(key, hash, None).await?;
         let records = self.heal_records(key, hash, register.as_ref(), deep).await?;
         let mut healed = Healed { records, ..Healed::default() };
         if followed {

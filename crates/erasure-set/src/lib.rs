@@ -10,7 +10,7 @@
 //! | `layout` | key -> group -> slots -> drives; stripe and row sizes |
 //! | `table`, `latency` | which drive is in which slot now, and how quick it is |
 //! | `sets` | the shared state: table, caches, queues, options |
-//! | `register` | reading a register |
+//! | `register`, `ask` | reading a register |
 //! | `turns`, `key_turn` | a courtesy between nodes that propose for one register |
 //! | `update`, `propose`, `settle` | changing a register: prepare, decide, stage, accept |
 //! | `sent_records`, `outcome` | what became of records that an update has sent |
@@ -19,6 +19,7 @@
 //! | `stored` | the bytes that a drive stores as the record of a register |
 //! | `write` | bytes -> stripes -> shards |
 //! | `read`, `fetch` | shards -> stripes -> bytes, around damage and slow drives |
+//! | `prefetch` | shards that come with the answers to READ |
 //! | `list` | ordered, linearizable listing |
 //! | `tail` | the rest of a write after its caller was answered |
 //! | `ahead`, `budget`, `memory` | the memory of bodies under way |
@@ -47,6 +48,7 @@
 )]
 
 mod ahead;
+mod ask;
 mod background;
 mod ballots;
 mod bucket_fence;
@@ -72,6 +74,7 @@ mod outdated;
 mod owners;
 mod pages;
 mod placement;
+mod prefetch;
 mod progress;
 mod propose;
 mod read;
@@ -107,6 +110,7 @@ pub use layout::{Code, Group, Layout, MAX_ROW, MAX_STRIPE, stripe_len};
 pub use list::{Listed, MAX_PAGE, Page};
 pub use memory::{Limits as MemoryLimits, MemoryStats};
 pub use placement::{PlacedShard, ShardState};
+pub use prefetch::{BodyRange, Choice, Prefetched};
 pub use progress::{Phase, Progress};
 pub use read::ObjectReader;
 pub use register::Register;

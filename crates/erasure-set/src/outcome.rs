@@ -10,8 +10,9 @@
 //!
 //! Must not depend on: what an update does.
 
+use crate::ask::Waiting;
 use crate::invariants::no_joining_votes;
-use crate::register::{Answers, Register, Waiting};
+use crate::register::{Answers, Register};
 use crate::sent_records::{Lineage, SentRecords};
 use crate::sets::Inner;
 use crate::stored::Stored;

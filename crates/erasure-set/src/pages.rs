@@ -6,6 +6,7 @@
 //!
 //! Must not depend on: what versions mean.
 
+use crate::prefetch::Opening;
 use crate::register::Register;
 use crate::sets::{Inner, Sets};
 use crate::{Error, Result};
@@ -86,7 +87,7 @@ impl Inner {
                 return Ok(page);
             }
             let me = self.me.upgrade().ok_or_else(|| Error::Unavailable("stopping".into()))?;
-            let mut reader = me.open(key, &data, size, 0..size, None).await?;
+            let mut reader = me.open(key, &data, size, 0..size, Opening::default()).await?;
             let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0).min(1 << 20));
             while let Some(piece) = reader.next().await {
                 bytes.extend_from_slice(&piece?);

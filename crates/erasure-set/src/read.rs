@@ -14,6 +14,7 @@
 use crate::ahead::{Ahead, Fetch};
 use crate::budget::Share;
 use crate::memory::{LATER, Lent, PIECE};
+use crate::prefetch::{Opening, Prefetched};
 use crate::sets::{Inner, Sets};
 use crate::table::View;
 use crate::{Error, Result};
@@ -50,6 +51,8 @@ pub struct ObjectReader {
     begun: bool,
     /// Memory of a small body.
     pinned: Option<Share>,
+    /// Memory that was taken with the record.
+    pub(crate) prefetched_room: Option<Share>,
     /// Bit i: shard i was missing or damaged.
     pub(crate) damage: u64,
     /// For heal, which has recorded the damage already.
@@ -81,19 +84,34 @@ impl Sets {
         size: u64,
         range: Range<u64>,
     ) -> BoxFuture<'a, Result<ObjectReader>> {
-        Box::pin(async move { self.inner.open(owner, data, size, range, None).await })
+        Box::pin(async move { self.inner.open(owner, data, size, range, Opening::default()).await })
+    }
+
+    /// Like [`Sets::read`], with the shards that came with the record, if they are of this body.
+    ///
+    /// # Errors
+    /// Like [`Sets::read`].
+    pub fn read_prefetched<'a>(
+        &'a self,
+        owner: &'a RegisterKey,
+        data: &'a Data,
+        size: u64,
+        range: Range<u64>,
+        prefetched: Prefetched,
+    ) -> BoxFuture<'a, Result<ObjectReader>> {
+        let opening = Opening { prefetched, avoid: None };
+        Box::pin(async move { self.inner.open(owner, data, size, range, opening).await })
     }
 }
 
 impl Inner {
-    /// `avoid`: for heal; see [`ObjectReader::avoid`].
     pub(crate) async fn open(
         self: &Arc<Self>,
         owner: &RegisterKey,
         data: &Data,
         size: u64,
         range: Range<u64>,
-        avoid: Option<SlotSet>,
+        opening: Opening,
     ) -> Result<ObjectReader> {
         if range.start > range.end || range.end > size {
             return Err(Error::Invalid("a range outside the body"));
@@ -120,6 +138,7 @@ impl Inner {
             listed: false,
             begun: false,
             pinned: None,
+            prefetched_room: None,
             range,
             next,
             end,
@@ -130,9 +149,10 @@ impl Inner {
             check: Check::Drive,
             over: false,
         };
-        if let Some(slots) = avoid {
+        if let Some(slots) = opening.avoid {
             reader.avoid(slots);
         }
+        reader.take_prefetched(opening.prefetched);
         reader.pin().await?;
         Ok(reader)
     }
@@ -257,6 +277,9 @@ impl ObjectReader {
         let memory = &self.inner.memory;
         if !std::mem::replace(&mut self.listed, true) {
             memory.reading.add(&self.ahead);
+        }
+        if let Some(share) = self.prefetched_room.take().filter(|share| share.bytes() >= bytes) {
+            return Ok(share);
         }
         if let Some(share) = memory.readers.try_take(bytes, 0) {
             return Ok(share);

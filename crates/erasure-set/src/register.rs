@@ -12,22 +12,24 @@
 //!
 //! Must not depend on: what a record means beyond the data it names.
 
+use crate::ask::Waiting;
 use crate::invariants::{Shown, no_joining_votes};
 use crate::key_turn::KeyTurn;
+use crate::prefetch::{Choice, Prefetched, Wish};
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
-use crate::table::{FIRST_HANG_CHECK, HANG_CHECK_INTERVAL, Member, View};
+use crate::table::{FIRST_HANG_CHECK, HANG_CHECK_INTERVAL, View};
 use crate::{Error, Result};
 use ashlar_commit::{Proof, ReadStep, Reader, SlotSet};
 use ashlar_drive::{Error as DriveError, ReadReply};
-use ashlar_environment::time::{self, Instant};
-use ashlar_format::{Ballot, DriveId, Record, RegisterKey};
+use ashlar_environment::time;
+use ashlar_format::{Ballot, Record, RegisterKey};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
-use futures::stream::FuturesUnordered;
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a read waits for drives before those that did not answer count as silent.
@@ -60,15 +62,18 @@ pub(crate) struct Answers {
     pub(crate) joining: SlotSet,
     /// The highest purge horizon of voters without a record.
     purged: Option<Ballot>,
+    /// Shards that came with answers, by slot.
+    pub(crate) shards: SmallVec<[(u8, Bytes); 4]>,
 }
 
 impl Answers {
     pub(crate) fn new(view: &View) -> Answers {
         let (shown, joining) = (Shown::default(), SlotSet::EMPTY);
-        Answers { reader: Reader::new(view.quorum), records: SmallVec::new(), shown, joining, purged: None }
+        let (records, shards) = (SmallVec::new(), SmallVec::new());
+        Answers { reader: Reader::new(view.quorum), records, shown, joining, purged: None, shards }
     }
 
-    fn take(&mut self, slot: u8, reply: &ReadReply) -> ReadStep {
+    pub(crate) fn take(&mut self, slot: u8, reply: &ReadReply) -> ReadStep {
         let seen = reply.accepted.as_ref();
         if let Some(s) = seen
             && let Some(bytes) = &s.record
@@ -102,7 +107,7 @@ impl Answers {
         self.shown.may_serve(ballot, majority);
     }
 
-    fn silent(&mut self, slot: u8) -> ReadStep {
+    pub(crate) fn silent(&mut self, slot: u8) -> ReadStep {
         self.reader.on_silent(slot)
     }
 }
@@ -115,16 +120,45 @@ impl Sets {
     pub fn read_register<'a>(&'a self, key: &'a RegisterKey) -> BoxFuture<'a, Result<Option<Register>>> {
         Box::pin(async move {
             let hash = ashlar_checksum::key_hash(key.as_bytes());
-            self.inner.read(key, hash).await
+            self.inner.read(key, hash, None).await
         })
+    }
+
+    /// Like [`Sets::read_register`]; drives of other nodes send the shards of what `choice` chooses with their answers, if they
+    /// are short and [`Sets::bring_shards`] allows it. What came may be nothing, or of another body than the register names.
+    ///
+    /// # Errors
+    /// Like [`Sets::read_register`].
+    pub fn read_register_for<'a>(
+        &'a self,
+        key: &'a RegisterKey,
+        choice: Choice<'a>,
+    ) -> BoxFuture<'a, Result<(Option<Register>, Prefetched)>> {
+        Box::pin(async move {
+            let hash = ashlar_checksum::key_hash(key.as_bytes());
+            let mut wish = Wish { choice, got: Prefetched::default() };
+            let register = self.inner.read(key, hash, Some(&mut wish)).await?;
+            Ok((register, wish.got))
+        })
+    }
+
+    /// Whether reads may ask drives of other nodes for shards as well: all nodes have to understand that call. No, at first.
+    pub fn bring_shards(&self, may: bool) {
+        self.inner.may_bring_shards.store(may, Ordering::Relaxed);
     }
 }
 
 impl Inner {
-    pub(crate) async fn read(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
+    /// `wish`: what to ask drives of other nodes for as well.
+    pub(crate) async fn read(
+        &self,
+        key: &RegisterKey,
+        hash: u64,
+        wish: Option<&mut Wish<'_>>,
+    ) -> Result<Option<Register>> {
         match self.read_now(key, hash) {
             Some(done) => done,
-            None => self.read_slowly(key, hash).await,
+            None => self.read_asking(key, hash, wish).await,
         }
     }
 
@@ -214,8 +248,17 @@ impl Inner {
 
     /// Asks all slots at once; settles what is undecided.
     pub(crate) async fn read_slowly(&self, key: &RegisterKey, hash: u64) -> Result<Option<Register>> {
+        self.read_asking(key, hash, None).await
+    }
+
+    async fn read_asking(
+        &self,
+        key: &RegisterKey,
+        hash: u64,
+        wish: Option<&mut Wish<'_>>,
+    ) -> Result<Option<Register>> {
         if !self.undecided_registers.has(hash) {
-            if let Asked::Known(r) = self.ask_all(key, hash).await? {
+            if let Asked::Known(r) = self.ask_all(key, hash, wish).await? {
                 return Ok(r);
             }
             self.turns.met(hash);
@@ -235,7 +278,7 @@ impl Inner {
         if self.undecided_registers.has(hash) {
             return self.settle(key, hash, turn).await;
         }
-        match self.ask_all(key, hash).await? {
+        match self.ask_all(key, hash, None).await? {
             Asked::Known(r) => Ok(r),
             Asked::Undecided(shown) => match (self.settle(key, hash, turn).await, shown) {
                 // It is chosen: what is above it can be settled only when enough drives can be written.
@@ -254,18 +297,19 @@ impl Inner {
         key: &RegisterKey,
         hash: u64,
     ) -> Result<Option<Option<Register>>> {
-        Ok(match self.ask_all(key, hash).await? {
+        Ok(match self.ask_all(key, hash, None).await? {
             Asked::Known(r) => Some(r),
             Asked::Undecided(_) => None,
         })
     }
 
-    async fn ask_all(&self, key: &RegisterKey, hash: u64) -> Result<Asked> {
+    async fn ask_all(&self, key: &RegisterKey, hash: u64, mut wish: Option<&mut Wish<'_>>) -> Result<Asked> {
         // A record that this process has is not sent again; if another one turns out to be needed, all are asked for.
         let mut with_records = false;
         for _ in 0..LAYOUTS {
             let view = self.view(key.group())?;
-            let (asked, whole) = match self.ask_view(&view, key, hash, with_records).await {
+            let wish = wish.as_deref_mut().filter(|_| !with_records);
+            let (asked, whole) = match self.ask_view(&view, key, hash, wish, with_records).await {
                 // Drives that follow a newer layout refuse readers of this one.
                 Err(Error::Unavailable(_)) if self.newer_layout(std::slice::from_ref(&view)).await => {
                     continue;
@@ -310,14 +354,26 @@ impl Inner {
         view: &View,
         key: &RegisterKey,
         hash: u64,
+        wish: Option<&mut Wish<'_>>,
         with_records: bool,
     ) -> Result<Option<(Asked, bool)>> {
         let mut answers = Answers::new(view);
         let cached = self.cache.get(hash, key).filter(|_| !with_records);
+        let cached = cached.map(|(ballot, digest, record)| Register { ballot, digest, record });
         let mut waiting = Waiting::new();
-        let known = cached.as_ref().map_or(Ballot::ZERO, |c| c.0);
+        let known = cached.as_ref().map_or(Ballot::ZERO, |c| c.ballot);
         let known = (!with_records).then_some(known);
-        let mut step = self.ask_each(view, key, known, &mut answers, &mut waiting);
+        let newest = self.ask_here(view, key, known, &mut answers, &mut waiting);
+        let wish = wish.filter(|_| self.may_bring_shards.load(Ordering::Relaxed));
+        let mut have: SmallVec<[Register; 2]> = cached.into_iter().collect();
+        let plan = wish.as_ref().and_then(|wish| {
+            if have.iter().all(|r| Some(r.ballot) != newest) {
+                let shown = answers.records.iter().find(|r| Some(r.0) == newest)?;
+                have.push(self.decoded(key, hash, shown)?);
+            }
+            self.plan_prefetch(view, &have.last()?.record, wish.choice)
+        });
+        let mut step = self.ask_there(view, key, newest, plan.as_ref(), &mut answers, &mut waiting);
         let deadline = time::sleep(DEADLINE);
         tokio::pin!(deadline);
         // The first check is early, so that the others can answer before drives that hang count as silent.
@@ -347,6 +403,9 @@ impl Inner {
                 break;
             }
         }
+        if let (Some(wish), Some(plan)) = (wish, plan) {
+            wish.got = plan.got(std::mem::take(&mut answers.shards));
+        }
         let asked = answers.reader.answered_by().len();
         let enough = asked >= view.quorum.half();
         assert!(enough || step == ReadStep::Unavailable, "I9: {asked} voters cannot tell");
@@ -359,7 +418,7 @@ impl Inner {
             ReadStep::Serve { ballot, proof, .. } => {
                 answers.check(ballot, view.quorum.majority());
                 let whole = matches!(proof, Proof::Majority | Proof::Hint);
-                match self.shown(key, hash, ballot, cached, &answers) {
+                match self.shown(key, hash, ballot, &have, &answers) {
                     Some(r) => Ok(Some((Asked::Known(Some(r)), whole))),
                     None if left_out(ballot) => Ok(None),
                     None => {
@@ -372,7 +431,7 @@ impl Inner {
                 if shown.is_some_and(left_out) {
                     return Ok(None);
                 }
-                let shown = shown.and_then(|b| self.shown(key, hash, b, cached, &answers));
+                let shown = shown.and_then(|b| self.shown(key, hash, b, &have, &answers));
                 Ok(Some((Asked::Undecided(shown), true)))
             }
             ReadStep::Unavailable => {
@@ -382,100 +441,19 @@ impl Inner {
         }
     }
 
-    /// The register as drives show it.
+    /// The register as drives show it; `have`: what is decoded already.
     fn shown(
         &self,
         key: &RegisterKey,
         hash: u64,
         ballot: Ballot,
-        cached: Option<(Ballot, u64, Arc<Record>)>,
+        have: &[Register],
         answers: &Answers,
     ) -> Option<Register> {
-        match cached {
-            Some((b, digest, record)) if b == ballot => Some(Register { ballot, digest, record }),
-            _ => self.decoded(key, hash, answers.records.iter().find(|r| r.0 == ballot)?),
+        match have.iter().find(|r| r.ballot == ballot) {
+            Some(r) => Some(r.clone()),
+            None => self.decoded(key, hash, answers.records.iter().find(|r| r.0 == ballot)?),
         }
-    }
-
-    /// Asks the drives of this process, which answer at once where they can; then those of other nodes, those of one node
-    /// with one message. `known`: the ballot of a record that need not be sent, zero if there is none yet; a record that one
-    /// drive shows need not be sent by others. `None`: all send their records.
-    pub(crate) fn ask_each<'a>(
-        &self,
-        view: &View,
-        key: &'a RegisterKey,
-        known: Option<Ballot>,
-        answers: &mut Answers,
-        waiting: &mut Waiting<'a>,
-    ) -> ReadStep {
-        let (all, mut known) = (known.is_none(), known.unwrap_or(Ballot::ZERO));
-        let mut step = ReadStep::Wait;
-        for (slot, member) in (0..).zip(&view.slots) {
-            let Some(m) = member else {
-                step = answers.silent(slot);
-                continue;
-            };
-            if !view.here.contains(slot) {
-                continue;
-            }
-            match m.drive.read_now(key, known == Ballot::ZERO, view.epoch) {
-                Some(Ok(reply)) => {
-                    // One copy of the record is enough while the drives agree.
-                    if let (false, Ballot::ZERO, Some(seen)) = (all, known, &reply.accepted) {
-                        known = seen.ballot;
-                    }
-                    step = answers.take(slot, &reply);
-                }
-                // A request would only fill its queue.
-                _ if m.is_hung() => step = answers.silent(slot),
-                Some(Err(e)) => {
-                    self.note(key, &e);
-                    step = answers.silent(slot);
-                }
-                None => waiting.push(alone(m, slot, key, view.epoch)),
-            }
-        }
-        for slots in &view.there {
-            let hung = view.hung(*slots);
-            for slot in hung.iter() {
-                step = answers.silent(slot);
-            }
-            let asked = slots.without(hung);
-            match (asked.len(), asked.iter().next().and_then(|slot| Some((slot, view.member(slot)?)))) {
-                (1, Some((slot, m))) => waiting.push(alone(m, slot, key, view.epoch)),
-                (_, Some((_, first))) => waiting.push(together(view, first, asked, key, known)),
-                (_, None) => {}
-            }
-        }
-        step
-    }
-
-    /// Takes what drives told.
-    pub(crate) fn hear<'a>(
-        &self,
-        view: &View,
-        key: &'a RegisterKey,
-        told: Told,
-        answers: &mut Answers,
-        waiting: &mut Waiting<'a>,
-    ) -> ReadStep {
-        for (slot, reply) in told.replies {
-            let Some(m) = view.member(slot) else { continue };
-            match reply {
-                Some(Ok(reply)) => {
-                    if m.drive.node().is_some() {
-                        m.latency.note_answer(told.took);
-                    }
-                    let _ = answers.take(slot, &reply);
-                }
-                Some(Err(e)) => {
-                    self.note(key, &e);
-                    let _ = answers.silent(slot);
-                }
-                None => waiting.push(alone(m, slot, key, view.epoch)),
-            }
-        }
-        answers.reader.step()
     }
 
     /// There is an answer; answers of other slots are included if they are prompt.
@@ -513,48 +491,6 @@ impl Inner {
         }
         answers.reader.step()
     }
-}
-
-/// What a drive answered; `None`: it has to be asked by itself.
-type Reply = Option<Result<ReadReply, DriveError>>;
-
-/// The answers of drives of one node, with their slots.
-pub(crate) struct Told {
-    replies: SmallVec<[(u8, Reply); 4]>,
-    took: Duration,
-}
-
-pub(crate) type Waiting<'a> = FuturesUnordered<BoxFuture<'a, Told>>;
-
-/// Asks one drive.
-fn alone<'a>(m: &Member, slot: u8, key: &'a RegisterKey, epoch: u32) -> BoxFuture<'a, Told> {
-    let (drive, began) = (m.drive.clone(), Instant::now());
-    Box::pin(async move {
-        let reply = drive.read(key, true, epoch).await;
-        Told { replies: [(slot, Some(reply))].into_iter().collect(), took: began.elapsed() }
-    })
-}
-
-/// Asks several drives of one node, of which `first` is one.
-fn together<'a>(
-    view: &View,
-    first: &Member,
-    slots: SlotSet,
-    key: &'a RegisterKey,
-    known: Ballot,
-) -> BoxFuture<'a, Told> {
-    let asked = view.members().filter(|(slot, _)| slots.contains(*slot));
-    let drives: SmallVec<[DriveId; 16]> = asked.map(|(_, m)| m.id).collect();
-    let began = Instant::now();
-    let answer = first.drive.read_many(&drives, key, known, view.epoch);
-    Box::pin(async move {
-        let answer = answer.await;
-        let replies = slots.iter().enumerate().map(|(i, slot)| match &answer {
-            Ok(replies) => (slot, replies.get(i).and_then(|r| r.clone().map(Ok))),
-            Err(e) => (slot, Some(Err(e.clone()))),
-        });
-        Told { replies: replies.collect(), took: began.elapsed() }
-    })
 }
 
 enum Asked {

@@ -32,6 +32,7 @@ use ashlar_pacer::{Foreground, Limits, Pacer};
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -146,6 +147,8 @@ pub(crate) struct Inner {
     pub(crate) foreground: Arc<Foreground>,
     pub(crate) pacer: Pacer,
     pub(crate) tasks: Mutex<Vec<ashlar_environment::task::JoinHandle<()>>>,
+    /// Whether READ may ask drives of other nodes for shards as well.
+    pub(crate) may_bring_shards: AtomicBool,
     #[cfg(test)]
     pub(crate) gate: crate::tests::Gate,
 }
@@ -226,6 +229,7 @@ impl Sets {
             pacer: Pacer::new(foreground.clone(), options.background),
             foreground,
             tasks: Mutex::new(Vec::new()),
+            may_bring_shards: AtomicBool::new(false),
             #[cfg(test)]
             gate: crate::tests::Gate::default(),
             options,

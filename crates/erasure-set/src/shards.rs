@@ -8,6 +8,7 @@
 use crate::damage::What;
 use crate::heal::answers;
 use crate::heal_queue::Healed;
+use crate::prefetch::Opening;
 use crate::sets::{Inner, Sets};
 use crate::table::{Member, View};
 use crate::update::{Decision, UpdateError, set_durable};
@@ -157,7 +158,7 @@ impl Inner {
     ) -> Result<()> {
         let view = self.view(key.group())?;
         let hash = ashlar_checksum::key_hash(key.as_bytes());
-        let Some(now) = self.read(key, hash).await? else { return Ok(()) };
+        let Some(now) = self.read(key, hash, None).await? else { return Ok(()) };
         let Some(summary) = self.summary(&view, key, now.ballot).await else { return Ok(()) };
         let sets = Sets { inner: self.clone() };
         let done = sets
@@ -190,7 +191,7 @@ impl Inner {
         if to.code().0 <= old.k {
             return Ok(());
         }
-        let mut from = self.open(key, &old, part.size, 0..part.size, None).await?;
+        let mut from = self.open(key, &old, part.size, 0..part.size, Opening::default()).await?;
         while let Some(b) = from.next().await {
             to.write(b?).await?;
         }
@@ -322,7 +323,8 @@ impl Inner {
         size: u64,
         without: SlotSet,
     ) -> Result<Stripes> {
-        let reader = self.open(key, data, size, 0..size, Some(without)).await?;
+        let opening = Opening { avoid: Some(without), ..Opening::default() };
+        let reader = self.open(key, data, size, 0..size, opening).await?;
         Ok(Stripes { inner: self.clone(), data: *data, size, at: 0, reader, rest: Bytes::new() })
     }
 }

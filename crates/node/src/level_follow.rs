@@ -1,4 +1,5 @@
-//! Follows the feature level in force and whether this node was removed from the cluster, and says what this process can do if that could not be written at its start.
+//! Follows the feature level in force and whether this node was removed from the cluster, and says what this process can do if
+//! that could not be written at its start. What the level adds is allowed here.
 //!
 //! A node checks the level when it starts. Without etcd it may start with an old snapshot, or with a release whose levels
 //! the others do not know yet; then the level may have been raised above what it can do.
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_cluster::registry::{CLUSTER, Registry};
-use ashlar_cluster::{Levels, Update, Watched};
+use ashlar_cluster::{Levels, READ_WITH_SHARDS, Update, Watched};
 use ashlar_environment::time;
 use futures::future::BoxFuture;
 
@@ -37,6 +38,7 @@ pub fn run(node: Arc<Node>) -> BoxFuture<'static, String> {
                     if std::mem::replace(&mut level, registry.cluster.level) != registry.cluster.level {
                         tracing::info!(level, "feature level in force");
                     }
+                    node.sets.bring_shards(level >= READ_WITH_SHARDS);
                     say(&node, &registry, member.number, member.levels).await;
                 }
                 Ok(None) => {}

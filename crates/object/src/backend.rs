@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use ashlar_commit::bucket_fence::Deletion;
 use ashlar_erasure_set::{
-    DataWriter, Decision as SetsDecision, Error as SetsError, FencedBucket, ObjectReader, Sets,
-    Staged as SetsStaged, UpdateError,
+    Choice, DataWriter, Decision as SetsDecision, Error as SetsError, FencedBucket, ObjectReader, Prefetched,
+    Sets, Staged as SetsStaged, UpdateError,
 };
 use ashlar_format::{
     Body, BucketId, Data, GroupId, Page as VersionPage, PageRef, Record, RegisterKey, Space, WriteId,
@@ -148,6 +148,21 @@ impl Backend {
         match self {
             Backend::Sets(s) => Ok(drives(s.read_register(key)).await.map_err(translate)?.map(|r| r.record)),
             Backend::Memory(m) => m.read_register(key).await,
+        }
+    }
+
+    /// Like [`Backend::read_register`]; shards of what `choice` chooses may come along.
+    pub(crate) async fn read_register_for(
+        &self,
+        key: &RegisterKey,
+        choice: Choice<'_>,
+    ) -> Result<(Option<Arc<Record>>, Prefetched)> {
+        match self {
+            Backend::Sets(s) => {
+                let (register, came) = drives(s.read_register_for(key, choice)).await.map_err(translate)?;
+                Ok((register.map(|r| r.record), came))
+            }
+            Backend::Memory(m) => Ok((m.read_register(key).await?, Prefetched::default())),
         }
     }
 
@@ -306,9 +321,22 @@ impl Backend {
         size: u64,
         range: Range<u64>,
     ) -> Result<Reader> {
+        self.read_prefetched(owner, data, size, range, Prefetched::default()).await
+    }
+
+    /// Like [`Backend::read`], with what came with the record.
+    pub(crate) async fn read_prefetched(
+        &self,
+        owner: &RegisterKey,
+        data: &Data,
+        size: u64,
+        range: Range<u64>,
+        came: Prefetched,
+    ) -> Result<Reader> {
         match self {
             Backend::Sets(s) => {
-                Ok(Reader::Sets(drives(s.read(owner, data, size, range)).await.map_err(translate)?))
+                let reader = drives(s.read_prefetched(owner, data, size, range, came)).await;
+                Ok(Reader::Sets(reader.map_err(translate)?))
             }
             Backend::Memory(m) => Ok(Reader::Memory(m.read(data, size, range).await?)),
         }

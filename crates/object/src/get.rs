@@ -6,8 +6,10 @@ use futures::future::BoxFuture;
 use std::ops::Range;
 use std::sync::Arc;
 
+use ashlar_erasure_set::{BodyRange, Prefetched};
 use ashlar_format::{Part, Record, RegisterKey, Version, VersionId};
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use crate::backend::Reader;
 use crate::bucket::Versioning;
@@ -34,7 +36,13 @@ pub struct Object {
     sealed: Option<Box<Sealed>>,
     versioning: Versioning,
     bucket: OpenBucket,
+    /// Shards that came with the record, until the body is read.
+    came: Mutex<Prefetched>,
 }
+
+/// Chooses by the size of a version the range that its reader will want; `None`: nothing. The version that is found may be
+/// another one.
+pub type WantedRange<'a> = &'a (dyn Fn(u64) -> Option<Range<u64>> + Send + Sync);
 
 /// The bytes of a range of an object, in pieces.
 pub struct ObjectBody {
@@ -48,6 +56,8 @@ pub struct ObjectBody {
     remaining: u64,
     /// For an encrypted version.
     unseal: Option<Box<Unseal>>,
+    /// Shards that came with the record, for the first part.
+    came: Prefetched,
 }
 
 /// Opens the parts of an encrypted version; the part that is open.
@@ -70,10 +80,42 @@ impl Store {
         key: &'a str,
         version: Option<VersionId>,
     ) -> BoxFuture<'a, Result<Object>> {
+        Box::pin(async move { self.find(bucket, key, version, None).await })
+    }
+
+    /// Like [`Store::get`], for a caller that will read what `wanted` chooses: if its first bytes lie in a small body, they may
+    /// come from other nodes with the record, in one round trip.
+    ///
+    /// # Errors
+    /// Those of [`Store::get`].
+    pub fn get_to_read<'a>(
+        &'a self,
+        bucket: &'a OpenBucket,
+        key: &'a str,
+        version: Option<VersionId>,
+        wanted: WantedRange<'a>,
+    ) -> BoxFuture<'a, Result<Object>> {
+        Box::pin(async move { self.find(bucket, key, version, Some(wanted)).await })
+    }
+
+    fn find<'a>(
+        &'a self,
+        bucket: &'a OpenBucket,
+        key: &'a str,
+        version: Option<VersionId>,
+        wanted: Option<WantedRange<'a>>,
+    ) -> BoxFuture<'a, Result<Object>> {
         Box::pin(async move {
             let key = self.inner.object_key(bucket, key)?;
-            let record = held_keys::read(&self.inner.backend, &key).await?;
-            let record = paged::with(&self.inner.backend, &key, record, version).await?;
+            let backend = &self.inner.backend;
+            let (record, came) = match wanted {
+                Some(wanted) => {
+                    let choice = |record: &Record| first_range(record, version, wanted);
+                    held_keys::read_for(backend, &key, &choice).await?
+                }
+                None => (held_keys::read(backend, &key).await?, Prefetched::default()),
+            };
+            let record = paged::with(backend, &key, record, version).await?;
             let list = versions::of(record.as_ref().map(|r| &r.body));
             let index = find(list, version)?;
             let sealed = Sealed::of(&list[index].meta)?;
@@ -85,8 +127,8 @@ impl Store {
             // `find` succeeded, so there is a record.
             let record = record.ok_or(Error::NoSuchKey { delete_marker: None })?;
             let versioning = bucket.versioning;
-            let (inner, bucket) = (self.inner.clone(), bucket.clone());
-            Ok(Object { inner, key, record, index, cleaned, sealed, versioning, bucket })
+            let (inner, bucket, came) = (self.inner.clone(), bucket.clone(), Mutex::new(came));
+            Ok(Object { inner, key, record, index, cleaned, sealed, versioning, bucket, came })
         })
     }
 }
@@ -107,6 +149,25 @@ pub(crate) fn find(list: &[Version], version: Option<VersionId>) -> Result<usize
             Ok(index)
         }
     }
+}
+
+/// The stored bytes that a reader of `wanted` begins with: of the first part that it overlaps.
+fn first_range(record: &Record, version: Option<VersionId>, wanted: WantedRange<'_>) -> Option<BodyRange> {
+    let list = versions::of(Some(&record.body));
+    let v = &list[find(list, version).ok()?];
+    let is_sealed = Sealed::of(&v.meta).ok()?.is_some();
+    let range = wanted(v.size)?;
+    let mut skip = range.start;
+    for &Part { size, data, .. } in &v.parts {
+        let plain = if is_sealed { seal::plain_len(size) } else { size };
+        if skip < plain {
+            let of_part = skip..plain.min(skip + range.end.saturating_sub(range.start));
+            let range = if is_sealed { stored_range(&of_part, plain) } else { of_part };
+            return Some(BodyRange { data, size, range });
+        }
+        skip -= plain;
+    }
+    None
 }
 
 fn stored_version(record: &Record, index: usize) -> &Version {
@@ -233,6 +294,7 @@ impl Object {
                 reader: None,
                 remaining: range.end - range.start,
                 unseal,
+                came: std::mem::take(&mut *self.came.lock()),
             };
             let mut skip = range.start;
             while let Some(p) = v.parts.get(body.part).filter(|p| skip >= p.size) {
@@ -276,7 +338,8 @@ impl ObjectBody {
             *checked = false;
             range = stored_range(&range, plain);
         }
-        let mut reader = self.inner.backend.read(&self.key, &data, size, range).await?;
+        let came = std::mem::take(&mut self.came);
+        let mut reader = self.inner.backend.read_prefetched(&self.key, &data, size, range, came).await?;
         if self.unseal.is_some() {
             reader.uncheck();
         }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use ashlar_commit::attempt::{Holds, Settle, State, read as holds, settle};
 use ashlar_commit::upload::{self, Attempt, invalidate};
+use ashlar_erasure_set::{Choice, Prefetched};
 use ashlar_format::{
     Body, BucketId, HeldKey, Record, RegisterKey, Space, Upload, UploadState, Version, VersionId,
 };
@@ -105,6 +106,24 @@ fn record_of(held: &Record, list: Vec<Version>) -> Option<Arc<Record>> {
 /// Reads the register of a key as clients see it: never held.
 pub(crate) async fn read(backend: &Backend, key: &RegisterKey) -> Result<Option<Arc<Record>>> {
     let record = backend.read_register(key).await?;
+    shown(backend, key, record).await
+}
+
+/// Like [`read`]; shards of what `choice` chooses may come along.
+pub(crate) async fn read_for(
+    backend: &Backend,
+    key: &RegisterKey,
+    choice: Choice<'_>,
+) -> Result<(Option<Arc<Record>>, Prefetched)> {
+    let (record, came) = backend.read_register_for(key, choice).await?;
+    Ok((shown(backend, key, record).await?, came))
+}
+
+async fn shown(
+    backend: &Backend,
+    key: &RegisterKey,
+    record: Option<Arc<Record>>,
+) -> Result<Option<Arc<Record>>> {
     match record {
         Some(r) if matches!(r.body, Body::HeldKey(_)) => resolve(backend, key, r).await,
         other => Ok(other),

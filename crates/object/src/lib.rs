@@ -108,7 +108,7 @@ pub use copy::{Copied, CopySeal, CopySource, CopySpec};
 pub use delete::ToDelete;
 pub use error::{Error, Result};
 pub use expire::{Expired, KeyVersions, MAX_SCAN, ScannedKey, ToExpire};
-pub use get::{Object, ObjectBody};
+pub use get::{Object, ObjectBody, WantedRange};
 pub use list::{
     Entry, ListSpec, Listing, UploadEntry, UploadListSpec, UploadListing, VersionEntry, VersionListSpec,
     VersionListing,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_drive::{
-    Answer, Completion, Error, Known as KnownRecord, Label, Later, Prepared, ReadReply, Remote, RemoteReader,
-    RemoteWriter, Request, Result, Seen, State, Status,
+    Answer, Completion, Error, Known as KnownRecord, Label, Later, Prepared, ReadReply, ReadWithShard,
+    Remote, RemoteReader, RemoteWriter, Request, Result, Seen, State, Status, WantedShards,
 };
 use ashlar_environment::time::Instant;
 use ashlar_format::frame::ShardId;
@@ -234,8 +234,9 @@ impl Remote for RemoteDrive {
         key: &RegisterKey,
         known: Ballot,
         epoch: u32,
-    ) -> Later<'static, Vec<Option<ReadReply>>> {
-        let message = ReadMany { drives: drives.to_vec(), key: key.clone(), known, epoch };
+        shards: Option<WantedShards>,
+    ) -> Later<'static, Vec<Option<ReadWithShard>>> {
+        let message = ReadMany { drives: drives.to_vec(), key: key.clone(), known, epoch, shards };
         many::read_many(self, message)
     }
 

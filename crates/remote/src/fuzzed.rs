@@ -4,7 +4,7 @@
 //!
 //! Must not depend on: drives.
 
-use ashlar_drive::{Answer, Fold, Prepared, Range, Request};
+use ashlar_drive::{Answer, Fold, Prepared, Range, ReadWithShard, Request, WantedShards};
 use ashlar_format::{Ballot, BucketId, DriveId, GroupId, RegisterKey, Space, WriteId};
 use bytes::{Bytes, BytesMut};
 
@@ -12,7 +12,7 @@ use crate::transport::method;
 use crate::wire::{self, HintMany, In, Open, Out, PrepareMany, ReadMany, ReadRun, Verify, WriteFrame};
 
 /// A message: its method (2 bytes), the length of its head (2 bytes), its head, its payload. Method 200 is a reply, 201 a
-/// list of drives, 202 and 203 are the answers of several drives.
+/// list of drives, 202 to 204 are the answers of several drives.
 pub fn message(input: &[u8]) {
     let Some((fixed, rest)) = input.split_at_checked(4) else { return };
     let method = u16::from_le_bytes([fixed[0], fixed[1]]);
@@ -37,7 +37,13 @@ fn again(method: u16, head: &Bytes, bulk: &Bytes) -> Option<Out> {
         }
         201 => return Some(wire::encode_heard(&wire::decode_heard(head, bulk).ok()?)),
         202 => return Some(wire::encode_reads(&wire::decode_reads(In::new(head, bulk)).ok()?)),
-        method::READ_MANY => return Some(ReadMany::decode(In::new(head, bulk)).ok()?.encode()),
+        204 => {
+            let answers = wire::decode_reads_with_shards(In::new(head, bulk)).ok()?;
+            return Some(wire::encode_reads_with_shards(&answers));
+        }
+        method::READ_MANY | method::READ_WITH_SHARDS => {
+            return Some(ReadMany::decode(method, In::new(head, bulk)).ok()?.encode());
+        }
         method::PREPARE_MANY => return Some(PrepareMany::decode(In::new(head, bulk)).ok()?.encode()),
         method::HINT_MANY => return Some(HintMany::decode(In::new(head, bulk)).ok()?.encode()),
         203 => {
@@ -98,14 +104,19 @@ pub fn messages() -> Vec<Vec<u8>> {
     seeds.push(seed(201, wire::encode_heard(&[])));
     let (drives, ballot, epoch) = (vec![DriveId([4; 16]), DriveId([5; 16])], Ballot::fence(3), 3);
     let key = RegisterKey::new(group, Space::Object, BucketId([1; 16]), b"key");
-    let read = ReadMany { drives: drives.clone(), key: key.clone(), known: ballot, epoch };
-    seeds.push(seed(method::READ_MANY, read.encode()));
+    let mut read = ReadMany { drives: drives.clone(), key: key.clone(), known: ballot, epoch, shards: None };
+    seeds.push(seed(read.method(), read.encode()));
+    read.shards = Some(WantedShards { write_id: WriteId([2; 16]), of: vec![None, Some(3)] });
+    seeds.push(seed(read.method(), read.encode()));
     let known = Some((ballot, 7));
     let prepare = PrepareMany { drives: drives.clone(), key: key.clone(), ballot, known };
     seeds.push(seed(method::PREPARE_MANY, prepare.encode()));
     seeds.push(seed(method::HINT_MANY, HintMany { drives, key, ballot, epoch }.encode()));
     let reply = ashlar_drive::ReadReply { voter: true, accepted: None, horizon: ballot };
-    seeds.push(seed(202, wire::encode_reads(&[Some(reply), None])));
+    seeds.push(seed(202, wire::encode_reads(&[Some(reply.clone()), None])));
+    let shard = Some(Bytes::from_static(b"shard"));
+    let answers = [Some(ReadWithShard { reply, shard }), None];
+    seeds.push(seed(204, wire::encode_reads_with_shards(&answers)));
     let answers = [Ok(Prepared::NotVoter), Err(ashlar_drive::Error::Unanswered)];
     seeds.push(seed(203, wire::encode_promises(&answers, 100)));
     seeds

@@ -8,7 +8,9 @@
 
 use std::time::Duration;
 
-use ashlar_drive::{Drive, Error, Known, Later, Prepared, ReadReply, Result};
+use ashlar_drive::{
+    Check, Drive, Error, Known, Later, Prepared, ReadReply, ReadWithShard, Result, WantedShards,
+};
 use ashlar_environment::time::timeout;
 use ashlar_format::{Ballot, DriveId, RegisterKey};
 use bytes::Bytes;
@@ -26,19 +28,33 @@ const LIMIT: Duration = Duration::from_secs(3);
 /// Payload of an answer: most records are short. Those that are not are asked for once more.
 const ANSWER: usize = 64 << 10;
 
-pub(crate) fn read_many(drive: &RemoteDrive, message: ReadMany) -> Later<'static, Vec<Option<ReadReply>>> {
+pub(crate) fn read_many(
+    drive: &RemoteDrive,
+    message: ReadMany,
+) -> Later<'static, Vec<Option<ReadWithShard>>> {
     let count = message.drives.len();
-    let answer = drive.send(method::READ_MANY, message.encode(), ANSWER, LIMIT);
+    let answer = drive.send(message.method(), message.encode(), ANSWER, LIMIT);
     Box::pin(async move {
         let delivered = match answer.await {
             Err(Failure::TooLong) => return Ok(vec![None; count]),
             answer => answer.map_err(|e| crate::node::failed(&e))?,
         };
-        match wire::decode_reads(In::new(&delivered.head, &delivered.bulk)) {
+        let answer = In::new(&delivered.head, &delivered.bulk);
+        let replies = match &message.shards {
+            Some(_) => wire::decode_reads_with_shards(answer),
+            None => {
+                wire::decode_reads(answer).map(|replies| replies.into_iter().map(without_shard).collect())
+            }
+        };
+        match replies {
             Ok(replies) if replies.len() == count => Ok(replies),
             other => Err(garbled(other.err())),
         }
     })
+}
+
+fn without_shard(reply: Option<ReadReply>) -> Option<ReadWithShard> {
+    reply.map(|reply| ReadWithShard { reply, shard: None })
 }
 
 pub(crate) fn prepare_many(
@@ -99,14 +115,33 @@ fn garbled(why: Option<Malformed>) -> Error {
 }
 
 impl Served {
-    pub(crate) fn read_many(&self, message: In<'_>) -> std::result::Result<Out, Malformed> {
-        let asked = ReadMany::decode(message)?;
+    pub(crate) fn read_many(
+        &self,
+        of: u16,
+        message: In<'_>,
+        answer_limit: usize,
+    ) -> std::result::Result<Out, Malformed> {
+        let asked = ReadMany::decode(of, message)?;
         let mut shown: Vec<Ballot> = Vec::new();
         if asked.known != Ballot::ZERO {
             shown.push(asked.known);
         }
-        let read = |id: &DriveId| read_one(&self.drive(*id).ok()?, &asked, &mut shown);
-        Ok(wire::encode_reads(&asked.drives.iter().map(read).collect::<Vec<_>>()))
+        let drives: Vec<Option<Drive>> = asked.drives.iter().map(|id| self.drive(*id).ok()).collect();
+        let read = |drive: &Option<Drive>| read_one(drive.as_ref()?, &asked, &mut shown);
+        let replies: Vec<Option<ReadReply>> = drives.iter().map(read).collect();
+        let Some(wanted) = &asked.shards else { return Ok(wire::encode_reads(&replies)) };
+        // Records come first: a shard for which the answer has no room is asked for by itself.
+        let mut room = answer_limit.saturating_sub(replies.iter().flatten().map(record_len).sum());
+        let with_shard = |(n, reply): (usize, Option<ReadReply>)| {
+            let reply = reply?;
+            let is_known = reply.accepted.as_ref().is_some_and(|seen| seen.ballot == asked.known);
+            let drive = drives[n].as_ref().filter(|_| is_known);
+            let shard = drive.and_then(|drive| shard_of(drive, wanted, n, room));
+            room -= shard.as_ref().map_or(0, Bytes::len);
+            Some(ReadWithShard { reply, shard })
+        };
+        let answers: Vec<_> = replies.into_iter().enumerate().map(with_shard).collect();
+        Ok(wire::encode_reads_with_shards(&answers))
     }
 
     pub(crate) async fn prepare_many(
@@ -138,6 +173,19 @@ impl Served {
         }
         Ok(Out::default())
     }
+}
+
+fn record_len(reply: &ReadReply) -> usize {
+    reply.accepted.as_ref().and_then(|seen| seen.record.as_ref()).map_or(0, Bytes::len)
+}
+
+/// The shard that the `n`-th drive is asked for, if it has it whole in one frame of at most `room` bytes and needs no device.
+/// It was read after the register, so it is what a call of its own would have read.
+fn shard_of(drive: &Drive, wanted: &WantedShards, n: usize, room: usize) -> Option<Bytes> {
+    let index = wanted.of.get(n).copied().flatten()?;
+    let reader = drive.open_shard_now(wanted.write_id, index)?.ok()?;
+    let fits = reader.frames() == 1 && reader.len() <= room as u64;
+    fits.then(|| reader.read_now(0, Check::Drive))??.ok()
 }
 
 /// The answer of one drive; a record that was shown before is left out.

@@ -80,7 +80,9 @@ impl Served {
             method::OPEN => self.open(caller, &head, &bulk).await,
             method::READ_RUN => self.read_run(caller, &head, &bulk).await,
             method::VERIFY => self.verify(caller, &head, &bulk).await,
-            method::READ_MANY => self.read_many(In::new(&head, &bulk)),
+            method::READ_MANY | method::READ_WITH_SHARDS => {
+                self.read_many(method, In::new(&head, &bulk), answer_limit)
+            }
             method::PREPARE_MANY => self.prepare_many(In::new(&head, &bulk), answer_limit).await,
             method::HINT_MANY => self.hint_many(In::new(&head, &bulk)),
             _ => self.request(method, &head, &bulk, answer_limit).await,

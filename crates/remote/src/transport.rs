@@ -94,4 +94,6 @@ pub mod method {
     pub const PREPARE_MANY: u16 = 71;
     /// [`ashlar_drive::Remote::hint_many`].
     pub const HINT_MANY: u16 = 72;
+    /// [`ashlar_drive::Remote::read_many`] with shards; from feature level 2 on.
+    pub const READ_WITH_SHARDS: u16 = 73;
 }

@@ -121,7 +121,8 @@ async fn put(store: Store, key: u8, value: Value, conditions: Conditions) -> Res
 }
 
 async fn get(store: Store, key: u8, version: Option<VersionId>) -> Result<Got> {
-    let object = store.get(&store.bucket(bucket(key))?, &name(key), version).await?;
+    let whole = |size| Some(0..size);
+    let object = store.get_to_read(&store.bucket(bucket(key))?, &name(key), version, &whole).await?;
     let mut body = object.read(0..object.size()).await?;
     let mut bytes = Vec::new();
     while let Some(piece) = body.next().await {

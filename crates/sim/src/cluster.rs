@@ -207,6 +207,7 @@ impl Cluster {
         let process_number = self.processes.fetch_add(1, Ordering::Relaxed);
         let caller = Caller { node: number as u16, process: process_number };
         let nodes = Nodes::default();
+        sets.bring_shards(true);
         self.attach(caller, &alive, &nodes, &sets, &map);
         sets.start();
         let duties = Duties::alone(number as u16);

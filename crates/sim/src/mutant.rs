@@ -2,7 +2,7 @@
 //!
 //! Must not depend on: how messages travel.
 
-use ashlar_drive::{Answer, ReadReply};
+use ashlar_drive::{Answer, ReadReply, ReadWithShard};
 use ashlar_format::Ballot;
 use ashlar_remote::wire::{self, Reply};
 use ashlar_remote::{Delivered, method};
@@ -57,11 +57,14 @@ fn encoded(answer: Answer) -> Delivered {
 
 /// What a coordinator with the defect makes of a message that was lost.
 pub fn silence(mutant: Option<Mutant>, of: u16) -> Option<Delivered> {
+    let absent = ReadReply { voter: true, accepted: None, horizon: Ballot::ZERO };
+    if mutant == Some(Mutant::SilenceIsAbsence) && of == method::READ_WITH_SHARDS {
+        let answer = ReadWithShard { reply: absent, shard: None };
+        return Some(delivered(wire::encode_reads_with_shards(&[Some(answer)])));
+    }
     let answer = match (mutant, of) {
         (Some(Mutant::UnansweredCounts), method::ACCEPT | STAGE) => Answer::Done,
-        (Some(Mutant::SilenceIsAbsence), method::READ) => {
-            Answer::Read(ReadReply { voter: true, accepted: None, horizon: Ballot::ZERO })
-        }
+        (Some(Mutant::SilenceIsAbsence), method::READ) => Answer::Read(absent),
         _ => return None,
     };
     Some(encoded(answer))

@@ -15,10 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use ashlar_drive::{Answer, ReadWithShard};
 use ashlar_environment::random::Seeded;
 use ashlar_environment::simulation::{Process, spawn_in};
 use ashlar_environment::time::{Instant, sleep, sleep_until, timeout};
-use ashlar_remote::wire::{self, In, Out};
+use ashlar_remote::wire::{self, In, Out, ReadMany};
 use ashlar_remote::{Call, Caller, Delivered, Failure, Transport, method};
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
@@ -252,7 +253,8 @@ impl Link {
         let coordinator = usize::from(i.caller.node);
         let mut message = Message::of(call);
         let mut host = &i.host;
-        if message.method == method::READ && !Arc::ptr_eq(&i.reads, &i.host) {
+        let reads = matches!(message.method, method::READ | method::READ_WITH_SHARDS);
+        if reads && !Arc::ptr_eq(&i.reads, &i.host) {
             host = &i.reads;
             message.readdress(host);
         }
@@ -346,14 +348,18 @@ impl Message {
     /// Sends it to another drive.
     fn readdress(&mut self, host: &Host) {
         let mut head = BytesMut::from(&self.head[..]);
-        head[..16].copy_from_slice(&host.label.drive.0);
+        // A call for several drives, of which a node has one here, begins with their number.
+        let at = usize::from(self.method == method::READ_WITH_SHARDS);
+        head[at..at + 16].copy_from_slice(&host.label.drive.0);
         self.head = head.freeze();
     }
 
     fn may_repeat(&self) -> bool {
         match self.method {
             method::WRITE_FRAME | method::OPEN => false,
-            method::DRIVES | method::END | method::READ_RUN | method::VERIFY => true,
+            method::DRIVES | method::END | method::READ_RUN | method::VERIFY | method::READ_WITH_SHARDS => {
+                true
+            }
             _ => self.request().is_some_and(|request| request.may_repeat()),
         }
     }
@@ -372,6 +378,7 @@ impl Message {
             (method::END, _) => "end of a session".to_owned(),
             (method::OPEN, _) => "open shard".to_owned(),
             (method::READ_RUN, _) => "read shard".to_owned(),
+            (method::READ_WITH_SHARDS, _) => self.describe_read(said).unwrap_or_else(|| "read".to_owned()),
             _ => "verify".to_owned(),
         };
         let answer = match said {
@@ -382,6 +389,23 @@ impl Message {
             },
         };
         format!("{asked}: {answer}")
+    }
+}
+
+impl Message {
+    /// A READ that asks for shards, and what came.
+    fn describe_read(&self, said: &Result<Delivered, Failure>) -> Option<String> {
+        let asked = ReadMany::decode(self.method, In::new(&self.head, &self.bulk)).ok()?;
+        let Delivered { head, bulk } = said.as_ref().ok()?;
+        let answers = wire::decode_reads_with_shards(In::new(head, bulk)).ok()?;
+        let shown = |answer: &Option<ReadWithShard>| match answer {
+            Some(ReadWithShard { reply, shard }) => {
+                format!("{}, shard {}", describe::answer(&Answer::Read(reply.clone())), shard.is_some())
+            }
+            None => "to be asked by itself".to_owned(),
+        };
+        let shown: Vec<String> = answers.iter().map(shown).collect();
+        Some(format!("read {:?} e{} with shard: {}", asked.key, asked.epoch, shown.join("; ")))
     }
 }
 

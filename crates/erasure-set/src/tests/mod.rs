@@ -17,6 +17,7 @@ mod matrix;
 mod moved;
 mod outdated;
 mod pages;
+mod prefetch;
 mod race;
 mod repairs;
 mod salvage;

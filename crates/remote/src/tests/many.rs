@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use ashlar_drive::{Accepted, Drive, DriveHandle, Error, Known, Prepared};
+use ashlar_drive::{
+    Accepted, Drive, DriveHandle, Error, InlineShard, Known, Prepared, ReadReply, ReadWithShard, Result,
+    Tally, WantedShards,
+};
 use ashlar_format::{Ballot, DriveId, Record};
 use bytes::Bytes;
 
 use super::calls::{accept_with, one};
-use super::{Direct, Fate, accept, ballot, content, drive, key, label, reach, until};
+use super::{Direct, Fate, accept, ballot, content, drive, key, label, reach, until, write_id};
 use crate::{Caller, RemoteNode, Served};
 
 /// Three drives of one node.
@@ -45,6 +48,17 @@ impl Three {
     }
 }
 
+/// The answers to a READ that asks for no shards.
+async fn replies(
+    answer: impl Future<Output = Result<Vec<Option<ReadWithShard>>>>,
+) -> Result<Vec<Option<ReadReply>>> {
+    let without = |answer: ReadWithShard| {
+        assert_eq!(answer.shard, None);
+        answer.reply
+    };
+    Ok(answer.await?.into_iter().map(|answer| answer.map(without)).collect())
+}
+
 fn shown(prepared: &Prepared) -> Option<(Ballot, Bytes)> {
     match prepared {
         Prepared::Promised { accepted: Some(Accepted { ballot, record, .. }), .. } => {
@@ -67,7 +81,7 @@ async fn one_message_reads_all_drives_and_brings_each_record_once() {
     let three = three().await;
     three.accept(0, 1, b"first").await;
     three.accept(1, 1, b"first").await;
-    let read = |known| three.handles[2].read_many(&three.ids, &key(1), known, u32::MAX);
+    let read = |known| replies(three.handles[2].read_many(&three.ids, &key(1), known, u32::MAX, None));
     let before = three.transport.sent();
     let replies = read(Ballot::ZERO).await.unwrap();
     assert_eq!(three.transport.sent() - before, 1);
@@ -77,7 +91,7 @@ async fn one_message_reads_all_drives_and_brings_each_record_once() {
         alone.accepted.iter_mut().chain(&mut reply.accepted).for_each(|seen| seen.record = None);
         assert_eq!(reply, alone);
     }
-    let record = |i: usize, replies: &[Option<ashlar_drive::ReadReply>]| {
+    let record = |i: usize, replies: &[Option<ReadReply>]| {
         replies[i].as_ref().unwrap().accepted.as_ref().and_then(|seen| seen.record.clone())
     };
     assert_eq!(record(0, &replies).as_deref(), Some(&b"first"[..]));
@@ -92,13 +106,69 @@ async fn one_message_reads_all_drives_and_brings_each_record_once() {
     assert_eq!(record(1, &replies).as_deref(), Some(&b"second"[..]));
 }
 
+impl Three {
+    /// Stores a shard in the journal of a drive.
+    async fn stage(&self, n: usize, index: u8, data: &Bytes) {
+        let (owner, write_id, data) = (key(1), write_id(1), data.clone());
+        let shard = InlineShard { owner, write_id, index, ballot: ballot(1), epoch: u32::MAX, data };
+        let tally = Tally::new(1);
+        self.handles[n].stage(shard, tally.completion(0));
+        assert_eq!(tally.wait_all().await.ok, 1);
+    }
+
+    /// The shards that come with a READ of those that know the record of a ballot.
+    async fn shards(&self, known: Ballot, of: [Option<u8>; 3]) -> Vec<Option<Bytes>> {
+        let wanted = WantedShards { write_id: write_id(1), of: of.to_vec() };
+        let before = self.transport.sent();
+        let answer = self.handles[0].read_many(&self.ids, &key(1), known, u32::MAX, Some(wanted));
+        let answers = answer.await.unwrap();
+        assert_eq!(self.transport.sent() - before, 1);
+        answers.into_iter().map(|answer| answer.unwrap().shard).collect()
+    }
+}
+
+#[tokio::test]
+async fn shards_come_from_drives_that_show_the_known_record() {
+    let three = three().await;
+    let shard = |n| content(3000 + n);
+    for n in 0..3 {
+        three.accept(n, 1, b"record").await;
+        three.stage(n, n as u8, &shard(n)).await;
+    }
+    let all = [Some(0), Some(1), Some(2)];
+    assert_eq!(three.shards(ballot(1), all).await, [Some(shard(0)), Some(shard(1)), Some(shard(2))]);
+    assert_eq!(three.shards(ballot(1), [None, Some(1), None]).await, [None, Some(shard(1)), None]);
+    // One that it does not have.
+    assert_eq!(three.shards(ballot(1), [Some(2), Some(1), Some(7)]).await, [None, Some(shard(1)), None]);
+    // A drive that shows another record sends that one, and no shard.
+    three.accept(1, 2, b"newer").await;
+    assert_eq!(three.shards(ballot(1), all).await, [Some(shard(0)), None, Some(shard(2))]);
+    assert_eq!(three.shards(Ballot::ZERO, all).await, [None, None, None]);
+}
+
+#[tokio::test]
+async fn shards_for_which_an_answer_has_no_room_are_left_out() {
+    let three = three().await;
+    for n in 0..3 {
+        three.accept(n, 1, b"record").await;
+        three.stage(n, n as u8, &content(30_000)).await;
+    }
+    let all = [Some(0), Some(1), Some(2)];
+    let came: Vec<bool> = three.shards(ballot(1), all).await.iter().map(Option::is_some).collect();
+    assert_eq!(came, [true, true, false], "of 64 KiB");
+    // Long records come before shards.
+    three.accept(0, 2, &content(50_000)).await;
+    let came: Vec<bool> = three.shards(ballot(1), all).await.iter().map(Option::is_some).collect();
+    assert_eq!(came, [false, false, false]);
+}
+
 #[tokio::test]
 async fn drives_that_cannot_answer_together_are_left_to_calls_of_their_own() {
     let three = three().await;
     three.accept(0, 1, b"there").await;
     let served = three.drives[..2].iter().cloned();
     three.served.set(served);
-    let read = || three.handles[0].read_many(&three.ids, &key(1), Ballot::ZERO, u32::MAX);
+    let read = || replies(three.handles[0].read_many(&three.ids, &key(1), Ballot::ZERO, u32::MAX, None));
     let replies = read().await.unwrap();
     assert!(replies[0].is_some() && replies[1].is_some());
     assert_eq!(replies[2], None, "its node does not serve it");

@@ -2,12 +2,13 @@
 //!
 //! Must not depend on: sessions, the execution of requests.
 
-use ashlar_drive::{Answer, Error, Prepared, ReadReply, Result};
+use ashlar_drive::{Answer, Error, Prepared, ReadReply, ReadWithShard, Result, WantedShards};
 use ashlar_format::{Ballot, DriveId, RegisterKey};
 
 use super::answer::{Told, decode_read, decode_told, encode_read, encode_told};
 use super::status::{decode_error, encode_error};
 use super::{In, Malformed, Out, unknown};
+use crate::transport::method;
 
 /// The most drives of one message: a placement group has no more slots.
 pub const MOST: usize = 64;
@@ -23,6 +24,8 @@ pub struct ReadMany {
     pub known: Ballot,
     /// The epoch that the caller follows.
     pub epoch: u32,
+    /// Shards that are wanted as well; such a message is another call, which the first feature level does not have.
+    pub shards: Option<WantedShards>,
 }
 
 /// PREPARE on several drives.
@@ -52,6 +55,12 @@ pub struct HintMany {
 }
 
 impl ReadMany {
+    /// The number of the call.
+    #[must_use]
+    pub fn method(&self) -> u16 {
+        if self.shards.is_some() { method::READ_WITH_SHARDS } else { method::READ_MANY }
+    }
+
     /// The message.
     #[must_use]
     pub fn encode(&self) -> Out {
@@ -59,15 +68,31 @@ impl ReadMany {
         out.key(&self.key);
         out.ballot(self.known);
         out.head.u32(self.epoch);
+        if let Some(shards) = &self.shards {
+            out.write_id(shards.write_id);
+            for shard in &shards.of {
+                out.head.bool(shard.is_some());
+                shard.iter().for_each(|index| out.head.u8(*index));
+            }
+        }
         out
     }
 
-    /// The inverse of [`ReadMany::encode`].
-    pub fn decode(mut m: In<'_>) -> std::result::Result<ReadMany, Malformed> {
-        let message =
-            ReadMany { drives: drives(&mut m)?, key: m.key()?, known: m.ballot()?, epoch: m.head.u32()? };
+    /// The inverse of [`ReadMany::encode`]; `of`: the number of the call.
+    pub fn decode(of: u16, mut m: In<'_>) -> std::result::Result<ReadMany, Malformed> {
+        let (drives, key, known, epoch) = (drives(&mut m)?, m.key()?, m.ballot()?, m.head.u32()?);
+        let shards = match of {
+            method::READ_MANY => None,
+            method::READ_WITH_SHARDS => {
+                let write_id = m.write_id()?;
+                let mut shard = || Ok(if m.head.bool()? { Some(m.head.u8()?) } else { None });
+                let of = drives.iter().map(|_| shard()).collect::<std::result::Result<_, Malformed>>()?;
+                Some(WantedShards { write_id, of })
+            }
+            _ => return unknown(),
+        };
         m.end()?;
-        Ok(message)
+        Ok(ReadMany { drives, key, known, epoch, shards })
     }
 }
 
@@ -146,6 +171,36 @@ pub fn encode_reads(replies: &[Option<ReadReply>]) -> Out {
 /// The inverse of [`encode_reads`].
 pub fn decode_reads(mut m: In<'_>) -> std::result::Result<Vec<Option<ReadReply>>, Malformed> {
     let replies = m.list(|m| if m.head.bool()? { decode_read(m).map(Some) } else { Ok(None) })?;
+    m.end()?;
+    Ok(replies)
+}
+
+/// Encodes the answers to a [`ReadMany`] that asks for shards.
+#[must_use]
+pub fn encode_reads_with_shards(replies: &[Option<ReadWithShard>]) -> Out {
+    let mut out = Out::default();
+    out.head.var(replies.len() as u64);
+    for answer in replies {
+        out.head.bool(answer.is_some());
+        if let Some(ReadWithShard { reply, shard }) = answer {
+            encode_read(&mut out, reply);
+            out.head.bool(shard.is_some());
+            shard.iter().for_each(|shard| out.blob(shard));
+        }
+    }
+    out
+}
+
+/// The inverse of [`encode_reads_with_shards`].
+pub fn decode_reads_with_shards(mut m: In<'_>) -> std::result::Result<Vec<Option<ReadWithShard>>, Malformed> {
+    let replies = m.list(|m| {
+        if !m.head.bool()? {
+            return Ok(None);
+        }
+        let reply = decode_read(m)?;
+        let shard = if m.head.bool()? { Some(m.blob()?) } else { None };
+        Ok(Some(ReadWithShard { reply, shard }))
+    })?;
     m.end()?;
     Ok(replies)
 }

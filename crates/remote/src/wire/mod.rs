@@ -21,8 +21,8 @@ use bytes::Bytes;
 
 pub use answer::{Told, decode_answer, decode_told, encode_answer, encode_told};
 pub use many::{
-    HintMany, MOST, PrepareMany, ReadMany, ToldPrepared, decode_promises, decode_reads, encode_promises,
-    encode_reads,
+    HintMany, MOST, PrepareMany, ReadMany, ToldPrepared, decode_promises, decode_reads,
+    decode_reads_with_shards, encode_promises, encode_reads, encode_reads_with_shards,
 };
 pub use request::{decode_request, encode_request, method};
 pub use session::{Begin, Open, Opened, ReadRun, Verify, WriteFrame};

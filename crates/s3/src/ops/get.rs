@@ -49,8 +49,14 @@ pub async fn get_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
     sse::refuse(&call.headers, &cx.owner_id, Allowed::Customer)?;
     let wanted = headers::conditions(&call.headers, "")?;
     let version = call.version()?;
+    let expected = expected_range(call, &wanted);
     for _ in 0..CHANGES {
-        let mut object = cx.store.get(&call.open()?, &call.key, version).await.map_err(|e| call.fault(e))?;
+        let bucket = call.open()?;
+        let found = match &expected {
+            Some(range) => cx.store.get_to_read(&bucket, &call.key, version, range).await,
+            None => cx.store.get(&bucket, &call.key, version).await,
+        };
+        let mut object = found.map_err(|e| call.fault(e))?;
         let needed = call.method == Method::GET || wants_checksum(call);
         let found = Found::of(cx, call, &mut object, needed).await?;
         if let Some(mut answer) = read(call, &wanted, &object, &found).await? {
@@ -65,6 +71,23 @@ pub async fn get_object(cx: &Context, call: &mut Call) -> Outcome<Answer> {
         }
     }
     Err(Fault::new(Code::SLOW_DOWN))
+}
+
+/// What a `GetObject` will read of a version. `None`: nothing, or it depends on more than the size of the version.
+fn expected_range(
+    call: &Call,
+    wanted: &Conditions,
+) -> Option<impl Fn(u64) -> Option<Range<u64>> + Send + Sync + use<>> {
+    let depends = !wanted.is_empty() || call.query.get("partNumber").is_some();
+    if call.method != Method::GET || depends || call.headers.contains_key(header::IF_RANGE) {
+        return None;
+    }
+    let range = call.headers.get(header::RANGE).and_then(|text| text.to_str().ok()).map(str::to_owned);
+    Some(move |size| match range.as_deref().map(|text| headers::range(text, size)) {
+        None | Some(Ranged::Whole) => Some(0..size),
+        Some(Ranged::Part(range)) => Some(range),
+        Some(Ranged::Unsatisfiable) => None,
+    })
 }
 
 /// Answers with the version found; `None` when it was replaced meanwhile.

@@ -40,6 +40,10 @@ async fn read(clients: &Clients, times: u64) -> (Duration, Duration, u64) {
 async fn slow_drive(clients: Arc<Clients>) {
     let network = clients.cluster.network.clone();
     drop(clients.put(0, KEY, VALUE).await);
+    // Short shards would come with the record otherwise.
+    if let Some(coordinator) = clients.cluster.coordinator(0) {
+        coordinator.sets.bring_shards(false);
+    }
     sleep(Duration::from_secs(2)).await;
     let (_, _, opened) = read(&clients, READS).await;
     if opened != K * READS {
@@ -62,6 +66,24 @@ async fn slow_drive(clients: Arc<Clients>) {
     if opened > K * READS + 2 {
         clients.report(format!("{opened} shards were opened for {READS} reads"));
     }
+}
+
+/// The shards of a small body come with the record, which the coordinator has: no drive is asked to open one.
+async fn small_body(clients: Arc<Clients>) {
+    drop(clients.put(0, KEY, VALUE).await);
+    sleep(Duration::from_secs(2)).await;
+    let (_, _, opened) = read(&clients, READS).await;
+    if opened != 0 {
+        clients.report(format!("{opened} shards were opened for {READS} reads"));
+    }
+}
+
+#[test]
+fn shards_of_a_small_body_come_with_its_record() {
+    let quick = ashlar_sim::plan::NetworkFaults { slow: 0, ..ashlar_sim::plan::NetworkFaults::NONE };
+    let plan = |seed| Plan { drives: 6, network_faults: quick, ..without_faults(seed) };
+    let found = findings(0..20, plan, small_body);
+    assert!(found.is_empty(), "{found:#?}");
 }
 
 #[test]
