@@ -267,6 +267,8 @@ pub trait RemoteWriter: Send + Sync {
     fn next_frame(&self) -> Option<(ShardId, u32)>;
     /// As [`crate::ShardWriter::write_hashed`].
     fn write_hashed(&mut self, frame: Bytes, hash: [u8; 32]) -> Later<'_, ()>;
+    /// Waits until the drive has taken the frames that were sent. The last one is not: it is sent by `finish`.
+    fn taken(&mut self) -> Later<'_, ()>;
     /// As [`crate::ShardWriter::finish`].
     fn finish(self: Box<Self>, done: Completion);
 }

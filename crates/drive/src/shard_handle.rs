@@ -46,6 +46,15 @@ impl WriterHandle {
         }
     }
 
+    /// Waits until the drive has taken what was written and sent: a drive of another process says only then that it refuses the
+    /// shard. The last frame is sent when the shard is finished.
+    pub async fn taken(&mut self) -> Result<()> {
+        match self {
+            WriterHandle::Local(_) => Ok(()),
+            WriterHandle::Remote(w) => w.taken().await,
+        }
+    }
+
     /// Like [`ShardWriter::handle`]. For a remote shard there is nothing in this process that could be given
     /// up.
     #[must_use]

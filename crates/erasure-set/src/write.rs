@@ -4,8 +4,8 @@
 //! data rows. The encoded buffer is frozen and its rows are passed to the drives as slices. Small bodies stay
 //! in memory until the update that names them stages them.
 //!
-//! Invariants: enough drives have reserved space before the first byte is accepted; a drive that fails or
-//! lags during the body is left out as long as k' + f remain; memory is one stripe per body, or what its
+//! Invariants: enough drives have reserved space before the first byte is accepted, those of other nodes as far as they are
+//! known; a drive that fails or lags during the body is left out as long as k' + f remain; memory is one stripe per body, or what its
 //! client has sent of it while memory is short (`memory`); a body has exactly the announced length.
 //!
 //! Must not depend on: what the bytes are.
@@ -66,6 +66,11 @@ pub struct DataWriter {
     listed: bool,
     sink: Sink,
     in_flight: Option<InFlightWrite>,
+    /// The most data shards that it may have.
+    most: u8,
+    /// The rows of the only stripe, and their length, until the shards are finished: drives of other nodes take or refuse them
+    /// only then. The writers of those hold the same memory.
+    only: Option<(Bytes, usize)>,
 }
 
 enum Sink {
@@ -332,6 +337,8 @@ impl Inner {
             listed: false,
             sink: Sink::Inline(None),
             view: view.clone(),
+            most,
+            only: None,
         };
         if !inline {
             w.reserve(plan.slots)?;
@@ -600,13 +607,56 @@ impl DataWriter {
                 *done = Some((rows, row));
                 Ok(())
             }
-            Sink::Extents(_) => self.hand_out(&rows, row).await,
+            Sink::Extents(_) => self.pass_on(rows, row).await,
         }
     }
 
-    /// Passes one row to each drive, concurrently. A drive that stalls while enough others continued is left
-    /// out; if drives are away and the others are not enough, this fails soon.
-    async fn hand_out(&mut self, rows: &Bytes, row: usize) -> Result<()> {
+    /// Passes the rows of a stripe to the drives. A drive of another node that follows a newer layout refuses the shard with its
+    /// first frame; nothing else of a shard depends on the layout. So the first rows are kept until they are taken: if too few
+    /// drives took them because of the layout, the body begins again in the newer one.
+    async fn pass_on(&mut self, rows: Bytes, row: usize) -> Result<()> {
+        let is_first = self.taken <= u64::from(self.data.stripe);
+        if !is_first || self.view.there.is_empty() {
+            return self.hand_out(Some(&rows), row).await;
+        }
+        let is_only = self.taken == self.size;
+        for layouts in 1.. {
+            let mut passed = self.hand_out(Some(&rows), row).await;
+            if passed.is_ok() && !is_only {
+                passed = self.hand_out(None, row).await;
+            }
+            match passed {
+                Err(Error::Unavailable(_)) if layouts < LAYOUTS && self.begin_again().await => {}
+                passed => {
+                    self.only = is_only.then_some((rows, row));
+                    return passed;
+                }
+            }
+        }
+        unreachable!("the loop returns")
+    }
+
+    /// Begins the body again if a newer layout than that of its view is in force and has it encoded alike. Afterwards none of its
+    /// rows were passed on.
+    async fn begin_again(&mut self) -> bool {
+        if !self.inner.newer_layout(std::slice::from_ref(&self.view)).await {
+            return false;
+        }
+        let inner = self.inner.clone();
+        let Ok(mut anew) = inner.begin(&self.owner, self.size, self.most).await else { return false };
+        let code = |d: &Data| (d.k, d.m, d.rotate, d.stripe, d.inline);
+        if code(&anew.data) != code(&self.data) {
+            return false;
+        }
+        anew.taken = self.taken;
+        *self = anew;
+        true
+    }
+
+    /// Passes one row to each drive, concurrently; without rows, waits until the drives have taken those passed before. A drive
+    /// that stalls while enough others continued is left out; if drives are away and the others are not enough, this fails
+    /// soon.
+    async fn hand_out(&mut self, rows: Option<&Bytes>, row: usize) -> Result<()> {
         let Sink::Extents(writers) = &mut self.sink else { return Ok(()) };
         let began = Instant::now();
         let (mut taken, mut gone) = (SlotSet::EMPTY, SlotSet::EMPTY);
@@ -614,17 +664,19 @@ impl DataWriter {
         {
             let mut waiting = FuturesUnordered::new();
             let mut asked = SlotSet::EMPTY;
-            let mut hashes = row_hashes(writers, &self.data, rows, row).into_iter();
+            let hashes = rows.map(|rows| row_hashes(writers, &self.data, rows, row));
+            let mut hashes = hashes.into_iter().flatten();
             for (slot, w) in writers.iter_mut().enumerate() {
                 let Some(w) = w else { continue };
                 let slot = slot as u8;
                 let at = usize::from(self.data.shard_of(slot)) * row;
-                let frame = rows.slice(at..at + row);
+                let frame = rows.map(|rows| rows.slice(at..at + row));
                 let hash = hashes.next().flatten();
                 waiting.push(async move {
-                    let done = match hash {
-                        Some(hash) => w.write_hashed(frame, hash).await,
-                        None => w.write(frame).await,
+                    let done = match (frame, hash) {
+                        (Some(frame), Some(hash)) => w.write_hashed(frame, hash).await,
+                        (Some(frame), None) => w.write(frame).await,
+                        (None, _) => w.taken().await,
                     };
                     (slot, done)
                 });
@@ -694,6 +746,24 @@ impl DataWriter {
             if self.taken != self.size {
                 return Err(Error::Invalid("fewer bytes than announced"));
             }
+            for layouts in 1.. {
+                let rows = self.only.take();
+                match (self.finish_shards().await, rows) {
+                    // As for the first of several stripes.
+                    (Err(Error::Unavailable(_)), Some((rows, row)))
+                        if layouts < LAYOUTS && self.begin_again().await =>
+                    {
+                        self.pass_on(rows, row).await?;
+                    }
+                    (finished, _) => return finished,
+                }
+            }
+            unreachable!("the loop returns")
+        })
+    }
+
+    fn finish_shards(&mut self) -> BoxFuture<'_, Result<Staged>> {
+        Box::pin(async move {
             let mut staged = Staged {
                 inner: self.inner.clone(),
                 owner: self.owner.clone(),

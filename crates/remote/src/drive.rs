@@ -297,6 +297,10 @@ impl Remote for RemoteDrive {
         {
             let known = self.0.known.lock();
             match &known.status.state {
+                // What was heard last may be old: the drive says it again.
+                State::Online if known.status.epoch(owner.group()) > epoch => {
+                    return Err(Error::NewerLayout(known.status.epoch(owner.group())));
+                }
                 State::Online if known.status.stats.free < len => return Err(Error::Full),
                 State::Online => {}
                 State::ReadOnly => return Err(Error::ReadOnly),

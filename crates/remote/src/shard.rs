@@ -114,6 +114,17 @@ impl RemoteWriter for Writer {
         })
     }
 
+    fn taken(&mut self) -> Later<'_, ()> {
+        Box::pin(async move {
+            if std::mem::replace(&mut self.broken, true) {
+                return Err(Error::Malformed("finished"));
+            }
+            self.answered().await?;
+            self.broken = false;
+            Ok(())
+        })
+    }
+
     fn finish(mut self: Box<Self>, done: Completion) {
         let Some(last) = self.last.take().filter(|_| !self.broken) else {
             done.err(Error::Malformed("frames are missing"));

@@ -19,6 +19,27 @@ async fn outdated() -> Rig {
     rig
 }
 
+/// Large bodies, of one stripe and of several: drives of other nodes refuse their shards with the first frame, because this
+/// process has not heard of the layout.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_body_begins_again_when_drives_of_other_nodes_refuse_it() {
+    for size in [900_000, 3_500_000] {
+        let nodes = prefetch::Nodes::new(|_| {}).await;
+        nodes.rig.put("x", b"old").await.unwrap();
+        nodes.sent().await;
+        let here = nodes.rig.sets.drives().into_iter();
+        for drive in here.chain(nodes.drives.iter().cloned()) {
+            drive.fence_epoch(GroupId::new(0, 0), NEWER).await.unwrap();
+        }
+        let body = noise(1, size);
+        while_heard(&nodes.rig, nodes.rig.put("x", &body)).await.unwrap();
+        assert_eq!(nodes.rig.get("x").await.unwrap().unwrap(), body);
+        // Nothing of the first attempt is left.
+        basic::quiet(&nodes.rig.sets).await;
+        nodes.close().await;
+    }
+}
+
 /// Runs an operation, and meanwhile this process hears of the layout.
 async fn while_heard<T>(rig: &Rig, operation: impl Future<Output = T>) -> T {
     let hears = async {
