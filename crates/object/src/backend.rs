@@ -108,7 +108,8 @@ pub(crate) struct Page {
     pub truncated: bool,
 }
 
-/// Writes one body.
+/// Writes one body. The large variant is the usual one.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum Writer {
     Sets(DataWriter),
     Memory(MemoryWriter),
