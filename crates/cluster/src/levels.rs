@@ -8,7 +8,7 @@
 //! | level | adds |
 //! |---|---|
 //! | 1 | what the first release has |
-//! | 2 | nodes ask each other's drives for a register and for shards with one message ([`READ_WITH_SHARDS`]) |
+//! | 2 | nodes ask each other's drives for a register and for shards with one message ([`READ_WITH_SHARDS`]), and for folded lists ([`FOLDED_LISTS`]) |
 //!
 //! Invariants: a node that cannot do the level in force does not serve. The level, and what a node can do, change only in
 //! updates that write the record of the cluster: of two at once, one is made anew from what the other one wrote.
@@ -77,6 +77,8 @@ impl fmt::Display for Levels {
 
 /// From this level on, a READ may ask for shards as well: method 73 of the calls of drives (docs/formats.md).
 pub const READ_WITH_SHARDS: u32 = 2;
+/// From this level on, lists of drives may be folded: methods 25 and 26 of the calls of drives (docs/formats.md).
+pub const FOLDED_LISTS: u32 = 2;
 
 /// The first level.
 pub(crate) const FIRST: u32 = 1;

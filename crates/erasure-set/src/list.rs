@@ -36,6 +36,7 @@ use futures::future::join_all;
 use futures::stream::FuturesUnordered;
 use smallvec::SmallVec;
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How often a key that keeps changing is read before this process delays its own changes of it.
@@ -127,6 +128,11 @@ impl Sets {
     ) -> BoxFuture<'a, Result<Page>> {
         let fold = Fold { prefix: prefix.len(), delimiter: delimiter.to_vec() };
         self.list_by(space, bucket, prefix, from, (limit, Some(fold).filter(|f| !f.delimiter.is_empty())))
+    }
+
+    /// Whether drives of other nodes may be asked for folded lists: all nodes have to understand that call. No, at first.
+    pub fn fold_lists(&self, may: bool) {
+        self.inner.may_fold_lists.store(may, Ordering::Relaxed);
     }
 
     /// Keys of `bucket` that start with `prefix`, at or after `from` (inclusive: for "after key X"
@@ -242,7 +248,12 @@ impl Inner {
             let asked = cursors.iter().filter_map(|c| Some((&*c.view, c.from.as_deref()?, &c.to[..])));
             asked.map(|(view, from, to)| Part { view, from, to }).collect()
         };
-        let mut answered = self.batch(&parts, (limit, fold), all).await;
+        // Without leave to ask drives for folded lists, each group is requested by itself, and folded here.
+        let may_fold = self.options.sole || self.may_fold_lists.load(Ordering::Relaxed);
+        let mut answered = match fold {
+            Some(_) if !may_fold => Vec::new(),
+            _ => self.batch(&parts, (limit, fold), all).await,
+        };
         answered.resize_with(cursors.len(), || None);
         let each = cursors.iter_mut().zip(answered).map(|(c, stretch)| async move {
             match stretch {

@@ -149,6 +149,8 @@ pub(crate) struct Inner {
     pub(crate) tasks: Mutex<Vec<ashlar_environment::task::JoinHandle<()>>>,
     /// Whether READ may ask drives of other nodes for shards as well.
     pub(crate) may_bring_shards: AtomicBool,
+    /// Whether drives of other nodes may be asked for folded lists; see [`Sets::fold_lists`].
+    pub(crate) may_fold_lists: AtomicBool,
     #[cfg(test)]
     pub(crate) gate: crate::tests::Gate,
 }
@@ -230,6 +232,7 @@ impl Sets {
             foreground,
             tasks: Mutex::new(Vec::new()),
             may_bring_shards: AtomicBool::new(false),
+            may_fold_lists: AtomicBool::new(false),
             #[cfg(test)]
             gate: crate::tests::Gate::default(),
             options,

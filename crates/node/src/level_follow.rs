@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_cluster::registry::{CLUSTER, Registry};
-use ashlar_cluster::{Levels, READ_WITH_SHARDS, Update, Watched};
+use ashlar_cluster::{FOLDED_LISTS, Levels, READ_WITH_SHARDS, Update, Watched};
 use ashlar_environment::time;
 use futures::future::BoxFuture;
 
@@ -39,6 +39,7 @@ pub fn run(node: Arc<Node>) -> BoxFuture<'static, String> {
                         tracing::info!(level, "feature level in force");
                     }
                     node.sets.bring_shards(level >= READ_WITH_SHARDS);
+                    node.sets.fold_lists(level >= FOLDED_LISTS);
                     say(&node, &registry, member.number, member.levels).await;
                 }
                 Ok(None) => {}

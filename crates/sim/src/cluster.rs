@@ -208,6 +208,7 @@ impl Cluster {
         let caller = Caller { node: number as u16, process: process_number };
         let nodes = Nodes::default();
         sets.bring_shards(true);
+        sets.fold_lists(true);
         self.attach(caller, &alive, &nodes, &sets, &map);
         sets.start();
         let duties = Duties::alone(number as u16);

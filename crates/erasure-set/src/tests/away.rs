@@ -272,12 +272,13 @@ async fn hanging_drives_are_not_waited_for_while_another_is_away() {
     rig.close().await;
 }
 
-/// Nodes whose release does not know folded lists refuse them: lists are complete, and their drives do not count as slow.
+/// Nodes whose release does not know folded lists are not asked for them before it is allowed, and refuse them: lists are
+/// complete, and their drives do not count as slow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn folded_list_is_complete_beside_nodes_of_an_older_release() {
     // With all nodes but one, the leader or a drive that compares refuses, whichever drives are asked.
     for older in [&[3][..], &[1, 2, 3], &[0, 1, 2, 3]] {
-        let rig = Rig::with(2, 2, 3, |_| {}).await;
+        let rig = Rig::with(2, 2, 3, |o| o.sole = false).await;
         let mut want = Vec::new();
         for i in 0..60 {
             rig.put(&format!("folder-{}/{i:02}", i % 5), b"x").await.unwrap();
@@ -294,12 +295,16 @@ async fn folded_list_is_complete_beside_nodes_of_an_older_release() {
             one.set(Fate::Older).await;
             there.push(one);
         }
-        for limit in [2, 1000] {
-            assert_eq!(list_calls::grouped(&rig, "", limit).await.0, want, "{older:?}, pages of {limit}");
+        for allowed in [false, true] {
+            rig.sets.fold_lists(allowed);
+            for limit in [2, 1000] {
+                assert_eq!(list_calls::grouped(&rig, "", limit).await.0, want, "{older:?}, pages of {limit}");
+            }
+            let refused: usize = there.iter().map(|one| one.wire.refused.load(Ordering::Relaxed)).sum();
+            // One of four drives may be needed neither as leader nor to compare.
+            assert!(allowed || refused == 0, "{older:?}: a folded list was requested");
+            assert!(!allowed || refused > 0 || older.len() == 1, "{older:?}: no folded list was refused");
         }
-        let refused: usize = there.iter().map(|one| one.wire.refused.load(Ordering::Relaxed)).sum();
-        // One of four drives may be needed neither as leader nor to compare.
-        assert!(refused > 0 || older.len() == 1, "{older:?}: no folded list was refused");
         // On a busy machine a drive is late for other reasons too, for a while. A refusal would count again with each list.
         let mut late = true;
         for _ in 0..300 {
