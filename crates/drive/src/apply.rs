@@ -6,8 +6,9 @@
 //!
 //! Must not depend on: how a batch reached the device.
 
-use crate::core::Core;
+use crate::core::{Core, Shared};
 use crate::entry::{Loc, Region, Register, Shard, ShardName};
+use crate::op::Op;
 use ashlar_format::journal::{self, Entry};
 use ashlar_format::{Ballot, Record, RegisterKey};
 
@@ -83,6 +84,15 @@ impl Core {
         if self.overlay.register(key).is_none() {
             self.overlay.set_register(key.clone(), Some(known));
             self.overlay.resolve_register(key);
+        }
+    }
+
+    /// A register of the overlay gets a hint, which is journaled lazily; unless it has another record, or the hint.
+    pub fn take_hint(&mut self, key: &RegisterKey, ballot: Ballot, shared: &Shared) {
+        let fresh = matches!(self.overlay.register(key), Some(Some(r)) if r.ballot == ballot && !r.hinted());
+        if fresh {
+            self.apply_hint(key, ballot);
+            self.enqueue_lazy(Op::Hint { key: key.clone(), ballot }, &shared.journal_work);
         }
     }
 

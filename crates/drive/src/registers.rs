@@ -59,15 +59,44 @@ impl Drive {
 
     /// HINT: `ballot` is chosen. Kept in memory, journaled lazily. No effect for an older layout `epoch`.
     pub fn hint(&self, key: &RegisterKey, ballot: Ballot, epoch: u32) {
-        let mut core = self.shared.core.lock();
-        if core.groups.in_epoch(key.group(), epoch).is_err() {
-            return;
+        {
+            let mut core = self.shared.core.lock();
+            if core.groups.in_epoch(key.group(), epoch).is_err() {
+                return;
+            }
+            if core.overlay.register(key).is_some() {
+                return core.take_hint(key, ballot, &self.shared);
+            }
         }
-        let fresh = matches!(core.overlay.register(key),
-            Some(Some(r)) if r.ballot == ballot && !r.hinted());
-        if fresh {
-            core.apply_hint(key, ballot);
-            core.enqueue_lazy(Op::Hint { key: key.clone(), ballot }, &self.shared.journal_work);
+        self.hint_filed(Mode::Now, key.clone(), ballot, epoch);
+    }
+
+    /// HINT of a register that only the index files have: they were written after its ACCEPT, or a heal found the hint
+    /// missing.
+    fn hint_filed(&self, mode: Mode, key: RegisterKey, ballot: Ballot, epoch: u32) {
+        loop {
+            let (known, generation) = match self.shared.look_up(&key, mode) {
+                Ok(found) => found,
+                Err(Halt::WouldBlock) => {
+                    let me = self.clone();
+                    // A full queue drops the hint: the next heal of the register sends it again.
+                    let _ = self.shared.spawn(move || me.hint_filed(Mode::Wait, key, ballot, epoch));
+                    return;
+                }
+                Err(Halt::Failed(_)) => return,
+            };
+            let mut core = self.shared.core.lock();
+            if core.groups.in_epoch(key.group(), epoch).is_err() {
+                return;
+            }
+            if !core.still(&key, known.as_ref().map_or(Ballot::ZERO, |r| r.ballot), generation) {
+                continue;
+            }
+            if let Some(known) = known.filter(|r| r.ballot == ballot && !r.hinted()) {
+                core.promote_register(&key, known);
+                core.take_hint(&key, ballot, &self.shared);
+            }
+            return;
         }
     }
 

@@ -264,7 +264,7 @@ impl Replay<'_> {
         Ok(seal.map_or(Step::Next, Step::Sealed))
     }
 
-    /// Deletions are compared with the entries that they delete, and a shard in an extent with its previous
+    /// Deletions are compared with the entries that they delete, a hint is added to one, and a shard in an extent with its previous
     /// entry, which has the same region if compaction moved its record. This copies those entries from the
     /// index files into the overlay. (A copy made by compaction may follow long after the entry was
     /// replaced.)
@@ -276,6 +276,19 @@ impl Replay<'_> {
                 let known = self.shared.core.lock().overlay.register(&key).is_some();
                 if !known && let Some(r) = runs.register(key.as_bytes(), Mode::Wait).map_err(must)? {
                     self.shared.core.lock().promote_register(&key, r);
+                }
+            }
+            Ok(Entry::Hints(hints)) => {
+                for (key, ballot) in hints {
+                    let Some(key) = RegisterKey::from_bytes(key) else { return Ok(()) };
+                    let known = self.shared.core.lock().overlay.register(&key).is_some();
+                    if !known
+                        && let Some(r) = runs.register(key.as_bytes(), Mode::Wait).map_err(must)?
+                        && r.ballot == ballot
+                        && !r.hinted()
+                    {
+                        self.shared.core.lock().promote_register(&key, r);
+                    }
                 }
             }
             Err(e @ ashlar_format::Error::Version { .. }) => return Err(newer(&e)),

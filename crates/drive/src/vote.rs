@@ -367,7 +367,7 @@ impl Drive {
 
 impl Core {
     /// Whether the result of a lookup is still the entry of the index.
-    fn still(&self, key: &RegisterKey, have: Ballot, generation: u64) -> bool {
+    pub(crate) fn still(&self, key: &RegisterKey, have: Ballot, generation: u64) -> bool {
         self.recent(key).map_or(self.generation == generation, |now| now == have)
     }
 

@@ -46,6 +46,40 @@ fn registers_follow_acceptor_and_survive_restart() {
     assert!(d.floor() > above);
 }
 
+/// The index files may be written between an ACCEPT and its HINT. Without hints, half of the drives of a group cannot serve the
+/// record.
+#[test]
+fn hint_reaches_a_register_that_only_the_index_files_have() {
+    let o = small_options();
+    let (_, folder, d) = sim_drive(&o);
+    let is_hinted = |d: &Drive, n| {
+        let seen = run(d, d.read(&key(n), true, u32::MAX)).unwrap().accepted.unwrap();
+        assert_eq!((seen.ballot, seen.record.as_deref()), (ballot(5), Some(&b"record"[..])));
+        seen.hint
+    };
+    for n in [1, 2] {
+        assert_eq!(one(&d, |d, c| d.accept(accept_of(n, ballot(5), b"record"), c)).0.ok, 1);
+    }
+    d.upkeep().unwrap();
+    // Of another record.
+    d.hint(&key(1), ballot(4), u32::MAX);
+    assert!(!is_hinted(&d, 1));
+    d.hint(&key(1), ballot(5), u32::MAX);
+    assert!(is_hinted(&d, 1) && !is_hinted(&d, 2));
+    // The hint is journaled behind what the index files have.
+    run(&d, d.flush()).unwrap();
+    drop(d);
+    let d = Drive::open_folder(&folder, &o, false).unwrap();
+    assert_eq!(d.stats().journal_damage, 0);
+    assert!(is_hinted(&d, 1) && !is_hinted(&d, 2));
+    // It is in the files as well, and counts no byte twice.
+    d.upkeep().unwrap();
+    assert!(is_hinted(&d, 1));
+    drop(d);
+    let d = Drive::open_folder(&folder, &o, false).unwrap();
+    assert!(is_hinted(&d, 1) && !is_hinted(&d, 2));
+}
+
 #[test]
 fn a_record_that_the_proposer_has_is_not_read() {
     let (_, _, d) = sim_drive(&small_options());
