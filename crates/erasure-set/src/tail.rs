@@ -169,7 +169,8 @@ impl Inner {
         }
     }
 
-    /// Processes all tails once; returns how many are left.
+    /// Processes all tails once; returns the number of registers that still have some, including those that another caller
+    /// processes now.
     pub(crate) fn sweep_tails(&self) -> usize {
         self.check_hung_drives();
         let mut tails = std::mem::take(&mut self.tails.tails.lock().tails);
@@ -179,7 +180,7 @@ impl Inner {
             now.forget(t);
         }
         now.tails.append(&mut tails);
-        now.tails.len()
+        now.keys.len()
     }
 
     /// Whether the drive has hung so long, or memory is so short, that its queued shards are given up.
