@@ -71,12 +71,9 @@ impl Inner {
         });
         let found = join_all(scans).await;
         for ((m, of), found) in leaders.values().zip(found) {
-            let entries = match found {
-                Ok(Ok(entries)) => entries,
-                failed => {
-                    count_failure(m, failed.is_err(), fold);
-                    continue;
-                }
+            let Ok(Ok(entries)) = found else {
+                m.latency.mark_slow();
+                continue;
             };
             // If the answer has its full length, every range is covered only up to its last key.
             let last = entries.last().filter(|_| entries.len() >= limit);
@@ -126,12 +123,9 @@ impl Inner {
         });
         let found = join_all(asks).await;
         for ((m, of), found) in others.values().zip(found) {
-            let digests = match found {
-                Ok(Ok(digests)) => digests,
-                failed => {
-                    count_failure(m, failed.is_err(), fold);
-                    continue;
-                }
+            let Ok(Ok(digests)) = found else {
+                m.latency.mark_slow();
+                continue;
             };
             for (i, theirs) in of.iter().zip(digests) {
                 let a = &mut asked[*i];
@@ -142,14 +136,6 @@ impl Inner {
                 }
             }
         }
-    }
-}
-
-/// Counts a drive as slow that did not answer in time or failed, so that others are preferred. A node of a release that does
-/// not know folded lists refuses them at once; that says nothing of its drives, which are then requested in another way.
-fn count_failure(m: &Member, is_late: bool, fold: Option<&Fold>) {
-    if is_late || fold.is_none() {
-        m.latency.mark_slow();
     }
 }
 

@@ -272,8 +272,8 @@ async fn hanging_drives_are_not_waited_for_while_another_is_away() {
     rig.close().await;
 }
 
-/// Nodes whose release does not know folded lists are not asked for them before it is allowed, and refuse them: lists are
-/// complete, and their drives do not count as slow.
+/// Nodes whose release does not know folded lists are not asked for them before that is allowed; lists are complete. So they are
+/// if a node refuses all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn folded_list_is_complete_beside_nodes_of_an_older_release() {
     // With all nodes but one, the leader or a drive that compares refuses, whichever drives are asked.
@@ -305,17 +305,6 @@ async fn folded_list_is_complete_beside_nodes_of_an_older_release() {
             assert!(allowed || refused == 0, "{older:?}: a folded list was requested");
             assert!(!allowed || refused > 0 || older.len() == 1, "{older:?}: no folded list was refused");
         }
-        // On a busy machine a drive is late for other reasons too, for a while. A refusal would count again with each list.
-        let mut late = true;
-        for _ in 0..300 {
-            assert_eq!(list_calls::grouped(&rig, "", 1000).await.0, want, "{older:?}");
-            late = rig.sets.inner.table.load().members.values().any(|m| m.latency.is_late());
-            if !late {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-        assert!(!late, "{older:?}: a drive counts as slow");
         for one in there {
             one.close(&rig).await;
         }
