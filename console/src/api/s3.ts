@@ -1,6 +1,7 @@
 // S3 through the gateway: the operations that the screens need, with XML parsed by the browser.
 import { Failure, HEADERS, gateway, send } from "./client";
 import { crc32base64 } from "../lib/crc32";
+import { scanXml } from "../lib/xml";
 
 export type Item = { key: string; size: number; modified: string; etag: string };
 export type Page = { folders: string[]; items: Item[]; next: string | null };
@@ -116,31 +117,32 @@ export async function listObjects(bucket: string, prefix: string, token: string 
   const target = bucketPath(bucket) + query({
     "list-type": "2", prefix, delimiter: "/", "max-keys": "1000", "encoding-type": "url", "continuation-token": token ?? undefined,
   });
-  return objectsOf(await xml(target, signal ? { signal } : {}));
+  return objectsOf(await (await s3(target, signal ? { signal } : {})).text());
 }
 
 /** A page of a list of objects, as S3 describes it with keys encoded. */
-export function objectsOf(root: Element): Page {
-  const decoded = (value = "") => decodeURIComponent(value.replace(/\+/g, " "));
+export function objectsOf(xml: string): Page {
+  const decoded = (value: string) => decodeURIComponent(value.replaceAll("+", " "));
   const page: Page = { folders: [], items: [], next: null };
-  let [truncated, next] = [false, ""];
-  for (let node = root.firstElementChild; node; node = node.nextElementSibling) {
-    switch (node.localName) {
-      case "Contents": {
-        const c = fields(node);
-        page.items.push({ key: decoded(c.Key), size: Number(c.Size), modified: c.LastModified ?? "", etag: (c.ETag ?? "").replaceAll('"', "") });
-        break;
-      }
-      case "CommonPrefixes":
-        page.folders.push(decoded(fields(node).Prefix));
-        break;
-      case "IsTruncated":
-        truncated = node.textContent === "true";
-        break;
-      case "NextContinuationToken":
-        next = node.textContent ?? "";
+  let [truncated, next, inFolder] = [false, "", false];
+  let item: Item = { key: "", size: 0, modified: "", etag: "" };
+  const whole = scanXml(xml, (name, text) => {
+    switch (name) {
+      case "Contents": item = { key: "", size: 0, modified: "", etag: "" }; break;
+      case "Key": item.key = decoded(text); break;
+      case "Size": item.size = Number(text); break;
+      case "LastModified": item.modified = text; break;
+      case "ETag": item.etag = text.replaceAll('"', ""); break;
+      case "CommonPrefixes": inFolder = true; break;
+      case "Prefix": if (inFolder) page.folders.push(decoded(text)); break;
+      case "IsTruncated": truncated = text === "true"; break;
+      case "NextContinuationToken": next = text; break;
     }
-  }
+  }, (name) => {
+    if (name === "Contents") page.items.push(item);
+    else if (name === "CommonPrefixes") inFolder = false;
+  });
+  if (!whole) throw new Failure(0, "Unreachable", "");
   page.next = truncated ? next : null;
   return page;
 }

@@ -1,5 +1,4 @@
 // Numbers with units, in the person's language.
-import { useMemo } from "react";
 import { usePrefs, type Language } from "./prefs";
 
 const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -68,7 +67,12 @@ function makeFormat(chosen: Language) {
   };
 }
 
+// Each row of a list asks for one.
+const formats = new Map<Language, Format>();
+
 export function useFormat(): Format {
   const { language } = usePrefs();
-  return useMemo(() => makeFormat(language), [language]);
+  let format = formats.get(language);
+  if (!format) formats.set(language, (format = makeFormat(language)));
+  return format;
 }

@@ -1,7 +1,6 @@
 // The object browser: pages of a listing as virtual rows, so that a folder of a million keys opens as fast as an empty one.
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { useVirtualizer } from "@tanstack/react-virtual";
 import clsx from "clsx";
 import { memo, useEffect, useLayoutEffect, useMemo, useRef, useState, type ChangeEvent, type DragEvent, type RefObject } from "react";
 import { Failure } from "../api/client";
@@ -10,6 +9,7 @@ import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
 import { addUploads, useUploads, whenUploaded } from "../lib/uploads";
+import { useWindow } from "../lib/window";
 import { browseRoute } from "../router";
 import { Button, Confirm, Empty, IconButton, Input, Loading, Problem, Spinner, toast } from "../ui";
 import { Menu } from "../ui/menu";
@@ -37,6 +37,34 @@ function rowsOf(page: Page, folder: string): Row[] {
   if (page.folders.length > 0) rows.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
   made.set(page, { folder, rows });
   return rows;
+}
+
+/** The rows of several pages, which are not copied when another page comes. */
+class RowList {
+  readonly length: number;
+  /** The number of the first row of each page. */
+  readonly #starts: number[] = [];
+  constructor(readonly pages: Row[][]) {
+    let length = 0;
+    for (const page of pages) {
+      this.#starts.push(length);
+      length += page.length;
+    }
+    this.length = length;
+  }
+  at(index: number): Row | undefined {
+    let [from, to] = [0, this.pages.length];
+    while (to - from > 1) {
+      const middle = (from + to) >> 1;
+      if (this.#starts[middle]! <= index) from = middle;
+      else to = middle;
+    }
+    return this.pages[from]?.[index - this.#starts[from]!];
+  }
+  chosen(keys: ReadonlySet<string>): { item: Item }[] {
+    if (keys.size === 0) return [];
+    return this.pages.flatMap((page) => page.filter((r): r is { item: Item } => "item" in r && keys.has(r.item.key)));
+  }
 }
 
 /** What a row can ask for. */
@@ -81,7 +109,7 @@ export function Browse() {
   const unfinished = (left.data ?? []).filter((u) => !uploading.some((own) => own.uploadId === u.id && own.state !== "failed"));
   const [continuing, setContinuing] = useState(false);
   const pages = list.data?.pages;
-  const rows = useMemo<Row[]>(() => (pages ?? []).flatMap((page) => rowsOf(page, folder)), [pages, folder]);
+  const rows = useMemo(() => new RowList((pages ?? []).map((page) => rowsOf(page, folder))), [pages, folder]);
   const scroll = useRef<HTMLDivElement>(null);
   const { hasNextPage, isFetchingNextPage, fetchNextPage } = list;
   const more = () => {
@@ -131,7 +159,7 @@ export function Browse() {
     addUploads(bucket, folder, await dropped(event.dataTransfer));
   };
   const parts = folder.split("/").filter(Boolean);
-  const selected = useMemo(() => (chosen.size === 0 ? [] : rows.filter((r): r is { item: Item } => "item" in r && chosen.has(r.item.key))), [rows, chosen]);
+  const selected = useMemo(() => rows.chosen(chosen), [rows, chosen]);
   const acts: Acts = {
     open, zip,
     show: (key) => void navigate({ search: { ...search, object: key } }),
@@ -236,13 +264,12 @@ const place = (start: number) => ({ height: ROW, transform: `translateY(${start}
 
 // What is around the rows is not rendered again while they are scrolled.
 function Rows({ rows, hasMore, onEnd, label, folder, chosen, scroll, notGet, notDelete, acts }: {
-  rows: Row[]; hasMore: boolean; onEnd: () => void; label: string; folder: string; chosen: ReadonlySet<string>; scroll: RefObject<HTMLDivElement | null>;
+  rows: RowList; hasMore: boolean; onEnd: () => void; label: string; folder: string; chosen: ReadonlySet<string>; scroll: RefObject<HTMLDivElement | null>;
   notGet: string | undefined; notDelete: string | undefined; acts: RefObject<Acts>;
 }) {
   const t = useT();
-  const virtual = useVirtualizer({ count: rows.length + (hasMore ? 1 : 0), getScrollElement: () => scroll.current, estimateSize: () => ROW, overscan: 12 });
-  const shown = virtual.getVirtualItems();
-  const last = shown.at(-1)?.index ?? 0;
+  const view = useWindow(scroll, rows.length + (hasMore ? 1 : 0), ROW);
+  const last = view.end - 1;
   useEffect(() => {
     // The next page is there before the last row of this one is seen, unless somebody is very quick.
     if (last >= rows.length - AHEAD) onEnd();
@@ -258,14 +285,18 @@ function Rows({ rows, hasMore, onEnd, label, folder, chosen, scroll, notGet, not
           <span role="columnheader"><span className="sr-only">{t.actions}</span></span>
         </div>
       </div>
-      <div role="rowgroup" className="relative" style={{ height: virtual.getTotalSize() }}>
-        {shown.map((v) => {
-          const row = rows[v.index];
-          if (!row) return <div key="more" role="row" className="absolute inset-x-0 top-0 flex items-center justify-center gap-2 text-sm text-soft" style={place(v.start)}><span role="cell" className="flex items-center gap-2"><Spinner /> {t.loadingMore}</span></div>;
-          return "folder" in row
-            ? <FolderRow key={row.folder} path={row.folder} name={row.folder.slice(folder.length)} index={v.index} start={v.start} notGet={notGet} acts={acts} />
-            : <ObjectRow key={row.item.key} item={row.item} name={row.item.key.slice(folder.length)} index={v.index} start={v.start} is={chosen.has(row.item.key)} notGet={notGet} notDelete={notDelete} acts={acts} />;
-        })}
+      <div role="rowgroup" className="relative" style={{ height: view.height }}>
+        <div role="presentation" className="absolute inset-x-0 top-0" style={{ transform: `translateY(${view.shift}px)` }}>
+          {Array.from({ length: view.end - view.first }, (_, i) => {
+            const index = view.first + i;
+            const start = (index - view.base) * ROW;
+            const row = rows.at(index);
+            if (!row) return <div key="more" role="row" className="absolute inset-x-0 top-0 flex items-center justify-center gap-2 text-sm text-soft" style={place(start)}><span role="cell" className="flex items-center gap-2"><Spinner /> {t.loadingMore}</span></div>;
+            return "folder" in row
+              ? <FolderRow key={row.folder} path={row.folder} name={row.folder.slice(folder.length)} index={index} start={start} notGet={notGet} acts={acts} />
+              : <ObjectRow key={row.item.key} item={row.item} name={row.item.key.slice(folder.length)} index={index} start={start} is={chosen.has(row.item.key)} notGet={notGet} notDelete={notDelete} acts={acts} />;
+          })}
+        </div>
       </div>
     </div>
   );

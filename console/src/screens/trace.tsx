@@ -1,11 +1,11 @@
 // Requests as they end, and where their time went.
-import { useVirtualizer } from "@tanstack/react-virtual";
 import clsx from "clsx";
 import { useRef, useState } from "react";
 import type { Schemas } from "../api/client";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useStream } from "../lib/stream";
+import { useWindow } from "../lib/window";
 import { Badge, Dialog, Empty, Field, Head, Input, Select, Toggle } from "../ui";
 import { StreamBanner, StreamControls } from "../ui/stream";
 import { Facts } from "./object";
@@ -31,8 +31,6 @@ export function Trace() {
   if (sent.bucket) query.set("bucket", sent.bucket);
   if (sent.operation) query.set("operation", sent.operation);
   const stream = useStream<Event>({ url: `trace?${query}`, keep: KEEP });
-  const list = useRef<HTMLDivElement>(null);
-  const rows = useVirtualizer({ count: stream.rows.length, getScrollElement: () => list.current, estimateSize: () => ROW, overscan: 12 });
   const commit = () => setSent({ bucket: bucket.trim(), operation: operation.trim() });
   return (
     <>
@@ -51,21 +49,28 @@ export function Trace() {
             <span role="status">{t.trace.shown(stream.rows.length, f.count(stream.rows.length))}{stream.skipped > 0 && ` · ${t.stream.skipped(f.count(stream.skipped))}`}</span>
             <Legend />
           </div>
-          {stream.rows.length === 0 ? <Empty icon="history" title={t.trace.none} text={t.trace.noneText} /> : (
-            <div ref={list} className="h-[62dvh] overflow-y-auto" tabIndex={0} role="region" aria-label={t.trace.list}>
-              <ul className="relative" style={{ height: rows.getTotalSize() }}>
-                {rows.getVirtualItems().map((item) => (
-                  <li key={item.key} className="absolute inset-x-0 top-0" style={{ height: ROW, transform: `translateY(${item.start}px)` }}>
-                    <Row event={stream.rows[item.index]!} onOpen={setOpen} />
-                  </li>
-                ))}
-              </ul>
-            </div>
-          )}
+          {stream.rows.length === 0 ? <Empty icon="history" title={t.trace.none} text={t.trace.noneText} /> : <Rows events={stream.rows} onOpen={setOpen} />}
         </section>
       )}
       {open && <Details event={open} onClose={() => setOpen(null)} />}
     </>
+  );
+}
+
+function Rows({ events, onOpen }: { events: Event[]; onOpen: (event: Event) => void }) {
+  const t = useT();
+  const scroll = useRef<HTMLDivElement>(null);
+  const view = useWindow(scroll, events.length, ROW);
+  return (
+    <div ref={scroll} className="h-[62dvh] overflow-y-auto" tabIndex={0} role="region" aria-label={t.trace.list}>
+      <ul className="relative" style={{ height: view.height }}>
+        {events.slice(view.first, view.end).map((event, i) => (
+          <li key={view.first + i} className="absolute inset-x-0 top-0" style={{ height: ROW, transform: `translateY(${(view.first + i) * ROW}px)` }}>
+            <Row event={event} onOpen={onOpen} />
+          </li>
+        ))}
+      </ul>
+    </div>
   );
 }
 
