@@ -1,4 +1,4 @@
-//! Sign-in with identity providers for the web console, which is in the same process.
+//! Sign-in and sign-out with identity providers for the web console, which is in the same process.
 //!
 //! It is the same as the two requests `login/openid` of `providers`, except that the console names one provider, and
 //! begins each sign-in with a request of its own, so that it can bind it to the browser.
@@ -50,6 +50,14 @@ impl Admin {
                 why.into()
             })
         })
+    }
+
+    /// The URL at which a browser ends its session at an OpenID Connect provider; `None`: the provider offers none.
+    ///
+    /// # Errors
+    /// There is no such provider, or it does not answer.
+    pub fn sign_out_url<'a>(&'a self, provider: &'a str) -> BoxFuture<'a, Result<Option<String>, Refusal>> {
+        Box::pin(async move { Ok(self.providers().idp().sign_out_url(provider).await?) })
     }
 
     /// Answers as `POST login/openid/callback` does: temporary credentials, or why there are none. `head`: of the

@@ -94,6 +94,10 @@ pub(crate) const SUBSYSTEMS: &[Subsystem] = &[
             name("claim_prefix", "prefix of the claim's name"),
             name("redirect_uri", "where the provider sends browsers back to"),
             name("redirect_uri_dynamic", "\"on\": derive that address from the request"),
+            name(
+                "post_logout_redirect_uri",
+                "where the provider sends browsers after a sign-out there; it has to allow this address",
+            ),
             name("scopes", "scopes to request, separated by commas"),
             name("vendor", "vendor of the provider, for its extensions"),
             name("keycloak_realm", "Keycloak's realm"),

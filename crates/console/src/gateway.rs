@@ -5,6 +5,7 @@
 //! | `GET` (the page), `GET assets/NAME` | the page and its files |
 //! | `GET sign-in` | how people can sign in: `{"openid": [{"name", "display_name"}], "ldap": bool}` |
 //! | `POST sign-in` `{"provider"}` | `{"url"}`: where the browser has to go; see `providers` |
+//! | `POST sign-out` `{"provider"}` | `{"url"}`: where a browser ends its session at the provider, or null |
 //! | `POST session` `{"access_key", "secret_key"}`, `{"ldap_user", "ldap_password"}` or `{"code", "state"}` | the cookie, and as `GET` |
 //! | `POST confirm` `{"secret_key"}` | a cookie that permits to change access keys: see `confirmation` |
 //! | `GET session` | who is signed in, until when; `{"user": null}` if nobody is |
@@ -186,6 +187,7 @@ impl Console {
         match (parts.method.as_str(), what) {
             ("GET", "sign-in") => Ok(self.sign_in_options(&parts.headers, peer)),
             ("POST", "sign-in") => self.begin_with_provider(parts, incoming, peer).await,
+            ("POST", "sign-out") => self.sign_out_at_provider(parts, incoming, peer).await,
             ("POST", "confirm") => self.confirm(parts, incoming, peer).await,
             ("POST", "session") => self.sign_in(parts, incoming, peer).await,
             ("GET", "session") => {
@@ -226,10 +228,12 @@ impl Console {
     }
 
     fn about(&self, session: &Session, identity: &Identity) -> Value {
+        let provider = identity.federated.as_ref().and_then(|who| who.provider.strip_prefix("openid/"));
         json!({
             "user": identity.user,
             "root": identity.root,
             "federated": identity.federated.is_some(),
+            "provider": provider,
             "restricted": !identity.bounds.is_empty(),
             "signed_in_with": session.signer,
             "groups": identity.groups,

@@ -1,10 +1,13 @@
-//! Sign-in with OpenID Connect providers.
+//! Sign-in and sign-out with OpenID Connect providers.
 //!
 //! 1. `POST sign-in` names the provider. The answer is the address for the browser, and a cookie that binds the sign-in
 //!    to it (`binding`).
 //! 2. The provider sends the browser to `/oauth_callback`, from where it goes to the page with the same query (`aim`).
 //! 3. The page's code sends the query as `POST session`, as any other sign-in, which needs the header of the console and
 //!    an origin of its own; then the code is exchanged.
+//!
+//! Sign-out there is a step of its own, because the session here has to end at once, and a provider may be slow or away:
+//! `POST sign-out` names the provider; the answer is the address for the browser, or null if the provider has none.
 //!
 //! Invariants: no address in a request decides where a browser goes; a code without the cookie of the browser that began
 //! is not exchanged; what a provider says about an error is not shown.
@@ -36,7 +39,7 @@ pub(crate) struct ProviderReturn {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Begin {
+struct Named {
     provider: String,
 }
 
@@ -58,14 +61,27 @@ impl Console {
 
     pub(crate) async fn begin_with_provider(&self, parts: Parts, incoming: Incoming, peer: &Peer) -> Handled {
         let body = document(&parts, incoming, peer).await?;
-        let begin: Begin = serde_json::from_slice(&body).map_err(|_| bad("name the provider"))?;
-        let url = self.admin.begin_sign_in(&begin.provider, &origin(&parts.headers, peer)).await;
+        let named: Named = serde_json::from_slice(&body).map_err(|_| bad("name the provider"))?;
+        let url = self.admin.begin_sign_in(&named.provider, &origin(&parts.headers, peer)).await;
         let url = url.map_err(|no| Refusal(no.status, "SignInRefused", no.why))?;
         let secure = is_secure(&parts.headers, peer);
         let cookie = binding::bind(&url, secure).ok_or_else(|| bad("the provider's address has no state"))?;
         let mut response = json_answer(StatusCode::OK, &json!({ "url": url }));
         set_cookie(&mut response, &cookie);
         Ok(response)
+    }
+
+    pub(crate) async fn sign_out_at_provider(
+        &self,
+        parts: Parts,
+        incoming: Incoming,
+        peer: &Peer,
+    ) -> Handled {
+        let body = document(&parts, incoming, peer).await?;
+        let named: Named = serde_json::from_slice(&body).map_err(|_| bad("name the provider"))?;
+        let url = self.admin.sign_out_url(&named.provider).await;
+        let url = url.map_err(|no| Refusal(no.status, "SignOutRefused", no.why))?;
+        Ok(json_answer(StatusCode::OK, &json!({ "url": url })))
     }
 
     pub(crate) async fn end_with_provider(

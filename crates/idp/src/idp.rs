@@ -133,6 +133,18 @@ impl Idp {
         })
     }
 
+    /// The URL at which a browser ends its session at the provider `name`; `None`: the provider offers none.
+    ///
+    /// # Errors
+    /// `Unconfigured`: there is no provider of this name; `Unavailable`: it does not answer.
+    pub fn sign_out_url<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Option<String>, Refused>> {
+        Box::pin(async move {
+            let providers = self.providers.load_full().openid();
+            let provider = providers.iter().find(|p| p.is_named(name)).ok_or(Refused::Unconfigured)?;
+            provider.sign_out_url((self.context.clock)()).await
+        })
+    }
+
     /// The user of an authorization code that a provider sent through the browser.
     ///
     /// # Errors

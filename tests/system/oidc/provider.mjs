@@ -14,6 +14,7 @@ const provider = new Provider(issuer, {
     client_id: c.id,
     client_secret: c.secret,
     redirect_uris: c.redirects,
+    post_logout_redirect_uris: c.after ?? [],
     id_token_signed_response_alg: c.alg ?? 'RS256',
   })),
   jwks: { keys: plan.keys },

@@ -30,6 +30,7 @@ pub(crate) const NAMES: &[&str] = &[
     "scopes",
     "redirect_uri",
     "redirect_uri_dynamic",
+    "post_logout_redirect_uri",
     // Not supported: see REFUSED.
     "vendor",
     "keycloak_realm",
@@ -71,6 +72,8 @@ pub struct Settings {
     pub scopes: Vec<String>,
     pub redirect_uri: Option<String>,
     pub redirect_dynamic: bool,
+    /// Where the provider sends a browser that signed out there.
+    pub post_logout_redirect_uri: Option<String>,
     pub display_name: Option<String>,
 }
 
@@ -106,10 +109,13 @@ impl Settings {
             ));
         }
         let prefix = filled(values, "claim_prefix").unwrap_or_default();
-        let redirect_uri = filled(values, "redirect_uri").map(str::to_owned);
-        if let Some(uri) = &redirect_uri {
-            Url::parse(uri).map_err(|e| wrong(format!("redirect_uri: {e}")))?;
-        }
+        let address = |name: &str| {
+            let found = filled(values, name);
+            let parsed = found.map_or(Ok(()), |uri| Url::parse(uri).map(|_| ()));
+            parsed.map_err(|e| wrong(format!("{name}: {e}"))).map(|()| found.map(str::to_owned))
+        };
+        let redirect_uri = address("redirect_uri")?;
+        let post_logout_redirect_uri = address("post_logout_redirect_uri")?;
         let scopes = list(filled(values, "scopes").unwrap_or_default());
         if !scopes.is_empty() && !scopes.iter().any(|s| s == "openid") {
             return Err(wrong("scopes must include openid"));
@@ -125,6 +131,7 @@ impl Settings {
             scopes,
             redirect_uri,
             redirect_dynamic: switch(values, "redirect_uri_dynamic", false)?,
+            post_logout_redirect_uri,
             display_name: filled(values, "display_name").map(str::to_owned),
         })
     }

@@ -6,7 +6,7 @@
 //! | `cached` | cache of a provider's answers |
 //! | `keys`, `token` | a provider's keys; verification of tokens |
 //! | `claims` | interpretation of claims |
-//! | `sign_in` | signing in with a browser |
+//! | `sign_in`, `sign_out` | signing in and out with a browser |
 //!
 //! Invariants: only the provider that the issuer and audience of a token name, or that the requested role
 //! names, can accept it; a refused caller cannot find out which providers exist; requests to a provider are
@@ -20,6 +20,7 @@ mod config;
 mod keys;
 pub mod script;
 mod sign_in;
+mod sign_out;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -52,6 +53,8 @@ struct Document {
     authorization_endpoint: Option<String>,
     token_endpoint: Option<String>,
     userinfo_endpoint: Option<String>,
+    /// Of OpenID Connect RP-Initiated Logout 1.0, section 2.1.
+    end_session_endpoint: Option<String>,
     #[serde(default)]
     scopes_supported: Vec<String>,
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
@@ -95,6 +98,11 @@ impl Provider {
             document: Cached::new(DOCUMENT_MS),
             keys: Cached::new(KEYS_MS),
         })
+    }
+
+    /// Whether this is its name.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.name == name
     }
 
     /// See `providers`.

@@ -103,9 +103,14 @@ fn encoded(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }
 
-fn form(fields: &[(&str, &str)]) -> String {
+pub(super) fn form(fields: &[(&str, &str)]) -> String {
     let all: Vec<String> = fields.iter().map(|(n, v)| format!("{n}={}", encoded(v))).collect();
     all.join("&")
+}
+
+/// An endpoint, which may have a query of its own, with a further query.
+pub(super) fn joined(endpoint: &str, query: &str) -> String {
+    format!("{endpoint}{}{query}", if endpoint.contains('?') { '&' } else { '?' })
 }
 
 impl Provider {
@@ -244,8 +249,7 @@ impl SignInFlow {
             ("code_challenge", &challenge),
             ("code_challenge_method", "S256"),
         ]);
-        let joint = if endpoint.contains('?') { '&' } else { '?' };
-        Some(format!("{endpoint}{joint}{query}"))
+        Some(joined(endpoint, &query))
     }
 
     fn open(&self, state: &str, now_ms: i64) -> Option<State> {

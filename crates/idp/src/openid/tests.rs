@@ -320,6 +320,33 @@ fn parameter(url: &str, name: &str) -> String {
 }
 
 #[tokio::test]
+async fn signing_out_at_the_provider() {
+    let signer = Signer::new("ES256", "one");
+    let after = "https://console.test/console/";
+    let ends_at = |endpoint: Value| {
+        let mut document = document();
+        document["end_session_endpoint"] = endpoint;
+        document
+    };
+    // A provider that has no such endpoint, or one without TLS, which is not used: tokens of it are accepted all the same.
+    for no in [document(), ends_at(Value::Null), ends_at(json!("http://id.test/end"))] {
+        let world = world(&[&signer], &[]).await;
+        world.web.say(CONFIG, 200, no);
+        assert_eq!(world.idp.sign_out_url("k").await.unwrap(), None);
+        ask(&world, &signer.token(&claims())).await.unwrap();
+    }
+    let at_provider = async |more: &[(&str, &str)]| {
+        let world = world(&[&signer], more).await;
+        world.web.say(CONFIG, 200, ends_at(json!("https://id.test/end?realm=r")));
+        assert!(matches!(world.idp.sign_out_url("other").await, Err(Refused::Unconfigured)));
+        world.idp.sign_out_url("k").await.unwrap().unwrap()
+    };
+    assert_eq!(at_provider(&[]).await, "https://id.test/end?realm=r&client_id=ashlar");
+    let url = at_provider(&[("post_logout_redirect_uri", after)]).await;
+    assert_eq!(parameter(&url, "post_logout_redirect_uri"), "https%3A%2F%2Fconsole.test%2Fconsole%2F");
+}
+
+#[tokio::test]
 async fn signing_in_with_a_browser() {
     let signer = Signer::new("ES256", "one");
     let world = world(&[&signer], &[("redirect_uri_dynamic", "on"), ("display_name", "The House")]).await;
