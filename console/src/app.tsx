@@ -6,13 +6,17 @@ import { Dialog as RDialog } from "radix-ui";
 import { lazy, Suspense, useEffect, useRef, useState } from "react";
 import { loadMessages, useT } from "./i18n";
 import { LANGUAGES, setPref, usePrefs, type Language, type Theme } from "./lib/prefs";
+import { screens } from "./lib/screens";
 import { sessionQuery, useSession, useSignOut } from "./lib/session";
+import { isField, isShortcut } from "./lib/shortcuts";
 import { useUploads } from "./lib/uploads";
 import { Login } from "./screens/login";
 import { Button, Empty, IconButton, Loading, Problem, Select, Toasts } from "./ui";
-import { Icon, Logo, type IconName } from "./ui/icons";
+import { Icon, Logo } from "./ui/icons";
 
 const Uploads = lazy(() => import("./ui/uploads"));
+const CommandBar = lazy(() => import("./ui/command_bar"));
+const KeyHelp = lazy(() => import("./ui/command_bar").then((m) => ({ default: m.KeyHelp })));
 
 export function App() {
   const session = useQuery(sessionQuery);
@@ -34,7 +38,20 @@ function Frame() {
   const path = useRouterState({ select: (s) => s.location.pathname });
   const main = useRef<HTMLElement>(null);
   const [open, setOpen] = useState(false);
+  const [over, setOver] = useState<"bar" | "help" | null>(null);
   const first = useRef(true);
+  useEffect(() => {
+    const onKey = (e: KeyboardEvent) => {
+      const what = isShortcut(e, isField(e.target));
+      // What is behind a dialog does not get keys.
+      if (!what || e.defaultPrevented || document.querySelector('[role="dialog"]')) return;
+      e.preventDefault();
+      if (what === "search") main.current?.querySelector<HTMLInputElement>('input[type="search"]')?.focus();
+      else setOver(what);
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
   // A new screen: screen readers and the keyboard begin at its top.
   useEffect(() => {
     setOpen(false);
@@ -51,48 +68,41 @@ function Frame() {
             <RDialog.Overlay className="fade fixed inset-0 z-40 bg-black/45" />
             <RDialog.Content aria-describedby={undefined} className="fixed inset-y-0 left-0 z-40 w-72 max-w-[85vw] overflow-y-auto border-r bg-surface outline-none">
               <RDialog.Title className="sr-only">{t.menu}</RDialog.Title>
-              <Navigation />
+              <Navigation onBar={null} />
             </RDialog.Content>
           </RDialog.Portal>
         </RDialog.Root>
         <Logo className="size-7" /> <span className="font-semibold">Ashlar</span>
+        <IconButton icon="search" label={t.bar.title} className="ml-auto size-11!" onClick={() => setOver("bar")} />
       </header>
-      <aside className="sticky top-0 hidden h-dvh overflow-y-auto border-r bg-surface lg:block"><Navigation /></aside>
+      <aside className="sticky top-0 hidden h-dvh overflow-y-auto border-r bg-surface lg:block"><Navigation onBar={() => setOver("bar")} /></aside>
       <main ref={main} id="main" tabIndex={-1} className="mx-auto w-full max-w-6xl px-4 py-6 outline-none sm:px-8 sm:py-8">
         <Suspense fallback={<Loading />}><Outlet /></Suspense>
       </main>
+      {over && <Suspense>{over === "bar" ? <CommandBar onClose={() => setOver(null)} /> : <KeyHelp onClose={() => setOver(null)} />}</Suspense>}
     </div>
   );
 }
 
-function Navigation() {
+function Navigation({ onBar }: { onBar: (() => void) | null }) {
   const t = useT();
   const session = useSession();
   const signOut = useSignOut();
   const prefs = usePrefs();
-  const groups: { title: string; items: { to: string; icon: IconName; label: string; exact?: boolean }[] }[] = [
-    { title: "", items: [{ to: "/", icon: "home", label: t.nav.overview, exact: true }, { to: "/connect", icon: "connect", label: t.nav.connect }] },
-    { title: t.nav.data, items: [{ to: "/buckets", icon: "bucket", label: t.nav.buckets }] },
-    {
-      title: t.nav.access, items: [
-        { to: "/users", icon: "users", label: t.nav.users }, { to: "/groups", icon: "group", label: t.nav.groups },
-        { to: "/keys", icon: "key", label: t.nav.keys }, { to: "/policies", icon: "policy", label: t.nav.policies }, { to: "/providers", icon: "idp", label: t.nav.providers }, { to: "/why", icon: "why", label: t.nav.why },
-        { to: "/audit", icon: "audit", label: t.nav.audit },
-      ],
-    },
-    {
-      title: t.nav.system, items: [
-        { to: "/drives", icon: "drive", label: t.nav.drives }, { to: "/trace", icon: "trace", label: t.nav.trace }, { to: "/logs", icon: "file", label: t.nav.logs },
-        { to: "/targets", icon: "bell", label: t.nav.targets }, { to: "/encryption", icon: "lock", label: t.nav.encryption }, { to: "/settings", icon: "settings", label: t.nav.config },
-      ],
-    },
-  ];
+  const groups = screens(t);
   return (
     <div className="flex min-h-full flex-col">
       <div className="flex h-16 items-center gap-2.5 px-5">
         <Logo className="size-7" />
         <span className="text-lg font-semibold tracking-tight">Ashlar</span>
       </div>
+      {onBar && (
+        <div className="px-3 pb-3">
+          <button type="button" onClick={onBar} className="flex h-8 w-full items-center gap-2 rounded-md border px-2.5 text-sm text-soft hover:bg-hover hover:text-text">
+            <Icon name="search" className="size-4" /> {t.bar.title} <kbd className="ml-auto font-mono text-xs">{t.bar.key}</kbd>
+          </button>
+        </div>
+      )}
       <nav aria-label={t.menu} className="flex-1 px-3 pb-4">
         {groups.map((group) => (
           <div key={group.title} className="mb-4">
@@ -102,7 +112,7 @@ function Navigation() {
                 <li key={item.to}>
                   <Link
                     to={item.to} activeOptions={{ exact: item.exact ?? false }} activeProps={{ className: "bg-accent-soft text-accent-text!", "aria-current": "page" }}
-                    className="flex h-9 items-center gap-3 rounded-md px-2.5 text-sm font-medium text-text hover:bg-hover max-lg:h-11"
+                    className="flex h-8 items-center gap-3 rounded-md px-2.5 text-sm font-medium text-text hover:bg-hover max-lg:h-11"
                   >
                     <Icon name={item.icon} /> {item.label}
                   </Link>

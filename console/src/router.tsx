@@ -13,7 +13,7 @@ const optional = <K extends string>(names: K[]) => (search: Record<string, unkno
   Object.fromEntries(names.flatMap((n) => (text(search[n]) === undefined ? [] : [[n, text(search[n])]]))) as { [key in K]?: string };
 
 export const browseRoute = createRoute({
-  getParentRoute: () => root, path: "/buckets/$bucket", validateSearch: optional(["prefix", "object"]),
+  getParentRoute: () => root, path: "/buckets/$bucket", validateSearch: optional(["prefix", "object", "at"]),
   component: lazyRouteComponent(() => import("./screens/browse"), "Browse"),
 });
 export const settingsRoute = createRoute({

@@ -104,10 +104,65 @@ def test_people_do_their_tasks(own, tmp_path):
         reader.put_object(Bucket="from-the-console", Key="x", Body=b"x")
 
 
+def test_main_tasks_need_no_mouse(own, tmp_path):
+    (tmp_path / "small.txt").write_text("written by the test\n")
+    said = drive("keyboard.mjs", own.endpoint, ACCESS, SECRET, tmp_path / "small.txt")
+    assert said["tasks"] >= 10
+    s3 = s3_of(own)
+    assert s3.get_bucket_versioning(Bucket="by-keyboard")["Status"] == "Enabled"
+    assert "Contents" not in s3.list_objects_v2(Bucket="by-keyboard")
+    assert len(s3.list_object_versions(Bucket="by-keyboard")["DeleteMarkers"]) == 1
+
+
+def test_bucket_gets_the_settings_of_another_and_objects_are_protected(own):
+    s3 = s3_of(own)
+    s3.create_bucket(Bucket="vault", ObjectLockEnabledForBucket=True)
+    s3.create_bucket(Bucket="logs")
+    policy = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::vault/*"}]}
+    s3.put_bucket_policy(Bucket="vault", Policy=json.dumps(policy))
+    s3.put_bucket_tagging(Bucket="vault", Tagging={"TagSet": [{"Key": "team", "Value": "blue"}]})
+    cors = [{"AllowedMethods": ["GET"], "AllowedOrigins": ["https://app.example.com"]}]
+    s3.put_bucket_cors(Bucket="vault", CORSConfiguration={"CORSRules": cors})
+    s3.put_bucket_lifecycle_configuration(Bucket="vault", LifecycleConfiguration={"Rules": [
+        {"ID": "old", "Status": "Enabled", "Filter": {"Prefix": "old/"}, "NoncurrentVersionExpiration": {"NoncurrentDays": 9}}]})
+    s3.put_object(Bucket="vault", Key="contract.txt", Body=b"signed")
+    headers = {**OURS, "Cookie": sign_in(own), "Content-Type": "application/json"}
+    assert ask(f"{own.endpoint}/console/admin/quotas/vault", "PUT", b'{"quota": 1000000}', headers)[0] == 200
+    s3.create_bucket(Bucket="rewound")
+    s3.put_bucket_versioning(Bucket="rewound", VersioningConfiguration={"Status": "Enabled"})
+    s3.put_object(Bucket="rewound", Key="deleted.txt", Body=b"x")
+    s3.put_object(Bucket="rewound", Key="deep/changed.txt", Body=b"before")
+
+    def age():
+        return s3.list_object_versions(Bucket="rewound", Prefix="deep/")["Versions"][0]["LastModified"]
+
+    instant = age()
+    while age() == instant:
+        s3.put_object(Bucket="rewound", Key="deep/changed.txt", Body=b"after")
+    s3.put_object(Bucket="rewound", Key="later.txt", Body=b"x")
+    s3.delete_object(Bucket="rewound", Key="deleted.txt")
+    said = drive("protect.mjs", own.endpoint, ACCESS, SECRET, instant.isoformat())
+    assert s3.get_object(Bucket="rewound", Key="deep/changed.txt")["Body"].read() == b"before"
+    # What the browser set.
+    assert s3.get_bucket_logging(Bucket="vault")["LoggingEnabled"] == {"TargetBucket": "logs", "TargetPrefix": "of-vault/"}
+    assert s3.get_object_legal_hold(Bucket="vault", Key="contract.txt")["LegalHold"]["Status"] == "ON"
+    retention = s3.get_object_retention(Bucket="vault", Key="contract.txt")["Retention"]
+    assert retention["Mode"] == "GOVERNANCE" and retention["RetainUntilDate"].date().isoformat() == said["day"]
+    # The copy has all of it, with its own name.
+    assert s3.get_object_lock_configuration(Bucket="vault-two")["ObjectLockConfiguration"]["ObjectLockEnabled"] == "Enabled"
+    copied = json.loads(s3.get_bucket_policy(Bucket="vault-two")["Policy"])
+    assert copied["Statement"][0]["Resource"] == "arn:aws:s3:::vault-two/*"
+    assert s3.get_bucket_tagging(Bucket="vault-two")["TagSet"] == [{"Key": "team", "Value": "blue"}]
+    assert s3.get_bucket_cors(Bucket="vault-two")["CORSRules"] == cors
+    assert s3.get_bucket_lifecycle_configuration(Bucket="vault-two")["Rules"][0]["ID"] == "old"
+    assert s3.get_bucket_logging(Bucket="vault-two")["LoggingEnabled"]["TargetPrefix"] == "of-vault/"
+    assert json.loads(ask(f"{own.endpoint}/console/admin/quotas/vault-two", headers=headers)[2])["quota"] == 1000000
+    assert "Contents" not in s3.list_objects_v2(Bucket="vault-two")
+
+
 def test_every_screen_is_accessible_in_both_themes_and_sizes(own):
     s3 = s3_of(own)
-    s3.create_bucket(Bucket="gallery")
-    s3.put_bucket_versioning(Bucket="gallery", VersioningConfiguration={"Status": "Enabled"})
+    s3.create_bucket(Bucket="gallery", ObjectLockEnabledForBucket=True)
     for key in ["notes.txt", "team.jpg", "invoices/2026/a.pdf", "designs/logo.svg"]:
         s3.put_object(Bucket="gallery", Key=key, Body=b"some bytes", ContentType="text/plain")
     cookie = sign_in(own)
@@ -119,7 +174,7 @@ def test_every_screen_is_accessible_in_both_themes_and_sizes(own):
         {"ID": "invoices", "Status": "Enabled", "Filter": {"Prefix": "invoices/"}, "Expiration": {"Days": 20}}]})
     folder = os.environ.get("ASHLAR_CONSOLE_PICTURES", "")
     said = drive("screens.mjs", own.endpoint, ACCESS, SECRET, "gallery", *([folder] if folder else []))
-    assert said["checked"] == 4 * 28
+    assert said["checked"] == 4 * 31
     assert said["violations"] == [] and said["errors"] == [], json.dumps(said, indent=1)
 
 
@@ -264,6 +319,19 @@ def test_console_has_an_address_of_its_own_or_is_off(home):
         assert ask(s.endpoint + "/", headers=HTML)[0] == 403
     finally:
         s.stop()
+
+
+def test_descriptions_of_settings_are_in_every_language(own):
+    """Each text of the server has a translation, and no translation is of a text that the server does not have."""
+    status, _, body = ask(f"{own.endpoint}/console/admin/settings", headers={**OURS, "Cookie": sign_in(own)})
+    assert status == 200
+    told = {x["help"] for s in json.loads(body)["subsystems"] for x in [s, *s["names"]]}
+    for catalogue in sorted((ROOT / "console/src/i18n").glob("settings.*.json")):
+        texts = json.loads(catalogue.read_text())
+        assert set(texts) == told, f"{catalogue.name} lacks {told - set(texts)}, and has {set(texts) - told} of no setting"
+        assert all(text.strip() for text in texts.values())
+    languages = {p.name.split(".")[0] for p in (ROOT / "console/src/i18n").glob("??.ts")} - {"en"}
+    assert languages == {p.name.split(".")[1] for p in (ROOT / "console/src/i18n").glob("settings.*.json")}
 
 
 def test_types_of_the_api_are_those_of_the_server():

@@ -80,10 +80,10 @@ def admin(own):
 def provider(home, own, base, admin):
     redirects = [f"{base}/oauth_callback", f"{own.endpoint}/oauth_callback"]
     p = Provider(home, "ashlar-console", {"alice": {"policy": "readwrite"}, "mallory": {"policy": "readonly"}, "nobody": {}},
-                 clients=[{"id": "ashlar-console", "secret": CLIENT_SECRET, "redirects": redirects}])
+                 clients=[{"id": "ashlar-console", "secret": CLIENT_SECRET, "redirects": redirects, "after": [f"{base}/console/"]}])
     admin("PUT", "idp/openid/house", {"values": {
         "config_url": p.config_url, "client_id": "ashlar-console", "client_secret": CLIENT_SECRET, "scopes": "openid,more",
-        "redirect_uri_dynamic": "on", "display_name": NAME}})
+        "redirect_uri_dynamic": "on", "post_logout_redirect_uri": f"{base}/console/", "display_name": NAME}})
     # For programs only: no browser is sent there.
     admin("PUT", "idp/openid/programs", {"values": {"config_url": p.config_url, "client_id": "programs"}})
     yield p

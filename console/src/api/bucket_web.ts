@@ -91,3 +91,19 @@ export function eventRuleXml(rule: Omit<EventRule, "xml">): string {
 export async function putEventRules(bucket: string, rules: string[]): Promise<void> {
   await put(`${bucketPath(bucket)}?notification`, `<NotificationConfiguration>${rules.join("")}</NotificationConfiguration>`);
 }
+
+/** `format`: how keys are made, as it is stored; empty: as the server does. */
+export type Logging = { target: string; prefix: string; format: string };
+
+/** Where the access log of a bucket goes; null: there is none. */
+export async function getLogging(bucket: string): Promise<Logging | null> {
+  const on = (await optional(`${bucketPath(bucket)}?logging`))?.querySelector("LoggingEnabled");
+  if (!on) return null;
+  const format = on.querySelector("TargetObjectKeyFormat");
+  return { target: text(on, "TargetBucket"), prefix: text(on, "TargetPrefix"), format: format ? new XMLSerializer().serializeToString(format) : "" };
+}
+
+export async function putLogging(bucket: string, to: Logging | null): Promise<void> {
+  const on = to ? `<LoggingEnabled><TargetBucket>${escape(to.target)}</TargetBucket><TargetPrefix>${escape(to.prefix)}</TargetPrefix>${to.format}</LoggingEnabled>` : "";
+  await put(`${bucketPath(bucket)}?logging`, `<BucketLoggingStatus xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${on}</BucketLoggingStatus>`);
+}

@@ -92,6 +92,8 @@ export type Session = {
   user: string;
   root: boolean;
   federated: boolean;
+  /** The OpenID Connect provider that vouched for the person. */
+  provider: string | null;
   restricted: boolean;
   /** The access key; empty: an identity provider vouched for the person. */
   signed_in_with: string;
@@ -130,6 +132,8 @@ export const gateway = {
   /** Says the secret again; for some seconds, access keys can be changed. */
   confirm: (secret_key: string) => own<{ seconds: number }>("POST", "confirm", { secret_key }),
   signOut: () => own("DELETE", "session"),
+  /** The address at which a browser ends its session at a provider; null: the provider has none. */
+  signOutAt: (provider: string) => own<{ url: string | null }>("POST", "sign-out", { provider }),
   ticket: (target: string) => own<{ url: string }>("POST", "ticket", { target }),
   share: (body: { bucket: string; key: string; version_id?: string; seconds: number; endpoint: string; download: boolean }) =>
     own<{ url: string; expires_ms: number; ends_with_session: boolean }>("POST", "share", body),

@@ -3,7 +3,7 @@ import { Failure, HEADERS, gateway, send } from "./client";
 import { crc32base64 } from "../lib/crc32";
 import { scanXml } from "../lib/xml";
 
-export type Item = { key: string; size: number; modified: string; etag: string };
+export type Item = { key: string; size: number; modified: string; etag: string; versionId?: string };
 export type Page = { folders: string[]; items: Item[]; next: string | null };
 export type Version = Item & { versionId: string; latest: boolean; marker: boolean };
 export type Bucket = { name: string; created: string };
@@ -17,7 +17,7 @@ export function path(bucket: string, key = ""): string {
   return `/${encode(bucket)}/${key.split("/").map(encode).join("/")}`;
 }
 
-function query(values: Record<string, string | undefined>): string {
+export function query(values: Record<string, string | undefined>): string {
   const pairs = Object.entries(values).filter((p): p is [string, string] => p[1] !== undefined);
   if (pairs.length === 0) return "";
   return `?${pairs.map(([k, v]) => (v === "" ? encode(k) : `${encode(k)}=${encode(v)}`)).join("&")}`;

@@ -50,7 +50,7 @@ export const de: Messages = {
   login: {
     title: "Bei Ashlar anmelden", accessKey: "Zugriffsschlüssel", secretKey: "Geheimer Schlüssel", submit: "Anmelden",
     how: "Arten der Anmeldung", ways: { keys: "Zugriffsschlüssel", ldap: "Verzeichnis" }, ldapUser: "Benutzername", ldapPassword: "Passwort", ldapHint: "Name und Passwort Ihres Kontos im Verzeichnis (LDAP).",
-    or: "oder", with: (name) => `Weiter mit ${name}`, returning: "Die Anmeldung über Ihren Identitätsanbieter wird abgeschlossen…",
+    or: "oder", with: (name) => `Weiter mit ${name}`, stillThere: (name) => `Sie sind hier abgemeldet, bei ${name} aber noch angemeldet.`, signOutThere: "Auch dort abmelden", returning: "Die Anmeldung über Ihren Identitätsanbieter wird abgeschlossen…",
     first: "Zum ersten Mal hier? Der Server hat beim ersten Start einen Zugriffsschlüssel und einen geheimen Schlüssel ausgegeben. Name und Geheimnis eines Benutzers gehen auch.",
   },
   connect: {
@@ -91,6 +91,7 @@ export const de: Messages = {
     about: "Jeder Bucket enthält Objekte unter ihren Schlüsseln.", create: "Bucket anlegen", none: "Noch keine Buckets", noneText: "Legen Sie einen Bucket an, um Objekte zu speichern. Falls andere Buckets angelegt haben, die Sie sehen sollten, erlauben Ihre Richtlinien vielleicht s3:ListAllMyBuckets nicht.", filter: "Bucket suchen",
     nameHint: "3 bis 63 Kleinbuchstaben, Ziffern, Punkte und Bindestriche.", badName: "3 bis 63 Kleinbuchstaben, Ziffern, Punkte und Bindestriche; am Anfang und Ende ein Buchstabe oder eine Ziffer.",
     removeThis: "Bucket löschen", removeText: "Nur ein leerer Bucket lässt sich löschen. Das lässt sich nicht rückgängig machen.", noSizes: "Für Größen muss eine Richtlinie admin:DataUsageInfo erlauben.",
+    copyFrom: "Einstellungen übernehmen von", copyHint: "Ein Bucket, dessen Einstellungen dieser bekommt: Versionierung, Sperre, Kontingent, Verschlüsselung, Lebenszyklus, Benachrichtigungen, Richtlinie, CORS, Website, Zugriffsprotokoll, Tags. Leer: keine.", notCopied: (name, what) => `${name} ist angelegt, aber nicht jede Einstellung ist übernommen: ${what}`,
     made: (name) => `${name} ist angelegt.`, removed: (name) => `${name} ist gelöscht.`, removeTitle: (name) => `Bucket ${name} löschen?`,
   },
   settingsOf: (name) => `Einstellungen von ${name}`,
@@ -171,6 +172,7 @@ export const de: Messages = {
     helpText: ["Eine Anfrage ist erlaubt, wenn eine Anweisung mit der Wirkung Allow auf Aktion und Ressource passt und kein Deny.", "Buckets sind arn:aws:s3:::BUCKET, Objekte arn:aws:s3:::BUCKET/KEY; * steht für alles.", "Beim Speichern prüft der Server das Dokument. „Warum verweigert?“ probiert es aus."],
   },
   drives: {
+    bays: "Schächte", bay: (n, path, state) => `Schacht ${n}: ${path}, ${state}`, slow: (times, common) => `${times}-mal so langsam wie die anderen (${common})`,
     about: (code, reads, writes) => `Code ${code}: Je Platzierungsgruppe dürfen zum Lesen ${reads}, zum Schreiben ${writes} Laufwerke fehlen.`,
     count: (n) => `${n} ${s(n, "Laufwerk", "Laufwerke")}`, rebuild: "Wiederherstellung", errors: (n) => `${n} Lesefehler`, work: (reads, writes, commit) => `${reads} gelesen · ${writes} geschrieben · Commit ${commit}`,
     offline: "Außer Betrieb nehmen", offlineText: "Das Laufwerk arbeitet nicht, bis es zurückgebracht wird. Seine Daten bleiben darauf; was inzwischen geschrieben wird, holt es dann nach.", online: "Zurückbringen", onlineText: "Das Laufwerk holt nach, was inzwischen geschrieben wurde, und arbeitet wieder.", replace: "Durch ein leeres Laufwerk ersetzen", replaceText: "Der Ordner muss leer sein. Ein neues Laufwerk nimmt den Platz des verlorenen ein und wird aus den anderen wiederhergestellt.",
@@ -241,6 +243,34 @@ export const de: Messages = {
   signInTest: {
     action: "Anmeldung ausprobieren", again: "Noch einmal", about: "Zeigt, was der Anbieter über jemanden sagt und welche Richtlinien gelten würden. Niemand wird angemeldet.", passwordFirst: "Geben Sie das Passwort ein.", enableFirst: "Aktivieren Sie zuerst den Anbieter.", refused: "Abgelehnt", admitted: "Die Anmeldung wäre möglich", admittedText: "Mindestens eine Richtlinie gilt.", notAdmitted: "Die Anmeldung wäre nicht möglich", notAdmittedText: "Der Anbieter kennt die Person, aber weder ihr noch ihren Gruppen ist eine Richtlinie zugewiesen, und kein Claim nennt eine.",
     name: "Name für Richtlinien", subject: "Name beim Anbieter", unknown: "Genannt, aber nicht vorhanden", title: (name) => `Anmeldung mit ${name} ausprobieren`, goTo: (name) => `Zu ${name}`,
+  },
+  shown: {
+    first: (n) => `Die ersten ${n} Zeilen.`, columns: "Spalten", type: "Typ", optional: "optional", repeated: "mehrfach",
+    parquet: (n, rows, groups, by) => `Parquet: ${rows} ${s(n, "Zeile", "Zeilen")}, Zeilengruppen: ${groups}${by ? `; erzeugt von ${by}` : ""}. Die Werte werden nicht gezeigt.`,
+  },
+  rewind: {
+    action: "Zurückspulen", about: "Zeigt diesen Ordner, wie er zu einem Zeitpunkt war, aus den aufbewahrten Versionen. Nichts wird geändert; einzelne Objekte lassen sich herunterladen oder wieder zur aktuellen Version machen.", at: "Zeitpunkt", go: "Zeigen", now: "Zurück zu jetzt", restore: "Zur aktuellen Version machen", past: "Das ist die Vergangenheit: Gehen Sie zuerst zurück zu jetzt.", timeFirst: "Wählen Sie Datum und Uhrzeit.", future: "Wählen Sie einen Zeitpunkt in der Vergangenheit.",
+    empty: "Hier war nichts", emptyText: "Keine aufbewahrte Version ist so alt. Ohne Versionierung ist nur bekannt, was jetzt da ist.", shown: (when) => `Stand vom ${when}`, restored: (name) => `${name} ist wieder aktuell.`,
+  },
+  bar: {
+    title: "Gehe zu…", label: "Seite, Bucket oder Pfad", hint: "Seite, Bucket oder BUCKET/ORDNER/", key: "Strg K", keys: "Pfeile wählen, Enter öffnet, Escape schließt.", goTo: (place) => `Gehe zu ${place}`, audit: (user) => `Anfragen des Benutzers ${user}`,
+  },
+  keysHelp: {
+    title: "Tasten", control: "Strg", bar: "Zu einer Seite, einem Bucket oder einem Pfad gehen", search: "Auf dieser Seite suchen", help: "Diese Tasten zeigen", tab: "Nächstes Bedienelement", arrows: "In Menüs, Reitern und Listen", escape: "Schließen, was offen ist",
+  },
+  ledger: {
+    title: "Redundanz", unreadable: "Jetzt nicht lesbar", unwritable: "Jetzt nur lesbar",
+    about: (reads) => `Wie viele Laufwerke jeder Platzierungsgruppe noch ausfallen dürfen, sodass sie weiter Daten annimmt. Lesen lassen sie sich, solange höchstens ${reads} ${s(reads, "Laufwerk", "Laufwerke")} der Gruppe ${s(reads, "fehlt", "fehlen")}.`,
+    canLose: (n) => (n === 0 ? "Kein weiteres Laufwerk" : `${n} ${s(n, "weiteres Laufwerk", "weitere Laufwerke")}`),
+  },
+  objectLock: {
+    title: "Schutz", none: "Keine Objektsperre", noneText: "Dieser Bucket wurde ohne Objektsperre angelegt, deshalb lassen sich seine Versionen nicht schützen.", about: "Bis zum Ende lässt sich die aktuelle Version nicht löschen. Neuere Versionen lassen sich weiterhin schreiben.",
+    hold: "Rechtliche Sperre (Legal Hold)", holdHint: "Schützt, bis jemand sie aufhebt.", retention: "Aufbewahrung", lastDay: "Letzter Tag", lastDayHint: "Bis zum Ende dieses Tages (UTC).", noRetention: "Keine Aufbewahrung.", past: "Wählen Sie einen Tag in der Zukunft.", onlyLonger: "Im Modus Compliance lässt sie sich nur verlängern.", forGood: "Niemand kann das verkürzen, auch Root nicht.", bypass: "Trotz Governance verkürzen",
+    until: (mode, when) => `${mode} bis ${when}`, over: (when) => `Beendet ${when}`,
+  },
+  accessLog: {
+    title: "Zugriffsprotokoll", about: "Eine Zeile für jede Anfrage an diesen Bucket, im Format von AWS, alle paar Minuten als Objekte in einem Bucket abgelegt. Zeilen können verloren gehen; das Audit-Protokoll verliert nichts.", none: "Kein Zugriffsprotokoll.", target: "In diesem Bucket ablegen", prefix: "Schlüssel beginnen mit", prefixHint: "Leer: nichts davor.", stop: "Protokoll beenden", targetFirst: "Geben Sie einen Bucket ein.",
+    goesTo: (bucket, prefix) => `Geht nach ${bucket}/${prefix}`,
   },
   config: {
     about: "Ereignisziele und Identitätsanbieter, mit der Bedeutung jeder Einstellung. Der Server probiert eine Änderung aus, bevor er sie behält.", restart: "Eine Änderung gilt sofort, auf allen Knoten, ohne Neustart. Nur was der Server beim Start erfährt, braucht einen: Adressen, Laufwerke, Zertifikate, Roots Zugangsdaten, das Audit-Protokoll, die Quelle der Verschlüsselungsschlüssel (docs/operating.md).", history: "Wer was geändert hat",

@@ -49,7 +49,7 @@ export const en = {
   login: {
     title: "Sign in to Ashlar", accessKey: "Access key", secretKey: "Secret key", submit: "Sign in",
     how: "Ways to sign in", ways: { keys: "Access key", ldap: "Directory" }, ldapUser: "User name", ldapPassword: "Password", ldapHint: "The name and the password of your account in the directory (LDAP).",
-    or: "or", with: (name: string) => `Continue with ${name}`, returning: "Completing the sign-in with your identity provider…",
+    or: "or", with: (name: string) => `Continue with ${name}`, stillThere: (name: string) => `You are signed out here, and still signed in at ${name}.`, signOutThere: "Sign out there too", returning: "Completing the sign-in with your identity provider…",
     first: "First time here? The server printed an access key and a secret key when it was first started. A user's name and secret work too.",
   },
   connect: {
@@ -92,6 +92,7 @@ export const en = {
     about: "Each bucket holds objects under their keys.", create: "Create bucket", none: "No buckets yet", noneText: "Create a bucket to store objects in. If others made buckets that you should see, your policies may not allow s3:ListAllMyBuckets.", filter: "Find a bucket",
     nameHint: "3 to 63 lower-case letters, digits, dots and hyphens.", badName: "Use 3 to 63 lower-case letters, digits, dots and hyphens; begin and end with a letter or digit.",
     removeThis: "Delete bucket", removeText: "Only an empty bucket can be deleted. This cannot be undone.", noSizes: "Sizes need a policy that allows admin:DataUsageInfo.",
+    copyFrom: "Copy settings from", copyHint: "A bucket whose settings this one gets: versioning, lock, quota, encryption, lifecycle, notifications, policy, CORS, website, access log, tags. Empty: none.", notCopied: (name: string, what: string) => `${name} is created, but not every setting is copied: ${what}`,
     made: (name: string) => `${name} is created.`, removed: (name: string) => `${name} is deleted.`, removeTitle: (name: string) => `Delete the bucket ${name}?`,
   },
   settingsOf: (name: string) => `Settings of ${name}`,
@@ -175,6 +176,7 @@ export const en = {
   },
   // Drives
   drives: {
+    bays: "Bays", bay: (n: number, path: string, state: string) => `Bay ${n}: ${path}, ${state}`, slow: (times: string, common: string) => `${times}× as slow as its peers (${common})`,
     about: (code: string, reads: number, writes: number) => `Code ${code}: reads survive ${reads}, writes ${writes} missing ${s(writes, "drive")} of a placement group.`,
     count: (n: number) => `${n} ${s(n, "drive")}`, rebuild: "Rebuild", errors: (n: number) => `${n} read ${s(n, "error")}`, work: (reads: string, writes: string, commit: string) => `${reads} reads · ${writes} writes · commit ${commit}`,
     offline: "Take out of service", offlineText: "The drive stops serving until it is brought back. Its data stays on it, and what is written meanwhile is caught up then.", online: "Bring back", onlineText: "The drive catches up with what was written meanwhile and serves again.", replace: "Replace by a blank drive", replaceText: "The folder must be blank. A new drive takes the place of the lost one and is rebuilt from the others.",
@@ -245,6 +247,34 @@ export const en = {
   signInTest: {
     action: "Try a sign-in", again: "Try again", about: "Shows what the provider says about a person, and which policies would apply. Nobody is signed in.", passwordFirst: "Enter the password.", enableFirst: "Enable the provider first.", refused: "Refused", admitted: "They could sign in", admittedText: "At least one policy applies.", notAdmitted: "They could not sign in", notAdmittedText: "The provider knows them, but no policy is attached to them or their groups, nor named by a claim.",
     name: "Name for policies", subject: "Name at the provider", unknown: "Named, but not there", title: (name: string) => `Try a sign-in with ${name}`, goTo: (name: string) => `Go to ${name}`,
+  },
+  shown: {
+    first: (n: number) => `The first ${n} rows.`, columns: "Columns", type: "Type", optional: "optional", repeated: "repeated",
+    parquet: (n: number, rows: string, groups: string, by: string) => `Parquet: ${rows} ${s(n, "row")} in row groups: ${groups}${by ? `; made by ${by}` : ""}. The values are not shown.`,
+  },
+  rewind: {
+    action: "Rewind", about: "Shows this folder as it was at an instant, from the versions that are kept. Nothing is changed; single objects can be downloaded or made current again.", at: "Instant", go: "Show", now: "Back to now", restore: "Make this version current", past: "This is the past: go back to now first.", timeFirst: "Choose a date and a time.", future: "Choose an instant in the past.",
+    empty: "Nothing was here", emptyText: "No version that is kept is as old. Without versioning only what is there now is known.", shown: (when: string) => `As it was on ${when}`, restored: (name: string) => `${name} is current again.`,
+  },
+  bar: {
+    title: "Go to…", label: "Screen, bucket or path", hint: "Screen, bucket, or BUCKET/FOLDER/", key: "Ctrl K", keys: "Arrows choose, Enter opens, Escape closes.", goTo: (place: string) => `Go to ${place}`, audit: (user: string) => `Requests of the user ${user}`,
+  },
+  keysHelp: {
+    title: "Keys", control: "Ctrl", bar: "Go to a screen, a bucket or a path", search: "Search on this screen", help: "Show these keys", tab: "Next control", arrows: "Within menus, tabs and lists", escape: "Close what is open",
+  },
+  ledger: {
+    title: "Redundancy", unreadable: "Cannot be read now", unwritable: "Can only be read now",
+    about: (reads: number) => `How many more drives each placement group can lose and still take writes. Data can be read while at most ${reads} ${s(reads, "drive")} of its group ${s(reads, "is", "are")} missing.`,
+    canLose: (n: number) => (n === 0 ? "No more drive" : `${n} more ${s(n, "drive")}`),
+  },
+  objectLock: {
+    title: "Protection", none: "No object lock", noneText: "This bucket was made without object lock, so its versions cannot be protected.", about: "Until it ends, the current version cannot be deleted. Newer versions can still be written.",
+    hold: "Legal hold", holdHint: "Protects until somebody takes it off.", retention: "Retention", lastDay: "Last day", lastDayHint: "To the end of this day (UTC).", noRetention: "No retention.", past: "Choose a day in the future.", onlyLonger: "In compliance mode it can only be made longer.", forGood: "Nobody can shorten this, not even root.", bypass: "Shorten in spite of governance",
+    until: (mode: string, when: string) => `${mode} until ${when}`, over: (when: string) => `Ended ${when}`,
+  },
+  accessLog: {
+    title: "Access log", about: "A line for each request to this bucket, in AWS's format, delivered as objects to a bucket every few minutes. Delivery is best effort; the audit log loses nothing.", none: "No access log.", target: "Deliver to bucket", prefix: "Keys begin with", prefixHint: "Empty: nothing in front.", stop: "Stop logging", targetFirst: "Enter a bucket.",
+    goesTo: (bucket: string, prefix: string) => `Goes to ${bucket}/${prefix}`,
   },
   config: {
     about: "Event targets and identity providers, with what each setting means. The server tries a change before it keeps it.", restart: "A change applies at once, on all nodes, without a restart. Only what the server is told at its start needs one: addresses, drives, certificates, root's credentials, the audit log, the source of encryption keys (docs/operating.md).", history: "Who changed what",

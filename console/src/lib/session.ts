@@ -99,10 +99,20 @@ export function useMay(...checks: (string | [action: string, resource: string])[
   return (action) => found.data?.checks.find((c) => c.action === action)?.allowed;
 }
 
+/** The provider whose session may go on after somebody signed out here. */
+let leftProvider: string | null = null;
+
+/** The provider of the person who signed out on this page, if there was one. */
+export function providerOfLast(): string | null {
+  return leftProvider;
+}
+
 export function useSignOut() {
   const client = useQueryClient();
   return async () => {
+    const before = client.getQueryData<Session | null>(["session"]);
     await gateway.signOut();
+    leftProvider = before?.provider ?? null;
     begin(client, null);
   };
 }

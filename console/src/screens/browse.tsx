@@ -2,8 +2,9 @@
 import { useInfiniteQuery, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import clsx from "clsx";
-import { memo, useEffect, useLayoutEffect, useMemo, useRef, useState, type ChangeEvent, type DragEvent, type RefObject } from "react";
+import { lazy, memo, Suspense, useEffect, useLayoutEffect, useMemo, useRef, useState, type ChangeEvent, type DragEvent, type RefObject } from "react";
 import { Failure } from "../api/client";
+import { listObjectsAt, restoreVersion } from "../api/rewind";
 import { deleteObjects, download, downloadFolder, listObjects, listUploads, type Item, type Page } from "../api/s3";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
@@ -17,6 +18,8 @@ import { Icon } from "../ui/icons";
 import { ObjectDialog } from "./object";
 import { ShareDialog } from "./share";
 import { UnfinishedDialog } from "./unfinished";
+
+const RewindDialog = lazy(() => import("./rewind"));
 
 const ROW = 44;
 
@@ -73,7 +76,8 @@ type Acts = {
   zip: (folder: string) => void;
   show: (key: string) => void;
   toggle: (key: string) => void;
-  save: (key: string) => void;
+  save: (key: string, versionId?: string) => void;
+  restore: (key: string, versionId: string) => void;
   share: (key: string) => void;
   remove: (key: string) => void;
 };
@@ -87,6 +91,12 @@ export function Browse() {
   const search = browseRoute.useSearch();
   const prefix = search.prefix ?? "";
   const folder = prefix.slice(0, prefix.lastIndexOf("/") + 1);
+  // The instant that is shown; null: now.
+  const instant = Date.parse(search.at ?? "");
+  const at = Number.isNaN(instant) ? null : instant;
+  const past = at === null ? undefined : t.rewind.past;
+  const [rewinding, setRewinding] = useState(false);
+  const showing = (to: string, then = search.at) => ({ ...(to ? { prefix: to } : {}), ...(then ? { at: then } : {}) });
   const [typed, setTyped] = useState(prefix.slice(folder.length));
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [removing, setRemoving] = useState<string[] | null>(null);
@@ -98,8 +108,8 @@ export function Browse() {
   const may = useMay(["s3:PutObject", `${bucket}/${folder}x`], ["s3:DeleteObject", `${bucket}/${folder}x`], ["s3:GetObject", `${bucket}/${folder}x`]);
   const because = (action: string) => (may(action) === false ? t.needs(action) : undefined);
   const list = useInfiniteQuery({
-    queryKey: ["objects", bucket, prefix],
-    queryFn: ({ pageParam, signal }) => listObjects(bucket, prefix, pageParam, signal),
+    queryKey: ["objects", bucket, prefix, at],
+    queryFn: ({ pageParam, signal }) => (at === null ? listObjects(bucket, prefix, pageParam, signal) : listObjectsAt(bucket, prefix, at, pageParam, signal)),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next,
   });
@@ -118,14 +128,14 @@ export function Browse() {
   // What is typed is searched for by the server, a moment after the last letter.
   useEffect(() => {
     if (folder + typed === prefix) return;
-    const timer = setTimeout(() => void navigate({ search: { ...(folder + typed ? { prefix: folder + typed } : {}) }, replace: true }), 250);
+    const timer = setTimeout(() => void navigate({ search: (before) => ({ ...(folder + typed ? { prefix: folder + typed } : {}), ...(before.at ? { at: before.at } : {}) }), replace: true }), 250);
     return () => clearTimeout(timer);
   }, [typed, folder, prefix, navigate]);
   const open = (to: string) => {
     setChosen(new Set());
     setTyped("");
     scroll.current?.scrollTo({ top: 0 });
-    void navigate({ search: to ? { prefix: to } : {} });
+    void navigate({ search: showing(to) });
   };
   useEffect(() => whenUploaded((name) => {
     if (name !== bucket) return;
@@ -155,7 +165,7 @@ export function Browse() {
   const drop = async (event: DragEvent) => {
     event.preventDefault();
     setOver(false);
-    if (because("s3:PutObject")) return;
+    if (because("s3:PutObject") ?? past) return;
     addUploads(bucket, folder, await dropped(event.dataTransfer));
   };
   const parts = folder.split("/").filter(Boolean);
@@ -168,7 +178,11 @@ export function Browse() {
       if (!next.delete(key)) next.add(key);
       setChosen(next);
     },
-    save: (key) => void download(bucket, key).catch((e: Error) => toast(e.message, "bad")),
+    restore: (key, versionId) => void restoreVersion(bucket, key, versionId).then(
+      () => { toast(t.rewind.restored(key.slice(folder.length))); void client.invalidateQueries({ queryKey: ["objects", bucket] }); },
+      (e: Error) => toast(e.message, "bad"),
+    ),
+    save: (key, versionId) => void download(bucket, key, versionId).catch((e: Error) => toast(e.message, "bad")),
     share: setSharing,
     remove: (key) => setRemoving([key]),
   };
@@ -198,14 +212,21 @@ export function Browse() {
         )}
         <div className="flex flex-wrap gap-2">
           <Button icon="settings" onClick={() => void navigate({ to: "/buckets/$bucket/settings", params: { bucket } })}>{t.settings}</Button>
-          <Button icon="download" because={because("s3:GetObject") ?? (rows.length === 0 ? t.emptyFolder : undefined)} onClick={() => zip(folder)}>{t.zip.action}</Button>
-          <Button icon="folder" because={because("s3:PutObject")} onClick={() => folders.current?.click()}>{t.uploadFolder}</Button>
+          <Button icon="download" because={because("s3:GetObject") ?? past ?? (rows.length === 0 ? t.emptyFolder : undefined)} onClick={() => zip(folder)}>{t.zip.action}</Button>
+          <Button icon="history" onClick={() => setRewinding(true)}>{t.rewind.action}</Button>
+          <Button icon="folder" because={because("s3:PutObject") ?? past} onClick={() => folders.current?.click()}>{t.uploadFolder}</Button>
           {unfinished.length > 0 && <Button icon="refresh" onClick={() => setContinuing(true)}>{t.unfinished.action(unfinished.length)}</Button>}
-          <Button icon="upload" tone="primary" because={because("s3:PutObject")} onClick={() => files.current?.click()}>{t.upload}</Button>
+          <Button icon="upload" tone="primary" because={because("s3:PutObject") ?? past} onClick={() => files.current?.click()}>{t.upload}</Button>
           <input ref={files} type="file" multiple hidden onChange={take} data-testid="files" />
           <input ref={(e) => { folders.current = e; e?.setAttribute("webkitdirectory", ""); }} type="file" hidden onChange={take} />
         </div>
       </div>
+      {at !== null && (
+        <div role="status" className="mb-3 flex flex-wrap items-center gap-3 rounded-lg bg-warn-soft px-3.5 py-2.5 text-sm">
+          <Icon name="history" /> <span className="min-w-0 flex-1">{t.rewind.shown(f.when(at))}</span>
+          <Button onClick={() => void navigate({ search: showing(prefix, "") })}>{t.rewind.now}</Button>
+        </div>
+      )}
       <div className={clsx("overflow-hidden rounded-xl border bg-surface shadow-card", over && "outline-2 outline-accent outline-dashed")}>
         <div className="flex min-h-14 flex-wrap items-center gap-2 border-b p-2.5 sm:px-4">
           {selected.length > 0 ? (
@@ -233,13 +254,15 @@ export function Browse() {
         </div>
         {list.isPending ? <Loading /> : list.isError && rows.length === 0 ? <div className="p-4"><Problem error={list.error} retry={() => void list.refetch()} /></div> : rows.length === 0 ? (
           typed ? <Empty icon="search" title={t.nothingMatches} text={t.noPrefix(prefix)}><Button onClick={() => setTyped("")}>{t.clearSearch}</Button></Empty> : (
-            <Empty icon="folder" title={folder ? t.emptyFolder : t.emptyBucket} text={t.emptyText}>
-              <Button icon="upload" tone="primary" because={because("s3:PutObject")} onClick={() => files.current?.click()}>{t.upload}</Button>
-            </Empty>
+            at !== null ? <Empty icon="history" title={t.rewind.empty} text={t.rewind.emptyText} /> : (
+              <Empty icon="folder" title={folder ? t.emptyFolder : t.emptyBucket} text={t.emptyText}>
+                <Button icon="upload" tone="primary" because={because("s3:PutObject")} onClick={() => files.current?.click()}>{t.upload}</Button>
+              </Empty>
+            )
           )
         ) : (
           <Rows rows={rows} hasMore={hasNextPage} onEnd={more} label={t.browseTitle(bucket)} folder={folder} chosen={chosen} scroll={scroll}
-            notGet={because("s3:GetObject")} notDelete={because("s3:DeleteObject")} acts={latest} />
+            notGet={because("s3:GetObject")} notDelete={because("s3:DeleteObject")} notPut={because("s3:PutObject")} acts={latest} />
         )}
       </div>
       {list.isError && rows.length > 0 && <div className="mt-3"><Problem error={list.error} retry={() => void list.fetchNextPage()} /></div>}
@@ -249,9 +272,10 @@ export function Browse() {
       )}
       {continuing && <UnfinishedDialog bucket={bucket} uploads={unfinished} because={because("s3:PutObject")} onClose={() => setContinuing(false)} />}
       {sharing && <ShareDialog bucket={bucket} objectKey={sharing} onClose={() => setSharing(null)} />}
+      {rewinding && <Suspense><RewindDialog at={at} onClose={() => setRewinding(false)} onGo={(to) => { setRewinding(false); setChosen(new Set()); void navigate({ search: showing(prefix, new Date(to).toISOString()) }); }} /></Suspense>}
       {search.object !== undefined && (
         <ObjectDialog bucket={bucket} objectKey={search.object} onShare={setSharing} onRemove={(key) => setRemoving([key])}
-          onClose={() => void navigate({ search: { ...(search.prefix ? { prefix: search.prefix } : {}) } })} />
+          onClose={() => void navigate({ search: showing(prefix) })} />
       )}
     </div>
   );
@@ -263,9 +287,9 @@ const ROWLOOK = "absolute inset-x-0 top-0 border-b text-sm hover:bg-hover/60";
 const place = (start: number) => ({ height: ROW, transform: `translateY(${start}px)` });
 
 // What is around the rows is not rendered again while they are scrolled.
-function Rows({ rows, hasMore, onEnd, label, folder, chosen, scroll, notGet, notDelete, acts }: {
+function Rows({ rows, hasMore, onEnd, label, folder, chosen, scroll, notGet, notDelete, notPut, acts }: {
   rows: RowList; hasMore: boolean; onEnd: () => void; label: string; folder: string; chosen: ReadonlySet<string>; scroll: RefObject<HTMLDivElement | null>;
-  notGet: string | undefined; notDelete: string | undefined; acts: RefObject<Acts>;
+  notGet: string | undefined; notDelete: string | undefined; notPut: string | undefined; acts: RefObject<Acts>;
 }) {
   const t = useT();
   const view = useWindow(scroll, rows.length + (hasMore ? 1 : 0), ROW);
@@ -294,7 +318,7 @@ function Rows({ rows, hasMore, onEnd, label, folder, chosen, scroll, notGet, not
             if (!row) return <div key="more" role="row" className="absolute inset-x-0 top-0 flex items-center justify-center gap-2 text-sm text-soft" style={place(start)}><span role="cell" className="flex items-center gap-2"><Spinner /> {t.loadingMore}</span></div>;
             return "folder" in row
               ? <FolderRow key={row.folder} path={row.folder} name={row.folder.slice(folder.length)} index={index} start={start} notGet={notGet} acts={acts} />
-              : <ObjectRow key={row.item.key} item={row.item} name={row.item.key.slice(folder.length)} index={index} start={start} is={chosen.has(row.item.key)} notGet={notGet} notDelete={notDelete} acts={acts} />;
+              : <ObjectRow key={row.item.key} item={row.item} name={row.item.key.slice(folder.length)} index={index} start={start} is={chosen.has(row.item.key)} notGet={notGet} notDelete={notDelete} notPut={notPut} acts={acts} />;
           })}
         </div>
       </div>
@@ -317,18 +341,22 @@ const FolderRow = memo(function FolderRow({ path, name, index, start, notGet, ac
   );
 });
 
-const ObjectRow = memo(function ObjectRow({ item, name, index, start, is, notGet, notDelete, acts }: RowProps & { item: Item; is: boolean; notDelete: string | undefined }) {
+const ObjectRow = memo(function ObjectRow({ item, name, index, start, is, notGet, notDelete, notPut, acts }: RowProps & { item: Item; is: boolean; notDelete: string | undefined; notPut: string | undefined }) {
   const t = useT();
   const f = useFormat();
-  const { key } = item;
+  // A version of the past has other things that one can do with it.
+  const { key, versionId } = item;
   return (
     <div role="row" aria-rowindex={index + 2} aria-selected={is} className={clsx(GRID, ROWLOOK, is && "bg-accent-soft/50")} style={place(start)}>
-      <span role="cell"><input type="checkbox" aria-label={t.selectThis(name)} checked={is} className="size-4 accent-[var(--c-accent)]" onChange={() => acts.current.toggle(key)} /></span>
+      <span role="cell" className="flex"><input type="checkbox" aria-label={t.selectThis(name)} checked={is} disabled={versionId !== undefined} className="size-4 accent-[var(--c-accent)]" onChange={() => acts.current.toggle(key)} /></span>
       <span role="cell" className="min-w-0"><button type="button" onClick={() => acts.current.show(key)} className="flex max-w-full items-center gap-2.5 text-left hover:underline"><Icon name="file" className="size-5 text-soft" /><span className="truncate">{name || key}</span></button></span>
       <span role="cell" className="num text-right whitespace-nowrap">{f.bytes(item.size)}</span>
       <span role="cell" className="num truncate text-soft max-md:hidden">{f.when(item.modified)}</span>
       <span role="cell">
-        <Menu label={t.actionsFor(name)} items={[
+        <Menu label={t.actionsFor(name)} items={versionId !== undefined ? [
+          { label: t.download, icon: "download", because: notGet, onSelect: () => acts.current.save(key, versionId) },
+          { label: t.rewind.restore, icon: "restore", because: notPut, onSelect: () => acts.current.restore(key, versionId) },
+        ] : [
           { label: t.details, icon: "info", onSelect: () => acts.current.show(key) },
           { label: t.download, icon: "download", because: notGet, onSelect: () => acts.current.save(key) },
           { label: t.share.action, icon: "link", because: notGet, onSelect: () => acts.current.share(key) },

@@ -12,6 +12,7 @@ import { settingsRoute } from "../router";
 import { Badge, Button, Card, Confirm, Dialog, Field, Form, Head, Input, Meter, Problem, Select, toast } from "../ui";
 import { JsonEditor, jsonProblem } from "../ui/json";
 import { TagEditor } from "../ui/tags";
+import { AccessLog } from "./bucket_logging";
 import { Section, useDocument, type Part } from "./bucket_section";
 import { Cors, Notifications, Website } from "./bucket_web";
 import { Simulator } from "./simulator";
@@ -22,7 +23,7 @@ export function BucketSettings() {
   const navigate = useNavigate();
   const client = useQueryClient();
   const [removing, setRemoving] = useState(false);
-  const may = useMay(...["s3:PutBucketVersioning", "s3:PutBucketObjectLockConfiguration", "s3:PutEncryptionConfiguration", "s3:PutBucketTagging", "s3:PutBucketPolicy", "s3:PutLifecycleConfiguration", "s3:PutBucketCORS", "s3:PutBucketWebsite", "s3:PutBucketNotification", "s3:DeleteBucket"].map((a): [string, string] => [a, bucket]), "admin:SetBucketQuota", "admin:SimulateLifecycle");
+  const may = useMay(...["s3:PutBucketVersioning", "s3:PutBucketObjectLockConfiguration", "s3:PutEncryptionConfiguration", "s3:PutBucketTagging", "s3:PutBucketPolicy", "s3:PutLifecycleConfiguration", "s3:PutBucketCORS", "s3:PutBucketWebsite", "s3:PutBucketNotification", "s3:PutBucketLogging", "s3:DeleteBucket"].map((a): [string, string] => [a, bucket]), "admin:SetBucketQuota", "admin:SimulateLifecycle");
   const because = (action: string) => (may(action) === false ? t.needs(action) : undefined);
   const remove = useMutation({
     mutationFn: () => s3.deleteBucket(bucket),
@@ -45,6 +46,7 @@ export function BucketSettings() {
         <Policy bucket={bucket} because={because("s3:PutBucketPolicy")} />
         <Cors bucket={bucket} because={because("s3:PutBucketCORS")} />
         <Website bucket={bucket} because={because("s3:PutBucketWebsite")} />
+        <AccessLog bucket={bucket} because={because("s3:PutBucketLogging")} />
         <Tags bucket={bucket} because={because("s3:PutBucketTagging")} />
         <Card title={t.buckets.removeThis}>
           <div className="flex flex-wrap items-center justify-between gap-3 p-4 sm:px-5">

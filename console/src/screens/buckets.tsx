@@ -3,7 +3,8 @@ import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tansta
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useEffect, useMemo, useState } from "react";
 import { Failure, api } from "../api/client";
-import { createBucket, deleteBucket, listBuckets, listBucketsAfter, putVersioning } from "../api/s3";
+import { copySettings } from "../api/copy_settings";
+import { createBucket, deleteBucket, getLock, listBuckets, listBucketsAfter, putVersioning } from "../api/s3";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
@@ -110,14 +111,21 @@ function CreateBucket({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState("");
   const [versions, setVersions] = useState(false);
   const [lock, setLock] = useState(false);
+  const [from, setFrom] = useState("");
+  const like = useSettled(from.trim(), 200);
+  const known = useQuery({ queryKey: ["buckets", "like", like], queryFn: ({ signal }) => api("/usage", "get", { query: { contains: like, limit: 20, brief: true }, signal }), retry: false, placeholderData: keepPreviousData });
   const bad = name !== "" && !/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/.test(name) ? t.buckets.badName : undefined;
   const create = useMutation({
     mutationFn: async () => {
-      await createBucket(name, lock);
+      // Object lock is chosen when a bucket is made; a bucket that does not exist ends it here.
+      const locked = from !== "" && (await getLock(from)) !== null;
+      await createBucket(name, lock || locked);
       if (versions && !lock) await putVersioning(name, true);
+      return from === "" ? [] : copySettings(from, name);
     },
-    onSuccess: () => {
-      toast(t.buckets.made(name));
+    onSuccess: (failed) => {
+      if (failed.length === 0) toast(t.buckets.made(name));
+      else toast(t.buckets.notCopied(name, failed.map((x) => `${x.what}: ${x.why}`).join("; ")), "bad");
       void client.invalidateQueries({ queryKey: ["buckets"] });
       void navigate({ to: "/buckets/$bucket", params: { bucket: name } });
     },
@@ -128,6 +136,9 @@ function CreateBucket({ onClose }: { onClose: () => void }) {
         <Field label={t.name} hint={t.buckets.nameHint} error={bad}>{(p) => <Input {...p} autoFocus autoComplete="off" spellCheck={false} autoCapitalize="none" value={name} onChange={(e) => setName(e.target.value)} />}</Field>
         <Toggle label={t.versioning.title} hint={t.versioning.hint} checked={versions || lock} disabled={lock} onChange={setVersions} />
         <Toggle label={t.lock.title} hint={t.lock.hint} checked={lock} onChange={setLock} />
+        <Field label={t.buckets.copyFrom} hint={t.buckets.copyHint}>
+          {(p) => <><Input {...p} list={`${p.id}-known`} autoComplete="off" spellCheck={false} autoCapitalize="none" value={from} onChange={(e) => setFrom(e.target.value.trim())} /><datalist id={`${p.id}-known`}>{(known.data?.buckets ?? []).map((b) => <option key={b.bucket} value={b.bucket} />)}</datalist></>}
+        </Field>
       </Form>
     </Dialog>
   );

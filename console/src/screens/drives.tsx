@@ -7,6 +7,7 @@ import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
 import { Badge, Button, Card, Confirm, Head, Loading, Meter, Problem, toast } from "../ui";
 import { Menu } from "../ui/menu";
+import { Bays, Ledger, commonCommitMs, slowness } from "./drive_map";
 import { Facts } from "./object";
 import { DriveBadge, VerdictCard, judge } from "./overview";
 
@@ -38,6 +39,7 @@ export function Drives() {
   const nodes = d.nodes ?? [];
   const servers = nodes.length > 0 ? nodes.map((n) => ({ node: n.node, title: t.node(n.node), info: n })) : [{ node: null, title: t.thisServer, info: null }];
   const h = heal.data;
+  const common = commonCommitMs(d.drives);
   return (
     <>
       <Head title={t.nav.drives} about={t.drives.about(d.code, d.reads_tolerate, d.writes_tolerate)}>
@@ -58,11 +60,13 @@ export function Drives() {
               ) : <span className="num text-xs text-soft">{t.uptime(f.duration(d.uptime_s))}</span>}
               <span className="num ml-auto text-xs text-soft">{t.drives.count(drives.length)}</span>
             </div>
+            <Bays drives={drives} />
             <ul className="grid grid-cols-1 gap-3 sm:grid-cols-2 xl:grid-cols-3">
               {drives.map((x) => {
+                const slow = slowness(x, common);
                 const used = x.capacity != null && x.free != null ? (x.capacity - x.free) / x.capacity : null;
                 return (
-                  <li key={x.id} className="rounded-xl border bg-surface p-4 shadow-card">
+                  <li key={x.id} id={`drive-${x.id}`} tabIndex={-1} className="rounded-xl border bg-surface p-4 shadow-card">
                     <div className="flex items-start justify-between gap-2">
                       <code className="min-w-0 pt-1 text-sm font-medium break-all">{x.path}</code>
                       <Menu label={t.actionsFor(x.path)} items={[
@@ -72,7 +76,7 @@ export function Drives() {
                         { label: t.drives.replace, icon: "refresh", danger: true, because: because("admin:Heal"), onSelect: () => setOrder({ drive: x, what: "replace" }) },
                       ]} />
                     </div>
-                    <div className="mt-1"><DriveBadge state={x.state} /></div>
+                    <div className="mt-1 flex flex-wrap gap-1.5"><DriveBadge state={x.state} />{slow !== null && common !== null && <Badge tone="warn" icon="warn">{t.drives.slow(f.decimal(slow), `${f.decimal(common)} ms`)}</Badge>}</div>
                     {x.problem && <p className="mt-2 text-sm text-bad">{x.problem}</p>}
                     {used !== null && x.capacity != null && x.free != null && (
                       <div className="mt-3">
@@ -94,6 +98,7 @@ export function Drives() {
           </section>
         );
       })}
+      <Ledger info={d} />
       <Card title={t.healing} className="mt-6">
         <div className="p-4 sm:px-5">
           {heal.isError ? <Problem error={heal.error} /> : !h ? <Loading /> : (

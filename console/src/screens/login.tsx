@@ -2,14 +2,29 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import clsx from "clsx";
 import { useEffect, useState } from "react";
-import { Failure, gateway, type Session } from "../api/client";
+import { Failure, gateway, type Session, type SignInOptions } from "../api/client";
 import { loadMessages, useT } from "../i18n";
 import { LANGUAGES, setPref, usePrefs, type Language } from "../lib/prefs";
-import { begin, foundProviderReturn, leaveForProvider } from "../lib/session";
+import { begin, foundProviderReturn, leaveForProvider, providerOfLast } from "../lib/session";
 import { Button, Field, Input, Problem, Select, Spinner } from "../ui";
 import { Logo } from "../ui/icons";
 
 type Way = "keys" | "ldap";
+
+/** Who signed out here may still be signed in at the provider, which lets them in again without a password. */
+function StillSignedIn({ names }: { names: SignInOptions["openid"] }) {
+  const t = useT();
+  const [provider] = useState(providerOfLast);
+  const found = useQuery({ queryKey: ["session", "sign-out", provider], queryFn: () => gateway.signOutAt(provider!), enabled: provider !== null, retry: false, staleTime: Infinity });
+  if (provider === null || !found.data?.url) return null;
+  const name = names.find((p) => p.name === provider)?.display_name ?? provider;
+  return (
+    <div role="status" className="mb-4 rounded-lg bg-sunken px-3.5 py-3 text-sm">
+      <p>{t.login.stillThere(name === "_" ? "OpenID Connect" : name)}</p>
+      <a className="mt-1 inline-block font-medium text-accent-text underline" rel="noreferrer" href={found.data.url}>{t.login.signOutThere}</a>
+    </div>
+  );
+}
 
 export function Login() {
   const t = useT();
@@ -50,6 +65,7 @@ export function Login() {
         ) : (
           <div className="rounded-xl border bg-surface p-6 shadow-card">
             {problem && <div className="mb-4"><Problem error={problem} /></div>}
+            <StillSignedIn names={providers} />
             {ldap && (
               <div role="group" aria-label={t.login.how} className="mb-5 grid grid-cols-2 gap-1 rounded-lg bg-sunken p-1">
                 {(["keys", "ldap"] as const).map((w) => (

@@ -3,15 +3,17 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Tabs } from "radix-ui";
 import { lazy, Suspense, useState, type ReactNode } from "react";
 import { Failure } from "../api/client";
-import { address, deleteObjects, download, getTags, headObject, listVersions, path, putTags, s3, type Head, type Version } from "../api/s3";
+import { deleteObjects, download, getTags, headObject, listVersions, putTags, type Head, type Version } from "../api/s3";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
-import { Badge, Button, Confirm, Dialog, Empty, Loading, Problem, toast } from "../ui";
+import { Badge, Button, Confirm, Dialog, Loading, Problem, toast } from "../ui";
 import { Menu } from "../ui/menu";
 import { TagEditor } from "../ui/tags";
 
 const Placement = lazy(() => import("./placement"));
+const Preview = lazy(() => import("./preview"));
+const Protection = lazy(() => import("./protection"));
 
 const TAB = "-mb-px focus-visible:-outline-offset-2 border-b-2 border-transparent px-1 py-2 text-sm font-medium text-soft hover:text-text data-[state=active]:border-accent data-[state=active]:text-text";
 
@@ -34,12 +36,14 @@ export function ObjectDialog({ bucket, objectKey, onClose, onShare, onRemove }: 
           <Tabs.Trigger value="preview" className={TAB}>{t.preview}</Tabs.Trigger>
           <Tabs.Trigger value="tags" className={TAB}>{t.tags.title}</Tabs.Trigger>
           <Tabs.Trigger value="versions" className={TAB}>{t.versions}</Tabs.Trigger>
+          <Tabs.Trigger value="protection" className={TAB}>{t.objectLock.title}</Tabs.Trigger>
           <Tabs.Trigger value="placement" className={TAB}>{t.placement.title}</Tabs.Trigger>
         </Tabs.List>
         <Tabs.Content value="about">{head.isPending ? <Loading /> : head.isError ? <Problem error={head.error} /> : <About bucket={bucket} name={objectKey} head={head.data} />}</Tabs.Content>
-        <Tabs.Content value="preview">{head.isPending ? <Loading /> : head.isError ? <Problem error={head.error} /> : <Preview bucket={bucket} name={objectKey} head={head.data} />}</Tabs.Content>
+        <Tabs.Content value="preview">{head.isPending ? <Loading /> : head.isError ? <Problem error={head.error} /> : <Suspense fallback={<Loading />}><Preview bucket={bucket} name={objectKey} head={head.data} /></Suspense>}</Tabs.Content>
         <Tabs.Content value="tags"><Tags bucket={bucket} name={objectKey} because={because("s3:PutObjectTagging")} /></Tabs.Content>
         <Tabs.Content value="versions"><Versions bucket={bucket} name={objectKey} because={because("s3:DeleteObjectVersion")} /></Tabs.Content>
+        <Tabs.Content value="protection">{head.isPending ? <Loading /> : head.isError ? <Problem error={head.error} /> : <Suspense fallback={<Loading />}><Protection bucket={bucket} name={objectKey} versionId={head.data.versionId} /></Suspense>}</Tabs.Content>
         <Tabs.Content value="placement"><Suspense fallback={<Loading />}><Placement bucket={bucket} name={objectKey} /></Suspense></Tabs.Content>
       </Tabs.Root>
     </Dialog>
@@ -72,47 +76,6 @@ function About({ bucket, name, head }: { bucket: string; name: string; head: Hea
     ...head.all.map(([label, value]): [string, ReactNode] => [label, <code key={label} className="break-all">{value}</code>]),
   ];
   return <Facts rows={rows} />;
-}
-
-const TEXT_LIMIT = 256 * 1024;
-
-function Preview({ bucket, name, head }: { bucket: string; name: string; head: Head }) {
-  const t = useT();
-  const f = useFormat();
-  const kind = kindOf(head.type, name);
-  const shown = useQuery({
-    queryKey: ["preview", bucket, name, head.etag],
-    queryFn: async () => {
-      if (kind !== "text") return address(bucket, name);
-      const init: RequestInit = head.size > TEXT_LIMIT ? { headers: { range: `bytes=0-${TEXT_LIMIT - 1}` } } : {};
-      return (await s3(path(bucket, name), init)).text();
-    },
-    enabled: kind !== null && head.size > 0,
-    retry: false,
-    staleTime: Infinity,
-  });
-  if (kind === null || head.size === 0) return <Empty icon="file" title={t.noPreview} text={t.noPreviewText(head.type)} />;
-  if (shown.isPending) return <Loading />;
-  if (shown.isError) return <Problem error={shown.error} />;
-  if (kind === "image") return <img src={shown.data} alt={name} className="mx-auto max-h-[60dvh] max-w-full rounded-md bg-sunken object-contain" />;
-  if (kind === "video") return <video src={shown.data} controls className="max-h-[60dvh] w-full rounded-md" />;
-  if (kind === "audio") return <audio src={shown.data} controls className="w-full" />;
-  return (
-    <>
-      <pre tabIndex={0} className="max-h-[60dvh] overflow-auto rounded-md bg-sunken p-3 text-[13px] leading-relaxed">{shown.data}</pre>
-      {head.size > TEXT_LIMIT && <p className="mt-2 text-xs text-soft">{t.previewCut(f.bytes(TEXT_LIMIT), f.bytes(head.size))}</p>}
-    </>
-  );
-}
-
-function kindOf(type: string, name: string): "image" | "video" | "audio" | "text" | null {
-  const end = name.toLowerCase().split(".").pop() ?? "";
-  // Pictures in SVG can hold scripts; in an image they do not run.
-  if (type.startsWith("image/") || ["png", "jpg", "jpeg", "gif", "webp", "avif", "svg"].includes(end)) return "image";
-  if (type.startsWith("video/")) return "video";
-  if (type.startsWith("audio/")) return "audio";
-  if (type.startsWith("text/") || /json|xml|yaml|javascript|csv/.test(type) || ["txt", "md", "json", "csv", "log", "yml", "yaml", "toml", "xml", "rs", "py", "go", "js", "ts", "sh", "sql"].includes(end)) return "text";
-  return null;
 }
 
 function Tags({ bucket, name, because }: { bucket: string; name: string; because: string | undefined }) {

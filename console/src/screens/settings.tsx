@@ -6,6 +6,7 @@ import clsx from "clsx";
 import { useMemo, useRef, useState } from "react";
 import { api, type Schemas } from "../api/client";
 import { useT } from "../i18n";
+import { useDescribed } from "../i18n/settings";
 import { useFormat } from "../lib/format";
 import { formatLine, ONLY, parseLines, type SettingLine } from "../lib/lines";
 import { useMay } from "../lib/session";
@@ -52,8 +53,9 @@ export function Settings() {
       target, stored: stored.find((x) => x.target === target) ?? null, environment: environment.find((x) => x.target === target)?.values ?? {},
     }));
   };
+  const described = useDescribed();
   const wanted = text.trim().toLowerCase();
-  const fits = (s: Subsystem) => wanted === "" || [s.name, s.help, ...s.names.flatMap((n) => [n.name, n.help])].some((x) => x.toLowerCase().includes(wanted));
+  const fits = (s: Subsystem) => wanted === "" || [s, ...s.names].some((x) => [x.name, x.help, described(x.help).text].some((y) => y.toLowerCase().includes(wanted)));
   const found = (data?.subsystems ?? []).filter(fits);
   const groups = [
     { title: t.config.events, of: found.filter((s) => s.name.startsWith("notify_")) },
@@ -105,13 +107,14 @@ const nameOf = (of: { subsystem: string; target: string }) => (of.target === ONL
 function Part({ subsystem: s, rows, because, onEdit, onRemove }: { subsystem: Subsystem; rows: Row[]; because: string | undefined; onEdit: (row: Row | null) => void; onRemove: (target: string) => void }) {
   const t = useT();
   const f = useFormat();
+  const help = useDescribed()(s.help);
   const provider = s.name.startsWith("identity_");
   return (
     <li className="px-4 py-3 sm:px-5">
       <div className="flex items-center justify-between gap-4">
         <div className="min-w-0">
           <h3 className="font-mono text-[13px] font-semibold">{s.name}</h3>
-          <p className="text-sm text-soft" lang="en">{s.help}</p>
+          <p className="text-sm text-soft" lang={help.lang}>{help.text}</p>
         </div>
         {provider ? <Link to="/providers" className="text-sm text-accent-text underline">{t.nav.providers}</Link> : (s.several || rows.length === 0) && (
           <Button icon="plus" because={because} onClick={() => onEdit(null)}>{s.several ? t.config.add : t.config.configure}</Button>
@@ -172,6 +175,7 @@ function Changes({ before, after }: { before: Record<string, string>; after: Rec
 
 function Edit({ subsystem: s, row, taken, onClose, onDone }: Editing & { taken: string[]; onClose: () => void; onDone: () => unknown }) {
   const t = useT();
+  const described = useDescribed();
   const stored = row?.stored?.values ?? {};
   const [target, setTarget] = useState(row?.target ?? (s.several ? "" : ONLY));
   const [values, setValues] = useState<Record<string, string>>(Object.fromEntries(Object.entries(stored).map(([n, v]) => [n, v === HIDDEN ? "" : v])));
@@ -192,7 +196,7 @@ function Edit({ subsystem: s, row, taken, onClose, onDone }: Editing & { taken: 
   const field = (n: Schemas["SettingName"]) => {
     const fixed = row?.environment[n.name];
     return (
-      <Field key={n.name} label={n.name} hint={<span lang="en">{n.help}{fixed !== undefined && ` (${t.providers.fixed})`}</span>}>
+      <Field key={n.name} label={n.name} hint={<><span lang={described(n.help).lang}>{described(n.help).text}</span>{fixed !== undefined && ` (${t.providers.fixed})`}</>}>
         {(p) => (
           <Input {...p} className="font-mono text-[13px]!" spellCheck={false} autoCapitalize="none" type={n.secret ? "password" : "text"} autoComplete={n.secret ? "new-password" : "off"} disabled={fixed !== undefined}
             placeholder={stored[n.name] === HIDDEN ? t.providers.keepSecret : ""} value={fixed !== undefined ? (fixed === HIDDEN ? "" : fixed) : (values[n.name] ?? "")} onChange={(e) => setValues({ ...values, [n.name]: e.target.value })} />
@@ -204,7 +208,7 @@ function Edit({ subsystem: s, row, taken, onClose, onDone }: Editing & { taken: 
   return (
     <Dialog open onClose={onClose} title={row ? t.providers.editTitle(nameOf({ subsystem: s.name, target })) : t.config.addTitle(s.name)} wide>
       <Form onSubmit={() => save.mutate()} onCancel={onClose} submit={t.config.apply} busy={save.isPending} error={save.error} because={bad ?? (Object.keys(changed).length === 0 ? t.unchanged : undefined)}>
-        <p className="text-sm text-soft" lang="en">{s.help}</p>
+        <p className="text-sm text-soft" lang={described(s.help).lang}>{described(s.help).text}</p>
         {!row && s.several && <Field label={t.name} hint={t.config.nameHint} error={target !== "" ? bad : undefined}>{(p) => <Input {...p} autoFocus autoComplete="off" spellCheck={false} autoCapitalize="none" value={target} onChange={(e) => setTarget(e.target.value)} />}</Field>}
         {s.names.some((n) => n.name === "enable") && <Toggle label={t.enabled} hint={t.config.enableHint} checked={values["enable"] !== "off"} disabled={row?.environment["enable"] !== undefined} onChange={(on) => setValues({ ...values, enable: on ? "on" : "off" })} />}
         <div className="grid gap-4 sm:grid-cols-2">{useful.map(field)}</div>

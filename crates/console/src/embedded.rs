@@ -13,17 +13,19 @@ pub(crate) const PAGE: &str = r##"<!doctype html>
     <meta name="color-scheme" content="light dark" />
     <title>Ashlar</title>
     <link rel="icon" type="image/svg+xml" href="./assets/icon-B-LCDp6q.svg" />
-    <script type="module" crossorigin src="./assets/index-DZBuRwdh.js"></script>
-    <link rel="modulepreload" crossorigin href="./assets/index-8lsODz5K.js">
-    <link rel="modulepreload" crossorigin href="./assets/useQuery-BfXA0FGd.js">
-    <link rel="modulepreload" crossorigin href="./assets/useMutation-Dky-c9i5.js">
-    <link rel="modulepreload" crossorigin href="./assets/link-DiAEPons.js">
-    <link rel="modulepreload" crossorigin href="./assets/useNavigate-NVGlTaV_.js">
-    <link rel="modulepreload" crossorigin href="./assets/session-Bc0oMO60.js">
-    <link rel="modulepreload" crossorigin href="./assets/s3-BBI9bE9N.js">
-    <link rel="modulepreload" crossorigin href="./assets/uploads-DCuK2Lvc.js">
-    <link rel="modulepreload" crossorigin href="./assets/router-BmjwVbt_.js">
-    <link rel="stylesheet" crossorigin href="./assets/index-JyrVutKF.css">
+    <script type="module" crossorigin src="./assets/index-B2kJ8lFe.js"></script>
+    <link rel="modulepreload" crossorigin href="./assets/index-DQbjRWOr.js">
+    <link rel="modulepreload" crossorigin href="./assets/useQuery-Onm-OBgM.js">
+    <link rel="modulepreload" crossorigin href="./assets/useMutation-TCvCgZwL.js">
+    <link rel="modulepreload" crossorigin href="./assets/useRouter-B5hD_jYs.js">
+    <link rel="modulepreload" crossorigin href="./assets/link-DyzHAkjh.js">
+    <link rel="modulepreload" crossorigin href="./assets/useNavigate-NZlJQ4cD.js">
+    <link rel="modulepreload" crossorigin href="./assets/screens-DgmKXX2y.js">
+    <link rel="modulepreload" crossorigin href="./assets/session-BMzcydri.js">
+    <link rel="modulepreload" crossorigin href="./assets/s3-CKbshb_c.js">
+    <link rel="modulepreload" crossorigin href="./assets/uploads-BHS3jnef.js">
+    <link rel="modulepreload" crossorigin href="./assets/router-_8rEnJxi.js">
+    <link rel="stylesheet" crossorigin href="./assets/index-D0s6d5kq.css">
   </head>
   <body>
     <div id="root"></div>
@@ -34,50 +36,57 @@ pub(crate) const PAGE: &str = r##"<!doctype html>
 
 /// The files that it names, by name.
 pub(crate) static FILES: &[Asset] = &[
-    Asset { name: "audit-CQ5LgAqt.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/audit-CQ5LgAqt.js.gz") },
-    Asset { name: "browse-CEzwi_N_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/browse-CEzwi_N_.js.gz") },
-    Asset { name: "bucket-DZh4xABF.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/bucket-DZh4xABF.js.gz") },
-    Asset { name: "buckets-30ETCNHp.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/buckets-30ETCNHp.js.gz") },
-    Asset { name: "connect-BbWzN5cF.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/connect-BbWzN5cF.js.gz") },
-    Asset { name: "de-C6nHh79l.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/de-C6nHh79l.js.gz") },
-    Asset { name: "drives-DfpCjJNi.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/drives-DfpCjJNi.js.gz") },
-    Asset { name: "en-CT5voiD5.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/en-CT5voiD5.js.gz") },
-    Asset { name: "encryption-C707yIxH.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/encryption-C707yIxH.js.gz") },
-    Asset { name: "format-CWuMAJaH.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/format-CWuMAJaH.js.gz") },
-    Asset { name: "groups-CsRRtmgh.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/groups-CsRRtmgh.js.gz") },
-    Asset { name: "history-2fsZgF_F.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/history-2fsZgF_F.js.gz") },
+    Asset { name: "audit-Dm1MEtP8.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/audit-Dm1MEtP8.js.gz") },
+    Asset { name: "browse-MOH0VPAU.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/browse-MOH0VPAU.js.gz") },
+    Asset { name: "bucket-n54_y_xC.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/bucket-n54_y_xC.js.gz") },
+    Asset { name: "buckets-BkIqjotx.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/buckets-BkIqjotx.js.gz") },
+    Asset { name: "command_bar-CjwToGRa.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/command_bar-CjwToGRa.js.gz") },
+    Asset { name: "connect-C-2VGpDG.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/connect-C-2VGpDG.js.gz") },
+    Asset { name: "de-DGmup_7w.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/de-DGmup_7w.js.gz") },
+    Asset { name: "drives-CVdMPY9N.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/drives-CVdMPY9N.js.gz") },
+    Asset { name: "en-DkZaLS4M.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/en-DkZaLS4M.js.gz") },
+    Asset { name: "encryption-CbNnyCN9.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/encryption-CbNnyCN9.js.gz") },
+    Asset { name: "format-XffKPSq5.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/format-XffKPSq5.js.gz") },
+    Asset { name: "groups-lPNjRk0e.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/groups-lPNjRk0e.js.gz") },
+    Asset { name: "history-D1t4Vs8I.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/history-D1t4Vs8I.js.gz") },
     Asset { name: "icon-B-LCDp6q.svg", kind: "image/svg+xml", gzip: include_bytes!("../assets/icon-B-LCDp6q.svg.gz") },
-    Asset { name: "index-8lsODz5K.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-8lsODz5K.js.gz") },
-    Asset { name: "index-ComRmKlo.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-ComRmKlo.js.gz") },
-    Asset { name: "index-DZBuRwdh.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-DZBuRwdh.js.gz") },
-    Asset { name: "index-JyrVutKF.css", kind: "text/css; charset=utf-8", gzip: include_bytes!("../assets/index-JyrVutKF.css.gz") },
+    Asset { name: "index-B2kJ8lFe.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-B2kJ8lFe.js.gz") },
+    Asset { name: "index-D0s6d5kq.css", kind: "text/css; charset=utf-8", gzip: include_bytes!("../assets/index-D0s6d5kq.css.gz") },
+    Asset { name: "index-DQbjRWOr.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-DQbjRWOr.js.gz") },
     Asset { name: "inter-DfAjpf66.woff2", kind: "font/woff2", gzip: include_bytes!("../assets/inter-DfAjpf66.woff2.gz") },
-    Asset { name: "json-C36B0R6S.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/json-C36B0R6S.js.gz") },
-    Asset { name: "keys-BdPKkzNk.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/keys-BdPKkzNk.js.gz") },
+    Asset { name: "json-8JYVtKxb.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/json-8JYVtKxb.js.gz") },
+    Asset { name: "keys-BMJ4RxlM.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/keys-BMJ4RxlM.js.gz") },
     Asset { name: "licences.txt", kind: "text/plain; charset=utf-8", gzip: include_bytes!("../assets/licences.txt.gz") },
-    Asset { name: "link-DiAEPons.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/link-DiAEPons.js.gz") },
-    Asset { name: "logs-8T4YRm5t.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/logs-8T4YRm5t.js.gz") },
-    Asset { name: "menu-usLpRJqj.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/menu-usLpRJqj.js.gz") },
-    Asset { name: "object-DtHiIn-C.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/object-DtHiIn-C.js.gz") },
-    Asset { name: "overview-UD4jSIrr.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/overview-UD4jSIrr.js.gz") },
-    Asset { name: "placement-B7J7-2UK.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/placement-B7J7-2UK.js.gz") },
-    Asset { name: "policies-iE_ZZPhz.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/policies-iE_ZZPhz.js.gz") },
-    Asset { name: "providers-DpQAjot2.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/providers-DpQAjot2.js.gz") },
-    Asset { name: "router-BmjwVbt_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/router-BmjwVbt_.js.gz") },
-    Asset { name: "s3-BBI9bE9N.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/s3-BBI9bE9N.js.gz") },
-    Asset { name: "session-Bc0oMO60.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/session-Bc0oMO60.js.gz") },
-    Asset { name: "settings-BT_7fIAP.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/settings-BT_7fIAP.js.gz") },
-    Asset { name: "stream-ByV841WF.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/stream-ByV841WF.js.gz") },
-    Asset { name: "table-UNJIlL6c.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/table-UNJIlL6c.js.gz") },
-    Asset { name: "tags-Dun0IppL.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/tags-Dun0IppL.js.gz") },
-    Asset { name: "targets-BO4aJPDf.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/targets-BO4aJPDf.js.gz") },
-    Asset { name: "trace-C3FuKvKW.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/trace-C3FuKvKW.js.gz") },
-    Asset { name: "uploads-78cdbOcb.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-78cdbOcb.js.gz") },
-    Asset { name: "uploads-DCuK2Lvc.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-DCuK2Lvc.js.gz") },
-    Asset { name: "useInfiniteQuery-DEr3QjCt.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useInfiniteQuery-DEr3QjCt.js.gz") },
-    Asset { name: "useMutation-Dky-c9i5.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useMutation-Dky-c9i5.js.gz") },
-    Asset { name: "useNavigate-NVGlTaV_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useNavigate-NVGlTaV_.js.gz") },
-    Asset { name: "useQuery-BfXA0FGd.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useQuery-BfXA0FGd.js.gz") },
-    Asset { name: "users-Aq-DiieK.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/users-Aq-DiieK.js.gz") },
-    Asset { name: "why-hXF05y-5.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/why-hXF05y-5.js.gz") },
+    Asset { name: "link-DyzHAkjh.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/link-DyzHAkjh.js.gz") },
+    Asset { name: "logs-NNvR1wc8.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/logs-NNvR1wc8.js.gz") },
+    Asset { name: "menu-CYXxKLNd.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/menu-CYXxKLNd.js.gz") },
+    Asset { name: "object-24K-g_rZ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/object-24K-g_rZ.js.gz") },
+    Asset { name: "overview-BdEy67gc.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/overview-BdEy67gc.js.gz") },
+    Asset { name: "placement-Cu0YKaib.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/placement-Cu0YKaib.js.gz") },
+    Asset { name: "policies-DiOIvdam.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/policies-DiOIvdam.js.gz") },
+    Asset { name: "preview-DCkyi6PA.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/preview-DCkyi6PA.js.gz") },
+    Asset { name: "protection-8G2HcJl_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/protection-8G2HcJl_.js.gz") },
+    Asset { name: "providers-KeEDMmjw.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/providers-KeEDMmjw.js.gz") },
+    Asset { name: "rewind-DrrEycHd.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/rewind-DrrEycHd.js.gz") },
+    Asset { name: "router-_8rEnJxi.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/router-_8rEnJxi.js.gz") },
+    Asset { name: "s3-CKbshb_c.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/s3-CKbshb_c.js.gz") },
+    Asset { name: "screens-DgmKXX2y.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/screens-DgmKXX2y.js.gz") },
+    Asset { name: "session-BMzcydri.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/session-BMzcydri.js.gz") },
+    Asset { name: "settings-BozL9PtT.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/settings-BozL9PtT.js.gz") },
+    Asset { name: "settings.de-lvY5t0J3.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/settings.de-lvY5t0J3.js.gz") },
+    Asset { name: "stream-D0_TaM-6.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/stream-D0_TaM-6.js.gz") },
+    Asset { name: "table-DP0NXWPO.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/table-DP0NXWPO.js.gz") },
+    Asset { name: "tags-DYt_w2QQ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/tags-DYt_w2QQ.js.gz") },
+    Asset { name: "targets-6wEr1bJH.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/targets-6wEr1bJH.js.gz") },
+    Asset { name: "trace-BfzEoMSV.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/trace-BfzEoMSV.js.gz") },
+    Asset { name: "uploads-BHS3jnef.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-BHS3jnef.js.gz") },
+    Asset { name: "uploads-DGgxK7UJ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-DGgxK7UJ.js.gz") },
+    Asset { name: "useInfiniteQuery-XG4XC-7h.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useInfiniteQuery-XG4XC-7h.js.gz") },
+    Asset { name: "useMutation-TCvCgZwL.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useMutation-TCvCgZwL.js.gz") },
+    Asset { name: "useNavigate-NZlJQ4cD.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useNavigate-NZlJQ4cD.js.gz") },
+    Asset { name: "useQuery-Onm-OBgM.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useQuery-Onm-OBgM.js.gz") },
+    Asset { name: "useRouter-B5hD_jYs.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useRouter-B5hD_jYs.js.gz") },
+    Asset { name: "users-Cnl2W1Ep.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/users-Cnl2W1Ep.js.gz") },
+    Asset { name: "why-D4XhfY7i.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/why-D4XhfY7i.js.gz") },
+    Asset { name: "window-DFEVWmx0.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/window-DFEVWmx0.js.gz") },
 ];

@@ -37,6 +37,9 @@ for (const size of [{ name: "1440", width: 1440, height: 900 }, { name: "390", w
           await page.getByRole("tab", { name: "Placement" }).click();
           await page.getByText(/shards are in their places/).waitFor();
           await take("placement");
+          await page.getByRole("tab", { name: "Protection" }).click();
+          await page.getByText("No retention.").waitFor();
+          await take("protection");
         }
         if (name === "bucket") {
           await page.getByRole("button", { name: "Simulate", exact: true }).click();
@@ -51,6 +54,17 @@ for (const size of [{ name: "1440", width: 1440, height: 900 }, { name: "390", w
         }
       }
       await show(page, base, "/buckets");
+      await page.keyboard.press("Control+k");
+      await page.getByRole("combobox", { name: "Screen, bucket or path" }).fill(bucket.slice(0, 4));
+      await page.getByRole("option", { name: bucket }).first().waitFor();
+      await take("command-bar");
+      await page.keyboard.press("Escape");
+      await page.getByRole("dialog").waitFor({ state: "detached" });
+      await page.keyboard.press("?");
+      await page.getByRole("dialog", { name: "Keys" }).waitFor();
+      await take("key-help");
+      await page.keyboard.press("Escape");
+      await page.getByRole("dialog").waitFor({ state: "detached" });
       await page.getByRole("button", { name: "Create bucket" }).first().click();
       await page.getByRole("dialog").waitFor();
       await take("create-bucket");

@@ -60,6 +60,17 @@ await withBrowser({ viewport: { width: 1280, height: 800 } }, async (context) =>
   await isSignIn(page);
   assert.deepEqual(await context.cookies(`${base}/console/`), [], "a cookie is left");
 
+  // The provider would let them in again: the page offers to sign out there too, and comes back.
+  await page.getByText(`still signed in at ${provider}`).waitFor();
+  for (const v of await violations(page)) out.violations.push(`signed out: ${v}`);
+  if (folder) await page.screenshot({ path: `${folder}/signed-out-light-1280.png` });
+  await page.getByRole("link", { name: "Sign out there too" }).click();
+  await page.getByRole("button", { name: "Yes, sign me out" }).click();
+  await page.waitForURL(`${base}/console/`);
+  await isSignIn(page);
+  await button(page, `Continue with ${provider}`).click();
+  await page.locator('input[name="login"]').waitFor();
+
   // The provider's own words about an error are not shown: anybody can write them.
   await page.goto(`${base}/oauth_callback?error=access_denied&state=x&error_description=Call+us+at+evil`);
   await page.getByRole("alert").getByText("refused the sign-in").waitFor();

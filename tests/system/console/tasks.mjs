@@ -114,6 +114,10 @@ await withBrowser({ viewport: { width: 1280, height: 800 } }, async (context) =>
   await page.getByLabel("Language").selectOption("de");
   await page.getByRole("link", { name: "Übersicht" }).click();
   await page.getByRole("heading", { name: "Übersicht", level: 1 }).waitFor();
+  await page.getByRole("link", { name: "Einstellungen", exact: true }).click();
+  await page.getByText("Ereignisse an einen Webhook").waitFor();
+  await page.getByLabel("Einstellung suchen").fill("Warteschlange");
+  await page.getByText("Ereignisse an einen Exchange von AMQP 0-9-1 (RabbitMQ)").waitFor();
   await page.getByLabel("Sprache").selectOption("en");
 
   // Signed out, the cookie is gone.

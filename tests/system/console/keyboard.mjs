@@ -1,0 +1,194 @@
+// The main tasks of people in the console without a mouse: only keys are pressed, and what has the focus is what a person would see.
+//
+//   node keyboard.mjs BASE USER SECRET FILE
+//
+// FILE is uploaded to the new bucket `by-keyboard`. Prints one line of JSON: {"tasks": number, "link": "..."}.
+import assert from "node:assert/strict";
+import { basename } from "node:path";
+import { withBrowser } from "./browser.mjs";
+
+const [base, user, secret, file] = process.argv.slice(2);
+const name = basename(file);
+const out = { tasks: 0, link: "" };
+
+await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) => {
+  const page = await context.newPage();
+  const press = (...keys) => keys.reduce((before, key) => before.then(() => page.keyboard.press(key)), Promise.resolve());
+  const type = (text) => page.keyboard.type(text);
+  /** The name of what has the focus, as a screen reader says it. */
+  const focused = () => page.evaluate(() => {
+    const e = document.activeElement;
+    return (e.getAttribute("aria-label") ?? e.labels?.[0]?.innerText ?? e.innerText ?? "").trim();
+  });
+  /** Moves on until something of this name has the focus, which has to be visible. */
+  const reach = async (wanted) => {
+    const passed = [];
+    for (let i = 0; i < 150; i++) {
+      const now = await focused();
+      if (now === wanted) {
+        const seen = await page.evaluate(() => {
+          const box = document.activeElement.getBoundingClientRect();
+          return box.width > 0 && box.bottom > 0 && box.top < innerHeight && getComputedStyle(document.activeElement).outlineStyle !== "none";
+        });
+        assert.ok(seen, `the focus on “${wanted}” cannot be seen`);
+        return;
+      }
+      passed.push(now);
+      await press("Tab");
+    }
+    assert.fail(`no way to “${wanted}” by keyboard, only to: ${[...new Set(passed)].join(" | ")}`);
+  };
+  const on = (heading) => page.getByRole("heading", { name: heading, level: 1 }).waitFor();
+  /** Goes to a screen by the command bar. */
+  const go = async (screen, heading = screen) => {
+    await press("Control+k");
+    await page.getByRole("combobox", { name: "Screen, bucket or path" }).waitFor();
+    await type(screen);
+    await page.getByRole("option", { name: screen }).first().waitFor();
+    await press("Enter");
+    await on(heading);
+  };
+  const done = () => { out.tasks += 1; };
+
+  // 1. Sign in.
+  await page.goto(`${base}/console/`);
+  await page.getByLabel("Access key").waitFor();
+  await reach("Access key");
+  await type(user);
+  await press("Tab");
+  await type(secret);
+  await press("Enter");
+  await on("Overview");
+  done();
+
+  // 2. Find out which keys there are, and go to a screen.
+  await press("?");
+  await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  await press("Escape");
+  await page.getByRole("dialog", { name: "Keys" }).waitFor({ state: "detached" });
+  await go("Buckets");
+  done();
+
+  // 3. Create a bucket.
+  await page.getByRole("button", { name: "Create bucket" }).first().waitFor();
+  await reach("Create bucket");
+  await press("Enter");
+  await page.getByRole("dialog", { name: "Create bucket" }).waitFor();
+  await type("by-keyboard");
+  await press("Enter");
+  await page.getByRole("heading", { name: "This bucket is empty" }).waitFor();
+  done();
+
+  // 4. Upload a file.
+  // Before the key, because the browser has to be told first.
+  const chooser = page.waitForEvent("filechooser", { timeout: 120_000 });
+  await reach("Upload files");
+  await press("Enter");
+  await (await chooser).setFiles(file);
+  await page.getByRole("button", { name, exact: true }).waitFor({ timeout: 120_000 });
+  done();
+
+  // 5. Search for it.
+  await press("/");
+  assert.equal(await focused(), "Search by beginning");
+  await type(name.slice(0, 3));
+  await page.waitForURL(/prefix=/);
+  await page.getByRole("button", { name, exact: true }).waitFor();
+  done();
+
+  // 6. Look at it: details, preview.
+  await reach(name);
+  await press("Enter");
+  await page.getByRole("dialog", { name }).getByText("ETag").waitFor();
+  await reach("Details");
+  await press("ArrowRight");
+  await page.getByRole("tab", { name: "Preview", selected: true }).waitFor();
+  await page.getByText("written by the test").waitFor();
+  await press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  done();
+
+  // 7. Share it, from its menu.
+  await reach(`Actions for ${name}`);
+  await press("Enter");
+  await page.getByRole("menuitem", { name: "Share" }).waitFor();
+  await type("Share");
+  await press("Enter");
+  await page.getByRole("dialog", { name: `Share ${name}` }).waitFor();
+  await reach("Make link");
+  await press("Enter");
+  out.link = await page.getByLabel("Link", { exact: true }).innerText();
+  await press("Escape");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  done();
+
+  // 8. Change a setting of the bucket.
+  await press("Control+k");
+  await page.getByRole("combobox", { name: "Screen, bucket or path" }).waitFor();
+  await type("by-keyboard");
+  await page.getByRole("option", { name: /by-keyboard.*Settings/ }).waitFor();
+  while (!(await page.getByRole("option", { name: /by-keyboard.*Settings/, selected: true }).count())) await press("ArrowDown");
+  await press("Enter");
+  await on("Settings of by-keyboard");
+  await page.getByRole("button", { name: "Enable versioning" }).waitFor();
+  await reach("Enable versioning");
+  await press("Enter");
+  await page.getByText("Saved.").waitFor();
+  done();
+
+  // 9. Create a user with a policy.
+  await go("Users");
+  await page.getByRole("button", { name: "Create user" }).first().waitFor();
+  await reach("Create user");
+  await press("Enter");
+  await page.getByRole("dialog", { name: "Create user" }).waitFor();
+  await type("keyboard-user");
+  await page.getByRole("checkbox", { name: "readonly" }).waitFor();
+  await reach("readonly");
+  await press("Space");
+  await reach("Create");
+  await press("Enter");
+  await page.getByRole("dialog", { name: "keyboard-user is created" }).waitFor();
+  await reach("I have kept it");
+  await press("Enter");
+  await page.getByRole("button", { name: "keyboard-user", exact: true }).waitFor();
+  done();
+
+  // 10. Ask why somebody may not do something.
+  await go("Why denied?");
+  await reach("User or access key");
+  await type("keyboard-user");
+  await reach("Action");
+  await type("s3:PutObject");
+  await reach("Bucket or object");
+  await type("by-keyboard/x");
+  await press("Enter");
+  await page.getByText("Denied", { exact: true }).waitFor();
+  done();
+
+  // 11. Delete the file.
+  await press("Control+k");
+  await page.getByRole("combobox", { name: "Screen, bucket or path" }).waitFor();
+  await type("by-keyboard/");
+  await page.getByRole("option", { name: "Go to by-keyboard/" }).waitFor();
+  await press("Enter");
+  await page.getByRole("button", { name, exact: true }).waitFor();
+  await reach(`Actions for ${name}`);
+  await press("Enter");
+  await page.getByRole("menuitem", { name: "Delete" }).waitFor();
+  await type("Delete");
+  await press("Enter");
+  await page.getByRole("dialog", { name: "Delete this object?" }).waitFor();
+  await reach("Delete");
+  await press("Enter");
+  await page.getByText("1 object is deleted.").waitFor();
+  done();
+
+  // 12. Sign out.
+  await reach("Sign out");
+  await press("Enter");
+  await page.getByRole("heading", { name: "Sign in to Ashlar" }).waitFor();
+  done();
+});
+console.log(JSON.stringify(out));
+process.exit(0);
