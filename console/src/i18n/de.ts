@@ -123,7 +123,13 @@ export const de: Messages = {
   tags: {
     title: "Tags", about: "Namen mit Werten, für Richtlinien, Lebenszyklus-Regeln und Ihre eigene Ordnung.", none: "Keine Tags.", add: "Tag hinzufügen", keyHint: "Name", valueHint: "Wert", unnamed: "Ein Tag hat keinen Namen.", key: (n) => `Name von Tag ${n}`, value: (n) => `Wert von Tag ${n}`, drop: (name) => `Tag ${name} weglassen`, most: (n) => `Höchstens ${n} Tags.`,
   },
-  json: { good: "Gültiges JSON", fix: "Das Dokument ist kein gültiges JSON.", wrongAt: (line, why) => `Zeile ${line}: ${why}` },
+  json: {
+    completions: "Wie es weitergeht", findings: "Was wohl nicht gemeint ist",
+    finding: (statement, what, name) => `Anweisung ${statement}: ${({
+      effect: "Effect muss Allow oder Deny sein.", "no-action": "Sie nennt keine Aktion.", "no-resource": "Sie nennt keine Ressource.", action: `Eine Aktion ${name} gibt es nicht.`, arn: `${name} ist keine Ressource: Buckets sind arn:aws:s3:::BUCKET, Objekte arn:aws:s3:::BUCKET/*.`,
+      "needs-objects": `${name} betrifft Objekte, aber keine Ressource ist ein Objekt: Fügen Sie arn:aws:s3:::BUCKET/* hinzu.`, "needs-bucket": `${name} betrifft Buckets, aber keine Ressource ist ein Bucket: Fügen Sie arn:aws:s3:::BUCKET hinzu.`,
+    })[what]}`,
+    good: "Gültiges JSON", fix: "Das Dokument ist kein gültiges JSON.", wrongAt: (line, why) => `Zeile ${line}: ${why}` },
   breadcrumb: "Ordner", goTo: "Zu einem Pfad gehen", goToHint: "ordner/ oder der Anfang eines Schlüssels", searchPrefix: "Nach dem Anfang suchen", clearSearch: "Suche leeren", emptyBucket: "Dieser Bucket ist leer", emptyFolder: "Hier ist nichts", emptyText: "Ziehen Sie Dateien oder Ordner hierher, oder wählen Sie sie aus.",
   browseTitle: (bucket) => `Objekte von ${bucket}`,
   loadedSoFar: (n) => `${n} geladen, unten mehr`,

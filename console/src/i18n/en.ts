@@ -1,5 +1,6 @@
 // The messages in English. Its type is that of every other language.
 import type { Failure } from "../api/client";
+import type { Finding } from "../lib/policy_lint";
 
 const s = (n: number, one: string, many = `${one}s`) => (n === 1 ? one : many);
 
@@ -124,7 +125,13 @@ export const en = {
   tags: {
     title: "Tags", about: "Names with values, for policies, lifecycle rules and your own order.", none: "No tags.", add: "Add tag", keyHint: "Name", valueHint: "Value", unnamed: "A tag has no name.", key: (n: number) => `Name of tag ${n}`, value: (n: number) => `Value of tag ${n}`, drop: (name: string) => `Drop the tag ${name}`, most: (n: number) => `At most ${n} tags.`,
   },
-  json: { good: "Valid JSON", fix: "The document is not valid JSON.", wrongAt: (line: number, why: string) => `Line ${line}: ${why}` },
+  json: {
+    completions: "How it goes on", findings: "What is probably not meant",
+    finding: (statement: number, what: Finding["what"], name: string) => `Statement ${statement}: ${({
+      effect: "its Effect has to be Allow or Deny.", "no-action": "it names no action.", "no-resource": "it names no resource.", action: `there is no action ${name}.`, arn: `${name} is no resource: buckets are arn:aws:s3:::BUCKET, objects arn:aws:s3:::BUCKET/*.`,
+      "needs-objects": `${name} concerns objects, and no resource is an object: add arn:aws:s3:::BUCKET/*.`, "needs-bucket": `${name} concerns buckets, and no resource is a bucket: add arn:aws:s3:::BUCKET.`,
+    })[what]}`,
+    good: "Valid JSON", fix: "The document is not valid JSON.", wrongAt: (line: number, why: string) => `Line ${line}: ${why}` },
   // Objects
   breadcrumb: "Folders", goTo: "Go to a path", goToHint: "folder/ or the beginning of a key", searchPrefix: "Search by beginning", clearSearch: "Clear search", emptyBucket: "This bucket is empty", emptyFolder: "Nothing here", emptyText: "Drop files or folders here, or choose them.",
   browseTitle: (bucket: string) => `Objects of ${bucket}`,

@@ -8,8 +8,12 @@ export const sessionQuery = queryOptions({
   staleTime: 60_000,
 });
 
+/** The provider whose session may go on after somebody signed out here. */
+let leftProvider: string | null = null;
+
 /** Begins or ends a session: what the page knows of the one before is forgotten. */
 export function begin(client: QueryClient, session: Session | null) {
+  if (session) leftProvider = null;
   client.removeQueries({ predicate: (query) => query.queryKey[0] !== "session" });
   client.setQueryData(["session"], session);
 }
@@ -98,9 +102,6 @@ export function useMay(...checks: (string | [action: string, resource: string])[
   });
   return (action) => found.data?.checks.find((c) => c.action === action)?.allowed;
 }
-
-/** The provider whose session may go on after somebody signed out here. */
-let leftProvider: string | null = null;
 
 /** The provider of the person who signed out on this page, if there was one. */
 export function providerOfLast(): string | null {

@@ -274,7 +274,7 @@ function PolicyForm({ bucket, document, because, busy, error, onSave }: { bucket
   return (
     <div className="flex flex-col gap-3">
       {document === "" && <p className="text-sm">{t.bucketPolicy.none}</p>}
-      <JsonEditor label={t.bucketPolicy.title} value={text} onChange={setText} rows={text === "" ? 4 : 12} readOnly={because !== undefined} />
+      <JsonEditor policy label={t.bucketPolicy.title} value={text} onChange={setText} rows={text === "" ? 4 : 12} readOnly={because !== undefined} />
       {open && <p className="flex gap-2 rounded-md bg-warn-soft px-3 py-2 text-sm">{t.bucketPolicy.open}</p>}
       {error ? <Problem error={error} /> : null}
       <div className="flex flex-wrap gap-2">

@@ -145,7 +145,7 @@ function KeyDialog({ existing, ensure, others, onClose }: { existing: Key | null
         <Field label={t.description}>{(p) => <Input {...p} maxLength={256} value={description} onChange={(e) => setDescription(e.target.value)} />}</Field>
         <div>
           <p className="mb-1.5 text-sm font-medium">{t.keys.policy}</p>
-          <JsonEditor label={t.keys.policy} value={policy} onChange={setPolicy} rows={policy ? 10 : 3} />
+          <JsonEditor policy label={t.keys.policy} value={policy} onChange={setPolicy} rows={policy ? 10 : 3} />
           <p className="text-xs text-soft">{t.keys.policyHint}</p>
         </div>
       </Form>

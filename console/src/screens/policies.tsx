@@ -96,7 +96,7 @@ function Editor({ policy }: { policy: Policy | null }) {
         <Card>
           <form className="flex flex-col gap-4 p-4 sm:p-5" onSubmit={(e) => { e.preventDefault(); if (!because) save.mutate(); }}>
             {!policy && <Field label={t.name}>{(p) => <Input {...p} autoFocus autoComplete="off" spellCheck={false} value={name} onChange={(e) => setName(e.target.value)} />}</Field>}
-            <JsonEditor label={t.policies.document} value={text} onChange={setText} rows={20} readOnly={readOnly !== undefined} />
+            <JsonEditor policy label={t.policies.document} value={text} onChange={setText} rows={20} readOnly={readOnly !== undefined} />
             {readOnly && <p className="text-sm text-soft">{readOnly}</p>}
             {save.error && <Problem error={save.error} />}
             <div className="flex justify-end gap-2"><Button onClick={() => void navigate({ to: "/policies" })}>{t.cancel}</Button><Button type="submit" tone="primary" because={because} busy={save.isPending}>{t.save}</Button></div>

@@ -3,6 +3,7 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { api } from "../api/client";
 import { useT } from "../i18n";
+import KNOWN from "../lib/actions.json";
 import { useFormat } from "../lib/format";
 import { useSession } from "../lib/session";
 import { whyRoute } from "../router";
@@ -10,7 +11,7 @@ import { Badge, Button, Card, Field, Head, Input, Problem } from "../ui";
 import { Icon } from "../ui/icons";
 import { Facts } from "./object";
 
-const ACTIONS = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket", "s3:CreateBucket", "s3:DeleteBucket", "s3:PutBucketPolicy", "s3:ListAllMyBuckets", "admin:ServerInfo", "admin:ListUsers", "admin:CreateUser", "admin:CreatePolicy", "sts:AssumeRole"];
+const ACTIONS = Object.keys(KNOWN);
 
 export function Why() {
   const t = useT();

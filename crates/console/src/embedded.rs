@@ -13,18 +13,18 @@ pub(crate) const PAGE: &str = r##"<!doctype html>
     <meta name="color-scheme" content="light dark" />
     <title>Ashlar</title>
     <link rel="icon" type="image/svg+xml" href="./assets/icon-B-LCDp6q.svg" />
-    <script type="module" crossorigin src="./assets/index-B2kJ8lFe.js"></script>
-    <link rel="modulepreload" crossorigin href="./assets/index-DQbjRWOr.js">
-    <link rel="modulepreload" crossorigin href="./assets/useQuery-Onm-OBgM.js">
-    <link rel="modulepreload" crossorigin href="./assets/useMutation-TCvCgZwL.js">
-    <link rel="modulepreload" crossorigin href="./assets/useRouter-B5hD_jYs.js">
-    <link rel="modulepreload" crossorigin href="./assets/link-DyzHAkjh.js">
-    <link rel="modulepreload" crossorigin href="./assets/useNavigate-NZlJQ4cD.js">
+    <script type="module" crossorigin src="./assets/index-BpI4lEF5.js"></script>
+    <link rel="modulepreload" crossorigin href="./assets/index-BJ2f4Y_j.js">
+    <link rel="modulepreload" crossorigin href="./assets/useQuery-Dw9L2Tmw.js">
+    <link rel="modulepreload" crossorigin href="./assets/useMutation-C4Ef1ewt.js">
+    <link rel="modulepreload" crossorigin href="./assets/useRouter-GnSmqBja.js">
+    <link rel="modulepreload" crossorigin href="./assets/link-DRJkHjJt.js">
+    <link rel="modulepreload" crossorigin href="./assets/useNavigate-CzZu44OR.js">
     <link rel="modulepreload" crossorigin href="./assets/screens-DgmKXX2y.js">
-    <link rel="modulepreload" crossorigin href="./assets/session-BMzcydri.js">
-    <link rel="modulepreload" crossorigin href="./assets/s3-CKbshb_c.js">
-    <link rel="modulepreload" crossorigin href="./assets/uploads-BHS3jnef.js">
-    <link rel="modulepreload" crossorigin href="./assets/router-_8rEnJxi.js">
+    <link rel="modulepreload" crossorigin href="./assets/session-ULRAYidi.js">
+    <link rel="modulepreload" crossorigin href="./assets/s3-DnVzo-9-.js">
+    <link rel="modulepreload" crossorigin href="./assets/uploads-BU0zpzTt.js">
+    <link rel="modulepreload" crossorigin href="./assets/router-CT2AHf-P.js">
     <link rel="stylesheet" crossorigin href="./assets/index-D0s6d5kq.css">
   </head>
   <body>
@@ -36,57 +36,58 @@ pub(crate) const PAGE: &str = r##"<!doctype html>
 
 /// The files that it names, by name.
 pub(crate) static FILES: &[Asset] = &[
-    Asset { name: "audit-Dm1MEtP8.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/audit-Dm1MEtP8.js.gz") },
-    Asset { name: "browse-MOH0VPAU.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/browse-MOH0VPAU.js.gz") },
-    Asset { name: "bucket-n54_y_xC.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/bucket-n54_y_xC.js.gz") },
-    Asset { name: "buckets-BkIqjotx.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/buckets-BkIqjotx.js.gz") },
-    Asset { name: "command_bar-CjwToGRa.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/command_bar-CjwToGRa.js.gz") },
-    Asset { name: "connect-C-2VGpDG.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/connect-C-2VGpDG.js.gz") },
-    Asset { name: "de-DGmup_7w.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/de-DGmup_7w.js.gz") },
-    Asset { name: "drives-CVdMPY9N.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/drives-CVdMPY9N.js.gz") },
-    Asset { name: "en-DkZaLS4M.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/en-DkZaLS4M.js.gz") },
-    Asset { name: "encryption-CbNnyCN9.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/encryption-CbNnyCN9.js.gz") },
-    Asset { name: "format-XffKPSq5.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/format-XffKPSq5.js.gz") },
-    Asset { name: "groups-lPNjRk0e.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/groups-lPNjRk0e.js.gz") },
-    Asset { name: "history-D1t4Vs8I.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/history-D1t4Vs8I.js.gz") },
+    Asset { name: "actions-DjTdF4dZ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/actions-DjTdF4dZ.js.gz") },
+    Asset { name: "audit-DAV73d4y.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/audit-DAV73d4y.js.gz") },
+    Asset { name: "browse-Bow2C5sY.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/browse-Bow2C5sY.js.gz") },
+    Asset { name: "bucket-Dim-r71S.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/bucket-Dim-r71S.js.gz") },
+    Asset { name: "buckets-Br4OmR6O.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/buckets-Br4OmR6O.js.gz") },
+    Asset { name: "command_bar-B0mTN4Oa.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/command_bar-B0mTN4Oa.js.gz") },
+    Asset { name: "connect-Bj1ta8rH.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/connect-Bj1ta8rH.js.gz") },
+    Asset { name: "de-CK7oSpff.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/de-CK7oSpff.js.gz") },
+    Asset { name: "drives-CzlyklLf.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/drives-CzlyklLf.js.gz") },
+    Asset { name: "en-eELAUEqT.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/en-eELAUEqT.js.gz") },
+    Asset { name: "encryption-DgIpsHHT.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/encryption-DgIpsHHT.js.gz") },
+    Asset { name: "format-Cpbdu_CI.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/format-Cpbdu_CI.js.gz") },
+    Asset { name: "groups-JxkArW2K.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/groups-JxkArW2K.js.gz") },
+    Asset { name: "history-Be2kJYrW.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/history-Be2kJYrW.js.gz") },
     Asset { name: "icon-B-LCDp6q.svg", kind: "image/svg+xml", gzip: include_bytes!("../assets/icon-B-LCDp6q.svg.gz") },
-    Asset { name: "index-B2kJ8lFe.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-B2kJ8lFe.js.gz") },
+    Asset { name: "index-BJ2f4Y_j.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-BJ2f4Y_j.js.gz") },
+    Asset { name: "index-BpI4lEF5.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-BpI4lEF5.js.gz") },
     Asset { name: "index-D0s6d5kq.css", kind: "text/css; charset=utf-8", gzip: include_bytes!("../assets/index-D0s6d5kq.css.gz") },
-    Asset { name: "index-DQbjRWOr.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/index-DQbjRWOr.js.gz") },
     Asset { name: "inter-DfAjpf66.woff2", kind: "font/woff2", gzip: include_bytes!("../assets/inter-DfAjpf66.woff2.gz") },
-    Asset { name: "json-8JYVtKxb.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/json-8JYVtKxb.js.gz") },
-    Asset { name: "keys-BMJ4RxlM.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/keys-BMJ4RxlM.js.gz") },
+    Asset { name: "json-BZkAybzm.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/json-BZkAybzm.js.gz") },
+    Asset { name: "keys-Izl2VZjz.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/keys-Izl2VZjz.js.gz") },
     Asset { name: "licences.txt", kind: "text/plain; charset=utf-8", gzip: include_bytes!("../assets/licences.txt.gz") },
-    Asset { name: "link-DyzHAkjh.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/link-DyzHAkjh.js.gz") },
-    Asset { name: "logs-NNvR1wc8.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/logs-NNvR1wc8.js.gz") },
-    Asset { name: "menu-CYXxKLNd.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/menu-CYXxKLNd.js.gz") },
-    Asset { name: "object-24K-g_rZ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/object-24K-g_rZ.js.gz") },
-    Asset { name: "overview-BdEy67gc.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/overview-BdEy67gc.js.gz") },
-    Asset { name: "placement-Cu0YKaib.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/placement-Cu0YKaib.js.gz") },
-    Asset { name: "policies-DiOIvdam.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/policies-DiOIvdam.js.gz") },
-    Asset { name: "preview-DCkyi6PA.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/preview-DCkyi6PA.js.gz") },
-    Asset { name: "protection-8G2HcJl_.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/protection-8G2HcJl_.js.gz") },
-    Asset { name: "providers-KeEDMmjw.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/providers-KeEDMmjw.js.gz") },
-    Asset { name: "rewind-DrrEycHd.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/rewind-DrrEycHd.js.gz") },
-    Asset { name: "router-_8rEnJxi.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/router-_8rEnJxi.js.gz") },
-    Asset { name: "s3-CKbshb_c.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/s3-CKbshb_c.js.gz") },
+    Asset { name: "link-DRJkHjJt.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/link-DRJkHjJt.js.gz") },
+    Asset { name: "logs-6hhgdcNq.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/logs-6hhgdcNq.js.gz") },
+    Asset { name: "menu-KGKvFm0v.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/menu-KGKvFm0v.js.gz") },
+    Asset { name: "object-r5SLHyJF.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/object-r5SLHyJF.js.gz") },
+    Asset { name: "overview-BRwvR3A6.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/overview-BRwvR3A6.js.gz") },
+    Asset { name: "placement-DQJFpycW.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/placement-DQJFpycW.js.gz") },
+    Asset { name: "policies-hscFexun.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/policies-hscFexun.js.gz") },
+    Asset { name: "preview-DbkLmK_Z.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/preview-DbkLmK_Z.js.gz") },
+    Asset { name: "protection-CTo7DQHK.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/protection-CTo7DQHK.js.gz") },
+    Asset { name: "providers-CQQSSQSQ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/providers-CQQSSQSQ.js.gz") },
+    Asset { name: "rewind-DeMDn8DG.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/rewind-DeMDn8DG.js.gz") },
+    Asset { name: "router-CT2AHf-P.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/router-CT2AHf-P.js.gz") },
+    Asset { name: "s3-DnVzo-9-.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/s3-DnVzo-9-.js.gz") },
     Asset { name: "screens-DgmKXX2y.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/screens-DgmKXX2y.js.gz") },
-    Asset { name: "session-BMzcydri.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/session-BMzcydri.js.gz") },
-    Asset { name: "settings-BozL9PtT.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/settings-BozL9PtT.js.gz") },
+    Asset { name: "session-ULRAYidi.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/session-ULRAYidi.js.gz") },
+    Asset { name: "settings-7Lm7qmeP.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/settings-7Lm7qmeP.js.gz") },
     Asset { name: "settings.de-lvY5t0J3.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/settings.de-lvY5t0J3.js.gz") },
-    Asset { name: "stream-D0_TaM-6.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/stream-D0_TaM-6.js.gz") },
-    Asset { name: "table-DP0NXWPO.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/table-DP0NXWPO.js.gz") },
-    Asset { name: "tags-DYt_w2QQ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/tags-DYt_w2QQ.js.gz") },
-    Asset { name: "targets-6wEr1bJH.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/targets-6wEr1bJH.js.gz") },
-    Asset { name: "trace-BfzEoMSV.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/trace-BfzEoMSV.js.gz") },
-    Asset { name: "uploads-BHS3jnef.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-BHS3jnef.js.gz") },
-    Asset { name: "uploads-DGgxK7UJ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-DGgxK7UJ.js.gz") },
-    Asset { name: "useInfiniteQuery-XG4XC-7h.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useInfiniteQuery-XG4XC-7h.js.gz") },
-    Asset { name: "useMutation-TCvCgZwL.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useMutation-TCvCgZwL.js.gz") },
-    Asset { name: "useNavigate-NZlJQ4cD.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useNavigate-NZlJQ4cD.js.gz") },
-    Asset { name: "useQuery-Onm-OBgM.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useQuery-Onm-OBgM.js.gz") },
-    Asset { name: "useRouter-B5hD_jYs.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useRouter-B5hD_jYs.js.gz") },
-    Asset { name: "users-Cnl2W1Ep.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/users-Cnl2W1Ep.js.gz") },
-    Asset { name: "why-D4XhfY7i.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/why-D4XhfY7i.js.gz") },
-    Asset { name: "window-DFEVWmx0.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/window-DFEVWmx0.js.gz") },
+    Asset { name: "stream-BENuk_rD.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/stream-BENuk_rD.js.gz") },
+    Asset { name: "table-CkICyjQO.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/table-CkICyjQO.js.gz") },
+    Asset { name: "tags-BKiFKNAQ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/tags-BKiFKNAQ.js.gz") },
+    Asset { name: "targets-CmrHxiJ0.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/targets-CmrHxiJ0.js.gz") },
+    Asset { name: "trace-Bct0OvyP.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/trace-Bct0OvyP.js.gz") },
+    Asset { name: "uploads-0VZmqKns.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-0VZmqKns.js.gz") },
+    Asset { name: "uploads-BU0zpzTt.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/uploads-BU0zpzTt.js.gz") },
+    Asset { name: "useInfiniteQuery-BwZzCfoL.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useInfiniteQuery-BwZzCfoL.js.gz") },
+    Asset { name: "useMutation-C4Ef1ewt.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useMutation-C4Ef1ewt.js.gz") },
+    Asset { name: "useNavigate-CzZu44OR.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useNavigate-CzZu44OR.js.gz") },
+    Asset { name: "useQuery-Dw9L2Tmw.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useQuery-Dw9L2Tmw.js.gz") },
+    Asset { name: "useRouter-GnSmqBja.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/useRouter-GnSmqBja.js.gz") },
+    Asset { name: "users-DrPjQled.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/users-DrPjQled.js.gz") },
+    Asset { name: "why-AlJpYcuQ.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/why-AlJpYcuQ.js.gz") },
+    Asset { name: "window-DQiFnFVV.js", kind: "text/javascript; charset=utf-8", gzip: include_bytes!("../assets/window-DQiFnFVV.js.gz") },
 ];

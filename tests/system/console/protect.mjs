@@ -60,6 +60,19 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   await page.getByRole("dialog", { name: "Rewind" }).getByRole("button", { name: "Show", exact: true }).click();
   await page.getByRole("heading", { name: "Nothing was here" }).waitFor();
 
+  // The editor of policies completes names and says what cannot be meant.
+  await show(page, base, "/policies/+");
+  const editor = page.getByRole("textbox", { name: "Policy document" });
+  await editor.fill('{"Statement": [{"Effect": "Allow", "Resource": "arn:aws:s3:::vault", "Action": "s3:GetObj');
+  await page.keyboard.type("e");
+  await page.getByRole("option", { name: "s3:GetObjectTagging", exact: true }).waitFor();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowUp");
+  await page.keyboard.press("Enter");
+  assert.match(await editor.inputValue(), /"s3:GetObject$/);
+  await page.keyboard.type('"}]}');
+  await page.getByText("Statement 1: s3:GetObject concerns objects").waitFor();
+
   await show(page, base, "/drives");
   const bay = page.getByRole("list", { name: "Bays" }).getByRole("button", { name: /^Bay 3: .*drive3, Online/ });
   await bay.click();
