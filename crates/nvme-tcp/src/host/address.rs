@@ -15,7 +15,7 @@ pub const DISCOVERY_SCHEME: &str = "nvme-tcp+discovery://";
 /// Bytes of an NQN, at most (Base 4.5).
 const MAX_NQN: usize = 223;
 /// Ports of an address, at most.
-pub(crate) const MAX_PORTALS: usize = 16;
+pub const MAX_PORTALS: usize = 16;
 
 /// A TCP address.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -375,6 +375,19 @@ impl Device {
         !state.closed && state.access.iter().any(|a| !matches!(a.standing, Standing::Lost(_)))
     }
 
+    /// Why requests fail at once, if they do: no path could be used for the time of the options, or all are given up.
+    pub(crate) fn gone(&self) -> Option<String> {
+        let mut state = self.state.lock();
+        self.notice_losses(&mut state);
+        if self.pick(&state, None).is_some() {
+            return None;
+        }
+        let hope = state.access.iter().filter(|a| !matches!(a.standing, Standing::Lost(_)));
+        let waits =
+            hope.map(|a| a.since).max().is_some_and(|s| s.elapsed() < self.options.fast_io_fail_timeout);
+        (!waits).then(|| self.why(&state))
+    }
+
     /// What its paths look like.
     pub(crate) fn status(&self) -> Vec<PathStatus> {
         let mut state = self.state.lock();

@@ -36,7 +36,7 @@ mod unflushed;
 #[cfg(test)]
 mod tests;
 
-pub use address::{Address, DISCOVERY_SCHEME, Portal, SCHEME, is_address};
+pub use address::{Address, DISCOVERY_SCHEME, MAX_PORTALS, Portal, SCHEME, is_address};
 pub use controller::{Listed, discover, list};
 pub use device::PathStatus;
 pub use facts::{DiscoveryEntry, Identity, NamespaceFacts};

@@ -101,6 +101,12 @@ impl RemoteNamespace {
         self.device.verify()
     }
 
+    /// Why requests fail at once, if they do: no path could be used for `fast_io_fail_timeout`, or all are given up. Asks no target.
+    #[must_use]
+    pub fn gone(&self) -> Option<String> {
+        self.device.gone()
+    }
+
     /// How often a controller was lost.
     #[must_use]
     pub fn losses(&self) -> u64 {
