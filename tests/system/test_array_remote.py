@@ -24,7 +24,8 @@ def test_raid6_of_namespaces_while_their_process_is_killed_and_one_is_deleted(ar
     drives = [f"nvme-tcp://127.0.0.1:{port}/{group['nqn']}/{v['nsid']}" for v in group["volumes"]]
 
     above = array().start()
-    above.run("create", "dg", "raid6", *drives, "--journal", "4MiB", "--name", "tank")
+    # They are of one subsystem, which is killed as a whole.
+    above.run("create", "dg", "raid6", *drives, "--journal", "4MiB", "--name", "tank", "--allow-shared-drive")
     above.run("create", "vd", "tank", "32MiB", "--name", "data")
     assert [d["path"] for d in above.group("tank")["drives"]] == drives
     # A drive of a group is not taken for another one.
@@ -84,7 +85,7 @@ def test_raid6_of_namespaces_while_their_process_is_killed_and_one_is_deleted(ar
     below.run("create", "vd", "below", "32MiB", "--name", "new")
     new = next(v for v in below.group("below")["volumes"] if v["name"] == "new")
     address = f"nvme-tcp://127.0.0.1:{port}/{group['nqn']}/{new['nsid']}"
-    above.run("replace", "pd", "tank/2", address)
+    above.run("replace", "pd", "tank/2", address, "--allow-shared-drive")
     above.wait("OPTIMAL", name="tank")
     check = above.run("start", "consistency_check", "tank", "--mode", "stop_on_error", "--wait")
     assert json.loads(check.stdout)["check"]["mismatches"] == 0

@@ -128,6 +128,10 @@ pub struct Group {
     pub rebuild: Option<Task>,
     /// The last consistency check, or the one that is going on.
     pub check: Option<Check>,
+    /// Seconds between two checks that are started by themselves; 0: none is.
+    pub check_interval_s: u64,
+    /// When the next one is due.
+    pub next_check_ms: Option<i64>,
     /// What it has counted since it was opened.
     pub counters: Counters,
 }
@@ -150,6 +154,8 @@ pub struct Drive {
     pub corrected: u64,
     /// Why it is not online.
     pub why: Option<String>,
+    /// What fails as a whole and takes it along, if that is known: the NVMe subsystem that it is a namespace of.
+    pub failure_domain: Option<String>,
     /// The paths to it, if it is a namespace of an NVMe/TCP target that is attached.
     pub paths: Vec<Path>,
     /// What it measured of itself, if it is such a namespace and has answered.
@@ -334,6 +340,9 @@ pub struct NewGroup {
     pub spares: Vec<PathBuf>,
     /// Drives that are overwritten although they have the signature of something else.
     pub force: bool,
+    /// Drives of one set may fail together: namespaces of one NVMe subsystem.
+    #[serde(default)]
+    pub shared_domains: bool,
 }
 
 /// A state that an operator gives a drive.
@@ -434,6 +443,9 @@ pub enum Call {
         new: PathBuf,
         /// Although the new one has the signature of something else.
         force: bool,
+        /// Although it fails together with another drive of its set.
+        #[serde(default)]
+        shared_domains: bool,
     },
     /// Start a consistency check.
     StartCheck {
@@ -453,6 +465,13 @@ pub enum Call {
         group: String,
         /// How fast.
         speed: Speed,
+    },
+    /// Set how often a group is checked by itself.
+    SetCheckInterval {
+        /// The group.
+        group: String,
+        /// Seconds between the starts of two checks; 0: only when one is asked for.
+        seconds: u32,
     },
 }
 

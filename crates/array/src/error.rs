@@ -66,9 +66,11 @@ impl From<ashlar_raid::Error> for Error {
         let kind = match &error {
             Raid::Layout(_) | Raid::Range { .. } => Kind::Invalid,
             Raid::NoMember { .. } => Kind::NotFound,
-            Raid::Signature { .. } | Raid::Conflict(_) | Raid::Missing { .. } | Raid::State(_) => {
-                Kind::Conflict
-            }
+            Raid::Signature { .. }
+            | Raid::Domain { .. }
+            | Raid::Conflict(_)
+            | Raid::Missing { .. }
+            | Raid::State(_) => Kind::Conflict,
             Raid::Failed { .. } | Raid::Lost { .. } | Raid::Coder(_) | Raid::Io { .. } => Kind::Failed,
         };
         Error::new(kind, error.to_string())

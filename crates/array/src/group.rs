@@ -5,7 +5,7 @@
 //!
 //! Must not depend on: other groups, how it is asked.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,8 +25,6 @@ use crate::remote;
 pub(crate) struct Inner {
     /// The files of drives, also of those that failed, and their locks.
     files: BTreeMap<Id, (PathBuf, Hold)>,
-    /// Positions that an operator took out of service.
-    offline: BTreeSet<usize>,
     pub(crate) speed: api::Speed,
     pub(crate) rebuild: Option<api::Task>,
     pub(crate) check: Option<api::Check>,
@@ -64,6 +62,7 @@ impl InService {
     /// Takes a group over, with the locks of its files by the identities of its drives.
     pub(crate) fn new(group: Group, files: BTreeMap<Id, Locked>) -> Arc<InService> {
         let (name, id) = (group.superblock().name.clone(), group.superblock().group);
+        let speed = speed_of(group.superblock().settings.rebuild_speed);
         let volumes: Vec<String> = group.superblock().volumes.iter().map(|v| v.name.clone()).collect();
         let me = Arc::new(InService {
             name,
@@ -71,8 +70,7 @@ impl InService {
             shared: Shared::new(group),
             inner: Mutex::new(Inner {
                 files: files.into_iter().map(|(id, f)| (id, (f.path, f.lock))).collect(),
-                offline: BTreeSet::new(),
-                speed: api::Speed::default(),
+                speed,
                 rebuild: None,
                 check: None,
                 stop_check: false,
@@ -166,9 +164,7 @@ impl InService {
         for (drive, member) in out.drives.iter_mut().zip(&seen.members) {
             drive.corrected = member.corrected;
             drive.why.clone_from(&member.why);
-            if member.state == MemberState::Failed && inner.offline.contains(&member.slot) {
-                drive.state = "OFFLINE".into();
-            }
+            drive.failure_domain.clone_from(&member.domain);
         }
         out.spares = offline::spares(&seen.superblock, &paths);
         for drive in out.drives.iter_mut().chain(&mut out.spares) {
@@ -178,6 +174,10 @@ impl InService {
         }
         out.rebuild.clone_from(&inner.rebuild);
         out.check.clone_from(&inner.check);
+        let settings = &seen.superblock.settings;
+        out.check_interval_s = settings.check_interval_s.into();
+        out.next_check_ms = (settings.check_interval_s > 0)
+            .then(|| settings.checked_ms as i64 + i64::from(settings.check_interval_s) * 1000);
         drop(inner);
         for volume in &mut out.volumes {
             if let Some(exported) = self.exported(&volume.name) {
@@ -236,8 +236,7 @@ impl InService {
 
     /// Takes a drive out of service.
     pub(crate) fn take_offline(&self, position: usize) -> Result<(), Error> {
-        self.shared.with(|g| g.take_out(position))?;
-        self.inner.lock().offline.insert(position);
+        self.shared.with(|g| g.take_offline(position))?;
         self.wake.notify_all();
         Ok(())
     }
@@ -268,17 +267,25 @@ impl InService {
     fn put(&self, position: usize, path: &std::path::Path, force: bool) -> Result<(), Error> {
         let device = files::open(path)?;
         self.shared.with(|g| g.replace(position, device, force))?;
-        self.inner.lock().offline.remove(&position);
         self.wake.notify_all();
         Ok(())
     }
 
     /// Replaces a drive, which is taken out of service before if it is not already.
-    pub(crate) fn replace(&self, position: usize, new: Locked, force: bool) -> Result<(), Error> {
+    pub(crate) fn replace(
+        &self,
+        position: usize,
+        new: Locked,
+        force: bool,
+        shared_domains: bool,
+    ) -> Result<(), Error> {
         let device = files::open(&new.path)?;
         let slot = self.shared.with(|g| -> Result<_, Error> {
             // Before anything changes.
             g.suits(&device, force)?;
+            if !shared_domains {
+                g.apart(position, &device)?;
+            }
             let slot = g.superblock().slots[position];
             if slot.state != MemberState::Failed {
                 g.take_out(position)?;
@@ -319,9 +326,44 @@ impl InService {
         Ok(())
     }
 
+    /// Sets how fast it is rebuilt and checked, also after a restart.
+    pub(crate) fn set_speed(&self, speed: api::Speed) -> Result<(), Error> {
+        self.shared.with(|g| g.configure(|s| s.rebuild_speed = number_of(speed)))?;
+        self.inner.lock().speed = speed;
+        self.wake.notify_all();
+        Ok(())
+    }
+
+    /// Sets the seconds between two checks; 0: none is started by itself. The first one is due a whole interval from now.
+    pub(crate) fn set_check_interval(&self, seconds: u32) -> Result<(), Error> {
+        self.shared.with(|g| {
+            g.configure(|s| (s.check_interval_s, s.checked_ms) = (seconds, now_ms()))?;
+            Ok::<_, Error>(())
+        })?;
+        self.wake.notify_all();
+        Ok(())
+    }
+
+    /// Whether a check is due by its interval. A clock that was set far back does not put it off for ever.
+    pub(crate) fn check_is_due(&self) -> bool {
+        self.shared.with(|g| {
+            let settings = &g.superblock().settings;
+            let interval = u64::from(settings.check_interval_s) * 1000;
+            interval > 0
+                && g.state() != GroupState::Failed
+                && now_ms().abs_diff(settings.checked_ms) >= interval
+        })
+    }
+
     /// Starts a check.
     pub(crate) fn start_check(&self, mode: api::CheckMode) -> Result<(), Error> {
-        let rows = self.shared.with(|g| g.geometry().rows());
+        let rows = self.shared.with(|g| {
+            let scheduled = g.superblock().settings.check_interval_s > 0;
+            if scheduled && self.inner.lock().check.as_ref().is_none_or(|c| c.state != "RUNNING") {
+                g.configure(|s| s.checked_ms = now_ms())?;
+            }
+            Ok::<_, Error>(g.geometry().rows())
+        })?;
         let mut inner = self.inner.lock();
         if inner.check.as_ref().is_some_and(|c| c.state == "RUNNING") {
             return Err(Error::conflict(format!("a consistency check of {:?} is running", self.name)));
@@ -377,15 +419,33 @@ impl InService {
         })
     }
 
-    /// A hot spare has taken this position: gives up the file of the drive that was there.
-    pub(crate) fn release(&self, position: usize) {
+    /// A hot spare has taken a position: gives up the file of the drive that was there.
+    pub(crate) fn release(&self) {
         let superblock = self.shared.with(|g| g.superblock().clone());
         let known =
             |id: &Id| superblock.slots.iter().any(|s| s.device == *id) || superblock.spares.contains(id);
         let mut inner = self.inner.lock();
         inner.files.retain(|id, _| known(id));
-        inner.offline.remove(&position);
     }
+}
+
+fn now_ms() -> u64 {
+    u64::try_from(ashlar_environment::time::wall_ms()).unwrap_or(0)
+}
+
+/// A speed as superblocks have it.
+fn number_of(speed: api::Speed) -> u8 {
+    match speed {
+        api::Speed::Normal => 0,
+        api::Speed::Low => 1,
+        api::Speed::High => 2,
+    }
+}
+
+/// Its inverse; a speed of a later release is the normal one.
+fn speed_of(number: u8) -> api::Speed {
+    let all = [api::Speed::Low, api::Speed::High];
+    all.into_iter().find(|s| number_of(*s) == number).unwrap_or_default()
 }
 
 /// The state of a group in the words of operators.

@@ -135,6 +135,7 @@ pub(crate) fn drives(superblock: &Superblock, paths: &BTreeMap<Id, PathBuf>) -> 
             let state = match s.state {
                 _ if path.is_none() => "MISSING",
                 MemberState::Online => "ONLINE",
+                MemberState::Failed if superblock.settings.offline.contains(&(slot as u16)) => "OFFLINE",
                 MemberState::Failed => "FAILED",
                 MemberState::Rebuild { .. } => "REBUILD",
             };
@@ -189,6 +190,7 @@ pub(crate) fn make(new: &api::NewGroup, name: &str) -> Result<(Group, Vec<Locked
         policy: new.policy.parse()?,
         journal: new.journal,
         force: new.force,
+        shared_domains: new.shared_domains,
     };
     let lock = |path: &PathBuf| files::lock(path);
     let locks: Vec<Locked> = new.drives.iter().chain(&new.spares).map(lock).collect::<Result<_, _>>()?;

@@ -153,12 +153,12 @@ impl Owner {
                 group.remove_spare(drive)?;
                 of(&group)
             }
-            Call::Replace { old, new, force } => {
+            Call::Replace { old, new, force, shared_domains } => {
                 let (group, at) = self.drive(old)?;
                 let Some(at) = at else {
                     return Err(Error::conflict(format!("{old} is a hot spare; delete it instead")));
                 };
-                group.replace(at, files::lock(new)?, *force)?;
+                group.replace(at, files::lock(new)?, *force, *shared_domains)?;
                 of(&group)
             }
             Call::StartCheck { group, mode } => {
@@ -173,8 +173,12 @@ impl Owner {
             }
             Call::SetSpeed { group, speed } => {
                 let group = self.group(group)?;
-                group.inner.lock().speed = *speed;
-                group.wake.notify_all();
+                group.set_speed(*speed)?;
+                of(&group)
+            }
+            Call::SetCheckInterval { group, seconds } => {
+                let group = self.group(group)?;
+                group.set_check_interval(*seconds)?;
                 of(&group)
             }
         }

@@ -167,7 +167,7 @@ impl Process {
     /// [`Kind::Conflict`] if another process has the socket; [`Kind::Invalid`] if a path or an option is wrong. A group that
     /// cannot be opened is no error: it is in [`api::State::out_of_service`].
     pub async fn start(options: Options) -> Result<Process, Error> {
-        remote::configure(options.remote)?;
+        remote::configure(options.remote.clone())?;
         let tls = tls(&options)?;
         if tls.as_ref().is_none_or(|_| options.client_authority.is_none()) && !options.allow_anyone {
             let tcp = options.nbd.iter().filter_map(|e| match e {

@@ -27,8 +27,10 @@ static IN_USE: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
 static HOST: Mutex<Option<HostOptions>> = Mutex::new(None);
 
 /// How a process uses namespaces of targets as drives. Names are those of Linux's NVMe host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RemoteOptions {
+    /// The name of this process as a host (NQN): what targets show may depend on it. None: a random one.
+    pub host_nqn: Option<String>,
     /// Which of several paths a command takes.
     pub policy: IoPolicy,
     /// Time after which requests fail when no path can be used: then the drive fails in its group.
@@ -44,6 +46,7 @@ pub struct RemoteOptions {
 impl Default for RemoteOptions {
     fn default() -> RemoteOptions {
         RemoteOptions {
+            host_nqn: None,
             policy: IoPolicy::default(),
             fast_io_fail_timeout: Duration::from_secs(30),
             reconnect_delay: Duration::from_secs(2),
@@ -57,6 +60,7 @@ impl Default for RemoteOptions {
 pub(crate) fn configure(chosen: RemoteOptions) -> Result<(), Error> {
     let known = options()?;
     *HOST.lock() = Some(HostOptions {
+        host_nqn: chosen.host_nqn.unwrap_or(known.host_nqn),
         policy: chosen.policy,
         fast_io_fail_timeout: chosen.fast_io_fail_timeout,
         reconnect_delay: chosen.reconnect_delay,
@@ -211,5 +215,14 @@ impl Medium for Remote {
 
     fn discard(&self, at: u64, len: u64) -> io::Result<()> {
         self.0.discard(at, len).map_err(io_error)
+    }
+
+    /// A drive is a subsystem, in real enclosures as in ours: its namespaces are lost together.
+    fn domain(&self) -> Option<String> {
+        Some(format!("the subsystem {}", self.0.address().nqn))
+    }
+
+    fn gone(&self) -> Option<String> {
+        self.0.gone()
     }
 }

@@ -19,6 +19,8 @@ use crate::group::InService;
 
 /// Time of a step.
 const STEP: Duration = Duration::from_millis(25);
+/// Time of a step where recording how far a rebuild is takes long, at most: half of the step is work then.
+const LONGEST_STEP: Duration = Duration::from_millis(500);
 /// Time without work after which the group is looked at again.
 const QUIET: Duration = Duration::from_millis(500);
 /// Time after which work that failed is tried again.
@@ -88,6 +90,7 @@ impl Worker {
         if self.group.inner.lock().stop {
             return None;
         }
+        self.look_for_drives();
         let states =
             self.group.shared.with(|g| g.superblock().slots.iter().map(|s| s.state).collect::<Vec<_>>());
         let any = |what: fn(&MemberState) -> bool| states.iter().any(what);
@@ -98,6 +101,7 @@ impl Worker {
             return Some(self.rebuild());
         }
         self.group.inner.lock().rebuild = None;
+        self.start_due_check();
         let checking = self.group.inner.lock().check.as_ref().is_some_and(|c| c.state == "RUNNING");
         if checking {
             return Some(self.check());
@@ -106,11 +110,32 @@ impl Worker {
         Some(QUIET)
     }
 
+    /// Members that are gone leave service, also if no request meets them.
+    fn look_for_drives(&self) {
+        for position in self.group.shared.with(ashlar_raid::Group::drop_gone).unwrap_or_default() {
+            tracing::error!(group = self.group.name, position, "a drive is gone: it is out of service");
+        }
+    }
+
+    /// Starts the check that is due by the interval of the group; what is wrong is corrected.
+    fn start_due_check(&self) {
+        let running = self.group.inner.lock().check.as_ref().is_some_and(|c| c.state == "RUNNING");
+        if running || !self.group.check_is_due() {
+            return;
+        }
+        match self.group.start_check(api::CheckMode::AutoFix) {
+            Ok(()) => tracing::info!(group = self.group.name, "a consistency check is due and begins"),
+            Err(error) => {
+                tracing::error!(group = self.group.name, %error, "a consistency check is due and cannot begin")
+            }
+        }
+    }
+
     fn use_spare(&mut self) {
         match self.group.shared.with(ashlar_raid::Group::use_spare) {
             Ok(Some(position)) => {
                 tracing::warn!(group = self.group.name, position, "a hot spare takes the place of a drive");
-                self.group.release(position);
+                self.group.release();
             }
             Ok(None) => {}
             Err(error) if self.refused.as_ref() == Some(&error) => {}
@@ -149,7 +174,8 @@ impl Worker {
         match self.group.shared.with(|g| g.rebuild(rows)) {
             Ok(Some(p)) => {
                 let done = p.done.saturating_sub(before.unwrap_or(p.done));
-                let pause = self.paced(begun, done, "rebuild");
+                let recording = self.group.shared.with(|g| g.recording());
+                let pause = self.paced(begun, step_time(recording), done, "rebuild");
                 let task = self.task(Some(p.slot as u64), p.done, p.rows);
                 let over = p.done == p.rows;
                 self.group.inner.lock().rebuild = (!over).then_some(task);
@@ -195,7 +221,7 @@ impl Worker {
         };
         let stopped = mode == Repair::StopOnError && !checked.mismatches.is_empty();
         let done = if stopped { checked.mismatches[0].row } else { checked.next.unwrap_or(all) };
-        let pause = self.paced(begun, done - from, "check");
+        let pause = self.paced(begun, STEP, done - from, "check");
         let progress = self.task(None, done, all);
         {
             let mut inner = self.group.inner.lock();
@@ -243,11 +269,11 @@ impl Worker {
         }
     }
 
-    /// Learns from a step that began then; the pause after it.
-    fn paced(&mut self, begun: Instant, rows: u64, what: &'static str) -> Duration {
+    /// Learns from a step that began then and is to take so long; the pause after it.
+    fn paced(&mut self, begun: Instant, wanted: Duration, rows: u64, what: &'static str) -> Duration {
         let now = Instant::now();
         let took = now.saturating_duration_since(begun);
-        let factor = (STEP.as_secs_f64() / took.as_secs_f64().max(1e-6)).clamp(0.5, 2.0);
+        let factor = (wanted.as_secs_f64() / took.as_secs_f64().max(1e-6)).clamp(0.5, 2.0);
         self.rows = ((self.rows as f64 * factor) as u64).clamp(16, 16 << 10);
         // From the end of one step to that of the next: pauses count.
         let since = match self.last {
@@ -274,5 +300,22 @@ impl Worker {
         let left = (rows - done) as f64 * BLOCK as f64;
         let eta_s = (self.rate > 0.0).then(|| (left / self.rate).ceil() as u64);
         api::Task { position, done, rows, bytes_per_s: self.rate as u64, eta_s, why: None }
+    }
+}
+
+/// The time of a step of a rebuild. A step that only lasted as long as recording its end would shrink to nothing but that: on drives
+/// behind a slow network a rebuild did 16 rows at a time, and recorded each time on every drive.
+fn step_time(recording: Duration) -> Duration {
+    (2 * recording).clamp(STEP, LONGEST_STEP)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recording_takes_half_of_a_step_at_most() {
+        let of = |ms| step_time(Duration::from_millis(ms)).as_millis();
+        assert_eq!((of(0), of(12), of(100), of(1000)), (25, 25, 200, 500));
     }
 }

@@ -6,18 +6,20 @@
 //! Must not depend on: the data path.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use ashlar_erasure::Code;
 
 use crate::Error;
 use crate::bitmap::Bitmap;
 use crate::coder::Batching;
+use crate::domain;
 use crate::geometry::{BLOCK, Geometry, Level};
 use crate::group::{Counters, Group};
 use crate::layout::Layout;
 use crate::member::{Device, Found, Member};
 use crate::sums::{Pages, Summer};
-use crate::superblock::{Id, MAX_NAME, MAX_SPARES, MemberState, Policy, Slot, Superblock};
+use crate::superblock::{Id, MAX_NAME, MAX_SPARES, MemberState, Policy, Settings, Slot, Superblock};
 
 /// Members of a group, at most: their list fits the superblock.
 pub const MAX_MEMBERS: usize = 256;
@@ -37,6 +39,8 @@ pub struct Plan {
     pub journal: u64,
     /// Overwrite devices that have other signatures.
     pub force: bool,
+    /// Permit that members of one set fail together ([`Group::apart`]).
+    pub shared_domains: bool,
 }
 
 impl Default for Plan {
@@ -48,6 +52,7 @@ impl Default for Plan {
             policy: Policy::Journal,
             journal: 32 << 20,
             force: false,
+            shared_domains: false,
         }
     }
 }
@@ -56,7 +61,7 @@ impl Group {
     /// Makes a group of `devices` and hot spares, and opens it. Its blocks read as zeros; there is nothing to initialise.
     ///
     /// # Errors
-    /// [`Error::Layout`], [`Error::Signature`], [`Error::Io`].
+    /// [`Error::Layout`], [`Error::Signature`], [`Error::Domain`], [`Error::Io`].
     pub fn create(plan: &Plan, devices: Vec<Device>, spares: Vec<Device>) -> Result<Group, Error> {
         let least = smallest(devices.iter().chain(&spares), plan.force)?;
         if devices.len() > MAX_MEMBERS || spares.len() > MAX_SPARES || plan.name.len() > MAX_NAME {
@@ -66,6 +71,9 @@ impl Group {
         }
         let layout = Layout::divide(least, plan.journal / BLOCK as u64)?;
         let geometry = Geometry::new(plan.level, devices.len(), plan.strip, layout.data_blocks)?;
+        if !plan.shared_domains {
+            domain::all_apart(&geometry, &devices)?;
+        }
         let layout = Layout { data_blocks: geometry.rows(), ..layout };
         let group = new_id()?;
         let mut superblock = Superblock {
@@ -80,6 +88,7 @@ impl Group {
             slots: Vec::new(),
             spares: Vec::new(),
             volumes: Vec::new(),
+            settings: Settings::default(),
         };
         let format = |device: Device| {
             let name = device.name.clone();
@@ -138,6 +147,7 @@ impl Group {
             batching: Batching::default(),
             workers: Vec::new(),
             buffers: Vec::new(),
+            recording: Duration::ZERO,
             #[cfg(test)]
             mutant: None,
         })

@@ -16,6 +16,16 @@ pub enum Error {
         /// What its signature belongs to.
         found: &'static str,
     },
+    /// Two members of a set would fail together: name another device, or permit it.
+    #[error("{device} and {other} fail together, as both are on {domain}; use another one, or permit it")]
+    Domain {
+        /// The device.
+        device: String,
+        /// The other one.
+        other: String,
+        /// What they share.
+        domain: String,
+    },
     /// The device has no readable superblock.
     #[error("{device} is not a member of a drive group: {why}")]
     NoMember {

@@ -10,7 +10,7 @@ use crate::geometry::{BLOCK, Geometry, Level};
 use crate::journal::{self, Change, Entry, Position};
 use crate::layout::Layout;
 use crate::sums::Page;
-use crate::superblock::{self, Id, MemberState, Policy, Slot, Superblock, Volume};
+use crate::superblock::{self, Id, MemberState, Policy, Settings, Slot, Superblock, Volume};
 
 const GROUP: Id = *b"group identity..";
 const AT: Position = Position { group: GROUP, slot: 2, epoch: 3, ordinal: 4 };
@@ -128,6 +128,7 @@ pub fn superblocks() -> Vec<Vec<u8>> {
             slots: (0..members).map(|i| Slot { device: [i as u8; 16], state: state(i) }).collect(),
             spares: vec![[99; 16]],
             volumes: vec![Volume { name: "v1".into(), start: 256, blocks: 1000 }],
+            settings: Settings { offline: [1].into(), check_interval_s: 3600, ..Settings::default() },
         };
         Some(without_hash(whole.encode(&[3; 16])))
     };

@@ -11,6 +11,7 @@
 //! Must not depend on: how requests arrive, threads.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use ashlar_erasure::Code;
 
@@ -59,6 +60,8 @@ pub struct MemberStatus {
     pub corrected: u64,
     /// Why it is out of service, if that happened since the group was opened.
     pub why: Option<String>,
+    /// What it fails with, if a device is attached that knows.
+    pub domain: Option<String>,
 }
 
 /// The state of a group, in the words that operators of arrays use.
@@ -122,6 +125,8 @@ pub struct Group {
     pub(crate) workers: Vec<Worker>,
     /// The memory of batches of a check, likewise.
     pub(crate) buffers: Vec<Vec<u8>>,
+    /// Time that recording the progress of a rebuild took.
+    pub(crate) recording: Duration,
     #[cfg(test)]
     pub(crate) mutant: Option<Mutant>,
 }
@@ -162,6 +167,7 @@ impl Group {
                 state: s.state,
                 corrected: self.corrected[slot],
                 why: self.why[slot].clone(),
+                domain: member.as_ref().and_then(Member::domain),
             })
             .collect()
     }

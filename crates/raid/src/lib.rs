@@ -25,6 +25,7 @@ mod check;
 mod choice;
 mod coder;
 mod create;
+mod domain;
 mod drive;
 mod error;
 pub mod fuzzed;
@@ -63,6 +64,6 @@ pub use medium::Medium;
 pub use member::Device;
 pub use rebuild::Progress;
 pub use superblock::{
-    FORMAT, Id, MAX_NAME, MAX_SPARES, MAX_VOLUMES, MemberState, Policy, Slot, Superblock, Volume,
+    FORMAT, Id, MAX_NAME, MAX_SPARES, MAX_VOLUMES, MemberState, Policy, Settings, Slot, Superblock, Volume,
 };
 pub use write::Request;

@@ -58,6 +58,18 @@ pub trait Medium: Send + Sync {
     /// # Errors
     /// Errors of the medium.
     fn discard(&self, at: u64, len: u64) -> io::Result<()>;
+
+    /// The name of what fails as a whole and takes this medium along, for instance the drive that a namespace is a part of. None: nothing
+    /// is known that it shares with others.
+    fn domain(&self) -> Option<String> {
+        None
+    }
+
+    /// Why every request to it would fail now, if that is known without asking it. The group then takes the member out of service without
+    /// waiting for a request.
+    fn gone(&self) -> Option<String> {
+        None
+    }
 }
 
 impl Medium for DiskFile {

@@ -131,6 +131,16 @@ impl Member {
         Ok(())
     }
 
+    /// What it fails with.
+    pub(crate) fn domain(&self) -> Option<String> {
+        self.medium.domain()
+    }
+
+    /// Why it does not answer any more, if that is known.
+    pub(crate) fn gone(&self) -> Option<String> {
+        self.medium.gone()
+    }
+
     /// Reads whole blocks.
     pub(crate) fn read(&self, block: u64, out: &mut [u8]) -> io::Result<()> {
         self.medium.read_at(out, block * BLOCK as u64)

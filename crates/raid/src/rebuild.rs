@@ -9,6 +9,9 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_environment::time::Instant;
 
 use crate::Error;
 use crate::batch::{Batch, Outcome, Site};
@@ -20,7 +23,7 @@ use crate::group::Group;
 use crate::group::Mutant;
 use crate::member::{Device, Member};
 use crate::sums::UNWRITTEN;
-use crate::superblock::{MAX_SPARES, MemberState};
+use crate::superblock::{MAX_SPARES, MemberState, Settings};
 use crate::threads;
 
 /// Batches that are planned at once, at most.
@@ -52,6 +55,30 @@ impl Group {
             return Err(Error::State(format!("the group cannot do without the member at position {slot}")));
         }
         self.fail(slot, "taken out", &std::io::Error::other("by request"));
+        self.settle()
+    }
+
+    /// Takes a member out of service and remembers that an operator did it, until another one takes its place.
+    ///
+    /// # Errors
+    /// As [`Group::take_out`].
+    pub fn take_offline(&mut self, slot: usize) -> Result<(), Error> {
+        let new = self.superblock.settings.offline.insert(slot as u16);
+        self.take_out(slot).inspect_err(|_| {
+            if new {
+                self.superblock.settings.offline.remove(&(slot as u16));
+            }
+        })
+    }
+
+    /// Changes what the owner of the group keeps with it, durably.
+    ///
+    /// # Errors
+    /// [`Error::State`], [`Error::Failed`].
+    pub fn configure(&mut self, change: impl FnOnce(&mut Settings)) -> Result<(), Error> {
+        self.running()?;
+        change(&mut self.superblock.settings);
+        self.unsettled = true;
         self.settle()
     }
 
@@ -101,7 +128,8 @@ impl Group {
         self.install(slot, member)
     }
 
-    /// Puts a hot spare in the place of a failed member, if there are both. The position, if so.
+    /// Puts a hot spare in the place of a failed member, if there are both. The position, if so. One that fails together with
+    /// another member of the set is used only if there is no other one; one that is known to be gone is not used.
     ///
     /// # Errors
     /// [`Error::Failed`].
@@ -109,7 +137,8 @@ impl Group {
         self.running()?;
         let failed = self.superblock.slots.iter().position(|s| s.state == MemberState::Failed);
         let Some(slot) = failed else { return Ok(None) };
-        let Some(member) = self.spares.pop() else { return Ok(None) };
+        let Some(chosen) = self.best_spare(slot) else { return Ok(None) };
+        let member = self.spares.remove(chosen);
         self.install(slot, member)?;
         Ok(Some(slot))
     }
@@ -145,6 +174,7 @@ impl Group {
         self.pages.forget(slot);
         self.superblock.slots[slot].device = member.id;
         self.superblock.slots[slot].state = MemberState::Rebuild { below: 0 };
+        self.superblock.settings.offline.remove(&(slot as u16));
         self.superblock.spares = self.spares.iter().map(|m| m.id).collect();
         self.members[slot] = Some(member);
         self.why[slot] = None;
@@ -178,6 +208,7 @@ impl Group {
             self.superblock.slots[slot].state = MemberState::Rebuild { below };
         }
         self.rebuild_rows(slot, below..to)?;
+        let done = Instant::now();
         self.checkpoint()?;
         if self.members[slot].is_some() {
             self.superblock.slots[slot].state =
@@ -185,7 +216,15 @@ impl Group {
             self.unsettled = true;
             self.settle()?;
         }
+        self.recording = done.elapsed();
         Ok(Some(Progress { slot, done: to, rows: all }))
+    }
+
+    /// How long the last call of [`Group::rebuild`] took to record how far it is: that does not depend on the number of rows, so whoever
+    /// sets the pace does more at once where it is long.
+    #[must_use]
+    pub fn recording(&self) -> Duration {
+        self.recording
     }
 
     /// Sets how rebuilds and checks are done from now on.

@@ -9,6 +9,7 @@
 //!
 //! Must not depend on: devices.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -110,6 +111,20 @@ pub struct Volume {
     pub blocks: u64,
 }
 
+/// What the owner of a group keeps with it, beside what the group needs itself. Superblocks of releases that did not have it say zeros, which
+/// are the defaults; those releases do not read it.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Settings {
+    /// How fast it is rebuilt and checked: 0 normal, 1 low, 2 high.
+    pub rebuild_speed: u8,
+    /// Positions whose member did not fail, but was taken out of service by an operator.
+    pub offline: BTreeSet<u16>,
+    /// Seconds between the starts of two consistency checks; 0: they are started by hand only.
+    pub check_interval_s: u32,
+    /// When the last check was started, or the interval was set: milliseconds since 1970.
+    pub checked_ms: u64,
+}
+
 /// What all members of a group agree on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
@@ -135,6 +150,8 @@ pub struct Superblock {
     pub spares: Vec<Id>,
     /// Virtual drives.
     pub volumes: Vec<Volume>,
+    /// What its owner keeps with it.
+    pub settings: Settings,
 }
 
 impl Superblock {
@@ -192,6 +209,11 @@ impl Superblock {
             w.u64(v.start);
             w.u64(v.blocks);
         });
+        let settings = &self.settings;
+        w.u8(settings.rebuild_speed);
+        w.list(&settings.offline.iter().copied().collect::<Vec<u16>>(), |w, position| w.u16(*position));
+        w.u32(settings.check_interval_s);
+        w.u64(settings.checked_ms);
         let mut out = w.into_vec();
         assert!(out.len() <= LEN - 32, "the limits of names and lists keep a superblock in its place");
         out.resize(LEN - 32, 0);
@@ -258,6 +280,12 @@ impl Superblock {
         })?;
         let spares = r.list(|r| r.array())?;
         let volumes = r.list(|r| Ok(Volume { name: r.string()?, start: r.u64()?, blocks: r.u64()? }))?;
+        let settings = Settings {
+            rebuild_speed: r.u8()?,
+            offline: r.list(|r| r.u16())?.into_iter().collect(),
+            check_interval_s: r.u32()?,
+            checked_ms: r.u64()?,
+        };
         if strip_blocks == 0 || strip_blocks > 256 {
             return Err(Malformed("geometry"));
         }
@@ -281,6 +309,7 @@ impl Superblock {
             slots,
             spares,
             volumes,
+            settings,
         };
         Ok((whole, device))
     }

@@ -126,7 +126,8 @@ fn drives_go_offline_come_back_and_are_replaced() {
         fails(&client, mark("tank/9", Marker::Offline), Kind::NotFound, "no position 9").await;
         client.call(&mark("tank/1", Marker::Online)).await.unwrap();
         until(&client, "it is rebuilt", |g| states(g)[1] == "ONLINE").await;
-        let replace = |old: &str, new| Call::Replace { old: old.into(), new, force: false };
+        let replace =
+            |old: &str, new| Call::Replace { old: old.into(), new, force: false, shared_domains: false };
         fails(&client, replace("tank/2", rig.member(0)), Kind::Conflict, "in use").await;
         client.call(&replace("tank/2", rig.member(5))).await.unwrap();
         let group = until(&client, "it is whole", |g| g.state == "OPTIMAL").await;
@@ -255,6 +256,46 @@ fn what_is_no_call_is_refused() {
             stream.read_to_string(&mut out).await.unwrap();
             assert!(out.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {out}");
         }
+        process.stop().await;
+    });
+}
+
+#[test]
+fn what_an_operator_set_survives_a_restart() {
+    run(async {
+        let rig = Rig::new(4);
+        let drives = || vec![rig.folder.path().to_owned()];
+        let process = Process::start(rig.options(vec![])).await.unwrap();
+        let client = rig.client();
+        client.call(&Call::CreateGroup(rig.new_group("6", 0..4))).await.unwrap();
+        client.call(&Call::SetSpeed { group: "tank".into(), speed: Speed::High }).await.unwrap();
+        let mark = |marker| Call::Mark { drive: "tank/1".into(), marker, group: None, force: false };
+        client.call(&mark(Marker::Offline)).await.unwrap();
+        fails(&client, mark(Marker::Offline), Kind::Conflict, "no member in service").await;
+        let interval = |seconds| Call::SetCheckInterval { group: "tank".into(), seconds };
+        let answer = client.call(&interval(1)).await.unwrap();
+        assert!(only(&answer).check_interval_s == 1 && only(&answer).next_check_ms.is_some());
+        let checked = |g: &crate::api::Group| g.check.as_ref().is_some_and(|c| c.state == "DONE");
+        let check = until(&client, "a check begins by itself", checked).await.check.unwrap();
+        assert_eq!((check.mode.as_str(), check.mismatches), ("auto_fix", 0));
+        assert!(process.stop().await.is_empty());
+
+        // Also for those who look without a process.
+        let (groups, _) = offline::describe(&offline::find(&drives()).unwrap());
+        assert_eq!(states(&groups[0])[1], "OFFLINE");
+        let process = Process::start(rig.options(drives())).await.unwrap();
+        let group = until(&client, "a check begins by itself", checked).await;
+        assert_eq!(
+            (group.rebuild_speed.as_str(), states(&group)[1], group.check_interval_s),
+            ("high", "OFFLINE", 1)
+        );
+        client.call(&interval(0)).await.unwrap();
+        client.call(&mark(Marker::Online)).await.unwrap();
+        let group = until(&client, "it is rebuilt", |g| g.state == "OPTIMAL").await;
+        assert!(group.next_check_ms.is_none() && group.check_interval_s == 0);
+        process.stop().await;
+        let process = Process::start(rig.options(drives())).await.unwrap();
+        assert_eq!(states(&process.state().groups[0]), ["ONLINE"; 4]);
         process.stop().await;
     });
 }

@@ -69,6 +69,7 @@ impl Target {
             drives: drives.map(|i| self.drive(i)).collect(),
             spares: vec![],
             force: false,
+            shared_domains: true,
         }
     }
 }
@@ -112,7 +113,7 @@ fn a_group_of_namespaces_is_made_opened_and_refused() {
     assert!(taken[0].2.message.contains("in use"), "{taken:?}");
     // By path, and a drive that is replaced.
     let old = target.drive(2).display().to_string();
-    owner.perform(&Call::Replace { old, new: target.drive(4), force: false }).unwrap();
+    owner.perform(&Call::Replace { old, new: target.drive(4), force: false, shared_domains: true }).unwrap();
     let end = Instant::now() + Duration::from_secs(120);
     while owner.groups()[0].describe().state != "OPTIMAL" {
         assert!(Instant::now() < end, "it is rebuilt");
@@ -190,7 +191,7 @@ fn acknowledged_writes_survive_restarts_of_the_target_and_a_deleted_namespace() 
     target.owner.perform(&Call::CreateVolume { group, name, size: Some(20 << 20) }).unwrap();
     let new = target.drive(5);
     assert_eq!(described.drives[3].path.as_deref(), new.to_str());
-    owner.perform(&Call::Replace { old: "tank/3".into(), new, force: false }).unwrap();
+    owner.perform(&Call::Replace { old: "tank/3".into(), new, force: false, shared_domains: true }).unwrap();
     let end = Instant::now() + Duration::from_secs(120);
     while owner.groups()[0].describe().state != "OPTIMAL" {
         assert!(Instant::now() < end, "it is rebuilt");

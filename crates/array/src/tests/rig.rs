@@ -54,6 +54,7 @@ impl Rig {
             drives: self.members(members),
             spares: vec![],
             force: false,
+            shared_domains: false,
         }
     }
 }

@@ -3,16 +3,18 @@
 //! Must not depend on: how things are shown.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ashlar_arguments::{expand, size};
 use ashlar_array::api::{self, Answer, Call, Group, NewGroup};
 use ashlar_array::{Error, Kind as Cause, make_file, offline};
 use ashlar_environment::time;
+use clap::ValueEnum as _;
 use serde_json::json;
 
 use super::Context;
 use super::nouns::{
-    CheckMode, Create, Delete, Edit, GroupOptions, Import, Marker, Replace, Speed, Start, Stop,
+    CheckMode, Create, Delete, DgProperty, Edit, GroupOptions, Import, Marker, Replace, Speed, Start, Stop,
 };
 use super::show::{LOOK, check_text, group_named};
 use crate::failure::{Failure, Kind, Outcome, While as _};
@@ -89,6 +91,7 @@ async fn create_group(options: GroupOptions, context: &Context<'_>) -> Outcome {
         drives: paths(&options.drives)?,
         spares: paths(&options.spare)?,
         force: options.force,
+        shared_domains: options.allow_shared_drive,
     };
     let made = |g: &Group| {
         format!("the drive group {} is {}: RAID {}, {}", g.name, g.state, g.level, size_text(g.size))
@@ -138,22 +141,44 @@ pub async fn edit(noun: Edit, context: &Context<'_>) -> Outcome {
             group,
             force,
         },
-        Edit::Dg { group, what: _, speed } => Call::SetSpeed {
+        Edit::Dg { group, what: DgProperty::RebuildSpeed, value } => Call::SetSpeed {
             group,
-            speed: match speed {
+            speed: match Speed::from_str(&value, true)
+                .map_err(|_| Failure::usage("rebuild_speed: low, normal or high"))?
+            {
                 Speed::Low => api::Speed::Low,
                 Speed::Normal => api::Speed::Normal,
                 Speed::High => api::Speed::High,
             },
         },
+        Edit::Dg { group, what: DgProperty::CheckInterval, value } => {
+            Call::SetCheckInterval { group, seconds: interval(&value)? }
+        }
     };
     call(what, state_of, context).await.map(drop)
 }
 
+/// The shortest interval between two checks.
+const SHORTEST: Duration = Duration::from_secs(60);
+
+fn interval(text: &str) -> Outcome<u32> {
+    if text == "off" {
+        return Ok(0);
+    }
+    let wrong = |why: String| Failure::usage(format!("check_interval: {why}, or off"));
+    let time = ashlar_arguments::time::parse(text).map_err(wrong)?;
+    if time < SHORTEST {
+        return Err(Failure::usage("check_interval: a minute is the shortest interval; off ends the checks"));
+    }
+    u32::try_from(time.as_secs()).map_err(|e| wrong(e.to_string()))
+}
+
 /// Replaces a drive.
 pub async fn replace(noun: Replace, context: &Context<'_>) -> Outcome {
-    let Replace::Pd { old, new, force } = noun;
-    call(Call::Replace { old: drive(&old)?, new: absolute(&new)?, force }, state_of, context).await.map(drop)
+    let Replace::Pd { old, new, force, allow_shared_drive } = noun;
+    let what =
+        Call::Replace { old: drive(&old)?, new: absolute(&new)?, force, shared_domains: allow_shared_drive };
+    call(what, state_of, context).await.map(drop)
 }
 
 /// Puts groups in service.

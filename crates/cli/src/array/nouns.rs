@@ -126,6 +126,9 @@ pub struct GroupOptions {
     /// Overwrite drives that have the signature of a file system, a partition table or another array
     #[arg(long)]
     pub force: bool,
+    /// Permit several namespaces of one NVMe subsystem in one set: they are lost together
+    #[arg(long)]
+    pub allow_shared_drive: bool,
 }
 
 /// What is deleted.
@@ -174,16 +177,15 @@ pub enum Edit {
         #[arg(long)]
         force: bool,
     },
-    /// Set how fast a group is rebuilt and checked
+    /// Set how fast a group is rebuilt and checked, or how often it is checked by itself
     #[command(visible_alias = "drive_group")]
     Dg {
         /// The group
         group: String,
         /// What is changed
-        #[arg(value_name = "rebuild_speed")]
         what: DgProperty,
-        /// Its new value
-        speed: Speed,
+        /// Its new value: low, normal or high; an interval, for instance 7d, or off
+        value: String,
     },
 }
 
@@ -198,8 +200,10 @@ pub enum PdProperty {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum DgProperty {
-    /// How fast it is rebuilt.
+    /// How fast it is rebuilt and checked: low, normal or high.
     RebuildSpeed,
+    /// Time from the start of a consistency check to the start of the next, for instance 7d; off: only when one is asked for.
+    CheckInterval,
 }
 
 /// Markers.
@@ -237,6 +241,9 @@ pub enum Replace {
         /// Overwrite a file that has the signature of something else
         #[arg(long)]
         force: bool,
+        /// Permit a namespace of an NVMe subsystem that the set has another namespace of: they are lost together
+        #[arg(long)]
+        allow_shared_drive: bool,
     },
 }
 

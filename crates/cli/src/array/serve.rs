@@ -78,6 +78,9 @@ pub struct ServeOptions {
     /// What a thread of a rebuild or a check reads at once, about: 64KiB to 64MiB
     #[arg(long, value_name = "SIZE", default_value = "4MiB")]
     rebuild_batch: String,
+    /// The name of this process as a host of NVMe, by which zones of enclosures know it [default: a random one]
+    #[arg(long, value_name = "NQN", value_parser = crate::fabric::nqn, help_heading = "Drives at NVMe/TCP targets")]
+    host_nqn: Option<String>,
     /// Which path a command to a drive at an NVMe/TCP target takes: round-robin, queue-depth or latency
     #[arg(long, value_name = "POLICY", default_value_t, help_heading = "Drives at NVMe/TCP targets")]
     iopolicy: IoPolicy,
@@ -107,6 +110,7 @@ impl ServeOptions {
     fn remote(&self) -> RemoteOptions {
         let seconds = |n: i64| Duration::from_secs(n.unsigned_abs());
         RemoteOptions {
+            host_nqn: self.host_nqn.clone(),
             policy: self.iopolicy,
             fast_io_fail_timeout: Duration::from_secs(self.fast_io_fail_timeout),
             reconnect_delay: seconds(self.reconnect_delay),

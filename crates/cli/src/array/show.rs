@@ -271,6 +271,9 @@ fn drive_text(output: &Output, drive: &Drive) -> String {
         format!("Path       {}", output.printable(drive.path.as_deref().unwrap_or("unknown"))),
         format!("Corrected  {} blocks", drive.corrected),
     ];
+    if let Some(domain) = &drive.failure_domain {
+        lines.push(format!("Fails with {}", output.printable(domain)));
+    }
     if !drive.id.is_empty() {
         lines.push(format!("Identity   {}", drive.id));
     }
@@ -345,6 +348,11 @@ fn group_text(output: &Output, group: &Group) -> String {
     ];
     if !group.rebuild_speed.is_empty() {
         lines.push(format!("Speed     {}", group.rebuild_speed));
+    }
+    if let Some(next) = group.next_check_ms {
+        let every = span_text(group.check_interval_s);
+        let at = ::time::OffsetDateTime::from_unix_timestamp(next / 1000).ok();
+        lines.push(format!("Checks    every {every}; the next one is due at {}", time_text(at)));
     }
     if !group.rebuild_coder.is_empty() {
         lines.push(format!("Coder     {}", group.rebuild_coder));

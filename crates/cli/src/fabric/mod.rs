@@ -5,7 +5,7 @@
 //! | `serve` | `serve`: the process that is an enclosure; `check` and `setup`, which need none |
 //! | `fault` | `fault`: what fails, and what works again |
 //! | `show` | `status`, `describe`: what is said, as text |
-//! | `target` | `discover`, `list`: what a target has, real or virtual |
+//! | `target` | `discover`, `list`: what a target has, real or virtual; `attach`, `detach`, which are refused |
 //!
 //! Invariant: with `--json` the documents of the process are printed as they are.
 //!
@@ -15,6 +15,8 @@ mod fault;
 mod serve;
 mod show;
 mod target;
+
+pub use target::nqn;
 
 use std::path::PathBuf;
 
@@ -54,6 +56,10 @@ enum Command {
     /// List the namespaces of a target, with the addresses by which `ashlar array` takes them
     #[command(visible_alias = "ls")]
     List(target::ListOptions),
+    /// Refused: says which commands use a namespace, here and with the kernel
+    Attach(target::AttachOptions),
+    /// Refused: says which commands give a namespace up
+    Detach(target::AttachOptions),
     /// Have parts of the enclosure fail, and work again
     #[command(subcommand)]
     Fault(fault::Command),
@@ -94,6 +100,8 @@ async fn dispatch(command: Command, context: &Context<'_>) -> Outcome {
         Command::Describe(noun) => show::describe(noun, context).await,
         Command::Discover(options) => target::discover(&options, context).await,
         Command::List(options) => target::list(&options, context).await,
+        Command::Attach(options) => target::attach(&options),
+        Command::Detach(options) => target::detach(&options),
         Command::Fault(command) => fault::run(command, context).await,
     }
 }

@@ -1,10 +1,11 @@
-//! `ashlar fabric discover` and `list`: what a target of NVMe/TCP has, real or virtual. They need no process.
+//! `ashlar fabric discover` and `list`: what a target of NVMe/TCP has, real or virtual. They need no process. `attach` and `detach` say which
+//! commands do that.
 //!
 //! Must not depend on: the other verbs.
 
 use ashlar_environment::spawn_blocking;
 use ashlar_nvme_tcp::Error as Cause;
-use ashlar_nvme_tcp::host::{self, DiscoveryEntry, HostOptions, Listed};
+use ashlar_nvme_tcp::host::{self, Address, DiscoveryEntry, HostOptions, Listed, MAX_PORTALS, Portal};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -33,12 +34,44 @@ pub struct ListOptions {
     subsystem: Option<String>,
 }
 
+/// What was to be attached or detached.
+#[derive(Args, Debug)]
+pub struct AttachOptions {
+    /// Addresses of namespaces, as `list` shows them
+    #[arg(value_name = "ADDRESS")]
+    addresses: Vec<String>,
+}
+
+/// Nothing is attached apart from the process that uses it: there is no list of connections that could differ from what it uses.
+pub fn attach(options: &AttachOptions) -> Outcome {
+    let named = named(options);
+    Err(Failure::usage(format!(
+        "a namespace is attached by the process that uses it, as long as it does. Name {named} in `ashlar array create dg`, `import dg`, \
+         `replace pd` or `edit pd ADDRESS marker hotspare`, and in `ashlar array serve ADDRESS...` after a restart; `ashlar array describe pd` shows the \
+         paths. For the kernel of this machine: `nvme connect -t tcp -a HOST -s PORT -n NQN`"
+    )))
+}
+
+/// As [`attach`].
+pub fn detach(options: &AttachOptions) -> Outcome {
+    let named = named(options);
+    Err(Failure::usage(format!(
+        "a namespace is detached when no group has {named} any more: `ashlar array replace pd`, `delete pd` for a hot spare, `stop dg` or `delete dg`. \
+         In the kernel of this machine: `nvme disconnect -n NQN`"
+    )))
+}
+
+fn named(options: &AttachOptions) -> String {
+    if options.addresses.is_empty() { "it".to_owned() } else { options.addresses.join(" ") }
+}
+
 fn portal(text: &str) -> Result<String, String> {
     let found = text.rsplit_once(':').filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     found.map(|_| text.to_owned()).ok_or_else(|| format!("{text:?} is not HOST:PORT"))
 }
 
-fn nqn(text: &str) -> Result<String, String> {
+/// A name of NVMe.
+pub fn nqn(text: &str) -> Result<String, String> {
     let fine = text.starts_with("nqn.") && text.len() <= 223;
     if fine { Ok(text.to_owned()) } else { Err(format!("{text:?} is no NQN: it begins with \"nqn.\"")) }
 }
@@ -98,26 +131,32 @@ fn address(entry: &DiscoveryEntry) -> String {
     if host.contains(':') { format!("[{host}]:{}", entry.port) } else { format!("{host}:{}", entry.port) }
 }
 
-/// Lists the namespaces of a subsystem, or of all that the target tells of: each is asked once, at its first address.
+/// Lists the namespaces of a subsystem, or of all that the target tells of: each is asked once, at its first address. Those of which the
+/// target tells have all their ports in their addresses.
 pub async fn list(options: &ListOptions, context: &Context<'_>) -> Outcome {
     let target = &options.target;
     let host_options = self::options(target)?;
-    let wanted: Vec<(String, String)> = match &options.subsystem {
-        Some(nqn) => vec![(target.portal.clone(), nqn.clone())],
+    let wanted: Vec<(Vec<String>, String)> = match &options.subsystem {
+        Some(nqn) => vec![(vec![target.portal.clone()], nqn.clone())],
         None => {
-            let mut seen: Vec<(String, String)> = Vec::new();
+            let mut seen: Vec<(Vec<String>, String)> = Vec::new();
             for entry in entries(target, &host_options).await?.iter().filter(|e| !e.discovery) {
-                if seen.iter().all(|(_, nqn)| *nqn != entry.nqn) {
-                    seen.push((address(entry), entry.nqn.clone()));
+                match seen.iter_mut().find(|(_, nqn)| *nqn == entry.nqn) {
+                    Some((ports, _)) if ports.contains(&address(entry)) || ports.len() == MAX_PORTALS => {}
+                    Some((ports, _)) => ports.push(address(entry)),
+                    None => seen.push((vec![address(entry)], entry.nqn.clone())),
                 }
             }
             seen
         }
     };
     let mut all = Vec::new();
-    for (portal, nqn) in wanted {
-        let options = host_options.clone();
-        all.extend(ask(move || host::list(&portal, &nqn, &options)).await?);
+    for (ports, nqn) in wanted {
+        let (first, options) = (ports[0].clone(), host_options.clone());
+        let found = ask(move || host::list(&first, &nqn, &options)).await?;
+        // A port that no address can have is left out.
+        let portals: Vec<Portal> = ports.iter().filter_map(|p| p.parse().ok()).collect();
+        all.extend(found.into_iter().map(|(at, facts)| (Address { portals: portals.clone(), ..at }, facts)));
     }
     print(&all, context.output);
     Ok(())

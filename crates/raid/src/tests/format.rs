@@ -5,7 +5,9 @@ use proptest::prelude::*;
 
 use super::rig::*;
 use crate::journal::{self, Change, Entry, Position};
-use crate::{Device, Error, Geometry, Group, Level, MemberState, Plan, Policy, Slot, Superblock, Volume};
+use crate::{
+    Device, Error, Geometry, Group, Level, MemberState, Plan, Policy, Settings, Slot, Superblock, Volume,
+};
 
 fn example() -> Superblock {
     Superblock {
@@ -26,7 +28,21 @@ fn example() -> Superblock {
             .collect(),
         spares: vec![[9; 16]],
         volumes: vec![Volume { name: "v1".into(), start: 256, blocks: 1000 }],
+        settings: Settings::default(),
     }
+}
+
+#[test]
+fn settings_are_behind_what_other_releases_read() {
+    let plain = example();
+    let settings =
+        Settings { rebuild_speed: 2, offline: [1, 4].into(), check_interval_s: 86_400, checked_ms: 1 << 41 };
+    let chosen = Superblock { settings, ..plain.clone() };
+    let bytes = chosen.encode(&[3; 16]);
+    assert_eq!(Superblock::decode(&bytes), Ok((chosen, [3; 16])));
+    let before = plain.encode(&[3; 16]);
+    let end = bytes.iter().zip(&before).position(|(a, b)| a != b).unwrap();
+    assert!(before[end..before.len() - 32].iter().all(|b| *b == 0), "the defaults are zeros");
 }
 
 #[test]

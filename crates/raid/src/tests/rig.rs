@@ -49,7 +49,7 @@ impl Rig {
     }
 
     pub(super) fn create(&self, level: Level, strip: u64, policy: Policy, members: usize) -> Group {
-        let plan = Plan { name: "g".into(), level, strip, policy, journal: 256 * B, force: false };
+        let plan = Plan { name: "g".into(), level, strip, policy, journal: 256 * B, ..Plan::default() };
         Group::create(&plan, self.devices(0..members), vec![]).unwrap()
     }
 }
