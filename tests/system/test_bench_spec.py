@@ -115,3 +115,38 @@ def test_interrupted_run_keeps_its_measurements(own, tmp_path):
         time.sleep(0.2)
     assert states == ["online"] * 4
     assert not spec(own, "ls", "it").strip(), "the bucket of the run is gone"
+
+
+def test_drive_groups_on_a_virtual_enclosure(tmp_path):
+    enclosure, out = tmp_path / "shelf.toml", tmp_path / "spec.json"
+    enclosure.write_text('name = "shelf"\nmodel = "data24"\nscale = 1000\nbays = 4\nports = ["127.0.0.1:1", "127.0.0.1:2"]\n')
+    # The path of a Unix socket is short.
+    folder = subprocess.check_output(["mktemp", "-d", "/tmp/spec-XXXXXX"], text=True).strip()
+    command = [os.environ["ASHLAR_BIN"], "--json", "bench", "spec", "--fabric", enclosure, "--quick", "--folder", folder, "--out", out]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=550)
+    # On a busy machine the result may be marked invalid, which is not what is tested.
+    assert done.returncode in (0, 6), (done.stdout, done.stderr)
+    expected, document, sheet = [json.loads(line) for line in done.stdout.splitlines()][:3]
+    assert expected["expected"]["measurements"] == 5 * 5 * 2
+    assert document["phases"] == json.loads(out.read_text())["phases"]
+    names = ["seq-read-128KiB", "seq-write-128KiB", "rand-read-4KiB", "rand-mixed-70-4KiB", "rand-write-4KiB"]
+    rows = {(r["state"], r["phase"]): r for r in sheet["sheet"]}
+    for state in ("baseline", "nominal", "down", "after"):
+        assert [r["phase"] for r in sheet["sheet"] if r["state"] == state] == names, rows
+    assert all(not o["errors"] for p in document["phases"] for o in p["operations"]), document["phases"]
+    # Nothing of this shape was published; what the drives allow is known.
+    assert all(r["published"] is None for r in rows.values())
+    assert rows["nominal", "rand-write-4KiB"]["predicted"] == pytest.approx(4 / (2 * 1.214e-6 + 2 * 3.834e-6), rel=1e-3)
+    assert rows["down", "rand-read-4KiB"]["predicted"] > 0 and sheet["scale"] == 1000
+    # A write of a block reads and writes data and parity, at least; without a group it is one write.
+    # (Commands that were on their way at the end count at the drives only; in half a second a busy machine may complete nothing.)
+    alone, grouped = rows["baseline", "rand-write-4KiB"], rows["nominal", "rand-write-4KiB"]
+    assert alone["drive_writes"] is None or 0.9 < alone["drive_writes"] < 9 and alone["drive_reads"] == 0, alone
+    assert grouped["drive_writes"] is None or grouped["drive_writes"] > 1.5 and grouped["drive_reads"] > 0.5, grouped
+    assert ("rebuild", "rebuild") in rows or any(c["code"] == "rebuild-short" for c in document["caveats"])
+    # No process and no file is left.
+    assert os.listdir(folder) == []
+    os.rmdir(folder)
+    html = tmp_path / "report.html"
+    subprocess.run([os.environ["ASHLAR_BIN"], "bench", "report", out, "--out", html], check=True, timeout=120)
+    assert '<section id="lifecycle">' in html.read_text() and "baseline" in html.read_text()

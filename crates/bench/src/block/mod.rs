@@ -9,6 +9,7 @@
 mod device;
 mod facts;
 mod outlier;
+mod place;
 mod slot;
 mod target;
 mod threads;
@@ -18,6 +19,7 @@ use std::{path::PathBuf, sync::atomic::AtomicBool, time::Instant};
 use serde_json::json;
 
 pub use outlier::{Outlier, outliers};
+pub use place::{Handle, Namespace, Place};
 pub(crate) use slot::fill;
 pub use target::Access;
 
@@ -74,7 +76,8 @@ impl Test {
         }
     }
 
-    fn name(self, block: u64, mix: u8) -> String {
+    /// As phases are called, for instance `rand-mixed-70-4KiB`.
+    pub fn name(self, block: u64, mix: u8) -> String {
         let block = block_text(block);
         match self {
             Test::SeqRead => format!("seq-read-{block}"),
@@ -257,7 +260,8 @@ pub fn run(options: &Options, run: &mut Run, stop: &AtomicBool, note: &dyn Fn(&s
     }
     if options.precondition {
         note(&format!("writing {} on each of {} drives", block_text(targets[0].size), targets.len()));
-        threads::precondition(&targets, options, stop)?;
+        let places: Vec<&dyn Place> = targets.iter().map(|t| t as &dyn Place).collect();
+        threads::precondition(&places, options, stop)?;
     }
     let started = Instant::now();
     let watch = stall::Watch::start();
@@ -269,6 +273,30 @@ pub fn run(options: &Options, run: &mut Run, stop: &AtomicBool, note: &dyn Fn(&s
     }
     host::ended(run, &watch.end(), stop);
     outcome
+}
+
+/// Writes everything in these places once.
+///
+/// # Errors
+/// [`Error::Io`] of the first that fails.
+pub fn fill_places(options: &Options, places: &[&dyn Place], stop: &AtomicBool) -> Result<()> {
+    threads::precondition(places, options, stop)
+}
+
+/// Does a test once on all of these places, over one common interval; the name, the repetition and the start of the phase are the
+/// caller's.
+///
+/// # Errors
+/// When a thread cannot be started; failed requests are counted.
+pub fn measure_places(
+    options: &Options,
+    places: &[&dyn Place],
+    test: Test,
+    stop: &AtomicBool,
+    note: &dyn Fn(&str),
+) -> Result<Phase> {
+    let block = if test.sequential() { options.sequential[0] } else { options.random };
+    threads::measure(options, places, test.order(options.mix), block, test.sequential(), stop, note)
 }
 
 fn phases(
@@ -291,9 +319,10 @@ fn phases(
                 let name = only.map_or_else(|| name.clone(), |path| format!("{name} alone {path}"));
                 note(&name);
                 let at_s = started.elapsed().as_secs_f64();
+                let places: Vec<&dyn Place> = groups.iter().map(|t| *t as &dyn Place).collect();
                 let mut phase = threads::measure(
                     options,
-                    &groups,
+                    &places,
                     test.order(options.mix),
                     block,
                     test.sequential(),

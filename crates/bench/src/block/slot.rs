@@ -4,9 +4,7 @@
 //! aligned; no I/O allocates or takes a lock.
 
 use std::{
-    fs::File,
     io,
-    os::unix::fs::FileExt,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Instant,
 };
@@ -14,6 +12,7 @@ use std::{
 use ashlar_machine::Buf;
 use hdrhistogram::Histogram;
 
+use super::place::Handle;
 use crate::{result::Point, stat::bootstrap::Random};
 
 /// I/O errors after which a thread gives up.
@@ -93,7 +92,7 @@ pub struct Done {
 /// What a thread works with.
 pub struct Slot<'a> {
     /// Its own handle of the target.
-    pub file: File,
+    pub handle: Box<dyn Handle + 'a>,
     /// One block, aligned.
     pub buffer: Buf,
     /// First byte and blocks of its region.
@@ -126,9 +125,9 @@ impl Slot<'_> {
             let at = self.region.0 + index * block;
             let result = if write {
                 stamp(&mut self.buffer, &mut self.random);
-                self.file.write_all_at(&self.buffer, at)
+                self.handle.write(&self.buffer, at)
             } else {
-                self.file.read_exact_at(&mut self.buffer, at)
+                self.handle.read(&mut self.buffer, at)
             };
             let now = Instant::now();
             let tally = if write { &mut done.write } else { &mut done.read };

@@ -13,8 +13,8 @@ use hdrhistogram::Histogram as Recorder;
 
 use super::{
     Options,
+    place::Place,
     slot::{self, Done, Interval, Order, Slot, Tally},
-    target::Target,
 };
 use crate::{
     cost::{self, Usage},
@@ -27,8 +27,8 @@ use crate::{
 const FILL: u64 = 1 << 20;
 /// Threads per drive that write it.
 const FILLERS: usize = 4;
-/// What a thread needs of stack: it calls nothing deep.
-const STACK: usize = 128 << 10;
+/// What a thread needs of stack: the deepest that it calls is the host of NVMe/TCP.
+const STACK: usize = 256 << 10;
 /// Time for all threads to come up before the load starts.
 const COME_UP: Duration = Duration::from_millis(50);
 /// Seconds after the end of a phase from which a silent drive is named.
@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 ///
 /// # Errors
 /// [`Error::Io`] of the first drive that fails.
-pub fn precondition(targets: &[Target], options: &Options, stop: &AtomicBool) -> Result<()> {
+pub fn precondition(targets: &[&dyn Place], options: &Options, stop: &AtomicBool) -> Result<()> {
     let pool = BufferPool::new(0);
     let cursors: Vec<AtomicU64> = targets.iter().map(|_| AtomicU64::new(0)).collect();
     thread::scope(|scope| {
@@ -49,16 +49,16 @@ pub fn precondition(targets: &[Target], options: &Options, stop: &AtomicBool) ->
                 let mut buffer = pool.get_reserved(FILL as usize);
                 let mut random = Random(options.seed ^ ((d * FILLERS + f) as u64) << 40);
                 fillers.push(scope.spawn(move || -> std::io::Result<()> {
-                    let file = target.handle()?;
+                    let handle = target.handle()?;
                     slot::fill(&mut buffer, &mut random);
                     while !stop.load(Ordering::Relaxed) {
                         let at = cursor.fetch_add(FILL, Ordering::Relaxed);
-                        if at >= target.size {
+                        if at >= target.size() {
                             break;
                         }
                         slot::stamp(&mut buffer, &mut random);
-                        let length = FILL.min(target.size - at) as usize;
-                        std::os::unix::fs::FileExt::write_all_at(&file, &buffer[..length], at)?;
+                        let length = FILL.min(target.size() - at) as usize;
+                        handle.write(&buffer[..length], at)?;
                     }
                     Ok(())
                 }));
@@ -67,12 +67,12 @@ pub fn precondition(targets: &[Target], options: &Options, stop: &AtomicBool) ->
         for (i, filler) in fillers.into_iter().enumerate() {
             let target = &targets[i / FILLERS];
             let done = filler.join().unwrap_or_else(|_| Err(ErrorKind::Other.into()));
-            done.map_err(Error::io(format!("cannot write to {}", target.path.display())))?;
+            done.map_err(Error::io(format!("cannot write to {}", target.name())))?;
         }
         Ok(())
     })?;
     for target in targets {
-        target.sync().map_err(Error::io(format!("cannot flush {}", target.path.display())))?;
+        target.sync().map_err(Error::io(format!("cannot flush {}", target.name())))?;
     }
     Ok(())
 }
@@ -83,7 +83,7 @@ pub fn precondition(targets: &[Target], options: &Options, stop: &AtomicBool) ->
 /// [`Error::Io`] when a handle or thread cannot be had; I/O errors of the load are counted.
 pub fn measure(
     options: &Options,
-    targets: &[&Target],
+    targets: &[&dyn Place],
     order: Order,
     block: u64,
     sequential: bool,
@@ -106,7 +106,7 @@ pub fn measure(
         let mut threads = Vec::new();
         for (d, target) in targets.iter().enumerate() {
             for job in 0..jobs {
-                let blocks = target.size / block;
+                let blocks = target.size() / block;
                 let region = if sequential {
                     let part = blocks / jobs as u64;
                     (job as u64 * part * block, part)
@@ -116,9 +116,9 @@ pub fn measure(
                 for place in 0..depth {
                     let number = ((d * jobs + job) * depth + place) as u64;
                     let slot = Slot {
-                        file: target
+                        handle: target
                             .handle()
-                            .map_err(Error::io(format!("cannot open {} again", target.path.display())))?,
+                            .map_err(Error::io(format!("cannot open {} again", target.name())))?,
                         buffer: pool.get_reserved(block as usize),
                         region,
                         cursor: &cursors[d * jobs + job],
@@ -168,7 +168,7 @@ fn interval(options: &Options, start: Instant) -> Interval {
 /// that do not answer.
 fn watch(
     interval: &Interval,
-    targets: &[&Target],
+    targets: &[&dyn Place],
     working: &[AtomicUsize],
     stop: &AtomicBool,
     note: &dyn Fn(&str),
@@ -193,7 +193,7 @@ fn watch(
             for (target, left) in targets.iter().zip(working) {
                 let left = left.load(Ordering::Relaxed);
                 if left > 0 {
-                    note(&format!("{}: {left} I/Os did not complete", target.path.display()));
+                    note(&format!("{}: {left} I/Os did not complete", target.name()));
                 }
             }
             next_word = now + PATIENCE;
@@ -213,7 +213,7 @@ fn watch(
 /// The document's phase of what all threads did; name, repetition and start are the caller's.
 fn phase(
     options: &Options,
-    targets: &[&Target],
+    targets: &[&dyn Place],
     order: Order,
     interval: Interval,
     done: Vec<Done>,
@@ -263,7 +263,7 @@ fn phase(
 
 fn operation(
     name: &str,
-    targets: &[&Target],
+    targets: &[&dyn Place],
     per_drive: usize,
     interval: Interval,
     tallies: &[Tally],
@@ -296,7 +296,7 @@ fn operation(
         all.bytes += share.bytes;
         // Same bounds: cannot fail.
         let _ = times.add(&of_drive);
-        all.by.insert(format!("drive {}", target.path.display()), share);
+        all.by.insert(format!("drive {}", target.name()), share);
     }
     let step_s = interval.step_ns as f64 / 1e9;
     let series = |value: fn(&Point) -> u64| {

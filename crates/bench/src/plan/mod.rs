@@ -15,5 +15,5 @@ pub mod published;
 #[cfg(test)]
 mod published_tests;
 
-pub use ceiling::{Ceiling, Direction, Plan};
+pub use ceiling::{Ceiling, Direction, Plan, Random4k};
 pub use profile::Profile;

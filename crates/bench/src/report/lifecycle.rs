@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The states in the order of a drive's life.
-pub const STATES: [&str; 4] = ["nominal", "down", "rebuild", "after"];
+pub const STATES: [&str; 5] = ["baseline", "nominal", "down", "rebuild", "after"];
 
 /// The section; nothing where no phase has a state.
 pub fn section(runs: &[Run]) -> String {
@@ -27,7 +27,7 @@ pub fn section(runs: &[Run]) -> String {
     if body.is_empty() {
         return String::new();
     }
-    let about = "Means of the repetitions; the difference from nominal is below them. COV is the standard deviation of the repetitions divided by their mean.";
+    let about = "Means of the repetitions; the difference from the first state is below them. COV is the standard deviation of the repetitions divided by their mean.";
     framed("lifecycle", "Life cycle", about, &body)
 }
 
@@ -79,9 +79,11 @@ fn matrix(run: &Run) -> String {
                     averaged(&run.phases).filter(|p| p.name == name && p.state.as_deref() == Some(state));
                 mine.filter_map(of).collect()
             };
-            let nominal = stat::mean(&of_state("nominal"));
+            // The drives without the array, where they were measured.
+            let first = states.first().map_or("nominal", String::as_str);
+            let reference = stat::mean(&of_state(first));
             let cells: Vec<Cell> =
-                states.iter().map(|s| cell(&of_state(s), s, nominal, *less, *show)).collect();
+                states.iter().map(|s| cell(&of_state(s), s == first, reference, *less, *show)).collect();
             if cells.iter().all(|c| c.text.is_empty()) {
                 continue;
             }
@@ -95,15 +97,21 @@ fn matrix(run: &Run) -> String {
     Table { class: "matrix", caption: String::new(), words: 1, head, rows }.html()
 }
 
-fn cell(values: &[f64], state: &str, nominal: Option<f64>, less: bool, show: fn(f64) -> String) -> Cell {
+fn cell(
+    values: &[f64],
+    is_reference: bool,
+    reference: Option<f64>,
+    less: bool,
+    show: fn(f64) -> String,
+) -> Cell {
     let Some(mean) = stat::mean(values) else { return Cell::default() };
     let (mut small, mut tone) = (String::new(), "");
-    if state == "nominal" {
+    if is_reference {
         if let Some(cov) = stat::cov(values) {
             small = format!("COV\u{a0}{}", units::percent(cov)).replace(" %", "\u{a0}%");
         }
-    } else if let Some(nominal) = nominal.filter(|n| *n > 0.0) {
-        let ratio = mean / nominal;
+    } else if let Some(reference) = reference.filter(|n| *n > 0.0) {
+        let ratio = mean / reference;
         // No break within a number: on a phone they go one below the other.
         small = format!("{} {}×", units::change(ratio), units::number(ratio)).replace(" %", "\u{a0}%");
         let worse = if less { ratio > 1.05 } else { ratio < 0.95 };

@@ -57,7 +57,8 @@ fn host(run: &Run) -> Option<&Host> {
 
 /// The server of a result in a line, for results about servers: `it: Ashlar 0.1.0, 4 drives, erasure code 2+2`.
 pub fn server_line(run: &Run) -> Option<String> {
-    if !matches!(run.mode.as_str(), "s3" | "spec") {
+    // Drive groups are measured without a server.
+    if !matches!(run.mode.as_str(), "s3" | "spec") || run.setup.contains_key("fabric") {
         return None;
     }
     Some(server::line(host(run).unwrap_or(&Host::default())))

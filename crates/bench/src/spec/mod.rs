@@ -1,7 +1,8 @@
-//! The spec sheet of a system through its life: nominal, with drives down, during rebuild, after.
+//! The spec sheet of a system through its life: its drives alone, nominal, with drives down, during rebuild, after.
 //!
-//! * [`Driver`] is the interface to the measured system: objects of a server today, blocks of an array later.
+//! * [`Driver`] is the interface to the measured system: objects of a server ([`objects`]), blocks of arrays ([`arrays`]).
 //!   The runner uses only this trait.
+//! * [`sheet`] puts what arrays did beside what was published and what the model predicts.
 //! * [`run`] does every phase in every state, several times, and again where repetitions differ too much;
 //!   [`check`] finds reasons to reject or doubt the numbers.
 //!
@@ -10,9 +11,12 @@
 //!
 //! Must not depend on: the content of a phase, the kind of drives.
 
+pub mod arrays;
 pub mod check;
 pub mod objects;
+pub mod rig;
 mod runner;
+pub mod sheet;
 mod watch;
 
 pub use runner::{Expected, Options, Outcome, SET_ASIDE, averaged, run};
@@ -22,6 +26,8 @@ use crate::result::Phase;
 /// A stage of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
+    /// The drives of an array, without it.
+    Baseline,
     /// Everything works.
     Nominal,
     /// Some drives are out of service.
@@ -33,12 +39,16 @@ pub enum State {
 }
 
 impl State {
-    /// Every state, in the order of life.
+    /// Every state of a server, in the order of life.
     pub const ALL: [State; 4] = [State::Nominal, State::Down, State::Rebuild, State::After];
+    /// Every state of an array: its baseline comes first, as making the array of the drives ends it.
+    pub const ARRAY: [State; 5] =
+        [State::Baseline, State::Nominal, State::Down, State::Rebuild, State::After];
 
     /// As [`Phase::state`] writes it.
     pub fn name(self) -> &'static str {
         match self {
+            State::Baseline => "baseline",
             State::Nominal => "nominal",
             State::Down => "down",
             State::Rebuild => "rebuild",
@@ -85,6 +95,22 @@ pub trait Driver {
     /// # Errors
     /// When the phase could not be done at all.
     fn phase(&mut self, name: &str) -> Result<Phase, Self::Error>;
+
+    /// Makes the drives themselves what phases use. A system that has no such state does nothing.
+    ///
+    /// # Errors
+    /// When they cannot be used.
+    fn expose(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// Makes the system what phases use. One that is there already does nothing.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    fn assemble(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
 
     /// Takes drives out of service: as many as the system should survive.
     ///

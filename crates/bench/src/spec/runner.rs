@@ -114,7 +114,8 @@ fn stage<D: Driver>(
     progress: &mut dyn FnMut(State, &str, u32),
 ) -> Result<(), D::Error> {
     match state {
-        State::Nominal => {}
+        State::Baseline => driver.expose()?,
+        State::Nominal => driver.assemble()?,
         State::Down => driver.take_down()?,
         State::Rebuild => driver.start_rebuild()?,
         State::After => {
@@ -319,6 +320,7 @@ mod tests {
                 return Err("broken".into());
             }
             let share = match self.state {
+                State::Baseline => 2.0,
                 State::Nominal | State::After => 1.0,
                 State::Down => 0.5,
                 State::Rebuild => 0.25,
@@ -353,6 +355,16 @@ mod tests {
                 }),
                 values: BTreeMap::new(),
             })
+        }
+
+        fn expose(&mut self) -> Result<(), String> {
+            self.state = State::Baseline;
+            Ok(())
+        }
+
+        fn assemble(&mut self) -> Result<(), String> {
+            self.state = State::Nominal;
+            Ok(())
         }
 
         fn take_down(&mut self) -> Result<(), String> {
@@ -415,6 +427,16 @@ mod tests {
         assert_eq!(rebuild.values["foreground_slowdown_percent"], 75.0);
         assert_eq!((rebuild.values["rebuild_seconds"], rebuild.values["rebuild_bytes_per_s"]), (60.0, 100.0));
         assert_eq!(outcome.caveats, []);
+    }
+
+    #[test]
+    fn an_array_has_its_drives_as_the_first_state() {
+        let options = Options { states: State::ARRAY.to_vec(), ..Options::default() };
+        let outcome = run(&options, &mut Fake::new(&[]), &mut |_, _, _| {}).unwrap();
+        assert_eq!(outcome.phases.len(), 5 * 2 * 3);
+        for (state, rate) in [("baseline", 2000.0), ("nominal", 1000.0), ("down", 500.0), ("after", 1000.0)] {
+            assert_eq!(rates(&outcome, state, "rand"), [rate; 3], "{state}");
+        }
     }
 
     #[test]

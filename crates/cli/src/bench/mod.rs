@@ -16,6 +16,7 @@ mod s3;
 mod shared;
 mod show;
 mod spec;
+mod spec_arrays;
 pub mod speedtest;
 
 use std::process::ExitCode;

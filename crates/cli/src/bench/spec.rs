@@ -21,7 +21,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use super::{results, s3, shared, show};
+use super::{results, s3, shared, show, spec_arrays, spec_arrays::ArrayOptions};
 use crate::{
     Globals,
     aliases::Aliases,
@@ -43,8 +43,13 @@ Exit codes:
   130  interrupted; what was measured until then was written, and is marked invalid
   others as for every command
 
+With --fabric drive groups are measured instead: a virtual enclosure, a group in each of its zones, and a load on their virtual \
+drives, all over NVMe/TCP. The first state is the baseline, the namespaces without groups; drives are pulled from the enclosure and \
+put back. The table has published, predicted and measured figures side by side.
+
 Examples:
   ashlar bench spec it
+  ashlar bench spec --fabric data24-supremeraid --scale 5000 --duration 20s --out spec.json
   ashlar bench spec it/bench --large 16MiB --duration 1m --repeat 5 --blank --out spec.json";
 
 /// What to measure.
@@ -52,7 +57,10 @@ Examples:
 #[command(after_long_help = AFTER)]
 pub struct Options {
     /// ALIAS[/BUCKET[/PREFIX]] of an Ashlar server; all data is written under a prefix of this run
-    target: String,
+    #[arg(required_unless_present = "fabric")]
+    target: Option<String>,
+    #[command(flatten)]
+    pub(super) arrays: ArrayOptions,
     /// Size of large objects
     #[arg(long, default_value = "4MiB", value_parser = parse_bytes, value_name = "SIZE")]
     large: u64,
@@ -67,19 +75,19 @@ pub struct Options {
     small_objects: u64,
     /// Requests in flight
     #[arg(long, short, default_value_t = 32, value_name = "N")]
-    concurrency: u32,
+    pub(super) concurrency: u32,
     /// Duration of each phase
     #[arg(long, short, default_value = "30s", value_parser = s3::duration, value_name = "TIME")]
-    duration: Duration,
+    pub(super) duration: Duration,
     /// Measurements per phase, at least 2
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(2..=20), value_name = "N")]
-    repeat: u32,
+    pub(super) repeat: u32,
     /// Measure again if the coefficient of variation of the repetitions is larger
     #[arg(long, default_value = "5%", value_parser = s3::share, value_name = "SHARE")]
-    cov: f64,
+    pub(super) cov: f64,
     /// Maximum number of further measurements per phase
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=20), value_name = "N")]
-    reruns: u32,
+    pub(super) reruns: u32,
     /// Drives to take down, by path or id
     #[arg(long, value_delimiter = ',', value_name = "DRIVE")]
     drive: Vec<String>,
@@ -97,29 +105,32 @@ pub struct Options {
     server_pid: Vec<u32>,
     /// Seed of contents and choices [default: random, in the result]
     #[arg(long)]
-    seed: Option<u64>,
+    pub(super) seed: Option<u64>,
     /// File for the result [default: ashlar-bench-spec-TIME.json]
     #[arg(long, short, value_name = "FILE")]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
     /// Name of the run in reports
     #[arg(long)]
-    name: Option<String>,
+    pub(super) name: Option<String>,
 }
 
 /// Runs a life cycle.
 pub fn run(options: &Options, globals: &Globals) -> ExitCode {
-    results::end(globals, |output| measure(options, globals, output))
+    results::end(globals, |output| match (&options.arrays.fabric, &options.target) {
+        (Some(name), _) => spec_arrays::measure(options, name, output),
+        (None, target) => measure(options, target.as_deref().unwrap_or_default(), globals, output),
+    })
 }
 
-fn failed(error: Error) -> Failure {
+pub(super) fn failed(error: Error) -> Failure {
     let kind = if matches!(error, Error::Usage(_)) { Kind::Usage } else { Kind::Failed };
     Failure::new(kind, error.to_string())
 }
 
-fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
+fn measure(options: &Options, target: &str, globals: &Globals, output: &Output) -> Outcome {
     let interrupt =
         s3::interrupt(Some("drives may be out of service, and objects of the run left behind".to_owned()));
-    let (alias, location) = options.target.split_once('/').unwrap_or((&options.target, ""));
+    let (alias, location) = target.split_once('/').unwrap_or((target, ""));
     let (bucket, prefix) = location.split_once('/').unwrap_or((location, ""));
     let aliases = Aliases::load(globals)?;
     let admin = aliases.client(alias)?;
