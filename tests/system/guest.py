@@ -82,14 +82,15 @@ def image(out, programs):
 class Guest:
     """A machine that runs."""
 
-    def __init__(self, folder, programs):
+    def __init__(self, folder, programs, memory=320):
+        """`memory`: MiB. The programs and the files of the guest take a part of it."""
         initrd = folder / "initrd"
         image(initrd, programs)
         kernel = next((GUEST / "boot").glob("vmlinuz-*"))
         self.log = b""
         self.count = 0
         self.qemu = subprocess.Popen(
-            ["qemu-system-x86_64", "-accel", "tcg", "-machine", "q35", "-cpu", "max", "-m", "320", "-smp", "1", "-nographic",
+            ["qemu-system-x86_64", "-accel", "tcg", "-machine", "q35", "-cpu", "max", "-m", str(memory), "-smp", "1", "-nographic",
              "-no-reboot", "-nodefaults", "-serial", "stdio", "-kernel", kernel, "-initrd", initrd,
              "-append", "console=ttyS0 panic=-1 quiet loglevel=3", "-netdev", "user,id=n",
              "-device", "virtio-net-pci,netdev=n,romfile="],
