@@ -137,11 +137,10 @@ impl Inner {
         (done, overtaken.into_inner())
     }
 
-    /// The ballot of a record that was accepted after that of `ballot`, or of a tombstone purged after it, if a voter shows one.
-    /// If one was chosen and M voters answer, at least one of them shows it.
-    pub(crate) async fn newer_than(&self, view: &View, key: &RegisterKey, ballot: Ballot) -> Option<Ballot> {
-        let answers = self.ask_until(view, key, |_| false).await;
-        answers.newest().filter(|newest| *newest > ballot)
+    /// The highest ballot of a record that a voter shows, or of a tombstone that it purged. If one was chosen and M voters answer,
+    /// at least one of them shows it or a higher one.
+    pub(crate) async fn newest_shown(&self, view: &View, key: &RegisterKey) -> Option<Ballot> {
+        self.ask_until(view, key, |_| false).await.newest()
     }
 
     /// The answers of the drives, with their records, until they suffice for a read or are `enough`.

@@ -485,15 +485,19 @@ impl<'a> Attempt<'a> {
                 self.inner.before_mending().await;
                 if let Err(why) = self.mend(&base, &one_sync_record, holders, needed).await {
                     // The usual reason: another process was quicker, and its record replaced the data.
-                    if let Some(above) = self.inner.newer_than(&self.view, self.key, base.ballot).await {
+                    let shown = self.inner.newest_shown(&self.view, self.key).await;
+                    if let Some(above) = shown.filter(|shown| *shown > base.ballot) {
                         self.inner.ballots.pass(above, self.view.epoch)?;
                         return Ok(None);
                     }
                     // Drives that follow a newer layout tell a reader of this one nothing.
-                    return Err(match self.inner.newer_layout(std::slice::from_ref(&self.view)).await {
-                        true => Error::Unavailable("the layout changed while a write was finished".into()),
-                        false => why,
-                    });
+                    if self.inner.newer_layout(std::slice::from_ref(&self.view)).await {
+                        return Err(Error::Unavailable(
+                            "the layout changed while a write was finished".into(),
+                        ));
+                    }
+                    // The drives that had it are gone since they answered: what the others have decides.
+                    return if shown == Some(base.ballot) { Err(why) } else { Ok(None) };
                 }
                 // The data is safe now: the record continues as a plain one.
                 self.complete(Some(&base)).await?;

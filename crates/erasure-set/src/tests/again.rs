@@ -3,7 +3,7 @@
 use super::{Choice, Done, Error, Follows, Result, SentRecords, Stop};
 use crate::tests::back::purged;
 use crate::tests::basic::{census, quiet};
-use crate::tests::{Rig, body, delete, drive_id, in_epoch, key, put, summary};
+use crate::tests::{Rig, body, delete, drive_id, in_epoch, key, put, shut, summary};
 use crate::{Options, Register, Sets};
 use ashlar_format::{Ballot, Body, GroupId, Record};
 use ashlar_machine::BufferPool;
@@ -463,5 +463,29 @@ async fn completed_and_replaced(moved: bool) {
     let (done, ()) = tokio::join!(update, others);
     done.unwrap();
     assert!(rig.get("x").await.unwrap().is_none());
+    rig.close().await;
+}
+
+/// A record that one drive has, and that is not chosen, is being completed by an update when that drive is lost. Nothing is damaged:
+/// the other drives decide.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn base_whose_only_drive_is_lost_is_not_damage() {
+    let rig = Rig::with(4, 2, 1, |o| o.sole = false).await;
+    let second = other(&rig);
+    only(&second, &[0]);
+    assert!(put(&second, "x", b"a small body").await.is_err(), "one drive has it");
+    holds(&rig.sets, 0, 2, Ballot::ZERO).await;
+    let held = rig.sets.inner.gate.hold_mending.lock().await;
+    let update = put(&rig.sets, "x", b"another one");
+    let loss = async {
+        while rig.sets.inner.gate.mended.load(std::sync::atomic::Ordering::Relaxed) == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        shut(&rig.sets.detach(drive_id(0, 0)).unwrap()).await;
+        drop(held);
+    };
+    let (done, ()) = tokio::join!(update, loss);
+    done.unwrap();
+    assert_eq!(rig.get("x").await.unwrap().unwrap(), b"another one");
     rig.close().await;
 }
