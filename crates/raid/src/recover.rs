@@ -1,7 +1,7 @@
 //! After an unclean stop: the journal is applied, or marked regions get their parity made anew.
 //!
-//! Invariants: an entry is applied if and only if every member that it names and that is in service has its part; what
-//! was answered always is such an entry. A member whose journal is of an older epoch than entries of the others is stale
+//! Invariants: an entry is applied if and only if every member that it, or an entry before it, names and that is in service has its
+//! part; what was answered always is such an entry. A member whose journal is of an older epoch than entries of the others is stale
 //! and is not used.
 //!
 //! Must not depend on: requests.
@@ -129,6 +129,7 @@ impl Group {
     #[allow(clippy::type_complexity)] // used here only
     fn decide(&mut self, entries: BTreeMap<u64, Parts>) -> BTreeMap<(usize, u64), (u64, Option<Vec<u8>>)> {
         let mut changes = BTreeMap::new();
+        let mut over = false;
         for (sequence, mut parts) in entries {
             self.sequence = self.sequence.max(sequence);
             let fits = |c: &journal::Change| {
@@ -137,7 +138,10 @@ impl Group {
             let whole = parts.entry.changes.iter().all(|c| {
                 fits(c) && (self.members[usize::from(c.slot)].is_none() || parts.slots.contains(&c.slot))
             });
-            if !whole {
+            // One after an entry that is not whole may have been made of what that one changes. Neither was answered: whatever was
+            // is flushed together with all entries before it.
+            over |= !whole;
+            if over {
                 self.counters.dropped += 1;
                 continue;
             }

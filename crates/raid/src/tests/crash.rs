@@ -414,6 +414,44 @@ fn degraded_without_a_journal_says_so() {
 
 const BLOCK_BYTES: usize = crate::BLOCK;
 
+/// Two requests of one batch change the same row, so that the parity of the second has the data of the first: if the entry of
+/// the first is not whole, that of the second does not count either.
+#[test]
+fn an_entry_after_one_that_is_not_whole_does_not_count() {
+    let rig = Rig::new(4);
+    let mut group = rig.create(Level::Raid5, 4096, Policy::Journal, 4);
+    let mut pasts: Vec<Past> = vec![Vec::new(); (group.size() / B) as usize];
+    for block in 0..3 {
+        group.write(block * B, &content(block + 1)).unwrap();
+        pasts[block as usize].push((block + 1, 0, 0));
+    }
+    group.checkpoint().unwrap();
+    let from = rig.disk.position();
+    let (first, second) = (content(11), content(12));
+    let requests = [Request::Write { at: 0, data: &first }, Request::Write { at: B, data: &second }];
+    assert!(group.apply(&requests).iter().all(Result::is_ok));
+    let answered = rig.disk.position();
+    pasts[0].push((11, from, answered));
+    pasts[1].push((12, from, answered));
+    let lived = Lived { disk: rig.disk.clone(), devices: (0..4).collect(), count: 4, from, pasts };
+    let (mut crash, mut random) = (Crash::new(&rig.disk), Seeded::new(3));
+    let mut most = 0;
+    for position in from..=answered {
+        crash.advance(position);
+        let mut calls = 0u32;
+        crash.image(|| {
+            calls += 1;
+            1
+        });
+        let blocks = (calls - 1).div_ceil(8);
+        most = most.max(blocks);
+        for kept in 0..1 << blocks.min(8) {
+            judge(&lived, position, subset(&crash, Some(kept), &mut random), &mut random);
+        }
+    }
+    assert_eq!(most, 8, "a list and a block for each of two members, twice");
+}
+
 /// A member that was absent from a time on does not come back with old data.
 #[test]
 fn stale_member_is_not_used() {
