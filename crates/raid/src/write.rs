@@ -462,7 +462,8 @@ impl Group {
         if !self.fresh.is_empty() {
             // What they make count is durable first.
             self.flush_members()?;
-            for changes in std::mem::take(&mut self.fresh).chunks(MAX_CHANGES) {
+            let fresh = std::mem::take(&mut self.fresh);
+            for changes in self.whole_rows(&fresh) {
                 self.append_entry(changes.iter().map(|c| (*c, None)).collect(), false)?;
             }
         }
@@ -490,6 +491,22 @@ impl Group {
         self.settle()?;
         // Entries without content take little of the journal; it still ends.
         if self.room() < RESERVE { self.checkpoint() } else { Ok(()) }
+    }
+
+    /// Changes in pieces that fit an entry. A row is never in two entries: one of them might count without the other.
+    fn whole_rows<'a>(&self, mut changes: &'a [Change]) -> Vec<&'a [Change]> {
+        let row = |c: &Change| (self.geometry().set(usize::from(c.slot)), c.row);
+        let mut out = Vec::new();
+        while !changes.is_empty() {
+            let mut len = changes.len().min(MAX_CHANGES);
+            while len < changes.len() && len > 1 && row(&changes[len - 1]) == row(&changes[len]) {
+                len -= 1;
+            }
+            let (piece, rest) = changes.split_at(len);
+            out.push(piece);
+            changes = rest;
+        }
+        out
     }
 
     /// Without a journal: marks the regions and writes.

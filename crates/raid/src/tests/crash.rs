@@ -452,6 +452,29 @@ fn an_entry_after_one_that_is_not_whole_does_not_count() {
     assert_eq!(most, 8, "a list and a block for each of two members, twice");
 }
 
+/// The blocks of a row that is written for the first time count together, also where a batch has several entries.
+#[test]
+fn a_row_is_not_in_two_entries() {
+    let rig = Rig::new(5);
+    let mut group = rig.create(Level::Raid5, 4096, Policy::Journal, 5);
+    let mut pasts: Vec<Past> = vec![Vec::new(); (group.size() / B) as usize];
+    let from = rig.disk.position();
+    // 40 rows of 5 blocks: more than an entry has, and its 192 are no multiple of 5.
+    let data: Vec<u8> = (0..160).flat_map(|i| content(i + 1)).collect();
+    group.write(0, &data).unwrap();
+    let answered = rig.disk.position();
+    pasts.iter_mut().zip(1..=160).for_each(|(past, id)| past.push((id, from, answered)));
+    let lived = Lived { disk: rig.disk.clone(), devices: (0..5).collect(), count: 5, from, pasts };
+    let (mut crash, mut random) = (Crash::new(&rig.disk), Seeded::new(3));
+    for position in answered - 12..=answered {
+        crash.advance(position);
+        for _ in 0..20 {
+            let kept = random.next();
+            judge(&lived, position, subset(&crash, Some(kept), &mut random), &mut random);
+        }
+    }
+}
+
 /// A member that was absent from a time on does not come back with old data.
 #[test]
 fn stale_member_is_not_used() {
