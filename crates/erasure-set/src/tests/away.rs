@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use futures::future::BoxFuture;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-const ME: Caller = Caller { node: 1, process: 1 };
+pub(super) const ME: Caller = Caller { node: 1, process: 1 };
 
 /// How a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,13 +51,7 @@ impl Transport for Wire {
                 });
             }
         }
-        let served = self.served.clone();
-        let executed = tokio::spawn(async move {
-            let bulk = joined(&call.bulk);
-            let out = served.call(ME, call.method, call.head, bulk, call.answer_limit).await?;
-            Ok(Delivered { head: out.head.into_vec().into(), bulk: joined(&out.bulk) })
-        });
-        Box::pin(async move { executed.await.unwrap() })
+        execute(self.served.clone(), call)
     }
 
     fn tell(&self, call: Call) {
@@ -67,6 +61,16 @@ impl Transport for Wire {
     fn is_connected(&self) -> bool {
         *self.fate.lock() != Fate::Unreachable
     }
+}
+
+/// Executes a call of this process at a node, also if nobody waits for the answer.
+pub(super) fn execute(served: Served, call: Call) -> BoxFuture<'static, Result<Delivered, Failure>> {
+    let executed = tokio::spawn(async move {
+        let bulk = joined(&call.bulk);
+        let out = served.call(ME, call.method, call.head, bulk, call.answer_limit).await?;
+        Ok(Delivered { head: out.head.into_vec().into(), bulk: joined(&out.bulk) })
+    });
+    Box::pin(async move { executed.await.unwrap() })
 }
 
 fn joined(parts: &[Bytes]) -> Bytes {

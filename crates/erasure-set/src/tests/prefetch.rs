@@ -1,16 +1,14 @@
 //! Shards that come with a record: how many messages a read takes, and what becomes of shards that are not there, damaged, or of
 //! another write.
 
+use super::away::{ME, execute};
 use super::faults::damage;
 use super::*;
 use crate::{BodyRange, Choice, MemoryLimits, Prefetched};
 use ashlar_drive::DriveHandle;
-use ashlar_remote::{Call, Caller, Delivered, Failure, RemoteNode, Served, Transport, method};
-use bytes::BytesMut;
+use ashlar_remote::{Call, Delivered, Failure, RemoteNode, Served, Transport, method};
 use futures::future::BoxFuture;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-const ME: Caller = Caller { node: 1, process: 1 };
 
 /// Carries calls to a node with several drives, and counts them.
 struct Counting {
@@ -26,13 +24,7 @@ impl Transport for Counting {
             return Box::pin(async { Err(Failure::NotSent) });
         }
         self.sent.lock().push(call.method);
-        let served = self.served.clone();
-        let executed = tokio::spawn(async move {
-            let bulk = joined(&call.bulk);
-            let out = served.call(ME, call.method, call.head, bulk, call.answer_limit).await?;
-            Ok(Delivered { head: out.head.into_vec().into(), bulk: joined(&out.bulk) })
-        });
-        Box::pin(async move { executed.await.unwrap() })
+        execute(self.served.clone(), call)
     }
 
     fn tell(&self, call: Call) {
@@ -42,12 +34,6 @@ impl Transport for Counting {
     fn is_connected(&self) -> bool {
         self.reached.load(Ordering::Relaxed)
     }
-}
-
-fn joined(parts: &[Bytes]) -> Bytes {
-    let mut whole = BytesMut::new();
-    parts.iter().for_each(|part| whole.extend_from_slice(part));
-    whole.freeze()
 }
 
 /// Eight drives, 4+4: slots 0 and 1 are of this process, two each of three other nodes.
