@@ -29,33 +29,56 @@ def body(number):
 
 
 def damage(drive):
-    """Flips one bit of a record of the key in the journal of a drive."""
+    """Flips one bit of each record of the key in the journal of a drive: a PUT that was tried again left two."""
+    damaged = False
     for segment in sorted((drive / "journal").iterdir()):
         content = bytearray(segment.read_bytes())
         found = content.find(DAMAGED.encode())
-        if found >= 0:
+        while found >= 0:
             content[found + 3] ^= 1
-            segment.write_bytes(content)
-            return True
-    return False
+            damaged = True
+            found = content.find(DAMAGED.encode(), found)
+        segment.write_bytes(content)
+    return damaged
+
+
+def checkpoints(drives):
+    return [manifest.stat().st_mtime_ns if (manifest := drive / "index" / "manifest").exists() else 0 for drive in drives]
+
+
+def put_between_checkpoints(cluster, s3, drives):
+    """Writes all keys and kills all nodes, so that the records are in the journals only, on a machine of any speed."""
+    before = [0] * len(drives)
+    for _ in range(5):
+        # The first checkpoint comes soon after the first change, the next one a minute later.
+        eventually(lambda: s3[0].put_object(Bucket="kept", Key="first", Body=b"x"))
+        until(lambda: all(new > old for new, old in zip(checkpoints(drives), before)), 120)
+        before = checkpoints(drives)
+        for i, key in enumerate(KEYS):
+            s3[i % 4].put_object(Bucket="kept", Key=key, Body=body(i))
+        for node in cluster.nodes:
+            node.kill()
+        if checkpoints(drives) == before:
+            return
+        before = checkpoints(drives)
+        start(cluster)
+    pytest.fail("a checkpoint came between the PUTs and the kill, five times")
+
+
+def start(cluster):
+    for node in cluster.nodes:
+        node.start()
+    for node in cluster.nodes:
+        wait_until(lambda: urllib.request.urlopen(f"{node.endpoint}/minio/health/live", timeout=2), 60)
 
 
 def test_drives_of_all_nodes_are_recovered_through_one(cluster):
     s3 = bucket_everywhere(cluster, "kept")
     drives = [node.home / f"drive{d}" for node in cluster.nodes for d in (1, 2)]
-    s3[0].put_object(Bucket="kept", Key="first", Body=b"x")
-    # The first checkpoint comes soon after the first change, the next one a minute later.
-    until(lambda: all((drive / "index" / "manifest").exists() for drive in drives), 60)
-    for i, key in enumerate(KEYS):
-        s3[i % 4].put_object(Bucket="kept", Key=key, Body=body(i))
-    for node in cluster.nodes:
-        node.kill()
+    put_between_checkpoints(cluster, s3, drives)
     # Of 8 drives 5 vote; 4 are too few to know that nothing newer was on the others.
     assert sum(damage(drive) for drive in drives[:5]) == 5
-    for node in cluster.nodes:
-        node.start()
-    for node in cluster.nodes:
-        wait_until(lambda: urllib.request.urlopen(f"{node.endpoint}/minio/health/live", timeout=2), 60)
+    start(cluster)
     with pytest.raises(ClientError):
         s3[1].get_object(Bucket="kept", Key=KEYS[0])
     *_, dry = cli(cluster.nodes[1], "drive", "recover", "it", "--dry-run")

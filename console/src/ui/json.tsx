@@ -34,14 +34,12 @@ export function JsonEditor({ label, value, onChange, rows = 16, readOnly, policy
     setAt(0);
   };
   const take = (option: string) => {
-    const caret = area.current!.selectionStart;
-    onChange(value.slice(0, found!.from) + option + value.slice(caret));
+    const text = area.current!;
+    // The caret moves now and not with the next picture: what is typed meanwhile belongs behind the name.
+    text.setRangeText(option, found!.from, text.selectionStart, "end");
+    text.focus();
+    onChange(text.value);
     setFound(null);
-    const after = found!.from + option.length;
-    requestAnimationFrame(() => {
-      area.current?.focus();
-      area.current?.setSelectionRange(after, after);
-    });
   };
   const onKeyDown = (e: KeyboardEvent) => {
     if (!found || e.ctrlKey || e.metaKey || e.altKey) return;

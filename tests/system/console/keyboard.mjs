@@ -38,11 +38,30 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
     }
     assert.fail(`no way to “${wanted}” by keyboard, only to: ${[...new Set(passed)].join(" | ")}`);
   };
+  /** Waits for a dialog that has the focus: it is given a moment after it is visible. */
+  const opened = async (name) => {
+    await page.getByRole("dialog", { name }).waitFor();
+    await page.waitForFunction(() => document.activeElement?.closest("[role=dialog]"));
+  };
+  /** Waits for the command bar that has the focus. */
+  const bar = async () => {
+    await press("Control+k");
+    await page.getByRole("combobox", { name: "Screen, bucket or path" }).waitFor();
+    await page.waitForFunction(() => document.activeElement?.getAttribute("role") === "combobox");
+  };
+  /** Opens the menu that has the focus, and takes an item of it. */
+  const choose = async (item) => {
+    await press("Enter");
+    await page.getByRole("menuitem", { name: item }).waitFor();
+    await page.waitForFunction(() => document.activeElement?.closest("[role=menu]"));
+    for (let i = 0; i < 30 && (await focused()) !== item; i++) await press("ArrowDown");
+    assert.equal(await focused(), item);
+    await press("Enter");
+  };
   const on = (heading) => page.getByRole("heading", { name: heading, level: 1 }).waitFor();
   /** Goes to a screen by the command bar. */
   const go = async (screen, heading = screen) => {
-    await press("Control+k");
-    await page.getByRole("combobox", { name: "Screen, bucket or path" }).waitFor();
+    await bar();
     await type(screen);
     await page.getByRole("option", { name: screen }).first().waitFor();
     await press("Enter");
@@ -63,7 +82,7 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
 
   // 2. Find out which keys there are, and go to a screen.
   await press("?");
-  await page.getByRole("dialog", { name: "Keys" }).waitFor();
+  await opened("Keys");
   await press("Escape");
   await page.getByRole("dialog", { name: "Keys" }).waitFor({ state: "detached" });
   await go("Buckets");
@@ -73,7 +92,7 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   await page.getByRole("button", { name: "Create bucket" }).first().waitFor();
   await reach("Create bucket");
   await press("Enter");
-  await page.getByRole("dialog", { name: "Create bucket" }).waitFor();
+  await opened("Create bucket");
   await type("by-keyboard");
   await press("Enter");
   await page.getByRole("heading", { name: "This bucket is empty" }).waitFor();
@@ -110,10 +129,7 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
 
   // 7. Share it, from its menu.
   await reach(`Actions for ${name}`);
-  await press("Enter");
-  await page.getByRole("menuitem", { name: "Share" }).waitFor();
-  await type("Share");
-  await press("Enter");
+  await choose("Share");
   await page.getByRole("dialog", { name: `Share ${name}` }).waitFor();
   await reach("Make link");
   await press("Enter");
@@ -123,8 +139,7 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   done();
 
   // 8. Change a setting of the bucket.
-  await press("Control+k");
-  await page.getByRole("combobox", { name: "Screen, bucket or path" }).waitFor();
+  await bar();
   await type("by-keyboard");
   await page.getByRole("option", { name: /by-keyboard.*Settings/ }).waitFor();
   while (!(await page.getByRole("option", { name: /by-keyboard.*Settings/, selected: true }).count())) await press("ArrowDown");
@@ -141,14 +156,14 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   await page.getByRole("button", { name: "Create user" }).first().waitFor();
   await reach("Create user");
   await press("Enter");
-  await page.getByRole("dialog", { name: "Create user" }).waitFor();
+  await opened("Create user");
   await type("keyboard-user");
   await page.getByRole("checkbox", { name: "readonly" }).waitFor();
   await reach("readonly");
   await press("Space");
   await reach("Create");
   await press("Enter");
-  await page.getByRole("dialog", { name: "keyboard-user is created" }).waitFor();
+  await opened("keyboard-user is created");
   await reach("I have kept it");
   await press("Enter");
   await page.getByRole("button", { name: "keyboard-user", exact: true }).waitFor();
@@ -167,18 +182,14 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   done();
 
   // 11. Delete the file.
-  await press("Control+k");
-  await page.getByRole("combobox", { name: "Screen, bucket or path" }).waitFor();
+  await bar();
   await type("by-keyboard/");
   await page.getByRole("option", { name: "Go to by-keyboard/" }).waitFor();
   await press("Enter");
   await page.getByRole("button", { name, exact: true }).waitFor();
   await reach(`Actions for ${name}`);
-  await press("Enter");
-  await page.getByRole("menuitem", { name: "Delete" }).waitFor();
-  await type("Delete");
-  await press("Enter");
-  await page.getByRole("dialog", { name: "Delete this object?" }).waitFor();
+  await choose("Delete");
+  await opened("Delete this object?");
   await reach("Delete");
   await press("Enter");
   await page.getByText("1 object is deleted.").waitFor();
