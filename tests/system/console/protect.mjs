@@ -71,11 +71,11 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   // What is typed before the next picture belongs behind the name that was taken.
   await page.evaluate(() => {
     const soon = window.requestAnimationFrame.bind(window);
-    window.requestAnimationFrame = (call) => soon(() => setTimeout(call, 50));
+    window.requestAnimationFrame = (call) => soon(() => setTimeout(call, 100));
   });
   await page.keyboard.press("Enter");
   assert.match(await editor.inputValue(), /"s3:GetObject$/);
-  await page.keyboard.type('"}]}');
+  await page.keyboard.type('"}]}', { delay: 50 });
   await page.getByText("Statement 1: s3:GetObject concerns objects").waitFor();
 
   await show(page, base, "/drives");
