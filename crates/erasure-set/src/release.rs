@@ -14,7 +14,7 @@ use crate::progress::slot_of;
 use crate::sets::{Inner, Sets};
 use crate::table::{Member, View};
 use crate::{Error, Result};
-use ashlar_drive::Role;
+use ashlar_drive::{Error as DriveError, Role};
 use ashlar_environment::time::{self, Instant};
 use ashlar_format::{DriveId, GroupId, WriteId};
 use futures::StreamExt;
@@ -53,11 +53,16 @@ impl Sets {
     }
 }
 
+fn away(e: DriveError) -> Error {
+    Error::Unavailable(format!("the drive that left: {e}"))
+}
+
 impl Inner {
     async fn release(self: &Arc<Self>, drive: DriveId, groups: &[GroupId]) -> Result<Vec<GroupId>> {
         let table = self.table.load_full();
         let member = table.members.get(&drive).ok_or(Error::Invalid("not attached"))?;
         let mut whole = BTreeSet::new();
+        let mut purged = Vec::new();
         for group in groups {
             let view = table.view(*group)?;
             if slot_of(view, drive).is_some() {
@@ -70,14 +75,13 @@ impl Inner {
                 Some(Role::Voter) => {
                     return Err(Error::Invalid("the drive votes in a group that it is to release"));
                 }
-                Some(_) => match self.release_records(view, member).await {
-                    Ok(()) => {
-                        whole.insert(*group);
-                    }
+                Some(_) => match self.purge_records(view, member).await {
+                    Ok(()) => purged.push(*group),
                     Err(e) => tracing::debug!(%drive, %group, "what the drive holds of a group stays: {e}"),
                 },
             }
         }
+        whole.extend(self.until_purged(member, purged).await?);
         if !whole.is_empty()
             && let Err(e) = self.release_shards(member, &whole).await
         {
@@ -87,31 +91,46 @@ impl Inner {
         Ok(whole.into_iter().collect())
     }
 
-    /// Heals a group completely, and then drops the records that a drive outside of it holds.
-    async fn release_records(self: &Arc<Self>, view: &Arc<View>, from: &Member) -> Result<()> {
+    /// Heals a group completely, and then tells a drive outside of it to drop the records that it holds.
+    async fn purge_records(self: &Arc<Self>, view: &Arc<View>, from: &Member) -> Result<()> {
         self.heal_whole(view).await?;
         let (mut at, end) = group_range(view.group);
-        let away = |e| Error::Unavailable(format!("the drive that left: {e}"));
         loop {
             let began = Instant::now();
             let page = from.scan(&at, &end, PAGE, u32::MAX).await.map_err(away)?;
             let Some(last) = page.last() else { return Ok(()) };
-            let mut next = last.key.as_bytes().to_vec();
-            next.push(0);
+            at = last.key.as_bytes().to_vec();
+            at.push(0);
             for entry in &page {
                 from.drive.purge(&entry.key, entry.ballot, view.epoch);
             }
-            let mut looks = 0;
-            while !from.scan(&at, &next, 1, u32::MAX).await.map_err(away)?.is_empty() {
-                looks += 1;
-                if looks > LOOKS {
-                    return Err(Error::Unavailable("the drive that left does not forget its records".into()));
-                }
+            self.pacer.pace(0, began.elapsed()).await;
+        }
+    }
+
+    /// Waits until a drive holds no record of the groups that were purged from it, and returns those of which it holds none.
+    /// It waits once for all: a drive writes what it drops once a tick.
+    async fn until_purged(&self, from: &Member, mut groups: Vec<GroupId>) -> Result<Vec<GroupId>> {
+        let mut gone = Vec::new();
+        for look in 0..LOOKS {
+            if look > 0 {
                 time::sleep(PAUSE).await;
             }
-            self.pacer.pace(0, began.elapsed()).await;
-            at = next;
+            let mut there = Vec::new();
+            for group in groups {
+                let (at, end) = group_range(group);
+                let empty = from.scan(&at, &end, 1, u32::MAX).await.map_err(away)?.is_empty();
+                if empty { &mut gone } else { &mut there }.push(group);
+            }
+            groups = there;
+            if groups.is_empty() {
+                break;
+            }
         }
+        for group in &groups {
+            tracing::debug!(drive = %from.id, %group, "the drive that left does not drop its records yet");
+        }
+        Ok(gone)
     }
 
     /// Heals every register of a group.
@@ -163,7 +182,6 @@ impl Inner {
 
     /// Drops the shards of these groups, whose registers are gone from the drive.
     async fn release_shards(&self, from: &Member, groups: &BTreeSet<GroupId>) -> Result<()> {
-        let away = |e| Error::Unavailable(format!("the drive that left: {e}"));
         for _ in 0..LOOKS {
             let (mut after, mut found) = (None, false);
             loop {
