@@ -52,6 +52,7 @@ const routes = root.addChildren([
   screen("/encryption", () => import("./screens/encryption"), "Encryption"),
   screen("/settings", () => import("./screens/settings"), "Settings"),
   screen("/providers", () => import("./screens/providers"), "Providers"),
+  screen("/commands", () => import("./screens/commands"), "CommandLog"),
   whyRoute, auditRoute,
 ]);
 

@@ -2,6 +2,7 @@
 //
 // Addresses are relative to the page, `.../console/`: whatever path a proxy puts in front, calls go through it.
 // Every error that a person can see is a `Failure`: what happened, and what to do.
+import { remember, type Call } from "../lib/acts";
 import type { components, paths } from "./schema";
 
 export type Schemas = components["schemas"];
@@ -49,11 +50,19 @@ export async function send(url: string, init: RequestInit = {}): Promise<Respons
     if (cause instanceof DOMException && cause.name === "AbortError") throw cause;
     throw new Failure(0, "Unreachable", "");
   }
+  if (response.ok && init.method !== undefined) remember(callOfRequest(url, init));
   if (response.status === 401 && !url.startsWith("session") && url !== "confirm") {
     const problem = await response.clone().json().catch(() => null);
     if (problem?.code === "SessionEnded") onEnd();
   }
   return response;
+}
+
+/** A request as a call that can be shown. */
+function callOfRequest(url: string, init: RequestInit): Call {
+  const { method = "GET", body, headers } = init;
+  const text = typeof body === "string" ? body : body instanceof Uint8Array ? new TextDecoder().decode(body) : undefined;
+  return { method, url, headers: { ...(headers as Record<string, string> | undefined) }, ...(text === undefined ? {} : { body: text }) };
 }
 
 /** The error of an answer that has one. */
@@ -68,23 +77,28 @@ async function json<T>(response: Response): Promise<T> {
   return (await response.json().catch(() => null)) as T;
 }
 
+/** A call of the administration API, not sent. */
+export function callOf<P extends keyof paths, M extends Methods>(path: P, method: M, options: Options<Operation<P, M>> = {}): Call {
+  const values = (options.path ?? {}) as Record<string, string | number>;
+  let url = `admin${String(path).replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(values[name])))}`;
+  const query = Object.entries((options.query ?? {}) as Record<string, unknown>).filter(([, v]) => v !== undefined);
+  if (query.length > 0) url += `?${new URLSearchParams(query.map(([k, v]) => [k, String(v)]))}`;
+  const call: Call = { method: method.toUpperCase(), url };
+  if (options.body !== undefined) {
+    call.body = JSON.stringify(options.body);
+    call.headers = { "content-type": "application/json" };
+  }
+  return call;
+}
+
 /** A call of the administration API. */
 export async function api<P extends keyof paths, M extends Methods>(
   path: P,
   method: M,
   options: Options<Operation<P, M>> = {},
 ): Promise<Answer<Operation<P, M>>> {
-  const values = (options.path ?? {}) as Record<string, string | number>;
-  let url = `admin${String(path).replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(values[name])))}`;
-  const query = Object.entries((options.query ?? {}) as Record<string, unknown>).filter(([, v]) => v !== undefined);
-  if (query.length > 0) url += `?${new URLSearchParams(query.map(([k, v]) => [k, String(v)]))}`;
-  const init: RequestInit = { method: method.toUpperCase() };
-  if (options.signal) init.signal = options.signal;
-  if (options.body !== undefined) {
-    init.body = JSON.stringify(options.body);
-    init.headers = { "content-type": "application/json" };
-  }
-  return json(await send(url, init));
+  const { url, ...init } = callOf(path, method, options);
+  return json(await send(url, options.signal ? { ...init, signal: options.signal } : init));
 }
 
 /** Who is signed in, as the gateway says. */

@@ -1,5 +1,6 @@
 // S3 through the gateway: the operations that the screens need, with XML parsed by the browser.
 import { Failure, HEADERS, gateway, send } from "./client";
+import type { Call } from "../lib/acts";
 import { crc32base64 } from "../lib/crc32";
 import { scanXml } from "../lib/xml";
 
@@ -68,12 +69,7 @@ export const escape = (value: string) =>
 
 /** Sends a document, with the checksum that S3 wants of some. */
 export async function put(target: string, body: string, method = "PUT", headers: Record<string, string> = {}): Promise<Response> {
-  const bytes = new TextEncoder().encode(body);
-  return s3(target, {
-    method,
-    body: bytes,
-    headers: { "x-amz-checksum-crc32": crc32base64(bytes), "content-type": "application/xml", ...headers },
-  });
+  return carry(calls.put(target, body, method, headers));
 }
 
 /** The texts of an element's children by their names, the last of several. A selector for each of thousands would take longer than the answer. */
@@ -103,12 +99,29 @@ export async function listBucketsAfter(token: string | null, signal?: AbortSigna
   return out;
 }
 
+/** Calls that are not sent, to be shown. */
+export const calls = {
+  createBucket: (name: string, lock: boolean): Call => ({ method: "PUT", url: `s3${bucketPath(name)}`, headers: lock ? { "x-amz-bucket-object-lock-enabled": "true" } : {} }),
+  deleteBucket: (name: string): Call => ({ method: "DELETE", url: `s3${bucketPath(name)}` }),
+  put: (target: string, body: string, method = "PUT", headers: Record<string, string> = {}): Call => ({
+    method, url: `s3${target}`, body, headers: { "x-amz-checksum-crc32": crc32base64(new TextEncoder().encode(body)), "content-type": "application/xml", ...headers },
+  }),
+  deleteObjects: (bucket: string, keys: Deleted[]): Call => calls.put(`${bucketPath(bucket)}?delete`, deleteXml(keys), "POST"),
+  versioning: (bucket: string, on: boolean): Call => calls.put(`${bucketPath(bucket)}?versioning`, versioningXml(on)),
+  lifecycle: (bucket: string, rules: string[]): Call => calls.put(`${bucketPath(bucket)}?lifecycle`, lifecycleXml(rules)),
+};
+
+/** Carries out a call. */
+async function carry({ url, ...init }: Call): Promise<Response> {
+  return s3(url.slice("s3".length), init);
+}
+
 export async function createBucket(name: string, lock: boolean): Promise<void> {
-  await s3(path(name).slice(0, -1), { method: "PUT", headers: lock ? { "x-amz-bucket-object-lock-enabled": "true" } : {} });
+  await carry(calls.createBucket(name, lock));
 }
 
 export async function deleteBucket(name: string): Promise<void> {
-  await s3(path(name).slice(0, -1), { method: "DELETE" });
+  await carry(calls.deleteBucket(name));
 }
 
 export const bucketPath = (bucket: string) => `/${encodeURIComponent(bucket)}`;
@@ -158,10 +171,16 @@ export async function listVersions(bucket: string, key: string): Promise<Version
     }));
 }
 
-/** Deletes keys, at most 1000; answers those that could not be deleted, with the reason. */
-export async function deleteObjects(bucket: string, keys: { key: string; versionId?: string }[]): Promise<{ key: string; why: string }[]> {
+type Deleted = { key: string; versionId?: string };
+
+function deleteXml(keys: Deleted[]): string {
   const rows = keys.map((k) => `<Object><Key>${escape(k.key)}</Key>${k.versionId ? `<VersionId>${escape(k.versionId)}</VersionId>` : ""}</Object>`);
-  const response = await put(`${bucketPath(bucket)}?delete`, `<Delete><Quiet>true</Quiet>${rows.join("")}</Delete>`, "POST");
+  return `<Delete><Quiet>true</Quiet>${rows.join("")}</Delete>`;
+}
+
+/** Deletes keys, at most 1000; answers those that could not be deleted, with the reason. */
+export async function deleteObjects(bucket: string, keys: Deleted[]): Promise<{ key: string; why: string }[]> {
+  const response = await carry(calls.deleteObjects(bucket, keys));
   const root = parse(await response.text()).documentElement;
   return all(root, "Error").map((e) => ({ key: text(e, "Key"), why: text(e, "Message") }));
 }
@@ -203,8 +222,10 @@ export async function getVersioning(bucket: string): Promise<Versioning> {
   return status === "Enabled" || status === "Suspended" ? status : "Off";
 }
 
+const versioningXml = (on: boolean) => `<VersioningConfiguration><Status>${on ? "Enabled" : "Suspended"}</Status></VersioningConfiguration>`;
+
 export async function putVersioning(bucket: string, on: boolean): Promise<void> {
-  await put(`${bucketPath(bucket)}?versioning`, `<VersioningConfiguration><Status>${on ? "Enabled" : "Suspended"}</Status></VersioningConfiguration>`);
+  await carry(calls.versioning(bucket, on));
 }
 
 export type Lock = { mode: "GOVERNANCE" | "COMPLIANCE"; days: number | null; years: number | null } | "no default" | null;
@@ -285,9 +306,11 @@ export function ruleXml(rule: Omit<Rule, "xml" | "other">): string {
   return `<Rule><ID>${escape(rule.id)}</ID><Status>${rule.enabled ? "Enabled" : "Disabled"}</Status><Filter><Prefix>${escape(rule.prefix)}</Prefix></Filter>${days("Expiration", "Days", rule.days)}${days("NoncurrentVersionExpiration", "NoncurrentDays", rule.noncurrentDays)}${days("AbortIncompleteMultipartUpload", "DaysAfterInitiation", rule.abortDays)}</Rule>`;
 }
 
+const lifecycleXml = (rules: string[]) => `<LifecycleConfiguration>${rules.join("")}</LifecycleConfiguration>`;
+
 export async function putLifecycle(bucket: string, rules: string[]): Promise<void> {
   if (rules.length === 0) await s3(`${bucketPath(bucket)}?lifecycle`, { method: "DELETE" });
-  else await put(`${bucketPath(bucket)}?lifecycle`, `<LifecycleConfiguration>${rules.join("")}</LifecycleConfiguration>`);
+  else await carry(calls.lifecycle(bucket, rules));
 }
 
 /** Opens an object in the browser's own download, or answers its address for an image, audio or video. */

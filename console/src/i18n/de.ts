@@ -46,7 +46,7 @@ export const de: Messages = {
   notFound: "Diese Seite gibt es nicht",
   notFoundText: "Die Adresse ist vielleicht alt oder vertippt.",
   theme: { label: "Darstellung", system: "System", light: "Hell", dark: "Dunkel" },
-  nav: { overview: "Übersicht", connect: "Client verbinden", data: "Daten", buckets: "Buckets", access: "Zugriff", users: "Benutzer", groups: "Gruppen", keys: "Zugriffsschlüssel", policies: "Richtlinien", why: "Warum verweigert?", system: "System", drives: "Laufwerke", trace: "Anfragen live", logs: "Protokoll", targets: "Ereignisziele", encryption: "Verschlüsselung", providers: "Identitätsanbieter", audit: "Audit-Protokoll", config: "Einstellungen" },
+  nav: { overview: "Übersicht", connect: "Client verbinden", data: "Daten", buckets: "Buckets", access: "Zugriff", users: "Benutzer", groups: "Gruppen", keys: "Zugriffsschlüssel", policies: "Richtlinien", why: "Warum verweigert?", system: "System", drives: "Laufwerke", trace: "Anfragen live", logs: "Protokoll", targets: "Ereignisziele", encryption: "Verschlüsselung", providers: "Identitätsanbieter", audit: "Audit-Protokoll", config: "Einstellungen", commands: "Befehle" },
   login: {
     title: "Bei Ashlar anmelden", accessKey: "Zugriffsschlüssel", secretKey: "Geheimer Schlüssel", submit: "Anmelden",
     how: "Arten der Anmeldung", ways: { keys: "Zugriffsschlüssel", ldap: "Verzeichnis" }, ldapUser: "Benutzername", ldapPassword: "Passwort", ldapHint: "Name und Passwort Ihres Kontos im Verzeichnis (LDAP).",
@@ -293,6 +293,10 @@ export const de: Messages = {
     statuses: { all: "Jede Antwort", "400-599": "Alle Fehler (4xx, 5xx)", "2xx": "Erfolgreich (2xx)", "3xx": "Unverändert, verschoben (3xx)", "403": "Nicht erlaubt (403)", "4xx": "Abgewiesen (4xx)", "5xx": "Fehlgeschlagen (5xx)" },
     shown: (n, text) => `${text} ${s(n, "Eintrag", "Einträge")}`, back: (when) => `gesucht bis ${when}`, allOf: (what) => `Alle Anfragen von ${what}`,
     silent: (why) => `Manche Knoten antworten nicht, ihre Einträge fehlen hier: ${why}`, refusalsOnly: (names) => `${names}: keine Audit-Datei, deshalb werden nur die letzten abgewiesenen Anfragen behalten, bis zum nächsten Start. Mit --audit-file zeichnen Sie alle Anfragen auf (docs/audit.md).`,
+  },
+  commands: {
+    show: "Befehl zeigen", about: "Was Sie geändert haben, seit diese Seite geöffnet wurde, als Befehle, die es wieder tun. Es wird vergessen, wenn Sie sich abmelden oder die Seite schließen.", none: "Noch ist nichts geändert", noneText: "Was Sie in dieser Konsole ändern, steht hier als Befehl für ein Terminal.",
+    secrets: "Geheimnisse und Werte, die eines sein können, stehen hier nicht: Setzen Sie sie ein, wo „…“, SECRET-KEY oder FILE steht. „it“ ist ein Alias (ashlar alias set); curl nimmt die Zugangsdaten aus der Umgebung.",
   },
   why: {
     about: "Finden Sie heraus, warum eine Anfrage abgewiesen wurde, oder ob eine abgewiesen würde.", byRequest: "Eine Anfrage, die gesendet wurde", requestHint: "Jede Antwort nennt sie im Header x-amz-request-id. Die letzten Abweisungen bleiben auch ohne Audit-Log bekannt.", idFirst: "Geben Sie zuerst die ID ein.", explain: "Erklären", simulate: "Eine Anfrage, die jemand senden könnte",

@@ -46,7 +46,7 @@ export const en = {
   notFound: "There is no such page",
   notFoundText: "The address may be old or mistyped.",
   theme: { label: "Theme", system: "System", light: "Light", dark: "Dark" },
-  nav: { overview: "Overview", connect: "Connect a client", data: "Data", buckets: "Buckets", access: "Access", users: "Users", groups: "Groups", keys: "Access keys", policies: "Policies", why: "Why denied?", system: "System", drives: "Drives", trace: "Trace", logs: "Log", targets: "Event targets", encryption: "Encryption keys", providers: "Identity providers", audit: "Audit log", config: "Settings" },
+  nav: { overview: "Overview", connect: "Connect a client", data: "Data", buckets: "Buckets", access: "Access", users: "Users", groups: "Groups", keys: "Access keys", policies: "Policies", why: "Why denied?", system: "System", drives: "Drives", trace: "Trace", logs: "Log", targets: "Event targets", encryption: "Encryption keys", providers: "Identity providers", audit: "Audit log", config: "Settings", commands: "Commands" },
   login: {
     title: "Sign in to Ashlar", accessKey: "Access key", secretKey: "Secret key", submit: "Sign in",
     how: "Ways to sign in", ways: { keys: "Access key", ldap: "Directory" }, ldapUser: "User name", ldapPassword: "Password", ldapHint: "The name and the password of your account in the directory (LDAP).",
@@ -298,6 +298,10 @@ export const en = {
     statuses: { all: "Any answer", "400-599": "All errors (4xx, 5xx)", "2xx": "Successful (2xx)", "3xx": "Not changed, moved (3xx)", "403": "Not permitted (403)", "4xx": "Refused (4xx)", "5xx": "Failed (5xx)" },
     shown: (n: number, text: string) => `${text} ${s(n, "record")}`, back: (when: string) => `searched back to ${when}`, allOf: (what: string) => `All requests of ${what}`,
     silent: (why: string) => `Some nodes do not answer, so their records are missing here: ${why}`, refusalsOnly: (names: string) => `${names}: no audit file, so only the last refused requests are kept, until the next start. Record all requests with --audit-file (docs/audit.md).`,
+  },
+  commands: {
+    show: "Show the command", about: "What you changed since this page was opened, as commands that do it again. It is forgotten when you sign out or close the page.", none: "Nothing is changed yet", noneText: "Whatever you change in this console is shown here as commands for a terminal.",
+    secrets: "Secrets and values that may be one are not shown: put them where “…”, SECRET-KEY or FILE is. “it” is an alias (ashlar alias set); curl takes the credentials from the environment.",
   },
   why: {
     about: "Find out why a request was refused, or whether one would be.", byRequest: "A request that was sent", requestHint: "Every answer has it in the header x-amz-request-id. The last refusals are kept without an audit log.", idFirst: "Enter the id first.", explain: "Explain", simulate: "A request that somebody might send",

@@ -19,6 +19,7 @@ export function screens(t: Messages): { title: string; items: Screen[] }[] {
       title: t.nav.system, items: [
         { to: "/drives", icon: "drive", label: t.nav.drives }, { to: "/trace", icon: "trace", label: t.nav.trace }, { to: "/logs", icon: "file", label: t.nav.logs },
         { to: "/targets", icon: "bell", label: t.nav.targets }, { to: "/encryption", icon: "lock", label: t.nav.encryption }, { to: "/settings", icon: "settings", label: t.nav.config },
+        { to: "/commands", icon: "terminal", label: t.nav.commands },
       ],
     },
   ];

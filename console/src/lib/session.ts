@@ -1,6 +1,7 @@
 // Who is signed in, and what they may do.
 import { queryOptions, useQuery, useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { api, Failure, gateway, type Session } from "../api/client";
+import { forgetActs } from "./acts";
 
 export const sessionQuery = queryOptions({
   queryKey: ["session"],
@@ -14,6 +15,7 @@ let leftProvider: string | null = null;
 /** Begins or ends a session: what the page knows of the one before is forgotten. */
 export function begin(client: QueryClient, session: Session | null) {
   if (session) leftProvider = null;
+  forgetActs();
   client.removeQueries({ predicate: (query) => query.queryKey[0] !== "session" });
   client.setQueryData(["session"], session);
 }

@@ -4,6 +4,7 @@
 import { useSyncExternalStore } from "react";
 import { Failure } from "../api/client";
 import { abortUpload, beginUpload, completeUpload, listParts, path, upload, type StoredPart } from "../api/s3";
+import { remember } from "./acts";
 import { base64, crc32 } from "./crc32";
 
 export type State = "waiting" | "running" | "done" | "failed" | "cancelled";
@@ -141,6 +142,7 @@ async function start(item: Upload) {
   change(item.id, { state: "running", began: Date.now(), sent: 0, error: null });
   try {
     await sendFile(item, (sent) => change(item.id, { sent: Math.min(sent, item.file.size) }));
+    remember({ method: "PUT", url: `s3${path(item.bucket, item.key)}` });
     change(item.id, { state: "done", sent: item.file.size });
     for (const call of finished) call(item.bucket);
   } catch (error) {

@@ -5,7 +5,7 @@ import clsx from "clsx";
 import { lazy, memo, Suspense, useEffect, useLayoutEffect, useMemo, useRef, useState, type ChangeEvent, type DragEvent, type RefObject } from "react";
 import { Failure } from "../api/client";
 import { listObjectsAt, restoreVersion } from "../api/rewind";
-import { deleteObjects, download, downloadFolder, listObjects, listUploads, type Item, type Page } from "../api/s3";
+import { calls, deleteObjects, download, downloadFolder, listObjects, listUploads, type Item, type Page } from "../api/s3";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
@@ -145,7 +145,7 @@ export function Browse() {
   const remove = useMutation({
     mutationFn: async (keys: string[]) => {
       const failed = [];
-      for (let i = 0; i < keys.length; i += 1000) failed.push(...await deleteObjects(bucket, keys.slice(i, i + 1000).map((key) => ({ key }))));
+      for (const batch of batches(keys)) failed.push(...await deleteObjects(bucket, batch));
       const first = failed[0];
       if (first) throw new Failure(403, "NotDeleted", t.notDeleted(failed.length, first.key, first.why));
     },
@@ -267,7 +267,7 @@ export function Browse() {
       </div>
       {list.isError && rows.length > 0 && <div className="mt-3"><Problem error={list.error} retry={() => void list.fetchNextPage()} /></div>}
       {removing && (
-        <Confirm title={t.deleteTitle(removing.length)} action={t.remove} busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }}
+        <Confirm title={t.deleteTitle(removing.length)} action={t.remove} busy={remove.isPending} error={remove.error} calls={batches(removing).map((keys) => calls.deleteObjects(bucket, keys))} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }}
           text={<><p>{t.deleteText}</p><ul className="mt-2 max-h-40 overflow-y-auto rounded-md bg-sunken px-3 py-2 font-mono text-xs">{removing.slice(0, 50).map((k) => <li key={k} className="break-all">{k}</li>)}{removing.length > 50 && <li>…</li>}</ul></>} />
       )}
       {continuing && <UnfinishedDialog bucket={bucket} uploads={unfinished} because={because("s3:PutObject")} onClose={() => setContinuing(false)} />}
@@ -279,6 +279,11 @@ export function Browse() {
       )}
     </div>
   );
+}
+
+/** As many keys as one call deletes. */
+function batches(keys: string[]): { key: string }[][] {
+  return Array.from({ length: Math.ceil(keys.length / 1000) }, (_, i) => keys.slice(i * 1000, (i + 1) * 1000).map((key) => ({ key })));
 }
 
 const GRID = "grid grid-cols-[1.5rem_minmax(0,1fr)_6.5rem_2.5rem] md:grid-cols-[1.5rem_minmax(0,1fr)_7rem_12rem_2.5rem] items-center gap-x-3 px-3 sm:px-4";

@@ -6,6 +6,7 @@ import { useState } from "react";
 import { api } from "../api/client";
 import * as s3 from "../api/s3";
 import { useT } from "../i18n";
+import type { Call } from "../lib/acts";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
 import { settingsRoute } from "../router";
@@ -55,7 +56,7 @@ export function BucketSettings() {
           </div>
         </Card>
       </div>
-      {removing && <Confirm title={t.buckets.removeTitle(bucket)} text={t.buckets.removeText} action={t.remove} typed={bucket} busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate()} onClose={() => { setRemoving(false); remove.reset(); }} />}
+      {removing && <Confirm title={t.buckets.removeTitle(bucket)} text={t.buckets.removeText} action={t.remove} typed={bucket} busy={remove.isPending} error={remove.error} calls={[s3.calls.deleteBucket(bucket)]} onConfirm={() => remove.mutate()} onClose={() => { setRemoving(false); remove.reset(); }} />}
     </>
   );
 }
@@ -212,14 +213,14 @@ function Lifecycle({ bucket, because, simulate }: Part & { simulate: string | un
             {rules.length > 0 && <Button icon="history" because={simulate} onClick={() => setTrying(rules.map((r) => r.xml))}>{t.simulator.action}</Button>}
           </div>
           {trying && <Simulator bucket={bucket} rules={trying} onClose={() => setTrying(null)} />}
-          {adding && <RuleDialog onClose={() => setAdding(false)} busy={change.isPending} error={change.error} simulate={simulate} onSimulate={(xml) => setTrying([...rules.map((r) => r.xml), xml])} onSave={(xml) => change.mutate(() => s3.putLifecycle(bucket, [...rules.map((r) => r.xml), xml]), { onSuccess: () => setAdding(false) })} />}
+          {adding && <RuleDialog callsOf={(xml) => [s3.calls.lifecycle(bucket, [...rules.map((r) => r.xml), xml])]} onClose={() => setAdding(false)} busy={change.isPending} error={change.error} simulate={simulate} onSimulate={(xml) => setTrying([...rules.map((r) => r.xml), xml])} onSave={(xml) => change.mutate(() => s3.putLifecycle(bucket, [...rules.map((r) => r.xml), xml]), { onSuccess: () => setAdding(false) })} />}
         </div>
       )}
     </Section>
   );
 }
 
-function RuleDialog({ onClose, onSave, simulate, onSimulate, busy, error }: { onClose: () => void; onSave: (xml: string) => void; simulate: string | undefined; onSimulate: (xml: string) => void; busy: boolean; error: unknown }) {
+function RuleDialog({ onClose, onSave, callsOf, simulate, onSimulate, busy, error }: { onClose: () => void; callsOf: (xml: string) => Call[]; onSave: (xml: string) => void; simulate: string | undefined; onSimulate: (xml: string) => void; busy: boolean; error: unknown }) {
   const t = useT();
   const [id, setId] = useState("");
   const [prefix, setPrefix] = useState("");
@@ -235,7 +236,7 @@ function RuleDialog({ onClose, onSave, simulate, onSimulate, busy, error }: { on
   const xml = () => s3.ruleXml({ id, enabled: true, prefix, days: number(days), noncurrentDays: number(noncurrent), abortDays: number(abort) });
   return (
     <Dialog open onClose={onClose} title={t.lifecycle.add}>
-      <Form onSubmit={() => onSave(xml())} onCancel={onClose} submit={t.create} busy={busy} error={error} because={id === "" ? t.nameFirst : bad}>
+      <Form onSubmit={() => onSave(xml())} onCancel={onClose} submit={t.create} busy={busy} error={error} because={id === "" ? t.nameFirst : bad} calls={id === "" || bad ? [] : callsOf(xml())}>
         <Field label={t.name}>{(p) => <Input {...p} autoFocus value={id} maxLength={255} onChange={(e) => setId(e.target.value)} />}</Field>
         <Field label={t.lifecycle.prefix} hint={t.lifecycle.prefixHint}>{(p) => <Input {...p} value={prefix} spellCheck={false} onChange={(e) => setPrefix(e.target.value)} />}</Field>
         {field(t.lifecycle.daysLabel, days, setDays)}

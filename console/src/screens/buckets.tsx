@@ -4,7 +4,7 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { useEffect, useMemo, useState } from "react";
 import { Failure, api } from "../api/client";
 import { copySettings } from "../api/copy_settings";
-import { createBucket, deleteBucket, getLock, listBuckets, listBucketsAfter, putVersioning } from "../api/s3";
+import { calls, createBucket, deleteBucket, getLock, listBuckets, listBucketsAfter, putVersioning } from "../api/s3";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
@@ -97,7 +97,7 @@ export function Buckets() {
       {isDenied && rows.length > 0 && <p className="mt-3 text-xs text-soft">{t.buckets.noSizes}</p>}
       {creating && <CreateBucket onClose={() => setCreating(false)} />}
       {removing && (
-        <Confirm title={t.buckets.removeTitle(removing)} text={t.buckets.removeText} action={t.remove} typed={removing} busy={remove.isPending} error={remove.error}
+        <Confirm title={t.buckets.removeTitle(removing)} text={t.buckets.removeText} action={t.remove} typed={removing} busy={remove.isPending} error={remove.error} calls={[calls.deleteBucket(removing)]}
           onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }} />
       )}
     </>
@@ -132,7 +132,7 @@ function CreateBucket({ onClose }: { onClose: () => void }) {
   });
   return (
     <Dialog open onClose={onClose} title={t.buckets.create}>
-      <Form onSubmit={() => create.mutate()} onCancel={onClose} submit={t.create} busy={create.isPending} error={create.error} because={name === "" ? t.nameFirst : bad}>
+      <Form onSubmit={() => create.mutate()} onCancel={onClose} submit={t.create} busy={create.isPending} error={create.error} because={name === "" ? t.nameFirst : bad} calls={from === "" && name !== "" && !bad ? [calls.createBucket(name, lock), ...(versions && !lock ? [calls.versioning(name, true)] : [])] : []}>
         <Field label={t.name} hint={t.buckets.nameHint} error={bad}>{(p) => <Input {...p} autoFocus autoComplete="off" spellCheck={false} autoCapitalize="none" value={name} onChange={(e) => setName(e.target.value)} />}</Field>
         <Toggle label={t.versioning.title} hint={t.versioning.hint} checked={versions || lock} disabled={lock} onChange={setVersions} />
         <Toggle label={t.lock.title} hint={t.lock.hint} checked={lock} onChange={setLock} />

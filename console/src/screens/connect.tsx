@@ -1,15 +1,10 @@
 // Settings of clients, ready to paste.
 import { useState } from "react";
 import { useT } from "../i18n";
+import { endpointOf } from "../lib/endpoint";
 import { useSession } from "../lib/session";
 import { Card, CopyBox, Field, Head, Input } from "../ui";
 import { Link } from "@tanstack/react-router";
-
-/** The address at which clients reach S3, as far as the browser can tell. */
-export function endpointOf(s3Port: number | null | undefined): string {
-  const { protocol, hostname, host } = location;
-  return s3Port ? `${protocol}//${hostname}:${s3Port}` : `${protocol}//${host}`;
-}
 
 export function Connect() {
   const t = useT();

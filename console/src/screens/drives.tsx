@@ -1,7 +1,7 @@
 // Drives, the servers that have them, and healing.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, type Schemas } from "../api/client";
+import { api, callOf, type Schemas } from "../api/client";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
@@ -14,6 +14,8 @@ import { DriveBadge, VerdictCard, judge } from "./overview";
 type Drive = Schemas["DriveState"];
 type Order = { drive: Drive; what: "offline" | "online" | "replace" };
 
+const bodyOf = (drive: Drive) => ({ drive: drive.path, ...(drive.node != null ? { node: drive.node } : {}) });
+
 export function Drives() {
   const t = useT();
   const f = useFormat();
@@ -24,7 +26,7 @@ export function Drives() {
   const info = useQuery({ queryKey: ["info"], queryFn: ({ signal }) => api("/info", "get", { signal }), refetchInterval: 5000 });
   const heal = useQuery({ queryKey: ["heal"], queryFn: ({ signal }) => api("/heal", "get", { signal }), refetchInterval: 5000, retry: false });
   const carry = useMutation({
-    mutationFn: ({ drive, what }: Order) => api(`/drives/${what}`, "post", { body: { drive: drive.path, ...(drive.node != null ? { node: drive.node } : {}) } as never }),
+    mutationFn: ({ drive, what }: Order) => api(`/drives/${what}`, "post", { body: bodyOf(drive) as never }),
     onSuccess: () => { toast(t.done); setOrder(null); },
     onSettled: () => client.invalidateQueries({ queryKey: ["info"] }),
   });
@@ -124,7 +126,7 @@ export function Drives() {
         </Card>
       )}
       {order && (
-        <Confirm title={t.drives[order.what]} action={t.drives[order.what]} {...(order.what === "replace" ? { typed: order.drive.path } : {})} busy={carry.isPending} error={carry.error}
+        <Confirm title={t.drives[order.what]} action={t.drives[order.what]} {...(order.what === "replace" ? { typed: order.drive.path } : {})} busy={carry.isPending} error={carry.error} calls={[callOf(`/drives/${order.what}`, "post", { body: bodyOf(order.drive) as never })]}
           text={<><p>{t.drives[`${order.what}Text`]}</p><code className="mt-2 block break-all">{order.drive.path}</code></>} onConfirm={() => carry.mutate(order)} onClose={() => { setOrder(null); carry.reset(); }} />
       )}
     </>

@@ -1,7 +1,7 @@
 // Keys that encrypt objects at rest: whether they work, new ones, new versions.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { api, type Schemas } from "../api/client";
+import { api, callOf, type Schemas } from "../api/client";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
@@ -56,7 +56,7 @@ export function Encryption() {
         </>
       )}
       {creating && <CreateKey onClose={() => setCreating(false)} />}
-      {rotating && <Confirm title={t.kms.rotateTitle(rotating)} text={t.kms.rotateText} action={t.kms.rotate} busy={rotate.isPending} error={rotate.error} onConfirm={() => rotate.mutate(rotating)} onClose={() => { setRotating(null); rotate.reset(); }} />}
+      {rotating && <Confirm title={t.kms.rotateTitle(rotating)} text={t.kms.rotateText} action={t.kms.rotate} busy={rotate.isPending} error={rotate.error} calls={[callOf("/kms/keys/{name}/rotate", "post", { path: { name: rotating } })]} onConfirm={() => rotate.mutate(rotating)} onClose={() => { setRotating(null); rotate.reset(); }} />}
     </>
   );
 }
@@ -71,7 +71,7 @@ function CreateKey({ onClose }: { onClose: () => void }) {
   });
   return (
     <Dialog open onClose={onClose} title={t.kms.create}>
-      <Form onSubmit={() => create.mutate()} onCancel={onClose} submit={t.create} busy={create.isPending} error={create.error} because={NAME.test(name) ? undefined : t.kms.nameHint}>
+      <Form onSubmit={() => create.mutate()} onCancel={onClose} submit={t.create} busy={create.isPending} error={create.error} because={NAME.test(name) ? undefined : t.kms.nameHint} calls={NAME.test(name) ? [callOf("/kms/keys/{name}", "put", { path: { name } })] : []}>
         <Field label={t.name} hint={t.kms.nameHint}>{(p) => <Input {...p} autoFocus autoComplete="off" spellCheck={false} autoCapitalize="none" value={name} onChange={(e) => setName(e.target.value)} />}</Field>
       </Form>
     </Dialog>

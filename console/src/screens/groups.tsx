@@ -1,14 +1,14 @@
 // Groups: their members and policies. A group is there as long as it has members or policies.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { api, type Schemas } from "../api/client";
+import { api, callOf, type Schemas } from "../api/client";
 import { useT } from "../i18n";
 import { useMay } from "../lib/session";
 import { Badge, Button, Confirm, Dialog, Empty, Field, Form, Head, Input, Loading, Problem, toast } from "../ui";
 import { Menu } from "../ui/menu";
 import { Picker } from "../ui/picker";
 import { DataTable, type Column } from "../ui/table";
-import { Names, setPolicies, usePolicyNames } from "./users";
+import { Names, policyCalls, setPolicies, usePolicyNames } from "./users";
 
 type Group = Schemas["Group"];
 
@@ -60,9 +60,15 @@ export function Groups() {
         <DataTable data={groups.data.groups} columns={columns} label={t.nav.groups} filter={t.groups.filter} sort={[{ id: "name", desc: false }]} empty={<Empty icon="group" title={t.groups.none} text={t.groups.noneText}>{create}</Empty>} />
       )}
       {editing && <EditGroup group={editing === "new" ? null : editing} onClose={() => setEditing(null)} />}
-      {removing && <Confirm title={t.groups.removeTitle(removing.name)} text={t.groups.removeText} action={t.remove} busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }} />}
+      {removing && <Confirm title={t.groups.removeTitle(removing.name)} text={t.groups.removeText} action={t.remove} busy={remove.isPending} error={remove.error} calls={removeCalls(removing)} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }} />}
     </>
   );
+}
+
+/** Its members leave first: a group with members is not removed. */
+function removeCalls(g: Group) {
+  const leave = g.members.length > 0 ? [callOf("/groups/{name}/members", "post", { path: { name: g.name }, body: { add: [], remove: g.members } as never })] : [];
+  return [...leave, ...policyCalls({ group: g.name }, g.policies, []), callOf("/groups/{name}", "delete", { path: { name: g.name } })];
 }
 
 function EditGroup({ group, onClose }: { group: Group | null; onClose: () => void }) {
@@ -73,11 +79,13 @@ function EditGroup({ group, onClose }: { group: Group | null; onClose: () => voi
   const [policies, setWanted] = useState(group?.policies ?? []);
   const users = useQuery({ queryKey: ["users"], queryFn: () => api("/users", "get"), retry: false });
   const names = usePolicyNames();
+  const old = group?.members ?? [];
+  const body = { add: members.filter((m) => !old.includes(m)), remove: old.filter((m) => !members.includes(m)) };
+  const joins = body.add.length + body.remove.length > 0;
+  const calls = [...(joins ? [callOf("/groups/{name}/members", "post", { path: { name }, body: body as never })] : []), ...policyCalls({ group: name }, group?.policies ?? [], policies)];
   const save = useMutation({
     mutationFn: async () => {
-      const old = group?.members ?? [];
-      const body = { add: members.filter((m) => !old.includes(m)), remove: old.filter((m) => !members.includes(m)) };
-      if (body.add.length + body.remove.length > 0) await api("/groups/{name}/members", "post", { path: { name }, body: body as never });
+      if (joins) await api("/groups/{name}/members", "post", { path: { name }, body: body as never });
       await setPolicies({ group: name }, group?.policies ?? [], policies);
     },
     onSuccess: () => { toast(t.saved); onClose(); },
@@ -85,7 +93,7 @@ function EditGroup({ group, onClose }: { group: Group | null; onClose: () => voi
   });
   return (
     <Dialog open onClose={onClose} title={group?.name ?? t.groups.create}>
-      <Form onSubmit={() => save.mutate()} onCancel={onClose} submit={group ? t.save : t.create} busy={save.isPending} error={save.error} because={name === "" ? t.nameFirst : !group && members.length === 0 ? t.groups.memberFirst : undefined}>
+      <Form onSubmit={() => save.mutate()} onCancel={onClose} submit={group ? t.save : t.create} busy={save.isPending} error={save.error} because={name === "" ? t.nameFirst : !group && members.length === 0 ? t.groups.memberFirst : undefined} calls={name === "" ? [] : calls}>
         {!group && <Field label={t.name}>{(p) => <Input {...p} autoFocus autoComplete="off" value={name} onChange={(e) => setName(e.target.value)} />}</Field>}
         <Picker label={t.groups.members} options={(users.data?.users ?? []).map((u) => u.name)} value={members} onChange={setMembers} />
         <Picker label={t.nav.policies} options={names} value={policies} onChange={setWanted} />

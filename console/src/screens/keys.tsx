@@ -2,8 +2,9 @@
 // who signed in with a secret is asked for it again before a key of their own is made or changed.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useId, useMemo, useState } from "react";
-import { api, type Schemas } from "../api/client";
+import { api, callOf, type Schemas } from "../api/client";
 import { useT } from "../i18n";
+import { HIDDEN } from "../lib/acts";
 import { useFormat } from "../lib/format";
 import { useMay, useSession } from "../lib/session";
 import { Badge, Button, Confirm, Dialog, Empty, Field, Form, Head, Input, Loading, Problem, Select, toast } from "../ui";
@@ -75,7 +76,7 @@ export function Keys() {
       {creating && <KeyDialog existing={null} ensure={ensureFor} others={may("admin:CreateServiceAccount") === true} onClose={() => setCreating(false)} />}
       {editing && <KeyDialog existing={editing} ensure={ensureFor} others={false} onClose={() => setEditing(null)} />}
       {rotating && <Rotate rotated={rotating} ensure={ensureFor} onClose={() => setRotating(null)} />}
-      {removing && <Confirm title={t.keys.removeTitle(removing.access_key)} text={t.keys.removeText} action={t.remove} busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }} />}
+      {removing && <Confirm title={t.keys.removeTitle(removing.access_key)} text={t.keys.removeText} action={t.remove} busy={remove.isPending} error={remove.error} calls={[callOf("/keys/{access_key}", "delete", { path: { access_key: removing.access_key } })]} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }} />}
       {dialog}
     </>
   );
@@ -97,7 +98,7 @@ function Rotate({ rotated, ensure, onClose }: { rotated: Key; ensure: Ensure; on
   const accessKey = rotated.access_key;
   const rotate = useMutation({ mutationFn: async () => (await ensure(rotated.user)) && api("/keys/{access_key}", "patch", { path: { access_key: accessKey }, body: { secret } as never }) });
   if (rotate.data) return <SecretOnce title={t.keys.rotated(accessKey)} accessKey={accessKey} secret={secret} onClose={onClose} />;
-  return <Confirm title={t.keys.rotateTitle(accessKey)} text={t.keys.rotateText} action={t.keys.rotate} busy={rotate.isPending} error={rotate.error} onConfirm={() => rotate.mutate()} onClose={onClose} />;
+  return <Confirm title={t.keys.rotateTitle(accessKey)} text={t.keys.rotateText} action={t.keys.rotate} busy={rotate.isPending} error={rotate.error} calls={[callOf("/keys/{access_key}", "patch", { path: { access_key: accessKey }, body: { secret: HIDDEN } as never })]} onConfirm={() => rotate.mutate()} onClose={onClose} />;
 }
 
 function KeyDialog({ existing, ensure, others, onClose }: { existing: Key | null; ensure: Ensure; others: boolean; onClose: () => void }) {
@@ -112,16 +113,19 @@ function KeyDialog({ existing, ensure, others, onClose }: { existing: Key | null
   const [days, setDays] = useState("");
   const [policy, setPolicy] = useState(existing?.policy ? JSON.stringify(existing.policy, null, 2) : "");
   const problem = policy.trim() === "" ? null : jsonProblem(policy);
+  const user = existing?.user ?? (owner.trim() || me);
+  const body = () => {
+    const expires = days === "" ? {} : { expires_ms: days === "never" ? 0 : Date.now() + Number(days) * DAY };
+    const narrowed = policy.trim() ? { policy: JSON.parse(policy) as never } : existing?.policy ? { policy: "" } : {};
+    return { name, description, ...expires, ...narrowed, ...(existing || user === me ? {} : { user }) };
+  };
+  const calls = () => [existing ? callOf("/keys/{access_key}", "patch", { path: { access_key: existing.access_key }, body: body() as never }) : callOf("/keys", "post", { body: body() as never })];
   const save = useMutation({
     mutationFn: async () => {
-      const user = existing?.user ?? (owner.trim() || me);
       if (!(await ensure(user))) return null;
-      const expires = days === "" ? {} : { expires_ms: days === "never" ? 0 : Date.now() + Number(days) * DAY };
-      const narrowed = policy.trim() ? { policy: JSON.parse(policy) as never } : existing?.policy ? { policy: "" } : {};
-      const body = { name, description, ...expires, ...narrowed };
       return existing
-        ? api("/keys/{access_key}", "patch", { path: { access_key: existing.access_key }, body: body as never })
-        : api("/keys", "post", { body: { ...body, ...(user === me ? {} : { user }) } as never });
+        ? api("/keys/{access_key}", "patch", { path: { access_key: existing.access_key }, body: body() as never })
+        : api("/keys", "post", { body: body() as never });
     },
     onSuccess: (saved) => {
       void client.invalidateQueries({ queryKey: ["keys"] });
@@ -134,7 +138,7 @@ function KeyDialog({ existing, ensure, others, onClose }: { existing: Key | null
   if (save.data?.secret && !existing) return <SecretOnce title={t.keys.made} accessKey={save.data.access_key} secret={save.data.secret} onClose={onClose} />;
   return (
     <Dialog open onClose={onClose} title={existing ? existing.access_key : t.keys.create} wide>
-      <Form onSubmit={() => save.mutate()} onCancel={onClose} submit={existing ? t.save : t.create} busy={save.isPending} error={save.error} because={problem ? t.json.fix : undefined}>
+      <Form onSubmit={() => save.mutate()} onCancel={onClose} submit={existing ? t.save : t.create} busy={save.isPending} error={save.error} because={problem ? t.json.fix : undefined} calls={problem ? [] : calls()}>
         {others && <Owner value={owner} me={me} onChange={setOwner} />}
         <div className="grid gap-4 sm:grid-cols-2">
           <Field label={t.name} hint={t.keys.nameHint}>{(p) => <Input {...p} autoFocus={!existing} maxLength={128} value={name} onChange={(e) => setName(e.target.value)} />}</Field>

@@ -3,7 +3,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Tabs } from "radix-ui";
 import { lazy, Suspense, useState, type ReactNode } from "react";
 import { Failure } from "../api/client";
-import { deleteObjects, download, getTags, headObject, listVersions, putTags, type Head, type Version } from "../api/s3";
+import { calls, deleteObjects, download, getTags, headObject, listVersions, putTags, type Head, type Version } from "../api/s3";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
@@ -125,7 +125,7 @@ function Versions({ bucket, name, because }: { bucket: string; name: string; bec
         ))}
       </ul>
       {removing && (
-        <Confirm title={removing.marker ? t.undelete : t.removeVersion} action={removing.marker ? t.undelete : t.remove} busy={change.isPending} error={change.error}
+        <Confirm title={removing.marker ? t.undelete : t.removeVersion} action={removing.marker ? t.undelete : t.remove} busy={change.isPending} error={change.error} calls={[calls.deleteObjects(bucket, [{ key: name, versionId: removing.versionId }])]}
           text={removing.marker ? t.undeleteText : t.removeVersionText(f.when(removing.modified))} onConfirm={() => change.mutate(removing)} onClose={() => { setRemoving(null); change.reset(); }} />
       )}
     </>

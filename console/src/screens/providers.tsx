@@ -2,7 +2,7 @@
 // command line; the server checks them with the provider before it stores them.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { api, type Schemas } from "../api/client";
+import { api, callOf, type Schemas } from "../api/client";
 import { useT } from "../i18n";
 import { foundTestReturn, useMay } from "../lib/session";
 import { Badge, Button, Card, Confirm, Dialog, Empty, Field, Form, Head, IconButton, Input, Loading, Problem, Select, TextArea, toast } from "../ui";
@@ -77,7 +77,7 @@ export function Providers() {
       )}
       {editing && <Edit provider={editing === "new" ? null : editing} onClose={() => setEditing(null)} onDone={done} />}
       {testing && <SignInTest provider={all.data?.find((p) => p.kind === testing.kind && p.name === testing.name) ?? testing} back={back && back.provider === testing.name && testing.kind === "openid" ? back.back : undefined} onClose={() => { setTesting(null); setBack(null); }} />}
-      {removing && <Confirm title={t.providers.removeTitle(removing.name)} text={t.providers.removeText} action={t.remove} typed={removing.name} busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }} />}
+      {removing && <Confirm title={t.providers.removeTitle(removing.name)} text={t.providers.removeText} action={t.remove} typed={removing.name} busy={remove.isPending} error={remove.error} calls={[callOf("/idp/{kind}/{name}", "delete", { path: { kind: removing.kind as Kind, name: removing.name } })]} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }} />}
     </>
   );
 }

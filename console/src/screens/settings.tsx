@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import clsx from "clsx";
 import { useMemo, useRef, useState } from "react";
-import { api, type Schemas } from "../api/client";
+import { api, callOf, type Schemas } from "../api/client";
 import { useT } from "../i18n";
 import { useDescribed } from "../i18n/settings";
 import { useFormat } from "../lib/format";
@@ -96,7 +96,7 @@ export function Settings() {
       )}
       {editing && <Edit {...editing} taken={rowsOf(editing.subsystem).map((r) => r.target)} onClose={() => setEditing(null)} onDone={done} />}
       {importing && data && <Import lines={importing} present={data.settings} subsystems={data.subsystems} onClose={() => setImporting(null)} onDone={done} />}
-      {removing && <Confirm title={t.config.removeTitle(nameOf(removing))} text={t.config.removeText} action={t.remove} typed={nameOf(removing)} busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }} />}
+      {removing && <Confirm title={t.config.removeTitle(nameOf(removing))} text={t.config.removeText} action={t.remove} typed={nameOf(removing)} busy={remove.isPending} error={remove.error} calls={[callOf("/settings/{subsystem}/{target}", "delete", { path: { subsystem: removing.subsystem, target: removing.target } as never })]} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }} />}
     </>
   );
 }

@@ -6,7 +6,7 @@ import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useSession } from "../lib/session";
 import { Button, CopyBox, Dialog, Field, Input, Problem, Select, Toggle } from "../ui";
-import { endpointOf } from "./connect";
+import { endpointOf } from "../lib/endpoint";
 
 const CHOICES = [3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600];
 

@@ -3,7 +3,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import clsx from "clsx";
 import { useMemo, useState } from "react";
-import { api, type Schemas } from "../api/client";
+import { api, callOf, type Schemas } from "../api/client";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
@@ -61,7 +61,8 @@ export function Targets() {
       {order && (
         <Confirm
           title={order.what === "replay" ? t.targets.replayTitle(order.target) : order.id ? t.targets.removeOneTitle : t.targets.removeTitle(order.target)} text={order.what === "replay" ? t.targets.replayText : t.targets.removeText}
-          action={order.what === "replay" ? t.targets.replay : t.remove} busy={carry.isPending} error={carry.error} onConfirm={() => carry.mutate(order)} onClose={() => { setOrder(null); carry.reset(); }}
+          action={order.what === "replay" ? t.targets.replay : t.remove} busy={carry.isPending} error={carry.error}
+          calls={[order.what === "replay" ? callOf("/dead-letters/{name}/replay", "post", { path: { name: order.target } }) : callOf("/dead-letters/{name}", "delete", { path: { name: order.target }, ...(order.id ? { query: { id: order.id } as never } : {}) })]} onConfirm={() => carry.mutate(order)} onClose={() => { setOrder(null); carry.reset(); }}
         />
       )}
     </>

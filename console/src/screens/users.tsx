@@ -1,8 +1,9 @@
 // Users: their policies and groups, and new ones, whose secret is shown once.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { api, type Schemas } from "../api/client";
+import { api, callOf, type Schemas } from "../api/client";
 import { useT } from "../i18n";
+import { HIDDEN, type Call } from "../lib/acts";
 import { useFormat } from "../lib/format";
 import { useMay, useSession } from "../lib/session";
 import { Badge, Button, Confirm, CopyBox, Dialog, Empty, Field, Form, Head, Input, Loading, Problem, toast } from "../ui";
@@ -67,7 +68,7 @@ export function Users() {
       )}
       {creating && <CreateUser onClose={() => setCreating(false)} />}
       {editing && <EditUser user={editing} because={because("admin:AttachUserOrGroupPolicy")} onClose={() => setEditing(null)} />}
-      {removing && <Confirm title={t.users.removeTitle(removing)} text={t.users.removeText} action={t.remove} busy={remove.isPending} error={remove.error} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }} />}
+      {removing && <Confirm title={t.users.removeTitle(removing)} text={t.users.removeText} action={t.remove} busy={remove.isPending} error={remove.error} calls={[callOf("/users/{name}", "delete", { path: { name: removing } })]} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }} />}
     </>
   );
 }
@@ -88,13 +89,30 @@ export function usePolicyNames(): string[] {
   return useMemo(() => (found.data?.policies ?? []).map((p) => p.name).sort(), [found.data]);
 }
 
+type Whom = { user: string } | { group: string };
+
+function difference(now: string[], wanted: string[]) {
+  return { add: wanted.filter((p) => !now.includes(p)), drop: now.filter((p) => !wanted.includes(p)) };
+}
+
 /** Attaches and detaches so that exactly `wanted` are attached. */
-export async function setPolicies(whom: { user: string } | { group: string }, now: string[], wanted: string[]) {
-  const add = wanted.filter((p) => !now.includes(p));
-  const drop = now.filter((p) => !wanted.includes(p));
+export async function setPolicies(whom: Whom, now: string[], wanted: string[]) {
+  const { add, drop } = difference(now, wanted);
   if (add.length > 0) await api("/policies/attach", "post", { body: { policies: add, ...whom } as never });
   if (drop.length > 0) await api("/policies/detach", "post", { body: { policies: drop, ...whom } as never });
 }
+
+/** What `setPolicies` sends. */
+export function policyCalls(whom: Whom, now: string[], wanted: string[]): Call[] {
+  const { add, drop } = difference(now, wanted);
+  return [
+    ...(add.length > 0 ? [callOf("/policies/attach", "post", { body: { policies: add, ...whom } as never })] : []),
+    ...(drop.length > 0 ? [callOf("/policies/detach", "post", { body: { policies: drop, ...whom } as never })] : []),
+  ];
+}
+
+/** The call that makes a user or gives it a secret, which is not shown. */
+const userCall = (name: string, hasSecret: boolean) => callOf("/users/{name}", "put", { path: { name }, body: (hasSecret ? { secret: HIDDEN } : {}) as never });
 
 function CreateUser({ onClose }: { onClose: () => void }) {
   const t = useT();
@@ -119,7 +137,7 @@ function CreateUser({ onClose }: { onClose: () => void }) {
   }
   return (
     <Dialog open onClose={onClose} title={t.users.create}>
-      <Form onSubmit={() => create.mutate()} onCancel={onClose} submit={t.create} busy={create.isPending} error={create.error} because={name.length < 3 ? t.users.nameHint : undefined}>
+      <Form onSubmit={() => create.mutate()} onCancel={onClose} submit={t.create} busy={create.isPending} error={create.error} because={name.length < 3 ? t.users.nameHint : undefined} calls={name.length < 3 ? [] : [userCall(name, secret !== ""), ...policyCalls({ user: name }, [], policies)]}>
         <Field label={t.name} hint={t.users.nameHint}>{(p) => <Input {...p} autoFocus autoComplete="off" autoCapitalize="none" spellCheck={false} value={name} onChange={(e) => setName(e.target.value)} />}</Field>
         <Field label={t.users.secret} hint={t.users.secretHint}>{(p) => <Input {...p} type="password" autoComplete="new-password" value={secret} onChange={(e) => setSecret(e.target.value)} />}</Field>
         <Picker label={t.nav.policies} hint={t.users.policiesHint} options={names} value={policies} onChange={setPoliciesWanted} />
@@ -160,7 +178,7 @@ function EditUser({ user, because, onClose }: { user: User; because: string | un
   });
   return (
     <Dialog open onClose={onClose} title={user.name}>
-      <Form onSubmit={() => save.mutate()} onCancel={onClose} submit={t.save} busy={save.isPending} error={save.error} because={because}>
+      <Form onSubmit={() => save.mutate()} onCancel={onClose} submit={t.save} busy={save.isPending} error={save.error} because={because} calls={[...policyCalls({ user: user.name }, user.policies, policies), ...(secret ? [userCall(user.name, true)] : [])]}>
         <Picker label={t.nav.policies} hint={t.users.policiesHint} options={names} value={policies} onChange={setWanted} />
         <div><p className="mb-1 text-sm font-medium">{t.nav.groups}</p><Names list={user.groups} none={t.users.noGroup} /></div>
         <Field label={t.users.newSecret} hint={t.users.newSecretHint}>{(p) => <Input {...p} type="password" autoComplete="new-password" value={secret} onChange={(e) => setSecret(e.target.value)} />}</Field>

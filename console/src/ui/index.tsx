@@ -2,10 +2,13 @@
 // switches, tooltips) is Radix's; everything else is here.
 import clsx from "clsx";
 import { Dialog as RDialog, Switch as RSwitch, Tooltip as RTooltip } from "radix-ui";
-import { useEffect, useId, useState, useSyncExternalStore, type ComponentProps, type FormEvent, type ReactNode } from "react";
+import { lazy, Suspense, useEffect, useId, useState, useSyncExternalStore, type ComponentProps, type FormEvent, type ReactNode } from "react";
 import { Failure } from "../api/client";
 import { useT } from "../i18n";
+import type { Call } from "../lib/acts";
 import { Icon, type IconName } from "./icons";
+
+const ShowCommand = lazy(() => import("./show_command"));
 
 type Tone = "plain" | "primary" | "danger" | "quiet";
 
@@ -151,9 +154,9 @@ export function Dialog({ open, onClose, title, children, wide }: { open: boolean
   );
 }
 
-/** A form in a dialog: its fields, its error, its buttons. */
-export function Form({ onSubmit, onCancel, submit, busy, error, danger, because, children }: {
-  onSubmit: () => void; onCancel: () => void; submit: string; busy?: boolean; error?: unknown; danger?: boolean; because?: string | undefined; children?: ReactNode;
+/** A form in a dialog: its fields, its error, its buttons. `calls`: what it will send, to be shown as commands. */
+export function Form({ onSubmit, onCancel, submit, busy, error, danger, because, calls, children }: {
+  onSubmit: () => void; onCancel: () => void; submit: string; busy?: boolean; error?: unknown; danger?: boolean; because?: string | undefined; calls?: readonly Call[] | undefined; children?: ReactNode;
 }) {
   const t = useT();
   const send = (e: FormEvent) => {
@@ -163,6 +166,7 @@ export function Form({ onSubmit, onCancel, submit, busy, error, danger, because,
   return (
     <form onSubmit={send} className="flex flex-col gap-4">
       {children}
+      {calls && calls.length > 0 && <Suspense><ShowCommand calls={calls} /></Suspense>}
       {error ? <Problem error={error} /> : null}
       <div className="flex justify-end gap-2 pt-1">
         <Button onClick={onCancel}>{t.cancel}</Button>
@@ -173,14 +177,14 @@ export function Form({ onSubmit, onCancel, submit, busy, error, danger, because,
 }
 
 /** Asks before something is destroyed; where much is at stake, the name has to be typed. */
-export function Confirm({ title, text, action, typed, onConfirm, onClose, busy, error }: {
-  title: string; text: ReactNode; action: string; typed?: string; onConfirm: () => void; onClose: () => void; busy?: boolean; error?: unknown;
+export function Confirm({ title, text, action, typed, onConfirm, onClose, busy, error, calls }: {
+  title: string; text: ReactNode; action: string; typed?: string; onConfirm: () => void; onClose: () => void; busy?: boolean; error?: unknown; calls?: readonly Call[] | undefined;
 }) {
   const t = useT();
   const [name, setName] = useState("");
   return (
     <Dialog open onClose={onClose} title={title}>
-      <Form onSubmit={onConfirm} onCancel={onClose} submit={action} danger busy={busy ?? false} error={error} because={typed && name !== typed ? t.typeFirst(typed) : undefined}>
+      <Form onSubmit={onConfirm} onCancel={onClose} submit={action} danger busy={busy ?? false} error={error} calls={calls} because={typed && name !== typed ? t.typeFirst(typed) : undefined}>
         <div className="text-sm leading-relaxed">{text}</div>
         {typed && (
           <Field label={t.typeName(typed)}>{(p) => <Input {...p} autoFocus autoComplete="off" value={name} onChange={(e) => setName(e.target.value)} />}</Field>

@@ -12,7 +12,7 @@ const AXE = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 export const ROUTES = {
   overview: "/", connect: "/connect", buckets: "/buckets", users: "/users", groups: "/groups", keys: "/keys", policies: "/policies",
   policy: "/policies/readonly", drives: "/drives", why: "/why", trace: "/trace", logs: "/logs", targets: "/targets", encryption: "/encryption",
-  providers: "/providers", audit: "/audit", settings: "/settings",
+  providers: "/providers", audit: "/audit", settings: "/settings", commands: "/commands",
 };
 
 /** Starts a browser with a profile of its own; `run` gets a context. */

@@ -1,0 +1,47 @@
+import { expect, test } from "vitest";
+import { ashlarOf, commandsOf, curlOf, word } from "./commands";
+
+const where = { endpoint: "https://s3.example.com", region: "eu-west-1" };
+
+test("words are safe for a shell", () => {
+  expect(word("it/bucket/a-b_c.txt")).toBe("it/bucket/a-b_c.txt");
+  expect(word("a b")).toBe("'a b'");
+  expect(word("$(rm -rf ~)'`")).toBe("'$(rm -rf ~)'\\''`'");
+  expect(word("")).toBe("''");
+});
+
+test("names in addresses are decoded for ashlar and stay encoded for curl", () => {
+  const call = { method: "DELETE", url: "admin/users/a%20b%2Fc" };
+  expect(ashlarOf(call)).toBe("ashlar admin user remove it 'a b/c'");
+  expect(curlOf(call, where)).toContain("https://s3.example.com/ashlar/api/v1/users/a%20b%2Fc");
+});
+
+test("curl gets the query as signatures have it, and the body and headers of the call", () => {
+  const text = curlOf({ method: "PUT", url: "s3/b/k?tagging&versionId=v1", body: "<a>it's</a>", headers: { "content-type": "application/xml", "x-ashlar-console": "1" } }, where);
+  expect(text).toContain("'https://s3.example.com/b/k?tagging=&versionId=v1'");
+  expect(text).toContain("--data-binary '<a>it'\\''s</a>'");
+  expect(text).toContain("-H 'content-type: application/xml'");
+  expect(text).toContain("aws:amz:eu-west-1:s3");
+  expect(text).not.toContain("x-ashlar-console");
+});
+
+test("an object that was uploaded is a file of the person", () => {
+  const call = { method: "PUT", url: "s3/b/folder/k%20k" };
+  expect(ashlarOf(call)).toBe("ashlar cp FILE 'it/b/folder/k k'");
+  expect(curlOf(call, where)).toContain("--upload-file FILE");
+  expect(curlOf({ method: "PUT", url: "s3/b" }, where)).not.toContain("FILE");
+});
+
+test("a secret is asked for, not shown", () => {
+  const commands = commandsOf([{ method: "PUT", url: "admin/users/anna", body: '{"secret":"…"}' }], where);
+  expect(commands[0]?.text).toBe("ASHLAR_USER_SECRET=SECRET-KEY ashlar admin user add it anna");
+});
+
+test("what has no command with the same effect has none of ashlar", () => {
+  for (const call of [{ method: "PUT", url: "s3/b?website", body: "<x/>" }, { method: "PUT", url: "s3/b?lifecycle", body: "<x/>" }, { method: "PATCH", url: "admin/keys/K", body: '{"expires_ms":0}' }]) {
+    expect(commandsOf([call], where).map((c) => c.program)).toEqual(["curl"]);
+    // Half of an act would mislead.
+    expect(commandsOf([{ method: "DELETE", url: "s3/b" }, call], where).map((c) => c.program)).toEqual(["curl"]);
+  }
+  expect(commandsOf([], where)).toEqual([]);
+});
