@@ -153,3 +153,45 @@ def test_folder_as_an_archive_has_exactly_what_the_person_may_read(home):
         assert archive(reader, "/other/?ashlar-zip")[0] in (403, 404)
     finally:
         own.stop()
+
+
+def test_who_can_reach_a_bucket(home):
+    (home / "server").mkdir()
+    own = Server(home / "server")
+    try:
+        headers = {**OURS, "Cookie": sign_in(own), "Content-Type": "application/json"}
+
+        def admin(method, path, body=None):
+            status, _, answer = ask(f"{own.endpoint}/console/admin/{path}", method, json.dumps(body or {}).encode(), headers)
+            assert status == 200, answer
+
+        s3 = s3_of(own)
+        s3.create_bucket(Bucket="reached")
+        for name in ["owner", "reader", "nobody", "left"]:
+            admin("PUT", f"users/{name}", {"secret": f"secret-of-{name}"})
+        admin("POST", "groups/team/members", {"add": ["reader"], "remove": []})
+        admin("PUT", "policies/some", {"Version": "2012-10-17", "Statement": [
+            {"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::reached/team/*"}]})
+        admin("POST", "policies/attach", {"policies": ["some"], "group": "team"})
+        admin("POST", "policies/attach", {"policies": ["readwrite"], "user": "owner"})
+        admin("POST", "policies/attach", {"policies": ["readwrite"], "user": "left"})
+        admin("POST", "users/left/disable")
+        s3.put_bucket_policy(Bucket="reached", Policy=json.dumps({"Version": "2012-10-17", "Statement": [
+            {"Effect": "Allow", "Principal": "*", "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::reached"},
+            {"Effect": "Deny", "Principal": "*", "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::reached/team/*"}]}))
+        seen = drive("reach.mjs", own.endpoint, ACCESS, SECRET, "reached", "team/plan.txt")
+        # List, read, write, delete, change the policy. The answers are those that the users themselves get.
+        assert seen["rows"] == {
+            "Everybody, without an account": [True, False, False, False, False], "nobody": [True, False, False, False, False],
+            "owner": [True, True, True, False, True], "reader": [True, True, False, False, False]}
+        assert seen["violations"] == []
+        theirs = s3_of(own, "owner", "secret-of-owner")
+        theirs.put_object(Bucket="reached", Key="team/plan.txt", Body=b"plan")
+        with pytest.raises(ClientError):
+            theirs.delete_object(Bucket="reached", Key="team/plan.txt")
+        reader = s3_of(own, "reader", "secret-of-reader")
+        assert reader.get_object(Bucket="reached", Key="team/plan.txt")["Body"].read() == b"plan"
+        with pytest.raises(ClientError):
+            reader.put_object(Bucket="reached", Key="team/plan.txt", Body=b"x")
+    finally:
+        own.stop()

@@ -1,5 +1,6 @@
 // Die Texte auf Deutsch.
 import type { Messages } from ".";
+import { ERRORS } from "./errors.de";
 
 const s = (n: number, one: string, many: string) => (n === 1 ? one : many);
 
@@ -20,8 +21,11 @@ export const de: Messages = {
       case "BucketAlreadyExists": case "BucketAlreadyOwnedByYou": return { text: "Einen Bucket dieses Namens gibt es schon.", advice: "Wählen Sie einen anderen Namen.", id };
       case "HTTP404": return { text: "Das gibt es nicht oder nicht mehr.", advice: "Laden Sie die Liste neu.", id };
       case "SlowDown": case "ServiceUnavailable": return { text: "Der Server ist gerade ausgelastet oder nicht bereit.", advice: e.message ? `${e.message} Versuchen Sie es gleich noch einmal.` : "Versuchen Sie es gleich noch einmal.", id };
-      case "QuotaExceeded": case "XMinioAdminBucketQuotaExceeded": return { text: e.message, advice: "Löschen Sie Objekte, oder lassen Sie das Kontingent erhöhen.", id };
-      default: return { text: e.message || `Die Anfrage ist fehlgeschlagen (${e.code}).`, id };
+      case "QuotaExceeded": case "XMinioAdminBucketQuotaExceeded": return { text: "Das Kontingent des Buckets reicht dafür nicht.", advice: "Löschen Sie Objekte, oder lassen Sie das Kontingent erhöhen.", id };
+      default: {
+        const known = Object.hasOwn(ERRORS, e.code) ? ERRORS[e.code] : undefined;
+        return known ? { text: known, advice: e.message ? `Der Server meldet: ${e.message}` : undefined, id } : { text: e.message || `Die Anfrage ist fehlgeschlagen (${e.code}).`, id };
+      }
     }
   },
   loading: "Lädt…", loadingMore: "Lädt weiter…", retry: "Erneut versuchen", refresh: "Neu laden", close: "Schließen", cancel: "Abbrechen", save: "Speichern", saved: "Gespeichert.", done: "Erledigt.",
@@ -184,8 +188,8 @@ export const de: Messages = {
     offline: "Außer Betrieb nehmen", offlineText: "Das Laufwerk arbeitet nicht, bis es zurückgebracht wird. Seine Daten bleiben darauf; was inzwischen geschrieben wird, holt es dann nach.", online: "Zurückbringen", onlineText: "Das Laufwerk holt nach, was inzwischen geschrieben wurde, und arbeitet wieder.", replace: "Durch ein leeres Laufwerk ersetzen", replaceText: "Der Ordner muss leer sein. Ein neues Laufwerk nimmt den Platz des verlorenen ein und wird aus den anderen wiederhergestellt.",
   },
   scrub: {
-    start: "Alle Daten prüfen", running: "Prüfung läuft…", started: "Die Prüfung hat begonnen.", queue: "Wartet auf Heilung", healed: "Geheilt seit dem Start", lost: "Nicht wiederherstellbar", last: "Letzte Prüfung", damages: "Gefundene Schäden", repaired: "Behoben", waiting: "Noch nicht",
-    healedText: (records, shards) => `${records} Einträge, ${shards} Teile`, lastText: (when, bytes, damaged, took) => `${when}: ${bytes} gelesen in ${took}, ${damaged} beschädigt`,
+    start: "Alle Daten prüfen", running: "Prüfung läuft…", started: "Die Prüfung hat begonnen.", queue: "Wartet auf Heilung", healed: "Geheilt seit dem Start", rate: "Tempo der letzten Minute", measuring: "wird gemessen", lost: "Nicht wiederherstellbar", last: "Letzte Prüfung", damages: "Gefundene Schäden", repaired: "Behoben", waiting: "Noch nicht",
+    rateText: (shards) => `${shards} Teile je Minute`, healedText: (records, shards) => `${records} Einträge, ${shards} Teile`, lastText: (when, bytes, damaged, took) => `${when}: ${bytes} gelesen in ${took}, ${damaged} beschädigt`,
   },
   stream: {
     live: "Live", connecting: "Verbindet…", paused: "Angehalten", pause: "Anhalten", resume: "Weiter", clear: "Leeren", skipped: (n) => `${n} weitere kamen schneller, als sie sich zeigen lassen`,
@@ -297,6 +301,12 @@ export const de: Messages = {
   commands: {
     show: "Befehl zeigen", about: "Was Sie geändert haben, seit diese Seite geöffnet wurde, als Befehle, die es wieder tun. Es wird vergessen, wenn Sie sich abmelden oder die Seite schließen.", none: "Noch ist nichts geändert", noneText: "Was Sie in dieser Konsole ändern, steht hier als Befehl für ein Terminal.",
     secrets: "Geheimnisse und Werte, die eines sein können, stehen hier nicht: Setzen Sie sie ein, wo „…“, SECRET-KEY oder FILE steht. „it“ ist ein Alias (ashlar alias set); curl nimmt die Zugangsdaten aus der Umgebung.",
+  },
+  reach: {
+    title: "Wer diesen Bucket erreicht", about: "Was der Server jetzt auf Anfragen jedes Benutzers und von jemandem ohne Konto antworten würde, von Ihrer Netzadresse aus. Jede Antwort führt zu den Anweisungen, die sie entscheiden.",
+    key: "Für ein Objekt mit diesem Schlüssel", keyHint: "Richtlinien können nur manche Schlüssel erlauben.", keyFirst: "Geben Sie einen Schlüssel ein.", ask: "Prüfen", who: "Wer", everybody: "Jeder, ohne Konto", yes: "ja", no: "nein", more: "Weitere Benutzer prüfen", disabled: (n) => `${n} deaktiviert, die nichts erreichen`,
+    may: { list: "Auflisten", read: "Lesen", write: "Schreiben", remove: "Löschen", rule: "Richtlinie ändern" },
+    limits: "Root darf alles. Nicht erfasst: Personen von Identitätsanbietern, Zugriffsschlüssel und Sitzungen mit eigener Richtlinie, geteilte Links, Zugriffslisten (ACL) und Bedingungen an andere Adressen, Zeiten oder Header. Eine Gruppe ist durch ihre Mitglieder erfasst.",
   },
   why: {
     about: "Finden Sie heraus, warum eine Anfrage abgewiesen wurde, oder ob eine abgewiesen würde.", byRequest: "Eine Anfrage, die gesendet wurde", requestHint: "Jede Antwort nennt sie im Header x-amz-request-id. Die letzten Abweisungen bleiben auch ohne Audit-Log bekannt.", idFirst: "Geben Sie zuerst die ID ein.", explain: "Erklären", simulate: "Eine Anfrage, die jemand senden könnte",

@@ -189,8 +189,8 @@ export const en = {
     offline: "Take out of service", offlineText: "The drive stops serving until it is brought back. Its data stays on it, and what is written meanwhile is caught up then.", online: "Bring back", onlineText: "The drive catches up with what was written meanwhile and serves again.", replace: "Replace by a blank drive", replaceText: "The folder must be blank. A new drive takes the place of the lost one and is rebuilt from the others.",
   },
   scrub: {
-    start: "Verify all data", running: "Verifying…", started: "Verification has begun.", queue: "Waiting to be healed", healed: "Healed since the start", lost: "Cannot be restored", last: "Last verification", damages: "Damage found", repaired: "Repaired", waiting: "Not yet",
-    healedText: (records: string, shards: string) => `${records} records, ${shards} shards`, lastText: (when: string, bytes: string, damaged: string, took: string) => `${when}: ${bytes} read in ${took}, ${damaged} damaged`,
+    start: "Verify all data", running: "Verifying…", started: "Verification has begun.", queue: "Waiting to be healed", healed: "Healed since the start", rate: "Rate, in the last minute", measuring: "being measured", lost: "Cannot be restored", last: "Last verification", damages: "Damage found", repaired: "Repaired", waiting: "Not yet",
+    rateText: (shards: string) => `${shards} shards per minute`, healedText: (records: string, shards: string) => `${records} records, ${shards} shards`, lastText: (when: string, bytes: string, damaged: string, took: string) => `${when}: ${bytes} read in ${took}, ${damaged} damaged`,
   },
   stream: {
     live: "Live", connecting: "Connecting…", paused: "Paused", pause: "Pause", resume: "Go on", clear: "Clear", skipped: (n: string) => `${n} more came faster than they can be shown`,
@@ -302,6 +302,12 @@ export const en = {
   commands: {
     show: "Show the command", about: "What you changed since this page was opened, as commands that do it again. It is forgotten when you sign out or close the page.", none: "Nothing is changed yet", noneText: "Whatever you change in this console is shown here as commands for a terminal.",
     secrets: "Secrets and values that may be one are not shown: put them where “…”, SECRET-KEY or FILE is. “it” is an alias (ashlar alias set); curl takes the credentials from the environment.",
+  },
+  reach: {
+    title: "Who can reach this bucket", about: "What the server would answer now to requests of each user, and of somebody without an account, from your network address. Each answer leads to the statements that decide it.",
+    key: "For an object with this key", keyHint: "Policies can permit some keys only.", keyFirst: "Enter a key.", ask: "Check", who: "Who", everybody: "Everybody, without an account", yes: "yes", no: "no", more: "Check more users", disabled: (n: string) => `${n} disabled, who reach nothing`,
+    may: { list: "List", read: "Read", write: "Write", remove: "Delete", rule: "Change the policy" },
+    limits: "Root may do everything. Not covered: people from identity providers, access keys and sessions with a policy of their own, shared links, access control lists, and conditions on other addresses, times or headers. A group is covered by its members.",
   },
   why: {
     about: "Find out why a request was refused, or whether one would be.", byRequest: "A request that was sent", requestHint: "Every answer has it in the header x-amz-request-id. The last refusals are kept without an audit log.", idFirst: "Enter the id first.", explain: "Explain", simulate: "A request that somebody might send",

@@ -2,7 +2,7 @@
 // see says so and the others work.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { api } from "../api/client";
 import * as s3 from "../api/s3";
 import { useT } from "../i18n";
@@ -18,13 +18,15 @@ import { Section, useDocument, type Part } from "./bucket_section";
 import { Cors, Notifications, Website } from "./bucket_web";
 import { Simulator } from "./simulator";
 
+const Reach = lazy(() => import("./reach"));
+
 export function BucketSettings() {
   const t = useT();
   const { bucket } = settingsRoute.useParams();
   const navigate = useNavigate();
   const client = useQueryClient();
   const [removing, setRemoving] = useState(false);
-  const may = useMay(...["s3:PutBucketVersioning", "s3:PutBucketObjectLockConfiguration", "s3:PutEncryptionConfiguration", "s3:PutBucketTagging", "s3:PutBucketPolicy", "s3:PutLifecycleConfiguration", "s3:PutBucketCORS", "s3:PutBucketWebsite", "s3:PutBucketNotification", "s3:PutBucketLogging", "s3:DeleteBucket"].map((a): [string, string] => [a, bucket]), "admin:SetBucketQuota", "admin:SimulateLifecycle");
+  const may = useMay(...["s3:PutBucketVersioning", "s3:PutBucketObjectLockConfiguration", "s3:PutEncryptionConfiguration", "s3:PutBucketTagging", "s3:PutBucketPolicy", "s3:PutLifecycleConfiguration", "s3:PutBucketCORS", "s3:PutBucketWebsite", "s3:PutBucketNotification", "s3:PutBucketLogging", "s3:DeleteBucket"].map((a): [string, string] => [a, bucket]), "admin:SetBucketQuota", "admin:SimulateLifecycle", "admin:GetPolicy", "admin:ListUsers");
   const because = (action: string) => (may(action) === false ? t.needs(action) : undefined);
   const remove = useMutation({
     mutationFn: () => s3.deleteBucket(bucket),
@@ -45,6 +47,7 @@ export function BucketSettings() {
         <Lifecycle bucket={bucket} because={because("s3:PutLifecycleConfiguration")} simulate={because("admin:SimulateLifecycle")} />
         <Notifications bucket={bucket} because={because("s3:PutBucketNotification")} />
         <Policy bucket={bucket} because={because("s3:PutBucketPolicy")} />
+        <Suspense><Reach bucket={bucket} because={because("admin:GetPolicy") ?? because("admin:ListUsers")} /></Suspense>
         <Cors bucket={bucket} because={because("s3:PutBucketCORS")} />
         <Website bucket={bucket} because={because("s3:PutBucketWebsite")} />
         <AccessLog bucket={bucket} because={because("s3:PutBucketLogging")} />

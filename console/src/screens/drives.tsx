@@ -4,6 +4,7 @@ import { useState } from "react";
 import { api, callOf, type Schemas } from "../api/client";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
+import { useRate } from "../lib/rate";
 import { useMay } from "../lib/session";
 import { Badge, Button, Card, Confirm, Head, Loading, Meter, Problem, toast } from "../ui";
 import { Menu } from "../ui/menu";
@@ -25,6 +26,7 @@ export function Drives() {
   const [order, setOrder] = useState<Order | null>(null);
   const info = useQuery({ queryKey: ["info"], queryFn: ({ signal }) => api("/info", "get", { signal }), refetchInterval: 5000 });
   const heal = useQuery({ queryKey: ["heal"], queryFn: ({ signal }) => api("/heal", "get", { signal }), refetchInterval: 5000, retry: false });
+  const rate = useRate(heal.data?.shards, heal.dataUpdatedAt);
   const carry = useMutation({
     mutationFn: ({ drive, what }: Order) => api(`/drives/${what}`, "post", { body: bodyOf(drive) as never }),
     onSuccess: () => { toast(t.done); setOrder(null); },
@@ -89,7 +91,7 @@ export function Drives() {
                     {x.rebuild && (
                       <div className="mt-3">
                         <Meter value={x.rebuild.total_bytes > 0 ? x.rebuild.done_bytes / x.rebuild.total_bytes : 0} label={t.drives.rebuild} />
-                        <p className="num mt-1 text-xs text-soft">{t.drives.rebuild}: {f.bytes(x.rebuild.done_bytes)} / {f.bytes(x.rebuild.total_bytes)} · {t.rebuildEta(x.rebuild.eta_s == null ? null : f.duration(x.rebuild.eta_s))}</p>
+                        <p className="num mt-1 text-xs text-soft">{t.drives.rebuild}: {f.bytes(x.rebuild.done_bytes)} / {f.bytes(x.rebuild.total_bytes)} · {t.rebuildEta(x.rebuild.eta_s == null ? null : f.duration(x.rebuild.eta_s))}{x.rebuild.eta_s ? ` · ${f.bytes((x.rebuild.total_bytes - x.rebuild.done_bytes) / x.rebuild.eta_s)}/s` : ""}</p>
                       </div>
                     )}
                     <p className="num mt-2 text-xs text-soft">{t.drives.work(f.count(x.reads ?? 0), f.count(x.writes ?? 0), x.commit_ms == null ? "–" : `${f.decimal(x.commit_ms)} ms`)}{x.read_errors ? <span className="text-bad"> · {t.drives.errors(x.read_errors)}</span> : null}</p>
@@ -107,6 +109,7 @@ export function Drives() {
             <Facts rows={[
               [t.scrub.queue, f.count(h.queued)],
               [t.scrub.healed, t.scrub.healedText(f.count(h.records), f.count(h.shards))],
+              [t.scrub.rate, rate === null ? t.scrub.measuring : t.scrub.rateText(f.decimal(rate * 60))],
               [t.scrub.lost, <span key="l" className={h.lost > 0 ? "font-medium text-bad" : ""}>{f.count(h.lost)}</span>],
               [t.scrub.last, h.last_full_scrub ? t.scrub.lastText(f.when(h.last_full_scrub.began_ms), f.bytes(h.last_full_scrub.bytes), f.count(h.last_full_scrub.damaged), f.duration(h.last_full_scrub.took_ms / 1000)) : t.neverVerified],
             ]} />
