@@ -300,3 +300,46 @@ def test_key_is_made_only_after_the_secret_was_confirmed(own, admin):
     headers = {**OURS, **json_type, "Cookie": f"{cookie}; {confirmed}"}
     assert ask(f"{own.endpoint}/console/admin/keys", "POST", b'{"user": "program"}', headers)[0] == 403
     assert ask(f"{own.endpoint}/console/admin/users", headers=headers)[0] == 403
+
+
+def test_what_cannot_be_had_back_needs_the_secret_again(own, admin):
+    s3 = s3_of(own)
+    admin("PUT", "users/leaver", {"secret": "secret-of-the-leaver"})
+    for bucket in ["emptied", "by-hand"]:
+        s3.create_bucket(Bucket=bucket)
+    drive_path = admin("GET", "info")["drives"][0]["path"]
+    cookie = sign_in(own)
+    calls = [("DELETE", "admin/users/leaver", b""), ("DELETE", "admin//users/leaver", b""), ("DELETE", "s3/emptied", b""), ("DELETE", "s3/emptied/", b""),
+             ("POST", "admin/drives/replace", json.dumps({"drive": drive_path}).encode())]
+
+    def send(method, path, body, cookies):
+        status, _, answer = ask(f"{own.endpoint}/console/{path}", method, body, {**OURS, "Content-Type": "application/json", "Cookie": cookies})
+        return status, answer
+
+    for call in calls:
+        status, answer = send(*call, cookie)
+        assert status == 403 and b"ConfirmFirst" in answer, (call, answer)
+    s3.head_bucket(Bucket="emptied")
+    assert admin("GET", "users/leaver")["enabled"] is True
+    # What can be undone, and what is inside a bucket, does not ask.
+    s3.put_object(Bucket="emptied", Key="k", Body=b"x")
+    assert send("DELETE", "s3/emptied/k", b"", cookie)[0] == 204
+    assert send("POST", "admin/users/leaver/disable", b"", cookie)[0] == 200
+    body = json.dumps({"secret_key": SECRET}).encode()
+    status, headers, _ = ask(f"{own.endpoint}/console/confirm", "POST", body, {**OURS, "Cookie": cookie})
+    confirmed = cookie_of(headers, "ashlar-console-confirmed")
+    # Not with the confirmation of another session.
+    assert send("DELETE", "s3/emptied", b"", f"{sign_in(own)}; {confirmed}")[0] == 403
+    assert send("DELETE", "s3/emptied", b"", f"{cookie}; {confirmed}")[0] == 204
+    seen = drive("destroy.mjs", own.endpoint, ACCESS, SECRET, "leaver", "by-hand")
+    assert seen["asked"] == 1
+    assert "leaver" not in [u["name"] for u in admin("GET", "users")["users"]]
+    assert "by-hand" not in [b["Name"] for b in s3.list_buckets()["Buckets"]]
+
+
+def test_somebody_without_a_secret_destroys_after_a_new_sign_in(own, directory):
+    s3_of(own).create_bucket(Bucket="of-carol")
+    status, headers, body = complete(own, {"ldap_user": "carol", "ldap_password": CAROL})
+    assert status == 200, body
+    session = {**OURS, "Cookie": cookie_of(headers, "ashlar-console")}
+    assert ask(f"{own.endpoint}/console/s3/of-carol", "DELETE", headers=session)[0] == 204

@@ -16,6 +16,8 @@ export const en = {
       case "NoSuchKey": return { text: "This object does not exist.", advice: "It may have been deleted meanwhile; refresh the list.", id };
       case "BucketNotEmpty": return { text: "The bucket is not empty.", advice: "Delete its objects first, with all their versions and unfinished uploads.", id };
       case "BucketAlreadyExists": case "BucketAlreadyOwnedByYou": return { text: "There is a bucket of this name already.", advice: "Choose another name.", id };
+      case "ConfirmFirst": return { text: "This destroys something, and you have not confirmed that it is you.", advice: "Try again, and enter your secret key." };
+      case "SignInAgain": return { text: "This destroys something, so it needs a new sign-in.", advice: "Sign out and in again, then do it within five minutes." };
       case "ProviderEnded": return { text: e.message === "access_denied" ? "The identity provider refused the sign-in, or it was cancelled there." : `The identity provider ended the sign-in${e.message ? ` (${e.message})` : ""}.`, advice: "Try again, or ask whoever runs the provider." };
       case "HTTP403": return { text: "You have no permission for this.", advice: "Ask an administrator; “Why denied?” shows which statement decides.", id };
       case "HTTP404": return { text: "This does not exist, or not any more.", advice: "Refresh the list.", id };
@@ -172,7 +174,7 @@ export const en = {
     about: "Credentials for programs. A key can do at most what its user can, and can be restricted further.", create: "Create access key", none: "No access keys yet", noneText: "Each program should have a key of its own, so that each can be ended alone.", filter: "Find a key", nameHint: "For instance the program that uses it.", expiresHint: "A key that expires cannot be forgotten.",
     expiresNow: (when: string) => `Now: ${when}`, asIs: "As it is", inDays: (n: number) => `In ${n} ${s(n, "day")}`, policy: "Restriction", policyHint: "A policy document; the key can do only what this and its user's policies both allow. Empty: all that its user can.", restricted: "Restricted", restrictedSession: "You signed in with a restricted key, which makes and changes no keys. Sign in with the user's own name and secret.",
     owner: "User", ownerHint: "Who the key belongs to: it can do at most what this user can.", mine: (user: string) => `${user} (you)`,
-    confirm: "Confirm that it is you", confirmText: (key: string) => `Access keys outlive your session. Enter the secret key of ${key}, with which you signed in; you are not asked again for five minutes.`, confirmAction: "Confirm",
+    confirm: "Confirm that it is you", confirmText: (key: string) => `This outlives your session or cannot be undone. Enter the secret key of ${key}, with which you signed in; you are not asked again for five minutes.`, confirmAction: "Confirm",
     rotate: "New secret", rotateText: "The present secret stops working at once.", removeText: "Programs that use it are refused at once.", made: "The access key is created",
     rotated: (key: string) => `New secret of ${key}`, rotateTitle: (key: string) => `Make a new secret for ${key}?`, removed: (key: string) => `${key} is deleted.`, removeTitle: (key: string) => `Delete the access key ${key}?`,
   },

@@ -11,6 +11,7 @@ import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
 import { settingsRoute } from "../router";
 import { Badge, Button, Card, Confirm, Dialog, Field, Form, Head, Input, Meter, Problem, Select, toast } from "../ui";
+import { useConfirmation } from "../ui/confirm";
 import { JsonEditor, jsonProblem } from "../ui/json";
 import { TagEditor } from "../ui/tags";
 import { AccessLog } from "./bucket_logging";
@@ -28,9 +29,15 @@ export function BucketSettings() {
   const [removing, setRemoving] = useState(false);
   const may = useMay(...["s3:PutBucketVersioning", "s3:PutBucketObjectLockConfiguration", "s3:PutEncryptionConfiguration", "s3:PutBucketTagging", "s3:PutBucketPolicy", "s3:PutLifecycleConfiguration", "s3:PutBucketCORS", "s3:PutBucketWebsite", "s3:PutBucketNotification", "s3:PutBucketLogging", "s3:DeleteBucket"].map((a): [string, string] => [a, bucket]), "admin:SetBucketQuota", "admin:SimulateLifecycle", "admin:GetPolicy", "admin:ListUsers");
   const because = (action: string) => (may(action) === false ? t.needs(action) : undefined);
+  const { ensure, dialog } = useConfirmation();
   const remove = useMutation({
-    mutationFn: () => s3.deleteBucket(bucket),
-    onSuccess: () => {
+    mutationFn: async () => {
+      const sure = await ensure();
+      if (sure) await s3.deleteBucket(bucket);
+      return sure;
+    },
+    onSuccess: (removed) => {
+      if (!removed) return;
       toast(t.buckets.removed(bucket));
       void client.invalidateQueries({ queryKey: ["buckets"] });
       void navigate({ to: "/buckets" });
@@ -60,6 +67,7 @@ export function BucketSettings() {
         </Card>
       </div>
       {removing && <Confirm title={t.buckets.removeTitle(bucket)} text={t.buckets.removeText} action={t.remove} typed={bucket} busy={remove.isPending} error={remove.error} calls={[s3.calls.deleteBucket(bucket)]} onConfirm={() => remove.mutate()} onClose={() => { setRemoving(false); remove.reset(); }} />}
+      {dialog}
     </>
   );
 }

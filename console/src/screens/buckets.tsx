@@ -9,6 +9,7 @@ import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
 import { Button, Confirm, Dialog, Empty, Field, Form, Head, Input, Loading, Problem, Toggle, toast } from "../ui";
+import { useConfirmation } from "../ui/confirm";
 import { Menu } from "../ui/menu";
 import { DataTable, type Column, type View } from "../ui/table";
 
@@ -50,9 +51,15 @@ export function Buckets() {
   const first = useQuery({ queryKey: ["buckets", "first"], queryFn: ({ signal }) => listBuckets(1000, null, signal), enabled: isDenied });
   const next = first.data?.next ?? null;
   const rest = useQuery({ queryKey: ["buckets", "rest", next], queryFn: ({ signal }) => listBucketsAfter(next, signal), enabled: isDenied && next !== null });
+  const { ensure, dialog } = useConfirmation();
   const remove = useMutation({
-    mutationFn: (name: string) => deleteBucket(name),
-    onSuccess: (_, name) => {
+    mutationFn: async (name: string) => {
+      const sure = await ensure();
+      if (sure) await deleteBucket(name);
+      return sure;
+    },
+    onSuccess: (removed, name) => {
+      if (!removed) return;
       toast(t.buckets.removed(name));
       setRemoving(null);
       void client.invalidateQueries({ queryKey: ["buckets"] });
@@ -100,6 +107,7 @@ export function Buckets() {
         <Confirm title={t.buckets.removeTitle(removing)} text={t.buckets.removeText} action={t.remove} typed={removing} busy={remove.isPending} error={remove.error} calls={[calls.deleteBucket(removing)]}
           onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }} />
       )}
+      {dialog}
     </>
   );
 }

@@ -7,6 +7,7 @@ import { useFormat } from "../lib/format";
 import { useRate } from "../lib/rate";
 import { useMay } from "../lib/session";
 import { Badge, Button, Card, Confirm, Head, Loading, Meter, Problem, toast } from "../ui";
+import { useConfirmation } from "../ui/confirm";
 import { Menu } from "../ui/menu";
 import { Bays, Ledger, commonCommitMs, slowness } from "./drive_map";
 import { Facts } from "./object";
@@ -27,9 +28,10 @@ export function Drives() {
   const info = useQuery({ queryKey: ["info"], queryFn: ({ signal }) => api("/info", "get", { signal }), refetchInterval: 5000 });
   const heal = useQuery({ queryKey: ["heal"], queryFn: ({ signal }) => api("/heal", "get", { signal }), refetchInterval: 5000, retry: false });
   const rate = useRate(heal.data?.shards, heal.dataUpdatedAt);
+  const { ensure, dialog } = useConfirmation();
   const carry = useMutation({
-    mutationFn: ({ drive, what }: Order) => api(`/drives/${what}`, "post", { body: bodyOf(drive) as never }),
-    onSuccess: () => { toast(t.done); setOrder(null); },
+    mutationFn: async ({ drive, what }: Order) => (what !== "replace" || await ensure()) && api(`/drives/${what}`, "post", { body: bodyOf(drive) as never }),
+    onSuccess: (carried) => { if (carried !== false) { toast(t.done); setOrder(null); } },
     onSettled: () => client.invalidateQueries({ queryKey: ["info"] }),
   });
   const scrub = useMutation({
@@ -132,6 +134,7 @@ export function Drives() {
         <Confirm title={t.drives[order.what]} action={t.drives[order.what]} {...(order.what === "replace" ? { typed: order.drive.path } : {})} busy={carry.isPending} error={carry.error} calls={[callOf(`/drives/${order.what}`, "post", { body: bodyOf(order.drive) as never })]}
           text={<><p>{t.drives[`${order.what}Text`]}</p><code className="mt-2 block break-all">{order.drive.path}</code></>} onConfirm={() => carry.mutate(order)} onClose={() => { setOrder(null); carry.reset(); }} />
       )}
+      {dialog}
     </>
   );
 }

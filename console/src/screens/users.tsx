@@ -7,6 +7,7 @@ import { HIDDEN, type Call } from "../lib/acts";
 import { useFormat } from "../lib/format";
 import { useMay, useSession } from "../lib/session";
 import { Badge, Button, Confirm, CopyBox, Dialog, Empty, Field, Form, Head, Input, Loading, Problem, toast } from "../ui";
+import { useConfirmation } from "../ui/confirm";
 import { Menu } from "../ui/menu";
 import { Picker } from "../ui/picker";
 import { DataTable, type Column } from "../ui/table";
@@ -35,9 +36,10 @@ export function Users() {
     onSuccess: (_, name) => toast(t.users.revoked(name)),
     onError: (e) => toast(e.message, "bad"),
   });
+  const { ensure, dialog } = useConfirmation();
   const remove = useMutation({
-    mutationFn: (name: string) => api("/users/{name}", "delete", { path: { name } }),
-    onSuccess: (_, name) => { toast(t.users.removed(name)); setRemoving(null); void done(); },
+    mutationFn: async (name: string) => (await ensure()) && api("/users/{name}", "delete", { path: { name } }),
+    onSuccess: (removed, name) => { if (removed !== false) { toast(t.users.removed(name)); setRemoving(null); void done(); } },
   });
   const columns = useMemo<Column<User>[]>(() => [
     { accessorKey: "name", header: t.name, cell: ({ row: { original: u } }) => <button type="button" className="text-left font-medium break-all hover:underline" onClick={() => setEditing(u)}>{u.name}</button> },
@@ -69,6 +71,7 @@ export function Users() {
       {creating && <CreateUser onClose={() => setCreating(false)} />}
       {editing && <EditUser user={editing} because={because("admin:AttachUserOrGroupPolicy")} onClose={() => setEditing(null)} />}
       {removing && <Confirm title={t.users.removeTitle(removing)} text={t.users.removeText} action={t.remove} busy={remove.isPending} error={remove.error} calls={[callOf("/users/{name}", "delete", { path: { name: removing } })]} onConfirm={() => remove.mutate(removing)} onClose={() => { setRemoving(null); remove.reset(); }} />}
+      {dialog}
     </>
   );
 }

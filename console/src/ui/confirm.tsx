@@ -1,4 +1,4 @@
-// Asks for the secret key again before something that outlives the session, at most every few minutes.
+// Asks for the secret key again before something that outlives the session or destroys, at most every few minutes.
 import { useMutation } from "@tanstack/react-query";
 import { useCallback, useRef, useState, type ReactNode } from "react";
 import { gateway } from "../api/client";
@@ -17,7 +17,7 @@ export function useConfirmation(): { ensure: () => Promise<boolean>; dialog: Rea
   const [asking, setAsking] = useState(false);
   const answer = useRef<(yes: boolean) => void>(() => {});
   const ensure = useCallback(async () => {
-    // Who came with an identity provider has no secret here, and their sessions may make keys.
+    // Who came with an identity provider has no secret here: their sessions may make keys, and destroy when they are new.
     if (!session?.signed_in_with) return true;
     if (confirmed.session === session.expires_ms && Date.now() < confirmed.until) return true;
     setAsking(true);

@@ -2,10 +2,12 @@
 //! in with, instead of the session's temporary credentials, which can make no lasting ones.
 //!
 //! Whoever finds a browser in which somebody is signed in, or runs a script in it, does not know the secret, and so makes
-//! no key that outlives the session.
+//! no key that outlives the session. For the same reason, calls that destroy what cannot be had back ([`is_needed`]) are
+//! refused until the person confirmed: a user with its keys, a bucket, the content of a drive. Who has no secret here, because
+//! a directory or a provider vouched for them, confirms by a sign-in that is not older than a confirmation would be.
 //!
-//! Invariants: the confirmation is sealed, for one session and one key, and ends after [`LIFE_S`]; it changes nothing but
-//! calls whose path is `keys`.
+//! Invariants: the confirmation is sealed, for one session and one key, and ends after [`LIFE_S`]; the key that is confirmed
+//! signs nothing but calls whose path is `keys`.
 //!
 //! Must not depend on: how the secret is checked.
 
@@ -61,6 +63,23 @@ pub(crate) fn concerns(method: &Method, uri: &Uri) -> bool {
     *method != Method::GET && what.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
+/// Whether a call destroys what cannot be had back; `uri`: as S3 and the administration API get it.
+pub(crate) fn is_needed(method: &Method, uri: &Uri) -> bool {
+    let names: Vec<&str> = uri.path().split('/').filter(|name| !name.is_empty()).collect();
+    match names.as_slice() {
+        ["ashlar", "api", "v1", "users", _] => *method == Method::DELETE,
+        ["ashlar", "api", "v1", "drives", "replace"] => *method == Method::POST,
+        // A query names a part of the bucket's settings.
+        [_bucket] => *method == Method::DELETE && uri.query().is_none_or(str::is_empty),
+        _ => false,
+    }
+}
+
+/// Whether somebody without a secret signed in a moment ago.
+pub(crate) fn is_fresh(session: &Session, now_ms: i64) -> bool {
+    now_ms < session.begun_ms + LIFE_S * 1000
+}
+
 /// The header that ends the confirmation.
 pub(crate) fn ended(secure: bool) -> String {
     cookie::taken(COOKIE, secure)
@@ -69,6 +88,39 @@ pub(crate) fn ended(secure: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_had_back_needs_a_confirmation() {
+        for (method, uri, wanted) in [
+            (Method::DELETE, "/ashlar/api/v1/users/anna", true),
+            (Method::DELETE, "/ashlar/api/v1//users/an%2Fna/", true),
+            (Method::PUT, "/ashlar/api/v1/users/anna", false),
+            (Method::POST, "/ashlar/api/v1/users/anna/disable", false),
+            (Method::POST, "/ashlar/api/v1/drives/replace", true),
+            (Method::POST, "/ashlar/api/v1/drives/offline", false),
+            (Method::DELETE, "/bucket", true),
+            (Method::DELETE, "/bucket/", true),
+            (Method::DELETE, "/bucket?", true),
+            (Method::DELETE, "/bucket?policy", false),
+            (Method::DELETE, "/bucket/key", false),
+            (Method::PUT, "/bucket", false),
+        ] {
+            assert_eq!(is_needed(&method, &uri.parse().unwrap()), wanted, "{method} {uri}");
+        }
+    }
+
+    #[test]
+    fn a_sign_in_is_fresh_as_long_as_a_confirmation_is_good() {
+        let session = Session {
+            access_key: "A".into(),
+            token: "T".into(),
+            signer: String::new(),
+            begun_ms: 1000,
+            expires_ms: 3_600_000,
+        };
+        assert!(is_fresh(&session, 1000) && is_fresh(&session, 1000 + LIFE_S * 1000 - 1));
+        assert!(!is_fresh(&session, 1000 + LIFE_S * 1000));
+    }
 
     #[test]
     fn only_changes_of_keys_are_concerned() {

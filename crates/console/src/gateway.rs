@@ -7,7 +7,7 @@
 //! | `POST sign-in` `{"provider"}` | `{"url"}`: where the browser has to go; see `providers` |
 //! | `POST sign-out` `{"provider"}` | `{"url"}`: where a browser ends its session at the provider, or null |
 //! | `POST session` `{"access_key", "secret_key"}`, `{"ldap_user", "ldap_password"}` or `{"code", "state"}` | the cookie, and as `GET` |
-//! | `POST confirm` `{"secret_key"}` | a cookie that permits to change access keys: see `confirmation` |
+//! | `POST confirm` `{"secret_key"}` | a cookie that permits to change access keys and to destroy: see `confirmation` |
 //! | `GET session` | who is signed in, until when; `{"user": null}` if nobody is |
 //! | `DELETE session` | takes the cookie away |
 //! | `POST ticket` `{"target": "/bucket/key?..."}` | `{"url"}`: an address below `/console/` to download from |
@@ -286,6 +286,7 @@ impl Console {
 
     /// The answer that begins a session.
     pub(crate) fn begin(&self, session: &Session, headers: &HeaderMap, peer: &Peer) -> Handled {
+        let session = &Session { begun_ms: self.now_ms(), ..session.clone() };
         let iam = self.iam()?;
         let identity = session.identity(iam).map_err(|e| {
             Refusal(StatusCode::FORBIDDEN, "SignInRefused", format!("the session could not begin: {e}"))
@@ -341,6 +342,21 @@ impl Console {
         Ok(signer.sign(parts, "s3", UNSIGNED)?)
     }
 
+    /// Refuses a call that destroys something until the person confirmed: see `confirmation`.
+    fn must_confirm(&self, parts: &Parts, session: &Session) -> Result<(), Refusal> {
+        if !confirmation::is_needed(&parts.method, &parts.uri) {
+            return Ok(());
+        }
+        let (done, code, why) = if session.signer.is_empty() {
+            let why = "this destroys something: sign out and in again, then do it within five minutes";
+            (confirmation::is_fresh(session, self.now_ms()), "SignInAgain", why)
+        } else {
+            let done = confirmation::is_given(self.iam()?, session, &parts.headers, self.now_ms());
+            (done, "ConfirmFirst", "this destroys something: say your secret key again first (POST confirm)")
+        };
+        if done { Ok(()) } else { Err(Refusal(StatusCode::FORBIDDEN, code, why.into())) }
+    }
+
     /// The key that the person of a session signed in with, if it may sign this call: see `confirmation`.
     fn confirmed(
         &self,
@@ -363,6 +379,7 @@ impl Console {
         assert!(identity.kind == Kind::Session, "the console acts with sessions only");
         parts.uri = below(&parts.uri, "/console/admin/", "/ashlar/api/v1/")
             .ok_or_else(|| bad("the path cannot be read"))?;
+        self.must_confirm(&parts, &session)?;
         match self.confirmed(&parts, &session, &identity)? {
             Some(key) => self.sign(&mut parts, &key, None)?,
             None => self.sign(&mut parts, &identity, Some(&session.token))?,
@@ -393,6 +410,7 @@ impl Console {
                 peer.watch.arm();
                 self.archive(&parts, session, identity, peer).await?
             } else {
+                self.must_confirm(&parts, &session)?;
                 self.sign(&mut parts, &identity, Some(&session.token))?;
                 self.service.answer(parts, Source::Hyper(incoming), arrival(peer)).await
             };

@@ -13,7 +13,7 @@
 //! | `cookie` | cookies in headers |
 //! | `session` | the sealed cookie of a session |
 //! | `binding` | binds a sign-in with a provider to the browser that began it |
-//! | `confirmation` | who confirmed by the secret may change access keys |
+//! | `confirmation` | who confirmed by the secret may change access keys, and destroy |
 //! | `sign` | Signature Version 4 of requests and links that this crate makes |
 //! | `links` | tickets for downloads, links to share |
 //! | `sign_in` | from a secret (of an access key, of a directory) to a session |

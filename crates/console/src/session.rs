@@ -35,6 +35,9 @@ pub(crate) struct Session {
     /// The stored key that the person signed in with; empty: an identity provider vouched for the person. It signs
     /// links that outlive the session.
     pub signer: String,
+    /// When the person signed in, in milliseconds since 1970; 0: by a release that did not say.
+    #[serde(default)]
+    pub begun_ms: i64,
     /// The end, in milliseconds since 1970.
     pub expires_ms: i64,
 }
