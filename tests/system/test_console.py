@@ -309,6 +309,16 @@ def test_console_has_an_address_of_its_own_or_is_off(home):
         assert ask(f"http://127.0.0.1:{port}/", headers=HTML)[1]["location"] == "console/"
         assert ask(f"http://127.0.0.1:{port}/console/", headers=HTML)[0] == 200
         assert ask(f"http://127.0.0.1:{port}/bucket/key")[0] == 404
+        # Here a host that names a bucket is not taken for S3: what it would destroy is asked for all the same.
+        s3_of(s).create_bucket(Bucket="by-host")
+        body = json.dumps({"access_key": ACCESS, "secret_key": SECRET}).encode()
+        status, headers, _ = ask(f"http://127.0.0.1:{port}/console/session", "POST", body, OURS)
+        assert status == 200
+        headers = {**OURS, "Cookie": headers["set-cookie"].split(";")[0], "Host": f"by-host.s3.test:{port}"}
+        for path in ["", "?x-id=DeleteBucket"]:
+            status, _, body = ask(f"http://127.0.0.1:{port}/console/s3/{path}", "DELETE", headers=headers)
+            assert status == 403 and json.loads(body)["code"] == "ConfirmFirst", body
+        s3_of(s).head_bucket(Bucket="by-host")
     finally:
         s.stop()
     (home / "off").mkdir()

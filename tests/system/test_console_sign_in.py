@@ -309,16 +309,33 @@ def test_what_cannot_be_had_back_needs_the_secret_again(own, admin):
         s3.create_bucket(Bucket=bucket)
     drive_path = admin("GET", "info")["drives"][0]["path"]
     cookie = sign_in(own)
-    calls = [("DELETE", "admin/users/leaver", b""), ("DELETE", "admin//users/leaver", b""), ("DELETE", "s3/emptied", b""), ("DELETE", "s3/emptied/", b""),
-             ("POST", "admin/drives/replace", json.dumps({"drive": drive_path}).encode())]
+    order = json.dumps({"drive": drive_path}).encode()
 
-    def send(method, path, body, cookies):
-        status, _, answer = ask(f"{own.endpoint}/console/{path}", method, body, {**OURS, "Content-Type": "application/json", "Cookie": cookies})
+    def send(method, path, body, cookies, more=()):
+        headers = {**OURS, "Content-Type": "application/json", "Cookie": cookies, **dict(more)}
+        status, _, answer = ask(f"{own.endpoint}/console/{path}", method, body, headers)
         return status, answer
 
-    for call in calls:
+    # However it is written: the acts are found by what the server takes the call for.
+    for call in [
+        ("DELETE", "admin/users/leaver", b""), ("DELETE", "admin/%75sers/leaver", b""), ("DELETE", "admin/users%2fleaver", b""),
+        ("DELETE", "admin/users/leaver?x=1", b""), ("DELETE", "s3/emptied", b""), ("DELETE", "s3/emptied/", b""),
+        ("DELETE", "s3/%65mptied%2F", b""), ("DELETE", "s3/emptied?x-id=DeleteBucket", b""), ("POST", "admin/drives/replace", order),
+        ("POST", "admin/%64rives%2Freplace", order), ("POST", "admin/cluster/remove", b'{"node": 1}'),
+    ]:
         status, answer = send(*call, cookie)
         assert status == 403 and b"ConfirmFirst" in answer, (call, answer)
+    for more in [{"x-minio-force-delete": "true"}, {"X-HTTP-Method-Override": "PUT"}]:
+        assert send("DELETE", "s3/emptied", b"", cookie, more.items())[0] == 403
+    assert send("DELETE", "s3/?x-id=DeleteBucket", b"", cookie, {"Host": "emptied.s3.test"}.items())[0] == 403
+    # These lead nowhere.
+    for method, path in [
+        ("DELETE", "admin//users/leaver"), ("DELETE", "admin/Users/leaver"), ("delete", "admin/users/leaver"), ("DELETE", "s3//emptied"),
+        ("DELETE", "s3/minio/admin/v3/remove-user?accessKey=leaver"), ("DELETE", "admin/../../../minio/admin/v3/remove-user?accessKey=leaver"),
+        ("DELETE", "../minio/admin/v3/remove-user?accessKey=leaver"), ("POST", "s3/emptied"), ("DELETE", "s3/emptied?force"),
+    ]:
+        status, answer = send(method, path, b"", cookie)
+        assert status >= 400, (method, path, status, answer)
     s3.head_bucket(Bucket="emptied")
     assert admin("GET", "users/leaver")["enabled"] is True
     # What can be undone, and what is inside a bucket, does not ask.
@@ -339,7 +356,23 @@ def test_what_cannot_be_had_back_needs_the_secret_again(own, admin):
 
 def test_somebody_without_a_secret_destroys_after_a_new_sign_in(own, directory):
     s3_of(own).create_bucket(Bucket="of-carol")
-    status, headers, body = complete(own, {"ldap_user": "carol", "ldap_password": CAROL})
-    assert status == 200, body
-    session = {**OURS, "Cookie": cookie_of(headers, "ashlar-console")}
-    assert ask(f"{own.endpoint}/console/s3/of-carol", "DELETE", headers=session)[0] == 204
+
+    def signed_in():
+        status, headers, body = complete(own, {"ldap_user": "carol", "ldap_password": CAROL})
+        assert status == 200, body
+        return cookie_of(headers, "ashlar-console"), cookie_of(headers, "ashlar-console-confirmed")
+
+    def delete(*cookies):
+        status, _, answer = ask(f"{own.endpoint}/console/s3/of-carol", "DELETE", headers={**OURS, "Cookie": "; ".join(cookies)})
+        return status, answer
+
+    # The browser forgets after five minutes that the sign-in is new; the server looks at the time too.
+    session, new = signed_in()
+    status, answer = delete(session)
+    assert status == 403 and json.loads(answer)["code"] == "SignInAgain"
+    # Not with that of another sign-in, not with one that somebody made up.
+    assert delete(session, signed_in()[1])[0] == 403
+    assert delete(session, new[:-4] + "AAAA")[0] == 403
+    # It makes nothing else possible: there is no key that it could sign with.
+    assert ask(f"{own.endpoint}/console/admin/users", headers={**OURS, "Cookie": f"{session}; {new}"})[0] == 403
+    assert delete(session, new)[0] == 204

@@ -72,7 +72,7 @@ use super::providers::ProviderAdmin;
 use super::question::{DriveOrder, Question};
 use super::recovery::Recovery;
 use super::responses::{json_answer, lines, refused};
-use super::table::{BASES, Route};
+use super::table::Route;
 use super::{
     audit_search, authority, cluster, drive_orders, events, everywhere, lifecycle, may_stop, permissions,
     placement, quotas, settings, sign_in_test, transfer, usage,
@@ -324,10 +324,8 @@ impl Admin {
     ) -> Result<AdminRequest, Refusal> {
         let (parts, incoming) = request.into_parts();
         let (mut verified, target) = self.verified(&parts, audit_entry, caller)?;
-        let base = BASES.into_iter().find(|base| target.path.starts_with(base)).unwrap_or_default();
-        let what = target.path.strip_prefix(base).unwrap_or_default();
-        let found = Route::find(&parts.method, what);
-        let (route, name) = found.ok_or_else(|| Refusal {
+        let found = Route::resolve(&parts.method, &target.path);
+        let (base, route, name) = found.ok_or_else(|| Refusal {
             status: StatusCode::NOT_FOUND,
             code: "NotFound",
             why: format!("{} {} is not an administration request", parts.method, target.path),

@@ -81,6 +81,7 @@ pub use admin_request::Refusal;
 pub use browser_sign_in::SignInOptions;
 pub use minio::lines::own_address;
 pub use minio::{Minio, not_implemented};
+pub use table::Route;
 
 /// The OpenAPI document of the administration API; `path`: the prefix of its calls.
 pub fn api_document(path: &str) -> serde_json::Value {

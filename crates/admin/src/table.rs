@@ -195,6 +195,13 @@ impl Route {
         )
     }
 
+    /// What a request with this decoded path is: the prefix of its path, its route, and the name in it.
+    pub fn resolve(method: &Method, path: &str) -> Option<(&'static str, Route, String)> {
+        let base = BASES.into_iter().find(|base| path.starts_with(base))?;
+        let (route, name) = Route::find(method, &path[base.len()..])?;
+        Some((base, route, name))
+    }
+
     /// The route of a request and the name in its path; `what` is the decoded path below the prefix.
     pub fn find(method: &Method, what: &str) -> Option<(Route, String)> {
         Route::ALL.iter().find_map(|route| {

@@ -2,16 +2,19 @@
 //! in with, instead of the session's temporary credentials, which can make no lasting ones.
 //!
 //! Whoever finds a browser in which somebody is signed in, or runs a script in it, does not know the secret, and so makes
-//! no key that outlives the session. For the same reason, calls that destroy what cannot be had back ([`is_needed`]) are
-//! refused until the person confirmed: a user with its keys, a bucket, the content of a drive. Who has no secret here, because
-//! a directory or a provider vouched for them, confirms by a sign-in that is not older than a confirmation would be.
+//! no key that outlives the session. For the same reason, calls that destroy what cannot be had back are
+//! refused until the person confirmed: a user with its keys, a bucket, the content of a drive or a node. Who has no secret
+//! here, because a directory or a provider vouched for them, gets the confirmation with the sign-in.
 //!
-//! Invariants: the confirmation is sealed, for one session and one key, and ends after [`LIFE_S`]; the key that is confirmed
-//! signs nothing but calls whose path is `keys`.
+//! Invariants: the confirmation is sealed, for one session and one key, and ends after [`LIFE_S`]; what a call is about is
+//! what the APIs resolve it to, never the text of its path; the key that is confirmed signs nothing but changes of keys.
 //!
 //! Must not depend on: how the secret is checked.
 
+use ashlar_admin::Route;
 use ashlar_iam::Iam;
+use ashlar_s3::operation::{Operation, classify};
+use ashlar_s3::target::Target;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::header::HeaderMap;
@@ -25,7 +28,7 @@ use crate::session::Session;
 const COOKIE: &str = "ashlar-console-confirmed";
 /// What it is sealed for.
 const PLACE: &str = "console-confirmed";
-/// How long it is good, in seconds.
+/// How long it is good, in seconds; for those without a secret here: how long after the sign-in.
 pub(crate) const LIFE_S: i64 = 300;
 
 #[derive(Serialize, Deserialize)]
@@ -57,27 +60,32 @@ pub(crate) fn is_given(iam: &Iam, session: &Session, headers: &HeaderMap, now_ms
     })
 }
 
+/// What destroys something in the administration API. To remove a node gives up what only its drives have.
+const DESTROYING: [Route; 3] = [Route::UserRemove, Route::DriveReplace, Route::ClusterRemove];
+
+/// The route of a call, found by the same functions as the API finds it; `uri`: as the API gets it.
+fn route(method: &Method, uri: &Uri) -> Option<Route> {
+    let target = Target::parse(uri.path(), uri.query(), None).ok()?;
+    Some(Route::resolve(method, &target.path)?.1)
+}
+
 /// Whether a call is about access keys and changes something; `uri`: as the administration API gets it.
 pub(crate) fn concerns(method: &Method, uri: &Uri) -> bool {
-    let what = uri.path().strip_prefix("/ashlar/api/v1/keys");
-    *method != Method::GET && what.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    matches!(route(method, uri), Some(Route::KeyCreate | Route::KeyEdit | Route::KeyRemove))
 }
 
-/// Whether a call destroys what cannot be had back; `uri`: as S3 and the administration API get it.
-pub(crate) fn is_needed(method: &Method, uri: &Uri) -> bool {
-    let names: Vec<&str> = uri.path().split('/').filter(|name| !name.is_empty()).collect();
-    match names.as_slice() {
-        ["ashlar", "api", "v1", "users", _] => *method == Method::DELETE,
-        ["ashlar", "api", "v1", "drives", "replace"] => *method == Method::POST,
-        // A query names a part of the bucket's settings.
-        [_bucket] => *method == Method::DELETE && uri.query().is_none_or(str::is_empty),
-        _ => false,
-    }
+/// Whether a call of the administration API destroys what cannot be had back; `uri`: as that API gets it.
+pub(crate) fn admin_destroys(method: &Method, uri: &Uri) -> bool {
+    route(method, uri).is_some_and(|route| DESTROYING.contains(&route))
 }
 
-/// Whether somebody without a secret signed in a moment ago.
-pub(crate) fn is_fresh(session: &Session, now_ms: i64) -> bool {
-    now_ms < session.begun_ms + LIFE_S * 1000
+/// Whether a call of S3 destroys what cannot be had back; `uri`: as S3 gets it. `in_host`: the host names the bucket.
+pub(crate) fn s3_destroys(method: &Method, uri: &Uri, in_host: bool) -> bool {
+    // Which bucket it is changes nothing.
+    let target = Target::parse(uri.path(), uri.query(), in_host.then_some("bucket"));
+    // What cannot be read or has no operation is refused by S3, which asks the same functions.
+    let operation = target.and_then(|target| classify(method, &target, false, false));
+    operation.is_ok_and(|operation| operation == Operation::DeleteBucket)
 }
 
 /// The header that ends the confirmation.
@@ -89,43 +97,156 @@ pub(crate) fn ended(secure: bool) -> String {
 mod tests {
     use super::*;
 
+    /// They can be undone or made anew, or their object is an event or a setting.
+    const FREE_ROUTES: &[&str] = &[
+        "HealStart",
+        "DriveScrub",
+        "DriveOffline",
+        "DriveOnline",
+        "DriveRecover",
+        "ClusterToken",
+        "ClusterUpgrade",
+        "ClusterAuthority",
+        "ClusterControlMembers",
+        "UserEnable",
+        "UserDisable",
+        "UserRevoke",
+        "UserPut",
+        "GroupMembers",
+        "GroupEnable",
+        "GroupDisable",
+        "GroupRemove",
+        "PolicyAttach",
+        "PolicyDetach",
+        "PolicyPut",
+        "PolicyRemove",
+        "KeyCreate",
+        "KeyEdit",
+        "KeyRemove",
+        "QuotaPut",
+        "QuotaRemove",
+        "LifecycleTest",
+        "LifecycleSimulate",
+        "KmsKeyRotate",
+        "KmsKeyCreate",
+        "RewrapStart",
+        "Simulate",
+        "Permissions",
+        "ProviderTest",
+        "ProviderPut",
+        "ProviderEdit",
+        "ProviderRemove",
+        "ProviderEnable",
+        "ProviderDisable",
+        "IamImport",
+        "SettingPut",
+        "SettingRemove",
+        "EventTest",
+        "DeadLetterReplay",
+        "DeadLetterRemove",
+        "ServiceStop",
+        "ServiceRestart",
+        "PlacementHeal",
+    ];
+    /// Objects are protected by versions and locks (decision 0043, 8); settings can be made anew.
+    const FREE_DELETIONS: &[&str] = &[
+        "DeleteBucketTagging",
+        "DeleteObject",
+        "DeleteObjectTagging",
+        "AbortMultipartUpload",
+        "DeleteBucketPolicy",
+        "DeletePublicAccessBlock",
+        "DeleteBucketOwnershipControls",
+        "DeleteBucketEncryption",
+        "DeleteBucketLifecycle",
+        "DeleteBucketCors",
+        "DeleteBucketWebsite",
+    ];
+
     #[test]
-    fn what_cannot_be_had_back_needs_a_confirmation() {
-        for (method, uri, wanted) in [
-            (Method::DELETE, "/ashlar/api/v1/users/anna", true),
-            (Method::DELETE, "/ashlar/api/v1//users/an%2Fna/", true),
-            (Method::PUT, "/ashlar/api/v1/users/anna", false),
-            (Method::POST, "/ashlar/api/v1/users/anna/disable", false),
-            (Method::POST, "/ashlar/api/v1/drives/replace", true),
-            (Method::POST, "/ashlar/api/v1/drives/offline", false),
-            (Method::DELETE, "/bucket", true),
-            (Method::DELETE, "/bucket/", true),
-            (Method::DELETE, "/bucket?", true),
-            (Method::DELETE, "/bucket?policy", false),
-            (Method::DELETE, "/bucket/key", false),
-            (Method::PUT, "/bucket", false),
+    fn every_spelling_of_an_act_that_destroys_is_found() {
+        for (method, path, wanted) in [
+            (Method::DELETE, "users/anna", true),
+            (Method::DELETE, "%75sers/anna", true),
+            (Method::DELETE, "%55sers/anna", false),
+            (Method::DELETE, "users%2fanna", true),
+            (Method::DELETE, "users/an%2Fna", true),
+            (Method::DELETE, "users/an/na", true),
+            (Method::DELETE, "users/anna/", true),
+            (Method::DELETE, "users//anna", true),
+            (Method::DELETE, "users/../users/anna", true),
+            (Method::DELETE, "users/anna?x=1", true),
+            (Method::DELETE, "users/anna/enable", true),
+            (Method::PUT, "users/anna", false),
+            (Method::POST, "users/anna/disable", false),
+            (Method::POST, "drives/replace", true),
+            (Method::POST, "%64rives%2Freplace?", true),
+            (Method::POST, "drives/offline", false),
+            (Method::POST, "cluster/remove", true),
+            // These have no route: the API answers 404.
+            (Method::DELETE, "/users/anna", false),
+            (Method::DELETE, "Users/anna", false),
+            (Method::DELETE, "users/", false),
+            (Method::POST, "drives/replace/", false),
+            (Method::from_bytes(b"delete").unwrap(), "users/anna", false),
         ] {
-            assert_eq!(is_needed(&method, &uri.parse().unwrap()), wanted, "{method} {uri}");
+            let uri: Uri = format!("/ashlar/api/v1/{path}").parse().unwrap();
+            assert_eq!(admin_destroys(&method, &uri), wanted, "{method} {path}");
+            let found = route(&method, &uri);
+            assert!(!wanted || found.is_some(), "{method} {path}");
         }
     }
 
     #[test]
-    fn a_sign_in_is_fresh_as_long_as_a_confirmation_is_good() {
-        let session = Session {
-            access_key: "A".into(),
-            token: "T".into(),
-            signer: String::new(),
-            begun_ms: 1000,
-            expires_ms: 3_600_000,
-        };
-        assert!(is_fresh(&session, 1000) && is_fresh(&session, 1000 + LIFE_S * 1000 - 1));
-        assert!(!is_fresh(&session, 1000 + LIFE_S * 1000));
+    fn every_spelling_of_deleting_a_bucket_is_found() {
+        for (uri, in_path, in_host) in [
+            ("/bucket", true, false),
+            ("/bucket/", true, false),
+            ("/%62ucket%2F", true, false),
+            ("/bucket?", true, false),
+            ("/bucket?&", true, false),
+            ("/bucket?x-id=DeleteBucket", true, false),
+            ("/bucket?%78-id=", true, false),
+            ("/bucket?policy", false, false),
+            ("/bucket?x-id=DeleteBucketPolicy&policy", false, false),
+            ("/bucket/key", false, false),
+            ("/", false, true),
+            ("/?x-id=DeleteBucket", false, true),
+            ("/?lifecycle", false, false),
+            // These have no operation: S3 refuses them.
+            ("//bucket", false, false),
+            ("/bucket?foo", false, false),
+            ("/bucket?policy&cors", false, false),
+        ] {
+            let uri: Uri = uri.parse().unwrap();
+            assert_eq!(s3_destroys(&Method::DELETE, &uri, false), in_path, "{uri}");
+            assert_eq!(s3_destroys(&Method::DELETE, &uri, true), in_host, "{uri} below a host");
+            assert!(!s3_destroys(&Method::PUT, &uri, false), "{uri}");
+        }
+    }
+
+    /// A new route or operation is on neither list, until somebody has decided.
+    #[test]
+    fn for_each_act_it_is_decided_whether_it_destroys() {
+        let free: Vec<&str> = Route::ALL
+            .iter()
+            .filter(|route| route.method() != Method::GET && !DESTROYING.contains(route))
+            .map(|route| route.name())
+            .collect();
+        assert_eq!(free.join(" "), FREE_ROUTES.join(" "));
+        let free: Vec<&str> = Operation::ALL
+            .iter()
+            .filter(|op| op.row().method == Method::DELETE && **op != Operation::DeleteBucket)
+            .map(|op| op.name())
+            .collect();
+        assert_eq!(free.join(" "), FREE_DELETIONS.join(" "));
     }
 
     #[test]
     fn only_changes_of_keys_are_concerned() {
         for (method, path, wanted) in [
             (Method::POST, "keys", true),
+            (Method::POST, "%6beys", true),
             (Method::PATCH, "keys/AKIA", true),
             (Method::DELETE, "keys/AKIA", true),
             (Method::GET, "keys", false),

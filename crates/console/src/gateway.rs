@@ -286,12 +286,12 @@ impl Console {
 
     /// The answer that begins a session.
     pub(crate) fn begin(&self, session: &Session, headers: &HeaderMap, peer: &Peer) -> Handled {
-        let session = &Session { begun_ms: self.now_ms(), ..session.clone() };
         let iam = self.iam()?;
         let identity = session.identity(iam).map_err(|e| {
             Refusal(StatusCode::FORBIDDEN, "SignInRefused", format!("the session could not begin: {e}"))
         })?;
-        let cookie = session.cookie(iam, self.now_ms(), is_secure(headers, peer)).ok_or_else(|| {
+        let (now, secure) = (self.now_ms(), is_secure(headers, peer));
+        let cookie = session.cookie(iam, now, secure).ok_or_else(|| {
             let why = "the policies and claims of this session are too long for a browser's cookie; sign in \
                        with a key that has no policy of its own";
             Refusal(StatusCode::FORBIDDEN, "SignInRefused", why.into())
@@ -299,6 +299,10 @@ impl Console {
         peer.watch.know();
         let mut response = json_answer(StatusCode::OK, &self.about(session, &identity));
         set_cookie(&mut response, &cookie);
+        if session.signer.is_empty() {
+            // Nobody can ask this person for a secret later: the sign-in is the confirmation.
+            set_cookie(&mut response, &confirmation::given(iam, session, now, secure));
+        }
         Ok(response)
     }
 
@@ -343,18 +347,17 @@ impl Console {
     }
 
     /// Refuses a call that destroys something until the person confirmed: see `confirmation`.
-    fn must_confirm(&self, parts: &Parts, session: &Session) -> Result<(), Refusal> {
-        if !confirmation::is_needed(&parts.method, &parts.uri) {
+    fn must_confirm(&self, headers: &HeaderMap, session: &Session) -> Result<(), Refusal> {
+        if confirmation::is_given(self.iam()?, session, headers, self.now_ms()) {
             return Ok(());
         }
-        let (done, code, why) = if session.signer.is_empty() {
+        let (code, why) = if session.signer.is_empty() {
             let why = "this destroys something: sign out and in again, then do it within five minutes";
-            (confirmation::is_fresh(session, self.now_ms()), "SignInAgain", why)
+            ("SignInAgain", why)
         } else {
-            let done = confirmation::is_given(self.iam()?, session, &parts.headers, self.now_ms());
-            (done, "ConfirmFirst", "this destroys something: say your secret key again first (POST confirm)")
+            ("ConfirmFirst", "this destroys something: say your secret key again first (POST confirm)")
         };
-        if done { Ok(()) } else { Err(Refusal(StatusCode::FORBIDDEN, code, why.into())) }
+        Err(Refusal(StatusCode::FORBIDDEN, code, why.into()))
     }
 
     /// The key that the person of a session signed in with, if it may sign this call: see `confirmation`.
@@ -365,7 +368,8 @@ impl Console {
         identity: &Identity,
     ) -> Result<Option<Arc<Identity>>, Refusal> {
         let iam = self.iam()?;
-        if !confirmation::concerns(&parts.method, &parts.uri)
+        if session.signer.is_empty()
+            || !confirmation::concerns(&parts.method, &parts.uri)
             || !confirmation::is_given(iam, session, &parts.headers, self.now_ms())
         {
             return Ok(None);
@@ -379,7 +383,9 @@ impl Console {
         assert!(identity.kind == Kind::Session, "the console acts with sessions only");
         parts.uri = below(&parts.uri, "/console/admin/", "/ashlar/api/v1/")
             .ok_or_else(|| bad("the path cannot be read"))?;
-        self.must_confirm(&parts, &session)?;
+        if confirmation::admin_destroys(&parts.method, &parts.uri) {
+            self.must_confirm(&parts.headers, &session)?;
+        }
         match self.confirmed(&parts, &session, &identity)? {
             Some(key) => self.sign(&mut parts, &key, None)?,
             None => self.sign(&mut parts, &identity, Some(&session.token))?,
@@ -410,7 +416,10 @@ impl Console {
                 peer.watch.arm();
                 self.archive(&parts, session, identity, peer).await?
             } else {
-                self.must_confirm(&parts, &session)?;
+                let in_host = self.service.is_virtual_host(&parts.headers);
+                if confirmation::s3_destroys(&parts.method, &parts.uri, in_host) {
+                    self.must_confirm(&parts.headers, &session)?;
+                }
                 self.sign(&mut parts, &identity, Some(&session.token))?;
                 self.service.answer(parts, Source::Hyper(incoming), arrival(peer)).await
             };

@@ -108,7 +108,6 @@ impl Console {
                 access_key: field("access_key"),
                 token: field("token"),
                 signer: String::new(),
-                begun_ms: 0,
                 expires_ms,
             };
             self.begin(&session, &parts.headers, peer)

@@ -3,7 +3,8 @@
 //! Nothing is stored at the server. The session ends when its token does (see `ashlar_iam`): at its expiry, when
 //! the sessions of the user are revoked, when the user or the key that it was made with is gone.
 //!
-//! Invariant: the key that seals the cookie is the one function [`Session::seal`], and every node of a cluster has it.
+//! Invariants: the key that seals the cookie is the one function [`Session::seal`], and every node of a cluster has it; the
+//! fields are the same in every release, because nodes of two releases read the cookies of each other during an upgrade.
 //!
 //! Must not depend on: requests other than their headers.
 
@@ -35,9 +36,6 @@ pub(crate) struct Session {
     /// The stored key that the person signed in with; empty: an identity provider vouched for the person. It signs
     /// links that outlive the session.
     pub signer: String,
-    /// When the person signed in, in milliseconds since 1970; 0: by a release that did not say.
-    #[serde(default)]
-    pub begun_ms: i64,
     /// The end, in milliseconds since 1970.
     pub expires_ms: i64,
 }
@@ -72,4 +70,24 @@ impl Session {
 /// The header that takes the cookie from the browser.
 pub(crate) fn forgotten(secure: bool) -> String {
     cookie::taken(COOKIE, secure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nodes of different releases read each other's cookies while a cluster is upgraded, and refuse unknown fields. What is
+    /// new goes into a cookie of its own.
+    #[test]
+    fn cookie_has_what_every_release_reads() {
+        let session = Session {
+            access_key: "A".into(),
+            token: "T".into(),
+            signer: String::new(),
+            expires_ms: 3_600_000,
+        };
+        let text = serde_json::to_string(&session).unwrap();
+        assert_eq!(text, r#"{"access_key":"A","token":"T","signer":"","expires_ms":3600000}"#);
+        assert_eq!(serde_json::from_str::<Session>(&text).unwrap(), session);
+    }
 }

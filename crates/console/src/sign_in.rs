@@ -132,7 +132,7 @@ async fn ask(
     let ends = leaf("Expiration")?;
     let ends_s = ashlar_s3::date::parse_iso(&ends).ok_or_else(|| failed("the session has no end"))?;
     let (access_key, token) = (leaf("AccessKeyId")?, leaf("SessionToken")?);
-    Ok(Session { access_key, token, signer: signer.to_owned(), begun_ms: 0, expires_ms: ends_s * 1000 })
+    Ok(Session { access_key, token, signer: signer.to_owned(), expires_ms: ends_s * 1000 })
 }
 
 fn wrong_keys() -> Refused {
