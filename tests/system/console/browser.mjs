@@ -23,7 +23,8 @@ export async function withBrowser(options, run) {
     args: ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
     ...options,
   });
-  context.setDefaultTimeout(30_000);
+  // Long: the machine may be busy with other tests.
+  context.setDefaultTimeout(120_000);
   try {
     return await run(context);
   } finally {
@@ -40,9 +41,15 @@ export async function signIn(page, base, user, secret) {
   await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
 }
 
-/** Opens a screen and waits until nothing on it loads. */
+/** Opens a screen and waits until nothing on it loads. The screen before stays until the code of the next one is there. */
 export async function show(page, base, route) {
+  const other = await page.evaluate((to) => {
+    if ((location.hash.slice(1) || "/").split("?")[0] === to) return false;
+    for (const title of document.querySelectorAll("h1")) title.setAttribute("data-before", title.textContent);
+    return true;
+  }, route.split("?")[0]);
   await page.goto(`${base}/console/#${route}`);
+  if (other) await page.waitForFunction(() => [...document.querySelectorAll("h1")].some((title) => title.getAttribute("data-before") !== title.textContent));
   await settled(page);
 }
 

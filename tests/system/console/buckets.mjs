@@ -39,7 +39,8 @@ await withBrowser({ viewport: { width: 1440, height: 900 } }, async (context) =>
   assert.ok(links.every((name) => name.includes("112")), links);
   await search(page).fill("nothing like this");
   await page.getByText("Nothing matches.").waitFor();
-  assert.ok(sizes.length > 4 && Math.max(...sizes) < 100_000, `answers of ${sizes} bytes`);
+  // One for each order and search that was waited for; more if the one before was answered before it was left.
+  assert.ok(sizes.length >= 4 && Math.max(...sizes) < 100_000, `answers of ${sizes} bytes`);
 });
 
 await withBrowser({ viewport: { width: 1440, height: 900 } }, async (context) => {

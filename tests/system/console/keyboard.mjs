@@ -16,10 +16,13 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   const press = (...keys) => keys.reduce((before, key) => before.then(() => page.keyboard.press(key)), Promise.resolve());
   const type = (text) => page.keyboard.type(text);
   /** The name of what has the focus, as a screen reader says it. */
-  const focused = () => page.evaluate(() => {
+  const nameOf = () => {
     const e = document.activeElement;
     return (e.getAttribute("aria-label") ?? e.labels?.[0]?.innerText ?? e.innerText ?? "").trim();
-  });
+  };
+  const focused = () => page.evaluate(nameOf);
+  /** Waits until the focus is on something else than before: menus move it a moment after the key. */
+  const moved = (from) => page.waitForFunction(`(${nameOf})() !== ${JSON.stringify(from)}`);
   /** Moves on until something of this name has the focus, which has to be visible. */
   const reach = async (wanted) => {
     const passed = [];
@@ -54,7 +57,10 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
     await press("Enter");
     await page.getByRole("menuitem", { name: item }).waitFor();
     await page.waitForFunction(() => document.activeElement?.closest("[role=menu]"));
-    for (let i = 0; i < 30 && (await focused()) !== item; i++) await press("ArrowDown");
+    for (let i = 0, now = await focused(); i < 30 && now !== item; i++, now = await focused()) {
+      await press("ArrowDown");
+      await moved(now);
+    }
     assert.equal(await focused(), item);
     await press("Enter");
   };
@@ -63,7 +69,7 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   const go = async (screen, heading = screen) => {
     await bar();
     await type(screen);
-    await page.getByRole("option", { name: screen }).first().waitFor();
+    await page.getByRole("option", { name: screen, selected: true }).waitFor();
     await press("Enter");
     await on(heading);
   };
@@ -109,7 +115,7 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
 
   // 5. Search for it.
   await press("/");
-  assert.equal(await focused(), "Search by beginning");
+  await page.waitForFunction(`(${nameOf})() === "Search by beginning"`);
   await type(name.slice(0, 3));
   await page.waitForURL(/prefix=/);
   await page.getByRole("button", { name, exact: true }).waitFor();
@@ -130,7 +136,7 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   // 7. Share it, from its menu.
   await reach(`Actions for ${name}`);
   await choose("Share");
-  await page.getByRole("dialog", { name: `Share ${name}` }).waitFor();
+  await opened(`Share ${name}`);
   await reach("Make link");
   await press("Enter");
   out.link = await page.getByLabel("Link", { exact: true }).innerText();
@@ -142,7 +148,9 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   await bar();
   await type("by-keyboard");
   await page.getByRole("option", { name: /by-keyboard.*Settings/ }).waitFor();
-  while (!(await page.getByRole("option", { name: /by-keyboard.*Settings/, selected: true }).count())) await press("ArrowDown");
+  const chosen = page.getByRole("option", { name: /by-keyboard.*Settings/, selected: true });
+  for (let i = 0; i < 30 && !(await chosen.count()); i++) await press("ArrowDown");
+  await chosen.waitFor();
   await press("Enter");
   await on("Settings of by-keyboard");
   await page.getByRole("button", { name: "Enable versioning" }).waitFor();
@@ -184,7 +192,7 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   // 11. Delete the file.
   await bar();
   await type("by-keyboard/");
-  await page.getByRole("option", { name: "Go to by-keyboard/" }).waitFor();
+  await page.getByRole("option", { name: "Go to by-keyboard/", selected: true }).waitFor();
   await press("Enter");
   await page.getByRole("button", { name, exact: true }).waitFor();
   await reach(`Actions for ${name}`);

@@ -83,7 +83,7 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   await bay.click();
   await page.waitForFunction(() => document.activeElement?.id.startsWith("drive-"));
   await page.getByRole("heading", { name: "Redundancy" }).waitFor();
-  assert.equal(await page.getByRole("meter", { name: "1 more drive" }).getAttribute("aria-valuenow"), "100");
+  await page.getByRole("meter", { name: "1 more drive" }).and(page.locator('[aria-valuenow="100"]')).waitFor();
 });
 console.log(JSON.stringify({ day }));
 process.exit(0);

@@ -27,7 +27,7 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
 
   // What the server says, in German, with its own words behind.
   await page.getByLabel("Language").selectOption("de");
-  await show(page, base, "/policies/no-such-policy");
+  await page.goto(`${base}/console/#/policies/no-such-policy`);
   await page.getByRole("alert").getByText("Das gibt es nicht oder nicht mehr.").waitFor();
   await page.getByRole("alert").getByText(/Der Server meldet: .*no-such-policy/).waitFor();
 });

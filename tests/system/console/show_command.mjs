@@ -56,6 +56,7 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   await page.keyboard.press("Escape");
 
   await link("Commands");
+  await page.getByRole("heading", { name: "Commands", level: 1 }).waitFor();
   await settled(page);
   out.acts = await commands(page.getByRole("main"));
   assert.doesNotMatch(await page.getByRole("main").innerText(), /kept-out-of-sight/);

@@ -13,6 +13,15 @@ const tell = (word) => new Promise((resolve) => {
   console.log(word);
 });
 
+/** Has requests sent until `row` is there: a stream that has just begun may not have heard the first. */
+async function requested(row) {
+  for (let i = 0; i < 60; i++) {
+    await tell("request");
+    if (await row.waitFor({ timeout: 2000 }).then(() => true, () => false)) return;
+  }
+  assert.fail("no request is in the trace");
+}
+
 await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) => {
   const page = await context.newPage();
   const button = (name) => page.getByRole("button", { name, exact: true });
@@ -21,8 +30,8 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   // The trace: a request that another client sends, with the parts of its time; a filter; over a restart of the server.
   await show(page, base, "/trace");
   await page.getByText("Live", { exact: true }).waitFor();
-  await tell("request");
   const row = page.getByRole("button", { name: /GetObject \/watched\/first/ });
+  await requested(row.first());
   await row.first().click();
   const details = page.getByRole("dialog");
   for (const part of ["Client", "Drives", "Server", "Answer"]) await details.getByText(part, { exact: true }).first().waitFor();
@@ -31,16 +40,18 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   await page.getByRole("switch", { name: "Errors only" }).click();
   await button("Clear").click();
   await page.getByText("Live", { exact: true }).waitFor();
-  await tell("request");
-  await page.getByRole("button", { name: /404/ }).first().waitFor();
+  const missing = page.getByRole("button", { name: /404/ });
+  await requested(missing.first());
   assert.equal(await page.getByRole("button", { name: /GetObject \/watched\/first/ }).count(), 0, "the filter lets all through");
   await tell("stop");
   await page.getByText(/connection broke off/).waitFor();
   await tell("start");
-  await page.getByText("Live", { exact: true }).waitFor({ timeout: 60_000 });
+  await page.getByText("Live", { exact: true }).waitFor({ timeout: 180_000 });
   await page.getByText(/connection broke off/).waitFor({ state: "detached" });
-  await tell("request");
-  await page.getByRole("button", { name: /404/ }).first().waitFor();
+  // What came before the server stopped is still shown.
+  await button("Clear").click();
+  await missing.first().waitFor({ state: "detached" });
+  await requested(missing.first());
   await button("Pause").click();
   await page.getByText("Paused", { exact: true }).waitFor();
 

@@ -5,7 +5,7 @@
 // FOLDER has the files `small.txt` and `large.bin`; the download is saved there as `downloaded.bin`. Prints one line of
 // JSON about what it made: {"user", "secret", "link"}.
 import assert from "node:assert/strict";
-import { show, signIn, withBrowser } from "./browser.mjs";
+import { settled, show, signIn, withBrowser } from "./browser.mjs";
 
 const [base, user, secret, folder] = process.argv.slice(2);
 const out = {};
@@ -32,14 +32,15 @@ await withBrowser({ viewport: { width: 1280, height: 800 } }, async (context) =>
 
   // A bucket with versions, by keyboard.
   await page.getByRole("link", { name: "Buckets", exact: true }).click();
-  await button("Create bucket").first().focus();
-  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Buckets", level: 1 }).waitFor();
+  await settled(page);
+  await button("Create bucket").first().press("Enter");
   await page.getByRole("dialog").getByLabel("Name").waitFor();
+  // The dialog puts the focus on the name, a moment after it is visible.
+  await page.waitForFunction(() => document.activeElement?.labels?.[0]?.innerText.startsWith("Name"));
   await page.keyboard.type("from-the-console");
-  await page.getByRole("switch", { name: "Versioning" }).focus();
-  await page.keyboard.press("Space");
-  await page.getByRole("dialog").getByRole("button", { name: "Create" }).focus();
-  await page.keyboard.press("Enter");
+  await page.getByRole("switch", { name: "Versioning" }).press("Space");
+  await page.getByRole("dialog").getByRole("button", { name: "Create" }).press("Enter");
   await page.getByRole("heading", { name: "This bucket is empty" }).waitFor();
 
   // Two files, of which one is a multipart upload.
@@ -133,8 +134,8 @@ await withBrowser({ viewport: { width: 1280, height: 800 } }, async (context) =>
   await show(page, base, "/buckets/from-the-console");
   // MinIO's policy of this name allows to read, not to list.
   await page.getByRole("alert").getByText(/Access Denied|permission/).first().waitFor();
-  const upload = page.getByRole("button", { name: "Upload files" });
-  await page.waitForFunction((e) => e?.getAttribute("aria-disabled") === "true", await upload.elementHandle());
+  const upload = page.getByRole("button", { name: "Upload files", disabled: true });
+  await upload.waitFor();
   await upload.focus();
   await page.getByRole("tooltip").getByText("s3:PutObject").waitFor();
   await show(page, base, "/users");
