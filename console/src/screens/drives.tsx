@@ -1,6 +1,6 @@
 // Drives, the servers that have them, and healing.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { Fragment, useState } from "react";
 import { api, callOf, type Schemas } from "../api/client";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
@@ -74,7 +74,7 @@ export function Drives() {
                 return (
                   <li key={x.id} id={`drive-${x.id}`} tabIndex={-1} className="rounded-xl border bg-surface p-4 shadow-card">
                     <div className="flex items-start justify-between gap-2">
-                      <code className="min-w-0 pt-1 text-sm font-medium break-all">{x.path}</code>
+                      <code className="min-w-0 pt-1 text-sm font-medium wrap-anywhere">{x.path.split("/").map((part, i) => <Fragment key={i}>{i > 0 && <>/<wbr /></>}{part}</Fragment>)}</code>
                       <Menu label={t.actionsFor(x.path)} items={[
                         x.state === "offline" || x.state === "held"
                           ? { label: t.drives.online, icon: "check", because: because("admin:Decommission"), onSelect: () => setOrder({ drive: x, what: "online" }) }

@@ -68,8 +68,13 @@ export function PolicyEditor() {
   const policy = useQuery({ queryKey: ["policies", name], queryFn: () => api("/policies/{name}", "get", { path: { name } }), retry: false, enabled: !isNew });
   if (isNew) return <Editor key="new" policy={null} />;
   if (policy.isPending) return <Loading />;
-  if (policy.isError) return <Problem error={policy.error} />;
+  if (policy.isError) return <><EditorHead title={name} /><Problem error={policy.error} /></>;
   return <Editor key={name} policy={policy.data} />;
+}
+
+function EditorHead({ title }: { title: string }) {
+  const t = useT();
+  return <Head title={title} about={<Link to="/policies" className="text-accent-text underline">{t.policies.all}</Link>} />;
 }
 
 function Editor({ policy }: { policy: Policy | null }) {
@@ -93,7 +98,7 @@ function Editor({ policy }: { policy: Policy | null }) {
   const because = readOnly ?? (called === "" ? t.nameFirst : jsonProblem(text) ? t.json.fix : policy && text === stored ? t.unchanged : undefined);
   return (
     <>
-      <Head title={policy?.name ?? t.policies.create} about={<Link to="/policies" className="text-accent-text underline">{t.policies.all}</Link>} />
+      <EditorHead title={policy?.name ?? t.policies.create} />
       <div className="grid grid-cols-1 gap-4 lg:grid-cols-[minmax(0,1fr)_18rem]">
         <Card>
           <form className="flex flex-col gap-4 p-4 sm:p-5" onSubmit={(e) => { e.preventDefault(); if (!because) save.mutate(); }}>

@@ -34,7 +34,7 @@ export default function Reach({ bucket, because }: { bucket: string; because: st
         <p className="max-w-3xl text-sm leading-relaxed text-soft">{t.reach.about}</p>
         <form className="flex flex-wrap items-end gap-2" onSubmit={(e) => { e.preventDefault(); if (!because && key !== "") setAsked(key); }}>
           <div className="w-72 max-w-full"><Field label={t.reach.key} hint={t.reach.keyHint}>{(p) => <Input {...p} spellCheck={false} autoCapitalize="none" value={key} onChange={(e) => setKey(e.target.value)} />}</Field></div>
-          <Button type="submit" className="mb-5.5" because={because ?? (key === "" ? t.reach.keyFirst : undefined)}>{t.reach.ask}</Button>
+          <Button type="submit" className="sm:mb-5.5" because={because ?? (key === "" ? t.reach.keyFirst : undefined)}>{t.reach.ask}</Button>
         </form>
         {asked !== null && <Answers bucket={bucket} objectKey={asked} />}
       </div>
@@ -63,11 +63,11 @@ function Answers({ bucket, objectKey }: { bucket: string; objectKey: string }) {
     <div className="flex flex-col gap-3" aria-live="polite">
       <div tabIndex={0} role="region" aria-label={t.reach.title} className="overflow-x-auto rounded-lg border">
         <table className="w-full text-left text-sm">
-          <thead className="bg-sunken text-xs text-soft"><tr><th scope="col" className="px-3 py-2 font-medium">{t.reach.who}</th>{QUESTIONS.map(([name]) => <th key={name} scope="col" className="px-3 py-2 font-medium whitespace-nowrap">{t.reach.may[name]}</th>)}</tr></thead>
+          <thead className="bg-sunken text-xs text-soft"><tr><th scope="col" className="sticky left-0 bg-sunken px-3 py-2 font-medium">{t.reach.who}</th>{QUESTIONS.map(([name]) => <th key={name} scope="col" className="px-3 py-2 font-medium whitespace-nowrap">{t.reach.may[name]}</th>)}</tr></thead>
           <tbody>
             {rows.map((row) => (
               <tr key={row.user} className="border-t">
-                <th scope="row" className="px-3 py-1.5 text-left font-medium break-all">{row.user || t.reach.everybody}</th>
+                <th scope="row" className="sticky left-0 min-w-36 bg-surface px-3 py-1.5 text-left font-medium wrap-anywhere">{row.user || t.reach.everybody}</th>
                 {QUESTIONS.map(([name, action, ofObject], i) => (
                   <td key={name} className="px-3 py-1.5">
                     <Link to="/why" search={{ user: row.user, action, resource: ofObject ? `${bucket}/${objectKey}` : bucket }} className={`inline-flex items-center gap-1 whitespace-nowrap underline-offset-2 hover:underline ${row.may[i] ? "font-medium text-accent-text" : "text-soft"}`}>

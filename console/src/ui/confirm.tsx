@@ -45,7 +45,7 @@ function AskSecret({ signedInWith, onDone, onClose }: { signedInWith: string; on
   const [secret, setSecret] = useState("");
   const confirm = useMutation({ mutationFn: () => gateway.confirm(secret), onSuccess: ({ seconds }) => onDone(seconds), onError: () => setSecret("") });
   return (
-    <Dialog open onClose={onClose} title={t.keys.confirm}>
+    <Dialog open instead onClose={onClose} title={t.keys.confirm}>
       <Form onSubmit={() => confirm.mutate()} onCancel={onClose} submit={t.keys.confirmAction} busy={confirm.isPending} error={confirm.error}>
         <p className="text-sm">{t.keys.confirmText(signedInWith)}</p>
         <input type="text" name="username" autoComplete="username" value={signedInWith} readOnly hidden />

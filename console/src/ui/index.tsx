@@ -122,12 +122,13 @@ export function Toggle({ label, hint, checked, onChange, disabled }: { label: st
 }
 
 /** A dialog. On phones it fills the screen's width from below. */
-export function Dialog({ open, onClose, title, children, wide }: { open: boolean; onClose: () => void; title: string; children: ReactNode; wide?: boolean }) {
+/** `instead`: while it is open, it is shown in the place of the dialog that opened it. */
+export function Dialog({ open, onClose, title, children, wide, instead }: { open: boolean; onClose: () => void; title: string; children: ReactNode; wide?: boolean; instead?: boolean }) {
   const t = useT();
   return (
     <RDialog.Root open={open} onOpenChange={(on) => !on && onClose()}>
       <RDialog.Portal>
-        <RDialog.Overlay className="fade fixed inset-0 z-40 bg-black/45" />
+        <RDialog.Overlay data-instead={instead} className="veil fade fixed inset-0 z-40 bg-black/45" />
         <RDialog.Content
           aria-describedby={undefined}
           onOpenAutoFocus={(e) => {
@@ -290,7 +291,8 @@ export async function copy(text: string): Promise<boolean> {
 }
 
 /** A text to copy. */
-export function CopyBox({ text, label, block }: { text: string; label: string; block?: boolean }) {
+/** A text to copy. `block`: of several lines; `headed`: with its label above, and the whole width for the text. */
+export function CopyBox({ text, label, block, headed }: { text: string; label: string; block?: boolean; headed?: boolean }) {
   const t = useT();
   const [done, setDone] = useState(false);
   useEffect(() => {
@@ -298,14 +300,14 @@ export function CopyBox({ text, label, block }: { text: string; label: string; b
     const timer = setTimeout(() => setDone(false), 2000);
     return () => clearTimeout(timer);
   }, [done]);
-  return (
-    <div className={clsx("flex rounded-md border bg-sunken", block ? "items-start" : "items-center")}>
-      <pre tabIndex={0} aria-label={label} className="min-w-0 flex-1 overflow-x-auto px-3 py-2 text-[13px] leading-relaxed">{text}</pre>
-      <Button tone="quiet" icon={done ? "check" : "copy"} className="m-0.5 h-8" aria-label={t.copyThis(label)} onClick={async () => setDone(await copy(text))}>
-        <span aria-live="polite">{done ? t.copied : t.copy}</span>
-      </Button>
-    </div>
+  const button = (
+    <Button tone="quiet" icon={done ? "check" : "copy"} className="m-0.5 h-8" aria-label={t.copyThis(label)} onClick={async () => setDone(await copy(text))}>
+      <span aria-live="polite">{done ? t.copied : t.copy}</span>
+    </Button>
   );
+  const code = <pre tabIndex={0} aria-label={label} className="min-w-0 flex-1 overflow-x-auto px-3 py-2 text-[13px] leading-relaxed">{text}</pre>;
+  if (headed) return <div className="rounded-md border bg-sunken"><div className="flex items-center justify-between gap-2 border-b pl-3"><span className="text-xs font-medium text-soft">{label}</span>{button}</div>{code}</div>;
+  return <div className={clsx("flex rounded-md border bg-sunken", block ? "items-start" : "items-center")}>{code}{button}</div>;
 }
 
 export function Loading() {

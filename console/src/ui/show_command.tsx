@@ -13,9 +13,7 @@ export function Commands({ calls }: { calls: readonly Call[] }) {
   const commands = commandsOf(calls, { endpoint: endpointOf(session?.s3_port), region: session?.region ?? "us-east-1" });
   return (
     <div className="flex flex-col gap-2">
-      {commands.map(({ program, text }) => (
-        <div key={program}><p className="mb-1 text-xs font-medium text-soft">{program}</p><CopyBox block label={program} text={text} /></div>
-      ))}
+      {commands.map(({ program, text }) => <CopyBox key={program} headed label={program} text={text} />)}
     </div>
   );
 }
