@@ -3,6 +3,7 @@
 import re
 import signal
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,14 +33,16 @@ def documented(port):
     return location.replace("127.0.0.1:9000", f"127.0.0.1:{port}")
 
 
-@pytest.fixture(scope="module")
-def proxied(home):  # noqa: F811
-    """Where the console's server is reached below a path."""
-    place, port = home / "proxied", free_port()
+@contextmanager
+def behind(place, more=""):
+    """Where a console's server is reached below a path of nginx; `more`: directives besides those of the documentation."""
+    port = free_port()
     place.mkdir()
     server = Server(place)
     configuration: Path = place / "nginx.conf"
-    configuration.write_text(AROUND.format(home=place, port=port, location=documented(server.port)))
+    location = documented(server.port)
+    location = location[:location.rindex("}")] + more + "}"
+    configuration.write_text(AROUND.format(home=place, port=port, location=location))
     proxy = subprocess.Popen(["nginx", "-p", place, "-e", place / "error.log", "-c", configuration], stdin=subprocess.DEVNULL)
     base = f"http://127.0.0.1:{port}/storage"
     try:
@@ -49,6 +52,12 @@ def proxied(home):  # noqa: F811
         proxy.send_signal(signal.SIGTERM)
         proxy.wait(20)
         server.stop()
+
+
+@pytest.fixture(scope="module")
+def proxied(home):  # noqa: F811
+    with behind(home / "proxied") as base:
+        yield base
 
 
 def test_people_do_their_tasks_below_a_path(proxied, tmp_path):
@@ -63,3 +72,8 @@ def test_a_browser_is_sent_to_the_console_below_the_path(proxied):
     # A relative address stays below the path.
     assert (status, headers["location"]) == (302, "console/")
     assert ask(f"{proxied}/console/", headers=HTML)[0] == 200
+
+
+def test_streams_come_in_parts_where_a_proxy_collects_answers(home):  # noqa: F811
+    with behind(home / "collecting", "proxy_ignore_headers X-Accel-Buffering; proxy_buffers 64 64k; ") as base:
+        assert drive("held.mjs", base, ACCESS, SECRET)["violations"] == []

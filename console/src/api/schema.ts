@@ -4713,6 +4713,8 @@ export interface operations {
                 follow?: boolean;
                 /** @description Only lines of this level and above. */
                 level?: "error" | "warn" | "info";
+                /** @description The stream ends after so many seconds. */
+                seconds?: number;
             };
             header?: never;
             path?: never;
@@ -5299,6 +5301,8 @@ export interface operations {
                 bucket?: string;
                 /** @description Only this operation. */
                 operation?: string;
+                /** @description The stream ends after so many seconds. */
+                seconds?: number;
             };
             header?: never;
             path?: never;

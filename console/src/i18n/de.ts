@@ -196,7 +196,8 @@ export const de: Messages = {
   stream: {
     live: "Live", connecting: "Verbindet…", paused: "Angehalten", pause: "Anhalten", resume: "Weiter", clear: "Leeren", skipped: (n) => `${n} weitere kamen schneller, als sie sich zeigen lassen`,
     broken: (seconds) => `Die Verbindung ist abgebrochen. In ${seconds} ${s(seconds, "Sekunde", "Sekunden")} folgt der nächste Versuch; was inzwischen geschieht, fehlt hier.`,
-    held: "Der Server antwortet, aber es kommt nichts an: Ein Proxy dazwischen scheint die Antwort zu sammeln. Schalten Sie dort das Puffern ab (nginx: proxy_buffering off).",
+    held: "Vom Server kommt nichts an, oder ein Proxy dazwischen hält seine Antworten zurück. Es wird wieder versucht.",
+    every: (seconds) => `Alle ${seconds} s`, polling: (seconds) => `Ein Proxy dazwischen sammelt die Antwort. Deshalb fragt die Seite alle ${seconds} Sekunden; was zwischen zwei Antworten geschieht, kann hier fehlen. Schalten Sie dort das Puffern ab (nginx: proxy_buffering off).`,
   },
   trace: {
     about: "Anfragen aller Knoten, wie sie enden, und wo ihre Zeit geblieben ist. Nichts davon wird aufbewahrt.", bucket: "Bucket", operation: "Operation", slower: "Dauerte mindestens", any: "Beliebig", errorsOnly: "Nur Fehler", none: "Noch keine Anfrage", noneText: "Anfragen erscheinen hier, wenn sie beendet sind. Ändern Sie den Filter, falls welche fehlen.", list: "Anfragen, die neuesten zuerst",

@@ -197,7 +197,8 @@ export const en = {
   stream: {
     live: "Live", connecting: "Connecting…", paused: "Paused", pause: "Pause", resume: "Go on", clear: "Clear", skipped: (n: string) => `${n} more came faster than they can be shown`,
     broken: (seconds: number) => `The connection broke off. It is tried again in ${seconds} ${s(seconds, "second")}; what happens meanwhile is missing here.`,
-    held: "The server answers, but nothing arrives: a proxy in between seems to collect the answer. Switch its buffering off (nginx: proxy_buffering off).",
+    held: "Nothing arrives from the server, or a proxy in between holds its answers back. It is tried again.",
+    every: (seconds: number) => `Every ${seconds} s`, polling: (seconds: number) => `A proxy in between collects the answer, so the page asks every ${seconds} seconds, and what happens between two answers may be missing here. Switch the buffering off there (nginx: proxy_buffering off).`,
   },
   trace: {
     about: "Requests as they end, at all nodes, and where their time went. Nothing is kept.", bucket: "Bucket", operation: "Operation", slower: "Took at least", any: "Any time", errorsOnly: "Errors only", none: "No request yet", noneText: "Requests appear here when they have ended. Change the filter if some are missing.", list: "Requests, the newest first",

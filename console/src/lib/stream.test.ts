@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { lineSplitter, waitAfter } from "./stream";
+import { lineSplitter, partOf, waitAfter } from "./stream";
 
 test("lines that come in pieces are put together, and keep-alives are left out", () => {
   const lines: string[] = [];
@@ -11,4 +11,9 @@ test("lines that come in pieces are put together, and keep-alives are left out",
 test("attempts are further and further apart, at most half a minute", () => {
   expect([0, 1, 2, 3].map(waitAfter)).toEqual([1000, 2000, 4000, 8000]);
   expect(waitAfter(1000)).toBe(30_000);
+});
+
+test("a part of a stream keeps the conditions", () => {
+  expect(partOf("trace")).toBe("trace?seconds=5");
+  expect(partOf("trace?errors=true")).toBe("trace?errors=true&seconds=5");
 });

@@ -1,13 +1,16 @@
 // Lines of JSON that the server sends as they come: the trace and the log. No websocket: an answer that does not end, with an
-// empty line every few seconds. A stream that is silent for too long is taken for broken and begun again.
+// empty line every few seconds. Where nothing of it arrives, something in between collects the answer, and sends it on when it
+// has ended: then the page asks for a few seconds at a time. A stream that is silent later is taken for broken and begun again.
 import { useCallback, useEffect, useRef, useState } from "react";
 import { Failure, failureOf, send } from "../api/client";
 
-export type StreamState = "connecting" | "live" | "waiting" | "held" | "refused";
+export type StreamState = "connecting" | "live" | "polling" | "waiting" | "held" | "refused";
 
 /** The server sends an empty line every 5 seconds. */
 const SILENCE_MS = 15_000;
 const LONGEST_WAIT_MS = 30_000;
+/** How long an answer is that is asked for as a whole. */
+export const POLL_S = 5;
 /** How often the page shows what came, and how much of it at once. */
 const FLUSH_MS = 250;
 const MOST_AT_ONCE = 200;
@@ -49,6 +52,9 @@ export function waitAfter(failures: number): number {
   return Math.min(LONGEST_WAIT_MS, 1000 * 2 ** Math.min(failures, 10));
 }
 
+/** The call for a part of a stream, which ends by itself. */
+export const partOf = (url: string) => `${url}${url.includes("?") ? "&" : "?"}seconds=${POLL_S}`;
+
 export function useStream<T>({ url, keep, key }: Options<T>): Stream<T> {
   const [rows, setRows] = useState<T[]>([]);
   const [state, setState] = useState<StreamState>("connecting");
@@ -84,7 +90,7 @@ export function useStream<T>({ url, keep, key }: Options<T>): Stream<T> {
       setRetryIn(Math.round(wait / 1000));
       timer = setTimeout(() => void run(failures + 1), wait);
     };
-    const run = async (failures: number) => {
+    const run = async (failures: number, part = false) => {
       controller = new AbortController();
       let heard = false;
       let silence: ReturnType<typeof setTimeout> | undefined;
@@ -92,10 +98,10 @@ export function useStream<T>({ url, keep, key }: Options<T>): Stream<T> {
         clearTimeout(silence);
         silence = setTimeout(() => controller.abort(), SILENCE_MS);
       };
-      setState(failures === 0 ? "connecting" : "waiting");
+      if (!part) setState(failures === 0 ? "connecting" : "waiting");
       listen();
       try {
-        const response = await send(`admin/${url}`, { signal: controller.signal });
+        const response = await send(`admin/${part ? partOf(url) : url}`, { signal: controller.signal });
         if (!response.ok) throw await failureOf(response);
         const reader = response.body!.getReader();
         const decoder = new TextDecoder();
@@ -111,14 +117,16 @@ export function useStream<T>({ url, keep, key }: Options<T>): Stream<T> {
           if (done) break;
           if (!heard) {
             heard = true;
-            setState("live");
+            setState(part ? "polling" : "live");
             setProblem(null);
           }
           listen();
           split(decoder.decode(value, { stream: true }));
         }
         clearTimeout(silence);
-        if (!ended) later(heard ? 0 : failures, null);
+        if (ended) return;
+        if (part && heard) void run(0, true);
+        else later(heard ? 0 : failures, null);
       } catch (error) {
         clearTimeout(silence);
         if (ended) return;
@@ -127,10 +135,14 @@ export function useStream<T>({ url, keep, key }: Options<T>): Stream<T> {
           setState("refused");
           return;
         }
-        // It was answered, but nothing came for a long time: something between holds it back.
-        if (!heard && error instanceof DOMException && failures > 0) {
-          setState("held");
-          timer = setTimeout(() => void run(failures + 1), waitAfter(failures));
+        // Nothing came for a long time: something in between holds it back until it ends.
+        if (!heard && error instanceof DOMException) {
+          if (part) {
+            setState("held");
+            timer = setTimeout(() => void run(failures + 1), waitAfter(failures));
+          } else {
+            void run(failures, true);
+          }
           return;
         }
         later(heard ? 0 : failures, error instanceof DOMException ? null : error);

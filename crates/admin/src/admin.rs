@@ -238,7 +238,7 @@ impl Admin {
     async fn stream(&self, req: &AdminRequest) -> Result<Body, Refusal> {
         req.need(req.route.actions(), false)?;
         let number = self.node.member.as_ref().map(|_| self.node.number());
-        let still = self.still(req, req.route.actions());
+        let still = monitor::within(&req.query, self.still(req, req.route.actions()))?;
         if req.route == Route::Trace {
             let filter = monitor::trace_filter(&req.query)?;
             let what = Followed::Trace { filter: filter.clone(), minio: false };

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `GET trace?errors&slower_ms=N&bucket=B&operation=O` | one JSON object per line and request, until the client disconnects |
 //! | `GET logs?last=N&follow&level=L` | lines of the log; with `follow` also later ones |
+//! | the same with `seconds=N` | the stream ends after so many seconds |
 //! | `GET top` | totals of each operation, and the requests in progress |
 //!
 //! Invariants: a stream ends when the server stops, and when the caller's credential or permission has ended; an empty line is sent every few seconds, so that a
@@ -33,6 +34,8 @@ use ashlar_node::log_buffer::{self, Line};
 
 /// Time between empty lines.
 const KEEPALIVE: Duration = Duration::from_secs(5);
+/// Most seconds that a request can name.
+const LONGEST_S: u64 = 3600;
 /// Number of log lines by default.
 const DEFAULT_LINES: usize = 100;
 /// The levels of log lines, the most important first.
@@ -103,6 +106,18 @@ pub(crate) fn trace_filter(query: &Query) -> Result<TraceFilter, Refusal> {
         operation: query.filled("operation").map(str::to_owned),
         path: query.filled("bucket").map(|b| format!("/{b}")),
     })
+}
+
+/// `still`, until the `seconds` are over that the query names, if it does: for clients behind a proxy that collects answers.
+///
+/// # Errors
+/// 400: it is not a number from 1 to [`LONGEST_S`].
+pub(crate) fn within(query: &Query, still: StillPermitted) -> Result<StillPermitted, Refusal> {
+    let Some(text) = query.filled("seconds") else { return Ok(still) };
+    let seconds = text.parse().ok().filter(|n| (1..=LONGEST_S).contains(n));
+    let seconds = seconds.ok_or_else(|| bad_request("seconds is a number from 1 to 3600"))?;
+    let end = time::Instant::now() + Duration::from_secs(seconds);
+    Ok(Box::new(move || time::Instant::now() < end && still()))
 }
 
 /// Whether the query contains a parameter without value or with the value true.
@@ -495,4 +510,25 @@ pub(crate) fn minio_usage(store: &Store) -> Value {
     json!({ "objectsCount": all.objects, "objectsTotalSize": all.bytes, "bucketsCount": usages.len(),
         "versionsCount": all.versions, "deleteMarkersCount": all.delete_markers,
         "bucketsUsageInfo": buckets, "bucketsSizes": sizes })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stream_ends_by_itself_only_after_a_number_of_seconds() {
+        let asked =
+            |query: &str| within(&Query::parse(query).unwrap(), Box::new(|| true)).map(|still| still());
+        for query in ["", "seconds=", "seconds=1", "seconds=3600"] {
+            assert!(matches!(asked(query), Ok(true)), "{query}");
+        }
+        for query in ["seconds=0", "seconds=3601", "seconds=-1", "seconds=x"] {
+            assert!(asked(query).is_err(), "{query}");
+        }
+        // Whoever may not have it gets nothing for any number of seconds.
+        let refused =
+            within(&Query::parse("seconds=60").unwrap(), Box::new(|| false)).unwrap_or_else(|_| panic!());
+        assert!(!refused());
+    }
 }

@@ -337,11 +337,13 @@ impl Operation {
                 json!({ "name": "slower_ms", "in": "query", "description": "Only requests that took at least this long.", "schema": { "type": "integer", "minimum": 0 } }),
                 json!({ "name": "bucket", "in": "query", "description": "Only requests about this bucket.", "schema": { "type": "string" } }),
                 json!({ "name": "operation", "in": "query", "description": "Only this operation.", "schema": { "type": "string" } }),
+                json!({ "name": "seconds", "in": "query", "description": "The stream ends after so many seconds.", "schema": { "type": "integer", "minimum": 1, "maximum": 3600 } }),
             ],
             Route::Logs => vec![
                 json!({ "name": "last", "in": "query", "description": "How many of the last lines; 100 if left out.", "schema": { "type": "integer", "minimum": 0 } }),
                 json!({ "name": "follow", "in": "query", "description": "Go on with the lines to come.", "schema": { "type": "boolean" } }),
                 json!({ "name": "level", "in": "query", "description": "Only lines of this level and above.", "schema": { "enum": ["error", "warn", "info"] } }),
+                json!({ "name": "seconds", "in": "query", "description": "The stream ends after so many seconds.", "schema": { "type": "integer", "minimum": 1, "maximum": 3600 } }),
             ],
             Route::AuditSearch => audit_query(),
             Route::UsageList => vec![
