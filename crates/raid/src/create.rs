@@ -138,6 +138,8 @@ impl Group {
             epoch: 0,
             sequence: 0,
             overlay: BTreeMap::new(),
+            parts: Vec::new(),
+            old: BTreeMap::new(),
             fresh: Vec::new(),
             discarded: BTreeSet::new(),
             bitmap: Bitmap::default(),

@@ -155,9 +155,20 @@ impl VirtualDrive {
     /// # Errors
     /// As [`Group::read`].
     pub fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Error> {
+        let plan = {
+            let mut group = self.shared.group.lock();
+            let at = place(&group, &self.volume, at, out.len() as u64)?;
+            group.plan_read(at, out.len())?
+        };
+        // Meanwhile others read and write. What they change does not match the plan, and is read again with the group in hand.
+        let done = plan.run(out);
+        if done.is_whole() {
+            return Ok(());
+        }
         let mut group = self.shared.group.lock();
-        let at = place(&group, &self.volume, at, out.len() as u64)?;
-        group.read(at, out)
+        // It may have been deleted, and its blocks be those of another one.
+        place(&group, &self.volume, at, out.len() as u64)?;
+        group.finish_read(&plan, done, out)
     }
 
     /// Writes. Durable when it returns under the policy `journal`, else after [`VirtualDrive::flush`].

@@ -6,7 +6,7 @@
 //! - When more members of a set would be out of service than its level tolerates, the group stops instead: nothing
 //!   more is written, so that what is on the members can be opened again.
 //! - `overlay` is content that the journal has, or is about to have, and that is not in place yet; it is empty between
-//!   operations.
+//!   operations, and so are `parts` and `old`.
 //!
 //! Must not depend on: how requests arrive, threads.
 
@@ -22,9 +22,11 @@ use crate::geometry::{BLOCK, Geometry};
 use crate::journal::Change;
 use crate::layout::Layout;
 use crate::member::Member;
+use crate::prefetch::Old;
 use crate::sums::{Page, Pages, Summer};
 use crate::superblock::{MemberState, Policy, Superblock};
 use crate::threads::Worker;
+use crate::write::{Content, JournalPart};
 
 /// What a group has counted since it was opened.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -107,7 +109,11 @@ pub struct Group {
     pub(crate) epoch: u64,
     pub(crate) sequence: u64,
     /// Content by member and row; true: it is in place already.
-    pub(crate) overlay: BTreeMap<(usize, u64), (Vec<u8>, bool)>,
+    pub(crate) overlay: BTreeMap<(usize, u64), (Content, bool)>,
+    /// Parts of entries that are not written to the journals yet.
+    pub(crate) parts: Vec<JournalPart>,
+    /// What requests will need of members: see [`crate::prefetch`].
+    pub(crate) old: Old,
     /// Blocks that are in place and whose entry, which makes them count, is not in the journal yet.
     pub(crate) fresh: Vec<Change>,
     /// Blocks that read as zeros from the entry on that is staged; their space is given back after it is durable.
@@ -279,31 +285,10 @@ impl Group {
         self.running()
     }
 
-    /// Flushes every member that was written. Those that cannot fail.
-    pub(crate) fn flush_members(&mut self) -> Result<(), Error> {
-        for slot in 0..self.members.len() {
-            if let Some(member) = &mut self.members[slot]
-                && let Err(e) = member.flush()
-            {
-                self.fail(slot, "flush", &e);
-            }
-        }
-        self.running()
-    }
-
     /// Writes whole blocks of a member's area; the member fails if it cannot.
     pub(crate) fn write_blocks(&mut self, slot: usize, block: u64, bytes: &[u8], op: &str) {
         if let Some(member) = &mut self.members[slot]
             && let Err(e) = member.write(block, bytes)
-        {
-            self.fail(slot, op, &e);
-        }
-    }
-
-    /// Writes whole blocks one after another into a member's area; the member fails if it cannot.
-    pub(crate) fn write_slices(&mut self, slot: usize, block: u64, slices: &[&[u8]], op: &str) {
-        if let Some(member) = &mut self.members[slot]
-            && let Err(e) = member.write_slices(block, slices)
         {
             self.fail(slot, op, &e);
         }
@@ -347,9 +332,9 @@ impl Group {
         }
         let pages = self.pages.drain(&self.superblock.group.clone());
         for copy in 0..2 {
-            for (slot, number, bytes) in &pages {
-                self.write_blocks(*slot, self.layout.page(*number, copy), bytes, "write checksums");
-            }
+            let place = |number| self.layout.page(number, copy);
+            let blocks = pages.iter().map(|(slot, number, bytes)| (*slot, place(*number), &bytes[..]));
+            self.write_all(blocks.collect(), "write checksums");
             self.flush_members()?;
         }
         // A member that failed above has lost what the journal is about to forget.
@@ -374,17 +359,19 @@ impl Group {
 
     /// Makes every journal one of the present epoch. The newest head of a member is not written over.
     fn write_heads(&mut self) -> Result<(), Error> {
-        for slot in 0..self.members.len() {
-            let head = crate::journal::encode_head(&self.superblock.group, slot as u16, self.epoch);
-            let Some(member) = &mut self.members[slot] else { continue };
+        let mut heads = Vec::new();
+        for (slot, member) in self.members.iter_mut().enumerate() {
+            let Some(member) = member else { continue };
             if member.epoch == self.epoch {
                 continue;
             }
             (member.epoch, member.head_place) = (self.epoch, 1 - member.head_place);
             (member.journal_at, member.ordinal) = (0, 0);
-            let at = crate::layout::HEADS + member.head_place;
-            self.write_blocks(slot, at, &head, "write the head of the journal");
+            let head = crate::journal::encode_head(&self.superblock.group, slot as u16, self.epoch);
+            heads.push((slot, crate::layout::HEADS + member.head_place, head));
         }
+        let blocks = heads.iter().map(|(slot, at, head)| (*slot, *at, &head[..])).collect();
+        self.write_all(blocks, "write the head of the journal");
         self.flush_members()
     }
 

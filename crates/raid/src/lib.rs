@@ -33,10 +33,12 @@ mod geometry;
 #[cfg(feature = "gpu")]
 mod gpu;
 mod group;
+mod io;
 mod journal;
 mod layout;
 mod medium;
 mod member;
+mod prefetch;
 mod read;
 mod rebuild;
 mod recover;

@@ -65,6 +65,12 @@ pub trait Medium: Send + Sync {
         None
     }
 
+    /// Whether a request to it mostly waits for something else than the processors of this machine, so that it is worth a thread to ask it at
+    /// the same time as others. A thread is started for that, which takes tens of microseconds.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// Why every request to it would fail now, if that is known without asking it. The group then takes the member out of service without
     /// waiting for a request.
     fn gone(&self) -> Option<String> {

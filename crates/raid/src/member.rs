@@ -5,6 +5,7 @@
 //! Must not depend on: parity, the state of the group.
 
 use std::io::{self, IoSlice, IoSliceMut};
+use std::sync::Arc;
 
 use crate::Error;
 use crate::geometry::BLOCK;
@@ -23,7 +24,7 @@ pub struct Device {
 
 /// A device with a superblock.
 pub(crate) struct Member {
-    medium: Box<dyn Medium>,
+    medium: Arc<dyn Medium>,
     pub(crate) name: String,
     pub(crate) id: Id,
     /// Which of the two places holds its newest superblock.
@@ -74,7 +75,7 @@ impl Member {
 
     fn new(device: Device, id: Id, place: u64) -> Member {
         Member {
-            medium: device.medium,
+            medium: Arc::from(device.medium),
             name: device.name,
             id,
             place,
@@ -129,6 +130,11 @@ impl Member {
             done += n;
         }
         Ok(())
+    }
+
+    /// What it is made of.
+    pub(crate) fn medium(&self) -> &Arc<dyn Medium> {
+        &self.medium
     }
 
     /// What it fails with.

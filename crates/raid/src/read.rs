@@ -5,9 +5,14 @@
 //!
 //! Must not depend on: how writes are journaled.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use crate::Error;
 use crate::geometry::BLOCK;
 use crate::group::Group;
+use crate::io::{Ask, Got, Reader};
+use crate::prefetch::{MOST, Old};
 use crate::sums::{UNKNOWN, UNWRITTEN};
 
 /// A block of a row.
@@ -19,33 +24,185 @@ enum Fetched {
     Bad,
 }
 
+/// Blocks of a strip that a member is asked for.
+struct Piece {
+    slot: usize,
+    row: u64,
+    sums: Vec<u64>,
+    /// The first of them, counted from that of the read.
+    block: u64,
+}
+
+/// A read that was planned: it is executed without the group.
+pub(crate) struct ReadPlan {
+    /// The first block of the virtual address space.
+    first: u64,
+    /// Bytes of it that are not read.
+    skip: usize,
+    pieces: Vec<Piece>,
+    /// Blocks whose members are out of service, counted from the first.
+    left: Vec<u64>,
+    reader: Reader,
+}
+
+/// What became of a read.
+pub(crate) struct ReadDone {
+    got: Vec<Got>,
+    /// Blocks that were not found, ascending.
+    left: Vec<u64>,
+}
+
+impl ReadDone {
+    /// Whether everything was read.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.left.is_empty()
+    }
+}
+
+impl ReadPlan {
+    /// Reads what members in service have.
+    pub(crate) fn run(&self, out: &mut [u8]) -> ReadDone {
+        if self.skip == 0 && out.len().is_multiple_of(BLOCK) {
+            return self.run_whole(out);
+        }
+        let mut whole = vec![0; (self.skip + out.len()).next_multiple_of(BLOCK)];
+        let done = self.run_whole(&mut whole);
+        out.copy_from_slice(&whole[self.skip..self.skip + out.len()]);
+        done
+    }
+
+    fn run_whole(&self, mut rest: &mut [u8]) -> ReadDone {
+        let (mut asks, mut at) = (Vec::with_capacity(self.pieces.len()), 0);
+        for piece in &self.pieces {
+            let from = piece.block as usize * BLOCK;
+            let len = piece.sums.len() * BLOCK;
+            let (to, more) = std::mem::take(&mut rest)[from - at..].split_at_mut(len);
+            (rest, at) = (more, from + len);
+            if piece.sums.iter().all(|s| *s == UNWRITTEN) {
+                to.fill(0);
+            } else {
+                asks.push(Ask { slot: piece.slot, row: piece.row, sums: &piece.sums, to });
+            }
+        }
+        let got = self.reader.read(asks);
+        let wrong: BTreeSet<(usize, u64)> =
+            got.iter().flat_map(|g| g.wrong.iter().map(|row| (g.slot, *row))).collect();
+        let mut left = self.left.clone();
+        for piece in self.pieces.iter().filter(|_| !wrong.is_empty()) {
+            let rows = (piece.block..).zip(piece.row..).take(piece.sums.len());
+            left.extend(rows.filter(|(_, row)| wrong.contains(&(piece.slot, *row))).map(|(block, _)| block));
+        }
+        left.sort_unstable();
+        ReadDone { got, left }
+    }
+
+    /// Gives what was read and is needed to reconstruct other blocks.
+    fn lend(&self, left: &[u64], needed: &BTreeSet<(usize, u64)>, out: &[u8], to: &mut Old) {
+        if self.skip != 0 || !out.len().is_multiple_of(BLOCK) {
+            return;
+        }
+        for piece in &self.pieces {
+            for ((block, row), sum) in (piece.block..).zip(piece.row..).zip(&piece.sums) {
+                let place = (piece.slot, row);
+                if *sum != UNWRITTEN && needed.contains(&place) && left.binary_search(&block).is_err() {
+                    let from = block as usize * BLOCK;
+                    to.insert(place, (*sum, out[from..from + BLOCK].to_vec()));
+                }
+            }
+        }
+    }
+
+    /// Copies a block to its place in what is read.
+    fn put(&self, block: u64, content: &[u8], out: &mut [u8]) {
+        let from = block as usize * BLOCK;
+        // A block at an end of the range is read in part.
+        let begin = from.max(self.skip);
+        let end = (from + BLOCK).min(self.skip + out.len());
+        out[begin - self.skip..end - self.skip].copy_from_slice(&content[begin - from..end - from]);
+    }
+}
+
 impl Group {
     /// Reads `out.len()` bytes at `at`.
     ///
     /// # Errors
     /// [`Error::Range`], [`Error::Lost`], [`Error::Failed`].
     pub fn read(&mut self, at: u64, out: &mut [u8]) -> Result<(), Error> {
-        self.check_range(at, out.len() as u64)?;
+        let plan = self.plan_read(at, out.len())?;
+        let done = plan.run(out);
+        self.finish_read(&plan, done, out)
+    }
+
+    /// Plans a read. What follows without the group, [`ReadPlan::run`], finds what is there now, or finds that it does not match.
+    ///
+    /// # Errors
+    /// [`Error::Range`], [`Error::Failed`].
+    pub(crate) fn plan_read(&mut self, at: u64, len: usize) -> Result<ReadPlan, Error> {
+        self.check_range(at, len as u64)?;
         self.running()?;
-        let mut done = 0;
-        while done < out.len() {
-            let (block, skip) =
-                ((at + done as u64) / BLOCK as u64, ((at + done as u64) % BLOCK as u64) as usize);
-            if skip == 0 && out.len() - done >= BLOCK {
-                let in_strip = self.geometry().strip_blocks - block % self.geometry().strip_blocks;
-                let blocks = ((out.len() - done) / BLOCK).min(in_strip as usize);
-                self.read_run(block, &mut out[done..done + blocks * BLOCK])?;
-                done += blocks * BLOCK;
+        let (first, end) = (at / BLOCK as u64, (at + len as u64).div_ceil(BLOCK as u64));
+        let (mut pieces, mut left, mut slots) = (Vec::new(), Vec::new(), BTreeSet::new());
+        let mut block = first;
+        while block < end && len > 0 {
+            let place = self.geometry().locate(block);
+            let strip = self.geometry().strip_blocks;
+            let count = (strip - block % strip).min(end - block);
+            let slot = self.geometry().slot(place.set, place.row, place.role);
+            if self.overlay.is_empty() && self.up(slot, place.row + count - 1) {
+                let sums = self.sums(slot, place.row..place.row + count);
+                if sums.iter().any(|s| *s != UNWRITTEN) {
+                    self.counters.blocks_read += count;
+                    slots.insert(slot);
+                }
+                pieces.push(Piece { slot, row: place.row, sums, block: block - first });
             } else {
-                let part = (BLOCK - skip).min(out.len() - done);
-                let mut whole = vec![0; BLOCK];
-                self.read_run(block, &mut whole)?;
-                out[done..done + part].copy_from_slice(&whole[skip..skip + part]);
-                done += part;
+                left.extend(block - first..block - first + count);
+            }
+            block += count;
+        }
+        Ok(ReadPlan { first, skip: (at % BLOCK as u64) as usize, pieces, left, reader: self.reader(slots) })
+    }
+
+    /// Brings what a read did not find, and records members that failed on the way before their absence can matter.
+    ///
+    /// # Errors
+    /// [`Error::Lost`], [`Error::Failed`].
+    pub(crate) fn finish_read(
+        &mut self,
+        plan: &ReadPlan,
+        mut done: ReadDone,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
+        self.running()?;
+        // A member that was replaced meanwhile is another one.
+        done.got.retain(|g| {
+            let present = self.members[g.slot].as_ref().map(|m| m.medium());
+            present.zip(plan.reader.media.get(&g.slot)).is_some_and(|(a, b)| Arc::ptr_eq(a, b))
+        });
+        self.judge(&mut done.got);
+        let mut needed = BTreeSet::new();
+        for block in &done.left {
+            let place = self.geometry().locate(plan.first + block);
+            self.sources(place.set, place.row, &[place.role], &mut needed);
+            if needed.len() >= MOST {
+                break;
             }
         }
-        // A member that failed on the way is recorded before its absence can matter.
+        plan.lend(&done.left, &needed, out, &mut self.old);
+        self.fetch_all(needed);
+        let found = self.gather_all(plan, &done.left, out);
+        self.old.clear();
+        found?;
         self.settle()
+    }
+
+    fn gather_all(&mut self, plan: &ReadPlan, left: &[u64], out: &mut [u8]) -> Result<(), Error> {
+        for block in left {
+            let place = self.geometry().locate(plan.first + block);
+            let got = self.gather(place.set, place.row, &[place.role])?;
+            plan.put(*block, &got[0], out);
+        }
+        Ok(())
     }
 
     /// See [`crate::VirtualDrive::allocated`].
@@ -78,62 +235,16 @@ impl Group {
         }
     }
 
-    /// Reads blocks of one strip.
-    fn read_run(&mut self, block: u64, out: &mut [u8]) -> Result<(), Error> {
-        let place = self.geometry().locate(block);
-        let slot = self.geometry().slot(place.set, place.row, place.role);
-        let rows = place.row..place.row + (out.len() / BLOCK) as u64;
-        let mut wrong = Vec::new();
-        let plain = self.overlay.is_empty() && self.up(slot, rows.end - 1);
-        if !plain || !self.read_verified(slot, place.row, out, &mut wrong) {
-            wrong = rows.collect();
-        }
-        for row in wrong {
-            let got = self.gather(place.set, row, &[place.role])?;
-            let from = (row - place.row) as usize * BLOCK;
-            out[from..from + BLOCK].copy_from_slice(&got[0]);
-        }
-        Ok(())
-    }
-
-    /// Reads consecutive blocks of a member that is in service; `wrong` gets the rows that do not match. False: the
-    /// read failed.
-    fn read_verified(&mut self, slot: usize, row: u64, out: &mut [u8], wrong: &mut Vec<u64>) -> bool {
-        let sums: Vec<u64> = (row..).take(out.len() / BLOCK).map(|row| self.sum(slot, row)).collect();
-        if sums.iter().all(|s| *s == UNWRITTEN) {
-            out.fill(0);
-            return true;
-        }
-        let at = self.layout.data_start + row;
-        match self.members[slot].as_ref().map(|m| m.read(at, out)) {
-            Some(Ok(())) => {}
-            Some(Err(e)) if self.spareable(slot) => {
-                // It is not asked again.
-                self.fail(slot, "read", &e);
-                return false;
-            }
-            // Without redundancy left, block by block: others may be readable.
-            Some(Err(_)) | None => return false,
-        }
-        self.counters.blocks_read += sums.len() as u64;
-        let found = self.summer.of(slot, row, out);
-        for (i, (sum, found)) in sums.iter().zip(&found).enumerate() {
-            if *sum == UNWRITTEN {
-                out[i * BLOCK..(i + 1) * BLOCK].fill(0);
-            } else if sum != found {
-                wrong.push(row + i as u64);
-            }
-        }
-        true
-    }
-
     fn fetch(&mut self, set: u32, row: u64, role: usize) -> Fetched {
         let slot = self.geometry().slot(set, row, role);
         if let Some((content, _)) = self.overlay.get(&(slot, row)) {
-            return Fetched::Good(content.clone());
+            return Fetched::Good(content.to_vec());
         }
         if !self.up(slot, row) {
             return Fetched::Down;
+        }
+        if let Some(content) = self.old(slot, row) {
+            return Fetched::Good(content);
         }
         let sum = self.sum(slot, row);
         let mut out = vec![0; BLOCK];

@@ -11,6 +11,7 @@
 //! Must not depend on: threads, who asks.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::Error;
 use crate::geometry::BLOCK;
@@ -23,8 +24,6 @@ use crate::sums::{UNKNOWN, UNWRITTEN};
 
 /// Blocks of the journal that only entries without content may use.
 const RESERVE: u64 = 32;
-/// Blocks that are written in place with one call, at most.
-const RUN: usize = 256;
 /// Blocks in place whose entry waits, at most.
 const MAX_FRESH: usize = 16 * MAX_CHANGES;
 /// Checksum pages that wait for a checkpoint, at most: 4 KiB each.
@@ -49,14 +48,22 @@ pub enum Request<'a> {
     },
 }
 
+/// The content of a block: of the overlay, and of the part of the entry until that is written.
+pub(crate) type Content = Arc<Vec<u8>>;
+
 /// A change with its content; none: it only sets the checksum. The checksum of content is set when the change is appended.
-type Staged = (Change, Option<Vec<u8>>);
+type Staged = (Change, Option<Content>);
+
+/// The part of an entry on one member: its position, its first block, and its content by block.
+pub(crate) type JournalPart = (usize, u64, Vec<Content>);
 
 impl Group {
     /// Executes requests in order and makes them durable together, as far as the policy says: under `journal` all of
     /// them, else none before [`Group::flush`].
     pub fn apply(&mut self, requests: &[Request<'_>]) -> Vec<Result<(), Error>> {
+        self.prefetch(requests);
         let mut results: Vec<Result<(), Error>> = requests.iter().map(|r| self.stage(*r)).collect();
+        self.old.clear();
         if let Err(e) = self.commit() {
             results.fill(Err(e));
         }
@@ -130,7 +137,7 @@ impl Group {
     }
 
     /// The rows of a range of blocks: roles, and the position of the block in the range.
-    fn rows_of(&self, first: u64, blocks: u64) -> BTreeMap<(u32, u64), Vec<(usize, usize)>> {
+    pub(crate) fn rows_of(&self, first: u64, blocks: u64) -> BTreeMap<(u32, u64), Vec<(usize, usize)>> {
         let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for i in 0..blocks {
             let place = self.geometry().locate(first + i);
@@ -167,7 +174,7 @@ impl Group {
             if entry.len() + changed.len() > MAX_CHANGES {
                 self.append(std::mem::take(&mut entry))?;
             }
-            entry.extend(changed.into_iter().map(|(change, content)| (change, Some(content))));
+            entry.extend(changed.into_iter().map(|(change, content)| (change, Some(Arc::new(content)))));
         }
         self.append(entry)?;
         self.write_fresh(at_once)
@@ -209,13 +216,12 @@ impl Group {
         new: &[(usize, &[u8])],
     ) -> Result<Vec<(usize, Vec<u8>)>, Error> {
         let (k, n) = (self.geometry().k, self.geometry().n());
-        let parity: Vec<usize> =
-            (k..n).filter(|role| self.up(self.geometry().slot(set, row, *role), row)).collect();
+        let parity = self.parity_in_service(set, row);
         if parity.is_empty() {
             return Ok(Vec::new());
         }
-        let others: Vec<usize> = (0..k).filter(|role| new.iter().all(|(r, _)| r != role)).collect();
-        let changed: Vec<usize> = new.iter().map(|(role, _)| *role).chain(parity.iter().copied()).collect();
+        let roles: Vec<usize> = new.iter().map(|(role, _)| *role).collect();
+        let (others, changed) = self.either(&roles, &parity);
         let code = self.code.clone();
         let mut made = vec![vec![0; BLOCK]; n - k];
         if self.reads(set, row, &others) <= self.reads(set, row, &changed) {
@@ -239,6 +245,28 @@ impl Group {
         Ok(parity.into_iter().map(|role| (role, std::mem::take(&mut made[role - k]))).collect())
     }
 
+    /// Parity roles of a row whose members are in service for it.
+    fn parity_in_service(&self, set: u32, row: u64) -> Vec<usize> {
+        let g = self.geometry();
+        (g.k..g.n()).filter(|role| self.up(g.slot(set, row, *role), row)).collect()
+    }
+
+    /// The two sets of roles of which the parity can be made when these data roles change: the other data, or what changes.
+    fn either(&self, new: &[usize], parity: &[usize]) -> (Vec<usize>, Vec<usize>) {
+        let others = (0..self.geometry().k).filter(|role| !new.contains(role)).collect();
+        (others, new.iter().chain(parity).copied().collect())
+    }
+
+    /// The roles of which the parity of a row is made when these data roles change.
+    pub(crate) fn roles_for_parity(&mut self, set: u32, row: u64, new: &[usize]) -> Vec<usize> {
+        let parity = self.parity_in_service(set, row);
+        if parity.is_empty() {
+            return Vec::new();
+        }
+        let (others, changed) = self.either(new, &parity);
+        if self.reads(set, row, &others) <= self.reads(set, row, &changed) { others } else { changed }
+    }
+
     /// How many blocks have to be read for the content of these roles.
     fn reads(&mut self, set: u32, row: u64, roles: &[usize]) -> usize {
         let mut reads = 0;
@@ -250,7 +278,8 @@ impl Group {
             if !self.up(slot, row) {
                 return self.geometry().k;
             }
-            reads += usize::from(self.sum(slot, row) != UNWRITTEN);
+            let here = self.old.contains_key(&(slot, row));
+            reads += usize::from(!here && self.sum(slot, row) != UNWRITTEN);
         }
         reads
     }
@@ -322,7 +351,7 @@ impl Group {
             blocks.iter().map(|(c, content)| ((usize::from(c.slot), c.row), &content[..])).collect();
         self.place(places);
         for (change, content) in blocks {
-            self.overlay.insert((usize::from(change.slot), change.row), (content, true));
+            self.overlay.insert((usize::from(change.slot), change.row), (Arc::new(content), true));
             self.fresh.push(change);
         }
         if self.fresh.len() >= MAX_FRESH { self.commit() } else { Ok(()) }
@@ -341,21 +370,12 @@ impl Group {
         }
     }
 
-    /// Writes blocks in place, adjacent ones together.
-    fn place(&mut self, mut blocks: Vec<((usize, u64), &[u8])>) {
-        blocks.sort_unstable_by_key(|(place, _)| *place);
-        let mut run: Vec<&[u8]> = Vec::new();
-        for (i, ((slot, row), content)) in blocks.iter().enumerate() {
-            run.push(content);
-            let more = blocks.get(i + 1).is_some_and(|((s, r), _)| s == slot && *r == row + 1);
-            if more && run.len() < RUN {
-                continue;
-            }
-            let count = run.len() as u64;
-            self.write_slices(*slot, self.layout.data_start + row + 1 - count, &run, "write");
-            self.counters.blocks_written += count;
-            run.clear();
-        }
+    /// Writes blocks in place.
+    fn place(&mut self, blocks: Vec<((usize, u64), &[u8])>) {
+        self.counters.blocks_written += blocks.len() as u64;
+        let start = self.layout.data_start;
+        let blocks = blocks.into_iter().map(|((slot, row), content)| (slot, start + row, content));
+        self.write_all(blocks.collect(), "write");
     }
 
     /// Adds an entry to the journal, or without one changes the blocks in place.
@@ -363,7 +383,7 @@ impl Group {
         if entry.is_empty() {
             return Ok(());
         }
-        let content = entry.iter_mut().filter_map(|(change, content)| Some((change, content.as_deref()?)));
+        let content = entry.iter_mut().filter_map(|(change, content)| Some((change, &content.as_ref()?[..])));
         self.set_sums(content);
         if !self.journaled() {
             return self.in_place(entry);
@@ -427,19 +447,28 @@ impl Group {
         Ok(())
     }
 
+    /// Adds the part of an entry on a member to those that wait: they follow one another in its journal and are written with one request.
     fn append_part(&mut self, slot: u16, entry: &Entry, staged: &[Staged]) {
         let Some(member) = &mut self.members[usize::from(slot)] else { return };
-        let own = staged.iter().filter(|(c, _)| c.slot == slot).filter_map(|(_, content)| content.as_deref());
-        let own: Vec<&[u8]> = own.collect();
+        let own = staged.iter().filter(|(c, _)| c.slot == slot).filter_map(|(_, content)| content.clone());
+        let mut part: Vec<Content> = own.collect();
         let at = Position { group: self.superblock.group, slot, epoch: self.epoch, ordinal: member.ordinal };
-        let head = journal::encode(&at, entry, &own);
-        let mut part = vec![&head[..]];
-        part.extend(own);
+        let head = journal::encode(&at, entry, &part.iter().map(|c| &c[..]).collect::<Vec<_>>());
+        part.insert(0, Arc::new(head));
         let block = JOURNAL + member.journal_at;
         member.journal_at += part.len() as u64;
         member.ordinal += 1;
         assert!(member.journal_at <= self.layout.journal_blocks, "room was made before");
-        self.write_slices(usize::from(slot), block, &part, "write the journal");
+        self.parts.push((usize::from(slot), block, part));
+    }
+
+    /// Writes the parts that wait to the journals.
+    fn write_parts(&mut self) {
+        let parts = std::mem::take(&mut self.parts);
+        let blocks = parts.iter().flat_map(|(slot, first, part)| {
+            (*first..).zip(part).map(move |(block, content)| (*slot, block, &content[..]))
+        });
+        self.write_all(blocks.collect(), "write the journal");
     }
 
     /// Makes all staged requests durable, then in place.
@@ -448,6 +477,7 @@ impl Group {
         if done.is_err() {
             // The group has stopped; the journal has what was answered.
             self.overlay.clear();
+            self.parts.clear();
             self.fresh.clear();
             self.discarded.clear();
         }
@@ -467,9 +497,10 @@ impl Group {
                 self.append_entry(changes.iter().map(|c| (*c, None)).collect(), false)?;
             }
         }
-        if self.overlay.is_empty() && self.discarded.is_empty() {
+        if self.overlay.is_empty() && self.discarded.is_empty() && self.parts.is_empty() {
             return self.settle();
         }
+        self.write_parts();
         #[cfg(test)]
         let unflushed = self.has(Mutant::AnsweredBeforeFlush);
         #[cfg(not(test))]

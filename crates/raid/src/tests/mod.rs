@@ -7,4 +7,5 @@ mod format;
 mod geometry;
 mod history;
 mod rebuild;
+mod requests;
 mod rig;

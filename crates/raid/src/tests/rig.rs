@@ -19,12 +19,17 @@ pub(super) struct Rig {
 impl Rig {
     /// `devices` empty devices.
     pub(super) fn new(devices: usize) -> Rig {
+        Rig::with(devices, MEMBER)
+    }
+
+    /// `devices` empty devices of so many blocks.
+    pub(super) fn with(devices: usize, blocks: u64) -> Rig {
         let disk = SimDisk::new(1 << 40);
         let rig = Rig { disk, faults: (0..devices).map(|_| Arc::new(Faults::new())).collect() };
         for i in 0..devices {
             let folder = Folder::simulated(&rig.disk, None);
             let file = folder.create(&name(i), false).unwrap();
-            file.allocate(MEMBER * B).unwrap();
+            file.allocate(blocks * B).unwrap();
             file.sync_all().unwrap();
             folder.sync().unwrap();
         }
