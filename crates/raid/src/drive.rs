@@ -15,6 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::Error;
 use crate::geometry::BLOCK;
 use crate::group::Group;
+use crate::merge::{Merged, merged};
 use crate::superblock::Volume;
 use crate::write::Request;
 
@@ -108,9 +109,15 @@ impl Shared {
                     }
                 }
             }
-            results.extend(tickets.into_iter().zip(group.apply(&requests)));
+            results.extend(tickets.into_iter().zip(apply(&mut group, &requests)));
             self.queue.lock().done.append(&mut results);
         }
+    }
+
+    /// How many changes wait.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.queue.lock().waiting.len()
     }
 
     /// The oldest requests that wait.
@@ -205,6 +212,26 @@ impl VirtualDrive {
         let at = place(&group, &self.volume, at, len)?;
         group.allocated(at, len, most)
     }
+}
+
+/// Executes requests that wait together, those that continue each other as one.
+fn apply(group: &mut Group, requests: &[Request<'_>]) -> Vec<Result<(), Error>> {
+    let merged = merged(requests);
+    let all: Vec<Request<'_>> = merged.iter().map(Merged::request).collect();
+    let mut results: Vec<Result<(), Error>> = vec![Ok(()); requests.len()];
+    let mut again: Vec<usize> = Vec::new();
+    for (merged, result) in merged.iter().zip(group.apply(&all)) {
+        match result {
+            // Only some of them need what is lost.
+            Err(Error::Lost { .. }) if merged.of.len() > 1 => again.extend(merged.of.iter()),
+            result => merged.of.iter().for_each(|place| results[*place] = result.clone()),
+        }
+    }
+    let alone: Vec<Request<'_>> = again.iter().map(|place| requests[*place]).collect();
+    if !alone.is_empty() {
+        again.iter().zip(group.apply(&alone)).for_each(|(place, result)| results[*place] = result);
+    }
+    results
 }
 
 /// The position in the group. A virtual drive that was deleted, or whose name another one has, is refused.

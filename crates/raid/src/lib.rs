@@ -38,6 +38,7 @@ mod journal;
 mod layout;
 mod medium;
 mod member;
+mod merge;
 mod prefetch;
 mod read;
 mod rebuild;

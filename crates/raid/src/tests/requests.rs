@@ -148,6 +148,72 @@ fn a_read_asks_each_member_once() {
     assert!(out == expected);
 }
 
+/// Requests of several threads that are one stripe together read nothing: they wait while the group is busy, and are merged.
+#[test]
+fn writes_that_wait_together_are_one() {
+    let (_rig, mut group, asked) = group();
+    group.create_volume("v", None).unwrap();
+    let shared = Shared::new(group);
+    let drive = shared.volume("v").unwrap();
+    let data: Vec<u8> = (0..7 * 16).flat_map(|i| content(1000 + i)).collect();
+    let found = counted(&asked, || {
+        std::thread::scope(|scope| {
+            shared.with(|_| {
+                for (part, i) in data.chunks(64 * KIB as usize).zip(0..) {
+                    let drive = &drive;
+                    scope.spawn(move || drive.write(i * 64 * KIB, part.to_vec()).unwrap());
+                }
+                let begun = std::time::Instant::now();
+                while shared.waiting() < 7 && begun.elapsed() < Duration::from_secs(60) {
+                    std::thread::yield_now();
+                }
+            });
+        });
+    });
+    assert_eq!(found, (0, 16, 8));
+    let mut back = vec![0; data.len()];
+    drive.read(0, &mut back).unwrap();
+    assert!(back == data);
+}
+
+/// What is lost is an error of the request that needs it, not of those it was merged with.
+#[test]
+fn a_write_is_not_lost_with_its_neighbour() {
+    let rig = Rig::new(4);
+    let mut group = rig.create(Level::Raid5, 4096, Policy::Journal, 4);
+    let all: Vec<u8> = (0..24).flat_map(|i| content(i + 1)).collect();
+    group.write(0, &all).unwrap();
+    group.checkpoint().unwrap();
+    group.create_volume("v", None).unwrap();
+    // Two blocks of the first row: they cannot be made any more.
+    for block in [1, 2] {
+        let place = group.geometry().locate(block);
+        let slot = group.geometry().slot(place.set, place.row, place.role);
+        rig.disk.flip(&name(slot), (group.layout.data_start + place.row) * B, 1);
+    }
+    let shared = Shared::new(group);
+    let drive = shared.volume("v").unwrap();
+    let half = B as usize / 2;
+    let (lost, fine) = std::thread::scope(|scope| {
+        let (lost, fine) = shared.with(|_| {
+            // The first needs the rest of its block, the second a whole row.
+            let lost = scope.spawn(|| drive.write(B * 2 + half as u64, vec![7; half]));
+            let fine = scope.spawn(|| drive.write(B * 3, vec![8; 3 * B as usize]));
+            let begun = std::time::Instant::now();
+            while shared.waiting() < 2 && begun.elapsed() < Duration::from_secs(60) {
+                std::thread::yield_now();
+            }
+            (lost, fine)
+        });
+        (lost.join().unwrap(), fine.join().unwrap())
+    });
+    assert!(matches!(lost, Err(crate::Error::Lost { .. })));
+    fine.unwrap();
+    let mut back = vec![0; 3 * B as usize];
+    drive.read(3 * B, &mut back).unwrap();
+    assert!(back.iter().all(|b| *b == 8));
+}
+
 /// Members that wait until several are asked at the same time, or for long.
 #[derive(Default)]
 struct Gate {
