@@ -222,6 +222,11 @@ impl Medium for Remote {
         Some(format!("the subsystem {}", self.0.address().nqn))
     }
 
+    /// For its target.
+    fn waits(&self) -> bool {
+        true
+    }
+
     fn gone(&self) -> Option<String> {
         self.0.gone()
     }

@@ -147,6 +147,7 @@ impl Group {
             stopped: None,
             counters: Counters::default(),
             batching: Batching::default(),
+            pool: std::sync::Arc::default(),
             workers: Vec::new(),
             buffers: Vec::new(),
             recording: Duration::ZERO,

@@ -11,6 +11,7 @@
 //! Must not depend on: how requests arrive, threads.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_erasure::Code;
@@ -18,15 +19,15 @@ use ashlar_erasure::Code;
 use crate::Error;
 use crate::bitmap::Bitmap;
 use crate::coder::Batching;
+use crate::content::{Content, JournalPart, Old, Put};
 use crate::geometry::{BLOCK, Geometry};
 use crate::journal::Change;
 use crate::layout::Layout;
 use crate::member::Member;
-use crate::prefetch::Old;
+use crate::pool::Pool;
 use crate::sums::{Page, Pages, Summer};
 use crate::superblock::{MemberState, Policy, Superblock};
 use crate::threads::Worker;
-use crate::write::{Content, JournalPart};
 
 /// What a group has counted since it was opened.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -127,6 +128,8 @@ pub struct Group {
     pub(crate) corrected: Vec<u64>,
     pub(crate) why: Vec<Option<String>>,
     pub(crate) batching: Batching,
+    /// Threads that ask members that wait.
+    pub(crate) pool: Arc<Pool>,
     /// The memory of batches of a rebuild, from its first one on.
     pub(crate) workers: Vec<Worker>,
     /// The memory of batches of a check, likewise.
@@ -330,10 +333,11 @@ impl Group {
         if self.has(Mutant::JournalReusedTooSoon) && self.journaled() {
             self.new_epoch()?;
         }
-        let pages = self.pages.drain(&self.superblock.group.clone());
+        let pages = self.pages.drain(&self.superblock.group.clone()).into_iter();
+        let pages: Vec<Put> = pages.map(|(slot, number, bytes)| (slot, number, Arc::new(bytes))).collect();
         for copy in 0..2 {
             let place = |number| self.layout.page(number, copy);
-            let blocks = pages.iter().map(|(slot, number, bytes)| (*slot, place(*number), &bytes[..]));
+            let blocks = pages.iter().map(|(slot, number, bytes)| (*slot, place(*number), bytes.clone()));
             self.write_all(blocks.collect(), "write checksums");
             self.flush_members()?;
         }
@@ -368,10 +372,9 @@ impl Group {
             (member.epoch, member.head_place) = (self.epoch, 1 - member.head_place);
             (member.journal_at, member.ordinal) = (0, 0);
             let head = crate::journal::encode_head(&self.superblock.group, slot as u16, self.epoch);
-            heads.push((slot, crate::layout::HEADS + member.head_place, head));
+            heads.push((slot, crate::layout::HEADS + member.head_place, Arc::new(head)));
         }
-        let blocks = heads.iter().map(|(slot, at, head)| (*slot, *at, &head[..])).collect();
-        self.write_all(blocks, "write the head of the journal");
+        self.write_all(heads, "write the head of the journal");
         self.flush_members()
     }
 

@@ -1,7 +1,7 @@
 //! Requests to members: blocks that lie one after another go together, and several members are asked at the same time.
 //!
-//! A thread is started for each further member only if the media say that a request mostly waits ([`crate::Medium::waits`]):
-//! for a file in the cache of the kernel a thread costs more than the request.
+//! That takes threads, so it is done only if the media say that a request mostly waits ([`crate::Medium::waits`]): for a file in the cache
+//! of the kernel another thread costs more than the request.
 //!
 //! Invariants: one member gets its requests in the order of its blocks, and none after one that failed; all requests have
 //! ended when a function returns.
@@ -9,16 +9,16 @@
 //! Must not depend on: what the blocks are, parity, the journal.
 
 use std::collections::BTreeMap;
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 
 use crate::Error;
+use crate::content::{Content, Put};
 use crate::geometry::BLOCK;
 use crate::group::Group;
 use crate::medium::Medium;
-use crate::member::Member;
+use crate::pool::Pool;
 use crate::sums::{Summer, UNWRITTEN};
-use crate::threads::on_threads;
 
 /// Slices of one request, at most.
 const RUN: usize = 256;
@@ -48,14 +48,26 @@ pub(crate) struct Reader {
     pub(crate) summer: Summer,
 }
 
-/// Runs `work` with every state: at the same time, if that is worth threads.
-fn at_once<S: Send, R: Send>(waits: bool, states: &mut [S], work: impl Fn(&mut S) -> R + Sync) -> Vec<R> {
-    if waits { on_threads(states, work) } else { states.iter_mut().map(work).collect() }
+/// Blocks that are read by another thread, and copied from there.
+struct Owned {
+    row: u64,
+    sums: Vec<u64>,
+    to: Vec<u8>,
+}
+
+impl Owned {
+    fn of(ask: &Ask<'_>) -> Owned {
+        Owned { row: ask.row, sums: ask.sums.to_vec(), to: vec![0; ask.to.len()] }
+    }
+
+    fn ask(&mut self, slot: usize) -> Ask<'_> {
+        Ask { slot, row: self.row, sums: &self.sums, to: &mut self.to }
+    }
 }
 
 impl Reader {
     /// Reads what is asked for. Blocks that were never written become zeros.
-    pub(crate) fn read(&self, mut asks: Vec<Ask<'_>>) -> Vec<Got> {
+    pub(crate) fn read(self: &Arc<Self>, pool: &Pool, mut asks: Vec<Ask<'_>>) -> Vec<Got> {
         asks.sort_unstable_by_key(|a| (a.slot, a.row));
         let mut of: Vec<(usize, Vec<Ask<'_>>)> = Vec::new();
         for ask in asks {
@@ -64,8 +76,19 @@ impl Reader {
                 _ => of.push((ask.slot, vec![ask])),
             }
         }
-        let waits = self.media.values().any(|m| m.waits());
-        at_once(waits, &mut of, |(slot, asks)| self.read_member(*slot, asks))
+        if of.len() < 2 || !self.media.values().any(|m| m.waits()) {
+            return of.iter_mut().map(|(slot, asks)| self.read_member(*slot, asks)).collect();
+        }
+        let owned = of.iter().map(|(slot, asks)| (*slot, asks.iter().map(Owned::of).collect::<Vec<_>>()));
+        let me = self.clone();
+        let done = pool.run(owned.collect(), move |(slot, mut owned)| {
+            let mut asks: Vec<Ask<'_>> = owned.iter_mut().map(|o| o.ask(slot)).collect();
+            (me.read_member(slot, &mut asks), owned)
+        });
+        for ((_, asks), (_, owned)) in of.iter_mut().zip(&done) {
+            asks.iter_mut().zip(owned).for_each(|(ask, o)| ask.to.copy_from_slice(&o.to));
+        }
+        done.into_iter().map(|(got, _)| got).collect()
     }
 
     fn read_member(&self, slot: usize, asks: &mut [Ask<'_>]) -> Got {
@@ -121,33 +144,45 @@ impl Reader {
     }
 }
 
-/// Blocks that are to be written to a member: its position, the first block, and the content.
-pub(crate) type Put<'a> = (usize, u64, &'a [u8]);
-
-/// Requests for one member: the first block and the slices of each.
-type Runs<'a> = Vec<(u64, Vec<&'a [u8]>)>;
+/// Requests for one member: the first block and the content of each.
+type Runs = Vec<(u64, Vec<Content>)>;
 
 /// What is written, by member, adjacent blocks together.
-fn runs<'a>(mut blocks: Vec<Put<'a>>) -> BTreeMap<usize, Runs<'a>> {
+fn runs(mut blocks: Vec<Put>) -> BTreeMap<usize, Runs> {
     blocks.sort_by_key(|(slot, block, _)| (*slot, *block));
-    let mut out: BTreeMap<usize, Runs<'a>> = BTreeMap::new();
+    let mut out: BTreeMap<usize, Runs> = BTreeMap::new();
     let mut end = None;
     for (slot, block, content) in blocks {
         let runs = out.entry(slot).or_default();
+        let next = Some((slot, block + (content.len() / BLOCK) as u64));
         match runs.last_mut() {
             Some((_, slices)) if end == Some((slot, block)) && slices.len() < RUN => slices.push(content),
             _ => runs.push((block, vec![content])),
         }
-        end = Some((slot, block + (content.len() / BLOCK) as u64));
+        end = next;
     }
     out
 }
 
+fn write_runs(medium: &dyn Medium, runs: &Runs) -> io::Result<()> {
+    runs.iter().try_for_each(|(block, contents)| {
+        let mut slices: Vec<IoSlice<'_>> = contents.iter().map(|c| IoSlice::new(c)).collect();
+        medium.write_slices_at(&mut slices, block * BLOCK as u64)
+    })
+}
+
+/// Work for members: position, medium, and what it needs.
+type Jobs<S> = Vec<(usize, Arc<dyn Medium>, S)>;
+
 impl Group {
     /// Reads blocks of these members.
-    pub(crate) fn reader(&self, slots: impl IntoIterator<Item = usize>) -> Reader {
+    pub(crate) fn reader(&self, slots: impl IntoIterator<Item = usize>) -> Arc<Reader> {
         let media = slots.into_iter().filter_map(|s| Some((s, self.members[s].as_ref()?.medium().clone())));
-        Reader { media: media.collect(), data_start: self.layout.data_start, summer: self.summer.clone() }
+        Arc::new(Reader {
+            media: media.collect(),
+            data_start: self.layout.data_start,
+            summer: self.summer.clone(),
+        })
     }
 
     /// Takes members out of service that could not be read, as far as their sets can do without them; the others have blocks that
@@ -163,44 +198,44 @@ impl Group {
     }
 
     /// Writes blocks to members, each of which fails if it cannot.
-    pub(crate) fn write_all(&mut self, blocks: Vec<Put<'_>>, op: &str) {
-        let mut runs = runs(blocks);
-        let failed = on_members(
-            &mut self.members,
-            |slot, member| Some((member, runs.remove(&slot)?)),
-            |(member, runs)| runs.iter().try_for_each(|(block, slices)| member.write_slices(*block, slices)),
-        );
-        self.fail_all(op, failed);
+    pub(crate) fn write_all(&mut self, blocks: Vec<Put>, op: &str) {
+        let mut jobs = Vec::new();
+        for (slot, runs) in runs(blocks) {
+            if let Some(member) = &mut self.members[slot] {
+                member.mark();
+                jobs.push((slot, member.medium().clone(), runs));
+            }
+        }
+        for (slot, done) in self.together(jobs, write_runs) {
+            if let Err(e) = done {
+                self.fail(slot, op, &e);
+            }
+        }
     }
 
     /// Flushes every member that was written. Those that cannot fail.
     pub(crate) fn flush_members(&mut self) -> Result<(), Error> {
-        let failed = on_members(
-            &mut self.members,
-            |_, member| member.dirty.then_some(member),
-            |member| member.flush(),
-        );
-        self.fail_all("flush", failed);
+        let members = self.members.iter().enumerate();
+        let written = members.filter_map(|(slot, m)| Some((slot, m.as_ref().filter(|m| m.dirty)?)));
+        let jobs = written.map(|(slot, m)| (slot, m.medium().clone(), ())).collect();
+        for (slot, done) in self.together(jobs, |medium, ()| medium.flush()) {
+            match (done, &mut self.members[slot]) {
+                (Err(e), _) => self.fail(slot, "flush", &e),
+                (Ok(()), Some(member)) => member.dirty = false,
+                (Ok(()), None) => {}
+            }
+        }
         self.running()
     }
 
-    fn fail_all(&mut self, op: &str, failed: Vec<(usize, io::Error)>) {
-        for (slot, e) in failed {
-            self.fail(slot, op, &e);
-        }
+    /// Lets members work at the same time, if that is worth it. The positions are in the order of the jobs.
+    fn together<S: Send + 'static>(
+        &self,
+        jobs: Jobs<S>,
+        work: fn(&dyn Medium, &S) -> io::Result<()>,
+    ) -> Vec<(usize, io::Result<()>)> {
+        let waits = jobs.len() > 1 && jobs.iter().any(|(_, m, _)| m.waits());
+        let work = move |(slot, medium, what): (usize, Arc<dyn Medium>, S)| (slot, work(&*medium, &what));
+        if waits { self.pool.run(jobs, work) } else { jobs.into_iter().map(work).collect() }
     }
-}
-
-/// Lets the members that `choose` takes work at the same time. The positions of those that cannot, ascending.
-fn on_members<'a, S: Send>(
-    members: &'a mut [Option<Member>],
-    mut choose: impl FnMut(usize, &'a mut Member) -> Option<S>,
-    work: impl Fn(&mut S) -> io::Result<()> + Sync,
-) -> Vec<(usize, io::Error)> {
-    let waits = members.iter().flatten().any(|m| m.medium().waits());
-    let all = members.iter_mut().enumerate();
-    let (slots, mut states): (Vec<usize>, Vec<S>) =
-        all.filter_map(|(slot, m)| Some((slot, choose(slot, m.as_mut()?)?))).unzip();
-    let done = at_once(waits, &mut states, work);
-    slots.into_iter().zip(done).filter_map(|(slot, done)| Some((slot, done.err()?))).collect()
 }

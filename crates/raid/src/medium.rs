@@ -66,7 +66,7 @@ pub trait Medium: Send + Sync {
     }
 
     /// Whether a request to it mostly waits for something else than the processors of this machine, so that it is worth a thread to ask it at
-    /// the same time as others. A thread is started for that, which takes tens of microseconds.
+    /// the same time as others.
     fn waits(&self) -> bool {
         false
     }

@@ -177,13 +177,6 @@ impl Member {
         self.medium.write_slices_at(&mut [IoSlice::new(bytes)], block * BLOCK as u64)
     }
 
-    /// Writes whole blocks one after another.
-    pub(crate) fn write_slices(&mut self, block: u64, slices: &[&[u8]]) -> io::Result<()> {
-        self.dirty = true;
-        let mut all: Vec<IoSlice<'_>> = slices.iter().map(|s| IoSlice::new(s)).collect();
-        self.medium.write_slices_at(&mut all, block * BLOCK as u64)
-    }
-
     /// Gives back the space of blocks whose content no longer matters. A device that cannot keeps them.
     pub(crate) fn discard(&mut self, block: u64, blocks: u64) -> io::Result<()> {
         self.medium.discard(block * BLOCK as u64, blocks * BLOCK as u64)

@@ -6,16 +6,13 @@
 //!
 //! Must not depend on: the journal, how parity is computed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::geometry::BLOCK;
 use crate::group::Group;
 use crate::io::Ask;
 use crate::sums::{UNKNOWN, UNWRITTEN};
 use crate::write::Request;
-
-/// Blocks of members by position and row, with the checksums with which they were verified.
-pub(crate) type Old = BTreeMap<(usize, u64), (u64, Vec<u8>)>;
 
 /// Blocks that are read before, at most. Requests beyond that read for themselves.
 pub(crate) const MOST: usize = 8 << 10;
@@ -94,7 +91,7 @@ impl Group {
             sums: std::slice::from_ref(sum),
             to,
         });
-        let mut got = self.reader(slots).read(asks.collect());
+        let mut got = self.reader(slots).read(&self.pool, asks.collect());
         self.judge(&mut got);
         let wrong: BTreeSet<(usize, u64)> =
             got.iter().flat_map(|g| g.wrong.iter().map(|row| (g.slot, *row))).collect();

@@ -9,10 +9,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::Error;
+use crate::content::Old;
 use crate::geometry::BLOCK;
 use crate::group::Group;
 use crate::io::{Ask, Got, Reader};
-use crate::prefetch::{MOST, Old};
+use crate::pool::Pool;
+use crate::prefetch::MOST;
 use crate::sums::{UNKNOWN, UNWRITTEN};
 
 /// A block of a row.
@@ -42,7 +44,8 @@ pub(crate) struct ReadPlan {
     pieces: Vec<Piece>,
     /// Blocks whose members are out of service, counted from the first.
     left: Vec<u64>,
-    reader: Reader,
+    reader: Arc<Reader>,
+    pool: Arc<Pool>,
 }
 
 /// What became of a read.
@@ -84,7 +87,7 @@ impl ReadPlan {
                 asks.push(Ask { slot: piece.slot, row: piece.row, sums: &piece.sums, to });
             }
         }
-        let got = self.reader.read(asks);
+        let got = self.reader.read(&self.pool, asks);
         let wrong: BTreeSet<(usize, u64)> =
             got.iter().flat_map(|g| g.wrong.iter().map(|row| (g.slot, *row))).collect();
         let mut left = self.left.clone();
@@ -160,7 +163,14 @@ impl Group {
             }
             block += count;
         }
-        Ok(ReadPlan { first, skip: (at % BLOCK as u64) as usize, pieces, left, reader: self.reader(slots) })
+        Ok(ReadPlan {
+            first,
+            skip: (at % BLOCK as u64) as usize,
+            pieces,
+            left,
+            reader: self.reader(slots),
+            pool: self.pool.clone(),
+        })
     }
 
     /// Brings what a read did not find, and records members that failed on the way before their absence can matter.

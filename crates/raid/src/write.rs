@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::Error;
+use crate::content::Content;
 use crate::geometry::BLOCK;
 use crate::group::Group;
 #[cfg(test)]
@@ -48,14 +49,8 @@ pub enum Request<'a> {
     },
 }
 
-/// The content of a block: of the overlay, and of the part of the entry until that is written.
-pub(crate) type Content = Arc<Vec<u8>>;
-
 /// A change with its content; none: it only sets the checksum. The checksum of content is set when the change is appended.
 type Staged = (Change, Option<Content>);
-
-/// The part of an entry on one member: its position, its first block, and its content by block.
-pub(crate) type JournalPart = (usize, u64, Vec<Content>);
 
 impl Group {
     /// Executes requests in order and makes them durable together, as far as the policy says: under `journal` all of
@@ -148,7 +143,7 @@ impl Group {
 
     fn write_range(&mut self, first: u64, data: &[u8]) -> Result<(), Error> {
         let mut entry: Vec<Staged> = Vec::new();
-        let mut at_once: Vec<(Change, Vec<u8>)> = Vec::new();
+        let mut at_once: Vec<(Change, Content)> = Vec::new();
         for ((set, row), parts) in self.rows_of(first, (data.len() / BLOCK) as u64) {
             let whole = parts.len() == self.geometry().k;
             let slots: Vec<usize> =
@@ -165,7 +160,7 @@ impl Group {
             let fresh = whole && self.journaled() && self.is_unwritten(&slots, row);
             let changed = self.compose(set, row, &new)?;
             if fresh {
-                at_once.extend(changed);
+                at_once.extend(changed.into_iter().map(|(change, content)| (change, Arc::new(content))));
                 if at_once.len() >= MAX_CHANGES {
                     self.write_fresh(std::mem::take(&mut at_once))?;
                 }
@@ -341,17 +336,16 @@ impl Group {
     }
 
     /// Puts content in place whose entry follows: its rows hold nothing yet.
-    fn write_fresh(&mut self, mut blocks: Vec<(Change, Vec<u8>)>) -> Result<(), Error> {
+    fn write_fresh(&mut self, mut blocks: Vec<(Change, Content)>) -> Result<(), Error> {
         if blocks.is_empty() {
             return Ok(());
         }
         self.set_sums(blocks.iter_mut().map(|(change, content)| (change, &content[..])));
         // Later entries do not name a member that fails here.
-        let places: Vec<_> =
-            blocks.iter().map(|(c, content)| ((usize::from(c.slot), c.row), &content[..])).collect();
-        self.place(places);
+        let places = blocks.iter().map(|(c, content)| ((usize::from(c.slot), c.row), content.clone()));
+        self.place(places.collect());
         for (change, content) in blocks {
-            self.overlay.insert((usize::from(change.slot), change.row), (Arc::new(content), true));
+            self.overlay.insert((usize::from(change.slot), change.row), (content, true));
             self.fresh.push(change);
         }
         if self.fresh.len() >= MAX_FRESH { self.commit() } else { Ok(()) }
@@ -371,7 +365,7 @@ impl Group {
     }
 
     /// Writes blocks in place.
-    fn place(&mut self, blocks: Vec<((usize, u64), &[u8])>) {
+    fn place(&mut self, blocks: Vec<((usize, u64), Content)>) {
         self.counters.blocks_written += blocks.len() as u64;
         let start = self.layout.data_start;
         let blocks = blocks.into_iter().map(|((slot, row), content)| (slot, start + row, content));
@@ -423,7 +417,7 @@ impl Group {
         if self.has(Mutant::InPlaceBeforeJournal) {
             let places: Vec<_> = staged
                 .iter()
-                .filter_map(|(c, content)| Some(((usize::from(c.slot), c.row), &content.as_ref()?[..])))
+                .filter_map(|(c, content)| Some(((usize::from(c.slot), c.row), content.clone()?)))
                 .collect();
             self.place(places);
         }
@@ -466,7 +460,7 @@ impl Group {
     fn write_parts(&mut self) {
         let parts = std::mem::take(&mut self.parts);
         let blocks = parts.iter().flat_map(|(slot, first, part)| {
-            (*first..).zip(part).map(move |(block, content)| (*slot, block, &content[..]))
+            (*first..).zip(part).map(move |(block, content)| (*slot, block, content.clone()))
         });
         self.write_all(blocks.collect(), "write the journal");
     }
@@ -518,7 +512,7 @@ impl Group {
         }
         let blocks = std::mem::take(&mut self.overlay);
         let waiting = blocks.iter().filter(|(_, (_, in_place))| !in_place);
-        self.place(waiting.map(|(place, (content, _))| (*place, &content[..])).collect());
+        self.place(waiting.map(|(place, (content, _))| (*place, content.clone())).collect());
         self.settle()?;
         // Entries without content take little of the journal; it still ends.
         if self.room() < RESERVE { self.checkpoint() } else { Ok(()) }
@@ -549,7 +543,7 @@ impl Group {
         let blocks = entry
             .iter()
             .filter(|(c, _)| self.up(usize::from(c.slot), c.row))
-            .filter_map(|(c, content)| Some(((usize::from(c.slot), c.row), &content.as_ref()?[..])))
+            .filter_map(|(c, content)| Some(((usize::from(c.slot), c.row), content.clone()?)))
             .collect();
         self.place(blocks);
         for (change, _) in &entry {

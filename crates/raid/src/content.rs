@@ -1,0 +1,18 @@
+//! Content of blocks on its way to members and from them.
+//!
+//! Must not depend on: anything of a group.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The content of a block. What waits to be written to several places, or by another thread, shares it.
+pub(crate) type Content = Arc<Vec<u8>>;
+
+/// Blocks that are to be written to a member: its position, the first block, and the content.
+pub(crate) type Put = (usize, u64, Content);
+
+/// The part of an entry of the journal on one member: its position, its first block, and its content by block.
+pub(crate) type JournalPart = (usize, u64, Vec<Content>);
+
+/// Blocks of members by position and row that were read before they are needed, with the checksums with which they were verified.
+pub(crate) type Old = BTreeMap<(usize, u64), (u64, Vec<u8>)>;

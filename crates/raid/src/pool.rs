@@ -1,0 +1,198 @@
+//! Threads that ask members at the same time.
+//!
+//! Threads are started when there is work that no thread waits for, up to a limit, and stay: to start one takes longer than many a
+//! request to a member. Work owns what it needs.
+//!
+//! Invariants: work never waits for other work, so that it ends with any number of threads; without threads the caller does everything.
+//!
+//! Must not depend on: members, what the work is.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ashlar_environment::thread;
+use parking_lot::{Condvar, Mutex};
+
+/// Threads of a group, at most.
+const MOST: usize = 64;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct State {
+    work: VecDeque<Work>,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Inner {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+/// See the module. The threads end with it.
+#[derive(Default)]
+pub(crate) struct Pool {
+    inner: Arc<Inner>,
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.inner.state.lock().closed = true;
+        self.inner.wake.notify_all();
+    }
+}
+
+/// What became of work that was done at the same time.
+struct Results<R> {
+    results: Mutex<(Vec<Option<R>>, usize)>,
+    done: Condvar,
+}
+
+/// Counts work as done, also if it panics.
+struct Done<R>(Arc<Results<R>>);
+
+impl<R> Drop for Done<R> {
+    fn drop(&mut self) {
+        self.0.results.lock().1 -= 1;
+        self.0.done.notify_one();
+    }
+}
+
+impl Pool {
+    /// Does `work` with every state at the same time, with the first one on this thread. The results are in the order of the states.
+    ///
+    /// # Panics
+    /// If `work` does.
+    pub(crate) fn run<S: Send + 'static, R: Send + 'static>(
+        &self,
+        states: Vec<S>,
+        work: impl Fn(S) -> R + Send + Sync + 'static,
+    ) -> Vec<R> {
+        let mut states = states.into_iter();
+        let Some(first) = states.next() else { return Vec::new() };
+        let others = states.len();
+        if others == 0 {
+            return vec![work(first)];
+        }
+        let none = (0..others).map(|_| None).collect();
+        let results = Arc::new(Results { results: Mutex::new((none, others)), done: Condvar::new() });
+        let work = Arc::new(work);
+        for (at, state) in states.enumerate() {
+            let (work, done) = (work.clone(), Done(results.clone()));
+            self.submit(Box::new(move || {
+                let result = work(state);
+                done.0.results.lock().0[at] = Some(result);
+            }));
+        }
+        let mut out = vec![work(first)];
+        // Work that no thread has taken is done here.
+        while results.results.lock().1 > 0
+            && let Some(work) = self.take()
+        {
+            work();
+        }
+        let mut found = results.results.lock();
+        while found.1 > 0 {
+            results.done.wait(&mut found);
+        }
+        out.extend(found.0.iter_mut().map(|r| r.take().expect("the work did not panic")));
+        out
+    }
+
+    fn take(&self) -> Option<Work> {
+        self.inner.state.lock().work.pop_front()
+    }
+
+    /// Adds work, and a thread for it if none waits.
+    fn submit(&self, work: Work) {
+        let mut state = self.inner.state.lock();
+        state.work.push_back(work);
+        if state.idle >= state.work.len() {
+            self.inner.wake.notify_one();
+        } else if state.threads < MOST {
+            state.threads += 1;
+            drop(state);
+            let inner = self.inner.clone();
+            if thread::start("array-member", None, move || inner.serve()).is_err() {
+                self.inner.state.lock().threads -= 1;
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Does work until the pool ends.
+    fn serve(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if let Some(work) = state.work.pop_front() {
+                drop(state);
+                // Whoever waits for the result sees that it has none.
+                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+                state = self.state.lock();
+            } else if state.closed {
+                return;
+            } else {
+                state.idle += 1;
+                self.wake.wait(&mut state);
+                state.idle -= 1;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn work_is_done_at_the_same_time_and_in_order() {
+        let pool = Pool::default();
+        for turn in 0..200 {
+            let inside = Arc::new(AtomicUsize::new(0));
+            let here = inside.clone();
+            let results = pool.run((0..8).collect(), move |i: usize| {
+                here.fetch_add(1, Ordering::SeqCst);
+                // All are there at once, or it takes too long.
+                let begun = Instant::now();
+                while here.load(Ordering::SeqCst) < 8 && begun.elapsed() < Duration::from_secs(60) {
+                    std::thread::yield_now();
+                }
+                i + turn
+            });
+            assert_eq!(inside.load(Ordering::SeqCst), 8);
+            assert_eq!(results, (turn..turn + 8).collect::<Vec<_>>());
+        }
+        assert!(pool.inner.state.lock().threads <= MOST);
+    }
+
+    #[test]
+    fn callers_share_the_threads() {
+        let pool = Pool::default();
+        std::thread::scope(|scope| {
+            for _ in 0..16 {
+                scope.spawn(|| {
+                    for n in 0..100 {
+                        let results = pool.run((0..n).collect(), |i: usize| i * 2);
+                        assert_eq!(results, (0..n).map(|i| i * 2).collect::<Vec<_>>());
+                    }
+                });
+            }
+        });
+        assert!(pool.inner.state.lock().threads <= MOST);
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller() {
+        let pool = Pool::default();
+        let run = || pool.run(vec![0, 1, 2], |i: i32| assert!(i != 2, "two"));
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
+        assert_eq!(pool.run(vec![1, 2], |i| i), [1, 2], "it goes on");
+    }
+}
