@@ -1,7 +1,8 @@
 //! A group that several threads use at once.
 //!
-//! Requests that change something wait in a queue. Whoever gets the group takes all that wait and executes them as
-//! one batch, with one flush of the journals for all of them; the others find their result.
+//! Requests that change something wait in a queue. One of their threads takes all that wait and executes them as one batch, with one
+//! flush of the journals for all of them; the others wait for their result, not for the group, so that the next batch has all that came
+//! meanwhile.
 //!
 //! Invariants: a request is answered after its batch was committed; the queue is bounded by the number of callers.
 //!
@@ -10,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::Error;
 use crate::geometry::BLOCK;
@@ -48,19 +49,38 @@ struct Queue {
     next: u64,
     waiting: BTreeMap<u64, Change>,
     done: BTreeMap<u64, Result<(), Error>>,
+    /// A thread executes a batch.
+    leading: bool,
+}
+
+/// A batch on its way. Its end gives the results, and lets another thread begin the next one, also after a panic.
+struct Leading<'a> {
+    shared: &'a Shared,
+    results: BTreeMap<u64, Result<(), Error>>,
+}
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.shared.queue.lock();
+        queue.done.append(&mut self.results);
+        queue.leading = false;
+        self.shared.done.notify_all();
+    }
 }
 
 /// A group that can be shared.
 pub struct Shared {
     group: Mutex<Group>,
     queue: Mutex<Queue>,
+    /// A batch has ended.
+    done: Condvar,
 }
 
 impl Shared {
     /// Shares a group.
     #[must_use]
     pub fn new(group: Group) -> Arc<Shared> {
-        Arc::new(Shared { group: Mutex::new(group), queue: Mutex::new(Queue::default()) })
+        Arc::new(Shared { group: Mutex::new(group), queue: Mutex::default(), done: Condvar::new() })
     }
 
     /// Runs `work` with the group, alone. Whoever waits for the group gets it next, so that background work that calls this
@@ -80,38 +100,37 @@ impl Shared {
     }
 
     fn change(&self, change: Change) -> Result<(), Error> {
-        let ticket = {
-            let mut queue = self.queue.lock();
-            let ticket = queue.next;
-            queue.next += 1;
-            queue.waiting.insert(ticket, change);
-            ticket
-        };
-        let mut group = self.group.lock();
+        let mut queue = self.queue.lock();
+        let ticket = queue.next;
+        queue.next += 1;
+        queue.waiting.insert(ticket, change);
         loop {
-            // Whoever had the group before may have done this one.
-            if let Some(result) = self.queue.lock().done.remove(&ticket) {
+            if let Some(result) = queue.done.remove(&ticket) {
                 return result;
             }
-            let batch = self.next_batch();
-            let mut results = BTreeMap::new();
-            let (mut tickets, mut requests) = (Vec::new(), Vec::new());
-            for (ticket, change) in &batch {
-                // Whether the virtual drive is still there is known only with the group in hand.
-                match place(&group, &change.volume, change.at, change.len()) {
-                    Err(e) => drop(results.insert(*ticket, Err(e))),
-                    Ok(at) => {
-                        tickets.push(*ticket);
-                        requests.push(match &change.what {
-                            What::Write(data) => Request::Write { at, data },
-                            What::Zero(len) => Request::Zero { at, len: *len },
-                        });
-                    }
-                }
+            if queue.leading {
+                self.done.wait(&mut queue);
+                continue;
             }
-            results.extend(tickets.into_iter().zip(apply(&mut group, &requests)));
-            self.queue.lock().done.append(&mut results);
+            queue.leading = true;
+            drop(queue);
+            self.lead();
+            queue = self.queue.lock();
         }
+    }
+
+    /// Executes the requests that wait, as the only thread that does.
+    fn lead(&self) {
+        let mut leading = Leading { shared: self, results: BTreeMap::new() };
+        let mut group = self.group.lock();
+        // What came while others had the group is in the batch too.
+        let batch = self.next_batch();
+        // After a panic that is what their threads get.
+        let broken =
+            || Err(Error::State("the group panicked in a request that was executed with this one".into()));
+        leading.results.extend(batch.iter().map(|(ticket, _)| (*ticket, broken())));
+        leading.results.extend(execute(&mut group, &batch));
+        MutexGuard::unlock_fair(group);
     }
 
     /// How many changes wait.
@@ -212,6 +231,27 @@ impl VirtualDrive {
         let at = place(&group, &self.volume, at, len)?;
         group.allocated(at, len, most)
     }
+}
+
+/// Executes a batch. The results are by ticket.
+fn execute(group: &mut Group, batch: &[(u64, Change)]) -> BTreeMap<u64, Result<(), Error>> {
+    let mut results = BTreeMap::new();
+    let (mut tickets, mut requests) = (Vec::new(), Vec::new());
+    for (ticket, change) in batch {
+        // Whether the virtual drive is still there is known only with the group in hand.
+        match place(group, &change.volume, change.at, change.len()) {
+            Err(e) => drop(results.insert(*ticket, Err(e))),
+            Ok(at) => {
+                tickets.push(*ticket);
+                requests.push(match &change.what {
+                    What::Write(data) => Request::Write { at, data },
+                    What::Zero(len) => Request::Zero { at, len: *len },
+                });
+            }
+        }
+    }
+    results.extend(tickets.into_iter().zip(apply(group, &requests)));
+    results
 }
 
 /// Executes requests that wait together, those that continue each other as one.
