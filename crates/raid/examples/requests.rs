@@ -1,12 +1,12 @@
 //! Measures reads and writes of a drive group of files: what its members are asked for a request, the processor time, and the rate.
 //!
 //! ```text
-//! requests folder=/dev/shm [level=5] [members=8] [size=64] [strip=64] [depth=1,8] [seconds=3] [delay=0]
+//! requests folder=/dev/shm [level=5] [members=8] [size=64] [strip=64] [depth=1,8] [seconds=3] [delay=0] [together=yes]
 //! ```
 //!
 //! Sizes are MiB of a member and KiB of a strip. It makes files in the folder, which it removes at the end, and fills a virtual drive.
 //! `depth` is the number of threads that have a request each. With `delay`, microseconds, a member answers no earlier than that, as if it were
-//! behind a network. One line of JSON on standard output for each measurement.
+//! behind a network; it says that it waits, unless `together=no`. One line of JSON on standard output for each measurement.
 
 #![allow(
     clippy::disallowed_methods,
@@ -41,6 +41,7 @@ struct Counting {
     file: DiskFile,
     asked: Arc<Asked>,
     delay: Duration,
+    together: bool,
 }
 
 impl Counting {
@@ -82,7 +83,7 @@ impl Medium for Counting {
     }
 
     fn waits(&self) -> bool {
-        !self.delay.is_zero()
+        self.together
     }
 }
 
@@ -116,6 +117,7 @@ fn main() -> Result<()> {
     let members = number("members", "8")?;
     let asked = Arc::new(Asked::default());
     let delay = Duration::from_micros(number("delay", "0")?);
+    let together = text("together", "yes") == "yes" && !delay.is_zero();
     let done = (|| -> Result<()> {
         let files = Folder::real(&folder, None);
         let mut devices = Vec::new();
@@ -123,7 +125,10 @@ fn main() -> Result<()> {
             let name = format!("m{i}");
             let file = files.create(&name, false)?;
             file.allocate(number("size", "64")? << 20)?;
-            devices.push(Device { medium: Box::new(Counting { file, asked: asked.clone(), delay }), name });
+            devices.push(Device {
+                medium: Box::new(Counting { file, asked: asked.clone(), delay, together }),
+                name,
+            });
         }
         let plan = Plan {
             name: "requests".into(),
