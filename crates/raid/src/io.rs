@@ -66,8 +66,8 @@ impl Owned {
 }
 
 impl Reader {
-    /// Reads what is asked for. Blocks that were never written become zeros.
-    pub(crate) fn read(self: &Arc<Self>, pool: &Pool, mut asks: Vec<Ask<'_>>) -> Vec<Got> {
+    /// Reads what is asked for: of members that wait at the same time, if there is a pool. Blocks that were never written become zeros.
+    pub(crate) fn read(self: &Arc<Self>, pool: Option<&Pool>, mut asks: Vec<Ask<'_>>) -> Vec<Got> {
         asks.sort_unstable_by_key(|a| (a.slot, a.row));
         let mut of: Vec<(usize, Vec<Ask<'_>>)> = Vec::new();
         for ask in asks {
@@ -76,9 +76,10 @@ impl Reader {
                 _ => of.push((ask.slot, vec![ask])),
             }
         }
-        if of.len() < 2 || !self.media.values().any(|m| m.waits()) {
+        let pool = pool.filter(|_| of.len() > 1 && self.media.values().any(|m| m.waits()));
+        let Some(pool) = pool else {
             return of.iter_mut().map(|(slot, asks)| self.read_member(*slot, asks)).collect();
-        }
+        };
         let owned = of.iter().map(|(slot, asks)| (*slot, asks.iter().map(Owned::of).collect::<Vec<_>>()));
         let me = self.clone();
         let done = pool.run(owned.collect(), move |(slot, mut owned)| {

@@ -9,12 +9,16 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ashlar_environment::thread;
 use parking_lot::{Condvar, Mutex};
 
 /// Threads of a group, at most.
 const MOST: usize = 64;
+
+/// Reads beside which another one asks its members at the same time.
+const FEW: usize = 8;
 
 type Work = Box<dyn FnOnce() + Send>;
 
@@ -36,6 +40,22 @@ struct Inner {
 #[derive(Default)]
 pub(crate) struct Pool {
     inner: Arc<Inner>,
+    /// Reads that are under way.
+    reads: AtomicUsize,
+}
+
+/// A read that is under way.
+pub(crate) struct Reading<'a> {
+    pool: &'a Pool,
+    /// Whether there are so few of them that its members are worth threads. With many each thread of a reader keeps a member busy, and
+    /// further ones only take processor time.
+    pub(crate) is_one_of_few: bool,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.pool.reads.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Pool {
@@ -62,6 +82,12 @@ impl<R> Drop for Done<R> {
 }
 
 impl Pool {
+    /// Counts a read until its end.
+    pub(crate) fn reading(&self) -> Reading<'_> {
+        let others = self.reads.fetch_add(1, Ordering::Relaxed);
+        Reading { pool: self, is_one_of_few: others < FEW }
+    }
+
     /// Does `work` with every state at the same time, with the first one on this thread. The results are in the order of the states.
     ///
     /// # Panics
@@ -146,7 +172,6 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::{Duration, Instant};
 
     use super::*;
@@ -186,6 +211,16 @@ mod tests {
             }
         });
         assert!(pool.inner.state.lock().threads <= MOST);
+    }
+
+    #[test]
+    fn reads_beside_many_are_told() {
+        let pool = Pool::default();
+        let mut reads: Vec<_> = (0..FEW).map(|_| pool.reading()).collect();
+        assert!(reads.iter().all(|r| r.is_one_of_few));
+        assert!(!pool.reading().is_one_of_few);
+        reads.pop();
+        assert!(pool.reading().is_one_of_few);
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Group {
             sums: std::slice::from_ref(sum),
             to,
         });
-        let mut got = self.reader(slots).read(&self.pool, asks.collect());
+        let mut got = self.reader(slots).read(Some(&self.pool), asks.collect());
         self.judge(&mut got);
         let wrong: BTreeSet<(usize, u64)> =
             got.iter().flat_map(|g| g.wrong.iter().map(|row| (g.slot, *row))).collect();

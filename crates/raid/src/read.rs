@@ -87,7 +87,9 @@ impl ReadPlan {
                 asks.push(Ask { slot: piece.slot, row: piece.row, sums: &piece.sums, to });
             }
         }
-        let got = self.reader.read(&self.pool, asks);
+        let reading = self.pool.reading();
+        let got = self.reader.read(reading.is_one_of_few.then_some(&*self.pool), asks);
+        drop(reading);
         let wrong: BTreeSet<(usize, u64)> =
             got.iter().flat_map(|g| g.wrong.iter().map(|row| (g.slot, *row))).collect();
         let mut left = self.left.clone();
