@@ -5,8 +5,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::journal::Change;
+
 /// The content of a block. What waits to be written to several places, or by another thread, shares it.
 pub(crate) type Content = Arc<Vec<u8>>;
+
+/// A change with its content; none: it only sets the checksum. The checksum of content is set when the change is appended.
+pub(crate) type Staged = (Change, Option<Content>);
 
 /// Blocks that are to be written to a member: its position, the first block, and the content.
 pub(crate) type Put = (usize, u64, Content);

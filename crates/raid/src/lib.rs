@@ -24,6 +24,7 @@ mod bitmap;
 mod check;
 mod choice;
 mod coder;
+mod commit;
 mod content;
 mod create;
 mod domain;

@@ -1,0 +1,264 @@
+//! How changed blocks come to be in the journal and in place: the steps of a batch, in their order.
+//!
+//! Entries are staged in memory; [`Group::commit`] writes all of their parts, flushes the members, and then writes in place.
+//!
+//! Invariants: nothing that the journal could be needed for is written in place before its entry is flushed. Within a step members, and the
+//! requests of one, are in no order; between steps is a flush, or what was written before does not matter yet. After an error the group has
+//! stopped, and nothing staged is left.
+//!
+//! Must not depend on: which blocks a request changes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::Error;
+use crate::content::{Content, Staged};
+use crate::group::Group;
+#[cfg(test)]
+use crate::group::Mutant;
+use crate::journal::{self, Change, Entry, MAX_CHANGES, Position};
+use crate::layout::JOURNAL;
+use crate::sums::{UNKNOWN, UNWRITTEN};
+
+/// Blocks of the journal that only entries without content may use.
+const RESERVE: u64 = 32;
+/// Blocks in place whose entry waits, at most.
+const MAX_FRESH: usize = 16 * MAX_CHANGES;
+/// Checksum pages that wait for a checkpoint, at most: 4 KiB each.
+const MAX_DIRTY: usize = 8 << 10;
+
+impl Group {
+    /// Puts content in place whose entry follows: its rows hold nothing yet.
+    pub(crate) fn write_fresh(&mut self, mut blocks: Vec<(Change, Content)>) -> Result<(), Error> {
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        self.set_sums(blocks.iter_mut().map(|(change, content)| (change, &content[..])));
+        // Later entries do not name a member that fails here.
+        let places = blocks.iter().map(|(c, content)| ((usize::from(c.slot), c.row), content.clone()));
+        self.place(places.collect());
+        for (change, content) in blocks {
+            self.overlay.insert((usize::from(change.slot), change.row), (content, true));
+            self.fresh.push(change);
+        }
+        if self.fresh.len() >= MAX_FRESH { self.commit() } else { Ok(()) }
+    }
+
+    /// Sets the checksums of changes from their content.
+    fn set_sums<'a>(&self, blocks: impl Iterator<Item = (&'a mut Change, &'a [u8])>) {
+        let (changes, content): (Vec<&mut Change>, Vec<_>) = blocks
+            .map(|(change, content)| {
+                let place = (usize::from(change.slot), change.row);
+                (change, (place.0, place.1, content))
+            })
+            .unzip();
+        for (change, sum) in changes.into_iter().zip(self.summer.of_blocks(&content)) {
+            change.sum = sum;
+        }
+    }
+
+    /// Writes blocks in place.
+    fn place(&mut self, blocks: Vec<((usize, u64), Content)>) {
+        self.counters.blocks_written += blocks.len() as u64;
+        let start = self.layout.data_start;
+        let blocks = blocks.into_iter().map(|((slot, row), content)| (slot, start + row, content));
+        self.write_all(blocks.collect(), "write");
+    }
+
+    /// Adds an entry to the journal, or without one changes the blocks in place.
+    pub(crate) fn append(&mut self, mut entry: Vec<Staged>) -> Result<(), Error> {
+        if entry.is_empty() {
+            return Ok(());
+        }
+        let content = entry.iter_mut().filter_map(|(change, content)| Some((change, &content.as_ref()?[..])));
+        self.set_sums(content);
+        if !self.journaled() {
+            return self.in_place(entry);
+        }
+        let need = 1 + entry.len() as u64 + RESERVE;
+        if self.room() < need || self.pages.dirty() > MAX_DIRTY {
+            self.commit()?;
+            self.checkpoint()?;
+        }
+        // Parts with content and parts without are different entries.
+        let (with, without): (Vec<Staged>, Vec<Staged>) = entry.into_iter().partition(|(_, c)| c.is_some());
+        self.append_entry(with, true)?;
+        self.append_entry(without, false)
+    }
+
+    /// Free blocks of the fullest journal.
+    fn room(&self) -> u64 {
+        let used = self.members.iter().flatten().map(|m| m.journal_at).max().unwrap_or(0);
+        self.layout.journal_blocks.saturating_sub(used)
+    }
+
+    fn append_entry(&mut self, mut staged: Vec<Staged>, content: bool) -> Result<(), Error> {
+        // Whoever reads this entry after a crash must not expect a part of a member that has failed before it.
+        self.settle()?;
+        staged.retain(|(c, _)| self.up(usize::from(c.slot), c.row));
+        if staged.is_empty() {
+            return Ok(());
+        }
+        self.sequence += 1;
+        let changes: Vec<Change> = staged.iter().map(|(c, _)| *c).collect();
+        let entry = Entry { sequence: self.sequence, content, changes };
+        let slots: BTreeSet<u16> = entry.changes.iter().map(|c| c.slot).collect();
+        for slot in slots {
+            self.append_part(slot, &entry, &staged);
+        }
+        #[cfg(test)]
+        if self.has(Mutant::InPlaceBeforeJournal) {
+            let places: Vec<_> = staged
+                .iter()
+                .filter_map(|(c, content)| Some(((usize::from(c.slot), c.row), content.clone()?)))
+                .collect();
+            self.place(places);
+        }
+        for (change, content) in staged {
+            let place = (usize::from(change.slot), change.row);
+            if !self.up(place.0, place.1) {
+                continue;
+            }
+            self.set_sum(place.0, place.1, change.sum);
+            match content {
+                Some(content) => {
+                    self.overlay.insert(place, (content, false));
+                }
+                None if change.sum == UNWRITTEN => {
+                    self.overlay.remove(&place);
+                    self.discarded.insert(place);
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the part of an entry on a member to those that wait: they follow one another in its journal and are written with one request.
+    fn append_part(&mut self, slot: u16, entry: &Entry, staged: &[Staged]) {
+        let Some(member) = &mut self.members[usize::from(slot)] else { return };
+        let own = staged.iter().filter(|(c, _)| c.slot == slot).filter_map(|(_, content)| content.clone());
+        let mut part: Vec<Content> = own.collect();
+        let at = Position { group: self.superblock.group, slot, epoch: self.epoch, ordinal: member.ordinal };
+        let head = journal::encode(&at, entry, &part.iter().map(|c| &c[..]).collect::<Vec<_>>());
+        part.insert(0, Arc::new(head));
+        let block = JOURNAL + member.journal_at;
+        member.journal_at += part.len() as u64;
+        member.ordinal += 1;
+        assert!(member.journal_at <= self.layout.journal_blocks, "room was made before");
+        self.parts.push((usize::from(slot), block, part));
+    }
+
+    /// Writes the parts that wait to the journals.
+    fn write_parts(&mut self) {
+        let parts = std::mem::take(&mut self.parts);
+        let blocks = parts.iter().flat_map(|(slot, first, part)| {
+            (*first..).zip(part).map(move |(block, content)| (*slot, block, content.clone()))
+        });
+        self.write_all(blocks.collect(), "write the journal");
+    }
+
+    /// Makes all staged requests durable, then in place.
+    pub(crate) fn commit(&mut self) -> Result<(), Error> {
+        let done = self.commit_staged();
+        if done.is_err() {
+            // The group has stopped; the journal has what was answered.
+            self.overlay.clear();
+            self.parts.clear();
+            self.fresh.clear();
+            self.discarded.clear();
+        }
+        done
+    }
+
+    fn commit_staged(&mut self) -> Result<(), Error> {
+        self.running()?;
+        if !self.journaled() {
+            return self.settle();
+        }
+        if !self.fresh.is_empty() {
+            // What they make count is durable first.
+            self.flush_members()?;
+            let fresh = std::mem::take(&mut self.fresh);
+            for changes in self.whole_rows(&fresh) {
+                self.append_entry(changes.iter().map(|c| (*c, None)).collect(), false)?;
+            }
+        }
+        if self.overlay.is_empty() && self.discarded.is_empty() && self.parts.is_empty() {
+            return self.settle();
+        }
+        self.write_parts();
+        #[cfg(test)]
+        let unflushed = self.has(Mutant::AnsweredBeforeFlush);
+        #[cfg(not(test))]
+        let unflushed = false;
+        if !unflushed {
+            self.flush_members()?;
+        }
+        self.settle()?;
+        for (slot, row, rows) in runs(&std::mem::take(&mut self.discarded)) {
+            if let Some(member) = &mut self.members[slot]
+                && let Err(e) = member.discard(self.layout.data_start + row, rows)
+            {
+                self.fail(slot, "discard", &e);
+            }
+        }
+        let blocks = std::mem::take(&mut self.overlay);
+        let waiting = blocks.iter().filter(|(_, (_, in_place))| !in_place);
+        self.place(waiting.map(|(place, (content, _))| (*place, content.clone())).collect());
+        self.settle()?;
+        // Entries without content take little of the journal; it still ends.
+        if self.room() < RESERVE { self.checkpoint() } else { Ok(()) }
+    }
+
+    /// Changes in pieces that fit an entry. A row is never in two entries: one of them might count without the other.
+    fn whole_rows<'a>(&self, mut changes: &'a [Change]) -> Vec<&'a [Change]> {
+        let row = |c: &Change| (self.geometry().set(usize::from(c.slot)), c.row);
+        let mut out = Vec::new();
+        while !changes.is_empty() {
+            let mut len = changes.len().min(MAX_CHANGES);
+            while len < changes.len() && len > 1 && row(&changes[len - 1]) == row(&changes[len]) {
+                len -= 1;
+            }
+            let (piece, rest) = changes.split_at(len);
+            out.push(piece);
+            changes = rest;
+        }
+        out
+    }
+
+    /// Without a journal: marks the regions and writes.
+    fn in_place(&mut self, entry: Vec<Staged>) -> Result<(), Error> {
+        for (change, _) in &entry {
+            self.mark(change.row)?;
+        }
+        self.settle()?;
+        let blocks = entry
+            .iter()
+            .filter(|(c, _)| self.up(usize::from(c.slot), c.row))
+            .filter_map(|(c, content)| Some(((usize::from(c.slot), c.row), content.clone()?)))
+            .collect();
+        self.place(blocks);
+        for (change, _) in &entry {
+            let slot = usize::from(change.slot);
+            if self.up(slot, change.row) {
+                assert!(change.sum != UNKNOWN);
+                self.set_sum(slot, change.row, change.sum);
+            }
+        }
+        self.settle()?;
+        if self.pages.dirty() > MAX_DIRTY { self.checkpoint() } else { Ok(()) }
+    }
+}
+
+/// Adjacent rows of a member, together.
+fn runs(places: &BTreeSet<(usize, u64)>) -> Vec<(usize, u64, u64)> {
+    let mut out: Vec<(usize, u64, u64)> = Vec::new();
+    for (slot, row) in places {
+        match out.last_mut() {
+            Some((s, first, rows)) if s == slot && *first + *rows == *row => *rows += 1,
+            _ => out.push((*slot, *row, 1)),
+        }
+    }
+    out
+}
