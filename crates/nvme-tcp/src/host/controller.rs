@@ -14,12 +14,13 @@ use ashlar_environment::{thread, time::Instant};
 use crate::ana::{self, AnaState, DESCRIPTOR, LOG_HEADER};
 use crate::error::Error;
 use crate::host::address::{Address, Portal};
-use crate::host::call::{Failure, Outcome, Piece};
+use crate::host::call::{Call, Failure, Outcome, Piece};
 use crate::host::facts::{self, DiscoveryEntry, Facts, NamespaceFacts, RECORD, STRUCTURE};
 use crate::host::health::{self, Health};
 use crate::host::options::HostOptions;
 use crate::host::queue::{Opening, Queue, data_of};
 use crate::host::request::{self, Request, property};
+use crate::host::slots::Sink;
 use crate::pdu::MAX_DATA;
 use crate::pdu::u32_at;
 use crate::{namespace::DISCOVERY, status};
@@ -198,6 +199,15 @@ impl Controller {
             Some(queue) => queue.execute(pieces),
             None => pieces.iter_mut().for_each(|p| p.answer = Some(Err(Failure::Unsent))),
         }
+    }
+
+    /// Sends a command that needs nothing more from its caller than to be waited for. False: there is no place for it now, or its data
+    /// does not fit the capsule.
+    pub(crate) fn submit(&self, request: &Request<'_>, call: &Arc<Call>) -> bool {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        let Some(queue) = self.io.get(turn % self.io.len().max(1)) else { return false };
+        let fits = request.data.len() <= queue.in_capsule();
+        fits && matches!(queue.submit(request, Sink::Call(call.clone(), 0), false), Ok(true))
     }
 
     /// Why it is lost, if it is. Then all of its queues have ended.

@@ -227,14 +227,8 @@ impl Device {
             if state.closed {
                 return Err(self.failed("reach it", "it is not used any more".into()));
             }
-            self.notice_losses(&mut state);
-            if let Some(index) = self.pick(&state, avoid)
-                && let Standing::Up(controller) = &state.access[index].standing
-            {
-                let controller = controller.clone();
-                state.last = index;
-                state.access[index].used = Some(Instant::now());
-                return Ok((index, controller));
+            if let Some(found) = self.take_path(&mut state, avoid) {
+                return Ok(found);
             }
             let hope = state.access.iter().filter(|a| !matches!(a.standing, Standing::Lost(_)));
             let Some(since) = hope.map(|a| a.since).max() else {
@@ -246,6 +240,22 @@ impl Device {
             };
             self.changed.wait_for(&mut state, left.min(LOOK));
         }
+    }
+
+    /// A path that can be used now, and its controller.
+    pub(crate) fn choose_now(&self) -> Option<(usize, Arc<Controller>)> {
+        let mut state = self.state.lock();
+        if state.closed { None } else { self.take_path(&mut state, None) }
+    }
+
+    fn take_path(&self, state: &mut State, avoid: Option<usize>) -> Option<(usize, Arc<Controller>)> {
+        self.notice_losses(state);
+        let index = self.pick(state, avoid)?;
+        let Standing::Up(controller) = &state.access[index].standing else { return None };
+        let controller = controller.clone();
+        state.last = index;
+        state.access[index].used = Some(Instant::now());
+        Some((index, controller))
     }
 
     pub(crate) fn unreachable(&self, time: Duration, why: String) -> Error {
@@ -311,6 +321,16 @@ impl Device {
             Standing::Down(_) | Standing::Lost(_) => None,
         });
         up.collect()
+    }
+
+    /// The path that has this controller, if it is connected.
+    pub(crate) fn path_of(&self, serial: u64) -> Option<(usize, Arc<Controller>)> {
+        let mut state = self.state.lock();
+        self.notice_losses(&mut state);
+        state.access.iter().enumerate().find_map(|(index, a)| match &a.standing {
+            Standing::Up(controller) if controller.serial == serial => Some((index, controller.clone())),
+            _ => None,
+        })
     }
 
     /// The controller of a path has said which ANA state it has.

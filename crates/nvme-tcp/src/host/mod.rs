@@ -1,12 +1,13 @@
 //! A host (initiator) of NVMe/TCP in this process: namespaces of targets as block devices, without the kernel's host.
 //!
-//! * [`RemoteNamespace`]: a namespace at an [`Address`]: read, write, flush, zero, discard.
+//! * [`RemoteNamespace`]: a namespace at an [`Address`]: read, write, flush, zero, discard. [`Pending`]: one of several requests under way.
 //! * [`discover`], [`list`]: what a target has.
 //!
 //! Files: `address`; `options`; `pdu` (bytes of PDUs), `request` (commands), `facts` and `health` (Identify structures, log pages); `call`,
 //! `slots` and `queue` (one connection: commands on their way, who waits for them); `controller` (admin queue and I/O queues, from Connect
 //! to shutdown); `device` (the paths of a namespace, and which one is taken), `policy`; `path` (connecting again, Keep Alive, events);
-//! `ranges` (what is being changed), `unflushed` (what a restart of the target could lose); `pieces`, `remote` (requests).
+//! `ranges` (what is being changed), `unflushed` (what a restart of the target could lose); `pieces`, `remote` (requests), `pending`
+//! (requests that a caller waits for later).
 //!
 //! Invariants: whatever a target sends, memory is bounded by what callers have asked for; a PDU that breaks the protocol ends its
 //! controller, and the request that waits is repeated a bounded number of times, on another path if there is one; a namespace is known by its UUID, NGUID or EUI64, and
@@ -24,6 +25,7 @@ mod health;
 mod options;
 mod path;
 pub(crate) mod pdu;
+mod pending;
 mod pieces;
 mod policy;
 mod queue;
@@ -42,5 +44,6 @@ pub use device::PathStatus;
 pub use facts::{DiscoveryEntry, Identity, NamespaceFacts};
 pub use health::Health;
 pub use options::HostOptions;
+pub use pending::Pending;
 pub use policy::IoPolicy;
 pub use remote::RemoteNamespace;

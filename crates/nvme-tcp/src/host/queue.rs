@@ -132,6 +132,11 @@ impl Queue {
         Ok((Arc::new(queue), incoming))
     }
 
+    /// Bytes of data that a command may have in its capsule.
+    pub(crate) fn in_capsule(&self) -> usize {
+        *self.in_capsule.lock()
+    }
+
     /// Says how much data an I/O command may have in its capsule.
     pub(crate) fn limit_capsules(&self, bytes: usize) {
         *self.in_capsule.lock() = bytes;
@@ -220,7 +225,7 @@ impl Queue {
 
     /// Sends a command. False: there is no place, and it does not `wait`.
     pub(crate) fn submit(&self, request: &Request<'_>, sink: Sink, wait: bool) -> Result<bool, Failure> {
-        let here = request.data.len() <= *self.in_capsule.lock();
+        let here = request.data.len() <= self.in_capsule();
         let until = match sink {
             Sink::Event => None,
             Sink::Call(..) => Some(Instant::now() + request.timeout.unwrap_or(self.timeout)),

@@ -25,6 +25,7 @@ use crate::host::device::{Device, LOOK, PathStatus};
 use crate::host::facts::{Facts, NamespaceFacts};
 use crate::host::health::Health;
 use crate::host::options::HostOptions;
+use crate::host::pending::Begun;
 use crate::host::pieces;
 use crate::host::request::{self, Request};
 use crate::host::unflushed::Change;
@@ -41,16 +42,16 @@ const RANGE: u64 = 1 << 20;
 
 /// What commands were executed for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     Read,
     /// A change, or Flush.
     Change,
 }
 
 /// What commands have done.
-struct Done {
+pub(crate) struct Done {
     /// The data of each.
-    data: Vec<Vec<u8>>,
+    pub(crate) data: Vec<Vec<u8>>,
     /// The controller that has completed all of them; 0: several have.
     controller: u64,
 }
@@ -125,12 +126,11 @@ impl RemoteNamespace {
         self.device.health.lock().1
     }
 
-    #[cfg(test)]
-    pub(crate) fn device(&self) -> &Device {
+    pub(crate) fn device(&self) -> &Arc<Device> {
         &self.device
     }
 
-    fn check(&self, at: u64, len: u64) -> Result<(), Error> {
+    pub(crate) fn check(&self, at: u64, len: u64) -> Result<(), Error> {
         let (block, size) = (u64::from(self.device.facts.block), self.size());
         let inside = at.checked_add(len).is_some_and(|end| end <= size);
         if inside && at.is_multiple_of(block) && len.is_multiple_of(block) {
@@ -232,14 +232,20 @@ impl Device {
         }
         let (at, end) = change.range();
         let held = self.ranges.begin(at, end);
-        self.change_held(operation, change, held)
+        self.change_held(operation, change, held, None)
     }
 
-    /// Executes a change whose range is held, and gives the range back.
-    fn change_held(&self, operation: &'static str, change: &Change, held: u64) -> Result<(), Error> {
+    /// Executes a change whose range is held, and gives the range back. `begun`: its only command is on its way already.
+    pub(crate) fn change_held(
+        &self,
+        operation: &'static str,
+        change: &Change,
+        held: u64,
+        begun: Option<Begun>,
+    ) -> Result<(), Error> {
         let mut doubt = None;
         let requests = |facts: &Facts| pieces::of_change(change, self, facts);
-        let done = self.run(operation, Kind::Change, &mut doubt, requests);
+        let done = self.run_begun(operation, Kind::Change, &mut doubt, requests, begun);
         if let Ok(done) = &done
             && self.write_cache
         {
@@ -284,14 +290,14 @@ impl Device {
             let mut parts = self.unflushed.lock().lost(&up, at, end);
             // The range is that of one entry, which may have been overwritten in its middle.
             match parts.pop() {
-                Some(part) => self.change_held("write again what was not flushed", &part, held)?,
+                Some(part) => self.change_held("write again what was not flushed", &part, held, None)?,
                 None => self.ranges.end(held, None),
             }
         }
     }
 
     /// Makes every change that was answered durable.
-    fn flush(&self) -> Result<(), Error> {
+    pub(crate) fn flush(&self) -> Result<(), Error> {
         if !self.write_cache {
             return Ok(());
         }
@@ -355,11 +361,27 @@ impl Device {
         doubt: &mut Option<Instant>,
         requests: impl Fn(&Facts) -> Vec<Request<'a>>,
     ) -> Result<Done, Error> {
+        self.run_begun(operation, kind, doubt, requests, None)
+    }
+
+    /// As [`Device::run`]. `begun`: the only command is on its way already, as the first attempt.
+    pub(crate) fn run_begun<'a>(
+        &self,
+        operation: &'static str,
+        kind: Kind,
+        doubt: &mut Option<Instant>,
+        requests: impl Fn(&Facts) -> Vec<Request<'a>>,
+        mut begun: Option<Begun>,
+    ) -> Result<Done, Error> {
         let mut attempts = Attempts::default();
         let (mut done, mut by): (Vec<Option<Vec<u8>>>, Option<u64>) = (Vec::new(), None);
         loop {
-            let (index, controller) = self.choose(attempts.avoid)?;
-            if kind == Kind::Read && self.must_restore.load(Ordering::Acquire) {
+            let begun = begun.take();
+            let (index, controller) = match &begun {
+                Some(begun) => begun.by(),
+                None => self.choose(attempts.avoid)?,
+            };
+            if begun.is_none() && kind == Kind::Read && self.must_restore.load(Ordering::Acquire) {
                 self.restore()?;
                 continue;
             }
@@ -372,7 +394,10 @@ impl Device {
             for (piece, done) in pieces.iter_mut().zip(&done) {
                 piece.answer = done.is_some().then(|| Ok(Outcome::default()));
             }
-            self.execute(index, &controller, &mut pieces);
+            match begun {
+                Some(begun) => pieces.iter_mut().for_each(|p| p.answer = Some(begun.wait(self))),
+                None => self.execute(index, &controller, &mut pieces),
+            }
             let mut failed = None;
             for (piece, done) in pieces.into_iter().zip(&mut done).filter(|(_, done)| done.is_none()) {
                 match piece.answer.unwrap_or(Err(Failure::Lost)) {

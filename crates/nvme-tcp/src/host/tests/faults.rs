@@ -62,14 +62,14 @@ fn writes_during_restarts_of_the_target_are_there_afterwards() {
 }
 
 /// A namespace whose writes are lost by [`Cached::lose`] unless they were flushed.
-struct Cached {
+pub(super) struct Cached {
     now: Arc<Memory>,
     durable: Arc<Memory>,
     flushes: AtomicU64,
 }
 
 impl Cached {
-    fn new(blocks: u64) -> Arc<Cached> {
+    pub(super) fn new(blocks: u64) -> Arc<Cached> {
         let (now, durable) = (Memory::new(4096, blocks), Memory::new(4096, blocks));
         Arc::new(Cached { now, durable, flushes: AtomicU64::new(0) })
     }
@@ -80,7 +80,7 @@ impl Cached {
         to.write(0, all, false).unwrap();
     }
 
-    fn lose(&self) {
+    pub(super) fn lose(&self) {
         Cached::copy(&self.durable, &self.now);
     }
 }

@@ -4,5 +4,6 @@ mod faults;
 mod format;
 mod parts;
 mod paths;
+mod pending;
 mod rig;
 mod use_of;
