@@ -12,8 +12,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use ashlar_nvme_tcp::Error as NvmeError;
-use ashlar_nvme_tcp::host::{Address, HostOptions, Identity, IoPolicy, RemoteNamespace, is_address};
-use ashlar_raid::{Device, Medium};
+use ashlar_nvme_tcp::host::{self, Address, HostOptions, Identity, IoPolicy, RemoteNamespace, is_address};
+use ashlar_raid::{Command, Device, Medium, Pending};
 use parking_lot::Mutex;
 
 use crate::api;
@@ -183,6 +183,15 @@ pub(crate) fn open(address: &Address) -> Result<Device, Error> {
 
 struct Remote(Arc<RemoteNamespace>);
 
+/// A request that is under way.
+struct Submitted(host::Pending);
+
+impl Pending for Submitted {
+    fn wait(self: Box<Self>) -> io::Result<Vec<u8>> {
+        self.0.wait().map_err(io_error)
+    }
+}
+
 fn io_error(error: NvmeError) -> io::Error {
     match error {
         NvmeError::Range { .. } => io::Error::new(ErrorKind::InvalidInput, error),
@@ -220,6 +229,15 @@ impl Medium for Remote {
     /// A drive is a subsystem, in real enclosures as in ours: its namespaces are lost together.
     fn domain(&self) -> Option<String> {
         Some(format!("the subsystem {}", self.0.address().nqn))
+    }
+
+    fn submit(&self, command: &Command<'_>) -> Option<Box<dyn Pending>> {
+        let pending = match command {
+            Command::Read { at, len } => self.0.submit_read(*at, *len),
+            Command::Write { at, data } => self.0.submit_write(*at, data),
+            Command::Flush => self.0.submit_flush(),
+        }?;
+        Some(Box::new(Submitted(pending)))
     }
 
     /// For its target.

@@ -1,10 +1,10 @@
 //! Requests to members: blocks that lie one after another go together, and several members are asked at the same time.
 //!
-//! That takes threads, so it is done only if the media say that a request mostly waits ([`crate::Medium::waits`]): for a file in the cache
-//! of the kernel another thread costs more than the request.
+//! That is done only if the media say that a request mostly waits ([`crate::Medium::waits`]): for a file in the cache of the kernel another
+//! thread costs more than the request. What a medium can begin without waiting ([`crate::Medium::submit`]) takes no thread; the rest does.
 //!
-//! Invariants: one member gets its requests in the order of its blocks, and none after one that failed; all requests have
-//! ended when a function returns.
+//! Invariants: all requests have ended when a function returns; the requests of one call are in no order, also those of one member, so what
+//! has to come before another has a call and a flush of its own; a member is asked nothing more after a request that failed was seen.
 //!
 //! Must not depend on: what the blocks are, parity, the journal.
 
@@ -16,8 +16,9 @@ use crate::Error;
 use crate::content::{Content, Put};
 use crate::geometry::BLOCK;
 use crate::group::Group;
-use crate::medium::Medium;
+use crate::medium::{Command, Medium};
 use crate::pool::Pool;
+use crate::submit::{self, Answer, Submission};
 use crate::sums::{Summer, UNWRITTEN};
 
 /// Slices of one request, at most.
@@ -65,21 +66,108 @@ impl Owned {
     }
 }
 
+/// What a member is asked for, in the order of its rows.
+type OfMember<'a> = (usize, Vec<Ask<'a>>);
+
+/// How many of these lie one after another, from the first on.
+fn run_len(asks: &[Ask<'_>]) -> usize {
+    let next = |a: &Ask<'_>| a.row + a.sums.len() as u64;
+    1 + asks.windows(2).take(RUN - 1).take_while(|w| next(&w[0]) == w[1].row).count()
+}
+
+fn rows_of<'a>(asks: &'a [Ask<'_>]) -> impl Iterator<Item = u64> + 'a {
+    asks.iter().flat_map(|a| a.row..a.row + a.sums.len() as u64)
+}
+
 impl Reader {
-    /// Reads what is asked for: of members that wait at the same time, if there is a pool. Blocks that were never written become zeros.
+    /// Reads what is asked for: of members that wait at the same time, on threads only if there is a pool. Blocks that were never written
+    /// become zeros. What became of a member may be told in several parts.
     pub(crate) fn read(self: &Arc<Self>, pool: Option<&Pool>, mut asks: Vec<Ask<'_>>) -> Vec<Got> {
         asks.sort_unstable_by_key(|a| (a.slot, a.row));
-        let mut of: Vec<(usize, Vec<Ask<'_>>)> = Vec::new();
+        let mut of: Vec<OfMember<'_>> = Vec::new();
         for ask in asks {
             match of.last_mut() {
                 Some((slot, list)) if *slot == ask.slot => list.push(ask),
                 _ => of.push((ask.slot, vec![ask])),
             }
         }
-        let pool = pool.filter(|_| of.len() > 1 && self.media.values().any(|m| m.waits()));
-        let Some(pool) = pool else {
-            return of.iter_mut().map(|(slot, asks)| self.read_member(*slot, asks)).collect();
-        };
+        let waits = self.media.values().any(|m| m.waits());
+        let mut out = if waits { self.read_submitted(&mut of) } else { Vec::new() };
+        match pool.filter(|_| waits && of.len() > 1) {
+            Some(pool) => out.extend(self.read_on_threads(pool, &mut of)),
+            None => out.extend(of.iter_mut().map(|(slot, asks)| self.read_member(*slot, asks))),
+        }
+        out
+    }
+
+    /// Reads what members can be asked without waiting; `of` keeps the rest.
+    fn read_submitted(&self, of: &mut Vec<OfMember<'_>>) -> Vec<Got> {
+        let mut submissions = Vec::new();
+        // How many of the asks of a member go with each of its submissions.
+        let mut counts: Vec<Vec<usize>> = vec![Vec::new(); of.len()];
+        for ((slot, asks), counts) in of.iter().zip(&mut counts) {
+            let Some(medium) = self.media.get(slot).filter(|m| m.waits()) else { continue };
+            let mut rest = &asks[..];
+            while !rest.is_empty() {
+                let (run, more) = rest.split_at(run_len(rest));
+                let (at, len) = (self.position(run[0].row), run.iter().map(|a| a.to.len()).sum());
+                submissions.push(Submission {
+                    slot: *slot,
+                    medium: &**medium,
+                    command: Command::Read { at, len },
+                });
+                counts.push(run.len());
+                rest = more;
+            }
+        }
+        // One alone is waited for anyway.
+        if submissions.len() < 2 {
+            return Vec::new();
+        }
+        let mut answers = submit::execute(&submissions).into_iter();
+        let mut out = Vec::new();
+        for ((slot, asks), counts) in of.iter_mut().zip(counts) {
+            let answers = counts.into_iter().zip(answers.by_ref());
+            out.push(self.take_in(*slot, asks, answers.collect()));
+        }
+        of.retain(|(_, asks)| !asks.is_empty());
+        out
+    }
+
+    /// Takes what a member has answered, and leaves what it was not asked.
+    fn take_in(&self, slot: usize, asks: &mut Vec<Ask<'_>>, answers: Vec<(usize, Answer)>) -> Got {
+        let mut got = Got { slot, wrong: Vec::new(), failed: None };
+        let mut all = std::mem::take(asks).into_iter();
+        for (count, answer) in answers {
+            let mut run: Vec<Ask<'_>> = all.by_ref().take(count).collect();
+            match answer {
+                None => asks.extend(run),
+                Some(Ok(data)) => {
+                    let mut from = &data[..];
+                    for ask in &mut run {
+                        let (mine, more) = from.split_at(ask.to.len());
+                        ask.to.copy_from_slice(mine);
+                        from = more;
+                    }
+                    self.verify(&mut run, &mut got.wrong);
+                }
+                Some(Err(e)) => {
+                    got.failed = Some(e);
+                    got.wrong.extend(rows_of(&run));
+                }
+            }
+        }
+        asks.extend(all);
+        if got.failed.is_some() {
+            // It is not asked again.
+            got.wrong.extend(rows_of(asks));
+            asks.clear();
+        }
+        got.wrong.sort_unstable();
+        got
+    }
+
+    fn read_on_threads(self: &Arc<Self>, pool: &Pool, of: &mut [OfMember<'_>]) -> Vec<Got> {
         let owned = of.iter().map(|(slot, asks)| (*slot, asks.iter().map(Owned::of).collect::<Vec<_>>()));
         let me = self.clone();
         let done = pool.run(owned.collect(), move |(slot, mut owned)| {
@@ -92,17 +180,21 @@ impl Reader {
         done.into_iter().map(|(got, _)| got).collect()
     }
 
+    /// The first byte of a row.
+    fn position(&self, row: u64) -> u64 {
+        (self.data_start + row) * BLOCK as u64
+    }
+
     fn read_member(&self, slot: usize, asks: &mut [Ask<'_>]) -> Got {
         let mut got = Got { slot, wrong: Vec::new(), failed: None };
         let mut rest = asks;
         while !rest.is_empty() {
-            let next = |a: &Ask<'_>| a.row + a.sums.len() as u64;
-            let count = 1 + rest.windows(2).take(RUN - 1).take_while(|w| next(&w[0]) == w[1].row).count();
+            let count = run_len(rest);
             let read = self.read_run(slot, &mut rest[..count]);
             if let Err(e) = read {
                 // It is not asked again.
                 got.failed = Some(e);
-                got.wrong.extend(rest.iter().flat_map(|a| a.row..a.row + a.sums.len() as u64));
+                got.wrong.extend(rows_of(rest));
                 return got;
             }
             let (run, more) = rest.split_at_mut(count);
@@ -114,13 +206,12 @@ impl Reader {
 
     fn read_run(&self, slot: usize, run: &mut [Ask<'_>]) -> io::Result<()> {
         let medium = self.media.get(&slot).ok_or(io::ErrorKind::NotFound)?;
-        let at = |row: u64| (self.data_start + row) * BLOCK as u64;
         match run {
-            [one] => medium.read_at(one.to, at(one.row)),
+            [one] => medium.read_at(one.to, self.position(one.row)),
             many => {
-                let first = many[0].row;
+                let at = self.position(many[0].row);
                 let mut slices: Vec<_> = many.iter_mut().map(|a| IoSliceMut::new(a.to)).collect();
-                medium.read_slices_at(&mut slices, at(first))
+                medium.read_slices_at(&mut slices, at)
             }
         }
     }
@@ -175,6 +266,63 @@ fn write_runs(medium: &dyn Medium, runs: &Runs) -> io::Result<()> {
 /// Work for members: position, medium, and what it needs.
 type Jobs<S> = Vec<(usize, Arc<dyn Medium>, S)>;
 
+/// What became of the work of a member.
+type Done = Vec<(usize, io::Result<()>)>;
+
+/// Writes what members can be asked without waiting. The jobs keep the rest, without members that failed.
+fn submit_writes(jobs: &mut Jobs<Runs>) -> Done {
+    let several = jobs.iter().map(|(.., runs)| runs.len()).sum::<usize>() > 1;
+    let waits = |job: &(usize, Arc<dyn Medium>, Runs)| several && job.1.waits();
+    let all = jobs.iter().filter(|job| waits(job)).flat_map(|(slot, medium, runs)| {
+        runs.iter().map(move |(block, contents)| {
+            let data = contents.iter().map(|c| &c[..]).collect();
+            let command = Command::Write { at: block * BLOCK as u64, data };
+            Submission { slot: *slot, medium: &**medium, command }
+        })
+    });
+    let mut answers = submit::execute(&all.collect::<Vec<_>>()).into_iter();
+    let mut done = Vec::new();
+    for (slot, _, runs) in jobs.iter_mut().filter(|job| waits(job)) {
+        let mut failed = None;
+        runs.retain(|_| match answers.next().flatten() {
+            None => true,
+            Some(answer) => {
+                failed = failed.take().or(answer.err());
+                false
+            }
+        });
+        if let Some(e) = failed {
+            runs.clear();
+            done.push((*slot, Err(e)));
+        }
+    }
+    jobs.retain(|(.., runs)| !runs.is_empty());
+    done
+}
+
+/// Flushes members that can be asked without waiting. The jobs keep the others.
+fn submit_flushes(jobs: &mut Jobs<()>) -> Done {
+    if jobs.len() < 2 || !jobs.iter().any(|(_, m, ())| m.waits()) {
+        return Vec::new();
+    }
+    let all = jobs.iter().map(|(slot, medium, ())| Submission {
+        slot: *slot,
+        medium: &**medium,
+        command: Command::Flush,
+    });
+    let answers = submit::execute(&all.collect::<Vec<_>>());
+    let mut done = Vec::new();
+    let mut answers = answers.into_iter();
+    jobs.retain(|(slot, ..)| match answers.next().flatten() {
+        None => true,
+        Some(answer) => {
+            done.push((*slot, answer.map(drop)));
+            false
+        }
+    });
+    done
+}
+
 impl Group {
     /// Reads blocks of these members.
     pub(crate) fn reader(&self, slots: impl IntoIterator<Item = usize>) -> Arc<Reader> {
@@ -207,7 +355,9 @@ impl Group {
                 jobs.push((slot, member.medium().clone(), runs));
             }
         }
-        for (slot, done) in self.together(jobs, write_runs) {
+        let mut done = submit_writes(&mut jobs);
+        done.extend(self.together(jobs, write_runs));
+        for (slot, done) in done {
             if let Err(e) = done {
                 self.fail(slot, op, &e);
             }
@@ -218,8 +368,10 @@ impl Group {
     pub(crate) fn flush_members(&mut self) -> Result<(), Error> {
         let members = self.members.iter().enumerate();
         let written = members.filter_map(|(slot, m)| Some((slot, m.as_ref().filter(|m| m.dirty)?)));
-        let jobs = written.map(|(slot, m)| (slot, m.medium().clone(), ())).collect();
-        for (slot, done) in self.together(jobs, |medium, ()| medium.flush()) {
+        let mut jobs = written.map(|(slot, m)| (slot, m.medium().clone(), ())).collect();
+        let mut done = submit_flushes(&mut jobs);
+        done.extend(self.together(jobs, |medium, ()| medium.flush()));
+        for (slot, done) in done {
             match (done, &mut self.members[slot]) {
                 (Err(e), _) => self.fail(slot, "flush", &e),
                 (Ok(()), Some(member)) => member.dirty = false,
@@ -229,12 +381,12 @@ impl Group {
         self.running()
     }
 
-    /// Lets members work at the same time, if that is worth it. The positions are in the order of the jobs.
+    /// Lets members work at the same time on threads, if that is worth it. The positions are in the order of the jobs.
     fn together<S: Send + 'static>(
         &self,
         jobs: Jobs<S>,
         work: fn(&dyn Medium, &S) -> io::Result<()>,
-    ) -> Vec<(usize, io::Result<()>)> {
+    ) -> Done {
         let waits = jobs.len() > 1 && jobs.iter().any(|(_, m, _)| m.waits());
         let work = move |(slot, medium, what): (usize, Arc<dyn Medium>, S)| (slot, work(&*medium, &what));
         if waits { self.pool.run(jobs, work) } else { jobs.into_iter().map(work).collect() }

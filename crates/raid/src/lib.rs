@@ -4,7 +4,7 @@
 //! * [`Group`]: a group in service: [`Group::create`], [`Group::open`], [`Group::read`], [`Group::apply`],
 //!   [`Group::rebuild`], [`Group::check`].
 //! * [`Batching`], [`Coder`], [`choose`]: how rebuilds and checks read and code, and who codes.
-//! * [`Device`], [`Medium`]: what becomes a member, and what it is made of.
+//! * [`Device`], [`Medium`]: what becomes a member, and what it is made of; [`Command`], [`Pending`]: what it is asked without waiting for it.
 //! * [`Shared`], [`VirtualDrive`]: a group that several threads use, and a part of it with a name.
 //!
 //! Invariants (policy `journal`): after a loss of power at any instant, in any state, every block outside of a request
@@ -47,6 +47,7 @@ mod read;
 mod rebuild;
 mod recover;
 mod signature;
+mod submit;
 mod sums;
 mod superblock;
 mod threads;
@@ -66,7 +67,7 @@ pub use geometry::{BLOCK, Geometry, Level, Place};
 #[cfg(feature = "gpu")]
 pub use gpu::Gpu;
 pub use group::{Counters, Group, GroupState, MemberStatus};
-pub use medium::Medium;
+pub use medium::{Command, Medium, Pending};
 pub use member::Device;
 pub use rebuild::Progress;
 pub use superblock::{

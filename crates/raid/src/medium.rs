@@ -6,6 +6,36 @@ use std::io::{self, IoSlice, IoSliceMut};
 
 use ashlar_machine::DiskFile;
 
+/// What a medium can be asked without waiting for it.
+#[derive(Clone, Debug)]
+pub enum Command<'a> {
+    /// As [`Medium::read_at`].
+    Read {
+        /// First byte.
+        at: u64,
+        /// Bytes.
+        len: usize,
+    },
+    /// As [`Medium::write_slices_at`].
+    Write {
+        /// First byte.
+        at: u64,
+        /// What is written, one part after the other.
+        data: Vec<&'a [u8]>,
+    },
+    /// As [`Medium::flush`].
+    Flush,
+}
+
+/// A command that is under way. Whoever drops it waits for its end, and hears nothing of it.
+pub trait Pending: Send {
+    /// Waits for its end; the data of a read.
+    ///
+    /// # Errors
+    /// Those of the function that waits.
+    fn wait(self: Box<Self>) -> io::Result<Vec<u8>>;
+}
+
 /// Storage of one member: positioned reads and writes of whole blocks of 4 KiB, and an end.
 ///
 /// A call that fails is not repeated by the group, which takes the member out of service. So an implementation that can lose
@@ -65,8 +95,15 @@ pub trait Medium: Send + Sync {
         None
     }
 
-    /// Whether a request to it mostly waits for something else than the processors of this machine, so that it is worth a thread to ask it at
-    /// the same time as others.
+    /// Begins a command without waiting for it. None: it cannot now, or never does; the functions that wait can. Whoever has commands
+    /// under way waits for all of them before anything else is asked of their media.
+    fn submit(&self, command: &Command<'_>) -> Option<Box<dyn Pending>> {
+        let _ = command;
+        None
+    }
+
+    /// Whether a request to it mostly waits for something else than the processors of this machine, so that it is worth to ask it at the same
+    /// time as others: with [`Medium::submit`], and where that does not do it, on a thread.
     fn waits(&self) -> bool {
         false
     }

@@ -8,6 +8,7 @@
 //! Must not depend on: members, what the work is.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -113,19 +114,27 @@ impl Pool {
                 done.0.results.lock().0[at] = Some(result);
             }));
         }
-        let mut out = vec![work(first)];
-        // Work that no thread has taken is done here.
+        // A panic waits until nothing of this is under way.
+        let first = catch_unwind(AssertUnwindSafe(|| work(first)));
+        // Work that no thread has taken is done here. It may be that of another caller, who hears of its panic.
         while results.results.lock().1 > 0
             && let Some(work) = self.take()
         {
-            work();
+            let _ = catch_unwind(AssertUnwindSafe(work));
         }
         let mut found = results.results.lock();
         while found.1 > 0 {
             results.done.wait(&mut found);
         }
+        let mut out = vec![first.unwrap_or_else(|panic| resume_unwind(panic))];
         out.extend(found.0.iter_mut().map(|r| r.take().expect("the work did not panic")));
         out
+    }
+
+    /// Threads that were started.
+    #[cfg(test)]
+    pub(crate) fn threads(&self) -> usize {
+        self.inner.state.lock().threads
     }
 
     fn take(&self) -> Option<Work> {
@@ -157,7 +166,7 @@ impl Inner {
             if let Some(work) = state.work.pop_front() {
                 drop(state);
                 // Whoever waits for the result sees that it has none.
-                let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+                let _ = catch_unwind(AssertUnwindSafe(work));
                 state = self.state.lock();
             } else if state.closed {
                 return;
@@ -223,11 +232,64 @@ mod tests {
         assert!(pool.reading().is_one_of_few);
     }
 
+    /// Without a thread that is free, callers do what waits, also that of others.
+    #[test]
+    fn a_panic_reaches_no_other_caller() {
+        let pool = Pool::default();
+        pool.inner.state.lock().threads = MOST;
+        let (begun, taken) = (AtomicUsize::new(0), Arc::new(AtomicUsize::new(0)));
+        let wait = |what: &AtomicUsize, until: usize| {
+            let start = Instant::now();
+            while what.load(Ordering::SeqCst) < until && start.elapsed() < Duration::from_secs(60) {
+                std::thread::yield_now();
+            }
+        };
+        std::thread::scope(|scope| {
+            let (pool, begun, mine) = (&pool, &begun, taken.clone());
+            let panics = scope.spawn(move || {
+                let work = move |i: usize| {
+                    if i == 0 {
+                        // The other one is taken by somebody else.
+                        wait(&mine, 1);
+                    } else {
+                        mine.fetch_add(1, Ordering::SeqCst);
+                        panic!("of the first caller");
+                    }
+                };
+                begun.fetch_add(1, Ordering::SeqCst);
+                pool.run(vec![0, 1], work);
+            });
+            wait(begun, 1);
+            while pool.inner.state.lock().work.is_empty() && taken.load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(pool.run(vec![1, 2], |i| i), [1, 2]);
+            assert!(panics.join().is_err());
+        });
+    }
+
+    /// Whoever is told of a panic can rely on it that nothing is under way.
+    #[test]
+    fn a_panic_waits_for_the_others() {
+        let pool = Pool::default();
+        for _ in 0..50 {
+            let ended = Arc::new(AtomicUsize::new(0));
+            let mine = ended.clone();
+            let work = move |i: usize| {
+                assert!(i != 0, "the first");
+                std::thread::sleep(Duration::from_millis(2));
+                mine.fetch_add(1, Ordering::SeqCst);
+            };
+            assert!(catch_unwind(AssertUnwindSafe(|| pool.run((0..4).collect(), work))).is_err());
+            assert_eq!(ended.load(Ordering::SeqCst), 3);
+        }
+    }
+
     #[test]
     fn a_panic_reaches_the_caller() {
         let pool = Pool::default();
         let run = || pool.run(vec![0, 1, 2], |i: i32| assert!(i != 2, "two"));
-        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
         assert_eq!(pool.run(vec![1, 2], |i| i), [1, 2], "it goes on");
     }
 }

@@ -11,6 +11,7 @@ use ashlar_environment::random::Seeded;
 use ashlar_machine::{Crash, Fault, Operation, SimDisk};
 
 use super::rig::*;
+use super::waiting::How;
 use crate::group::Mutant;
 use crate::{BLOCK, Batching, Error, Group, Level, MemberState, Policy, Repair, Request};
 
@@ -19,7 +20,7 @@ const NEVER: usize = usize::MAX;
 const EXHAUSTIVE: u32 = 3;
 
 /// The contents of a block: identity, and the positions of the log at its request and its answer.
-type Past = Vec<(u64, usize, usize)>;
+pub(super) type Past = Vec<(u64, usize, usize)>;
 
 fn allowed(past: &Past, position: usize) -> Vec<u64> {
     let last = past.iter().rposition(|(_, _, answered)| *answered <= position);
@@ -29,7 +30,7 @@ fn allowed(past: &Past, position: usize) -> Vec<u64> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+pub(super) enum State {
     Optimal,
     Degraded,
     Rebuilding,
@@ -37,27 +38,28 @@ enum State {
     Failing,
 }
 
-struct Scenario {
-    level: Level,
-    members: usize,
-    state: State,
-    policy: Policy,
-    mutant: Option<Mutant>,
-    seed: u64,
-    steps: usize,
+pub(super) struct Scenario {
+    pub(super) level: Level,
+    pub(super) members: usize,
+    pub(super) state: State,
+    pub(super) policy: Policy,
+    pub(super) mutant: Option<Mutant>,
+    pub(super) seed: u64,
+    pub(super) steps: usize,
+    pub(super) how: How,
 }
 
-struct Lived {
-    disk: SimDisk,
-    devices: Vec<usize>,
-    count: usize,
-    from: usize,
-    pasts: Vec<Past>,
+pub(super) struct Lived {
+    pub(super) disk: SimDisk,
+    pub(super) devices: Vec<usize>,
+    pub(super) count: usize,
+    pub(super) from: usize,
+    pub(super) pasts: Vec<Past>,
 }
 
-fn live(s: &Scenario) -> Lived {
+pub(super) fn live(s: &Scenario) -> Lived {
     let count = s.members + 1;
-    let rig = Rig::new(count);
+    let rig = Rig::new(count).asked(s.how, s.seed);
     let mut random = Seeded::new(s.seed);
     let mut group = rig.create(s.level, 8192, s.policy, s.members);
     let mut pasts: Vec<Past> = vec![Vec::new(); (group.size() / B) as usize];
@@ -152,7 +154,7 @@ fn open(rig: &Rig, which: &[usize]) -> Group {
     }
 }
 
-fn judge(lived: &Lived, position: usize, image: SimDisk, random: &mut Seeded) {
+pub(super) fn judge(lived: &Lived, position: usize, image: SimDisk, random: &mut Seeded) {
     let rig = Rig::of(image, lived.count);
     let twice = random.below(40) == 0;
     if twice {
@@ -201,7 +203,7 @@ fn crash_again(
 }
 
 /// The number of images judged.
-fn enumerate(s: &Scenario) -> usize {
+pub(super) fn enumerate(s: &Scenario) -> usize {
     let lived = live(s);
     let mut crash = Crash::new(&lived.disk);
     let mut random = Seeded::new(s.seed ^ 0xabcd);
@@ -252,110 +254,88 @@ fn subset(crash: &Crash, kept: Option<u64>, random: &mut Seeded) -> SimDisk {
     })
 }
 
-fn levels() -> [(Level, usize); 4] {
+pub(super) fn levels() -> [(Level, usize); 4] {
     [(Level::Raid1, 2), (Level::Raid5, 4), (Level::Raid6, 5), (Level::Coded { k: 3, m: 3 }, 6)]
 }
 
-fn all(state: State) {
+/// A scenario of groups with a journal.
+pub(super) fn scenario(level: Level, members: usize, state: State, seed: u64) -> Scenario {
+    let (policy, mutant, how) = (Policy::Journal, None, How::InTurn);
+    Scenario { level, members, state, policy, mutant, seed, steps: 3, how }
+}
+
+pub(super) fn all(state: State, how: How) {
     let mut images = 0;
     for (level, members) in levels() {
-        let s = Scenario { level, members, state, policy: Policy::Journal, mutant: None, seed: 1, steps: 3 };
-        images += enumerate(&s);
+        images += enumerate(&Scenario { how, ..scenario(level, members, state, 1) });
     }
     assert!(images > 200, "{images} images");
 }
 
 #[test]
 fn power_cut_while_optimal() {
-    all(State::Optimal);
+    all(State::Optimal, How::InTurn);
 }
 
 #[test]
 fn power_cut_while_degraded() {
-    all(State::Degraded);
+    all(State::Degraded, How::InTurn);
 }
 
 #[test]
 fn power_cut_while_rebuilding() {
-    all(State::Rebuilding);
+    all(State::Rebuilding, How::InTurn);
 }
 
 /// As above, with several batches in each step of the rebuild.
 #[test]
 fn power_cut_while_rebuilding_in_small_batches() {
-    let s = Scenario {
-        level: Level::Raid6,
-        members: 5,
-        state: State::Rebuilding,
-        policy: Policy::Journal,
-        mutant: None,
-        seed: 2,
-        steps: 4,
-    };
-    enumerate(&s);
+    enumerate(&Scenario { steps: 4, ..scenario(Level::Raid6, 5, State::Rebuilding, 2) });
 }
 
 #[test]
 fn power_cut_while_a_member_fails() {
-    all(State::Failing);
+    all(State::Failing, How::InTurn);
 }
 
 #[test]
 fn power_cut_of_stripes_without_parity() {
-    let s = Scenario {
-        level: Level::Raid0,
-        members: 3,
-        state: State::Optimal,
-        policy: Policy::Journal,
-        mutant: None,
-        seed: 2,
-        steps: 3,
-    };
-    enumerate(&s);
+    enumerate(&scenario(Level::Raid0, 3, State::Optimal, 2));
 }
 
 /// Some scenario finds the mutant.
-fn is_found(mutant: Mutant, state: State, seeds: u64) {
+pub(super) fn is_found(mutant: Mutant, state: State, how: How, seeds: u64) {
     let found = (1..=seeds).find(|&seed| {
-        let mutant = Some(mutant);
-        let s = Scenario {
-            level: Level::Raid5,
-            members: 4,
-            state,
-            policy: Policy::Journal,
-            mutant,
-            seed,
-            steps: 3,
-        };
+        let s = Scenario { mutant: Some(mutant), how, ..scenario(Level::Raid5, 4, state, seed) };
         catch_unwind(AssertUnwindSafe(|| enumerate(&s))).is_err()
     });
-    println!("{mutant:?} {state:?}: found by seed {found:?}");
+    println!("{mutant:?} {state:?} {how:?}: found by seed {found:?}");
     assert!(found.is_some(), "{mutant:?} was not found in state {state:?}");
 }
 
 #[test]
 fn blocks_written_before_the_journal_are_found() {
-    is_found(Mutant::InPlaceBeforeJournal, State::Degraded, 4);
+    is_found(Mutant::InPlaceBeforeJournal, State::Degraded, How::InTurn, 4);
 }
 
 #[test]
 fn answers_before_the_flush_are_found() {
-    is_found(Mutant::AnsweredBeforeFlush, State::Optimal, 4);
+    is_found(Mutant::AnsweredBeforeFlush, State::Optimal, How::InTurn, 4);
 }
 
 #[test]
 fn a_journal_that_is_reused_too_soon_is_found() {
-    is_found(Mutant::JournalReusedTooSoon, State::Optimal, 40);
+    is_found(Mutant::JournalReusedTooSoon, State::Optimal, How::InTurn, 40);
 }
 
 #[test]
 fn failures_that_are_not_recorded_are_found() {
-    is_found(Mutant::FailureNotRecorded, State::Failing, 4);
+    is_found(Mutant::FailureNotRecorded, State::Failing, How::InTurn, 4);
 }
 
 #[test]
 fn progress_before_the_blocks_is_found() {
-    is_found(Mutant::ProgressBeforeBlocks, State::Rebuilding, 40);
+    is_found(Mutant::ProgressBeforeBlocks, State::Rebuilding, How::InTurn, 40);
 }
 
 /// Under `bitmap` and `none`: after a flush, an optimal group has what was flushed, and its parity is right.

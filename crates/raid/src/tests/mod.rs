@@ -9,3 +9,4 @@ mod history;
 mod rebuild;
 mod requests;
 mod rig;
+mod waiting;

@@ -9,6 +9,7 @@ use ashlar_machine::DiskFile;
 use parking_lot::{Condvar, Mutex};
 
 use super::rig::*;
+use super::waiting::How;
 use crate::{Device, Group, Level, Medium, MemberState, Plan, Policy, Request, Shared};
 
 /// What all members of a group were asked.
@@ -214,6 +215,40 @@ fn a_write_is_not_lost_with_its_neighbour() {
     assert!(back.iter().all(|b| *b == 8));
 }
 
+/// A block that is wrong where it was read before it is needed is corrected, whichever request of the batch needs it.
+#[test]
+fn wrong_blocks_are_found_before_they_are_needed() {
+    for how in [How::InTurn, How::Submitted, How::OnThreads] {
+        let rig = Rig::new(4).asked(how, 1);
+        let mut group = rig.create(Level::Raid5, 4096, Policy::Journal, 4);
+        for block in 0..24 {
+            group.write(block * B, &content(block + 1)).unwrap();
+        }
+        group.checkpoint().unwrap();
+        for block in [1, 9] {
+            let place = group.geometry().locate(block);
+            let slot = group.geometry().slot(place.set, place.row, place.role);
+            rig.disk.flip(&name(slot), (group.layout.data_start + place.row) * B + 77, 1);
+        }
+        // The first needs the wrong block 1, and the parity that the second needs after it; the last writes half of the wrong block 9.
+        let (one, two, half) = (content(100), content(101), vec![5; 2048]);
+        let requests = [
+            Request::Write { at: 0, data: &one },
+            Request::Write { at: 2 * B, data: &two },
+            Request::Write { at: 9 * B, data: &half },
+        ];
+        group.apply(&requests).into_iter().for_each(Result::unwrap);
+        let mut out = vec![0; B as usize];
+        group.read(9 * B, &mut out).unwrap();
+        assert!(out[..2048] == half && out[2048..] == content(10)[2048..], "{how:?}");
+        let found = identities(&mut group);
+        assert_eq!(found[..4], [Some(100), Some(2), Some(101), Some(4)], "{how:?}");
+        assert_eq!(group.check(0, u64::MAX, crate::Repair::StopOnError).unwrap().mismatches, []);
+        group.take_out(1).unwrap();
+        assert_eq!(identities(&mut group), found, "{how:?} without a member");
+    }
+}
+
 /// Members that wait until several are asked at the same time, or for long.
 #[derive(Default)]
 struct Gate {
@@ -317,6 +352,38 @@ fn members_that_wait_are_asked_together() {
     let alone = reads.alone.load(Ordering::Relaxed) + writes.alone.load(Ordering::Relaxed);
     assert_eq!(alone, 0, "a member was asked alone");
     assert_eq!(identity(&out[..B as usize]), Some(100));
+}
+
+/// What members can begin without waiting takes no thread, and is under way together.
+#[test]
+fn members_that_can_be_submitted_to_take_no_thread() {
+    let rig = Rig::new(4).asked(How::Submitted, 1);
+    let mut group = rig.create(Level::Raid5, 4096, Policy::Journal, 4);
+    for block in 0..24 {
+        group.write(block * B, &content(block + 1)).unwrap();
+    }
+    // Several blocks of each member that are not adjacent, and one of which its member cannot be asked.
+    let (one, other) = (content(100), content(101));
+    let requests = [Request::Write { at: B, data: &one }, Request::Write { at: 13 * B, data: &other }];
+    group.apply(&requests).into_iter().for_each(Result::unwrap);
+    rig.faults[2].set_after(
+        ashlar_machine::Operation::Read,
+        ashlar_machine::Fault::Error(libc::EIO),
+        0,
+        u64::MAX,
+    );
+    let found = identities(&mut group);
+    for block in 0..24u64 {
+        let expected = match block {
+            1 => 100,
+            13 => 101,
+            other => other + 1,
+        };
+        assert_eq!(found[block as usize], Some(expected));
+    }
+    assert_eq!(group.members()[2].state, MemberState::Failed);
+    assert_eq!(group.pool.threads(), 0);
+    assert!(rig.traffic.is_empty());
 }
 
 /// Reads of several threads are at the members at the same time.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ashlar_environment::random::Seeded;
 use ashlar_machine::{DiskFile, Faults, Folder, SimDisk};
 
+use super::waiting::{How, Traffic, Waiting};
 use crate::{BLOCK, Device, Group, Level, Plan, Policy};
 
 pub(super) const B: u64 = BLOCK as u64;
@@ -14,6 +15,9 @@ pub(super) const MEMBER: u64 = 16 + 256 + 2 + 48 + 14;
 pub(super) struct Rig {
     pub(super) disk: SimDisk,
     pub(super) faults: Vec<Arc<Faults>>,
+    /// How its devices are asked.
+    pub(super) how: How,
+    pub(super) traffic: Traffic,
 }
 
 impl Rig {
@@ -25,7 +29,7 @@ impl Rig {
     /// `devices` empty devices of so many blocks.
     pub(super) fn with(devices: usize, blocks: u64) -> Rig {
         let disk = SimDisk::new(1 << 40);
-        let rig = Rig { disk, faults: (0..devices).map(|_| Arc::new(Faults::new())).collect() };
+        let rig = Rig::of(disk, devices);
         for i in 0..devices {
             let folder = Folder::simulated(&rig.disk, None);
             let file = folder.create(&name(i), false).unwrap();
@@ -38,7 +42,13 @@ impl Rig {
 
     /// The rig of an image.
     pub(super) fn of(disk: SimDisk, devices: usize) -> Rig {
-        Rig { disk, faults: (0..devices).map(|_| Arc::new(Faults::new())).collect() }
+        let faults = (0..devices).map(|_| Arc::new(Faults::new())).collect();
+        Rig { disk, faults, how: How::InTurn, traffic: Traffic::default() }
+    }
+
+    /// The same, whose devices are asked in this way.
+    pub(super) fn asked(self, how: How, seed: u64) -> Rig {
+        Rig { how, traffic: Traffic::seeded(seed), ..self }
     }
 
     pub(super) fn file(&self, i: usize) -> DiskFile {
@@ -46,7 +56,9 @@ impl Rig {
     }
 
     pub(super) fn device(&self, i: usize) -> Device {
-        Device { medium: Box::new(self.file(i)), name: name(i) }
+        let file = Arc::new(self.file(i));
+        let medium = Waiting { file, how: self.how, traffic: self.traffic.clone() };
+        Device { medium: Box::new(medium), name: name(i) }
     }
 
     pub(super) fn devices(&self, which: impl IntoIterator<Item = usize>) -> Vec<Device> {
