@@ -4,12 +4,17 @@
 //! flush of the journals for all of them; the others wait for their result, not for the group, so that the next batch has all that came
 //! meanwhile.
 //!
-//! Invariants: a request is answered after its batch was committed; the queue is bounded by the number of callers.
+//! Invariants: a request is answered after its batch was committed; the queue is bounded by the number of callers; the lock of the queue
+//! is never held while the group is waited for. A panic with the group in hand stops the group: what is in memory may be one half of a
+//! change, and what was answered is on the members.
 //!
 //! Must not depend on: exports.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -68,6 +73,46 @@ impl Drop for Leading<'_> {
     }
 }
 
+/// The group, of one thread alone.
+struct InHand<'a> {
+    /// None: it was given back.
+    group: Option<MutexGuard<'a, Group>>,
+    /// Whoever waits gets it next.
+    fair: bool,
+    /// The thread was in a panic already.
+    panicking: bool,
+}
+
+impl Deref for InHand<'_> {
+    type Target = Group;
+
+    fn deref(&self) -> &Group {
+        self.group.as_ref().expect("it is given back at the end")
+    }
+}
+
+impl DerefMut for InHand<'_> {
+    fn deref_mut(&mut self) -> &mut Group {
+        self.group.as_mut().expect("it is given back at the end")
+    }
+}
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        let Some(mut group) = self.group.take() else { return };
+        if thread::panicking() && !self.panicking {
+            group.stopped.get_or_insert_with(panicked);
+        }
+        if self.fair {
+            MutexGuard::unlock_fair(group);
+        }
+    }
+}
+
+fn panicked() -> Error {
+    Error::State("the group has stopped, because executing a request panicked".into())
+}
+
 /// A group that can be shared.
 pub struct Shared {
     group: Mutex<Group>,
@@ -86,16 +131,17 @@ impl Shared {
     /// Runs `work` with the group, alone. Whoever waits for the group gets it next, so that background work that calls this
     /// again and again does not keep requests out.
     pub fn with<T>(&self, work: impl FnOnce(&mut Group) -> T) -> T {
-        let mut group = self.group.lock();
-        let done = work(&mut group);
-        MutexGuard::unlock_fair(group);
-        done
+        work(&mut self.in_hand(true))
+    }
+
+    fn in_hand(&self, fair: bool) -> InHand<'_> {
+        InHand { group: Some(self.group.lock()), fair, panicking: thread::panicking() }
     }
 
     /// The virtual drive of a name.
     #[must_use]
     pub fn volume(self: &Arc<Shared>, name: &str) -> Option<VirtualDrive> {
-        let volume = self.group.lock().superblock().volumes.iter().find(|v| v.name == name).cloned()?;
+        let volume = self.in_hand(false).superblock().volumes.iter().find(|v| v.name == name).cloned()?;
         Some(VirtualDrive { shared: self.clone(), volume: Arc::new(volume) })
     }
 
@@ -122,15 +168,17 @@ impl Shared {
     /// Executes the requests that wait, as the only thread that does.
     fn lead(&self) {
         let mut leading = Leading { shared: self, results: BTreeMap::new() };
-        let mut group = self.group.lock();
-        // What came while others had the group is in the batch too.
-        let batch = self.next_batch();
-        // After a panic that is what their threads get.
-        let broken =
-            || Err(Error::State("the group panicked in a request that was executed with this one".into()));
-        leading.results.extend(batch.iter().map(|(ticket, _)| (*ticket, broken())));
-        leading.results.extend(execute(&mut group, &batch));
-        MutexGuard::unlock_fair(group);
+        let mut batch = Vec::new();
+        let done = catch_unwind(AssertUnwindSafe(|| {
+            let mut group = self.in_hand(true);
+            // What came while others had the group is in the batch too.
+            batch = self.next_batch();
+            execute(&mut group, &batch)
+        }));
+        leading.results = done.unwrap_or_else(|_| {
+            // Nobody knows which of them were executed.
+            batch.iter().map(|(ticket, _)| (*ticket, Err(panicked()))).collect()
+        });
     }
 
     /// How many changes wait.
@@ -182,7 +230,7 @@ impl VirtualDrive {
     /// As [`Group::read`].
     pub fn read(&self, at: u64, out: &mut [u8]) -> Result<(), Error> {
         let plan = {
-            let mut group = self.shared.group.lock();
+            let mut group = self.shared.in_hand(false);
             let at = place(&group, &self.volume, at, out.len() as u64)?;
             group.plan_read(at, out.len())?
         };
@@ -191,7 +239,7 @@ impl VirtualDrive {
         if done.is_whole() {
             return Ok(());
         }
-        let mut group = self.shared.group.lock();
+        let mut group = self.shared.in_hand(false);
         // It may have been deleted, and its blocks be those of another one.
         place(&group, &self.volume, at, out.len() as u64)?;
         group.finish_read(&plan, done, out)
@@ -218,7 +266,7 @@ impl VirtualDrive {
     /// # Errors
     /// [`Error::Failed`].
     pub fn flush(&self) -> Result<(), Error> {
-        self.shared.group.lock().flush()
+        self.shared.in_hand(false).flush()
     }
 
     /// The pieces of a range that were never written or were discarded, and those that hold data: lengths in bytes, true
@@ -227,7 +275,7 @@ impl VirtualDrive {
     /// # Errors
     /// [`Error::Range`], [`Error::State`].
     pub fn allocated(&self, at: u64, len: u64, most: usize) -> Result<Vec<(u64, bool)>, Error> {
-        let mut group = self.shared.group.lock();
+        let mut group = self.shared.in_hand(false);
         let at = place(&group, &self.volume, at, len)?;
         group.allocated(at, len, most)
     }

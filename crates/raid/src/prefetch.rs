@@ -20,6 +20,9 @@ pub(crate) const MOST: usize = 8 << 10;
 impl Group {
     /// Reads what these requests need.
     pub(crate) fn prefetch(&mut self, requests: &[Request<'_>]) {
+        if self.stopped.is_some() {
+            return;
+        }
         let mut places = BTreeSet::new();
         for request in requests {
             let Request::Write { at, data } = request else { continue };

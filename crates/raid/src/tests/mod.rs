@@ -9,4 +9,5 @@ mod history;
 mod rebuild;
 mod requests;
 mod rig;
+mod stopped;
 mod waiting;
