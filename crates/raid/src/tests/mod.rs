@@ -1,6 +1,7 @@
 //! Tests of the crate, over simulated devices.
 
 mod crash;
+mod crash_at_once;
 mod domains;
 mod faults;
 mod format;

@@ -1,0 +1,199 @@
+//! Power cuts as in `crash`, with members that are asked at the same time, and with threads whose requests meet in batches.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ashlar_environment::random::Seeded;
+use ashlar_machine::{Crash, Fault, Operation};
+use parking_lot::Mutex;
+
+use super::crash::*;
+use super::rig::*;
+use super::waiting::How;
+use crate::group::Mutant;
+use crate::{Level, Policy, Shared, VirtualDrive};
+
+#[test]
+fn power_cut_while_optimal_and_submitted() {
+    all(State::Optimal, How::Submitted);
+}
+
+#[test]
+fn power_cut_while_optimal_on_threads() {
+    all(State::Optimal, How::OnThreads);
+}
+
+#[test]
+fn power_cut_while_degraded_and_submitted() {
+    all(State::Degraded, How::Submitted);
+}
+
+#[test]
+fn power_cut_while_rebuilding_and_submitted() {
+    all(State::Rebuilding, How::Submitted);
+}
+
+#[test]
+fn power_cut_while_rebuilding_on_threads() {
+    all(State::Rebuilding, How::OnThreads);
+}
+
+#[test]
+fn power_cut_while_a_submitted_member_fails() {
+    all(State::Failing, How::Submitted);
+}
+
+#[test]
+fn power_cut_while_a_member_fails_on_a_thread() {
+    all(State::Failing, How::OnThreads);
+}
+
+#[test]
+fn mutants_are_found_among_submitted_requests() {
+    for (mutant, state, seeds) in [
+        (Mutant::InPlaceBeforeJournal, State::Degraded, 4),
+        (Mutant::AnsweredBeforeFlush, State::Optimal, 4),
+        (Mutant::FailureNotRecorded, State::Failing, 8),
+    ] {
+        is_found(mutant, state, How::Submitted, seeds);
+    }
+}
+
+/// Blocks that threads write one by one, side by side so that their requests are merged; stripes that they write and discard follow.
+const SINGLE: u64 = 60;
+const WRITERS: u64 = 6;
+/// Blocks of a stripe: two rows of three blocks with data.
+const STRIPE: u64 = 6;
+
+/// What happens while threads write.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meanwhile {
+    Nothing,
+    AMemberFails,
+    AMemberIsRebuilt,
+}
+
+/// Threads that write blocks of their own, beside one that reads.
+struct Threads<'a> {
+    rig: &'a Rig,
+    drive: VirtualDrive,
+    pasts: &'a [Mutex<Past>],
+    next: AtomicU64,
+    left: AtomicU64,
+    seed: u64,
+    meanwhile: Meanwhile,
+}
+
+impl Threads<'_> {
+    fn write(&self, writer: u64) {
+        let mut random = Seeded::new(self.seed * 100 + writer);
+        for turn in 0..12 {
+            if self.meanwhile == Meanwhile::AMemberFails && writer == 0 && turn == 4 {
+                let on = if self.seed.is_multiple_of(2) { Operation::Write } else { Operation::Sync };
+                self.rig.faults[1].set_after(on, Fault::Error(libc::EIO), 3, u64::MAX);
+            }
+            let (at, len) = match random.below(4) {
+                0 => (SINGLE + (random.below(2) * WRITERS + writer) * STRIPE, STRIPE),
+                _ => (random.below(SINGLE / WRITERS) * WRITERS + writer, 1),
+            };
+            self.change(at, len, random.below(4) == 0);
+        }
+        self.left.fetch_sub(1, Ordering::Release);
+    }
+
+    fn change(&self, at: u64, len: u64, zero: bool) {
+        let id = || if zero { 0 } else { self.next.fetch_add(1, Ordering::Relaxed) };
+        let ids: Vec<u64> = (0..len).map(|_| id()).collect();
+        let pasts = &self.pasts[at as usize..(at + len) as usize];
+        for (past, id) in pasts.iter().zip(&ids) {
+            past.lock().push((*id, self.rig.disk.position(), usize::MAX));
+        }
+        match zero {
+            true => self.drive.zero(at * B, len * B).unwrap(),
+            false => self.drive.write(at * B, ids.into_iter().flat_map(content).collect()).unwrap(),
+        }
+        for past in pasts {
+            past.lock().last_mut().unwrap().2 = self.rig.disk.position();
+        }
+    }
+
+    fn read(&self) {
+        let mut random = Seeded::new(self.seed);
+        let mut out = vec![0; 8 * B as usize];
+        while self.left.load(Ordering::Acquire) > 0 {
+            let at = random.below(self.pasts.len() as u64 - 8) * B;
+            self.drive.read(at, &mut out).unwrap();
+            let mixed = out.chunks_exact(B as usize).position(|b| identity(b).is_none());
+            assert_eq!(mixed, None, "a mixture was read at {at}");
+        }
+    }
+}
+
+/// What is answered survives every power cut, and what is read is never a mixture.
+fn threads(level: Level, members: usize, how: How, meanwhile: Meanwhile, seed: u64) {
+    let rig = Rig::new(members + 1).asked(how, seed);
+    let mut group = rig.create(level, 8192, Policy::Journal, members);
+    assert_eq!(group.create_volume("v", None).unwrap().start, 0);
+    let mut devices: Vec<usize> = (0..members).collect();
+    if meanwhile == Meanwhile::AMemberIsRebuilt {
+        group.take_out(1).unwrap();
+        group.replace(1, rig.device(members), false).unwrap();
+        devices = (0..=members).filter(|i| *i != 1).collect();
+    }
+    let pasts: Vec<Mutex<Past>> = (0..group.size() / B).map(|_| Mutex::default()).collect();
+    let shared = Shared::new(group);
+    let from = rig.disk.position();
+    let all = Threads {
+        rig: &rig,
+        drive: shared.volume("v").unwrap(),
+        pasts: &pasts,
+        next: AtomicU64::new(1),
+        left: AtomicU64::new(WRITERS),
+        seed,
+        meanwhile,
+    };
+    std::thread::scope(|scope| {
+        let all = &all;
+        for writer in 0..WRITERS {
+            scope.spawn(move || all.write(writer));
+        }
+        scope.spawn(move || all.read());
+        // It ends at the last row.
+        while shared.with(|g| g.rebuild(3)).unwrap().is_some_and(|p| p.done < p.rows) {
+            std::thread::yield_now();
+        }
+    });
+    assert!(rig.traffic.is_empty(), "nothing is under way");
+    let pasts = pasts.into_iter().map(Mutex::into_inner).collect();
+    let lived = Lived { disk: rig.disk.clone(), devices, count: members + 1, from, pasts };
+    let (mut crash, mut random) = (Crash::new(&rig.disk), Seeded::new(seed));
+    for position in from..=rig.disk.position() {
+        crash.advance(position);
+        // A few of them, and images with random sectors of what was not flushed.
+        if random.below(6) == 0 || position == rig.disk.position() {
+            let mut seeded = Seeded::new(random.next());
+            judge(&lived, position, crash.image(|| seeded.next()), &mut random);
+        }
+    }
+}
+
+#[test]
+fn power_cut_while_threads_write() {
+    for (seed, how) in [(1, How::InTurn), (2, How::Submitted), (3, How::OnThreads)] {
+        threads(Level::Raid5, 4, how, Meanwhile::Nothing, seed);
+    }
+    threads(Level::Raid6, 5, How::Submitted, Meanwhile::Nothing, 11);
+}
+
+#[test]
+fn power_cut_while_threads_write_and_a_member_fails() {
+    for (seed, how) in [(4, How::InTurn), (5, How::Submitted), (6, How::Submitted), (7, How::OnThreads)] {
+        threads(Level::Raid5, 4, how, Meanwhile::AMemberFails, seed);
+    }
+}
+
+#[test]
+fn power_cut_while_threads_write_and_a_member_is_rebuilt() {
+    for (seed, how) in [(8, How::Submitted), (9, How::OnThreads)] {
+        threads(Level::Raid5, 4, how, Meanwhile::AMemberIsRebuilt, seed);
+    }
+}
