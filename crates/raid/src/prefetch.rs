@@ -20,7 +20,7 @@ pub(crate) const MOST: usize = 8 << 10;
 impl Group {
     /// Reads what these requests need.
     pub(crate) fn prefetch(&mut self, requests: &[Request<'_>]) {
-        if self.stopped.is_some() {
+        if self.stopped.is_some() || !self.is_worth_a_prefetch(requests) {
             return;
         }
         let mut places = BTreeSet::new();
@@ -31,6 +31,12 @@ impl Group {
             }
         }
         self.fetch_all(places);
+    }
+
+    /// Whether anything is saved: blocks that are read one by one of members that do not wait are read as well where they are needed.
+    fn is_worth_a_prefetch(&self, requests: &[Request<'_>]) -> bool {
+        let long = |r: &Request<'_>| matches!(r, Request::Write { data, .. } if data.len() > BLOCK);
+        requests.iter().any(long) || self.members.iter().flatten().any(|m| m.medium().waits())
     }
 
     /// Adds the blocks that a write needs.
