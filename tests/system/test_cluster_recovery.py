@@ -13,6 +13,8 @@ from test_cluster_operations import bucket_everywhere
 
 KEYS = [f"key-{i:04}" for i in range(24)]
 DAMAGED = "key-0018"
+# With one bit flipped.
+FLIPPED = b"key,0018"
 
 
 @pytest.fixture
@@ -32,13 +34,10 @@ def damage(drive):
     """Flips one bit of each record of the key in the journal of a drive: a PUT that was tried again left two."""
     damaged = False
     for segment in sorted((drive / "journal").iterdir()):
-        content = bytearray(segment.read_bytes())
-        found = content.find(DAMAGED.encode())
-        while found >= 0:
-            content[found + 3] ^= 1
+        content = segment.read_bytes()
+        if DAMAGED.encode() in content:
+            segment.write_bytes(content.replace(DAMAGED.encode(), FLIPPED))
             damaged = True
-            found = content.find(DAMAGED.encode(), found)
-        segment.write_bytes(content)
     return damaged
 
 
