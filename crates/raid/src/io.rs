@@ -8,7 +8,7 @@
 //!
 //! Must not depend on: what the blocks are, parity, the journal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::sync::Arc;
 
@@ -40,6 +40,11 @@ pub(crate) struct Got {
     pub(crate) wrong: Vec<u64>,
     /// Why not all were read.
     pub(crate) failed: Option<io::Error>,
+}
+
+/// The places, member and row, that have to be found otherwise.
+pub(crate) fn wrong_places(got: &[Got]) -> BTreeSet<(usize, u64)> {
+    got.iter().flat_map(|g| g.wrong.iter().map(|row| (g.slot, *row))).collect()
 }
 
 /// Reads and verifies blocks of members. It is independent of the group, so that it works also when the group does not wait.

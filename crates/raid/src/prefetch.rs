@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use crate::geometry::BLOCK;
 use crate::group::Group;
-use crate::io::Ask;
+use crate::io::{Ask, wrong_places};
 use crate::sums::{UNKNOWN, UNWRITTEN};
 use crate::write::Request;
 
@@ -102,8 +102,7 @@ impl Group {
         });
         let mut got = self.reader(slots).read(Some(&self.pool), asks.collect());
         self.judge(&mut got);
-        let wrong: BTreeSet<(usize, u64)> =
-            got.iter().flat_map(|g| g.wrong.iter().map(|row| (g.slot, *row))).collect();
+        let wrong = wrong_places(&got);
         let right = blocks.into_iter().filter(|(place, ..)| !wrong.contains(place));
         self.old.extend(right.map(|(place, sum, content)| (place, (sum, content))));
     }

@@ -12,7 +12,7 @@ use crate::Error;
 use crate::content::Old;
 use crate::geometry::BLOCK;
 use crate::group::Group;
-use crate::io::{Ask, Got, Reader};
+use crate::io::{Ask, Got, Reader, wrong_places};
 use crate::pool::Pool;
 use crate::prefetch::MOST;
 use crate::sums::{UNKNOWN, UNWRITTEN};
@@ -90,8 +90,7 @@ impl ReadPlan {
         let reading = self.pool.reading();
         let got = self.reader.read(reading.is_one_of_few.then_some(&*self.pool), asks);
         drop(reading);
-        let wrong: BTreeSet<(usize, u64)> =
-            got.iter().flat_map(|g| g.wrong.iter().map(|row| (g.slot, *row))).collect();
+        let wrong = wrong_places(&got);
         let mut left = self.left.clone();
         for piece in self.pieces.iter().filter(|_| !wrong.is_empty()) {
             let rows = (piece.block..).zip(piece.row..).take(piece.sums.len());

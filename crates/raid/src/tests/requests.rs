@@ -1,16 +1,15 @@
 //! How many requests members get for one request of a client, and that those of a step are under way together.
 
-use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use ashlar_machine::DiskFile;
+use ashlar_machine::Operation;
 use parking_lot::{Condvar, Mutex};
 
 use super::rig::*;
-use super::waiting::How;
-use crate::{Device, Group, Level, Medium, MemberState, Plan, Policy, Request, Shared};
+use super::waiting::{How, Watched};
+use crate::{Device, Group, Level, MemberState, Plan, Policy, Request, Shared};
 
 /// What all members of a group were asked.
 #[derive(Default)]
@@ -20,45 +19,24 @@ struct Asked {
     flushes: AtomicU64,
 }
 
-/// A file that counts its requests.
-struct Counting {
-    file: DiskFile,
-    asked: Arc<Asked>,
-}
-
-impl Medium for Counting {
-    fn size(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
-        self.asked.reads.fetch_add(1, Ordering::Relaxed);
-        self.file.read_at(out, at)
-    }
-
-    fn write_slices_at(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
-        self.asked.writes.fetch_add(1, Ordering::Relaxed);
-        self.file.write_slices_at(slices, at)
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        self.asked.flushes.fetch_add(1, Ordering::Relaxed);
-        self.file.sync_data()
-    }
-
-    fn discard(&self, _at: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 const KIB: u64 = 1024;
 
 /// RAID 5 of 8 with strips of 64 KiB, four stripes of which hold data, and what its members are asked.
 fn group() -> (Rig, Group, Arc<Asked>) {
     let rig = Rig::with(8, 16 + 256 + 2 + 80 + 14);
     let asked = Arc::new(Asked::default());
-    let device =
-        |i| Device { medium: Box::new(Counting { file: rig.file(i), asked: asked.clone() }), name: name(i) };
+    let device = |i| {
+        let asked = asked.clone();
+        let before = move |step| {
+            let count = match step {
+                Operation::Read => &asked.reads,
+                Operation::Write => &asked.writes,
+                _ => &asked.flushes,
+            };
+            count.fetch_add(1, Ordering::Relaxed);
+        };
+        Device { medium: Box::new(Watched { file: rig.file(i), waits: false, before }), name: name(i) }
+    };
     let plan = Plan {
         name: "g".into(),
         level: Level::Raid5,
@@ -282,46 +260,17 @@ impl Gate {
     }
 }
 
-struct Slow {
-    file: DiskFile,
-    reads: Arc<Gate>,
-    writes: Arc<Gate>,
-}
-
-impl Medium for Slow {
-    fn size(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
-        self.reads.pass();
-        self.file.read_at(out, at)
-    }
-
-    fn write_slices_at(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
-        self.writes.pass();
-        self.file.write_slices_at(slices, at)
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn discard(&self, _at: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn waits(&self) -> bool {
-        true
-    }
-}
-
 fn slow() -> (Rig, Group, Arc<Gate>, Arc<Gate>) {
     let rig = Rig::new(4);
     let (reads, writes) = (Arc::new(Gate::default()), Arc::new(Gate::default()));
-    let device = |i| Device {
-        medium: Box::new(Slow { file: rig.file(i), reads: reads.clone(), writes: writes.clone() }),
-        name: name(i),
+    let device = |i| {
+        let (reads, writes) = (reads.clone(), writes.clone());
+        let before = move |step| match step {
+            Operation::Read => reads.pass(),
+            Operation::Write => writes.pass(),
+            _ => {}
+        };
+        Device { medium: Box::new(Watched { file: rig.file(i), waits: true, before }), name: name(i) }
     };
     let plan = Plan {
         name: "g".into(),

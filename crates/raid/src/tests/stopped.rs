@@ -1,56 +1,25 @@
 //! Batches that do not end as they should: a panic in one, and members that fail in the middle. Nobody waits for ever, and what was
 //! answered stays.
 
-use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ashlar_machine::{DiskFile, Fault, Operation};
+use ashlar_machine::{Fault, Operation};
 
 use super::rig::*;
-use super::waiting::How;
-use crate::{Device, Error, Group, GroupState, Level, Medium, Plan, Policy, Shared, VirtualDrive};
-
-/// A file that panics in one of its next writes.
-struct Broken {
-    file: DiskFile,
-    writes_left: Arc<AtomicI64>,
-    waits: bool,
-}
-
-impl Medium for Broken {
-    fn size(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
-        self.file.read_at(out, at)
-    }
-
-    fn write_slices_at(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
-        assert!(self.writes_left.fetch_sub(1, Ordering::Relaxed) != 0, "a defect of the medium");
-        self.file.write_slices_at(slices, at)
-    }
-
-    fn flush(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn discard(&self, _at: u64, _len: u64) -> io::Result<()> {
-        Ok(())
-    }
-
-    fn waits(&self) -> bool {
-        self.waits
-    }
-}
+use super::waiting::{How, Watched};
+use crate::{Device, Error, Group, GroupState, Level, Plan, Policy, Shared, VirtualDrive};
 
 /// A group with a virtual drive, and how many writes its members do before one of them panics.
 fn broken(rig: &Rig, waits: bool) -> (Arc<Shared>, VirtualDrive, Arc<AtomicI64>) {
     let writes_left = Arc::new(AtomicI64::new(-1));
     let device = |i| {
-        let medium = Broken { file: rig.file(i), writes_left: writes_left.clone(), waits };
-        Device { medium: Box::new(medium), name: name(i) }
+        let writes_left = writes_left.clone();
+        let before = move |step| {
+            let panics = step == Operation::Write && writes_left.fetch_sub(1, Ordering::Relaxed) == 0;
+            assert!(!panics, "a defect of the medium");
+        };
+        Device { medium: Box::new(Watched { file: rig.file(i), waits, before }), name: name(i) }
     };
     let (level, policy) = (Level::Raid5, Policy::Journal);
     let plan = Plan { name: "g".into(), level, strip: 4096, policy, journal: 256 * B, ..Plan::default() };

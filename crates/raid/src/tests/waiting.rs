@@ -1,14 +1,50 @@
-//! Members that are asked at the same time: in an order that a seed chooses, and on threads.
+//! Members that are asked at the same time: in an order that a seed chooses, and on threads; and members whose requests are watched.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 
 use ashlar_environment::random::Seeded;
-use ashlar_machine::DiskFile;
+use ashlar_machine::{DiskFile, Operation};
 use parking_lot::Mutex;
 
 use crate::{Command, Medium, Pending};
+
+/// A file that calls `before` with each request, and then executes it. It discards nothing.
+pub(super) struct Watched<F> {
+    pub(super) file: DiskFile,
+    pub(super) waits: bool,
+    pub(super) before: F,
+}
+
+impl<F: Fn(Operation) + Send + Sync> Medium for Watched<F> {
+    fn size(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
+        (self.before)(Operation::Read);
+        self.file.read_at(out, at)
+    }
+
+    fn write_slices_at(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
+        (self.before)(Operation::Write);
+        self.file.write_slices_at(slices, at)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        (self.before)(Operation::Sync);
+        self.file.sync_data()
+    }
+
+    fn discard(&self, _at: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn waits(&self) -> bool {
+        self.waits
+    }
+}
 
 /// How members are asked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
