@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+import dashboards
 from conftest import free_port, until
 
 ASHLAR = os.environ["ASHLAR_BIN"]
@@ -124,6 +125,22 @@ def test_fio_verifies_what_it_wrote(array, level, drives):
     fio(a.uri("vd0"), "--rw=randrw", "--size=12m", "--bs=512-64k", "--bs_unaligned", "--fsync=16")
     check = a.run("start", "consistency_check", "dg0", "--mode", "stop_on_error", "--wait")
     assert json.loads(check.stdout)["check"]["state"] == "DONE"
+    a.stop()
+
+
+def test_the_dashboard_uses_only_exported_metrics(array):
+    a = array().start()
+    a.run("create", "dg", "raid5", *a.make(3), "--journal", "4MiB")
+    a.run("create", "vd", "dg0", "8MiB")
+    a.run("start", "consistency_check", "dg0", "--mode", "stop_on_error", "--wait")
+    used, found = dashboards.used(dashboards.ARRAY), dashboards.metrics_at(a.socket)
+    missing = used - found
+    assert len(used) > 20 and sorted(missing - dashboards.sometimes()) == []
+    # This group has no rebuild, and no drive that is a namespace.
+    parts = ("rebuild_", "path_", "drive_health_", "drive_life_", "drive_media_", "drive_temperature_")
+    assert [n for n in missing if not n.removeprefix(dashboards.ARRAY).startswith(parts)] == []
+    source = (dashboards.ROOT / "crates/array/src/metrics.rs").read_text()
+    assert [n for n in missing if f'"{n}"' not in source] == []
     a.stop()
 
 

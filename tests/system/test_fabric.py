@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import dashboards
 from conftest import free_port, until
 from guest import Guest
 
@@ -258,6 +259,13 @@ def test_the_host_of_the_linux_kernel(fabric, guest):
     guest.run(f"dd if={first} bs=4k count=8 iflag=direct 2>/dev/null | cmp - /tmp/back")
     disconnect(guest)
     until(lambda: all(p["controllers"] == 0 for p in fabric.state()["ports"]), 60)
+    fabric.stop()
+
+
+def test_the_dashboard_uses_only_exported_metrics(fabric):
+    fabric.set_up("").start()
+    used = dashboards.used(dashboards.FABRIC)
+    assert len(used) > 8 and sorted(used - dashboards.metrics_at(fabric.socket)) == []
     fabric.stop()
 
 

@@ -26,7 +26,9 @@ from botocore.awsrequest import AWSRequest
 from botocore.config import Config
 from botocore.credentials import Credentials
 
-from conftest import ACCESS, REGION, SECRET, Server, free_port
+import dashboards
+from conftest import ACCESS, REGION, SECRET, Server, free_port, until
+from nodes import Etcd
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -96,12 +98,14 @@ def home():
 
 @pytest.fixture(scope="module")
 def own(home):
-    """A server with TLS, keys and a target for events, on which something has happened."""
+    """A server with TLS, keys, an audit log and a target for events, on which something has happened."""
     (home / "s").mkdir()
     s = Server(
         home / "s", certs=certificate(home / "certs"),
         env={"ASHLAR_KMS_ROOT_KEY": base64.b64encode(bytes(range(32))).decode(), "MINIO_NOTIFY_WEBHOOK_ENABLE_one": "on",
-             "MINIO_NOTIFY_WEBHOOK_ENDPOINT_one": f"http://127.0.0.1:{free_port()}/"},
+             "MINIO_NOTIFY_WEBHOOK_ENDPOINT_one": f"http://127.0.0.1:{free_port()}/",
+             "ASHLAR_AUDIT_FILE": str(home / "audit.log"), "ASHLAR_AUDIT_WEBHOOK_ALLOW_LOOPBACK": "true",
+             "ASHLAR_AUDIT_WEBHOOK": f"http://127.0.0.1:{free_port()}/audit"},
     )
     try:
         use(s)
@@ -243,28 +247,71 @@ def test_metrics_are_well_formed(own):
                 seen.add(sample)
 
 
-def names_of(expression):
-    return set(re.findall(r"\b((?:minio|ashlar)_[a-z0-9_]+)", expression))
+def test_dashboards_are_complete():
+    all_ = dashboards.boards()
+    assert "ashlar.json" in all_ and len(all_) > 5
+    for key in ("uid", "title"):
+        assert len({board[key] for board in all_.values()}) == len(all_), key
+    for file, board in all_.items():
+        assert board["tags"] == ["ashlar"] and board["description"], file
+        # The links of every dashboard lead to all others, with the time and the variables.
+        assert [(l["type"], l["tags"], l["includeVars"]) for l in board["links"]] == [("dashboards", ["ashlar"], True)], file
+        variables = {v["name"]: v for v in board["templating"]["list"]}
+        assert variables["datasource"]["type"] == "datasource" and len(variables) >= 3, file
+        known = set(variables) | {"__rate_interval"}
+        panels = dashboards.panels(board)
+        ids = [p["id"] for p in board["panels"]]
+        assert len(ids) == len(set(ids)) and len({p["title"] for p in panels}) == len(panels), file
+        for panel in panels:
+            name = (file, panel["title"])
+            assert panel["description"].endswith(".") and panel["fieldConfig"]["defaults"]["unit"], name
+            assert panel["targets"], name
+            for target in panel["targets"]:
+                assert panel["datasource"]["uid"] == target["datasource"]["uid"] == "${datasource}", name
+                expression = target["expr"]
+                assert set(re.findall(r"\$(\w+)", expression)) <= known, name
+                for left, right in ("()", "[]", "{}"):
+                    assert expression.count(left) == expression.count(right), name
+        taken = set()
+        for panel in board["panels"]:
+            at = panel["gridPos"]
+            cells = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+            assert at["x"] + at["w"] <= 24 and not cells & taken, (file, panel["title"])
+            taken |= cells
+    documented = (ROOT / "docs/monitoring.md").read_text()
+    assert [file for file in all_ if f"`{file}`" not in documented] == []
 
 
-def test_dashboard_and_alerts_use_only_exported_metrics(own):
+def test_dashboards_and_alerts_use_only_exported_metrics(own):
+    # The metrics of the full scrub are there when one has ended.
+    ashlar(own, "drive", "scrub", "it")
+    until(lambda: "ashlar_scrub_full_seconds" in scrape(own, "/ashlar/metrics"), 60)
     found = set(samples(scrape(own, "/ashlar/metrics")))
-    dashboard = json.loads((ROOT / "deploy/grafana/ashlar.json").read_text())
-    used = set()
-    for panel in dashboard["panels"]:
-        for target in panel.get("targets", []):
-            names = names_of(target["expr"])
-            assert names, target["expr"]
-            used |= names
-    for variable in dashboard["templating"]["list"]:
-        used |= names_of(variable["query"])
+    used = dashboards.used()
     rules = (ROOT / "deploy/prometheus/alerts.yml").read_text()
     alerts = re.findall(r"^ +expr: (.*)$", rules, re.M)
     assert len(alerts) == rules.count("- alert:") > 10
     for expression in alerts:
-        used |= names_of(expression)
-    assert len(used) > 40
-    assert sorted(used - found) == []
+        used |= dashboards.names_of(expression)
+    assert len(used) > 150
+    sometimes = dashboards.sometimes()
+    assert sorted(used - found - sometimes) == []
+    # This server has an audit log, a target, keys and TLS. It is no node of a cluster, and no drive is filled.
+    assert [n for n in used - found if not n.startswith(("ashlar_rebuild_", "ashlar_node_online"))] == []
+    source = "".join(file.read_text() for file in (ROOT / "crates").glob("*/src/**/*.rs"))
+    assert [n for n in sometimes - found if f'"{n}"' not in source] == []
+
+
+def test_dashboards_use_only_metrics_of_etcd_that_it_exports(home):
+    (home / "etcd").mkdir()
+    etcd = Etcd(home / "etcd")
+    try:
+        with urllib.request.urlopen(f"{etcd.members[0].endpoint}/metrics", timeout=30) as answer:
+            found = dashboards.exported(answer.read().decode())
+        used = dashboards.used(dashboards.ETCD)
+        assert len(used) > 5 and sorted(used - found) == []
+    finally:
+        etcd.kill()
 
 
 def test_usage_is_exact_everywhere_and_after_a_restart(own):

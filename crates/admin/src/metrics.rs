@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use ashlar_cluster::DriveState;
 use ashlar_drive::{State, Stats};
-use ashlar_erasure_set::Phase;
+use ashlar_erasure_set::{Phase, Scrubbed};
 use ashlar_machine::Space;
 use ashlar_metrics::{Group, Kind, Page};
 use ashlar_node::clock::{coarse, now_ms};
@@ -169,7 +169,7 @@ fn cluster(node: &Node, slow_values: &SlowValues, page: &mut Page) {
     page.value(c, "ashlar_groups_total", "Placement groups.", health.len());
     let spare = health.iter().map(|g| g.spare).min().unwrap_or(0);
     page.value(c, "ashlar_drives_spare", "Drives that may still fail before writes stop.", spare);
-    let help = "Drives that hold the present content of the control store.";
+    let help = "Drives, or members of etcd, that hold the present content of the control store.";
     page.value(c, "ashlar_control_copies_current", help, control.current);
     let help = "Whether the control store takes changes.";
     page.value(c, "ashlar_control_writable", help, u8::from(control.writable));
@@ -468,6 +468,32 @@ fn healing(node: &Node, page: &mut Page) {
         page.value(n, "ashlar_scrub_registers", help, scrub.registers);
         let help = "Shards that no record named in the last pass.";
         page.value(n, "ashlar_scrub_orphans", help, scrub.orphans);
+    }
+    if let Some(scrub) = node.sets.last_full_scrub() {
+        full_scrub(&scrub, page);
+    }
+}
+
+/// Adds the metrics of the last pass of this process that verified everything. Those of the scrub are left out before.
+fn full_scrub(scrub: &Scrubbed, page: &mut Page) {
+    let n = Group::Node;
+    let began = scrub.began_ms as f64 / 1e3;
+    let help = "When the last pass that verified all shards began, in seconds since 1970.";
+    page.value(n, "ashlar_scrub_full_began_timestamp_seconds", help, began);
+    let help = "Seconds that this pass took.";
+    page.value(n, "ashlar_scrub_full_seconds", help, scrub.took_ms as f64 / 1e3);
+    for (name, help, value) in [
+        ("registers", "Registers whose shards this pass verified.", scrub.registers),
+        ("damaged", "Damages that were found while this pass ran.", scrub.damaged),
+        ("shards_made", "Shards that this pass made again.", u64::from(scrub.healed.shards)),
+        (
+            "shards_missing",
+            "Shards that were still missing after this pass.",
+            u64::from(scrub.healed.missing),
+        ),
+        ("lost", "Pieces of data of which this pass found too few shards.", u64::from(scrub.healed.lost)),
+    ] {
+        page.value(n, &format!("ashlar_scrub_full_{name}"), help, value);
     }
 }
 
