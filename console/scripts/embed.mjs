@@ -20,10 +20,10 @@ function fail(why) {
   process.exit(1);
 }
 
-// Licences of the packages that are in the bundle, with those that they need.
+// Licences of the packages that are in the bundle, with those that they need. Optional ones are not in it: what pdf.js wants for Node.
 function licences() {
   const lock = JSON.parse(readFileSync(join(root, "package-lock.json"), "utf8")).packages;
-  const used = Object.entries(lock).filter(([path, p]) => path && !p.dev && !p.devOptional && !p.peer);
+  const used = Object.entries(lock).filter(([path, p]) => path && !p.dev && !p.devOptional && !p.peer && !p.optional);
   const parts = used.map(([path, p]) => {
     const folder = join(root, path);
     if (!existsSync(folder)) return null;
@@ -31,6 +31,7 @@ function licences() {
     const text = file ? readFileSync(join(folder, file), "utf8").trim() : `Licence: ${p.license}`;
     return `${path.replace(/^.*node_modules\//, "")} ${p.version} (${p.license})\n\n${text}`;
   });
+  parts.push(`PDFium (BSD-3-Clause and Apache-2.0), its decoders of JBIG2 and fax, in pdfjs-dist\n\n${readFileSync(join(root, "node_modules/pdfjs-dist/wasm/LICENSE_JBIG2"), "utf8").trim()}`);
   parts.push(`Inter (OFL-1.1), a subset\n\n${readFileSync(join(root, "src/styles/inter.LICENSE"), "utf8").trim()}`);
   return `The console of Ashlar contains these packages.\n\n${parts.filter(Boolean).sort().join("\n\n---\n\n")}\n`;
 }

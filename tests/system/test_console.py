@@ -4,7 +4,9 @@ The scripts in `console/` drive the browser with the packages of the console its
 repository). What they did is checked here with other clients.
 """
 
+import datetime
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -12,13 +14,17 @@ import subprocess
 import tempfile
 import urllib.error
 import urllib.request
+from decimal import Decimal
 from pathlib import Path
 
 import boto3
+import pyarrow
+import pyarrow.parquet
 import pytest
 from botocore.config import Config
 
 from conftest import ACCESS, REGION, SECRET, Server, free_port, one_server
+from documents import document, locked
 
 pytestmark = one_server
 HERE = Path(__file__).parent
@@ -32,6 +38,12 @@ def drive(script, *arguments, seconds=500):
     done = subprocess.run(["node", HERE / "console" / script, *map(str, arguments)], capture_output=True, text=True, timeout=seconds)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def parquet(table, **options):
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(table, out, **options)
+    return out.getvalue()
 
 
 def s3_of(server, access=ACCESS, secret=SECRET):
@@ -176,6 +188,30 @@ def test_every_screen_is_accessible_in_both_themes_and_sizes(own):
     said = drive("screens.mjs", own.endpoint, ACCESS, SECRET, "gallery", *([folder] if folder else []))
     assert said["checked"] == 4 * 32
     assert said["violations"] == [] and said["errors"] == [], json.dumps(said, indent=1)
+
+
+def test_documents_and_tables_are_shown(own):
+    s3 = s3_of(own)
+    s3.create_bucket(Bucket="previews")
+    large = document(between=os.urandom(8 * 1024 * 1024))
+    instant = datetime.datetime(2026, 1, 2, 3, 4, 5, 123456, datetime.UTC)
+    count = 150
+    table = pyarrow.table({
+        "id": range(count), "name": [f"row {i}" for i in range(count)], "price": pyarrow.array([Decimal(i) / 100 for i in range(count)], pyarrow.decimal128(20, 2)),
+        "at": pyarrow.array([instant] * count, pyarrow.timestamp("us", tz="UTC")), "raw": [bytes([i]) for i in range(count)],
+        "tags": [["a", "b"]] * (count - 1) + [None]})
+    kept = {"large.pdf": large, "broken.pdf": b"no document", "locked.pdf": locked(), "huge.pdf": b"x", "other.parquet": b"no table" * 4,
+            "table.parquet": parquet(table, row_group_size=120),
+            "mixed.parquet": parquet(pyarrow.table({"n": [1], "s": ["text 0"]}), compression={"n": "zstd", "s": "snappy"})}
+    for key, body in kept.items():
+        s3.put_object(Bucket="previews", Key=key, Body=body)
+    folder = os.environ.get("ASHLAR_CONSOLE_PICTURES", "")
+    said = drive("previews.mjs", own.endpoint, ACCESS, SECRET, "previews", *([folder] if folder else []))
+    assert said["violations"] == [] and said["errors"] == [], json.dumps(said, indent=1)
+    assert 0 < said["fetched"] < len(large) / 2, "more was fetched than the pages need"
+    assert len(said["rows"]) == 50
+    assert said["rows"][0] == ["100", "row 100", "1.00", "2026-01-02 03:04:05.123456Z", "64", '["a","b"]']
+    assert said["rows"][-1] == ["149", "row 149", "1.49", "2026-01-02 03:04:05.123456Z", "95", "null"]
 
 
 def test_page_is_guarded_and_its_files_are_kept(own):

@@ -259,7 +259,18 @@ export const de: Messages = {
   },
   shown: {
     first: (n) => `Die ersten ${n} Zeilen.`, columns: "Spalten", type: "Typ", optional: "optional", repeated: "mehrfach",
-    parquet: (n, rows, groups, by) => `Parquet: ${rows} ${s(n, "Zeile", "Zeilen")}, Zeilengruppen: ${groups}${by ? `; erzeugt von ${by}` : ""}. Die Werte werden nicht gezeigt.`,
+    parquet: (n, rows, groups, by) => `Parquet: ${rows} ${s(n, "Zeile", "Zeilen")}, Zeilengruppen: ${groups}${by ? `; erzeugt von ${by}` : ""}.`,
+    values: "Werte", rows: (from, to, all) => `Zeilen ${from} bis ${to} von ${all}`, firstColumns: (n, all) => `Werte der ersten ${n} von ${all} Spalten.`,
+    noParquet: "Diese Parquet-Datei lässt sich nicht lesen: Sie ist beschädigt oder verschlüsselt, oder ihre Metadaten sind länger als 4 MiB. Laden Sie das Objekt herunter.",
+    left: (columns, why) => `Werte nicht gezeigt von: ${columns}. ${why}`,
+    compression: (what) => `Die Kompression ${what} wird hier nicht unterstützt; SNAPPY und GZIP werden es.`, large: (limit) => `Für diese Zeilen müssten mehr als ${limit} einer solchen Spalte geladen werden.`, broken: "Sie sind beschädigt oder verschlüsselt, oder von einer Art, die hier nicht unterstützt wird.",
+  },
+  pdf: {
+    controls: "Seiten und Größe", page: "Seite", of: (n) => `von ${n}`, pageOf: (n, all, name) => `Seite ${n} von ${all} von ${name}`, previous: "Vorige Seite", next: "Nächste Seite",
+    smaller: "Kleiner", larger: "Größer", fit: (percent) => `${percent}: auf die Breite einpassen`, fits: "Auf die Breite eingepasst",
+    broken: "Das ist kein PDF-Dokument, das sich lesen lässt: Es ist beschädigt oder eine andere Art von Datei. Laden Sie das Objekt herunter.", encrypted: "Dieses Dokument ist mit einem Passwort verschlüsselt. Laden Sie das Objekt herunter und öffnen Sie es in einem Programm, das danach fragt.",
+    large: (limit) => `Dokumente von mehr als ${limit} werden hier nicht geöffnet. Laden Sie das Objekt herunter.`, brokenPage: "Diese Seite lässt sich nicht zeichnen. Laden Sie das Dokument herunter, um sie zu sehen.",
+    missing: "Hier fehlen Bilder: Sie sind beschädigt oder von einer Art (JPEG 2000), die diese Vorschau nicht unterstützt. Laden Sie das Dokument herunter, um sie zu sehen.",
   },
   rewind: {
     action: "Zurückspulen", about: "Zeigt diesen Ordner, wie er zu einem Zeitpunkt war, aus den aufbewahrten Versionen. Nichts wird geändert; einzelne Objekte lassen sich herunterladen oder wieder zur aktuellen Version machen.", at: "Zeitpunkt", go: "Zeigen", now: "Zurück zu jetzt", restore: "Zur aktuellen Version machen", past: "Das ist die Vergangenheit: Gehen Sie zuerst zurück zu jetzt.", timeFirst: "Wählen Sie Datum und Uhrzeit.", future: "Wählen Sie einen Zeitpunkt in der Vergangenheit.",

@@ -260,7 +260,18 @@ export const en = {
   },
   shown: {
     first: (n: number) => `The first ${n} rows.`, columns: "Columns", type: "Type", optional: "optional", repeated: "repeated",
-    parquet: (n: number, rows: string, groups: string, by: string) => `Parquet: ${rows} ${s(n, "row")} in row groups: ${groups}${by ? `; made by ${by}` : ""}. The values are not shown.`,
+    parquet: (n: number, rows: string, groups: string, by: string) => `Parquet: ${rows} ${s(n, "row")} in row groups: ${groups}${by ? `; made by ${by}` : ""}.`,
+    values: "Values", rows: (from: string, to: string, all: string) => `Rows ${from} to ${to} of ${all}`, firstColumns: (n: string, all: string) => `Values of the first ${n} of ${all} columns.`,
+    noParquet: "This Parquet file cannot be read: it is broken or encrypted, or its metadata is longer than 4 MiB. Download the object.",
+    left: (columns: string, why: string) => `Values not shown of: ${columns}. ${why}`,
+    compression: (what: string) => `The compression ${what} is not supported here; SNAPPY and GZIP are.`, large: (limit: string) => `For these rows more than ${limit} of such a column would have to be fetched.`, broken: "They are broken or encrypted, or of a kind that is not supported here.",
+  },
+  pdf: {
+    controls: "Pages and size", page: "Page", of: (n: string) => `of ${n}`, pageOf: (n: number, all: number, name: string) => `Page ${n} of ${all} of ${name}`, previous: "Previous page", next: "Next page",
+    smaller: "Smaller", larger: "Larger", fit: (percent: string) => `${percent}: fit the width`, fits: "Fits the width",
+    broken: "This is not a PDF document that can be read: it is broken, or another kind of file. Download the object.", encrypted: "This document is encrypted with a password. Download the object and open it in a program that asks for it.",
+    large: (limit: string) => `Documents of more than ${limit} are not opened here. Download the object.`, brokenPage: "This page cannot be drawn. Download the document to see it.",
+    missing: "Pictures are missing here: they are broken, or of a kind (JPEG 2000) that is not supported in this preview. Download the document to see them.",
   },
   rewind: {
     action: "Rewind", about: "Shows this folder as it was at an instant, from the versions that are kept. Nothing is changed; single objects can be downloaded or made current again.", at: "Instant", go: "Show", now: "Back to now", restore: "Make this version current", past: "This is the past: go back to now first.", timeFirst: "Choose a date and a time.", future: "Choose an instant in the past.",

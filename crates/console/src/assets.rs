@@ -5,7 +5,7 @@
 //! The page gets a fresh nonce, because the library of its dialogs adds one style element.
 //!
 //! Invariants: the policy in [`page`] permits no script and no connection except those of this origin, and no
-//! frame around the page; every answer forbids guessing another content type.
+//! frame around the page; a worker may open no connection at all; every answer forbids guessing another content type.
 //!
 //! Must not depend on: sessions, the services.
 
@@ -31,6 +31,9 @@ pub(crate) struct Asset {
     /// The content, compressed with gzip.
     pub gzip: &'static [u8],
 }
+
+/// What a worker may do: load code of this origin; open no connection, evaluate no text, compile no WebAssembly.
+const WORKER_POLICY: &str = "default-src 'none'; script-src 'self'";
 
 /// Where the page has the nonce.
 const NONCE: &str = "@nonce@";
@@ -67,6 +70,8 @@ pub(crate) fn file(asset: &'static Asset, headers: &HeaderMap) -> Response<Body>
     out.insert(header::CONTENT_TYPE, HeaderValue::from_static(asset.kind));
     out.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=31536000, immutable"));
     out.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
+    // A worker has the policy of its own file, not that of the page. The one of pdf.js reads untrusted documents.
+    out.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(WORKER_POLICY));
     guarded(out);
     response
 }
@@ -150,6 +155,7 @@ mod tests {
             headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(accept));
             let response = file(asset, &headers);
             assert!(response.headers()[header::CACHE_CONTROL].to_str().unwrap().contains("immutable"));
+            assert_eq!(response.headers()[header::CONTENT_SECURITY_POLICY], WORKER_POLICY);
             (response.headers().contains_key(header::CONTENT_ENCODING), response.body().len())
         };
         assert_eq!(of("gzip, deflate, br"), (true, asset.gzip.len() as u64));
