@@ -29,6 +29,9 @@ const TRIES: u32 = 16;
 /// Most keys of one page of a scan.
 pub const MAX_SCAN: usize = 5000;
 
+/// Chooses what to remove from the versions of a key.
+pub type Decide<'a> = &'a mut (dyn FnMut(&KeyVersions<'_>) -> ToExpire + Send);
+
 /// What the index has about a key, without its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScannedKey {
@@ -190,12 +193,16 @@ impl Store {
     ///
     /// # Errors
     /// `NoSuchBucket`, `Conflict`, `Busy`, `Unavailable`.
-    pub async fn expire(
-        &self,
-        bucket: &OpenBucket,
-        key: &str,
-        mut decide: impl FnMut(&KeyVersions<'_>) -> ToExpire + Send,
-    ) -> Result<Expired> {
+    pub fn expire<'a>(
+        &'a self,
+        bucket: &'a OpenBucket,
+        key: &'a str,
+        decide: Decide<'a>,
+    ) -> BoxFuture<'a, Result<Expired>> {
+        Box::pin(self.expire_all(bucket, key, decide))
+    }
+
+    async fn expire_all(&self, bucket: &OpenBucket, key: &str, decide: Decide<'_>) -> Result<Expired> {
         let handle = bucket.handle();
         let register = self.inner.object_key(bucket, key)?;
         let mut total = Expired::default();
@@ -207,7 +214,7 @@ impl Store {
             if list.is_empty() {
                 return Ok(total);
             }
-            let chosen = self.show(&list, &bucket, &mut decide);
+            let chosen = self.show(&list, &bucket, &mut *decide);
             if chosen == ToExpire::default() {
                 return Ok(total);
             }
@@ -238,7 +245,7 @@ impl Store {
             }
             let oldest = chosen.versions.iter().max().and_then(|i| list.get(*i)).map(|v| v.id);
             let only = followed.then_some(oldest);
-            let expired = self.expire_now(handle, &register, only, &mut decide).await?;
+            let expired = self.expire_now(handle, &register, only, &mut *decide).await?;
             total.add(expired);
             if !followed || expired.removed() == 0 {
                 return Ok(total);
@@ -308,7 +315,7 @@ impl Store {
         handle: &BucketHandle,
         register: &RegisterKey,
         only: Option<Option<VersionId>>,
-        mut decide: impl FnMut(&KeyVersions<'_>) -> ToExpire + Send,
+        decide: Decide<'_>,
     ) -> Result<Expired> {
         let now_ms = self.inner.now_ms();
         let choose = |list: &[Version], bucket: &Bucket| {

@@ -107,7 +107,7 @@ pub use conditions::{Conditions, EntityTag, Match, Verdict};
 pub use copy::{Copied, CopySeal, CopySource, CopySpec};
 pub use delete::ToDelete;
 pub use error::{Error, Result};
-pub use expire::{Expired, KeyVersions, MAX_SCAN, ScannedKey, ToExpire};
+pub use expire::{Decide, Expired, KeyVersions, MAX_SCAN, ScannedKey, ToExpire};
 pub use get::{Object, ObjectBody, WantedRange};
 pub use list::{
     Entry, ListSpec, Listing, UploadEntry, UploadListSpec, UploadListing, VersionEntry, VersionListSpec,

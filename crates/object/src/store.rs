@@ -245,6 +245,28 @@ impl Inner {
         by: ChangeContext<'_>,
         mut decide: impl FnMut(&[Version], &Bucket) -> Result<(Option<Vec<Version>>, R)> + Send,
     ) -> Result<R> {
+        // The answers stay here, so that the code below is compiled once and not for every type of answer.
+        let mut answers: SmallVec<[Option<R>; 1]> = SmallVec::new();
+        let mut choose = |list: &[Version], bucket: &Bucket| {
+            let (next, out) = decide(list, bucket)?;
+            answers.push(Some(out));
+            Ok((next, answers.len() - 1))
+        };
+        let answer = self.change_list(handle, key, staged, conditional, by, &mut choose).await?;
+        let Some(out) = answers[answer].take() else { unreachable!("a change ends once") };
+        Ok(out)
+    }
+
+    /// [`Inner::change`], whose answers are numbers of decisions.
+    async fn change_list(
+        self: &Arc<Self>,
+        handle: &BucketHandle,
+        key: &RegisterKey,
+        staged: Option<&Staged>,
+        conditional: bool,
+        by: ChangeContext<'_>,
+        decide: DecideList<'_>,
+    ) -> Result<usize> {
         let _pass = handle.gate.enter().await?;
         let bucket = handle.bucket();
         let pending_change = self.feed.intend(&bucket, key.key(), by.version, by.cause).await?;
@@ -361,6 +383,10 @@ impl Inner {
         }
     }
 }
+
+/// Chooses the next version list, `None` for no change; returns the number of its answer with it.
+type DecideList<'a> =
+    &'a mut (dyn FnMut(&[Version], &Bucket) -> Result<(Option<Vec<Version>>, usize)> + Send);
 
 /// A mark of `old` that `new` no longer has and that is not known to be settled.
 fn removed_mark(old: &[Version], new: &[Version], settled: &[UploadId]) -> Option<UploadId> {

@@ -289,11 +289,12 @@ impl Clients {
     pub async fn expire(&self, at: usize, key: u8, old: &Got) {
         let id = self.history.call(group(key), Call::Expire(key, old.value));
         let (tag, blind) = (old.etag, self.cluster.plan.mutant == Some(Mutant::BlindExpiry));
-        let due = move |found: &KeyVersions<'_>| {
+        let mut due = move |found: &KeyVersions<'_>| {
             let same = |v: &Version| blind || (v.md5, v.parts_count) == (tag.md5, tag.parts);
             ToExpire { current: found.versions.first().is_some_and(same), versions: Vec::new() }
         };
-        let work = move |s: Store| async move { s.expire(&s.bucket(bucket(key))?, &name(key), due).await };
+        let work =
+            move |s: Store| async move { s.expire(&s.bucket(bucket(key))?, &name(key), &mut due).await };
         let outcome = self.at(at, &format!("expire {key} {}", old.value), work).await;
         let answer = |e: &Expired| if e.current == 1 { Answer::Done } else { Answer::Failed };
         self.record(id, &outcome, &[], answer);

@@ -336,8 +336,8 @@ impl Lifecycle {
         let calendar = self.calendar;
         let due = keys.into_iter().filter(|k| config.may_be_due(&k.key, &key_summary(k), now, calendar));
         let work = due.map(|k| async move {
-            let decide = |found: &KeyVersions<'_>| chosen(config, &k.key, found, now, calendar);
-            self.store.expire(bucket, &k.key, decide).await
+            let mut decide = |found: &KeyVersions<'_>| chosen(config, &k.key, found, now, calendar);
+            self.store.expire(bucket, &k.key, &mut decide).await
         });
         let mut work = futures::stream::iter(work).buffer_unordered(CONCURRENCY);
         let (mut tried, mut failed) = (0u64, 0u64);

@@ -93,9 +93,9 @@ impl Store {
         &self,
         bucket: &str,
         key: &str,
-        decide: impl FnMut(&KeyVersions<'_>) -> ToExpire + Send,
+        mut decide: impl FnMut(&KeyVersions<'_>) -> ToExpire + Send,
     ) -> Result<Expired> {
-        self.0.expire(&self.0.bucket(bucket)?, key, decide).await
+        self.0.expire(&self.0.bucket(bucket)?, key, &mut decide).await
     }
 }
 
