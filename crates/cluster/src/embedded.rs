@@ -127,9 +127,11 @@ impl Embedded {
     ///
     /// # Errors
     /// Like [`Control::update`].
-    pub async fn change_members(&self, update: Update, members: Vec<DriveId>) -> Result<u64> {
-        update.check()?;
-        self.commit(&update, Some(members)).await
+    pub fn change_members(&self, update: Update, members: Vec<DriveId>) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(async move {
+            update.check()?;
+            self.commit(&update, Some(members)).await
+        })
     }
 
     async fn commit(&self, update: &Update, members: Option<Vec<DriveId>>) -> Result<u64> {

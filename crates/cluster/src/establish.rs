@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use ashlar_format::{DeploymentId, DriveId};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 
 use crate::change_log::replay;
 use crate::control::Value;
@@ -30,32 +31,34 @@ impl Embedded {
     ///
     /// # Errors
     /// `Exists` if any drive was in service already, `Unavailable` if a drive cannot be written.
-    pub async fn create(
+    pub fn create<'a>(
         deployment: DeploymentId,
         media: Vec<(DriveId, Arc<dyn Medium>)>,
         entries: Vec<(String, Bytes)>,
-    ) -> Result<Embedded> {
-        let members: Vec<DriveId> = media.iter().map(|(d, _)| *d).collect();
-        let sites = read_sites(deployment, media).await;
-        if sites.len() != members.len() || members.is_empty() {
-            return Err(Error::Unavailable("not all drives can be read".to_owned()));
-        }
-        // Only this function writes term 1; the first opening writes term 2.
-        if sites.values().any(|s| s.copy.snapshot.term > 1) {
-            return Err(Error::Exists);
-        }
-        let entries = entries.into_iter().map(|(k, bytes)| (k, Value { revision: 1, bytes })).collect();
-        let first = Snapshot { term: 1, revision: 1, before: members.clone(), members, entries };
-        let first = Arc::new(first);
-        let control = Embedded::assemble(deployment, sites, first.clone());
-        control.write_all(&first, 0);
-        for id in &first.members {
-            if !control.wait(&[&[*id]], |s| s.copy.snapshot == first).await {
-                return Err(Error::Unavailable(format!("drive {id} cannot be written")));
+    ) -> BoxFuture<'a, Result<Embedded>> {
+        Box::pin(async move {
+            let members: Vec<DriveId> = media.iter().map(|(d, _)| *d).collect();
+            let sites = read_sites(deployment, media).await;
+            if sites.len() != members.len() || members.is_empty() {
+                return Err(Error::Unavailable("not all drives can be read".to_owned()));
             }
-        }
-        control.establish().await?;
-        Ok(control)
+            // Only this function writes term 1; the first opening writes term 2.
+            if sites.values().any(|s| s.copy.snapshot.term > 1) {
+                return Err(Error::Exists);
+            }
+            let entries = entries.into_iter().map(|(k, bytes)| (k, Value { revision: 1, bytes })).collect();
+            let first = Snapshot { term: 1, revision: 1, before: members.clone(), members, entries };
+            let first = Arc::new(first);
+            let control = Embedded::assemble(deployment, sites, first.clone());
+            control.write_all(&first, 0);
+            for id in &first.members {
+                if !control.wait(&[&[*id]], |s| s.copy.snapshot == first).await {
+                    return Err(Error::Unavailable(format!("drive {id} cannot be written")));
+                }
+            }
+            control.establish().await?;
+            Ok(control)
+        })
     }
 
     /// Opens the store from the drives that are present. It opens with at least one drive of every majority,
@@ -63,23 +66,28 @@ impl Embedded {
     ///
     /// # Errors
     /// `NotCreated` if all drives are blank, `Unavailable` if too few copies can be read.
-    pub async fn open(deployment: DeploymentId, media: Vec<(DriveId, Arc<dyn Medium>)>) -> Result<Embedded> {
-        let asked = media.len();
-        let sites = read_sites(deployment, media).await;
-        let best = best(&sites);
-        if best.term == 0 {
-            return Err(if sites.len() == asked && asked > 0 {
-                Error::NotCreated
-            } else {
-                Error::Unavailable("no copy of it can be read".to_owned())
-            });
-        }
-        readable(&best, &sites)?;
-        let control = Embedded::assemble(deployment, sites, best);
-        match control.establish().await {
-            Ok(()) | Err(Error::Unavailable(_)) => Ok(control),
-            Err(e) => Err(e),
-        }
+    pub fn open(
+        deployment: DeploymentId,
+        media: Vec<(DriveId, Arc<dyn Medium>)>,
+    ) -> BoxFuture<'static, Result<Embedded>> {
+        Box::pin(async move {
+            let asked = media.len();
+            let sites = read_sites(deployment, media).await;
+            let best = best(&sites);
+            if best.term == 0 {
+                return Err(if sites.len() == asked && asked > 0 {
+                    Error::NotCreated
+                } else {
+                    Error::Unavailable("no copy of it can be read".to_owned())
+                });
+            }
+            readable(&best, &sites)?;
+            let control = Embedded::assemble(deployment, sites, best);
+            match control.establish().await {
+                Ok(()) | Err(Error::Unavailable(_)) => Ok(control),
+                Err(e) => Err(e),
+            }
+        })
     }
 
     /// Adds a drive, or a drive that returned. Its copy is brought up to date. A read-only store may accept
@@ -87,31 +95,33 @@ impl Embedded {
     ///
     /// # Errors
     /// `Unavailable` if the drive cannot be read, `Superseded` if it shows a later writer.
-    pub async fn attach(&self, id: DriveId, medium: Arc<dyn Medium>) -> Result<()> {
-        // Before the lock: a drive that hangs here must not block changes.
-        let mut site = read_sites(self.shared.deployment, vec![(id, medium)]).await;
-        let _turn = self.shared.turn.lock().await;
-        let Some(site) = site.remove(&id) else {
-            return Err(Error::Unavailable(format!("drive {id} cannot be read")));
-        };
-        let term = *self.shared.term.lock();
-        if term > 0 {
-            // A majority promised a later term; this process would have seen that.
-            if site.copy.snapshot.term > term {
-                return Err(Error::Superseded);
+    pub fn attach(&self, id: DriveId, medium: Arc<dyn Medium>) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            // Before the lock: a drive that hangs here must not block changes.
+            let mut site = read_sites(self.shared.deployment, vec![(id, medium)]).await;
+            let _turn = self.shared.turn.lock().await;
+            let Some(site) = site.remove(&id) else {
+                return Err(Error::Unavailable(format!("drive {id} cannot be read")));
+            };
+            let term = *self.shared.term.lock();
+            if term > 0 {
+                // A majority promised a later term; this process would have seen that.
+                if site.copy.snapshot.term > term {
+                    return Err(Error::Superseded);
+                }
+                self.shared.sites.lock().insert(id, site);
+                let seen = self.shared.seen.read().clone();
+                self.write_one(id, Copy { promised: term, snapshot: seen });
+                return Ok(());
             }
             self.shared.sites.lock().insert(id, site);
-            let seen = self.shared.seen.read().clone();
-            self.write_one(id, Copy { promised: term, snapshot: seen });
-            return Ok(());
-        }
-        self.shared.sites.lock().insert(id, site);
-        let best = best(&self.shared.sites.lock());
-        self.show(best);
-        match self.establish().await {
-            Ok(()) | Err(Error::Unavailable(_)) => Ok(()),
-            Err(e) => Err(e),
-        }
+            let best = best(&self.shared.sites.lock());
+            self.show(best);
+            match self.establish().await {
+                Ok(()) | Err(Error::Unavailable(_)) => Ok(()),
+                Err(e) => Err(e),
+            }
+        })
     }
 
     /// The two rounds. On success this process is the one writer.

@@ -17,6 +17,7 @@ use ashlar_commit::bucket_fence::{Deletion, Grant};
 use ashlar_format::frame::ShardId;
 use ashlar_format::{Ballot, BucketId, DriveId, GroupId, RegisterKey, WriteId};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,11 +119,13 @@ impl DriveHandle {
 
     /// Brings what is known of the drive up to date: asks the node of a drive of another process. [`DriveHandle::role`],
     /// [`DriveHandle::epoch`] and [`DriveHandle::state`] of such a drive are otherwise what it said last, up to a second ago.
-    pub async fn ask_status(&self) -> Result<()> {
-        match self {
-            DriveHandle::Local(_) => Ok(()),
-            DriveHandle::Remote(r) => r.ask_status().await,
-        }
+    pub fn ask_status(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(_) => Ok(()),
+                DriveHandle::Remote(r) => r.ask_status().await,
+            }
+        })
     }
 
     /// As [`Drive::floor`].
@@ -193,71 +196,85 @@ impl DriveHandle {
     }
 
     /// As [`Drive::fence_epoch`].
-    pub async fn fence_epoch(&self, group: GroupId, epoch: u32) -> Result<()> {
-        match self {
-            DriveHandle::Local(d) => d.fence_epoch(group, epoch).await,
-            DriveHandle::Remote(r) => asked!(r, Request::FenceEpoch { group, epoch }, Answer::Done => ()),
-        }
+    pub fn fence_epoch(&self, group: GroupId, epoch: u32) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.fence_epoch(group, epoch).await,
+                DriveHandle::Remote(r) => asked!(r, Request::FenceEpoch { group, epoch }, Answer::Done => ()),
+            }
+        })
     }
 
     /// As [`Drive::found`].
-    pub async fn found(&self, groups: &[GroupId], epoch: u32) -> Result<()> {
-        match self {
-            DriveHandle::Local(d) => d.found(groups, epoch).await,
-            DriveHandle::Remote(r) => {
-                asked!(r, Request::Found { groups: groups.to_vec(), epoch }, Answer::Done => ())
+    pub fn found<'a>(&'a self, groups: &'a [GroupId], epoch: u32) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.found(groups, epoch).await,
+                DriveHandle::Remote(r) => {
+                    asked!(r, Request::Found { groups: groups.to_vec(), epoch }, Answer::Done => ())
+                }
             }
-        }
+        })
     }
 
     /// As [`Drive::join`].
-    pub async fn join(&self, groups: &[(GroupId, u32)]) -> Result<()> {
-        match self {
-            DriveHandle::Local(d) => d.join(groups).await,
-            DriveHandle::Remote(r) => {
-                asked!(r, Request::Join { groups: groups.to_vec() }, Answer::Done => ())
+    pub fn join<'a>(&'a self, groups: &'a [(GroupId, u32)]) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.join(groups).await,
+                DriveHandle::Remote(r) => {
+                    asked!(r, Request::Join { groups: groups.to_vec() }, Answer::Done => ())
+                }
             }
-        }
+        })
     }
 
     /// As [`Drive::fence_bucket`].
-    pub async fn fence_bucket(
+    pub fn fence_bucket(
         &self,
         group: GroupId,
         bucket: BucketId,
         by: Deletion,
         epoch: u32,
-    ) -> Result<FenceAnswer> {
-        match self {
-            DriveHandle::Local(d) => d.fence_bucket(group, bucket, by, epoch).await,
-            DriveHandle::Remote(r) => {
-                asked!(r, Request::FenceBucket { group, bucket, by, epoch }, Answer::Fence(answer) => answer)
+    ) -> BoxFuture<'_, Result<FenceAnswer>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.fence_bucket(group, bucket, by, epoch).await,
+                DriveHandle::Remote(r) => {
+                    asked!(r, Request::FenceBucket { group, bucket, by, epoch }, Answer::Fence(answer) => answer)
+                }
             }
-        }
+        })
     }
 
     /// As [`Drive::lift_fence`].
-    pub async fn lift_fence(&self, bucket: BucketId, up_to: Deletion) -> Result<()> {
-        match self {
-            DriveHandle::Local(d) => d.lift_fence(bucket, up_to).await,
-            DriveHandle::Remote(r) => asked!(r, Request::LiftFence { bucket, up_to }, Answer::Done => ()),
-        }
+    pub fn lift_fence(&self, bucket: BucketId, up_to: Deletion) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.lift_fence(bucket, up_to).await,
+                DriveHandle::Remote(r) => asked!(r, Request::LiftFence { bucket, up_to }, Answer::Done => ()),
+            }
+        })
     }
 
     /// As [`Drive::fences`].
-    pub async fn fences(&self) -> Result<Vec<(GroupId, BucketId, Deletion)>> {
-        match self {
-            DriveHandle::Local(d) => Ok(d.fences()),
-            DriveHandle::Remote(r) => asked!(r, Request::Fences, Answer::Fences(fences) => fences),
-        }
+    pub fn fences(&self) -> BoxFuture<'_, Result<Vec<(GroupId, BucketId, Deletion)>>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => Ok(d.fences()),
+                DriveHandle::Remote(r) => asked!(r, Request::Fences, Answer::Fences(fences) => fences),
+            }
+        })
     }
 
     /// As [`Drive::joined`].
-    pub async fn joined(&self, group: GroupId, epoch: u32) -> Result<()> {
-        match self {
-            DriveHandle::Local(d) => d.joined(group, epoch).await,
-            DriveHandle::Remote(r) => asked!(r, Request::Joined { group, epoch }, Answer::Done => ()),
-        }
+    pub fn joined(&self, group: GroupId, epoch: u32) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.joined(group, epoch).await,
+                DriveHandle::Remote(r) => asked!(r, Request::Joined { group, epoch }, Answer::Done => ()),
+            }
+        })
     }
 
     /// As [`Drive::prepare`].
@@ -323,23 +340,38 @@ impl DriveHandle {
     }
 
     /// As [`Drive::confirm`].
-    pub async fn confirm(&self, write_id: WriteId, index: u8, ballot: Ballot, epoch: u32) -> Result<()> {
-        match self {
-            DriveHandle::Local(d) => d.confirm(write_id, index, ballot, epoch).await,
-            DriveHandle::Remote(r) => {
-                asked!(r, Request::Confirm { write_id, index, ballot, epoch }, Answer::Done => ())
+    pub fn confirm(
+        &self,
+        write_id: WriteId,
+        index: u8,
+        ballot: Ballot,
+        epoch: u32,
+    ) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.confirm(write_id, index, ballot, epoch).await,
+                DriveHandle::Remote(r) => {
+                    asked!(r, Request::Confirm { write_id, index, ballot, epoch }, Answer::Done => ())
+                }
             }
-        }
+        })
     }
 
     /// As [`Drive::read`].
-    pub async fn read(&self, key: &RegisterKey, record: bool, epoch: u32) -> Result<ReadReply> {
-        match self {
-            DriveHandle::Local(d) => d.read(key, record, epoch).await,
-            DriveHandle::Remote(r) => {
-                asked!(r, Request::Read { key: key.clone(), record, epoch }, Answer::Read(reply) => reply)
+    pub fn read<'a>(
+        &'a self,
+        key: &'a RegisterKey,
+        record: bool,
+        epoch: u32,
+    ) -> BoxFuture<'a, Result<ReadReply>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.read(key, record, epoch).await,
+                DriveHandle::Remote(r) => {
+                    asked!(r, Request::Read { key: key.clone(), record, epoch }, Answer::Read(reply) => reply)
+                }
             }
-        }
+        })
     }
 
     /// As [`Drive::read_now`].
@@ -397,14 +429,22 @@ impl DriveHandle {
     }
 
     /// As [`Drive::scan`].
-    pub async fn scan(&self, from: &[u8], to: &[u8], limit: usize, epoch: u32) -> Result<Vec<Entry>> {
-        match self {
-            DriveHandle::Local(d) => d.scan(from, to, limit, epoch).await,
-            DriveHandle::Remote(r) => {
-                let (from, to) = (from.to_vec(), to.to_vec());
-                asked!(r, Request::Scan { from, to, limit, epoch }, Answer::Entries(found) => found)
+    pub fn scan<'a>(
+        &'a self,
+        from: &'a [u8],
+        to: &'a [u8],
+        limit: usize,
+        epoch: u32,
+    ) -> BoxFuture<'a, Result<Vec<Entry>>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.scan(from, to, limit, epoch).await,
+                DriveHandle::Remote(r) => {
+                    let (from, to) = (from.to_vec(), to.to_vec());
+                    asked!(r, Request::Scan { from, to, limit, epoch }, Answer::Entries(found) => found)
+                }
             }
-        }
+        })
     }
 
     /// As [`Drive::scan_now`].
@@ -420,54 +460,67 @@ impl DriveHandle {
     }
 
     /// As [`Drive::range_digest`].
-    pub async fn range_digest(&self, from: &[u8], to: &[u8], epoch: u32) -> Result<(u64, u64)> {
-        match self {
-            DriveHandle::Local(d) => d.range_digest(from, to, epoch).await,
-            DriveHandle::Remote(r) => {
-                let (from, to) = (from.to_vec(), to.to_vec());
-                asked!(r, Request::RangeDigest { from, to, epoch }, Answer::Digest(n, sum) => (n, sum))
+    pub fn range_digest<'a>(
+        &'a self,
+        from: &'a [u8],
+        to: &'a [u8],
+        epoch: u32,
+    ) -> BoxFuture<'a, Result<(u64, u64)>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.range_digest(from, to, epoch).await,
+                DriveHandle::Remote(r) => {
+                    let (from, to) = (from.to_vec(), to.to_vec());
+                    asked!(r, Request::RangeDigest { from, to, epoch }, Answer::Digest(n, sum) => (n, sum))
+                }
             }
-        }
+        })
     }
 
     /// As [`Drive::scan_many`].
-    pub async fn scan_many(
+    pub fn scan_many(
         &self,
         ranges: Vec<Range>,
         fold: Option<Fold>,
         limit: usize,
-    ) -> Result<Vec<Entry>> {
-        match self {
-            DriveHandle::Local(d) => d.scan_many(ranges, fold, limit).await,
-            DriveHandle::Remote(r) => {
-                asked!(r, Request::ScanMany { ranges, fold, limit }, Answer::Entries(found) => found)
+    ) -> BoxFuture<'_, Result<Vec<Entry>>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.scan_many(ranges, fold, limit).await,
+                DriveHandle::Remote(r) => {
+                    asked!(r, Request::ScanMany { ranges, fold, limit }, Answer::Entries(found) => found)
+                }
             }
-        }
+        })
     }
 
     /// As [`Drive::digests`].
-    pub async fn digests(
+    pub fn digests(
         &self,
         ranges: Vec<Range>,
         fold: Option<Fold>,
         few: bool,
-    ) -> Result<Vec<(u64, u64)>> {
-        match self {
-            DriveHandle::Local(d) => d.digests(ranges, fold, few).await,
-            DriveHandle::Remote(r) => {
-                asked!(r, Request::Digests { ranges, fold, few }, Answer::Digests(digests) => digests)
+    ) -> BoxFuture<'_, Result<Vec<(u64, u64)>>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.digests(ranges, fold, few).await,
+                DriveHandle::Remote(r) => {
+                    asked!(r, Request::Digests { ranges, fold, few }, Answer::Digests(digests) => digests)
+                }
             }
-        }
+        })
     }
 
     /// As [`Drive::verify_register`].
-    pub async fn verify_register(&self, key: &RegisterKey) -> Result<()> {
-        match self {
-            DriveHandle::Local(d) => d.verify_register(key).await,
-            DriveHandle::Remote(r) => {
-                asked!(r, Request::VerifyRegister { key: key.clone() }, Answer::Done => ())
+    pub fn verify_register<'a>(&'a self, key: &'a RegisterKey) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.verify_register(key).await,
+                DriveHandle::Remote(r) => {
+                    asked!(r, Request::VerifyRegister { key: key.clone() }, Answer::Done => ())
+                }
             }
-        }
+        })
     }
 
     /// As [`Drive::hint`].
@@ -510,11 +563,13 @@ impl DriveHandle {
     }
 
     /// As [`Drive::open_shard`].
-    pub async fn open_shard(&self, write_id: WriteId, index: u8) -> Result<ReaderHandle> {
-        match self {
-            DriveHandle::Local(d) => d.open_shard(write_id, index).await.map(ReaderHandle::Local),
-            DriveHandle::Remote(r) => r.open_shard(write_id, index).await.map(ReaderHandle::Remote),
-        }
+    pub fn open_shard(&self, write_id: WriteId, index: u8) -> BoxFuture<'_, Result<ReaderHandle>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.open_shard(write_id, index).await.map(ReaderHandle::Local),
+                DriveHandle::Remote(r) => r.open_shard(write_id, index).await.map(ReaderHandle::Remote),
+            }
+        })
     }
 
     /// As [`Drive::open_shard_now`].
@@ -532,37 +587,47 @@ impl DriveHandle {
     }
 
     /// As [`Drive::shards`].
-    pub async fn shards(&self, after: Option<(WriteId, u8)>, limit: usize) -> Result<Vec<ShardInfo>> {
-        match self {
-            DriveHandle::Local(d) => d.shards(after, limit).await,
-            DriveHandle::Remote(r) => asked!(r, Request::Shards { after, limit }, Answer::Shards(s) => s),
-        }
+    pub fn shards(
+        &self,
+        after: Option<(WriteId, u8)>,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<ShardInfo>>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.shards(after, limit).await,
+                DriveHandle::Remote(r) => asked!(r, Request::Shards { after, limit }, Answer::Shards(s) => s),
+            }
+        })
     }
 
     /// As [`Drive::drop_orphan`].
-    pub async fn drop_orphan(
+    pub fn drop_orphan(
         &self,
         write_id: WriteId,
         index: u8,
         collector: Ballot,
         epoch: u32,
-    ) -> Result<bool> {
-        match self {
-            DriveHandle::Local(d) => d.drop_orphan(write_id, index, collector, epoch).await,
-            DriveHandle::Remote(r) => {
-                let request = Request::DropOrphan { write_id, index, collector, epoch };
-                asked!(r, request, Answer::Dropped(gone) => gone)
+    ) -> BoxFuture<'_, Result<bool>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.drop_orphan(write_id, index, collector, epoch).await,
+                DriveHandle::Remote(r) => {
+                    let request = Request::DropOrphan { write_id, index, collector, epoch };
+                    asked!(r, request, Answer::Dropped(gone) => gone)
+                }
             }
-        }
+        })
     }
 
     /// As [`Drive::verify_shard`].
-    pub async fn verify_shard(&self, write_id: WriteId, index: u8) -> Result<()> {
-        match self {
-            DriveHandle::Local(d) => d.verify_shard(write_id, index).await,
-            DriveHandle::Remote(r) => {
-                asked!(r, Request::VerifyShard { write_id, index }, Answer::Done => ())
+    pub fn verify_shard(&self, write_id: WriteId, index: u8) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            match self {
+                DriveHandle::Local(d) => d.verify_shard(write_id, index).await,
+                DriveHandle::Remote(r) => {
+                    asked!(r, Request::VerifyShard { write_id, index }, Answer::Done => ())
+                }
             }
-        }
+        })
     }
 }

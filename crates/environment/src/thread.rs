@@ -16,15 +16,25 @@ pub use std::thread::{JoinHandle, available_parallelism, panicking};
 ///
 /// # Errors
 /// The error of the system; `Unsupported` in a simulation.
-pub fn start<T: Send + 'static>(
+pub fn start(
     name: impl Into<String>,
     stack: Option<usize>,
-    run: impl FnOnce() -> T + Send + 'static,
-) -> io::Result<JoinHandle<T>> {
+    run: impl FnOnce() + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    start_boxed(name.into(), stack, Box::new(run))
+}
+
+/// [`start`] without generics: the standard library's code of a thread is compiled once, here, and not once per
+/// thread in the crates above.
+fn start_boxed(
+    name: String,
+    stack: Option<usize>,
+    run: Box<dyn FnOnce() + Send>,
+) -> io::Result<JoinHandle<()>> {
     if crate::world::active() {
         return Err(io::Error::new(io::ErrorKind::Unsupported, "a simulation has one thread"));
     }
-    let builder = std::thread::Builder::new().name(name.into());
+    let builder = std::thread::Builder::new().name(name);
     stack.into_iter().fold(builder, std::thread::Builder::stack_size).spawn(run)
 }
 
@@ -34,11 +44,16 @@ pub fn start<T: Send + 'static>(
 /// # Errors
 /// The error of the system.
 pub fn run_apart(name: &'static str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    run_boxed_apart(name, Box::new(work))
+}
+
+/// [`run_apart`] without generics, as [`start_boxed`].
+fn run_boxed_apart(name: &'static str, work: Box<dyn FnOnce() + Send>) -> io::Result<()> {
     if crate::world::active() {
         drop(crate::spawn(name, async move { work() }));
         return Ok(());
     }
-    start(name, None, work).map(drop)
+    start_boxed(name.to_owned(), None, work).map(drop)
 }
 
 /// Makes the thread wait. In a simulation it advances the virtual clock instead, for all tasks.

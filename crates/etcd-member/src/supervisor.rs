@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use ashlar_environment::task::JoinHandle;
 use ashlar_environment::{spawn, spawn_blocking, time};
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde::Serialize;
 use tokio::sync::watch;
@@ -77,45 +78,47 @@ impl Supervisor {
     ///
     /// # Errors
     /// `Settings`, `Program`, `Folder`, `Certificate`.
-    pub async fn start(settings: Settings) -> Result<Supervisor> {
-        let folder = Folder::open(&settings.folder)?;
-        let state = folder.load(&settings.cluster)?;
-        let members = state.members.clone().unwrap_or_else(|| settings.members.clone());
-        if members != settings.members {
-            tracing::info!(%members, named = %settings.members, "the members of the control store are those that the cluster named last");
-        }
-        if settings.secret.is_none() && !members.are_loopback() {
-            return Err(Error::Settings(
-                "members on other addresses than loopback need a secret, the same on all nodes: `ashlar cluster secret` \
-                 makes one; set ASHLAR_CONTROL_SECRET, or name a file with --control-secret-file"
-                    .to_owned(),
-            ));
-        }
-        let own = members.of_host(&settings.host);
-        let issue = |secret| {
-            Certificates::issue(
-                secret,
-                &settings.cluster,
-                Some(&own.cloned().unwrap_or_else(|| nobody(&settings.host))),
-            )
-        };
-        let certificates = settings.secret.as_ref().map(issue).transpose()?;
-        let program = match own {
-            Some(_) => Some(open(settings.program.clone()).await?),
-            None => None,
-        };
-        let shared = Arc::new(Shared {
-            access: Access::new(certificates.as_ref())?,
-            certificates,
-            folder,
-            state: Mutex::new(state),
-            members: watch::Sender::new(members),
-            healthy: watch::Sender::new(false),
-            stop: watch::Sender::new(false),
-            settings,
-        });
-        let task = spawn("etcd-member", run::run(shared.clone(), program));
-        Ok(Supervisor { shared, task: Mutex::new(Some(task)) })
+    pub fn start(settings: Settings) -> BoxFuture<'static, Result<Supervisor>> {
+        Box::pin(async move {
+            let folder = Folder::open(&settings.folder)?;
+            let state = folder.load(&settings.cluster)?;
+            let members = state.members.clone().unwrap_or_else(|| settings.members.clone());
+            if members != settings.members {
+                tracing::info!(%members, named = %settings.members, "the members of the control store are those that the cluster named last");
+            }
+            if settings.secret.is_none() && !members.are_loopback() {
+                return Err(Error::Settings(
+                    "members on other addresses than loopback need a secret, the same on all nodes: `ashlar cluster secret` \
+                     makes one; set ASHLAR_CONTROL_SECRET, or name a file with --control-secret-file"
+                        .to_owned(),
+                ));
+            }
+            let own = members.of_host(&settings.host);
+            let issue = |secret| {
+                Certificates::issue(
+                    secret,
+                    &settings.cluster,
+                    Some(&own.cloned().unwrap_or_else(|| nobody(&settings.host))),
+                )
+            };
+            let certificates = settings.secret.as_ref().map(issue).transpose()?;
+            let program = match own {
+                Some(_) => Some(open(settings.program.clone()).await?),
+                None => None,
+            };
+            let shared = Arc::new(Shared {
+                access: Access::new(certificates.as_ref())?,
+                certificates,
+                folder,
+                state: Mutex::new(state),
+                members: watch::Sender::new(members),
+                healthy: watch::Sender::new(false),
+                stop: watch::Sender::new(false),
+                settings,
+            });
+            let task = spawn("etcd-member", run::run(shared.clone(), program));
+            Ok(Supervisor { shared, task: Mutex::new(Some(task)) })
+        })
     }
 
     /// The URLs of all members for clients.
@@ -131,20 +134,24 @@ impl Supervisor {
     }
 
     /// Waits until the member of this node answers and has a leader, if it was started before; no longer than `limit`.
-    pub async fn ready(&self, limit: Duration) {
-        if self.shared.own().is_none() || !self.shared.state.lock().was_started() {
-            return;
-        }
-        self.healthy(limit).await;
+    pub fn ready(&self, limit: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            if self.shared.own().is_none() || !self.shared.state.lock().was_started() {
+                return;
+            }
+            self.healthy(limit).await;
+        })
     }
 
     /// Ends etcd, and waits for its end.
-    pub async fn stop(&self) {
-        self.shared.stop.send_replace(true);
-        let task = self.task.lock().take();
-        if let Some(task) = task {
-            let _ = task.await;
-        }
+    pub fn stop(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.shared.stop.send_replace(true);
+            let task = self.task.lock().take();
+            if let Some(task) = task {
+                let _ = task.await;
+            }
+        })
     }
 
     /// The members as they are known now.
@@ -177,10 +184,12 @@ impl Supervisor {
     ///
     /// # Errors
     /// `Refused`; `Unavailable`: no member has a quorum.
-    pub async fn check_change(&self, wanted: &Members) -> Result<()> {
-        let known = self.members();
-        let (_, list) = membership::listed(&self.shared.access, known.all()).await?;
-        membership::check_change(&list, wanted.all(), self.shared.access.scheme)
+    pub fn check_change<'a>(&'a self, wanted: &'a Members) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let known = self.members();
+            let (_, list) = membership::listed(&self.shared.access, known.all()).await?;
+            membership::check_change(&list, wanted.all(), self.shared.access.scheme)
+        })
     }
 
     /// The folder of the member.
@@ -190,33 +199,39 @@ impl Supervisor {
     }
 
     /// All members, and what each says.
-    pub async fn overview(&self) -> Vec<MemberState> {
-        let shared = &self.shared;
-        let mut all = self.members().all().to_vec();
-        // One that is to be removed still counts.
-        if let Some(own) = shared.own().filter(|own| !all.contains(own)) {
-            all.push(own);
-        }
-        let asked = all.iter().map(|address| async move {
-            let status = shared.access.status(address).await.ok();
-            let leads = status.as_ref().is_some_and(|s| s.has_leader() && s.leader == s.id);
-            MemberState { address: address.to_string(), status, leads }
-        });
-        futures::future::join_all(asked).await
+    pub fn overview(&self) -> BoxFuture<'_, Vec<MemberState>> {
+        Box::pin(async move {
+            let shared = &self.shared;
+            let mut all = self.members().all().to_vec();
+            // One that is to be removed still counts.
+            if let Some(own) = shared.own().filter(|own| !all.contains(own)) {
+                all.push(own);
+            }
+            let asked = all.iter().map(|address| async move {
+                let status = shared.access.status(address).await.ok();
+                let leads = status.as_ref().is_some_and(|s| s.has_leader() && s.leader == s.id);
+                MemberState { address: address.to_string(), status, leads }
+            });
+            futures::future::join_all(asked).await
+        })
     }
 
     /// Whether the member of this node leads.
-    pub async fn leads(&self) -> bool {
-        let Some(own) = self.shared.own() else { return false };
-        let status = self.shared.access.status(&own).await;
-        status.is_ok_and(|status| status.has_leader() && status.leader == status.id)
+    pub fn leads(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let Some(own) = self.shared.own() else { return false };
+            let status = self.shared.access.status(&own).await;
+            status.is_ok_and(|status| status.has_leader() && status.leader == status.id)
+        })
     }
 
     /// Waits until the member of this node answers and has a leader; false: not within `limit`, or there is none.
-    pub async fn healthy(&self, limit: Duration) -> bool {
-        let mut healthy = self.shared.healthy.subscribe();
-        let waited = time::timeout(limit, healthy.wait_for(|healthy| *healthy)).await;
-        waited.is_ok_and(|healthy| healthy.is_ok())
+    pub fn healthy(&self, limit: Duration) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let mut healthy = self.shared.healthy.subscribe();
+            let waited = time::timeout(limit, healthy.wait_for(|healthy| *healthy)).await;
+            waited.is_ok_and(|healthy| healthy.is_ok())
+        })
     }
 
     /// If the member of this node leads: removes one member that is not wanted, if that can be done now. The caller knows
@@ -224,28 +239,30 @@ impl Supervisor {
     ///
     /// # Errors
     /// `Unavailable`, `Refused`: again later.
-    pub async fn remove_surplus(&self, wanted: &Members) -> Result<bool> {
-        let access = &self.shared.access;
-        let Some(own) = self.shared.own() else { return Ok(false) };
-        let status = access.status(&own).await?;
-        if !status.has_leader() || status.leader != status.id {
-            return Ok(false);
-        }
-        let list = access.members(&own).await?;
-        let gone = match membership::surplus(&list, wanted.all(), access.scheme) {
-            Surplus::None => return Ok(false),
-            Surplus::Remove(extra) => extra,
-            Surplus::IfSilent(extra) => {
-                if let Some(address) = extra.address()
-                    && access.status(&address).await.is_ok()
-                {
-                    return Ok(false);
-                }
-                extra
+    pub fn remove_surplus<'a>(&'a self, wanted: &'a Members) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let access = &self.shared.access;
+            let Some(own) = self.shared.own() else { return Ok(false) };
+            let status = access.status(&own).await?;
+            if !status.has_leader() || status.leader != status.id {
+                return Ok(false);
             }
-        };
-        tracing::info!(id = gone.id, name = gone.name, "a member of the control store is removed");
-        access.remove(&own, &gone.id).await.map(|()| true)
+            let list = access.members(&own).await?;
+            let gone = match membership::surplus(&list, wanted.all(), access.scheme) {
+                Surplus::None => return Ok(false),
+                Surplus::Remove(extra) => extra,
+                Surplus::IfSilent(extra) => {
+                    if let Some(address) = extra.address()
+                        && access.status(&address).await.is_ok()
+                    {
+                        return Ok(false);
+                    }
+                    extra
+                }
+            };
+            tracing::info!(id = gone.id, name = gone.name, "a member of the control store is removed");
+            access.remove(&own, &gone.id).await.map(|()| true)
+        })
     }
 }
 
@@ -306,8 +323,10 @@ impl Shared {
     }
 
     /// Waits; false: the member is to end.
-    pub async fn pause(&self, length: Duration) -> bool {
-        let mut stop = self.stop.subscribe();
-        time::timeout(length, stop.wait_for(|stop| *stop)).await.is_err()
+    pub fn pause(&self, length: Duration) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let mut stop = self.stop.subscribe();
+            time::timeout(length, stop.wait_for(|stop| *stop)).await.is_err()
+        })
     }
 }

@@ -56,12 +56,12 @@ impl Etcd {
     ///
     /// # Errors
     /// `Exists`; otherwise see [`Error`].
-    pub async fn create(
-        options: &Options,
+    pub fn create<'a>(
+        options: &'a Options,
         deployment: DeploymentId,
         entries: Vec<(String, Bytes)>,
-    ) -> Result<()> {
-        create::create(options, deployment, entries).await
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move { create::create(options, deployment, entries).await })
     }
 
     /// Opens the store from etcd; `media` keep its snapshots, and more drives may come ([`Etcd::attach`]).
@@ -70,21 +70,23 @@ impl Etcd {
     /// # Errors
     /// `NotCreated`, `Unreachable` and `NoQuorum` after some seconds, `OtherDeployment`; `Replaced` if what
     /// etcd holds does not follow the snapshot.
-    pub async fn open(
-        options: &Options,
+    pub fn open<'a>(
+        options: &'a Options,
         media: Vec<(DriveId, Arc<dyn Medium>)>,
         deployment: Option<DeploymentId>,
-    ) -> Result<Etcd> {
-        options.check()?;
-        let gateway = Gateway::new(options)?;
-        let snapshots = Snapshots::new(&options.cluster, media);
-        let known = snapshots.load().await;
-        let content = first(&gateway, options, known.as_ref().map(|k| &k.0), deployment).await?;
-        let etcd = Etcd::start(options, gateway, snapshots, content, time::wall_ms())?;
-        let until = Instant::now() + PATIENCE;
-        follow::last_change(&etcd.shared, until).await?;
-        follow::states(&etcd.shared).await;
-        Ok(etcd)
+    ) -> BoxFuture<'a, Result<Etcd>> {
+        Box::pin(async move {
+            options.check()?;
+            let gateway = Gateway::new(options)?;
+            let snapshots = Snapshots::new(&options.cluster, media);
+            let known = snapshots.load().await;
+            let content = first(&gateway, options, known.as_ref().map(|k| &k.0), deployment).await?;
+            let etcd = Etcd::start(options, gateway, snapshots, content, time::wall_ms())?;
+            let until = Instant::now() + PATIENCE;
+            follow::last_change(&etcd.shared, until).await?;
+            follow::states(&etcd.shared).await;
+            Ok(etcd)
+        })
     }
 
     /// Opens the store from its snapshot on `media`, without etcd. Reads are served from it; changes wait for
@@ -92,17 +94,19 @@ impl Etcd {
     ///
     /// # Errors
     /// `NoSnapshot`, `OtherDeployment`, `Settings`.
-    pub async fn open_from_snapshot(
-        options: &Options,
+    pub fn open_from_snapshot<'a>(
+        options: &'a Options,
         media: Vec<(DriveId, Arc<dyn Medium>)>,
         deployment: Option<DeploymentId>,
-    ) -> Result<Etcd> {
-        options.check()?;
-        let gateway = Gateway::new(options)?;
-        let snapshots = Snapshots::new(&options.cluster, media);
-        let (content, wall_ms) = snapshots.load().await.ok_or(Error::NoSnapshot)?;
-        check_deployment(options, content.deployment, deployment)?;
-        Etcd::start(options, gateway, snapshots, content, wall_ms)
+    ) -> BoxFuture<'a, Result<Etcd>> {
+        Box::pin(async move {
+            options.check()?;
+            let gateway = Gateway::new(options)?;
+            let snapshots = Snapshots::new(&options.cluster, media);
+            let (content, wall_ms) = snapshots.load().await.ok_or(Error::NoSnapshot)?;
+            check_deployment(options, content.deployment, deployment)?;
+            Etcd::start(options, gateway, snapshots, content, wall_ms)
+        })
     }
 
     fn start(
@@ -150,8 +154,8 @@ impl Etcd {
     /// How far the clock of this machine is ahead of that of the member that answers, in ms; negative: it is
     /// behind. It is known to half a second, and half the time that the answer took. `None`: no member answers
     /// with a date.
-    pub async fn clock_offset(&self) -> Option<i64> {
-        self.shared.gateway.clock_offset().await
+    pub fn clock_offset(&self) -> BoxFuture<'_, Option<i64>> {
+        Box::pin(async move { self.shared.gateway.clock_offset().await })
     }
 
     /// How long ago memory was last known to be current.
@@ -168,9 +172,11 @@ impl Etcd {
 }
 
 /// As [`Etcd::clock_offset`], before there is a store. `None` also if the options cannot be used.
-pub async fn clock_offset(options: &Options) -> Option<i64> {
-    options.check().ok()?;
-    Gateway::new(options).ok()?.clock_offset().await
+pub fn clock_offset(options: &Options) -> BoxFuture<'_, Option<i64>> {
+    Box::pin(async move {
+        options.check().ok()?;
+        Gateway::new(options).ok()?.clock_offset().await
+    })
 }
 
 fn check_deployment(options: &Options, found: DeploymentId, expected: Option<DeploymentId>) -> Result<()> {

@@ -85,7 +85,7 @@ async fn once(shared: &Shared, at: usize, pause: &mut Duration) -> Result<()> {
         let piece = tokio::select! {
             () = shared.kick.notified() => return Ok(()),
             _ = async { current.wait_for(|now| *now != at).await.is_ok() } => return Ok(()),
-            piece = time::timeout(SILENCE, stream.next()) => match piece {
+            piece = time::timeout(SILENCE, stream.piece()) => match piece {
                 Ok(piece) => piece,
                 Err(_) => return Ok(()),
             },

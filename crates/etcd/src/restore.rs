@@ -17,6 +17,7 @@ use ashlar_environment::thread;
 use ashlar_environment::time::{self, Instant};
 use ashlar_format::DeploymentId;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 
 use crate::create::Creator;
 use crate::identity::Identity;
@@ -187,37 +188,39 @@ impl Kept {
 /// # Errors
 /// `Running`: nodes of the cluster are announced. `Exists`: etcd holds a cluster of this name. `Refused`: other keys are
 /// under the prefix, or a restore of a later state was begun. All others change nothing that a node could see either.
-pub async fn restore(options: &Options, kept: &Kept) -> Result<Restored> {
-    if kept.cluster != options.cluster {
-        return Err(Error::Settings(format!(
-            "the snapshot is of the cluster {}, not of {}",
-            kept.cluster, options.cluster
-        )));
-    }
-    let creator = Creator::new(options, Identity::continuing(&kept.content)?)?;
-    let keys = kept.content.entries.len();
-    creator.version().await?;
-    if let Found::Complete(before) = found(&creator).await? {
-        let same = before.source().is_some_and(|from| from.is(&kept.content, kept.store()));
-        return if same {
-            Ok(Restored { keys, before: true })
-        } else {
-            Err(Error::Exists(options.cluster.clone()))
-        };
-    }
-    nobody_runs(&creator).await?;
-    let entries = kept.content.entries.iter().map(|(key, value)| (key.clone(), value.bytes.clone()));
-    creator.fill(entries.collect()).await?;
-    verify(&creator, kept).await?;
-    let nobody = vec![wire::nothing_under(&creator.keys.nodes())];
-    match creator.complete(nobody, b"restored").await {
-        // A node may have been started meanwhile.
-        Err(Error::Exists(name)) => match announced(&creator).await? {
-            none if none.is_empty() => Err(Error::Exists(name)),
-            nodes => Err(Error::Running(nodes)),
-        },
-        other => other.map(|()| Restored { keys, before: false }),
-    }
+pub fn restore<'a>(options: &'a Options, kept: &'a Kept) -> BoxFuture<'a, Result<Restored>> {
+    Box::pin(async move {
+        if kept.cluster != options.cluster {
+            return Err(Error::Settings(format!(
+                "the snapshot is of the cluster {}, not of {}",
+                kept.cluster, options.cluster
+            )));
+        }
+        let creator = Creator::new(options, Identity::continuing(&kept.content)?)?;
+        let keys = kept.content.entries.len();
+        creator.version().await?;
+        if let Found::Complete(before) = found(&creator).await? {
+            let same = before.source().is_some_and(|from| from.is(&kept.content, kept.store()));
+            return if same {
+                Ok(Restored { keys, before: true })
+            } else {
+                Err(Error::Exists(options.cluster.clone()))
+            };
+        }
+        nobody_runs(&creator).await?;
+        let entries = kept.content.entries.iter().map(|(key, value)| (key.clone(), value.bytes.clone()));
+        creator.fill(entries.collect()).await?;
+        verify(&creator, kept).await?;
+        let nobody = vec![wire::nothing_under(&creator.keys.nodes())];
+        match creator.complete(nobody, b"restored").await {
+            // A node may have been started meanwhile.
+            Err(Error::Exists(name)) => match announced(&creator).await? {
+                none if none.is_empty() => Err(Error::Exists(name)),
+                nodes => Err(Error::Running(nodes)),
+            },
+            other => other.map(|()| Restored { keys, before: false }),
+        }
+    })
 }
 
 /// What is under the prefix.

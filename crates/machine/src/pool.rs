@@ -64,7 +64,11 @@ impl IoPool {
     /// # Errors
     /// [`Busy`] when the queue is full, the pool is closed, or no thread could be started.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Busy> {
-        let job: Job = Box::new(job);
+        self.run_boxed(Box::new(job))
+    }
+
+    /// [`IoPool::run`] without generics: compiled once, not once per kind of job in the crates above.
+    fn run_boxed(&self, job: Job) -> Result<(), Busy> {
         let mut s = self.shared.state.lock();
         if s.closed || s.queue.len() >= self.shared.max_queue {
             return Err(Busy(job));

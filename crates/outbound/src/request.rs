@@ -107,13 +107,15 @@ impl Stream {
     ///
     /// # Errors
     /// The connection broke.
-    pub async fn next(&mut self) -> Result<Option<Bytes>> {
-        while let Some(frame) = self.body.frame().await {
-            if let Ok(data) = frame.map_err(|e| broken(&self.url, &e))?.into_data() {
-                return Ok(Some(data));
+    pub fn piece(&mut self) -> BoxFuture<'_, Result<Option<Bytes>>> {
+        Box::pin(async move {
+            while let Some(frame) = self.body.frame().await {
+                if let Ok(data) = frame.map_err(|e| broken(&self.url, &e))?.into_data() {
+                    return Ok(Some(data));
+                }
             }
-        }
-        Ok(None)
+            Ok(None)
+        })
     }
 }
 
@@ -179,40 +181,46 @@ impl Outbound {
     ///
     /// # Errors
     /// See [`Error`]. An answer of any status is an answer.
-    pub async fn get(&self, url: &str, headers: &[(HeaderName, HeaderValue)]) -> Result<Answer> {
-        self.ask(Method::GET, url, headers, Bytes::new()).await
+    pub fn get<'a>(
+        &'a self,
+        url: &'a str,
+        headers: &'a [(HeaderName, HeaderValue)],
+    ) -> BoxFuture<'a, Result<Answer>> {
+        self.ask(Method::GET, url, headers, Bytes::new())
     }
 
     /// `POST url`.
     ///
     /// # Errors
     /// See [`Error`]. An answer of any status is an answer.
-    pub async fn post(
-        &self,
-        url: &str,
-        headers: &[(HeaderName, HeaderValue)],
+    pub fn post<'a>(
+        &'a self,
+        url: &'a str,
+        headers: &'a [(HeaderName, HeaderValue)],
         body: Bytes,
-    ) -> Result<Answer> {
-        self.ask(Method::POST, url, headers, body).await
+    ) -> BoxFuture<'a, Result<Answer>> {
+        self.ask(Method::POST, url, headers, body)
     }
 
     /// Any request.
     ///
     /// # Errors
     /// See [`Error`]. An answer of any status is an answer.
-    pub async fn ask(
-        &self,
+    pub fn ask<'a>(
+        &'a self,
         method: Method,
-        url: &str,
-        headers: &[(HeaderName, HeaderValue)],
+        url: &'a str,
+        headers: &'a [(HeaderName, HeaderValue)],
         body: Bytes,
-    ) -> Result<Answer> {
-        let url = Url::parse(url)?;
-        let request = request(method, &url, headers, body);
-        match time::timeout(self.rules.timeout, self.run(&url, request)).await {
-            Ok(result) => result,
-            Err(_) => Err(Error::TooSlow { host: url.host, seconds: self.rules.timeout.as_secs() }),
-        }
+    ) -> BoxFuture<'a, Result<Answer>> {
+        Box::pin(async move {
+            let url = Url::parse(url)?;
+            let request = request(method, &url, headers, body);
+            match time::timeout(self.rules.timeout, self.run(&url, request)).await {
+                Ok(result) => result,
+                Err(_) => Err(Error::TooSlow { host: url.host, seconds: self.rules.timeout.as_secs() }),
+            }
+        })
     }
 
     /// `POST url`, whose answer arrives piece by piece for as long as the server likes. The limits of time
@@ -220,24 +228,26 @@ impl Outbound {
     ///
     /// # Errors
     /// See [`Error`]. An answer of any status is an answer.
-    pub async fn stream(
-        &self,
-        url: &str,
-        headers: &[(HeaderName, HeaderValue)],
+    pub fn stream<'a>(
+        &'a self,
+        url: &'a str,
+        headers: &'a [(HeaderName, HeaderValue)],
         body: Bytes,
-    ) -> Result<Stream> {
-        let url = Url::parse(url)?;
-        let request = request(Method::POST, &url, headers, body);
-        let begin = async {
-            let mut sender = self.connect(&url).await?;
-            let answer = sender.send_request(request).await.map_err(|e| broken(&url, &e))?;
-            Ok((sender, answer))
-        };
-        let Ok(begun) = time::timeout(self.rules.timeout, begin).await else {
-            return Err(Error::TooSlow { host: url.host, seconds: self.rules.timeout.as_secs() });
-        };
-        let (sender, answer) = begun?;
-        Ok(Stream { status: answer.status(), url, body: answer.into_body(), _sender: sender })
+    ) -> BoxFuture<'a, Result<Stream>> {
+        Box::pin(async move {
+            let url = Url::parse(url)?;
+            let request = request(Method::POST, &url, headers, body);
+            let begin = async {
+                let mut sender = self.connect(&url).await?;
+                let answer = sender.send_request(request).await.map_err(|e| broken(&url, &e))?;
+                Ok((sender, answer))
+            };
+            let Ok(begun) = time::timeout(self.rules.timeout, begin).await else {
+                return Err(Error::TooSlow { host: url.host, seconds: self.rules.timeout.as_secs() });
+            };
+            let (sender, answer) = begun?;
+            Ok(Stream { status: answer.status(), url, body: answer.into_body(), _sender: sender })
+        })
     }
 
     async fn run(&self, url: &Url, mut request: Request<Full<Bytes>>) -> Result<Answer> {
@@ -330,12 +340,12 @@ impl Outbound {
     async fn speak(&self, url: &Url, stream: TcpStream) -> Result<Sender> {
         let _ = stream.set_nodelay(true);
         if !url.https {
-            return handshake(url, stream).await;
+            return handshake(url, Box::new(stream)).await;
         }
         let name = ServerName::try_from(url.host.clone())
             .map_err(|_| Error::Invalid(format!("\"{}\" is not a host name", url.host)))?;
         let stream = self.tls.connect(name, stream).await.map_err(|e| broken(url, &e))?;
-        handshake(url, stream).await
+        handshake(url, Box::new(stream)).await
     }
 }
 
@@ -357,10 +367,11 @@ fn request(
     request
 }
 
-async fn handshake<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    url: &Url,
-    stream: S,
-) -> Result<Sender> {
+/// A connection, plain or with TLS: hyper's code of a connection is compiled once for both.
+trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Io for S {}
+
+async fn handshake(url: &Url, stream: Box<dyn Io>) -> Result<Sender> {
     let made = http1::Builder::new().max_buf_size(HEAD).handshake(TokioIo::new(stream)).await;
     let (sender, connection) = made.map_err(|e| broken(url, &e))?;
     // Ends when the sender is dropped, or the other end closes.

@@ -148,11 +148,11 @@ async fn streams_arrive_piece_by_piece() {
     let out = Outbound::new(Rules { timeout: Duration::from_secs(1), ..local() }).unwrap();
     let mut stream = out.stream(&format!("http://{at}/"), &[], Bytes::from_static(b"{}")).await.unwrap();
     assert_eq!(stream.status.as_u16(), 200);
-    assert_eq!(stream.next().await.unwrap().as_deref(), Some(&b"one\n"[..]));
+    assert_eq!(stream.piece().await.unwrap().as_deref(), Some(&b"one\n"[..]));
     // Longer than a whole request may take.
-    assert!(tokio::time::timeout(Duration::from_millis(1500), stream.next()).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_millis(1500), stream.piece()).await.is_err());
     go_on.send(()).unwrap();
-    assert_eq!(stream.next().await.unwrap().as_deref(), Some(&b"two\n"[..]));
+    assert_eq!(stream.piece().await.unwrap().as_deref(), Some(&b"two\n"[..]));
     drop(stream);
     assert_eq!(tokio::task::spawn_blocking(|| server.join().unwrap()).await.unwrap(), 0);
     // Before the head the limit of time holds, and the rules hold as for every request.

@@ -15,6 +15,7 @@ use ashlar_environment::HashMap;
 use ashlar_environment::time::sleep;
 use ashlar_format::DriveId;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 
 use crate::contact::{Contact, SILENCE};
@@ -56,18 +57,20 @@ impl RemoteNode {
     ///
     /// # Errors
     /// `Offline` or `Unanswered`: nothing is known that was not known before.
-    pub async fn refresh(&self) -> Result<Vec<DriveHandle>> {
-        let heard = self.line.ask_drives().await?;
-        let mut drives = self.drives.lock();
-        let served = |id: &DriveId| heard.iter().any(|heard| heard.label.drive == *id);
-        drives.iter().filter(|(id, _)| !served(id)).for_each(|(_, drive)| drive.not_served());
-        let handles = heard.into_iter().map(|heard| {
-            let id = heard.label.drive;
-            let drive = drives.entry(id).or_insert_with(|| RemoteDrive::new(self.line.clone(), &heard));
-            drive.heard(heard.status, heard.oldest);
-            DriveHandle::Remote(Arc::new(drive.clone()))
-        });
-        Ok(handles.collect())
+    pub fn refresh(&self) -> BoxFuture<'_, Result<Vec<DriveHandle>>> {
+        Box::pin(async move {
+            let heard = self.line.ask_drives().await?;
+            let mut drives = self.drives.lock();
+            let served = |id: &DriveId| heard.iter().any(|heard| heard.label.drive == *id);
+            drives.iter().filter(|(id, _)| !served(id)).for_each(|(_, drive)| drive.not_served());
+            let handles = heard.into_iter().map(|heard| {
+                let id = heard.label.drive;
+                let drive = drives.entry(id).or_insert_with(|| RemoteDrive::new(self.line.clone(), &heard));
+                drive.heard(heard.status, heard.oldest);
+                DriveHandle::Remote(Arc::new(drive.clone()))
+            });
+            Ok(handles.collect())
+        })
     }
 
     /// The handle of a drive that the node is said to serve, also while the node cannot be asked. `heard` is what is
@@ -150,12 +153,14 @@ impl Line {
 
 /// Asks for the states of the drives of a node, again and again. This is also what finds out that a node of which nobody
 /// wants anything is away, and that it is back.
-pub async fn follow(node: Arc<RemoteNode>) {
-    loop {
-        // While the node is away, its drives keep the states that were heard last.
-        let pause = if node.refresh().await.is_ok() { STATUS } else { AGAIN };
-        sleep(pause).await;
-    }
+pub fn follow(node: Arc<RemoteNode>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        loop {
+            // While the node is away, its drives keep the states that were heard last.
+            let pause = if node.refresh().await.is_ok() { STATUS } else { AGAIN };
+            sleep(pause).await;
+        }
+    })
 }
 
 fn message(method: u16, out: Out, answer_limit: usize, deadline: Duration) -> Call {

@@ -13,6 +13,7 @@ use ashlar_drive::{Answer, Check, Drive, Error, Request, Result, ShardWriter, St
 use ashlar_environment::HashMap;
 use ashlar_format::DriveId;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use parking_lot::RwLock;
 
 use crate::sessions::Sessions;
@@ -65,31 +66,33 @@ impl Served {
     ///
     /// # Errors
     /// `Refused`: it is not a call; nothing was executed. `TooLong`: it was executed.
-    pub async fn call(
+    pub fn call(
         &self,
         caller: Caller,
         method: u16,
         head: Bytes,
         bulk: Bytes,
         answer_limit: usize,
-    ) -> std::result::Result<Out, Failure> {
-        let answered = match method {
-            method::DRIVES => Ok(wire::encode_heard(&self.heard())),
-            method::WRITE_FRAME => self.write_frame(caller, &head, &bulk).await,
-            method::END => self.end(caller, &head, &bulk),
-            method::OPEN => self.open(caller, &head, &bulk).await,
-            method::READ_RUN => self.read_run(caller, &head, &bulk).await,
-            method::VERIFY => self.verify(caller, &head, &bulk).await,
-            method::READ_MANY | method::READ_WITH_SHARDS => {
-                self.read_many(method, In::new(&head, &bulk), answer_limit)
-            }
-            method::PREPARE_MANY => self.prepare_many(In::new(&head, &bulk), answer_limit).await,
-            method::HINT_MANY => self.hint_many(In::new(&head, &bulk)),
-            _ => self.request(method, &head, &bulk, answer_limit).await,
-        };
-        let out = answered.map_err(|e| Failure::Refused(e.to_string()))?;
-        let payload: usize = out.bulk.iter().map(Bytes::len).sum();
-        if payload <= answer_limit { Ok(out) } else { Err(Failure::TooLong) }
+    ) -> BoxFuture<'_, std::result::Result<Out, Failure>> {
+        Box::pin(async move {
+            let answered = match method {
+                method::DRIVES => Ok(wire::encode_heard(&self.heard())),
+                method::WRITE_FRAME => self.write_frame(caller, &head, &bulk).await,
+                method::END => self.end(caller, &head, &bulk),
+                method::OPEN => self.open(caller, &head, &bulk).await,
+                method::READ_RUN => self.read_run(caller, &head, &bulk).await,
+                method::VERIFY => self.verify(caller, &head, &bulk).await,
+                method::READ_MANY | method::READ_WITH_SHARDS => {
+                    self.read_many(method, In::new(&head, &bulk), answer_limit)
+                }
+                method::PREPARE_MANY => self.prepare_many(In::new(&head, &bulk), answer_limit).await,
+                method::HINT_MANY => self.hint_many(In::new(&head, &bulk)),
+                _ => self.request(method, &head, &bulk, answer_limit).await,
+            };
+            let out = answered.map_err(|e| Failure::Refused(e.to_string()))?;
+            let payload: usize = out.bulk.iter().map(Bytes::len).sum();
+            if payload <= answer_limit { Ok(out) } else { Err(Failure::TooLong) }
+        })
     }
 
     /// The drives that are served, with their states.

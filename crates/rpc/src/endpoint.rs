@@ -17,6 +17,7 @@ use std::time::Duration;
 use ashlar_environment::task::JoinHandle;
 use ashlar_environment::time::{Instant, sleep, timeout};
 use ashlar_environment::{HashMap, net};
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use rustls_pki_types::CertificateDer;
 use tokio::net::{TcpListener, TcpStream};
@@ -72,19 +73,21 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Error::Listen`].
-    pub async fn bind(
+    pub fn bind<'a>(
         transport: Arc<Transport>,
-        address: &str,
+        address: &'a str,
         service: Arc<dyn Service>,
-    ) -> Result<Endpoint> {
-        let listen = |e: std::io::Error| Error::Listen(format!("{address}: {e}"));
-        let listener = net::bind(address).await.map_err(listen)?;
-        let bound = listener.local_addr().map_err(listen)?;
-        let inner =
-            Arc::new(Inner { transport, service, numbers: AtomicU64::new(1), table: Mutex::default() });
-        let accepting = ashlar_environment::spawn("rpc accept", accept_all(inner.clone(), listener));
-        let verifying = ashlar_environment::spawn("rpc verify", verify_all(inner.clone()));
-        Ok(Endpoint { inner, address: bound, tasks: vec![accepting, verifying] })
+    ) -> BoxFuture<'a, Result<Endpoint>> {
+        Box::pin(async move {
+            let listen = |e: std::io::Error| Error::Listen(format!("{address}: {e}"));
+            let listener = net::bind(address).await.map_err(listen)?;
+            let bound = listener.local_addr().map_err(listen)?;
+            let inner =
+                Arc::new(Inner { transport, service, numbers: AtomicU64::new(1), table: Mutex::default() });
+            let accepting = ashlar_environment::spawn("rpc accept", accept_all(inner.clone(), listener));
+            let verifying = ashlar_environment::spawn("rpc verify", verify_all(inner.clone()));
+            Ok(Endpoint { inner, address: bound, tasks: vec![accepting, verifying] })
+        })
     }
 
     /// Where it listens.
@@ -107,21 +110,23 @@ impl Endpoint {
 
     /// Accepts no more connections and requests, and waits until those in flight are answered, but not longer
     /// than `limit`.
-    pub async fn shutdown(self, limit: Duration) {
-        for task in &self.tasks {
-            task.abort();
-        }
-        let until = Instant::now() + limit;
-        {
-            let mut table = self.inner.table.lock();
-            table.closed = true;
-            for session in table.sessions.values() {
-                session.shared.retire();
+    pub fn shutdown(self, limit: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            for task in &self.tasks {
+                task.abort();
             }
-        }
-        while self.connections() > 0 && Instant::now() < until {
-            sleep(LOOK).await;
-        }
+            let until = Instant::now() + limit;
+            {
+                let mut table = self.inner.table.lock();
+                table.closed = true;
+                for session in table.sessions.values() {
+                    session.shared.retire();
+                }
+            }
+            while self.connections() > 0 && Instant::now() < until {
+                sleep(LOOK).await;
+            }
+        })
     }
 }
 

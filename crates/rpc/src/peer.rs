@@ -13,6 +13,7 @@ use std::time::Duration;
 use ashlar_environment::time::{Instant, timeout_at};
 use ashlar_machine::Buf;
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -87,26 +88,28 @@ impl Peer {
     ///
     /// # Errors
     /// See [`Error`]: [`Error::is_not_executed`] tells whether it can be repeated without harm.
-    pub async fn call(&self, mut request: Request, deadline: Instant) -> Result<Answer> {
-        let bulk: usize = request.bulk.iter().map(Bytes::len).sum();
-        let expected = request.answer_limit;
-        if request.head.len() > MAX_HEAD || bulk > MAX_BULK || expected > MAX_BULK {
-            return Err(Error::NotSent(Unsent::TooLong("above the limits of a message")));
-        }
-        let is_bulk = bulk.max(expected) > self.transport.limits.bulk_threshold;
-        let _budget = self.budget(charge(bulk) as usize + charge(expected) as usize, deadline).await?;
-        let mut buf = match is_bulk && charge(expected) > 0 {
-            true => Some(self.buf(expected, deadline).await?),
-            false => None,
-        };
-        loop {
-            let connection = self.connection(is_bulk, deadline).await?;
-            match connection.call(request, &mut buf, deadline).await {
-                Ok(answer) => return Ok(answer),
-                Err(NotBegun::Failed(why)) => return Err(why),
-                Err(NotBegun::Retry(same)) => request = same,
+    pub fn call(&self, mut request: Request, deadline: Instant) -> BoxFuture<'_, Result<Answer>> {
+        Box::pin(async move {
+            let bulk: usize = request.bulk.iter().map(Bytes::len).sum();
+            let expected = request.answer_limit;
+            if request.head.len() > MAX_HEAD || bulk > MAX_BULK || expected > MAX_BULK {
+                return Err(Error::NotSent(Unsent::TooLong("above the limits of a message")));
             }
-        }
+            let is_bulk = bulk.max(expected) > self.transport.limits.bulk_threshold;
+            let _budget = self.budget(charge(bulk) as usize + charge(expected) as usize, deadline).await?;
+            let mut buf = match is_bulk && charge(expected) > 0 {
+                true => Some(self.buf(expected, deadline).await?),
+                false => None,
+            };
+            loop {
+                let connection = self.connection(is_bulk, deadline).await?;
+                match connection.call(request, &mut buf, deadline).await {
+                    Ok(answer) => return Ok(answer),
+                    Err(NotBegun::Failed(why)) => return Err(why),
+                    Err(NotBegun::Retry(same)) => request = same,
+                }
+            }
+        })
     }
 
     async fn budget(&self, bytes: usize, deadline: Instant) -> Result<Option<SemaphorePermit<'_>>> {

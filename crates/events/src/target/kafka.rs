@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use ashlar_checksum::{Algorithm, Hasher};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::scram::{Hash, Scram};
@@ -170,13 +171,15 @@ fn batch(messages: &[&Message]) -> Vec<u8> {
     checked.extend_from_slice(&(-1i32).to_be_bytes());
     checked.extend_from_slice(&(messages.len() as i32).to_be_bytes());
     checked.extend_from_slice(&records);
-    let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &checked) as u32;
+    let mut crc = Hasher::new(Algorithm::Crc32c);
+    crc.update(&checked);
+    let crc = crc.finish();
     let mut out = Vec::with_capacity(checked.len() + 32);
     out.extend_from_slice(&0i64.to_be_bytes());
     out.extend_from_slice(&(checked.len() as i32 + 9).to_be_bytes());
     out.extend_from_slice(&(-1i32).to_be_bytes());
     out.push(2);
-    out.extend_from_slice(&crc.to_be_bytes());
+    out.extend_from_slice(crc.as_bytes());
     out.extend_from_slice(&checked);
     out
 }
