@@ -7,10 +7,10 @@ use ashlar_environment::time;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_outbound::{classify, is_allowed, refuse_host, tls};
+use ashlar_outbound::{Io, classify, is_allowed, refuse_host, tls};
 use rustls::ClientConfig;
 use rustls_pki_types::ServerName;
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, BufStream};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufStream};
 use tokio_rustls::TlsConnector;
 
 use crate::target::Failure;
@@ -19,10 +19,6 @@ use crate::target::Failure;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest line of a line-based protocol.
 const LINE: u64 = 64 * 1024;
-
-/// A byte stream in both directions.
-pub trait Io: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send + Sync> Io for T {}
 
 /// A connection.
 pub type Line = BufStream<Box<dyn Io>>;

@@ -27,7 +27,7 @@ pub mod tls;
 mod url;
 
 pub use address::{Class, allow, classify, is_allowed, refuse_host};
-pub use request::{Answer, Outbound, Resolve, Rules, Stream};
+pub use request::{Answer, Io, Outbound, Resolve, Rules, Stream};
 pub use url::Url;
 
 /// Why there is no answer.

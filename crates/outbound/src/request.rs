@@ -367,9 +367,9 @@ fn request(
     request
 }
 
-/// A connection, plain or with TLS: hyper's code of a connection is compiled once for both.
-trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Io for S {}
+/// A byte stream in both directions, plain or with TLS: boxed, what uses it is compiled once for both.
+pub trait Io: AsyncRead + AsyncWrite + Unpin + Send + Sync {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + Sync> Io for S {}
 
 async fn handshake(url: &Url, stream: Box<dyn Io>) -> Result<Sender> {
     let made = http1::Builder::new().max_buf_size(HEAD).handshake(TokioIo::new(stream)).await;

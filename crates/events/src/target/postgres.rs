@@ -2,6 +2,7 @@
 //!
 //! This file connects and does TLS itself, not the library, so that only checked addresses are connected to.
 
+use ashlar_outbound::Io;
 use futures::future::join_all;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio_postgres::config::{Host, SslMode};
@@ -9,7 +10,7 @@ use tokio_postgres::{Client, Config, NoTls, Statement};
 
 use super::{Failure, Format, Sent, Speak};
 use crate::settings::Settings;
-use crate::wire::{Io, TargetAddress, retry};
+use crate::wire::{TargetAddress, retry};
 use crate::{Message, Site};
 
 const WHAT: &str = "postgresql";

@@ -13,9 +13,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_outbound::{classify, is_allowed};
+use ashlar_outbound::{Io, classify, is_allowed};
 use rustls_pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -65,9 +65,6 @@ pub enum Failure {
     #[error("the answer of the directory is too large: {0}")]
     TooMuch(String),
 }
-
-trait Io: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Io for T {}
 
 /// A connection.
 pub struct Connection {
