@@ -6,6 +6,7 @@ process id when the run is over, and its log is printed when a test fails.
 
 import collections
 import hashlib
+import http.client
 import os
 import random
 import shutil
@@ -39,6 +40,22 @@ def ports():
 
 
 PORTS = ports()
+
+
+def get_over_socket(path, url):
+    """What a process answers to a GET over its Unix socket."""
+    connection = http.client.HTTPConnection("localhost")
+    connection.sock = socket.socket(socket.AF_UNIX)
+    try:
+        connection.sock.settimeout(60)
+        connection.sock.connect(str(path))
+        connection.request("GET", url)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        assert answer.status == 200, text
+    finally:
+        connection.close()
+    return text
 
 
 def free_port():

@@ -1,10 +1,10 @@
 """The Grafana dashboards of deploy/grafana: what they ask for, and which metrics docs/monitoring.md says are not always there."""
 
-import http.client
 import json
 import re
-import socket
 from pathlib import Path
+
+from conftest import get_over_socket
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "deploy/grafana").glob("*.json"))
@@ -47,22 +47,7 @@ def sometimes():
 
 def metrics_at(path):
     """The names that a process exports over its Unix socket."""
-
-    class Connection(http.client.HTTPConnection):
-        def connect(self):
-            self.sock = socket.socket(socket.AF_UNIX)
-            self.sock.settimeout(60)
-            self.sock.connect(str(path))
-
-    connection = Connection("localhost")
-    try:
-        connection.request("GET", "/metrics")
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        assert answer.status == 200, text
-    finally:
-        connection.close()
-    return exported(text)
+    return exported(get_over_socket(path, "/metrics"))
 
 
 def exported(text):

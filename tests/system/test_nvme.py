@@ -4,13 +4,11 @@ The host discovers the target, connects with and without digests, makes a file s
 the server is killed and started again during its writes, and every acknowledged byte is there afterwards.
 """
 
-import http.client
 import json
-import socket
 
 import pytest
 
-from conftest import free_port, until
+from conftest import free_port, get_over_socket, until
 from guest import Guest
 from test_array import array  # noqa: F401  a fixture
 
@@ -39,11 +37,7 @@ def disconnect(guest, nqn):
 
 def state(a):
     """The state of the process, as its socket tells."""
-    connection = http.client.HTTPConnection("array")
-    connection.sock = socket.socket(socket.AF_UNIX)
-    connection.sock.connect(str(a.socket))
-    connection.request("GET", "/v1/state")
-    return json.loads(connection.getresponse().read())
+    return json.loads(get_over_socket(a.socket, "/v1/state"))
 
 
 def test_the_host_of_the_linux_kernel(array, guest):  # noqa: F811
