@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-FIXTURES = Path(__file__).parents[2] / "crates/bench/tests/fixtures"
+FIXTURES = Path(__file__).parents[2] / "crates/bench-report/tests/fixtures"
 SECTIONS = [
     "results", "caveats", "lifecycle", "throughput", "latency", "load", "ceilings", "environment", "settings",
     "command",

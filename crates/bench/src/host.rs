@@ -8,13 +8,10 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
+use ashlar_bench_report::result::{Caveat, FORMAT, Host, Run, Severity, VERSION, title};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
-use crate::{
-    cost,
-    result::{Caveat, FORMAT, Host, Run, Severity, VERSION, title},
-    stall::Stalls,
-};
+use crate::{cost, stall::Stalls};
 
 /// This machine in a role, for instance `client`.
 pub fn here(role: &str) -> Host {

@@ -1,18 +1,15 @@
-//! The benchmark suite: loads, probes of drives and networks, ceilings, statistics, reports.
+//! The benchmark suite: loads, and tests of drives, networks and GPUs.
 //!
-//! * [`result`] is the one document every mode writes; everything else produces or reads it.
 //! * [`block`] measures drives: sequential and random access, alone and together.
 //! * [`net`] measures networks: TCP streams between nodes.
 //! * `gpu` measures a GPU as an erasure engine (feature `gpu`).
-//! * [`plan`] computes ceilings of hardware and names the limiting resource.
-//! * [`import`] reads the results of warp and fio.
-//! * [`compare`] and [`merge`] work on whole results.
-//! * [`report`] is the HTML page; [`spec`] measures a system through its life cycle.
-//! * [`stat`] has the statistics.
 //! * [`load`] sends load to S3 servers, closed or open loop; [`wire`] is the lean client below it.
 //! * [`agent`] spreads a load over machines and merges what they measured.
-//! * [`server`] asks a server for its facts, [`stall`] detects stalls of this machine.
+//! * [`spec`] measures a system through its life cycle.
+//! * [`server`] asks a server for its facts, [`host`] this machine, [`stall`] detects stalls of it.
 //! * [`cost`] reads the CPU time and memory of processes; [`live`] shows a run while it lasts.
+//!
+//! What is measured becomes a document of the crate `bench-report`, which also compares, merges and shows documents.
 //!
 //! Invariants: no number is invented (a value that was not measured is absent, never zero); memory stays
 //! bounded however long a run lasts; a run removes only what it wrote. Must not depend on: the server's
@@ -22,29 +19,17 @@
 
 pub mod agent;
 pub mod block;
-pub mod compare;
 pub mod cost;
 mod error;
-#[cfg(test)]
-mod fixture;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 pub mod host;
-pub mod import;
 pub mod live;
 pub mod load;
-pub mod merge;
 pub mod net;
-pub mod plan;
-pub mod quantity;
-mod random;
-pub mod report;
-pub mod result;
 pub mod server;
 pub mod spec;
 pub mod stall;
-pub mod stat;
-pub mod units;
 pub mod wire;
 
 pub use error::{Error, Result};

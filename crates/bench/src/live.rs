@@ -8,12 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ashlar_bench_report::units;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::{
-    load::{Console, Snapshot},
-    units,
-};
+use crate::load::{Console, Snapshot};
 
 /// Seconds between plain lines.
 const PLAIN: u64 = 5;

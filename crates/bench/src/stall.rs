@@ -14,12 +14,11 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use serde::{Deserialize, Serialize};
-
-use crate::{
+use ashlar_bench_report::{
     result::{Caveat, Severity},
     units,
 };
+use serde::{Deserialize, Serialize};
 
 /// How often the watch wants to wake up.
 const TICK: Duration = Duration::from_millis(20);
@@ -95,7 +94,7 @@ impl Stalls {
         })
     }
 
-    /// The values for [`crate::result::Phase::values`].
+    /// The values for [`ashlar_bench_report::result::Phase::values`].
     pub fn values(&self) -> impl Iterator<Item = (String, f64)> {
         let stolen = self.stolen.map(|s| ("stolen_cpu_percent".to_owned(), s * 100.0));
         [("longest_stall_s".to_owned(), self.longest_s)].into_iter().chain(stolen)

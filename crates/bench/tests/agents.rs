@@ -18,8 +18,8 @@ use std::{
 use ashlar_bench::{
     agent::{Coordinator, Listener, serve},
     load::{Job, Mode, RunContext, Silent, Stop, drive},
-    result::Run,
 };
+use ashlar_bench_report::result::Run;
 use common::{Server, job};
 
 struct Agents {

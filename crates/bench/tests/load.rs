@@ -19,9 +19,9 @@ use ashlar_bench::{
     load::{
         Job, Mode, Offer, Op, RunContext, Select, Session, Silent, Sizes, Slo, Stop, Sweep, Tune, drive, tune,
     },
-    result::{Load, Operation, Run, Severity},
     wire::{Caller, Content, Fault, Host, Methods, Payload, Request, Settings, Sink},
 };
+use ashlar_bench_report::result::{Load, Operation, Run, Severity};
 use common::{Server, job};
 
 /// The longest delay of a thread that only sleeps: beyond it the machine is taken to have disturbed a measurement.

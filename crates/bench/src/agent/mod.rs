@@ -65,7 +65,7 @@ pub enum Message {
     Welcome {
         /// HMAC-SHA-256 of the challenge under the token, hexadecimal.
         proof: String,
-        /// As in [`crate::result::Host::facts`].
+        /// As in [`ashlar_bench_report::result::Host::facts`].
         facts: BTreeMap<String, String>,
     },
     /// Coordinator: what to prepare.

@@ -2,11 +2,10 @@
 
 use std::{fs, path::Path};
 
+use ashlar_bench_report::result::{Caveat, Run, Severity};
+
 use super::target::Target;
-use crate::{
-    host,
-    result::{Caveat, Run, Severity},
-};
+use crate::host;
 
 /// Where a path is mounted from.
 struct Mount {

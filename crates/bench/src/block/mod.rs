@@ -16,6 +16,11 @@ mod threads;
 
 use std::{path::PathBuf, sync::atomic::AtomicBool, time::Instant};
 
+use ashlar_bench_report::{
+    quantity::block_text,
+    result::{Caveat, Phase, Run, Severity},
+    units,
+};
 use serde_json::json;
 
 pub use outlier::{Outlier, outliers};
@@ -25,10 +30,7 @@ pub use target::Access;
 
 use crate::{
     error::{Error, Result},
-    host,
-    quantity::block_text,
-    result::{Caveat, Phase, Run, Severity},
-    stall, units,
+    host, stall,
 };
 use slot::Order;
 use target::Target;

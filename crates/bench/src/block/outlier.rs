@@ -3,7 +3,7 @@
 //! Invariant: a drive is compared with the median of all, so that a few bad ones do not shift the reference;
 //! of two drives, the slower is compared with the faster.
 
-use crate::stat::median;
+use ashlar_bench_report::stat::median;
 
 /// Normal consistency of the median absolute deviation (Iglewicz and Hoaglin 1993, who also give the
 /// limit of 3.5).

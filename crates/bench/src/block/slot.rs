@@ -9,11 +9,11 @@ use std::{
     time::Instant,
 };
 
+use ashlar_bench_report::{random::Random, result::Point};
 use ashlar_machine::Buf;
 use hdrhistogram::Histogram;
 
 use super::place::Handle;
-use crate::{result::Point, stat::bootstrap::Random};
 
 /// I/O errors after which a thread gives up.
 const MOST_ERRORS: u64 = 100;

@@ -7,8 +7,10 @@ use std::{
     time::Duration,
 };
 
+use ashlar_bench_report::result::Load;
+
 use super::*;
-use crate::{host, result::Load};
+use crate::host;
 
 /// Folders on the disk the repository is on; a memory file system has no direct I/O to test.
 fn folders() -> (tempfile::TempDir, Vec<PathBuf>) {

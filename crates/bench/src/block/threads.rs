@@ -8,6 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ashlar_bench_report::{
+    random::Random,
+    result::{Cost, Estimate, Histogram, Load, Operation, Phase, Point, ProcessCost, Share, Timeline, hist},
+    stat,
+};
 use ashlar_machine::BufferPool;
 use hdrhistogram::Histogram as Recorder;
 
@@ -19,8 +24,6 @@ use super::{
 use crate::{
     cost::{self, Usage},
     error::{Error, Result},
-    result::{Cost, Estimate, Histogram, Load, Operation, Phase, Point, ProcessCost, Share, Timeline, hist},
-    stat::{self, bootstrap::Random},
 };
 
 /// Block of the precondition.

@@ -1,12 +1,12 @@
 //! Every byte of the device against the CPU: the fixed kernel for all codes, and the table kernel for some thousand
 //! random codes, losses, row lengths and numbers of stripes.
 
+use ashlar_bench_report::random::splitmix;
 use ashlar_erasure::Code;
 use ashlar_gpu::crossover::noise;
 use ashlar_gpu::{Computation, Device, Error, Kernel, Shape, Slot};
 
 use super::session::Session;
-use crate::random::splitmix;
 
 /// Largest batch of a check.
 const MOST: usize = 16 << 20;

@@ -27,6 +27,7 @@ mod staged;
 
 use std::sync::atomic::AtomicBool;
 
+use ashlar_bench_report::result::Run;
 use ashlar_erasure::Code;
 use ashlar_gpu::Device;
 
@@ -34,9 +35,7 @@ pub use session::{Options, Section};
 
 use crate::{
     error::{Error, Result},
-    host,
-    result::Run,
-    stall,
+    host, stall,
 };
 use session::{Session, cores};
 

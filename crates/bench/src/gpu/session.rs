@@ -7,14 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ashlar_erasure::Code;
-use ashlar_gpu::{Computation, Error as GpuError, crossover::Spread};
-
-use crate::{
-    error::{Error, Result},
+use ashlar_bench_report::{
     result::{Caveat, Load, Phase, Run, Severity},
     units,
 };
+use ashlar_erasure::Code;
+use ashlar_gpu::{Computation, Error as GpuError, crossover::Spread};
+
+use crate::error::{Error, Result};
 
 /// Bytes of a row.
 pub(super) const ROW: usize = 64 << 10;

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use ashlar_bench_report::{
+    result::{Caveat, FORMAT, Host, Run, Severity, VERSION},
+    units,
+};
 use serde_json::{Value, json};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use super::{Job, Mode, Sizes, runner::RunContext};
-use crate::{
-    host::{self, facts, memory_bytes},
-    result::{Caveat, FORMAT, Host, Run, Severity, VERSION},
-    units,
-};
+use crate::host::{self, facts, memory_bytes};
 
 /// Something that must be known about a result.
 pub(super) fn caveat(severity: Severity, code: &str, text: String) -> Caveat {

@@ -5,6 +5,8 @@
 
 use std::{sync::atomic::Ordering, time::Instant};
 
+use ashlar_bench_report::result::{Run, Severity, title};
+
 use super::{
     Console, Job, Offer, RunContext, Runner, Sparse, Stop, Store, Sweep,
     document::{self, caveat},
@@ -12,10 +14,7 @@ use super::{
     verdict::{Judged, finish, judge},
     watch::Watch,
 };
-use crate::{
-    Result,
-    result::{Run, Severity, title},
-};
+use crate::Result;
 
 /// Runs the job.
 ///

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use crate::{load::Order, wire::encode_into};
 
-pub(crate) use crate::random::{mix, splitmix};
+pub(crate) use ashlar_bench_report::random::{mix, splitmix};
 
 /// A uniform number in 0..1 from 64 random bits.
 pub(crate) fn unit(random: u64) -> f64 {

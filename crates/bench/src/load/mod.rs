@@ -2,7 +2,7 @@
 //!
 //! * [`Job`] has all parameters of a load, and is sent to agents unchanged.
 //! * [`Session`] holds what a job needs on one machine: prepares data, runs phases, cleans up.
-//! * [`drive`] runs a whole job, here or on agents, and writes the [`crate::result::Run`].
+//! * [`drive`] runs a whole job, here or on agents, and writes the [`ashlar_bench_report::result::Run`].
 //!
 //! Layers, each of which uses only those before it: numbers and parts (`job`, `keys`, `sizes`, `record`,
 //! `store`), shared state (`runner`, `phase`, `context`), `worker` and its operations, `session`; beside them

@@ -11,12 +11,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ashlar_bench_report::result::Point;
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::{Op, Sparse};
-use crate::result::Point;
 
 /// The step of time in which operations are counted.
 pub const TICK: Duration = Duration::from_millis(100);

@@ -4,8 +4,10 @@
 
 use std::sync::atomic::AtomicBool;
 
+use ashlar_bench_report::result::Host;
+
 use super::{Delta, Offer, Reason, Stop};
-use crate::{Result, cost::Source, result::Host, stall::Stalls};
+use crate::{Result, cost::Source, stall::Stalls};
 
 /// Where progress is shown. Every method may do nothing.
 pub trait Console {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use ashlar_bench_report::result;
 use serde::{Deserialize, Serialize};
 
 /// A histogram of times in nanoseconds as it travels: (middle of a bucket, count), ascending.
@@ -58,13 +59,13 @@ impl Sparse {
     }
 
     /// As the result document has it.
-    pub fn to_result(&self) -> crate::result::Histogram {
+    pub fn to_result(&self) -> result::Histogram {
         let count = self.count();
         let n = (count as f64).max(1.0);
         let mean = self.0.iter().map(|(v, c)| *v as f64 * *c as f64).sum::<f64>() / n;
         let squares = self.0.iter().map(|(v, c)| (*v as f64 - mean).powi(2) * *c as f64).sum::<f64>();
         let names = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
-        crate::result::Histogram {
+        result::Histogram {
             count,
             min_ns: self.0.first().map_or(0, |b| b.0),
             max_ns: self.0.last().map_or(0, |b| b.0),

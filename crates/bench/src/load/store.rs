@@ -6,15 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use ashlar_bench_report::result::{Estimate, Operation, Point, Share, Timeline};
+
 use super::{
     CellDelta, Delta, HostDelta, Op,
     record::join,
     steady::{self, Interval},
 };
-use crate::{
-    cost::Usage,
-    result::{Estimate, Operation, Point, Share, Timeline},
-};
+use crate::cost::Usage;
 
 /// The most epochs; a phase of any length is cut at a 64th of it or finer.
 const EPOCHS: usize = 128;

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use ashlar_bench_report::result::{Caveat, Cost, Load, Operation, Phase, ProcessCost, Severity};
+
 use super::{Ended, Offer, Sweep, Warmup, document::caveat, phase::Reason, runner::RunContext, watch::Watch};
-use crate::{
-    cost::{Source, Usage},
-    result::{Caveat, Cost, Load, Phase, ProcessCost, Severity},
-};
+use crate::cost::{Source, Usage};
 
 /// The share of this machine's CPU above which the client is the limit.
 const THROTTLED: f64 = 0.9;
@@ -24,7 +23,7 @@ pub(super) fn judge(
     ended: &Ended,
     sweep: Option<&Sweep>,
 ) -> Judged {
-    let whole = |o: &&crate::result::Operation| !is_step(&o.name);
+    let whole = |o: &&Operation| !is_step(&o.name);
     let rate: f64 = phase.operations.iter().filter(whole).map(|o| o.rate_per_s.mean).sum();
     let Some(sweep) = sweep else { return Judged { good: true, rate } };
     let time = watch.store.times(phase.warmup_s).quantile(sweep.slo.percentile / 100.0);
@@ -129,7 +128,7 @@ fn cost(
     watch: &Watch<'_>,
     cut: f64,
     end: f64,
-    operations: &[crate::result::Operation],
+    operations: &[Operation],
     local: bool,
     caveats: &mut Vec<Caveat>,
 ) -> Option<Cost> {

@@ -22,6 +22,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ashlar_bench_report::{
+    result::{Caveat, Estimate, Histogram, Load, Operation, Phase, Point, Run, Severity, Share, Timeline},
+    stat,
+};
 use serde_json::json;
 
 pub use listen::listen;
@@ -29,9 +33,7 @@ pub use wire::{Shape, Token};
 
 use crate::{
     error::{Error, Result},
-    host,
-    result::{Caveat, Estimate, Histogram, Load, Operation, Phase, Point, Run, Severity, Share, Timeline},
-    stall, stat,
+    host, stall,
 };
 use node::Session;
 use wire::{Answer, Ask, Dial, LONG_LINE, Report, Role};

@@ -14,14 +14,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use ashlar_bench_report::{
+    random::Random,
+    result::{Histogram, Point, Timeline, hist},
+};
 use hdrhistogram::Histogram as Recorder;
 
 use super::wire::{self, Dial, Pings, Received, Report, Role, Shape, Token};
-use crate::{
-    error::{Error, Result},
-    result::{Histogram, Point, Timeline, hist},
-    stat::bootstrap::Random,
-};
+use crate::error::{Error, Result};
 
 /// Most streams of one node.
 pub const MOST_STREAMS: usize = 1024;

@@ -6,6 +6,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use ashlar_bench_report::plan::measured;
+
 use super::*;
 use crate::host;
 
@@ -104,8 +106,7 @@ fn all_pairs_together_and_one_by_one() {
         let mesh = &run.phases[6];
         assert_eq!((mesh.name.as_str(), mesh.operations[0].by.len()), ("all-pairs", 6));
         assert_eq!(mesh.operations[1].by.len(), 6);
-        let plan =
-            crate::plan::measured::profile(&Run { mode: "drive".into(), ..Run::default() }, Some(&run), 2, 1);
+        let plan = measured::profile(&Run { mode: "drive".into(), ..Run::default() }, Some(&run), 2, 1);
         assert!(plan.unwrap_err().to_string().contains("sequential read"));
     });
 }

@@ -11,13 +11,11 @@ use std::{
     time::Duration,
 };
 
+use ashlar_bench_report::result::{Histogram, Point};
 use ashlar_checksum::{ct_eq, hmac_sha256};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{
-    error::{Error, Result},
-    result::{Histogram, Point},
-};
+use crate::error::{Error, Result};
 
 /// Version of this protocol; only equal versions speak.
 pub const VERSION: u32 = 1;

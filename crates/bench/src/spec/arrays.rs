@@ -12,15 +12,19 @@ use std::{
     time::Instant,
 };
 
+use ashlar_bench_report::{
+    check::Facts,
+    result::{Cost, Phase, ProcessCost},
+};
+
 use super::{
-    Driver, Facts, Rebuild,
+    Driver, Rebuild,
     rig::{LOOK, Reach, Rig},
 };
 use crate::{
     block::{self, Namespace, Place, Test},
     cost::{Source, Usage},
     error::{Error, Result},
-    result::{Cost, Phase, ProcessCost},
 };
 
 /// Block of sequential phases: that of the published process.

@@ -2,26 +2,23 @@
 //!
 //! * [`Driver`] is the interface to the measured system: objects of a server ([`objects`]), blocks of arrays ([`arrays`]).
 //!   The runner uses only this trait.
-//! * [`sheet`] puts what arrays did beside what was published and what the model predicts.
 //! * [`run`] does every phase in every state, several times, and again where repetitions differ too much;
-//!   [`check`] finds reasons to reject or doubt the numbers.
+//!   [`ashlar_bench_report::check`] finds reasons to reject or doubt the numbers.
 //!
 //! Invariants: the number of repetitions is bounded; every repetition is kept, and one that is set aside is
 //! marked and not averaged; after an error the driver restores the drives that it took down.
 //!
 //! Must not depend on: the content of a phase, the kind of drives.
 
+use ashlar_bench_report::{check::Facts, result::Phase};
+
 pub mod arrays;
-pub mod check;
 pub mod objects;
 pub mod rig;
 mod runner;
-pub mod sheet;
 mod watch;
 
-pub use runner::{Expected, Options, Outcome, SET_ASIDE, averaged, run};
-
-use crate::result::Phase;
+pub use runner::{Expected, Options, Outcome, run};
 
 /// A stage of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,17 +65,6 @@ pub struct Rebuild {
     pub bytes: Option<u64>,
     /// Things (records of objects, blocks) that were looked at or copied, where known.
     pub items: Option<u64>,
-}
-
-/// What the numbers have to be judged against.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Facts {
-    /// Bytes that phases read from.
-    pub data_bytes: Option<u64>,
-    /// Memory of the machines that serve them.
-    pub memory_bytes: Option<u64>,
-    /// Whether reads are known to pass by every cache (`true`) or not to (`false`).
-    pub caches_bypassed: Option<bool>,
 }
 
 /// What is driven through its life.

@@ -18,12 +18,17 @@ use std::{
     time::Instant,
 };
 
+use ashlar_bench_report::{
+    check::Facts,
+    result::{Caveat, Phase},
+    units,
+};
 use ashlar_client::{Client, Method};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
 use super::{
-    Driver, Facts, Rebuild,
+    Driver, Rebuild,
     watch::{EVERY, Watch},
 };
 use crate::{
@@ -32,8 +37,6 @@ use crate::{
         self, Console, Delta, Ended, Job, Mode, Offer, Op, Order, RunContext, Runner, Session, Sizes, Stop,
         Warmup,
     },
-    result::{Caveat, Phase},
-    units,
 };
 
 /// How the folder of a drive that was taken down becomes blank.

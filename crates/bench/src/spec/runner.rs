@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
-use crate::{
-    result::{Caveat, Phase, Severity},
+use ashlar_bench_report::{
+    check,
+    result::{Caveat, Phase, SET_ASIDE, Severity, averaged},
     stat, units,
 };
+use serde::Serialize;
 
-use super::{Driver, Rebuild, State, check};
+use super::{Driver, Rebuild, State};
 
 /// How to run.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,9 +69,6 @@ pub struct Outcome {
     /// Whether the user ended it; what was measured until then is here.
     pub interrupted: bool,
 }
-
-/// Marks a repetition that another one replaced: [`Phase::values`] holds 1 under this name.
-pub const SET_ASIDE: &str = "set_aside";
 
 /// Runs a life cycle. `progress` hears what begins: state, phase, repetition.
 ///
@@ -241,11 +238,6 @@ fn finish(outcome: &mut Outcome) {
     }
 }
 
-/// The repetitions that count.
-pub fn averaged(phases: &[Phase]) -> impl Iterator<Item = &Phase> {
-    phases.iter().filter(|p| !p.values.contains_key(SET_ASIDE))
-}
-
 fn short_rebuild(name: &str, done: usize) -> Caveat {
     Caveat {
         severity: Severity::Warning,
@@ -274,11 +266,12 @@ fn unsteadiness(found: &[(String, f64)], options: &Options) -> Option<Caveat> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::{
+    use ashlar_bench_report::{
+        check::Facts,
         result::{Cost, Estimate, Load, Operation, ProcessCost},
-        spec::Facts,
     };
+
+    use super::*;
 
     /// A system with known rates: 1,000/s, half of it with a drive down, a quarter in rebuild.
     struct Fake {

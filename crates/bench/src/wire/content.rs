@@ -11,7 +11,7 @@
 //!
 //! Must not depend on: requests.
 
-use crate::random::{mix, splitmix};
+use ashlar_bench_report::random::{mix, splitmix};
 
 /// This many first bytes distinguish one object from another.
 pub const STAMP: u64 = 16;

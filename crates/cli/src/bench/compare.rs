@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use ashlar_bench::{
+use ashlar_bench_report::{
     compare::{self, Comparison, Row, Verdict},
     result::title,
     units,

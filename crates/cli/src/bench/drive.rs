@@ -10,6 +10,8 @@ use std::{
 use ashlar_bench::{
     block::{self, Access, Test},
     host,
+};
+use ashlar_bench_report::{
     result::{Operation, Phase, Run},
     units,
 };

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use ashlar_bench::{merge, result::file};
+use ashlar_bench_report::{merge, result::file};
 use clap::Args;
 use serde_json::json;
 

@@ -5,6 +5,8 @@ use std::{path::PathBuf, process::ExitCode, sync::atomic::Ordering};
 use ashlar_bench::{
     host,
     net::{self, Direction, Shape, Token},
+};
+use ashlar_bench_report::{
     result::{Phase, Run},
     units,
 };

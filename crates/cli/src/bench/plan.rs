@@ -3,8 +3,8 @@
 
 use std::{fs, path::PathBuf, process::ExitCode};
 
-use ashlar_bench::{
-    host,
+use ashlar_bench::host;
+use ashlar_bench_report::{
     plan::{
         Direction, Plan, Profile, measured,
         published::{self, Row},
@@ -141,13 +141,13 @@ fn assumptions(plan: &Plan) -> Vec<Caveat> {
 fn profile(options: &Options) -> Outcome<Profile> {
     let mut profile = if let Some(name) = &options.profile {
         match Profile::embedded_text(name) {
-            Some(text) => Profile::parse(text).map_err(shared::failed)?,
+            Some(text) => Profile::parse(text).map_err(results::failed)?,
             None => {
                 let text = fs::read_to_string(name).map_err(|e| match e.kind() {
                     std::io::ErrorKind::NotFound => unknown(name),
                     _ => Failure::usage(format!("{name}: {e}")),
                 })?;
-                Profile::parse(&text).map_err(shared::failed)?
+                Profile::parse(&text).map_err(results::failed)?
             }
         }
     } else if options.measure.is_empty() {
@@ -166,7 +166,7 @@ fn profile(options: &Options) -> Outcome<Profile> {
         }
         let of = |mode: &str| runs.iter().find(|r| r.mode == mode);
         let drive = of("drive").ok_or_else(|| Failure::usage("--measure needs a result of `bench drive`"))?;
-        measured::profile(drive, of("net"), k, m).map_err(shared::failed)?
+        measured::profile(drive, of("net"), k, m).map_err(results::failed)?
     };
     if let Some((k, m)) = options.code {
         (profile.code.k, profile.code.m) = (k, m);

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use ashlar_bench::{report, result::file};
+use ashlar_bench_report::{report, result::file};
 use clap::Args;
 use serde_json::json;
 

@@ -2,9 +2,9 @@
 
 use std::{path::Path, process::ExitCode};
 
-use ashlar_bench::{
-    import,
-    result::{Caveat, Error, Run, Severity},
+use ashlar_bench_report::{
+    Error, import,
+    result::{Caveat, Run, Severity},
 };
 
 use crate::{
@@ -32,11 +32,12 @@ pub fn open(path: &Path) -> Outcome<Run> {
     import::open(path).map_err(failed)
 }
 
-/// The failure for an error of results.
+/// The failure for an error of the crate `bench-report`.
 pub fn failed(error: Error) -> Failure {
     let text = error.to_string();
     match error {
         Error::File { source, .. } => Failure { cause: text, ..Failure::from(source) },
+        Error::Usage(_) => Failure::usage(text),
         Error::Different { .. } => Failure::usage(format!("{text} (--force merges them anyway)")),
         Error::Format { .. } | Error::Newer { .. } => Failure::new(Kind::Failed, text),
     }

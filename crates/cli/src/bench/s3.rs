@@ -17,10 +17,10 @@ use ashlar_bench::{
     cost::Source,
     live::Live,
     load::{self, Job, RunContext, Runner, Session, Sizes, Slo, Warmup},
-    result::{Host, Run, Severity, file, redact},
-    server,
+    server::ask,
     wire::{Shape, expand},
 };
+use ashlar_bench_report::result::{Host, Run, Severity, file, redact, server};
 use clap::ValueEnum;
 
 pub(super) use self::job::{duration, share};
@@ -412,7 +412,7 @@ fn host(args: &Args, job: &Job) -> Host {
             authority.rsplit('@').next().unwrap_or_default().trim_end_matches('/').to_owned()
         }
     };
-    server::host(&name, server::ask(&job.target).as_ref())
+    server::host(&name, ask(&job.target).as_ref())
 }
 
 fn server(args: &Args) -> Result<Option<Source>, Error> {

@@ -5,9 +5,11 @@ use std::path::Path;
 use ashlar_bench::{
     Error,
     load::{Select, Target},
+    wire::{Keys, Payload},
+};
+use ashlar_bench_report::{
     quantity,
     result::{Run, file, redact},
-    wire::{Keys, Payload},
 };
 use comfy_table::{CellAlignment, Table};
 

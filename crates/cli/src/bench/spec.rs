@@ -9,12 +9,13 @@ use ashlar_bench::{
     host,
     live::Live,
     load::{self, Console, RunContext, parse_bytes},
-    result::{FORMAT, Host, Run, Severity, VERSION, file},
-    server,
     spec::{
         self, State,
         objects::{self, Blank, Objects, Setup},
     },
+};
+use ashlar_bench_report::{
+    result::{FORMAT, Host, Run, Severity, VERSION, file, server},
     units,
 };
 use clap::Args;

@@ -8,14 +8,17 @@ use ashlar_bench::{
     agent::random_text,
     host,
     load::parse_bytes,
-    result::{Run, Severity, file},
     spec::{
         self, State,
         arrays::{Arrays, Work},
         rig::{self, Rig, Setup},
-        sheet::{self, Row, Shape},
     },
-    stall, units,
+    stall,
+};
+use ashlar_bench_report::{
+    result::{Run, Severity, file},
+    sheet::{self, Row, Shape},
+    units,
 };
 use ashlar_fabric::SETUPS;
 use clap::Args;

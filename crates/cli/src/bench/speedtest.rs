@@ -9,9 +9,11 @@ use ashlar_bench::{
     agent::random_text,
     live::Live,
     load::{self, Mode, Op, RunContext, Session, Sizes, Tune, parse_bytes},
-    result::{Caveat, Host, Run, Severity, title},
-    server,
+    server::ask,
     spec::objects,
+};
+use ashlar_bench_report::{
+    result::{Caveat, Host, Run, Severity, server, title},
     units,
 };
 use clap::Args;
@@ -72,7 +74,7 @@ fn measure(options: &Options, globals: &Globals, output: &Output) -> Outcome {
     let bucket = if bucket.is_empty() { "benchmark" } else { bucket };
     let aliases = Aliases::load(globals)?;
     let target = shared::target(globals, &aliases, alias)?;
-    let host = server::host(alias, server::ask(&target).as_ref());
+    let host = server::host(alias, ask(&target).as_ref());
     let id = random_text().map_err(shared::failed)?;
     let prefix =
         if prefix.is_empty() || prefix.ends_with('/') { prefix.to_owned() } else { format!("{prefix}/") };

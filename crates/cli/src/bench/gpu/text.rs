@@ -2,7 +2,7 @@
 //!
 //! Must not depend on: the measurement; everything is in the result.
 
-use ashlar_bench::{
+use ashlar_bench_report::{
     result::{Phase, Run},
     units,
 };
@@ -151,7 +151,8 @@ fn crossover(phases: &[&Phase]) -> Table {
 
 #[cfg(test)]
 mod tests {
-    use ashlar_bench::{host, result::Load};
+    use ashlar_bench::host;
+    use ashlar_bench_report::result::Load;
 
     use super::*;
 

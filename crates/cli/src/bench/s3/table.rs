@@ -1,6 +1,6 @@
 //! The result as text.
 
-use ashlar_bench::{
+use ashlar_bench_report::{
     result::{Load, Operation, Phase, Run, Severity, title},
     units,
 };

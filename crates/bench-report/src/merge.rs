@@ -5,8 +5,9 @@
 //! all took part (a sum of averages over different times is too high); a caveat states that time.
 
 use crate::{
+    error::Error,
     import::instant,
-    result::{Caveat, Cost, Error, Load, Operation, Phase, ProcessCost, Run, Severity, Timeline, settings},
+    result::{Caveat, Cost, Load, Operation, Phase, ProcessCost, Run, Severity, Timeline, settings},
     stat, units,
 };
 

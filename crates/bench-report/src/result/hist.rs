@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     fn times(seed: u64, n: usize) -> Vec<u64> {
-        let mut random = crate::stat::bootstrap::Random(seed);
+        let mut random = crate::random::Random(seed);
         // Spread over six decades.
         (0..n)
             .map(|_| 10f64.powf(3.0 + 6.0 * (random.next_u64() >> 11) as f64 / 2f64.powi(53)) as u64)

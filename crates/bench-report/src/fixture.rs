@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    random::Random,
     result::{
         Caveat, Cost, FORMAT, Histogram, Host, Load, Operation, Phase, Point, ProcessCost, Run, Severity,
         Timeline, VERSION,
     },
-    stat::{self, bootstrap::Random},
+    stat,
 };
 
 /// A result with one `get` phase of `rates.len()` steps of one second per repetition.

@@ -5,11 +5,12 @@
 //!
 //! Must not depend on: how a number was measured or how it is shown.
 
-mod error;
 pub mod file;
 pub mod hist;
+mod load;
 mod phase;
 pub mod redact;
+pub mod server;
 pub mod settings;
 pub mod title;
 
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use error::Error;
+pub use phase::{SET_ASIDE, averaged};
 
 /// The value of [`Run::format`].
 pub const FORMAT: &str = "ashlar-bench";
@@ -86,7 +87,7 @@ pub struct Caveat {
 
 /// How load was offered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "loop", rename_all = "lowercase")]
+#[serde(tag = "loop", rename_all = "lowercase", try_from = "load::Fields")]
 pub enum Load {
     /// A fixed number of requests in flight.
     Closed {

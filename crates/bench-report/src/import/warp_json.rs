@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
-    result::{
-        Caveat, Error, Estimate, Histogram, Load, Operation, Phase, Point, Run, Severity, Share, Timeline,
-    },
+    error::Error,
+    result::{Caveat, Estimate, Histogram, Load, Operation, Phase, Point, Run, Severity, Share, Timeline},
     stat,
 };
 

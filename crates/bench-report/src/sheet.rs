@@ -11,10 +11,9 @@
 
 use serde::Serialize;
 
-use super::averaged;
 use crate::{
     plan::{Plan, Profile, Random4k},
-    result::Phase,
+    result::{Phase, averaged},
     stat,
 };
 

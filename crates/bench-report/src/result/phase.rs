@@ -7,6 +7,14 @@ use super::{Load, Operation, Phase, Point, Timeline};
 /// Operations that are steps of an `UPLOAD`.
 const STEPS: [&str; 3] = ["CREATE-UPLOAD", "PUT-PART", "COMPLETE-UPLOAD"];
 
+/// Marks a repetition that another one replaced: [`Phase::values`] holds 1 under this name.
+pub const SET_ASIDE: &str = "set_aside";
+
+/// The repetitions that count.
+pub fn averaged(phases: &[Phase]) -> impl Iterator<Item = &Phase> {
+    phases.iter().filter(|p| !p.values.contains_key(SET_ASIDE))
+}
+
 impl Load {
     /// In words: `16 in flight`, `500/s poisson`.
     pub fn text(&self) -> String {

@@ -1,8 +1,8 @@
 //! The life-cycle matrix: phases down, states across, each state against nominal.
 
 use crate::{
+    result::averaged,
     result::{Phase, Run},
-    spec::averaged,
     stat, units,
 };
 

@@ -12,7 +12,8 @@ use std::{
 
 use serde::Deserialize;
 
-use super::{Error, FORMAT, Run, VERSION, redact};
+use super::{FORMAT, Run, VERSION, redact};
+use crate::error::Error;
 
 /// Most bytes of a file after decompression: one GiB.
 pub const LARGEST: u64 = 1 << 30;
@@ -129,9 +130,45 @@ pub(crate) fn name(path: &Path, error: Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::Load;
 
     fn run() -> Run {
         Run { format: FORMAT.into(), version: VERSION, mode: "s3".into(), name: "x".into(), ..Run::default() }
+    }
+
+    /// Every field and every kind of load, as version 1 of the document has them.
+    const GOLDEN: &str = include_str!("../../tests/fixtures/result.json");
+
+    #[test]
+    fn format_stays_the_same() {
+        let run = parse(GOLDEN.as_bytes()).unwrap();
+        assert_eq!(run.phases[0].load, Load::Closed { concurrency: 8 });
+        let open = Load::Open { rate_per_s: 500.5, arrivals: "poisson".into(), limit: 4096 };
+        assert_eq!(run.phases[1].load, open);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("again.json");
+        store(&path, &run).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), GOLDEN);
+    }
+
+    #[test]
+    fn invalid_loads_are_refused() {
+        let closed = r#"{"loop":"closed","concurrency":8}"#;
+        assert!(GOLDEN.contains(closed));
+        for wrong in [
+            "{}",
+            r#"{"concurrency":8}"#,
+            r#"{"loop":"closed"}"#,
+            r#"{"loop":"closed","concurrency":"8"}"#,
+            r#"{"loop":"open","rate_per_s":1.0,"arrivals":"fixed"}"#,
+            r#"{"loop":"round","concurrency":8}"#,
+        ] {
+            let error = parse(GOLDEN.replace(closed, wrong).as_bytes()).unwrap_err();
+            assert!(error.to_string().contains("the result is damaged"), "{wrong}: {error}");
+        }
+        // Fields that a later program may add are ignored.
+        let more = r#"{"later":[1],"concurrency":8,"loop":"closed"}"#;
+        assert!(parse(GOLDEN.replace(closed, more).as_bytes()).is_ok());
     }
 
     #[test]

@@ -13,7 +13,10 @@ use std::{collections::BTreeMap, path::Path};
 
 use serde_json::Value;
 
-use crate::result::{Caveat, Error, FORMAT, Host, Run, Severity, VERSION, file};
+use crate::{
+    error::Error,
+    result::{Caveat, FORMAT, Host, Run, Severity, VERSION, file},
+};
 
 /// Reads a file of warp (`.csv.zst`, `.json.zst`, plain or packed) or fio (`--output-format=json` or
 /// `json+`); the content shows which one it is. `-` is the standard input.

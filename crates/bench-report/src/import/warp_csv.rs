@@ -8,7 +8,8 @@ use std::{borrow::Cow, collections::BTreeMap};
 use hdrhistogram::Histogram as Recorder;
 
 use crate::{
-    result::{Error, Histogram, Load, Operation, Phase, Point, Run, Share, Timeline, hist::MOST_NS},
+    error::Error,
+    result::{Histogram, Load, Operation, Phase, Point, Run, Share, Timeline, hist::MOST_NS},
     stat,
 };
 

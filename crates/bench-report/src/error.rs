@@ -1,10 +1,13 @@
-//! Errors of results. The variants differ in what the caller can do.
+//! Errors of documents. The variants differ in what the caller can do.
 
 use std::{io, path::PathBuf};
 
-/// Why a result could not be read, written, merged or imported.
+/// Why a result could not be read, written, merged or imported, or a profile or a parameter not be understood.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The parameters make no sense: change the command line or the profile.
+    #[error("{0}")]
+    Usage(String),
     /// The file is missing or cannot be read or written.
     #[error("{path}: {source}")]
     File {
@@ -36,6 +39,9 @@ pub enum Error {
         what: String,
     },
 }
+
+/// The result of this crate's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
     pub(crate) fn format(what: impl Into<String>) -> Error {

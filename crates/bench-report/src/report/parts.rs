@@ -4,8 +4,8 @@
 
 use super::html::text;
 use crate::{
+    result::averaged,
     result::{Histogram, Operation, Phase, Run},
-    spec::averaged,
 };
 
 /// Most lines in one chart; more cannot be distinguished.

@@ -2,8 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Host, Run, settings};
-use crate::server;
+use super::{Host, Run, server, settings};
 
 /// The name of a result; one that only holds the time of its start, as earlier versions made it, is replaced.
 pub fn of(run: &Run) -> String {

@@ -6,13 +6,24 @@
 //! | `errors` | operations failed | invalid above 1 %, else a warning |
 //! | `client-throttled` | the client used more than 90 % of its CPU | invalid |
 //! | `units` | rate, bytes and counts contradict each other (GB taken for GiB is 7 % off) | invalid |
+//!
+//! Must not depend on: how phases were measured.
 
 use crate::{
     result::{Caveat, Phase, Severity},
     units,
 };
 
-use super::Facts;
+/// What the numbers have to be judged against.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// Bytes that phases read from.
+    pub data_bytes: Option<u64>,
+    /// Memory of the machines that serve them.
+    pub memory_bytes: Option<u64>,
+    /// Whether reads are known to pass by every cache (`true`) or not to (`false`).
+    pub caches_bypassed: Option<bool>,
+}
 
 /// Share of failed operations above which a result must not be used.
 pub const ERRORS: f64 = 0.01;

@@ -2,6 +2,7 @@
 //! confidence of a difference or a ratio of means without assuming a distribution.
 
 use super::describe::{mean, quantile_sorted};
+use crate::random::Random;
 
 /// Resamples that are drawn: the ends of a 95 % interval move by less than a tenth of its width.
 pub const RESAMPLES: usize = 4000;
@@ -15,22 +16,6 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-}
-
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and good enough to draw with.
-#[derive(Clone, Debug)]
-pub struct Random(pub u64);
-
-impl Random {
-    /// The next 64 bits.
-    pub fn next_u64(&mut self) -> u64 {
-        crate::random::splitmix(&mut self.0)
-    }
-
-    /// A number below `n`; its bias (n / 2^64) does not matter here.
-    fn below(&mut self, n: usize) -> usize {
-        ((u128::from(self.next_u64()) * n as u128) >> 64) as usize
-    }
 }
 
 fn resampled_mean(values: &[f64], random: &mut Random) -> f64 {

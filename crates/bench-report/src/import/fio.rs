@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
-    result::{Error, Estimate, Histogram, Load, Operation, Phase, Run, Timeline},
+    error::Error,
+    result::{Estimate, Histogram, Load, Operation, Phase, Run, Timeline},
     stat::distribution::t_quantile,
 };
 
