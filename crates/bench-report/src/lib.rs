@@ -8,12 +8,16 @@
 //! * [`stat`] has the statistics, [`random`] the random numbers, of loads too.
 //! * [`units`] prints numbers, [`quantity`] parses sizes and rates.
 //!
-//! The crate is apart from `bench`, which measures, as it runs once per command and is compiled without optimisation
+//! The crate is apart from `bench`, which measures, so that the two are compiled beside each other
 //! (docs/decisions/0016-build-time.md). Code that runs for every request of a load belongs in `bench`.
 //!
 //! Invariants: no number is invented (a value that was not measured is absent, never zero); a document that an earlier
 //! version wrote is read. Must not depend on: how a number was measured, networks, drives, clocks.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_methods, reason = "a test is told by the environment to write its report")
+)]
 
 pub mod check;
 pub mod compare;

@@ -16,9 +16,12 @@ use ashlar_iam::{Authenticated, DEFAULT_TARGET, Federated, Refused, Values};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, TrustAnchor, UnixTime};
 use webpki::{EndEntityCert, KeyUsage};
-use x509_parser::certificate::X509Certificate;
-use x509_parser::prelude::FromDer as _;
-use x509_parser::x509::X509Name;
+use x509_cert::Certificate;
+use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::der::oid::db::{rfc4519, rfc5280};
+use x509_cert::der::{Decode as _, Tag, Tagged as _};
+use x509_cert::ext::pkix::ExtendedKeyUsage;
+use x509_cert::name::Name;
 
 use crate::values::switch;
 use crate::{Error, ProviderContext};
@@ -96,26 +99,22 @@ impl Provider {
             return Err(denied(format!("more than {BETWEEN} certificates lie between it and an authority")));
         }
         self.verify(first, between, now_ms).map_err(|e| denied(format!("the certificate: {e}")))?;
-        let (rest, certificate) =
-            X509Certificate::from_der(first).map_err(|e| denied(format!("the certificate: {e}")))?;
-        if !rest.is_empty() {
-            return Err(denied("bytes follow the certificate".into()));
-        }
+        // Refuses bytes that follow it.
+        let certificate =
+            Certificate::from_der(first).map_err(|e| denied(format!("the certificate: {e}")))?;
+        let certificate = certificate.tbs_certificate();
         // A certificate without the extension is not restricted to a use, so it is not meant for clients.
-        let usage = certificate.extended_key_usage().ok().flatten();
-        if !usage.is_some_and(|u| u.value.client_auth) {
+        let usage = certificate.get_extension::<ExtendedKeyUsage>().ok().flatten();
+        if !usage.is_some_and(|(_, u)| u.0.contains(&rfc5280::ID_KP_CLIENT_AUTH)) {
             return Err(denied("the certificate is not made for clients (extended key usage)".into()));
         }
-        let [name] = &common_names(certificate.subject())[..] else {
+        let [name] = &texts(certificate.subject(), rfc4519::CN)[..] else {
             return Err(denied("the certificate must have exactly one common name".into()));
         };
-        let until_ms = certificate.validity().not_after.timestamp().saturating_mul(1000);
-        let issuer = common_names(certificate.issuer()).join(",");
-        let organizations: Vec<String> = certificate
-            .subject()
-            .iter_organization()
-            .filter_map(|o| Some(o.as_str().ok()?.to_owned()))
-            .collect();
+        let until = certificate.validity().not_after.to_unix_duration();
+        let until_ms = i64::try_from(until.as_millis()).unwrap_or(i64::MAX);
+        let issuer = texts(certificate.issuer(), rfc4519::CN).join(",");
+        let organizations = texts(certificate.subject(), rfc4519::O);
         let mut claims =
             vec![("sub".to_owned(), vec![name.clone()]), ("iss".to_owned(), vec![issuer.clone()])];
         if !organizations.is_empty() {
@@ -153,9 +152,13 @@ impl Provider {
     }
 }
 
-fn common_names(name: &X509Name<'_>) -> Vec<String> {
-    let all = name.iter_common_name().filter_map(|n| n.as_str().ok());
-    all.map(str::to_owned).filter(|n| !n.is_empty()).collect()
+/// The values of an attribute of a name that are text and not empty.
+fn texts(name: &Name, attribute: ObjectIdentifier) -> Vec<String> {
+    let of = name.iter().filter(|a| a.oid == attribute).map(|a| &a.value);
+    // UTF-8, or a subset of it in which every character is a byte.
+    let text = of.filter(|v| matches!(v.tag(), Tag::Utf8String | Tag::PrintableString | Tag::Ia5String));
+    let text = text.filter_map(|v| String::from_utf8(v.value().to_vec()).ok());
+    text.filter(|t| !t.is_empty()).collect()
 }
 
 #[cfg(test)]

@@ -162,11 +162,15 @@ impl ClientCertVerifier for Anybody {
 
 /// Computes the identity as KES does, ignoring certificates of authorities.
 fn identity_of(connection: &ServerConnection) -> String {
-    use x509_parser::prelude::{FromDer as _, X509Certificate};
+    use x509_cert::der::{Decode as _, Encode as _};
+    use x509_cert::ext::pkix::BasicConstraints;
     let chain = connection.peer_certificates().unwrap_or_default();
-    let (_, leaf) = X509Certificate::from_der(&chain[0]).unwrap();
-    assert!(!leaf.is_ca(), "KES would say that there is no certificate");
-    let digest = ::aws_lc_rs::digest::digest(&::aws_lc_rs::digest::SHA256, leaf.public_key().raw);
+    let leaf = x509_cert::Certificate::from_der(&chain[0]).unwrap();
+    let leaf = leaf.tbs_certificate();
+    let constraints = leaf.get_extension::<BasicConstraints>().unwrap();
+    assert!(!constraints.is_some_and(|(_, c)| c.ca), "KES would say that there is no certificate");
+    let key = leaf.subject_public_key_info().to_der().unwrap();
+    let digest = ::aws_lc_rs::digest::digest(&::aws_lc_rs::digest::SHA256, &key);
     hex::encode(digest)
 }
 

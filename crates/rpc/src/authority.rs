@@ -22,9 +22,11 @@ use rcgen::{
 };
 use rustls_pki_types::CertificateDer;
 use time::OffsetDateTime;
-use x509_parser::certification_request::X509CertificationRequest;
-use x509_parser::oid_registry::{OID_EC_P256, OID_KEY_TYPE_EC_PUBLIC_KEY, OID_SIG_ECDSA_WITH_SHA256};
-use x509_parser::prelude::FromDer as _;
+use x509_cert::Certificate;
+use x509_cert::der::asn1::{ObjectIdentifier, Utf8StringRef};
+use x509_cert::der::oid::db::rfc5912::{ECDSA_WITH_SHA_256, ID_EC_PUBLIC_KEY, SECP_256_R_1};
+use x509_cert::der::{Decode as _, Encode as _};
+use x509_cert::request::CertReq;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
@@ -32,6 +34,8 @@ use crate::identity::{NodeKey, name, validity};
 
 /// Validity begins earlier than now by this much, because the clocks of machines differ.
 const BACKDATED: i64 = 3600;
+/// The common name in the name of a subject.
+const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 /// Longest certificate request.
 const LONGEST_REQUEST: usize = 4096;
 
@@ -64,13 +68,13 @@ impl Authority {
         let key = NodeKey::from_pkcs8(key)?.pair;
         let certificate = CertificateDer::from(certificate.to_vec());
         let wrong = |e: &dyn fmt::Display| Error::identity("certificate of the authority", e);
-        let (_, parsed) =
-            x509_parser::certificate::X509Certificate::from_der(&certificate).map_err(|e| wrong(&e))?;
-        if parsed.public_key().subject_public_key.data.as_ref() != key.public_key_raw() {
+        let parsed = Certificate::from_der(&certificate).map_err(|e| wrong(&e))?;
+        let parsed = parsed.tbs_certificate();
+        if parsed.subject_public_key_info().subject_public_key.as_bytes() != Some(key.public_key_raw()) {
             return Err(wrong(&"the key does not belong to it"));
         }
-        let named = parsed.subject().iter_common_name().next().and_then(|n| n.as_str().ok());
-        if named != Some(&subject(cluster)) {
+        let named = parsed.subject().by_oid::<Utf8StringRef<'_>>(COMMON_NAME).ok().flatten();
+        if named.is_none_or(|n| n.as_str() != subject(cluster)) {
             return Err(wrong(&"it is not of this cluster"));
         }
         validity(&certificate)?;
@@ -167,25 +171,25 @@ fn subject_key(request: &[u8]) -> Result<SubjectKey> {
     if request.len() > LONGEST_REQUEST {
         return Err(wrong(&"too long"));
     }
-    let (rest, parsed) = X509CertificationRequest::from_der(request).map_err(|e| wrong(&e))?;
-    if !rest.is_empty() {
-        return Err(wrong(&"bytes follow it"));
-    }
-    let info = &parsed.certification_request_info;
-    let algorithm = &info.subject_pki.algorithm;
-    let curve = algorithm.parameters.as_ref().and_then(|p| p.as_oid().ok());
-    if algorithm.algorithm != OID_KEY_TYPE_EC_PUBLIC_KEY
-        || curve != Some(OID_EC_P256)
-        || parsed.signature_algorithm.algorithm != OID_SIG_ECDSA_WITH_SHA256
+    // Refuses bytes that follow it.
+    let parsed = CertReq::from_der(request).map_err(|e| wrong(&e))?;
+    let key = &parsed.info.public_key;
+    let curve = key.algorithm.parameters.as_ref().and_then(|p| p.decode_as::<ObjectIdentifier>().ok());
+    if key.algorithm.oid != ID_EC_PUBLIC_KEY
+        || curve != Some(SECP_256_R_1)
+        || parsed.algorithm.oid != ECDSA_WITH_SHA_256
     {
         return Err(wrong(&"the key is not on the curve P-256"));
     }
-    if parsed.signature_value.unused_bits != 0 || info.subject_pki.subject_public_key.unused_bits != 0 {
+    // `None` where the number of bits is not one of bytes.
+    let (Some(key), Some(signature)) = (key.subject_public_key.as_bytes(), parsed.signature.as_bytes())
+    else {
         return Err(wrong(&"its key or signature is not a byte string"));
-    }
-    let key = info.subject_pki.subject_public_key.data.to_vec();
+    };
+    // DER has one encoding: these are the bytes that were signed, or the signature does not fit.
+    let signed = parsed.info.to_der().map_err(|e| wrong(&e))?;
     webpki::aws_lc_rs::ECDSA_P256_SHA256
-        .verify_signature(&key, info.raw, &parsed.signature_value.data)
+        .verify_signature(key, &signed, signature)
         .map_err(|_| wrong(&"it was not signed with its key"))?;
-    Ok(SubjectKey(key))
+    Ok(SubjectKey(key.to_vec()))
 }

@@ -17,8 +17,9 @@ use rustls::crypto::aws_lc_rs;
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use webpki::EndEntityCert;
-use x509_parser::certificate::X509Certificate;
-use x509_parser::prelude::FromDer as _;
+use x509_cert::Certificate;
+use x509_cert::der::Decode as _;
+use x509_cert::time::Time;
 use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
@@ -52,10 +53,10 @@ pub(crate) fn node_of(certificate: &CertificateDer<'_>, cluster: DeploymentId) -
 
 /// When a certificate becomes and ceases to be valid, in seconds since 1970.
 pub(crate) fn validity(certificate: &CertificateDer<'_>) -> Result<(i64, i64)> {
-    let (_, parsed) =
-        X509Certificate::from_der(certificate).map_err(|e| Error::identity("certificate", e))?;
-    let validity = parsed.validity();
-    Ok((validity.not_before.timestamp(), validity.not_after.timestamp()))
+    let parsed = Certificate::from_der(certificate).map_err(|e| Error::identity("certificate", e))?;
+    let validity = parsed.tbs_certificate().validity();
+    let seconds = |t: Time| i64::try_from(t.to_unix_duration().as_secs()).unwrap_or(i64::MAX);
+    Ok((seconds(validity.not_before), seconds(validity.not_after)))
 }
 
 /// The private key of a node.

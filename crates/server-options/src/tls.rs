@@ -20,7 +20,9 @@ use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
-use x509_parser::prelude::{FromDer as _, X509Certificate};
+use x509_cert::Certificate;
+use x509_cert::der::Decode as _;
+use x509_cert::time::Time;
 
 /// Time between warnings about a certificate.
 const WARN_INTERVAL: Duration = Duration::from_secs(24 * 3600);
@@ -110,9 +112,10 @@ fn stamps(folder: &Path) -> Option<[SystemTime; 2]> {
 
 /// The validity period of a certificate, in seconds since 1970.
 fn validity(der: &[u8]) -> Option<(i64, i64)> {
-    let (_, certificate) = X509Certificate::from_der(der).ok()?;
-    let validity = certificate.validity();
-    Some((validity.not_before.timestamp(), validity.not_after.timestamp()))
+    let certificate = Certificate::from_der(der).ok()?;
+    let validity = certificate.tbs_certificate().validity();
+    let seconds = |t: Time| i64::try_from(t.to_unix_duration().as_secs()).unwrap_or(i64::MAX);
+    Some((seconds(validity.not_before), seconds(validity.not_after)))
 }
 
 /// Warnings about the files.

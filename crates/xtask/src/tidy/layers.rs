@@ -50,7 +50,7 @@ const SIDEWAYS: [(&str, &str, &str); 9] = [
     (
         "bench",
         "bench-report",
-        "what it measures becomes a document; apart, so that this is compiled without optimisation",
+        "what it measures becomes a document; apart, so that both are compiled beside each other",
     ),
     ("idp", "iam", "it authenticates users for iam with iam's types, and tells iam which providers to trust"),
     ("admin", "s3", "its requests are signed, read and answered as those of S3, by the same service"),
