@@ -1,4 +1,4 @@
-"""Encryption with keys in a real MinIO KES: `tests/system/run` builds it from its Go module.
+"""Encryption with keys in a real MinIO KES: `tests/system/install` builds it from its Go module.
 
 KES listens on loopback and stores its keys in a folder. This file makes its TLS certificate and the identities in
 its policy: an API key, and a client certificate.

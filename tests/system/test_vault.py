@@ -1,5 +1,5 @@
 """Encryption with keys in a real HashiCorp Vault. By hand only: skipped unless the program `vault` is with the
-other clients (`target/clients/bin`), where `tests/system/run` does not bring it: no release's Go module builds
+other clients (`target/clients/bin`), where `tests/system/install` does not bring it: no release's Go module builds
 outside its own tree, since its `sdk` there was never published. What every run tests is the driver against a
 server that answers as Vault's documentation says (`crates/kms/tests/vault.rs`).
 

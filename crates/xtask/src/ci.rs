@@ -159,16 +159,20 @@ fn timed(name: String, work: impl FnOnce() -> Outcome<String>) -> Done {
 fn tests_and(tests: &[Step], beside: &[Step], keep_going: bool) -> Vec<Done> {
     let mut done = Vec::new();
     let mut built = None;
-    if tests.contains(&Step::Test) {
-        // Before the others: cargo builds one thing at a time, and what they run is built with the tests.
-        let programs = built.insert(Vec::new());
-        done.push(announced("build".to_owned(), || {
-            *programs = crate_tests::build(&FEATURES)?;
-            Ok(String::new())
-        }));
-        if done[0].1.is_err() && !keep_going {
-            return done;
+    thread::scope(|scope| {
+        let installing = (!tests.is_empty()).then(|| scope.spawn(|| installed(tests)));
+        if tests.contains(&Step::Test) {
+            // Before the others: cargo builds one thing at a time, and what they run is built with the tests.
+            let programs = built.insert(Vec::new());
+            done.push(announced("build".to_owned(), || {
+                *programs = crate_tests::build(&FEATURES)?;
+                Ok(String::new())
+            }));
         }
+        done.extend(installing.map(|thread| thread.join().expect("steps return errors and do not panic")));
+    });
+    if failed(&done).next().is_some() && !keep_going {
+        return done;
     }
     let built = built.as_deref();
     let ended = AtomicBool::new(false);
@@ -189,15 +193,44 @@ fn tests_and(tests: &[Step], beside: &[Step], keep_going: bool) -> Vec<Done> {
     done
 }
 
+/// Installs what tests start, beside the build: this mostly waits for the network. Its output is shown at its end.
+fn installed(tests: &[Step]) -> Done {
+    let mut text = String::new();
+    let done = timed("install".to_owned(), || {
+        if tests.contains(&Step::Test) {
+            programs::install()?;
+        }
+        if tests.contains(&Step::System) {
+            captured(&mut Command::new(root().join("tests/system/install")), &mut text)?;
+        }
+        Ok("beside the build".to_owned())
+    });
+    show_output(&done, "the build", &text);
+    done
+}
+
 /// Runs a step and shows its output when it has ended.
 fn in_background(step: Step, tested: bool) -> Done {
     let mut text = String::new();
     let done = timed(step.name(), || step.run_in_background(tested, &mut text));
-    println!("\n=== {} (ran beside the tests)\n{text}", done.0);
+    show_output(&done, "the tests", &text);
+    done
+}
+
+/// Shows the output of a step that ran beside others.
+fn show_output(done: &Done, beside: &str, text: &str) {
+    println!("\n=== {} (ran beside {beside})\n{text}", done.0);
     if let Err(error) = &done.1 {
         eprintln!("\n{} failed: {error}", done.0);
     }
-    done
+}
+
+/// Runs a command; adds what it writes to `text`.
+fn captured(command: &mut Command, text: &mut String) -> Outcome {
+    let output = command.current_dir(root()).stdin(Stdio::null()).output()?;
+    text.push_str(&String::from_utf8_lossy(&output.stdout));
+    text.push_str(&String::from_utf8_lossy(&output.stderr));
+    if output.status.success() { Ok(()) } else { Err(format!("{}: {}", line(command), output.status).into()) }
 }
 
 impl Step {
@@ -241,7 +274,7 @@ impl Step {
                 Ok(command)
             }
             Step::Sim => program("ashlar-sim", "sim", &["--seeds=20000", "--minutes=12"], tested),
-            Step::Fuzz => program("ashlar-fuzz", "ashlar-fuzz", &["--seconds", "8"], tested),
+            Step::Fuzz => program("ashlar-fuzz", "ashlar-fuzz", &["--seconds", "5"], tested),
             other => Err(format!("{} is not one program", other.name()).into()),
         }
     }
@@ -251,19 +284,13 @@ impl Step {
         let command = self.program(tested)?;
         let mut nice = Command::new("nice");
         nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
-        let output = nice.current_dir(root()).stdin(Stdio::null()).output()?;
-        text.push_str(&String::from_utf8_lossy(&output.stdout));
-        text.push_str(&String::from_utf8_lossy(&output.stderr));
-        match output.status.success() {
-            true => Ok("beside the tests".into()),
-            false => Err(format!("{}: {}", line(&command), output.status).into()),
-        }
+        captured(&mut nice, text)?;
+        Ok("beside the tests".to_owned())
     }
 }
 
-/// Installs what tests start, and runs all tests.
+/// Runs all tests of crates.
 fn tests(built: &[Program]) -> Outcome<String> {
-    programs::install()?;
     let counts = crate_tests::run(built, &FEATURES)?;
     Ok(format!("{} passed, {} ignored", counts.passed, counts.ignored))
 }

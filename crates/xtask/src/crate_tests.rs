@@ -123,13 +123,16 @@ pub fn run(programs: &[Program], features: &[&str]) -> Outcome<Counts> {
     Ok(counts)
 }
 
-/// Builds all test programs and the programs that they start; `features`: arguments for cargo.
+/// Builds all test programs and the programs that they start; `features`: arguments for cargo. Not the examples, which no test
+/// starts; the lints compile them.
 ///
 /// # Errors
 /// If something does not build.
 pub fn build(features: &[&str]) -> Outcome<Vec<Program>> {
     let mut command = cargo();
-    command.args(["test", "--release", "--workspace", "--no-run"]).args(features);
+    command
+        .args(["test", "--release", "--workspace", "--lib", "--bins", "--tests", "--no-run"])
+        .args(features);
     command.arg("--message-format=json-render-diagnostics");
     let mut programs = Vec::new();
     each_line(&mut command, |message| {

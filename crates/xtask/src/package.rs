@@ -191,7 +191,9 @@ fn debian(out: &Path, processor: &Processor, binary: &Path, native: &Path) -> Ou
         place(&tree, &format!("DEBIAN/{name}"), &root.join("deploy/debian").join(name), mode)?;
     }
     let deb = out.join(format!("ashlar_{}_{}.deb", version(), processor.debian));
-    show(Command::new("dpkg-deb").args(["--root-owner-group", "--build", "-Zxz"]).arg(&tree).arg(&deb))?;
+    show(
+        Command::new("dpkg-deb").args(["--root-owner-group", "--build", "-Zxz", "-z1"]).arg(&tree).arg(&deb),
+    )?;
     Ok(deb)
 }
 

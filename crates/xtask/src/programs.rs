@@ -1,4 +1,4 @@
-//! Programs that the tests of crates start. The system suite installs its own (tests/system/run).
+//! Programs that the tests of crates start. The system suite installs its own (tests/system/install).
 //!
 //! Invariant: a program on PATH is used as it is; a missing one is installed from Debian, or is an error.
 

@@ -33,6 +33,7 @@ use ashlar_format::{
 };
 use ashlar_machine::{BufferPool, Faults};
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -101,25 +102,35 @@ pub(crate) fn drive_id(slot: u8, generation: u8) -> DriveId {
 }
 
 impl Rig {
-    pub(crate) async fn new(k: u8, m: u8) -> Rig {
-        Rig::with(k, m, 1, |_| {}).await
+    pub(crate) fn new(k: u8, m: u8) -> BoxFuture<'static, Rig> {
+        Rig::with(k, m, 1, |_| {})
     }
 
-    pub(crate) async fn with(k: u8, m: u8, groups: u16, tune: impl FnOnce(&mut Options)) -> Rig {
-        Rig::made(Code { k, m }, groups, false, tune).await
+    /// A boxed future, as of the others: it is compiled once and not in every test.
+    pub(crate) fn with(
+        k: u8,
+        m: u8,
+        groups: u16,
+        tune: impl FnOnce(&mut Options),
+    ) -> BoxFuture<'static, Rig> {
+        let mut options = Options::new(BufferPool::new(64 << 20));
+        options.recheck = 1;
+        tune(&mut options);
+        Box::pin(Rig::made(Code { k, m }, groups, false, options))
     }
 
     /// On the file system of temporary files rather than in memory, read past the page cache.
     pub(crate) async fn direct(k: u8, m: u8) -> Rig {
-        Rig::made(Code { k, m }, 1, true, |_| {}).await
+        let mut options = Options::new(BufferPool::new(64 << 20));
+        options.recheck = 1;
+        Rig::made(Code { k, m }, 1, true, options).await
     }
 
-    async fn made(code: Code, groups: u16, direct: bool, tune: impl FnOnce(&mut Options)) -> Rig {
+    async fn made(code: Code, groups: u16, direct: bool, options: Options) -> Rig {
         let shm = PathBuf::from("/dev/shm");
         let mut builder = tempfile::Builder::new();
         builder.prefix("ashlar-set-");
         let dir = if shm.is_dir() && !direct { builder.tempdir_in(shm) } else { builder.tempdir() }.unwrap();
-        let pool = BufferPool::new(64 << 20);
         let slots: Vec<DriveId> = (0..code.n()).map(|s| drive_id(s, 0)).collect();
         let n = slots.len();
         let groups = (0..groups)
@@ -130,11 +141,9 @@ impl Rig {
             })
             .collect();
         let layout = Layout { epoch: 1, code, groups };
-        let mut options = Options::new(pool.clone());
-        options.recheck = 1;
-        tune(&mut options);
         let faults: Vec<_> = (0..n).map(|_| Arc::new(Faults::new())).collect();
         let sets = Sets::new(layout.clone(), Vec::new(), options.clone()).unwrap();
+        let pool = options.pool.clone();
         let rig = Rig { dir, code, layout, faults, pool, options, sizes: (4 << 20, 1 << 20), direct, sets };
         for slot in 0..code.n() {
             rig.format(slot, 0, Role::Voter);
@@ -189,7 +198,12 @@ impl Rig {
     }
 
     /// Closes and opens everything again, like a new process.
-    pub(crate) async fn restart(&mut self, generation: impl Fn(u8) -> u8) {
+    pub(crate) fn restart(&mut self, generation: impl Fn(u8) -> u8) -> BoxFuture<'_, ()> {
+        let generations = (0..self.code.n()).map(generation).collect();
+        Box::pin(self.restarted(generations))
+    }
+
+    async fn restarted(&mut self, generations: Vec<u8>) {
         self.sets.stop().await;
         let open: Vec<Drive> = self.sets.drives();
         for d in &open {
@@ -199,8 +213,8 @@ impl Rig {
         for d in open {
             shut(&d).await;
         }
-        for slot in 0..self.code.n() {
-            self.plug(slot, generation(slot)).await;
+        for (slot, generation) in (0..).zip(generations) {
+            self.plug(slot, generation).await;
         }
     }
 
