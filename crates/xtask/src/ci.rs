@@ -274,7 +274,7 @@ impl Step {
                 Ok(command)
             }
             Step::Sim => program("ashlar-sim", "sim", &["--seeds=20000", "--minutes=12"], tested),
-            Step::Fuzz => program("ashlar-fuzz", "ashlar-fuzz", &["--seconds", "5"], tested),
+            Step::Fuzz => program("ashlar-fuzz", "ashlar-fuzz", &["--seconds", "4"], tested),
             other => Err(format!("{} is not one program", other.name()).into()),
         }
     }
