@@ -21,6 +21,7 @@ mod prefetch;
 mod race;
 mod repairs;
 mod salvage;
+mod scrubs;
 mod singles;
 mod torn;
 mod unchecked;
