@@ -6,7 +6,7 @@
 //! Must not depend on: how the work is done.
 
 use crate::sets::Sets;
-use crate::{heal, rebuild, scrub, tail};
+use crate::{heal, rebuild, scrub_pass, tail};
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl Sets {
         tasks.push(ashlar_environment::spawn("tail", tail::run(Arc::downgrade(&self.inner))));
         tasks.push(ashlar_environment::spawn("heal", heal::run(Arc::downgrade(&self.inner))));
         tasks.push(ashlar_environment::spawn("rebuild", rebuild::run(Arc::downgrade(&self.inner))));
-        tasks.push(ashlar_environment::spawn("scrub", scrub::run(Arc::downgrade(&self.inner))));
+        tasks.push(ashlar_environment::spawn("scrub", scrub_pass::run(Arc::downgrade(&self.inner))));
     }
 
     /// Stops the background work and waits for its end. The caller closes the drives.

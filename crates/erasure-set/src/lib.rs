@@ -23,7 +23,9 @@
 //! | `list` | ordered, linearizable listing |
 //! | `tail` | the rest of a write after its caller was answered |
 //! | `ahead`, `budget`, `memory` | the memory of bodies under way |
-//! | `heal`, `shards`, `rebuild`, `scrub`, `salvage` | bringing every slot back to full width |
+//! | `heal`, `heal_group`, `shards`, `rebuild`, `scrub_pass`, `salvage` | bringing every slot back to full width |
+//! | `scrub` | data that no record names |
+//! | `scrub_schedule`, `scrub_records`, `scrub_store` | when the next full pass of a group is due, and what is recorded of it |
 //! | `release` | what a drive holds of groups in which it has no slot any more |
 //! | `heal_queue`, `progress`, `scrub_state`, `tail_queue` | the state of heal, rebuild, scrub and tails |
 //! | `background` | starts and stops the background work |
@@ -58,6 +60,7 @@ mod damage;
 mod error;
 mod fetch;
 mod heal;
+mod heal_group;
 mod heal_queue;
 mod health;
 mod invariants;
@@ -83,7 +86,11 @@ mod register;
 mod release;
 mod salvage;
 mod scrub;
+mod scrub_pass;
+mod scrub_records;
+mod scrub_schedule;
 mod scrub_state;
+mod scrub_store;
 mod sent_records;
 mod sets;
 mod settle;
@@ -115,6 +122,7 @@ pub use progress::{Phase, Progress};
 pub use read::ObjectReader;
 pub use register::Register;
 pub use salvage::{MAX_NAMED, Salvaged, Showing, Uncertain};
+pub use scrub_schedule::{MARK_BYTES, MARKS, ScrubCounts, ScrubMark, ScrubPass, ScrubRecord, ScrubRecords};
 pub use scrub_state::Scrubbed;
 pub use sets::{CopyPermit, DecoderMemory, EpochSource, Options, Sets};
 #[doc(hidden)]

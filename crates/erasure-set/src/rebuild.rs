@@ -8,7 +8,7 @@
 //!
 //! Must not depend on: what a version means beyond the data it names.
 
-use crate::heal_queue::Healed;
+use crate::heal_group::{STRETCH, WIDTH};
 use crate::list::{Shown, group_range, readers};
 use crate::progress::{Job, Phase, Progress, measured, slot_of};
 use crate::register::Register;
@@ -29,10 +29,6 @@ use futures::stream::FuturesUnordered;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Registers read at a time.
-const STRETCH: usize = 512;
-/// Number of concurrent copies and heals.
-const WIDTH: usize = 16;
 /// Pause before another attempt to fill a drive.
 const AGAIN: Duration = Duration::from_secs(2);
 
@@ -444,58 +440,6 @@ impl Inner {
             }
         }
         Ok(None)
-    }
-
-    /// Heals every register of a group that is behind on some slot, and calls `told` for each. Returns how
-    /// many registers could not be inspected.
-    pub(crate) async fn heal_group(
-        self: &Arc<Self>,
-        view: &Arc<View>,
-        deep: bool,
-        told: impl Fn(Healed, u64),
-    ) -> Result<u64> {
-        let (mut from, end) = group_range(view.group);
-        let mut failed = 0;
-        loop {
-            let began = Instant::now();
-            let view = self.view(view.group)?;
-            let stretch = self.any_stretch(&view, &from, &end, STRETCH, true).await?;
-            let mut heals = FuturesUnordered::new();
-            let mut keys = stretch.keys.iter();
-            let mut bytes = 0;
-            loop {
-                while heals.len() < WIDTH {
-                    let Some(shown) = keys.next() else { break };
-                    heals.push(async move {
-                        let healed = self.heal(shown.key(), deep).await;
-                        if matches!(&healed, Ok(h) if h.later > 0) {
-                            // A write of it is under way: the heal queue handles it later.
-                            self.heals.push(shown.key(), deep);
-                        }
-                        healed
-                    });
-                }
-                let Some(healed) = heals.next().await else { break };
-                match healed {
-                    Ok(h) => {
-                        bytes += h.bytes;
-                        told(h, 1);
-                    }
-                    Err(e) => {
-                        failed += 1;
-                        tracing::debug!("heal of a group: {e}");
-                        let h = Healed { missing: 1, ..Default::default() };
-                        told(h, 1);
-                    }
-                }
-            }
-            drop(heals);
-            self.pacer.pace(bytes, began.elapsed()).await;
-            match stretch.next {
-                Some(next) => from = next,
-                None => return Ok(failed),
-            }
-        }
     }
 }
 

@@ -1,12 +1,8 @@
-//! The scrub: a periodic check of everything. Is every shard where its record says, does it verify, and is
-//! there data that no record names?
+//! The census of the scrub: is there data that no record names?
 //!
-//! There are two kinds of pass. A *look* reads all registers and heals what is behind or missing; it runs
-//! soon after the start and after every change of drives, and so also finishes what an interrupted rebuild
-//! left. A *full* pass verifies every shard and record against its hashes and then reads the list of shards
-//! of every drive to find orphans (the census). The census alone also runs soon after the start (a crash
-//! leaves orphans) and once a day; what a write of this process may have left is recorded, and handled
-//! without a census.
+//! A scrub is a periodic check of everything. Its passes over the registers are in `scrub_pass`. The census reads the list
+//! of shards of every drive to find orphans. It runs after full passes, soon after the start (a crash leaves orphans) and
+//! once a day; what a write of this process may have left is recorded, and handled without a census.
 //!
 //! Invariants: an orphan is dropped only if [`ashlar_commit::Sweep`] has shown that no record naming it can
 //! ever be chosen (docs/protocol.md 2.6); writes of this process in flight are not touched; the age of an
@@ -18,7 +14,7 @@ use crate::heal::answers;
 use crate::key_turn::KeyTurn;
 use crate::owners::Named;
 use crate::scrub_state::{SUSPECTS, Scrubbed};
-use crate::sets::{Inner, Sets};
+use crate::sets::Inner;
 use crate::stored::{OneSyncRecord, Stored};
 use crate::table::{Member, View};
 use crate::{Error, Result};
@@ -26,14 +22,11 @@ use ashlar_commit::bucket_fence::Grant;
 use ashlar_commit::{Sweep, SweepStep};
 use ashlar_drive::{Prepared, ShardInfo, Tally};
 use ashlar_duties::{Duty, Unit};
-use ashlar_environment::time::{self, Instant};
+use ashlar_environment::time::Instant;
 use ashlar_format::{Ballot, Record, RegisterKey, WriteId};
 use bytes::Bytes;
-use futures::future::BoxFuture;
 use futures::future::join_all;
-use parking_lot::Mutex;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// See [`crate::sets::Options::orphan_age`]: long enough for the answers of slow drives.
@@ -41,96 +34,14 @@ const SOLE_AGE: Duration = Duration::from_secs(60);
 /// Shards read per page.
 const PAGE: usize = 1024;
 
-impl Sets {
-    /// One pass over all placement groups, including those of other nodes, now. `deep`: a full pass,
-    /// otherwise a look.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`] if a group has too few drives.
-    pub fn scrub(&self, deep: bool) -> BoxFuture<'_, Result<Scrubbed>> {
-        Box::pin(async move { self.inner.scrub(deep, true).await })
-    }
-
-    /// The result of the last pass.
-    #[must_use]
-    pub fn last_scrub(&self) -> Option<Scrubbed> {
-        *self.inner.scrub.last.lock()
-    }
-
-    /// The result of the last pass that verified everything.
-    #[must_use]
-    pub fn last_full_scrub(&self) -> Option<Scrubbed> {
-        *self.inner.scrub.last_deep.lock()
-    }
-}
-
 impl Inner {
-    /// One pass. `all`: includes the groups and drives that other nodes scrub.
-    async fn scrub(self: &Arc<Self>, deep: bool, all: bool) -> Result<Scrubbed> {
-        let began = Instant::now();
-        let before = self.damages.count();
-        let found = Mutex::new(Scrubbed {
-            deep,
-            began_ms: time::wall_ms().max(0).unsigned_abs(),
-            ..Scrubbed::default()
-        });
-        let table = self.table.load_full();
-        let begun = self.undecided_registers.begin();
-        let whole = |view: &View| view.which(|m| m.is_up() && m.is_late()).is_empty();
-        let mut sure = true;
-        for view in &table.views {
-            if !all && !self.scrubs(&Unit::group(view.group.number())) {
-                sure = false;
-                continue;
-            }
-            sure &= whole(view);
-            let failed = self
-                .heal_group(view, deep, |h, looked| {
-                    let mut f = found.lock();
-                    f.registers += looked;
-                    f.healed.add(h);
-                })
-                .await?;
-            sure &= failed == 0 && whole(view);
-        }
-        if sure {
-            // Every register was seen on every slot that answers.
-            self.undecided_registers.end(begun);
-        }
-        let left = self.settle_undecided().await;
-        if left > 0 {
-            tracing::debug!(left, "registers of failed updates are not settled yet");
-        }
-        let mut found = found.into_inner();
-        if deep {
-            self.census_all(all, &mut found).await;
-        }
-        found.took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        found.damaged = self.damages.count() - before;
-        *self.scrub.last.lock() = Some(found);
-        if deep {
-            *self.scrub.last_deep.lock() = Some(found);
-            tracing::info!(
-                registers = found.registers,
-                shards = found.shards,
-                damaged = found.damaged,
-                repaired = found.healed.shards,
-                missing = found.healed.missing,
-                lost = found.healed.lost,
-                took_ms = found.took_ms,
-                "everything was read and verified"
-            );
-        }
-        Ok(found)
-    }
-
     /// How long data must be without a name before it is dropped.
-    fn orphan_age(&self) -> Duration {
+    pub(crate) fn orphan_age(&self) -> Duration {
         if self.options.sole { self.options.orphan_age.min(SOLE_AGE) } else { self.options.orphan_age }
     }
 
     /// Whether every write in flight is one of this process: then a recorded orphan has no writer.
-    fn none_in_flight(&self) -> bool {
+    pub(crate) fn none_in_flight(&self) -> bool {
         self.options.sole && self.scrub.started.elapsed() >= self.orphan_age()
     }
 
@@ -167,12 +78,12 @@ impl Inner {
     }
 
     /// Whether the background task of this node scrubs a unit.
-    fn scrubs(&self, unit: &Unit) -> bool {
+    pub(crate) fn scrubs(&self, unit: &Unit) -> bool {
         self.options.duties.mine(Duty::Scrub, unit)
     }
 
     /// The census of the drives that this node scrubs, or of all.
-    async fn census_all(self: &Arc<Self>, all: bool, found: &mut Scrubbed) {
+    pub(crate) async fn census_all(self: &Arc<Self>, all: bool, found: &mut Scrubbed) {
         for m in self.table.load_full().members.values() {
             if all || self.scrubs(&Unit::Drive(m.id.0)) {
                 self.census(m, found).await;
@@ -426,60 +337,4 @@ fn stored_names(bytes: &Bytes, chosen: bool, id: WriteId, clear: Option<WriteId>
     let says = |b: &[u8]| Record::decode(b).map_or(true, |r| names(&r, id, clear));
     let parent = |of: &OneSyncRecord| !of.parent.is_none() && says(&of.parent.bytes(&stored.record));
     says(&stored.record) || !chosen && stored.one_sync_record.as_ref().is_some_and(parent)
-}
-
-/// The background task.
-pub(crate) async fn run(of: Weak<Inner>) {
-    // A server that starts under load should not begin with a scrub.
-    let mut wait = Duration::from_secs(5);
-    let mut full = Instant::now();
-    let mut census: Option<Instant> = None;
-    let Some(mut duties) = of.upgrade().map(|inner| inner.options.duties.watch()) else { return };
-    loop {
-        let every = {
-            let Some(inner) = of.upgrade() else { return };
-            let soon = async {
-                tokio::select! {
-                    biased;
-                    () = inner.scrub.soon.notified() => {}
-                    // Groups that have another owner now were not checked here.
-                    Ok(()) = duties.changed() => {}
-                }
-            };
-            let looking = time::timeout(wait, soon).await.is_ok();
-            let every = inner.options.scrub_every;
-            let deep = full.elapsed() >= every;
-            let owed = inner.scrub.owed.load(Ordering::Acquire);
-            if deep || looking || inner.scrub.owes_pass() || wait == Duration::from_secs(5) {
-                match inner.scrub(deep, false).await {
-                    Ok(s) => {
-                        inner.scrub.passed.store(owed, Ordering::Release);
-                        tracing::debug!(deep, "scrub: {s:?}");
-                    }
-                    Err(e) => tracing::debug!(deep, "scrub: {e}"),
-                }
-                if deep {
-                    full = Instant::now();
-                }
-            }
-            inner.collect_abandoned().await;
-            let early = inner.none_in_flight() && census.is_none()
-                || inner.scrub.overflowed.swap(false, Ordering::Relaxed);
-            if early || census.unwrap_or(full).elapsed() >= inner.options.census_every {
-                let mut found = Scrubbed::default();
-                inner.census_all(false, &mut found).await;
-                tracing::debug!("census: {found:?}");
-                if found.dropped > 0 {
-                    tracing::info!(
-                        orphans = found.orphans,
-                        dropped = found.dropped,
-                        "data that no record names"
-                    );
-                }
-                census = Some(Instant::now());
-            }
-            every.min(inner.orphan_age() * 8)
-        };
-        wait = (every / 8).clamp(Duration::from_millis(100), Duration::from_secs(60));
-    }
 }

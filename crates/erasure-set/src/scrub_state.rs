@@ -5,6 +5,8 @@
 //! Must not depend on: how a pass is made (`scrub`).
 
 use crate::heal_queue::Healed;
+use crate::scrub_records::KeptRecords;
+use crate::scrub_schedule::ScrubPass;
 use ashlar_environment::HashMap;
 use ashlar_environment::time::Instant;
 use ashlar_format::{RegisterKey, WriteId};
@@ -38,6 +40,25 @@ pub struct Scrubbed {
     pub dropped: u64,
 }
 
+impl Scrubbed {
+    /// Adds a full pass of a group.
+    pub(crate) fn add_pass(&mut self, pass: &ScrubPass) {
+        let (counts, small) = (pass.counts, |n: u64| u32::try_from(n).unwrap_or(u32::MAX));
+        self.began_ms = self.began_ms.min(pass.began_ms.max(0).unsigned_abs());
+        self.took_ms += counts.took_ms;
+        self.damaged += counts.damaged;
+        self.registers += counts.registers;
+        self.healed.add(Healed {
+            records: small(counts.records),
+            shards: small(counts.shards),
+            missing: small(counts.missing),
+            lost: small(counts.lost),
+            bytes: counts.bytes,
+            later: 0,
+        });
+    }
+}
+
 pub(crate) struct ScrubState {
     pub(crate) started: Instant,
     pub(crate) suspects: Mutex<HashMap<WriteId, Instant>>,
@@ -46,7 +67,9 @@ pub(crate) struct ScrubState {
     /// Whether more were abandoned than are kept.
     pub(crate) overflowed: AtomicBool,
     pub(crate) last: Mutex<Option<Scrubbed>>,
-    pub(crate) last_deep: Mutex<Option<Scrubbed>>,
+    /// Shards and orphans of the last census.
+    pub(crate) census: Mutex<Scrubbed>,
+    pub(crate) records: KeptRecords,
     pub(crate) soon: Notify,
     /// How often a drive came back that missed more registers than are noted.
     pub(crate) owed: AtomicU64,
@@ -62,7 +85,8 @@ impl ScrubState {
             abandoned: Mutex::default(),
             overflowed: AtomicBool::new(false),
             last: Mutex::new(None),
-            last_deep: Mutex::new(None),
+            census: Mutex::default(),
+            records: KeptRecords::default(),
             soon: Notify::new(),
             owed: AtomicU64::new(0),
             passed: AtomicU64::new(0),

@@ -14,6 +14,7 @@ use crate::keylock::KeyLocks;
 use crate::layout::Layout;
 use crate::memory::{Limits as MemoryLimits, Memory, MemoryStats};
 use crate::progress::Rebuilds;
+use crate::scrub_schedule::ScrubRecords;
 use crate::scrub_state::ScrubState;
 use crate::table::{Attached, Member, Table, View};
 use crate::tail_queue::{Missed, Tails};
@@ -73,6 +74,8 @@ pub struct Options {
     pub memory: MemoryLimits,
     /// How often everything is scrubbed: the presence of all shards, and their hashes.
     pub scrub_every: Duration,
+    /// Where full passes are recorded, so that they go on after a restart; `None`: nowhere.
+    pub scrub_records: Option<Arc<dyn ScrubRecords>>,
     /// How long data must be seen without a name before it is dropped; with [`Options::sole`] at most a
     /// minute, since this process knows every write in flight.
     pub orphan_age: Duration,
@@ -100,6 +103,7 @@ impl Options {
             background: Limits::default(),
             memory: MemoryLimits::default(),
             scrub_every: Duration::from_secs(7 * 86_400),
+            scrub_records: None,
             orphan_age: Duration::from_secs(86_400),
             census_every: Duration::from_secs(86_400),
         }
