@@ -69,6 +69,7 @@ pub mod removal;
 pub mod restore;
 pub mod rollback;
 pub mod rotation;
+mod scrub_records;
 mod start_folders;
 mod told_control;
 mod turns;

@@ -34,6 +34,7 @@ use super::kms::Configured;
 use super::lifecycle::Lifecycle;
 use super::member::Member;
 use super::node::{DriveFolder, Node, blocking, layout, random_id};
+use super::scrub_records::StoredScrubs;
 use super::start_folders::{Opened, StartFolders};
 use super::turns;
 
@@ -441,6 +442,7 @@ pub(crate) fn assemble(parts: Parts, plan: &Plan) -> Result<(Arc<Node>, drive_mo
     let duties = options.duties.clone();
     options.turns = member.as_ref().map(|m| turns::others(&m.turns, m.peers(), &duties));
     options.record_cache = (memory / 12).min(options.record_cache);
+    options.scrub_records = Some(Arc::new(StoredScrubs::new(control.clone())));
     let sets = Sets::new(layout(&map), serving, options).map_err(|e| e.to_string())?;
     let objects = ashlar_object::Options { duties: duties.clone(), ..ashlar_object::Options::default() };
     let store = Store::open(sets.clone(), control.clone(), objects).map_err(|e| e.to_string())?;
