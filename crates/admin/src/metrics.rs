@@ -474,7 +474,8 @@ fn healing(node: &Node, page: &mut Page) {
     }
 }
 
-/// Adds the metrics of the last pass of this process that verified everything. Those of the scrub are left out before.
+/// Adds the metrics of the last passes that verified everything, of the placement groups that this node scrubs; `began` is of
+/// the earliest. They are left out until each of these groups has had one.
 fn full_scrub(scrub: &Scrubbed, page: &mut Page) {
     let n = Group::Node;
     let began = scrub.began_ms as f64 / 1e3;

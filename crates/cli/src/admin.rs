@@ -336,7 +336,8 @@ fn rebuilt_text(rebuild: &Rebuild) -> String {
     )
 }
 
-fn moment(ms: u64) -> String {
+/// A time in milliseconds since 1970, RFC 3339.
+pub fn moment(ms: u64) -> String {
     let text = i64::try_from(ms / 1000)
         .ok()
         .and_then(|s| time::OffsetDateTime::from_unix_timestamp(s).ok())
@@ -351,7 +352,7 @@ fn heal_lines(output: &Output, heal: &Heal) -> Vec<String> {
         under_way.map(|r| format!("drive {}: {}", short(&r.drive), rebuild_text(r))).collect();
     lines.extend(heal.rebuilt.iter().map(rebuilt_text));
     lines.push(match &heal.last_full_scrub {
-        None => "Last scrub: none since the server started".to_owned(),
+        None => "Last scrub: not everything was verified yet".to_owned(),
         Some(s) => format!(
             "Last scrub: {}, took {}, {} damaged, {} shards repaired, {} missing, {} lost",
             moment(s.began_ms),

@@ -353,7 +353,9 @@ pub struct Heal {
     pub rebuilt: Vec<Rebuild>,
     /// The last scrub, with or without reading data.
     pub last_scrub: Option<Scrub>,
-    /// The last scrub that read and verified all data.
+    /// The last scrub that read and verified all data, of the placement groups that the node scrubs, also before its start;
+    /// null until each of them has had one. `began_ms` is of the group whose scrub began first, `took_ms` the sum; shards
+    /// and orphans are those of the last search for orphans since the start.
     pub last_full_scrub: Option<Scrub>,
 }
 
