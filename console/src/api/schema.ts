@@ -2982,6 +2982,11 @@ export interface components {
             /** @description The drive's path; empty if it is not known. */
             path: string;
             problem?: string | null;
+            /**
+             * Format: int64
+             * @description About when a full scrub verified it last, milliseconds since 1970; null if none did since it was written, or none is known.
+             */
+            scrubbed_ms?: number | null;
             /** Format: int32 */
             shard: number;
             /** @description `good`, `missing`, `damaged`, or `unknown` if the drive does not answer. */

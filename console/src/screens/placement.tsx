@@ -83,6 +83,7 @@ function PartCard({ part: p, alone }: { part: Part; alone: boolean }) {
 
 function Tile({ shard: s }: { shard: Shard }) {
   const t = useT();
+  const f = useFormat();
   const tone = s.state === "good" ? "good" : s.state === "damaged" ? "bad" : "warn";
   return (
     <li className={clsx("min-w-0 rounded-md border px-3 py-2 text-sm", s.state !== "good" && "border-line-strong")}>
@@ -91,6 +92,7 @@ function Tile({ shard: s }: { shard: Shard }) {
         <Badge tone={tone} icon={tone}>{t.placement.state[s.state as keyof typeof t.placement.state]}</Badge>
       </p>
       <p className="mt-1 text-xs break-all text-soft">{s.node != null && `${t.node(s.node)} · `}<code>{s.path || s.drive}</code></p>
+      <p className="num mt-0.5 text-xs text-soft">{s.scrubbed_ms == null ? t.placement.notScrubbed : t.placement.scrubbed(f.when(s.scrubbed_ms))}</p>
       {(s.problem || s.drive_state !== "online") && <p className="mt-0.5 text-xs text-warn">{s.problem ?? t.driveState[s.drive_state as keyof typeof t.driveState] ?? s.drive_state}</p>}
     </li>
   );

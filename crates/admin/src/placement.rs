@@ -58,6 +58,9 @@ pub async fn answer(
     let mut parts = Vec::new();
     for part in found.parts.iter().skip(from).take(PARTS) {
         let placed = node.sets.placement(&register, &part.data, verify).await.map_err(unavailable)?;
+        // A part can have been there before its version was, in a register of its own.
+        let written = found.modified_ms.max(part.modified_ms);
+        let scrubbed = |drive| node.sets.verified_ms(&register, drive, written);
         parts.push(shape::PartPlacement {
             number: part.number,
             size: part.size,
@@ -65,7 +68,7 @@ pub async fn answer(
             parity_shards: part.data.m,
             shard_size: part.data.shard_len(part.size),
             inline: part.data.inline,
-            shards: placed.into_iter().map(|p| drives.shard(p, part.data.k)).collect(),
+            shards: placed.into_iter().map(|p| drives.shard(scrubbed(p.drive), p, part.data.k)).collect(),
         });
     }
     let spare = |p: &shape::PartPlacement| {
@@ -126,7 +129,7 @@ impl Drives {
         Drives(all.into_iter().map(|d| (d.id.clone(), d)).collect())
     }
 
-    fn shard(&self, placed: PlacedShard, k: u8) -> shape::ShardPlacement {
+    fn shard(&self, scrubbed_ms: Option<i64>, placed: PlacedShard, k: u8) -> shape::ShardPlacement {
         let id = placed.drive.to_hex();
         let drive = self.0.get(&id);
         let (state, problem) = match placed.state {
@@ -144,6 +147,7 @@ impl Drives {
             drive: id,
             state,
             problem,
+            scrubbed_ms,
         }
     }
 }

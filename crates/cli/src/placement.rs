@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::{
+    admin::moment,
     admin_request::ask_with,
     context::Context,
     failure::{Failure, Kind, Outcome},
@@ -95,7 +96,7 @@ fn shards(whole: &Value) -> impl Iterator<Item = &Value> {
 fn text(whole: &Value, context: &Context) -> String {
     let of = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let mut table = empty_table();
-    table.set_header(["Part", "Shard", "Size", "Drive", "State"]);
+    table.set_header(["Part", "Shard", "Size", "Drive", "State", "Verified"]);
     for part in whole["parts"].as_array().into_iter().flatten() {
         for shard in part["shards"].as_array().into_iter().flatten() {
             let node = shard["node"].as_u64().map(|n| format!("node {n} ")).unwrap_or_default();
@@ -108,6 +109,7 @@ fn text(whole: &Value, context: &Context) -> String {
                 size_text(part["shard_size"].as_u64().unwrap_or(0)),
                 format!("{node}{}", of(shard, "path")),
                 format!("{}{why}", context.output.paint(tone, state)),
+                shard["scrubbed_ms"].as_u64().map_or_else(|| "-".to_owned(), moment),
             ]);
         }
     }

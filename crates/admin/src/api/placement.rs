@@ -62,6 +62,8 @@ pub struct ShardPlacement {
     /// `good`, `missing`, `damaged`, or `unknown` if the drive does not answer.
     pub state: &'static str,
     pub problem: Option<String>,
+    /// About when a full scrub verified it last, milliseconds since 1970; null if none did since it was written, or none is known.
+    pub scrubbed_ms: Option<i64>,
 }
 
 /// What was made again of a key.
