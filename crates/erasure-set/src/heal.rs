@@ -7,7 +7,7 @@
 //! Must not depend on: what a version means beyond the data it names.
 
 use crate::damage::What;
-use crate::heal_queue::{HealStats, Healed, Wanted};
+use crate::heal_queue::{Depth, HealStats, Healed, Wanted};
 use crate::register::Register;
 use crate::sets::{Inner, Sets};
 use crate::stored::Stored;
@@ -43,7 +43,7 @@ impl Sets {
     pub fn heal_register<'a>(&'a self, key: &'a RegisterKey, deep: bool) -> BoxFuture<'a, Result<Healed>> {
         Box::pin(async move {
             loop {
-                let healed = self.inner.heal(key, deep).await?;
+                let healed = self.inner.heal(key, Depth::of(deep)).await?;
                 if healed.later == 0 {
                     return Ok(healed);
                 }
@@ -92,7 +92,7 @@ struct Seen {
 }
 
 impl Inner {
-    pub(crate) async fn heal(self: &Arc<Self>, key: &RegisterKey, deep: bool) -> Result<Healed> {
+    pub(crate) async fn heal(self: &Arc<Self>, key: &RegisterKey, depth: Depth) -> Result<Healed> {
         let hash = ashlar_checksum::key_hash(key.as_bytes());
         // Waits for an update that has the key's turn.
         drop(self.locks.lock(hash).await);
@@ -102,7 +102,11 @@ impl Inner {
         self.note_missed(key)?;
         // This settles the register of a failed update.
         let register = self.read(key, hash, None).await?;
-        let records = self.heal_records(key, hash, register.as_ref(), deep).await?;
+        let records = self.heal_records(key, hash, register.as_ref(), depth.is_deep()).await?;
+        if let (Depth::Scrubbed, Some(r)) = (depth, &register) {
+            let slots = self.view(key.group())?.members().count();
+            self.scrub_pacer.charge((r.record.encode().len() * slots) as u64);
+        }
         let mut healed = Healed { records, ..Healed::default() };
         if followed {
             healed.later = 1;
@@ -110,7 +114,7 @@ impl Inner {
             let parts: Vec<Part> = r.record.data().cloned().collect();
             for part in parts {
                 // The root of version pages has no number: it stays as it is.
-                healed.add(self.heal_part(key, &r.record.body, &part, deep, part.number > 0).await?);
+                healed.add(self.heal_paced(key, &r.record.body, &part, depth, part.number > 0).await?);
             }
             // Rows are healed before what they name is read.
             let mut pages = self.walk_pages(r.record.body.below());
@@ -130,7 +134,7 @@ impl Inner {
                     }
                 };
                 for part in parts {
-                    healed.add(self.heal_part(key, &r.record.body, &part, deep, false).await?);
+                    healed.add(self.heal_paced(key, &r.record.body, &part, depth, false).await?);
                 }
             }
         }
@@ -141,6 +145,24 @@ impl Inner {
         h.shards.fetch_add(u64::from(healed.shards), Ordering::Relaxed);
         h.lost.fetch_add(u64::from(healed.lost), Ordering::Relaxed);
         Ok(healed)
+    }
+
+    /// Heals one piece of data. A scrub pauses afterwards for what it read: what it found is of no use any more then,
+    /// so that it does not grow old.
+    async fn heal_paced(
+        self: &Arc<Self>,
+        key: &RegisterKey,
+        body: &Body,
+        part: &Part,
+        depth: Depth,
+        direct: bool,
+    ) -> Result<Healed> {
+        let began = Instant::now();
+        let healed = self.heal_part(key, body, part, depth, direct).await;
+        if depth == Depth::Scrubbed {
+            self.scrub_pacer.pace(0, began.elapsed()).await;
+        }
+        healed
     }
 
     /// Records a register that is being healed as missed by the drives that hang or are away.
@@ -238,7 +260,7 @@ impl Inner {
     }
 
     /// Sends a record, under its own ballot, to slots that lack it. `hint`: it is known to be chosen. Returns
-    /// the slots that refused it.
+    /// the slots that refused it. Callers may hold the key's turn, so its bytes are only charged here.
     pub(crate) async fn copy_record(
         &self,
         view: &View,
@@ -258,6 +280,8 @@ impl Inner {
             let Some(m) = view.member(slot) else { continue };
             asked.insert(slot);
             let inline = self.inline_for(view, key, &record, slot).await;
+            let inline_len = inline.as_ref().map_or(0, |i| i.data.len());
+            self.heal_pacer.charge((record.len() + summary.len() + inline_len) as u64);
             let (key, record, summary) = (key.clone(), record.clone(), summary.clone());
             let (ballot, epoch) = (want.ballot, view.epoch);
             let accept = Accept { key, ballot, epoch, record, summary, inline };
@@ -330,7 +354,7 @@ pub(crate) async fn run(of: Weak<Inner>) {
             continue;
         };
         let began = Instant::now();
-        match inner.heal(&wanted.key, wanted.deep).await {
+        match inner.heal(&wanted.key, Depth::of(wanted.deep)).await {
             Ok(h) if h.later == 0 && (h.missing == 0 || h.lost > 0) => inner.heals.done(),
             other => {
                 // A register that waits for the end of a write was not tried.
@@ -351,6 +375,6 @@ pub(crate) async fn run(of: Weak<Inner>) {
                 }
             }
         }
-        inner.pacer.pace(0, began.elapsed()).await;
+        inner.heal_pacer.pace(0, began.elapsed()).await;
     }
 }

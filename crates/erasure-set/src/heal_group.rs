@@ -5,7 +5,7 @@
 //! Must not depend on: who asks for it, and what is recorded of it.
 
 use crate::Result;
-use crate::heal_queue::Healed;
+use crate::heal_queue::{Depth, Healed};
 use crate::list::group_range;
 use crate::sets::Inner;
 use crate::table::View;
@@ -14,6 +14,7 @@ use ashlar_format::GroupId;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Registers read at a time.
 pub(crate) const STRETCH: usize = 512;
@@ -58,16 +59,18 @@ impl Inner {
         told: &impl Fn(Healed, u64),
     ) -> Result<HealedStretch> {
         let (began, mut failed) = (Instant::now(), 0);
+        let depth = if deep { Depth::Scrubbed } else { Depth::Present };
         let view = self.view(group)?;
         let stretch = self.any_stretch(&view, from, &group_range(group).1, limit, true).await?;
         let mut heals = FuturesUnordered::new();
         let mut keys = stretch.keys.iter();
-        let mut bytes = 0;
         loop {
             while heals.len() < WIDTH {
                 let Some(shown) = keys.next() else { break };
                 heals.push(async move {
-                    let healed = self.heal(shown.key(), deep).await;
+                    let healed = self.heal(shown.key(), depth).await;
+                    // For what could not wait where it was written.
+                    self.heal_pacer.pace(0, Duration::ZERO).await;
                     if matches!(&healed, Ok(h) if h.later > 0) {
                         // A write of it is under way: the heal queue handles it later.
                         self.heals.push(shown.key(), deep);
@@ -77,10 +80,7 @@ impl Inner {
             }
             let Some(healed) = heals.next().await else { break };
             match healed {
-                Ok(h) => {
-                    bytes += h.bytes;
-                    told(h, 1);
-                }
+                Ok(h) => told(h, 1),
                 Err(e) => {
                     failed += 1;
                     tracing::debug!("heal of a group: {e}");
@@ -90,7 +90,7 @@ impl Inner {
             }
         }
         drop(heals);
-        self.pacer.pace(bytes, began.elapsed()).await;
+        self.heal_pacer.pace(0, began.elapsed()).await;
         Ok(HealedStretch { failed, next: stretch.next })
     }
 }

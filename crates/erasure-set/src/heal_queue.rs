@@ -97,6 +97,29 @@ impl HealQueue {
     }
 }
 
+/// How a heal looks at the shards of a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Depth {
+    /// Whether they are there.
+    Present,
+    /// Every byte is read and verified, without waiting: damage is known or suspected.
+    Verified,
+    /// The same, at the rate of scrubs.
+    Scrubbed,
+}
+
+impl Depth {
+    /// For something that is damaged (`deep`), or only missing.
+    pub(crate) fn of(deep: bool) -> Depth {
+        if deep { Depth::Verified } else { Depth::Present }
+    }
+
+    /// Whether every byte is read.
+    pub(crate) fn is_deep(self) -> bool {
+        self != Depth::Present
+    }
+}
+
 /// What a heal found and did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Healed {

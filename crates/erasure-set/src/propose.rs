@@ -519,11 +519,11 @@ impl<'a> Attempt<'a> {
             return Err(Error::Corrupt("a one-sync record that does not name its data".into()));
         };
         let wanted = self.view.which(|_| true).without(holders);
-        let (data, size, ballot) = (part.data, part.size, self.p.ballot());
+        let ballot = self.p.ballot();
         let Some(inner) = self.inner.me.upgrade() else {
             return Err(Error::Unavailable("stopping".into()));
         };
-        let made = inner.make_shards(&self.view, self.key, &data, size, wanted, ballot).await?;
+        let made = inner.make_shards(&self.view, self.key, part, wanted, ballot, None).await?;
         for slot in made.iter() {
             self.p.on_mended(slot);
         }

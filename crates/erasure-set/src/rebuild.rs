@@ -206,22 +206,25 @@ impl Inner {
             let stretch = self.stretch(view, sources, &from, &end, STRETCH).await?;
             let mut copies = FuturesUnordered::new();
             let mut keys = stretch.keys.iter();
-            let mut looked = 0;
             loop {
                 while copies.len() < WIDTH {
                     let Some(shown) = keys.next() else { break };
-                    copies.push(self.copy_key(view, to, sources, shown));
+                    copies.push(async move {
+                        let copied = self.copy_key(view, to, sources, shown).await;
+                        // Here no key's turn is held, and the other copies go on.
+                        self.heal_pacer.pace(0, Duration::ZERO).await;
+                        copied
+                    });
                 }
                 let Some(copied) = copies.next().await else { break };
                 let copied = copied?;
-                looked += 1;
                 self.rebuilds.note(to.id, |p| {
                     p.looked += 1;
                     p.copied += u64::from(copied);
                 });
             }
             drop(copies);
-            self.pacer.pace(looked, began.elapsed()).await;
+            self.heal_pacer.pace(0, began.elapsed()).await;
             match stretch.next {
                 Some(next) => from = next,
                 None => return Ok(()),
@@ -263,7 +266,7 @@ impl Inner {
                 to.drive.purge(key, *ballot, view.epoch);
             }
             self.see_gone(to, &extras).await?;
-            self.pacer.pace(0, began.elapsed()).await;
+            self.heal_pacer.pace(0, began.elapsed()).await;
             from = next;
         }
     }
@@ -413,6 +416,7 @@ impl Inner {
         let record = one_sync_record.parent.bytes(&parts.record);
         let (key, summary) = (key.clone(), one_sync_record.parent_summary);
         let epoch = view.epoch;
+        self.heal_pacer.charge((record.len() + summary.len()) as u64);
         let accept = Accept { key: key.clone(), ballot, epoch, record, summary, inline: None };
         to.drive.copy(accept, false, tally.completion(0));
         // The next request shows whether it did.

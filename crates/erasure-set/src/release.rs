@@ -104,7 +104,7 @@ impl Inner {
             for entry in &page {
                 from.drive.purge(&entry.key, entry.ballot, view.epoch);
             }
-            self.pacer.pace(0, began.elapsed()).await;
+            self.heal_pacer.pace(0, began.elapsed()).await;
         }
     }
 
@@ -146,15 +146,17 @@ impl Inner {
             let stretch = self.any_stretch(view, &from, &end, PAGE, true).await?;
             let mut heals = FuturesUnordered::new();
             let mut keys = stretch.keys.iter();
-            let mut bytes = 0;
             loop {
                 while heals.len() < WIDTH {
                     let Some(shown) = keys.next() else { break };
-                    heals.push(sets.heal_register(shown.key(), false));
+                    heals.push(async {
+                        let healed = sets.heal_register(shown.key(), false).await;
+                        self.heal_pacer.pace(0, Duration::ZERO).await;
+                        healed
+                    });
                 }
                 let Some(healed) = heals.next().await else { break };
                 let healed = healed?;
-                bytes += healed.bytes;
                 if healed.missing + healed.lost > 0 {
                     return Err(Error::Unavailable("a shard of the group is missing".into()));
                 }
@@ -162,7 +164,7 @@ impl Inner {
             drop(heals);
             // A drive that went away meanwhile was not looked at.
             self.all_vote(view)?;
-            self.pacer.pace(bytes, began.elapsed()).await;
+            self.heal_pacer.pace(0, began.elapsed()).await;
             match stretch.next {
                 Some(next) => from = next,
                 None => return Ok(()),
@@ -197,7 +199,7 @@ impl Inner {
                         from.drive.discard(*group, u32::MAX, &ids);
                     }
                 }
-                self.pacer.pace(0, began.elapsed()).await;
+                self.heal_pacer.pace(0, began.elapsed()).await;
             }
             if !found {
                 return Ok(());

@@ -72,7 +72,7 @@ impl Inner {
             if done {
                 self.scrub.abandoned.lock().remove(&write_id);
             }
-            self.pacer.pace(0, began.elapsed()).await;
+            self.scrub_pacer.pace(0, began.elapsed()).await;
         }
         dropped
     }
@@ -117,7 +117,7 @@ impl Inner {
                     Err(e) => tracing::debug!("census: {e}"),
                 }
             }
-            self.pacer.pace(0, began.elapsed()).await;
+            self.scrub_pacer.pace(0, began.elapsed()).await;
         }
     }
 

@@ -68,8 +68,10 @@ pub struct Options {
     pub epoch: Option<EpochSource>,
     /// One of this many encoded stripes is decoded again; 1: every stripe.
     pub recheck: u64,
-    /// Limits of heal, rebuild and scrub.
-    pub background: Limits,
+    /// Limits of heal and rebuild; units are bytes of records and shards written to drives.
+    pub heal: Limits,
+    /// Limits of scrubs; units are bytes of records and shards read and verified.
+    pub scrub: Limits,
     /// How long slow clients may keep others waiting.
     pub memory: MemoryLimits,
     /// How often everything is scrubbed: the presence of all shards, and their hashes.
@@ -100,7 +102,8 @@ impl Options {
             turns: None,
             epoch: None,
             recheck: ashlar_engine::SAMPLE,
-            background: Limits::default(),
+            heal: Limits::default(),
+            scrub: Limits::default(),
             memory: MemoryLimits::default(),
             scrub_every: Duration::from_secs(7 * 86_400),
             scrub_records: None,
@@ -149,7 +152,10 @@ pub(crate) struct Inner {
     /// budget, and the other half is given back in time.
     pub(crate) copies: Arc<Semaphore>,
     pub(crate) foreground: Arc<Foreground>,
-    pub(crate) pacer: Pacer,
+    /// Of what heal and rebuild write.
+    pub(crate) heal_pacer: Pacer,
+    /// Of what scrubs read.
+    pub(crate) scrub_pacer: Pacer,
     pub(crate) tasks: Mutex<Vec<ashlar_environment::task::JoinHandle<()>>>,
     /// Whether READ may ask drives of other nodes for shards as well.
     pub(crate) may_bring_shards: AtomicBool,
@@ -232,7 +238,8 @@ impl Sets {
             writes_in_flight: Mutex::new(HashMap::default()),
             copies: Arc::new(Semaphore::new((memory.writers.total() / 2 / COPY).max(1))),
             memory,
-            pacer: Pacer::new(foreground.clone(), options.background),
+            heal_pacer: Pacer::new(foreground.clone(), options.heal),
+            scrub_pacer: Pacer::new(foreground.clone(), options.scrub),
             foreground,
             tasks: Mutex::new(Vec::new()),
             may_bring_shards: AtomicBool::new(false),
@@ -366,9 +373,23 @@ impl Sets {
         })
     }
 
-    /// Sets the limits of background work.
-    pub fn set_background(&self, limits: Limits) {
-        self.inner.pacer.set(limits);
+    /// Sets the limits of heal and rebuild, and those of scrubs; units as in [`Options`]. They apply from the next
+    /// piece of work on: a stripe of a large body, a register, or the shards of one body that were verified.
+    pub fn set_background(&self, heal: Limits, scrub: Limits) {
+        self.inner.heal_pacer.set(heal);
+        self.inner.scrub_pacer.set(scrub);
+    }
+
+    /// The limits of heal and rebuild, and those of scrubs.
+    #[must_use]
+    pub fn background(&self) -> (Limits, Limits) {
+        (self.inner.heal_pacer.limits(), self.inner.scrub_pacer.limits())
+    }
+
+    /// Bytes that heal and rebuild wrote, and bytes that scrubs read and verified, since the start.
+    #[must_use]
+    pub fn paced_bytes(&self) -> (u64, u64) {
+        (self.inner.heal_pacer.units(), self.inner.scrub_pacer.units())
     }
 }
 

@@ -7,7 +7,7 @@
 
 use crate::damage::What;
 use crate::heal::answers;
-use crate::heal_queue::Healed;
+use crate::heal_queue::{Depth, Healed};
 use crate::prefetch::Opening;
 use crate::sets::{Inner, Sets};
 use crate::table::{Member, View};
@@ -17,6 +17,7 @@ use ashlar_commit::{SlotSet, version_list};
 use ashlar_drive::{Error as DriveError, InlineShard, Tally, WriterHandle};
 use ashlar_environment::time::Instant;
 use ashlar_format::{Ballot, Body, Data, Part, RegisterKey, Version};
+use ashlar_pacer::Pacer;
 use bytes::Bytes;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ impl Inner {
         key: &RegisterKey,
         body: &Body,
         part: &Part,
-        deep: bool,
+        depth: Depth,
         direct: bool,
     ) -> Result<Healed> {
         let view = self.view(key.group())?;
@@ -62,7 +63,7 @@ impl Inner {
                 unheard.insert(slot);
                 continue;
             }
-            match shard_state(m, &data, slot, deep).await {
+            match self.shard_state(m, part, slot, depth).await {
                 Ok(()) => {
                     present.insert(slot);
                 }
@@ -87,13 +88,13 @@ impl Inner {
         }
         if !missing.is_empty() {
             let ballot = self.ballots.next(view.epoch);
-            let made = self.make_shards(&view, key, &data, part.size, missing, ballot).await;
+            let made = self.make_shards(&view, key, part, missing, ballot, Some(&self.heal_pacer)).await;
             let whole = made.as_ref().map_or(SlotSet::EMPTY, |made| *made);
             for slot in missing.iter() {
                 let shard = data.shard_of(slot);
                 if damaged.contains(slot) {
                     self.damages.found(&view, slot, key, What::Shard(shard), whole.contains(slot));
-                } else if deep && !self.rebuilds.is_filling(&view, slot) {
+                } else if depth.is_deep() && !self.rebuilds.is_filling(&view, slot) {
                     self.damages.found(&view, slot, key, What::Missing(shard), whole.contains(slot));
                 }
             }
@@ -192,8 +193,12 @@ impl Inner {
             return Ok(());
         }
         let mut from = self.open(key, &old, part.size, 0..part.size, Opening::default()).await?;
+        let (k, m) = to.code();
         while let Some(b) = from.next().await {
-            to.write(b?).await?;
+            let b = b?;
+            // Not slept for here: that would keep copies of clients waiting for the permit.
+            self.heal_pacer.charge(b.len() as u64 * u64::from(k + m) / u64::from(k));
+            to.write(b).await?;
         }
         let staged = to.finish().await?;
         let new = staged.data();
@@ -212,16 +217,18 @@ impl Inner {
     }
 
     /// Makes the shards of the slots `wanted` from the others and writes them there. Returns the slots on
-    /// which they are durable now.
+    /// which they are durable now. `pacer`: what is written goes at its rate; small shards are only charged, so the
+    /// caller has to pace afterwards. `None`: a client's request waits for them.
     pub(crate) async fn make_shards(
         self: &Arc<Self>,
         view: &View,
         key: &RegisterKey,
-        data: &Data,
-        size: u64,
+        part: &Part,
         wanted: SlotSet,
         ballot: Ballot,
+        pacer: Option<&Pacer>,
     ) -> Result<SlotSet> {
+        let (data, size) = (&part.data, part.size);
         let wanted = wanted.without(view.hung(wanted));
         if wanted.is_empty() {
             return Ok(wanted);
@@ -233,6 +240,9 @@ impl Inner {
             for (slot, row) in rows {
                 let Some(m) = view.member(slot) else { continue };
                 let (owner, write_id, index) = (key.clone(), data.write_id, data.shard_of(slot));
+                if let Some(pacer) = pacer {
+                    pacer.charge(row.len() as u64);
+                }
                 let shard = InlineShard { owner, write_id, index, ballot, epoch: view.epoch, data: row };
                 m.drive.stage(shard, tally.completion(slot));
             }
@@ -264,7 +274,11 @@ impl Inner {
             if writers.is_empty() {
                 return Ok(SlotSet::EMPTY);
             }
-            self.pacer.pace((row * writers.len()) as u64, began.elapsed()).await;
+            // A pause can be long, and requests need the memory.
+            drop(rows);
+            if let Some(pacer) = pacer {
+                pacer.pace((row * writers.len()) as u64, began.elapsed()).await;
+            }
         }
         let tally = Tally::new(writers.len() as u8);
         let asked: SlotSet = writers.iter().map(|(s, _)| *s).collect();
@@ -273,6 +287,19 @@ impl Inner {
         }
         let o = answers(&tally, view, asked).await;
         Ok(SlotSet(o.ok | o.uncounted))
+    }
+
+    /// Whether a slot has its shard.
+    async fn shard_state(&self, m: &Member, part: &Part, slot: u8, depth: Depth) -> Result<(), DriveError> {
+        let (id, shard) = (part.data.write_id, part.data.shard_of(slot));
+        if !depth.is_deep() {
+            return m.open(id, shard).await.map(|_| ());
+        }
+        let state = m.patiently(m.drive.verify_shard(id, shard)).await;
+        if depth == Depth::Scrubbed && matches!(state, Ok(()) | Err(DriveError::Corrupt(_))) {
+            self.scrub_pacer.charge(part.data.shard_len(part.size));
+        }
+        state
     }
 
     fn reserve(
@@ -367,13 +394,4 @@ impl Stripes {
         self.at += bytes as u64;
         Ok(Some((buf.freeze(), row)))
     }
-}
-
-/// Whether a slot has its shard.
-async fn shard_state(m: &Member, data: &Data, slot: u8, deep: bool) -> Result<(), DriveError> {
-    let (id, shard) = (data.write_id, data.shard_of(slot));
-    if deep {
-        return m.patiently(m.drive.verify_shard(id, shard)).await;
-    }
-    m.open(id, shard).await.map(|_| ())
 }

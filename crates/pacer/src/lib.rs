@@ -6,9 +6,12 @@
 //! * [`Pacer`]: both together: a job calls [`Pacer::pace`] after each piece of work and sleeps for as long as
 //!   it should leave the machine to requests.
 //!
+//! Work that must not sleep where it is done, because it holds a lock, calls [`Pacer::charge`] there; the next
+//! call of [`Pacer::pace`] sleeps for it too.
+//!
 //! Invariants: a job always makes progress (no sleep is longer than [`Limits::longest_pause`] per piece plus
-//! what the rate demands); with an idle foreground a job runs at full rate; a foreground request costs two
-//! relaxed atomic operations.
+//! what the rate demands); with an idle foreground and no rate limit a job runs at full rate; new limits end the
+//! sleeps that the old ones demanded; a foreground request costs two relaxed atomic operations.
 //!
 //! Must not depend on: what the jobs do.
 
@@ -26,7 +29,9 @@ pub use foreground::{Foreground, Request};
 use ashlar_environment::time::{self, Instant};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// The share of resources that a job may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,6 +61,10 @@ impl Default for Limits {
 pub struct Pacer {
     foreground: Arc<Foreground>,
     state: Mutex<State>,
+    /// Units of all pieces since the start.
+    units: AtomicU64,
+    /// Wakes the jobs that sleep.
+    changed: Notify,
 }
 
 struct State {
@@ -68,16 +77,23 @@ impl Pacer {
     #[must_use]
     pub fn new(foreground: Arc<Foreground>, limits: Limits) -> Pacer {
         let bucket = limits.per_second.map(|r| Bucket::new(r, r / 4 + 1, Instant::now()));
-        Pacer { foreground, state: Mutex::new(State { limits, bucket }) }
+        let state = Mutex::new(State { limits, bucket });
+        Pacer { foreground, state, units: AtomicU64::new(0), changed: Notify::new() }
     }
 
-    /// Changes the limits; they apply from the next piece on.
+    /// Changes the limits; they apply from the next piece on. A job that sleeps for an old limit goes on at once:
+    /// under a much lower limit it could have slept for an hour.
     pub fn set(&self, limits: Limits) {
         let mut s = self.state.lock();
+        if s.limits == limits {
+            return;
+        }
         if s.limits.per_second != limits.per_second {
             s.bucket = limits.per_second.map(|r| Bucket::new(r, r / 4 + 1, Instant::now()));
         }
         s.limits = limits;
+        drop(s);
+        self.changed.notify_waiters();
     }
 
     /// The limits in force.
@@ -86,9 +102,24 @@ impl Pacer {
         self.state.lock().limits
     }
 
+    /// Units of all pieces of work since the start.
+    #[must_use]
+    pub fn units(&self) -> u64 {
+        self.units.load(Ordering::Relaxed)
+    }
+
+    /// Counts `units` of work without a sleep; the next [`Pacer::pace`] of any job sleeps for them.
+    pub fn charge(&self, units: u64) {
+        self.units.fetch_add(units, Ordering::Relaxed);
+        if let Some(bucket) = &mut self.state.lock().bucket {
+            let _ = bucket.take(units, Instant::now());
+        }
+    }
+
     /// How long to sleep after a piece of work of `units` that took `worked` and ended at `now`.
     #[must_use]
     pub fn pause(&self, units: u64, worked: Duration, now: Instant) -> Duration {
+        self.units.fetch_add(units, Ordering::Relaxed);
         let mut s = self.state.lock();
         let by_rate = s.bucket.as_mut().map_or(Duration::ZERO, |b| b.take(units, now));
         let share = match (self.foreground.in_flight() > 0, self.foreground.pressed()) {
@@ -101,12 +132,15 @@ impl Pacer {
         by_rate.max(yielding)
     }
 
-    /// Sleeps as long as [`Pacer::pause`] returns; always lets other tasks run.
+    /// Sleeps as long as [`Pacer::pause`] returns, or until the limits change; always lets other tasks run.
     pub async fn pace(&self, units: u64, worked: Duration) {
+        // Before the pause is computed, so that no change of the limits is missed.
+        let changed = self.changed.notified();
         let pause = self.pause(units, worked, Instant::now());
         // The timer's resolution is a millisecond: shorter pauses would each become one.
         if pause >= Duration::from_micros(500) {
-            time::sleep(pause).await;
+            // An error means that the pause is over.
+            let _ = time::timeout(pause, changed).await;
         } else {
             tokio::task::yield_now().await;
         }
@@ -151,6 +185,67 @@ mod tests {
         let _request = f.enter();
         let pause = p.pause(1, Duration::from_millis(10), Instant::now());
         assert!(pause >= Duration::from_millis(180), "{pause:?}");
+    }
+
+    /// Work done in virtual time: `jobs` take turns with pieces of `units`, each of which takes `worked`. Returns the
+    /// units per second.
+    fn rate_of(limits: Limits, jobs: usize, units: u64, worked: Duration) -> f64 {
+        let p = Pacer::new(Arc::new(Foreground::new()), limits);
+        let start = Instant::now();
+        let mut free = vec![start; jobs];
+        let mut done = 0;
+        // So much that what goes at once at the beginning is of no account.
+        let all = limits.per_second.unwrap_or(1 << 20) * 30;
+        while done < all {
+            // The job that is free first works next.
+            let job = (0..jobs).min_by_key(|job| free[*job]).unwrap();
+            let ended = free[job] + worked;
+            free[job] = ended + p.pause(units, worked, ended);
+            done += units;
+        }
+        assert_eq!(p.units(), done);
+        done as f64 / (*free.iter().max().unwrap() - start).as_secs_f64()
+    }
+
+    #[test]
+    fn rate_is_within_a_tenth_of_the_limit() {
+        for (jobs, units) in [(1, 64 << 10), (1, 3 << 20), (16, 1 << 20), (16, 700)] {
+            let limit = 10 << 20;
+            let limits = Limits { per_second: Some(limit), ..Limits::default() };
+            // Without a limit the work would be done at least at ten times the rate.
+            let worked = Duration::from_secs_f64(units as f64 * jobs as f64 / (limit as f64 * 10.0));
+            let rate = rate_of(limits, jobs, units, worked);
+            let share = rate / limit as f64;
+            assert!((0.9..=1.1).contains(&share), "{jobs} jobs, pieces of {units}: {share} of the limit");
+            let rate = rate_of(Limits::default(), jobs, units, worked);
+            assert!(rate > 5.0 * limit as f64, "without a limit: {rate}");
+        }
+    }
+
+    #[test]
+    fn charged_units_are_slept_for_later() {
+        let limits = Limits { per_second: Some(1000), ..Limits::default() };
+        let p = Pacer::new(Arc::new(Foreground::new()), limits);
+        p.charge(10_000);
+        let pause = p.pause(0, Duration::ZERO, Instant::now());
+        assert!(pause >= Duration::from_secs(9) && pause <= Duration::from_secs(10), "{pause:?}");
+        assert_eq!(p.units(), 10_000);
+    }
+
+    #[tokio::test]
+    async fn new_limits_end_the_sleeps_of_old_ones() {
+        let limits = Limits { per_second: Some(1), ..Limits::default() };
+        let p = Arc::new(Pacer::new(Arc::new(Foreground::new()), limits));
+        let sleeping = {
+            let p = p.clone();
+            tokio::spawn(async move { p.pace(3000, Duration::ZERO).await })
+        };
+        while p.units() == 0 {
+            tokio::task::yield_now().await;
+        }
+        p.set(Limits::default());
+        tokio::time::timeout(Duration::from_secs(60), sleeping).await.expect("it goes on").unwrap();
+        p.pace(1 << 40, Duration::ZERO).await;
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod losses;
 mod matrix;
 mod moved;
 mod outdated;
+mod paced;
 mod pages;
 mod prefetch;
 mod race;
