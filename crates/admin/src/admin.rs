@@ -74,8 +74,8 @@ use super::recovery::Recovery;
 use super::responses::{json_answer, lines, refused};
 use super::table::Route;
 use super::{
-    audit_search, authority, cluster, drive_orders, events, everywhere, lifecycle, may_stop, permissions,
-    placement, quotas, settings, sign_in_test, transfer, usage,
+    audit_search, authority, cluster, drive_orders, events, everywhere, heal_limits, lifecycle, may_stop,
+    permissions, placement, quotas, settings, sign_in_test, transfer, usage,
 };
 
 /// Longest request document.
@@ -451,6 +451,10 @@ impl Admin {
             | Route::KmsKeyCreate
             | Route::RewrapStart
             | Route::RewrapStatus => self.keys.answer(req).await,
+            Route::HealLimits | Route::HealLimitsPut | Route::HealLimitsRemove => {
+                req.need(req.route.actions(), false)?;
+                heal_limits::answer(&self.node, self.service.verifier().keys.iam(), req).await
+            }
             Route::Info
             | Route::ClusterStatus
             | Route::ClusterMayStop

@@ -11,6 +11,7 @@ use ashlar_node::drive_monitor;
 use ashlar_node::{DriveFolder, Node};
 
 use super::api::state as shape;
+use super::heal_limits;
 use super::metrics;
 use super::monitor;
 
@@ -27,7 +28,12 @@ pub fn own_state(node: &Node, started_ms: i64, running: bool) -> shape::NodeStat
             ceiling: node.pool.ceiling() as u64,
         },
         drives: drives(node),
-        heal: shape::HealStatus { heal: heal(node), running, damages: damages(node) },
+        heal: shape::HealStatus {
+            heal: heal(node),
+            running,
+            damages: damages(node),
+            limits: heal_limits::in_force(node),
+        },
         lacking: node.sets.lacking().iter().map(|id| id.to_hex()).collect(),
         owes_pass: node.sets.owes_pass(),
     }

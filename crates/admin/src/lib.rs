@@ -9,7 +9,7 @@
 //! | | `question` | what nodes of a cluster ask each other |
 //! | | `admin_request`, `responses` | an authenticated request, its error; HTTP answers |
 //! | subjects | `identities`, `delegation`, `providers`, `transfer` | users, groups, keys, policies; which permissions can be granted; sign-in; export and import |
-//! | | `settings`, `notify`, `events` | settings changed at run time; those of event targets; state of the targets |
+//! | | `settings`, `notify`, `events`, `heal_limits` | settings changed at run time; those of event targets; state of the targets; limits of healing |
 //! | | `kms`, `lifecycle`, `quotas`, `usage`, `permissions` | encryption keys; lifecycle rules; quotas of buckets; their usage; what the caller may do |
 //! | | `monitor`, `metrics`, `machine`, `metrics_token` | live streams; metrics of the node; those of the machine; who may read them |
 //! | | `cluster`, `authority` | the nodes of a cluster, tokens with which others join; replacement of the cluster's authority |
@@ -50,6 +50,7 @@ mod everywhere;
 mod follow;
 mod followed;
 mod followers;
+mod heal_limits;
 mod history;
 mod identities;
 pub mod kms;

@@ -15,7 +15,7 @@ use ashlar_metrics::{Group, Kind, Page};
 use ashlar_node::clock::{coarse, now_ms};
 use ashlar_node::{DriveFolder, Node};
 
-use super::{machine, monitor};
+use super::{heal_limits, machine, monitor};
 pub use crate::api::state::Capacity;
 
 /// Counters of connections.
@@ -451,6 +451,18 @@ fn healing(node: &Node, page: &mut Page) {
     page.count(n, "ashlar_heal_records_total", "Records brought up to date.", heal.records);
     page.count(n, "ashlar_heal_shards_total", "Shards made again.", heal.shards);
     page.count(n, "ashlar_heal_lost_total", "Pieces of data found with too few shards.", heal.lost);
+    let (written, verified) = node.sets.paced_bytes();
+    let help = "Bytes of records and shards written for healing and rebuild.";
+    page.count(n, "ashlar_heal_written_bytes_total", help, written);
+    let help = "Bytes of shards read and verified by scrubs.";
+    page.count(n, "ashlar_scrub_read_bytes_total", help, verified);
+    let limits = heal_limits::in_force(node);
+    let help = "Bytes per second that this node writes at most for healing and rebuild; 0: no limit.";
+    page.value(n, "ashlar_heal_max_rate_bytes", help, limits.max_rate);
+    let help = "Bytes per second that this node reads at most for scrubs; 0: no limit.";
+    page.value(n, "ashlar_scrub_max_rate_bytes", help, limits.scrub_max_rate);
+    let help = "Percent of the time that a task of healing or scrub takes while requests are in flight.";
+    page.value(n, "ashlar_heal_busy_share_percent", help, u64::from(limits.busy_share));
     let rebuilds = node.sets.rebuilds();
     let active = rebuilds.iter().filter(|r| r.phase != Phase::Done).count();
     page.value(n, "ashlar_rebuilds_active", "Drives being filled.", active);

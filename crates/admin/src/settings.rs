@@ -26,6 +26,7 @@ use utoipa::ToSchema;
 
 use super::admin_request::{AdminRequest, AdminResult, Refusal, bad_request};
 use super::api::{self, settings as shape};
+use super::heal_limits;
 use super::identities::require_full;
 use super::notify;
 use super::table::Route;
@@ -143,6 +144,7 @@ pub(crate) const SUBSYSTEMS: &[Subsystem] = &[
         several: false,
         names: &[ENABLE, name("skip_verify", "\"on\": accept certificates of any authority"), COMMENT],
     },
+    heal_limits::HEAL,
     notify::WEBHOOK,
     notify::KAFKA,
     notify::NATS,

@@ -57,6 +57,10 @@ routes! {
     History GET "history" AdminPrometheus;
     HealStatus GET "heal" AdminHeal;
     HealStart POST "heal" AdminHeal;
+    HealLimits GET "heal/limits" AdminHeal AdminHealLimits;
+    // Whoever may start a scrub need not be able to slow down healing for all.
+    HealLimitsPut PUT "heal/limits" AdminHealLimits;
+    HealLimitsRemove DELETE "heal/limits" AdminHealLimits;
     Drives GET "drives" AdminStorageInfo;
     DriveScrub POST "drives/scrub" AdminHeal;
     // MinIO has no action for a single drive; the nearest is decommissioning a pool.

@@ -12,6 +12,7 @@ use super::{
     admin_request::{ask, understand},
     context::Context,
     failure::{Failure, Kind, Outcome, While},
+    heal_limits,
     output::{Output, Tone, empty_table, size_text, span_text},
     progress::Progress,
 };
@@ -45,6 +46,8 @@ pub enum HealCommand {
         #[arg(long)]
         deep: bool,
     },
+    /// Show or change how fast all nodes heal, rebuild and scrub at most
+    Limit(heal_limits::LimitOptions),
 }
 
 /// Actions on drives.
@@ -195,6 +198,7 @@ struct Heal {
     rebuilt: Vec<Rebuild>,
     last_full_scrub: Option<Scrub>,
     damages: Vec<Damage>,
+    limits: heal_limits::Limits,
 }
 
 #[derive(Deserialize, Default)]
@@ -363,6 +367,9 @@ fn heal_lines(output: &Output, heal: &Heal) -> Vec<String> {
             s.lost
         ),
     });
+    if heal.limits.is_known() {
+        lines.push(heal.limits.text());
+    }
     let all = heal.damages.len();
     let shown = heal.damages.iter().skip(all.saturating_sub(20));
     if all > 20 {
@@ -431,6 +438,7 @@ pub async fn heal(command: HealCommand, context: &Context) -> Outcome {
             Ok(())
         }
         HealCommand::Status { alias, watch: true } => watch(context, &alias).await,
+        HealCommand::Limit(options) => heal_limits::run(&options, context).await,
     }
 }
 
@@ -659,12 +667,14 @@ mod tests {
                 "damaged": 2, "healed_shards": 1, "missing": 1, "lost": 0},
             "damages": [{"at_ms": 1_700_000_001_000u64, "path": "/d/3", "bucket": "photos",
                 "key": "a\u{1b}.jpg", "what": "shard 1", "repaired": true}],
+            "limits": {"max_rate": 104_857_600, "scrub_max_rate": 0, "busy_share": 25},
         });
         let text = heal_lines(&Output::new(&Globals::default()), &understand(&heal).unwrap()).join("\n");
         for part in [
             "it has not begun",
             "drive abcdef01: rebuilt at 2023-11-14T22:14:25Z in 1m 5s, 7 shards of 1.0 MiB made",
             "Last scrub: 2023-11-14T22:13:20Z, took 4s, 2 damaged, 1 shards repaired, 1 missing, 0 lost",
+            "Each node heals at most 100.0 MiB/s, scrubs without limit; 25 % of the time while requests are in flight",
             "/d/3  photos/a\\u{1b}.jpg  shard 1",
         ] {
             assert!(text.contains(part), "{part} is not in:\n{text}");

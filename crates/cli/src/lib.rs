@@ -52,6 +52,7 @@ mod fabric;
 mod failure;
 mod find;
 mod globals;
+mod heal_limits;
 mod history;
 mod iam;
 mod idp;

@@ -50,6 +50,7 @@ pub mod drive_discovery;
 pub mod drive_monitor;
 pub mod evacuation;
 mod formation;
+pub mod heal_limits;
 pub mod import;
 pub mod kms;
 mod kms_remote;

@@ -26,6 +26,7 @@ use parking_lot::Mutex;
 use super::control_store::ControlStore;
 use super::drive_discovery::{self, Facts};
 use super::drive_monitor::order::Orders;
+use super::heal_limits::HealLimits;
 use super::lifecycle::Lifecycle;
 use super::member::Member;
 use super::questions::{Answers, NoAnswer};
@@ -64,6 +65,8 @@ pub struct Node {
     pub(crate) orders: Orders,
     /// Drives that were put into service without a vote since the start.
     pub(crate) joins: Mutex<HashSet<DriveId>>,
+    /// The limits of healing and scrub in the options of the start.
+    pub(crate) heal_limits: HealLimits,
 }
 
 /// One folder named on the command line.

@@ -30,6 +30,7 @@ use super::deployments::Deployments;
 use super::drive_discovery::{self, InspectedFolder, StartPlan};
 use super::drive_monitor;
 use super::drive_monitor::workers::{self, Workers, format};
+use super::heal_limits::HealLimits;
 use super::kms::Configured;
 use super::lifecycle::Lifecycle;
 use super::member::Member;
@@ -52,6 +53,8 @@ pub struct Plan {
     pub memory: u64,
     /// The limits on memory that slow clients hold.
     pub limits: ashlar_erasure_set::MemoryLimits,
+    /// The limits of healing and scrub where no setting is stored.
+    pub heal_limits: HealLimits,
     /// The length of a day in lifecycle rules.
     pub calendar: ashlar_lifecycle::Calendar,
     /// The notes about which folders held a deployment.
@@ -436,6 +439,7 @@ pub(crate) fn assemble(parts: Parts, plan: &Plan) -> Result<(Arc<Node>, drive_mo
     let memory = usize::try_from(plan.memory).unwrap_or(usize::MAX);
     let mut options = SetOptions::new(pool.clone());
     options.memory = plan.limits;
+    (options.heal, options.scrub) = plan.heal_limits.paced();
     options.node = number;
     options.sole = member.is_none();
     options.duties = Duties::alone(number);
@@ -470,6 +474,7 @@ pub(crate) fn assemble(parts: Parts, plan: &Plan) -> Result<(Arc<Node>, drive_mo
         changes: tokio::sync::Mutex::new(()),
         orders,
         joins,
+        heal_limits: plan.heal_limits,
     });
     let start = drive_monitor::Start { monitor, first, opened: waiting, workers, answers, orders: ordered };
     Ok((node, start))

@@ -207,6 +207,7 @@ actions! {
         AdminGetPolicy = "admin:GetPolicy",
         AdminGetUser = "admin:GetUser",
         AdminHeal = "admin:Heal",
+        AdminHealLimits = "admin:HealLimits",
         AdminHealthInfo = "admin:OBDInfo",
         AdminImportIam = "admin:ImportIAM",
         AdminInspectData = "admin:InspectData",

@@ -98,6 +98,9 @@ pub struct Args {
     /// Of what clients share.
     #[command(flatten, next_help_heading = "Sharing between clients")]
     pub limits: limits::Args,
+    /// Of healing and scrub.
+    #[command(flatten, next_help_heading = "Healing and scrub")]
+    pub heal: limits::HealArgs,
 }
 
 /// On or off.

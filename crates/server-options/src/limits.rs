@@ -1,10 +1,11 @@
-//! Limits on what one client may use while others wait.
+//! Limits on what one client may use while others wait, and on background work.
 //!
 //! Invariant: every limit has a default under which one client cannot shut out others.
 
 use std::time::Duration;
 
 use ashlar_erasure_set::MemoryLimits;
+use ashlar_node::heal_limits::{HealLimits, RateLimit, rate, share};
 
 use ashlar_arguments::size;
 
@@ -83,5 +84,29 @@ impl Args {
     /// The limits on listeners: in total, and per user.
     pub fn listeners(&self) -> (usize, usize) {
         (self.max_listeners as usize, self.max_listeners_per_user as usize)
+    }
+}
+
+/// Options for healing and scrub: they hold until an administrator stores a setting, which is the same for all nodes.
+#[derive(clap::Args)]
+#[group(skip)]
+pub struct HealArgs {
+    /// Bytes per second that this node writes at most for healing and rebuild, for instance 100MiB; off: no limit.
+    /// `ashlar heal limit` changes it for all nodes while they run.
+    #[arg(long, value_name = "SIZE", env = "ASHLAR_HEAL_MAX_RATE", default_value = "off", value_parser = rate)]
+    heal_max_rate: RateLimit,
+    /// Bytes per second that this node reads at most to verify everything (scrub); off: no limit.
+    #[arg(long, value_name = "SIZE", env = "ASHLAR_SCRUB_MAX_RATE", default_value = "off", value_parser = rate)]
+    scrub_max_rate: RateLimit,
+    /// Percent of the time that a task of healing, rebuild or scrub works while clients' requests are in flight.
+    #[arg(long, value_name = "PERCENT", env = "ASHLAR_BUSY_SHARE", default_value = "25", value_parser = share)]
+    busy_share: u8,
+}
+
+impl HealArgs {
+    /// The limits.
+    pub fn limits(&self) -> HealLimits {
+        let HealArgs { heal_max_rate: max_rate, scrub_max_rate, busy_share } = *self;
+        HealLimits { max_rate, scrub_max_rate, busy_share }
     }
 }

@@ -36,14 +36,21 @@ const READ_HERE: [&str; 10] = [
 ];
 
 /// What to use instead of variables that have no effect, by prefix.
-const INSTEAD: [(&str, &str); 8] = [
+const INSTEAD: [(&str, &str); 9] = [
     ("MINIO_STORAGE_CLASS_", "set the erasure code with --code K+M at the first start"),
     ("MINIO_BROWSER_", "the console needs no address of its own: its links are relative"),
     ("MINIO_CONSOLE_", ""),
     ("MINIO_SERVER_URL", "links are made for the address that the client uses"),
     ("MINIO_ACCESS_KEY", "set MINIO_ROOT_USER or ASHLAR_ROOT_USER"),
     ("MINIO_SECRET_KEY", "set MINIO_ROOT_PASSWORD or ASHLAR_ROOT_PASSWORD"),
-    ("MINIO_SCANNER_", "background work gives way to requests by itself"),
+    (
+        "MINIO_SCANNER_",
+        "background work gives way to requests by itself; --busy-share and --scrub-max-rate limit it further",
+    ),
+    (
+        "MINIO_HEAL_",
+        "healing gives way to requests by itself; --busy-share and --heal-max-rate limit it further",
+    ),
     ("MINIO_CACHE_", "there is no disk cache"),
 ];
 

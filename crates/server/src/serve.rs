@@ -24,7 +24,7 @@ use ashlar_idp::Idp;
 use ashlar_node::kms::Configured;
 use ashlar_node::{
     Node, Plan, Started, background, clock, control_members, credentials, deployments, drive_discovery,
-    drive_monitor, evacuation, let_go, level_follow, lifecycle, map_follow, rollback,
+    drive_monitor, evacuation, heal_limits, let_go, level_follow, lifecycle, map_follow, rollback,
 };
 use ashlar_s3::{Config, Context, Keys, Notifications, Origins, Service, Verifier};
 use ashlar_server_options::args::{Args, Switch};
@@ -156,6 +156,7 @@ async fn serve(
         code,
         memory,
         limits: args.limits.memory()?,
+        heal_limits: args.heal.limits(),
         calendar: lifecycle::calendar(set)?,
         deployments: deployments::Deployments::new(args.state_dir.clone(), set),
         new_deployment: args.new_deployment,
@@ -236,6 +237,8 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     let deployment = node.map.load().deployment.to_hex();
     let audit = args.audit.open(&deployment, started.root.secret.expose())?;
     let iam = identities(&node, &started.root).await?;
+    // The work has begun under the limits of the options.
+    node.apply_heal_limits(&iam);
     let encryption = kms::open(keys, &node).await?;
     let idp = Idp::new(environment::provider_context(iam.clone(), args.certs.as_deref())?);
     let (stop, stopping) = watch::channel(false);
@@ -261,6 +264,7 @@ async fn run_node(args: Args, opened: Opened, json: bool) -> Result<Shutdown, St
     let check = checks(idp.clone(), target_manager.clone());
     spawn("idp-follow", idp.follow());
     spawn("iam-follow", iam.clone().follow());
+    spawn("heal-limits", heal_limits::follow(node.clone(), iam.clone()));
     spawn("buckets-follow", node.store.follow_buckets());
     spawn("remember-uses", service_tasks::store_key_uses(iam.clone()));
     spawn("clock", clock::tick());
@@ -509,6 +513,9 @@ fn checks(idp: Arc<Idp>, target_manager: Arc<TargetManager>) -> settings::Check 
         let (idp, target_manager) = (idp.clone(), target_manager.clone());
         Box::pin(async move {
             match ashlar_idp::Subsystem::find(&subsystem) {
+                None if subsystem == heal_limits::SUBSYSTEM => {
+                    heal_limits::HealLimits::default().with(&values).map(drop)
+                }
                 None => notify::check(&target_manager, &subsystem, &target, &values),
                 Some(of) => idp.check(of, &target, &values).await.map_err(|no| no.to_string()),
             }

@@ -13,7 +13,9 @@ use super::{
 };
 use crate::settings as settings_requests;
 use crate::table::{Route, SignInRoute};
-use crate::{identities, kms, lifecycle, permissions, providers, quotas, sign_in_test, transfer};
+use crate::{
+    heal_limits, identities, kms, lifecycle, permissions, providers, quotas, sign_in_test, transfer,
+};
 
 type Schemas = Vec<(String, RefOr<Schema>)>;
 
@@ -41,6 +43,7 @@ fn answer(route: Route) -> Shape {
         Route::Top => of::<state::Top>(),
         Route::History => of::<history::MetricsHistory>(),
         Route::HealStatus => of::<state::HealStatus>(),
+        Route::HealLimits | Route::HealLimitsPut | Route::HealLimitsRemove => of::<state::StoredHealLimits>(),
         Route::HealStart | Route::DriveScrub => of::<state::HealStarted>(),
         Route::Drives | Route::DriveOffline | Route::DriveOnline | Route::DriveReplace => {
             of::<state::DriveList>()
@@ -104,6 +107,7 @@ fn answer(route: Route) -> Shape {
 fn order(route: Route) -> Option<Shape> {
     Some(match route {
         Route::HealStart => of::<orders::Order>(),
+        Route::HealLimitsPut => of::<heal_limits::Order>(),
         Route::DriveOffline | Route::DriveOnline | Route::DriveReplace => of::<orders::Order>(),
         Route::DriveRecover => of::<orders::RecoverOrder>(),
         Route::ClusterToken => of::<cluster::TokenOrder>(),
@@ -137,6 +141,8 @@ fn order(route: Route) -> Option<Shape> {
         | Route::Top
         | Route::History
         | Route::HealStatus
+        | Route::HealLimits
+        | Route::HealLimitsRemove
         | Route::Drives
         | Route::DriveScrub
         | Route::DriveRecovery
@@ -198,6 +204,7 @@ fn needs_order(route: Route) -> bool {
         Route::DriveOffline
             | Route::DriveOnline
             | Route::DriveReplace
+            | Route::HealLimitsPut
             | Route::ClusterRemove
             | Route::ClusterAuthority
             | Route::ClusterControlMembers

@@ -367,6 +367,29 @@ pub struct HealStatus {
     pub running: bool,
     /// Damage found since the start, the latest last; at most 256.
     pub damages: Vec<Damage>,
+    /// In force on the node that answers. Another node may run a release that does not say.
+    #[serde(default)]
+    pub limits: HealLimits,
+}
+
+/// The limits of healing, rebuild and scrub on a node.
+#[derive(Serialize, Deserialize, ToSchema, Default)]
+pub struct HealLimits {
+    /// Bytes per second that it writes at most for healing and rebuild; 0: no limit.
+    pub max_rate: u64,
+    /// Bytes per second that it reads at most for scrubs; 0: no limit.
+    pub scrub_max_rate: u64,
+    /// Percent of the time that a task of this work takes while clients' requests are in flight.
+    pub busy_share: u8,
+}
+
+/// The limits of healing, rebuild and scrub, and where they come from.
+#[derive(Serialize, ToSchema)]
+pub struct StoredHealLimits {
+    #[serde(flatten)]
+    pub limits: HealLimits,
+    /// Those that an administrator stored for all nodes, by name; the others are options of the node that answers.
+    pub stored: Vec<String>,
 }
 
 /// Detected damage.

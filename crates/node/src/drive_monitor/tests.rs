@@ -26,6 +26,7 @@ fn plan(root: &Path, drives: usize) -> Plan {
         code: None,
         memory: 128 << 20,
         limits: ashlar_erasure_set::MemoryLimits::default(),
+        heal_limits: crate::heal_limits::HealLimits::default(),
         calendar: ashlar_lifecycle::Calendar::default(),
         deployments: Deployments::new(Some(root.join("state")), |_| None),
         new_deployment: false,
