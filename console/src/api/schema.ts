@@ -428,6 +428,25 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/heal/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** @description Permitted by admin:Heal or admin:HealLimits. */
+        get: operations["HealLimits"];
+        /** @description Permitted by admin:HealLimits. */
+        put: operations["HealLimitsPut"];
+        post?: never;
+        /** @description Permitted by admin:HealLimits. */
+        delete: operations["HealLimitsRemove"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/history": {
         parameters: {
             query?: never;
@@ -1890,6 +1909,42 @@ export interface components {
             /** Format: int64 */
             shards: number;
         };
+        /** @description The limits of healing, rebuild and scrub on a node. */
+        HealLimits: {
+            /**
+             * Format: int32
+             * @description Percent of the time that a task of this work takes while clients' requests are in flight.
+             */
+            busy_share: number;
+            /**
+             * Format: int64
+             * @description Bytes per second that it writes at most for healing and rebuild; 0: no limit.
+             */
+            max_rate: number;
+            /**
+             * Format: int64
+             * @description Bytes per second that it reads at most for scrubs; 0: no limit.
+             */
+            scrub_max_rate: number;
+        };
+        /** @description Changed limits. What is left out stays. */
+        HealLimitsOrder: {
+            /**
+             * Format: int32
+             * @description Percent of the time that a task of this work takes while clients' requests are in flight.
+             */
+            busy_share?: number | null;
+            /**
+             * Format: int64
+             * @description Bytes per second that a node writes at most for healing and rebuild: 65536 or more; 0: no limit.
+             */
+            max_rate?: number | null;
+            /**
+             * Format: int64
+             * @description Bytes per second that a node reads at most for scrubs: 65536 or more; 0: no limit.
+             */
+            scrub_max_rate?: number | null;
+        };
         /** @description A started scrub. */
         HealStarted: {
             deep: boolean;
@@ -1899,6 +1954,8 @@ export interface components {
         HealStatus: components["schemas"]["Heal"] & {
             /** @description Damage found since the start, the latest last; at most 256. */
             damages: components["schemas"]["Damage"][];
+            /** @description In force on the node that answers. Another node may run a release that does not say. */
+            limits?: components["schemas"]["HealLimits"];
             running: boolean;
         };
         /** @description A node, and its part in the history. */
@@ -3092,6 +3149,11 @@ export interface components {
             statement: number;
             why_not?: string | null;
         };
+        /** @description The limits of healing, rebuild and scrub, and where they come from. */
+        StoredHealLimits: components["schemas"]["HealLimits"] & {
+            /** @description Those that an administrator stored for all nodes, by name; the others are options of the node that answers. */
+            stored: string[];
+        };
         /** @description Placement groups of which slots cannot move to another node. */
         StuckGroups: {
             /** Format: int64 */
@@ -4016,6 +4078,70 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HealStarted"];
+                };
+            };
+        };
+    };
+    HealLimits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredHealLimits"];
+                };
+            };
+        };
+    };
+    HealLimitsPut: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HealLimitsOrder"];
+            };
+        };
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredHealLimits"];
+                };
+            };
+        };
+    };
+    HealLimitsRemove: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredHealLimits"];
                 };
             };
         };
@@ -5180,7 +5306,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                subsystem: "identity_openid" | "identity_ldap" | "identity_tls" | "notify_webhook" | "notify_kafka" | "notify_nats" | "notify_amqp" | "notify_mqtt" | "notify_redis" | "notify_postgres" | "notify_mysql" | "notify_elasticsearch" | "notify_nsq";
+                subsystem: "identity_openid" | "identity_ldap" | "identity_tls" | "heal" | "notify_webhook" | "notify_kafka" | "notify_nats" | "notify_amqp" | "notify_mqtt" | "notify_redis" | "notify_postgres" | "notify_mysql" | "notify_elasticsearch" | "notify_nsq";
                 /** @description `_` where there is only one. */
                 target: string;
             };
@@ -5204,7 +5330,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                subsystem: "identity_openid" | "identity_ldap" | "identity_tls" | "notify_webhook" | "notify_kafka" | "notify_nats" | "notify_amqp" | "notify_mqtt" | "notify_redis" | "notify_postgres" | "notify_mysql" | "notify_elasticsearch" | "notify_nsq";
+                subsystem: "identity_openid" | "identity_ldap" | "identity_tls" | "heal" | "notify_webhook" | "notify_kafka" | "notify_nats" | "notify_amqp" | "notify_mqtt" | "notify_redis" | "notify_postgres" | "notify_mysql" | "notify_elasticsearch" | "notify_nsq";
                 /** @description `_` where there is only one. */
                 target: string;
             };
@@ -5232,7 +5358,7 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                subsystem: "identity_openid" | "identity_ldap" | "identity_tls" | "notify_webhook" | "notify_kafka" | "notify_nats" | "notify_amqp" | "notify_mqtt" | "notify_redis" | "notify_postgres" | "notify_mysql" | "notify_elasticsearch" | "notify_nsq";
+                subsystem: "identity_openid" | "identity_ldap" | "identity_tls" | "heal" | "notify_webhook" | "notify_kafka" | "notify_nats" | "notify_amqp" | "notify_mqtt" | "notify_redis" | "notify_postgres" | "notify_mysql" | "notify_elasticsearch" | "notify_nsq";
                 /** @description `_` where there is only one. */
                 target: string;
             };

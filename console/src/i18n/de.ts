@@ -193,6 +193,11 @@ export const de: Messages = {
     start: "Alle Daten prüfen", running: "Prüfung läuft…", started: "Die Prüfung hat begonnen.", queue: "Wartet auf Heilung", healed: "Geheilt seit dem Start", rate: "Tempo der letzten Minute", measuring: "wird gemessen", lost: "Nicht wiederherstellbar", last: "Letzte Prüfung", damages: "Gefundene Schäden", repaired: "Behoben", waiting: "Noch nicht",
     rateText: (shards) => `${shards} Teile je Minute`, healedText: (records, shards) => `${records} Einträge, ${shards} Teile`, lastText: (when, bytes, damaged, took) => `${when}: ${bytes} gelesen in ${took}, ${damaged} beschädigt`,
   },
+  limits: {
+    title: "Grenzen für Heilung und Prüfung", change: "Grenzen", set: "Grenzen setzen", reset: "Eigene Optionen jedes Servers benutzen", none: "Keine Grenze", rate: (bytes) => `${bytes} je Sekunde`, heal: "Höchstes Tempo der Heilung", scrub: "Höchstes Tempo der Prüfung", busy: "Anteil unter Last",
+    about: "Für alle Knoten, ab dem nächsten Stück Arbeit. Langsamere Heilung lässt Daten länger mit weniger Redundanz.", healHint: "Was jeder Knoten für Heilung und Wiederherstellung höchstens schreibt. Leer: keine Grenze.", scrubHint: "Was jeder Knoten zum Prüfen der Daten höchstens liest. Leer: keine Grenze.", busyHint: "Welchen Teil der Zeit eine Aufgabe der Heilung oder Prüfung arbeitet, während Anfragen von Clients laufen.",
+    bad: "Zuerst die Felder berichtigen.", unchanged: "Zuerst eine Grenze ändern.", badRate: "Mindestens 0,0625 eingeben, oder nichts.", badShare: "Eine ganze Zahl von 1 bis 100 eingeben.",
+  },
   stream: {
     live: "Live", connecting: "Verbindet…", paused: "Angehalten", pause: "Anhalten", resume: "Weiter", clear: "Leeren", skipped: (n) => `${n} weitere kamen schneller, als sie sich zeigen lassen`,
     broken: (seconds) => `Die Verbindung ist abgebrochen. In ${seconds} ${s(seconds, "Sekunde", "Sekunden")} folgt der nächste Versuch; was inzwischen geschieht, fehlt hier.`,

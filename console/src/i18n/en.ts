@@ -194,6 +194,11 @@ export const en = {
     start: "Verify all data", running: "Verifying…", started: "Verification has begun.", queue: "Waiting to be healed", healed: "Healed since the start", rate: "Rate, in the last minute", measuring: "being measured", lost: "Cannot be restored", last: "Last verification", damages: "Damage found", repaired: "Repaired", waiting: "Not yet",
     rateText: (shards: string) => `${shards} shards per minute`, healedText: (records: string, shards: string) => `${records} records, ${shards} shards`, lastText: (when: string, bytes: string, damaged: string, took: string) => `${when}: ${bytes} read in ${took}, ${damaged} damaged`,
   },
+  limits: {
+    title: "Limits of healing and verification", change: "Limits", set: "Set limits", reset: "Use each server's own options", none: "No limit", rate: (bytes: string) => `${bytes} per second`, heal: "Healing rate limit", scrub: "Verification rate limit", busy: "Busy share",
+    about: "For all nodes, from the next piece of work on. Healing that is slower leaves data with less redundancy for longer.", healHint: "What each node writes at most for healing and rebuilds. Empty: no limit.", scrubHint: "What each node reads at most to verify data. Empty: no limit.", busyHint: "How much of the time a task of healing or verification works while clients' requests are in flight.",
+    bad: "Correct the fields first.", unchanged: "Change a limit first.", badRate: "Enter at least 0.0625, or nothing.", badShare: "Enter a whole number from 1 to 100.",
+  },
   stream: {
     live: "Live", connecting: "Connecting…", paused: "Paused", pause: "Pause", resume: "Go on", clear: "Clear", skipped: (n: string) => `${n} more came faster than they can be shown`,
     broken: (seconds: number) => `The connection broke off. It is tried again in ${seconds} ${s(seconds, "second")}; what happens meanwhile is missing here.`,

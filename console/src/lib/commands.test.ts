@@ -45,3 +45,10 @@ test("what has no command with the same effect has none of ashlar", () => {
   }
   expect(commandsOf([], where)).toEqual([]);
 });
+
+test("limits of healing are written as sizes", () => {
+  const call = { method: "PUT", url: "admin/heal/limits", body: '{"max_rate":104857600,"scrub_max_rate":0,"busy_share":50}' };
+  expect(ashlarOf(call)).toBe("ashlar heal limit it --max-rate 100MiB --scrub-max-rate off --busy-share 50");
+  expect(ashlarOf({ ...call, body: '{"max_rate":70001}' })).toBe("ashlar heal limit it --max-rate 70001");
+  expect(ashlarOf({ method: "DELETE", url: "admin/heal/limits" })).toBe("ashlar heal limit it --reset");
+});

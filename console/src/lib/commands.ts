@@ -45,6 +45,16 @@ function key(verb: "create" | "edit", who: string | undefined, body: Values): st
   return given.policy === null ? command : here(command, given.policy);
 }
 
+/** The options of `heal limit` for what an order has. */
+function limitOptions(body: Values): string[] {
+  const rate = (bytes: number) => (bytes === 0 ? "off" : bytes % 1024 ** 2 === 0 ? `${bytes / 1024 ** 2}MiB` : String(bytes));
+  const options: string[] = [];
+  if (typeof body.max_rate === "number") options.push("--max-rate", rate(body.max_rate));
+  if (typeof body.scrub_max_rate === "number") options.push("--scrub-max-rate", rate(body.scrub_max_rate));
+  if (typeof body.busy_share === "number") options.push("--busy-share", String(body.busy_share));
+  return options;
+}
+
 const ADMIN: Rule[] = [
   ["PUT", /^users\/([^/]+)$/, ({ names: [name] }) => `ASHLAR_USER_SECRET=SECRET-KEY ${admin("user", "add", "it", name)}`],
   ["DELETE", /^users\/([^/]+)$/, ({ names: [name] }) => admin("user", "remove", "it", name)],
@@ -72,6 +82,8 @@ const ADMIN: Rule[] = [
   ["POST", /^kms\/keys\/([^/]+)\/rotate$/, ({ names: [name] }) => admin("kms", "key", "rotate", "it", name)],
   ["POST", /^drives\/(offline|online|replace)$/, ({ names: [verb], body }) => words("ashlar", "drive", verb, "it", String(body.drive), body.node != null && "--node", body.node != null && String(body.node))],
   ["POST", /^heal$/, ({ body }) => words("ashlar", "heal", "start", "it", body.deep === true && "--deep")],
+  ["PUT", /^heal\/limits$/, ({ body }) => words("ashlar", "heal", "limit", "it", ...limitOptions(body))],
+  ["DELETE", /^heal\/limits$/, () => words("ashlar", "heal", "limit", "it", "--reset")],
   ["POST", /^placement\/([^/]+)\/heal$/, ({ names: [object] }) => admin("placement", `it/${object}`, "--heal")],
   ["POST", /^events\/([^/]+)\/test$/, ({ names: [name] }) => words("ashlar", "event", "test", "it", name)],
   ["POST", /^dead-letters\/([^/]+)\/replay$/, ({ names: [name] }) => words("ashlar", "event", "dead-letters", "replay", "it", name)],

@@ -10,6 +10,7 @@ import { Badge, Button, Card, Confirm, Head, Loading, Meter, Problem, toast } fr
 import { useConfirmation } from "../ui/confirm";
 import { Menu } from "../ui/menu";
 import { Bays, Ledger, commonCommitMs, slowness } from "./drive_map";
+import { ChangeLimits, useLimitRows } from "./heal_limits";
 import { Facts } from "./object";
 import { DriveBadge, VerdictCard, judge } from "./overview";
 
@@ -22,11 +23,13 @@ export function Drives() {
   const t = useT();
   const f = useFormat();
   const client = useQueryClient();
-  const may = useMay("admin:Heal", "admin:Decommission");
+  const may = useMay("admin:Heal", "admin:Decommission", "admin:HealLimits");
   const because = (action: string) => (may(action) === false ? t.needs(action) : undefined);
   const [order, setOrder] = useState<Order | null>(null);
   const info = useQuery({ queryKey: ["info"], queryFn: ({ signal }) => api("/info", "get", { signal }), refetchInterval: 5000 });
   const heal = useQuery({ queryKey: ["heal"], queryFn: ({ signal }) => api("/heal", "get", { signal }), refetchInterval: 5000, retry: false });
+  const limits = useQuery({ queryKey: ["heal-limits"], queryFn: ({ signal }) => api("/heal/limits", "get", { signal }), refetchInterval: 15_000, retry: false }).data;
+  const limitRows = useLimitRows(limits);
   const rate = useRate(heal.data?.shards, heal.dataUpdatedAt);
   const { ensure, dialog } = useConfirmation();
   const carry = useMutation({
@@ -105,13 +108,14 @@ export function Drives() {
         );
       })}
       <Ledger info={d} />
-      <Card title={t.healing} className="mt-6">
+      <Card title={t.healing} className="mt-6" actions={limits && <ChangeLimits limits={limits} because={because("admin:HealLimits")} />}>
         <div className="p-4 sm:px-5">
           {heal.isError ? <Problem error={heal.error} /> : !h ? <Loading /> : (
             <Facts rows={[
               [t.scrub.queue, f.count(h.queued)],
               [t.scrub.healed, t.scrub.healedText(f.count(h.records), f.count(h.shards))],
               [t.scrub.rate, rate === null ? t.scrub.measuring : t.scrub.rateText(f.decimal(rate * 60))],
+              ...limitRows,
               [t.scrub.lost, <span key="l" className={h.lost > 0 ? "font-medium text-bad" : ""}>{f.count(h.lost)}</span>],
               [t.scrub.last, h.last_full_scrub ? t.scrub.lastText(f.when(h.last_full_scrub.began_ms), f.bytes(h.last_full_scrub.bytes), f.count(h.last_full_scrub.damaged), f.duration(h.last_full_scrub.took_ms / 1000)) : t.neverVerified],
             ]} />

@@ -148,7 +148,8 @@ impl Inner {
     }
 
     /// Heals one piece of data. A scrub pauses afterwards for what it read: what it found is of no use any more then,
-    /// so that it does not grow old.
+    /// so that it does not grow old. Under a rate limit the pieces come one after the other; else all that are looked
+    /// at together would be read at once before the first pause.
     async fn heal_paced(
         self: &Arc<Self>,
         key: &RegisterKey,
@@ -157,11 +158,16 @@ impl Inner {
         depth: Depth,
         direct: bool,
     ) -> Result<Healed> {
+        if depth != Depth::Scrubbed {
+            return self.heal_part(key, body, part, depth, direct).await;
+        }
+        let _alone = match self.scrub_pacer.limits().per_second {
+            Some(_) => Some(self.scrub_turn.lock().await),
+            None => None,
+        };
         let began = Instant::now();
         let healed = self.heal_part(key, body, part, depth, direct).await;
-        if depth == Depth::Scrubbed {
-            self.scrub_pacer.pace(0, began.elapsed()).await;
-        }
+        self.scrub_pacer.pace(0, began.elapsed()).await;
         healed
     }
 

@@ -156,6 +156,8 @@ pub(crate) struct Inner {
     pub(crate) heal_pacer: Pacer,
     /// Of what scrubs read.
     pub(crate) scrub_pacer: Pacer,
+    /// Whose data a scrub with a rate limit reads.
+    pub(crate) scrub_turn: tokio::sync::Mutex<()>,
     pub(crate) tasks: Mutex<Vec<ashlar_environment::task::JoinHandle<()>>>,
     /// Whether READ may ask drives of other nodes for shards as well.
     pub(crate) may_bring_shards: AtomicBool,
@@ -240,6 +242,7 @@ impl Sets {
             memory,
             heal_pacer: Pacer::new(foreground.clone(), options.heal),
             scrub_pacer: Pacer::new(foreground.clone(), options.scrub),
+            scrub_turn: tokio::sync::Mutex::new(()),
             foreground,
             tasks: Mutex::new(Vec::new()),
             may_bring_shards: AtomicBool::new(false),

@@ -83,6 +83,28 @@ async fn full_scrub_keeps_to_the_rate() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn scrub_with_a_limit_does_not_read_everything_before_its_first_pause() {
+    let rig = Rig::new(2, 1).await;
+    for i in 0..8 {
+        rig.put(&format!("large{i}"), &noise(i, 300_000)).await.unwrap();
+    }
+    basic::quiet(&rig.sets).await;
+    limit(&rig, false, true);
+    let began = Instant::now();
+    let sets = rig.sets.clone();
+    let scrub = tokio::spawn(async move { sets.scrub(true).await });
+    // Three bodies are paid for when the fourth is read.
+    while rig.sets.paced_bytes().1 < 4 * 450_000 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let took = began.elapsed();
+    assert!(took >= least(3 * 450_000), "{took:?}");
+    limit(&rig, false, false);
+    tokio::time::timeout(Duration::from_secs(60), scrub).await.expect("it ends soon").unwrap().unwrap();
+    rig.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn damage_that_a_reader_met_is_verified_without_waiting_for_scrubs() {
     let rig = Rig::new(2, 1).await;
     rig.put("large", &noise(1, 600_000)).await.unwrap();
