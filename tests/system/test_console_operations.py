@@ -49,6 +49,8 @@ def test_operators_do_their_tasks(home, receiver):  # noqa: F811
         with pytest.raises(ClientError):
             s3_of(own, "carol", "secret-of-carol").get_object(Bucket="watched", Key="deep/secret.txt")
         drive("operations.mjs", own.endpoint, ACCESS, SECRET, receiver, home)
+        said = admin("GET", "heal/limits")
+        assert (said["max_rate"], said["busy_share"], said["stored"]) == (100 << 20, 10, ["busy_share", "max_rate"])
         assert any(b"s3:TestEvent" in body for body in Receiver.taken)
         values = admin("GET", "settings/notify_webhook/shop")["values"]
         assert values == {"endpoint": receiver, "auth_token": "*redacted*", "comment": "of the file"}

@@ -160,7 +160,7 @@ def test_every_answer_matches_its_description(own, api):
         ("LifecycleSimulate", "a-bucket", {"until": "2999-01-01T00:00:00Z", "examples": 5}),
         ("Placement", "a-bucket/key", None), ("PlacementHeal", "a-bucket/key", None),
         ("UsageList", "", None), ("UsageGet", "a-bucket", None), ("Top", "", None), ("History", "", None),
-        ("Info", "", None), ("ClusterStatus", "", None), ("ClusterMayStop", "", None), ("HealStatus", "", None), ("Drives", "", None), ("MetricsToken", "", None),
+        ("Info", "", None), ("ClusterStatus", "", None), ("ClusterMayStop", "", None), ("HealStatus", "", None), ("HealLimits", "", None), ("HealLimitsPut", "", {"max_rate": 1 << 30, "busy_share": 30}), ("HealLimitsRemove", "", None), ("Drives", "", None), ("MetricsToken", "", None),
         ("DriveOffline", "", {"drive": drive}), ("Info", "", None), ("DriveOnline", "", {"drive": drive}),
         ("QuotaGet", "a-bucket", None), ("QuotaPut", "a-bucket", {"quota": 1 << 30}), ("QuotaGet", "a-bucket", None),
         ("QuotaRemove", "a-bucket", None), ("KmsStatus", "", None), ("KmsKeyCreate", key.lower(), None),
@@ -184,7 +184,7 @@ def test_every_answer_matches_its_description(own, api):
         ("Why", "0000000000000000", None, 404), ("ClusterToken", "", {}, 409), ("ClusterUpgrade", "", {}, 409), ("ClusterRemove", "", {"node": 1}, 409), ("ClusterAuthority", "", {"replace": "0"}, 409), ("ClusterControlMembers", "", {"members": ["127.0.0.1"]}, 409), ("DriveReplace", "", {}, 400), ("DriveRecover", "", {}, 400), ("UserPut", "x", {"unknown": 1}, 400),
         ("QuotaGet", "no-bucket", None, 404), ("ProviderGet", "ldap/none", None, 404), ("SettingGet", "identity_ldap/_", None, 404),
         ("SignInBack", "", {"code": "c", "state": "s"}, 400), ("ProviderEnable", "tls/none", None, 404), ("KeyCreate", "", {"user": "nobody"}, 404),
-        ("PolicyPut", "p", {"Statement": 1}, 400), ("QuotaPut", "a-bucket", {"quota": -1}, 400),
+        ("PolicyPut", "p", {"Statement": 1}, 400), ("QuotaPut", "a-bucket", {"quota": -1}, 400), ("HealLimitsPut", "", {"max_rate": 1000}, 400), ("HealLimitsPut", "", {}, 400),
         ("DeadLetterReplay", "none", {}, 400), ("EventTest", "none", None, 400), ("ProviderTest", "ldap/none", {"username": "a", "password": "b"}, 404), ("Placement", "a-bucket/nothing", None, 404), ("DeadLetterRemove", "none", None, 400),
     ]:
         status, answer = do(base, name, subject, body)

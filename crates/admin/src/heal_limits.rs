@@ -51,7 +51,7 @@ pub(crate) const HEAL: Subsystem = Subsystem {
 
 /// Changed limits. What is left out stays.
 #[derive(Deserialize, Default, ToSchema)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields)]
 #[schema(as = HealLimitsOrder)]
 pub(crate) struct Order {
     /// Bytes per second that a node writes at most for healing and rebuild: 65536 or more; 0: no limit.
@@ -77,7 +77,7 @@ impl Order {
 fn text(bytes: u64) -> String {
     match bytes {
         0 => "off".to_owned(),
-        _ if bytes % (1 << 20) == 0 => format!("{}MiB", bytes >> 20),
+        _ if bytes.is_multiple_of(1 << 20) => format!("{}MiB", bytes >> 20),
         _ => bytes.to_string(),
     }
 }

@@ -43,6 +43,18 @@ await withBrowser({ viewport: { width: 1280, height: 900 } }, async (context) =>
   assert.equal(await rows.count(), 120);
   await settled(page);
 
+  // Limits of healing: what cannot be used is not sent, and the card shows what is in force.
+  await show(page, base, "/drives");
+  await button("Limits").click();
+  const limits = page.getByRole("dialog", { name: "Limits of healing and verification" });
+  await limits.getByLabel("Healing rate limit (MiB/s)").fill("0.01");
+  await limits.getByText("Enter at least 0.0625, or nothing.").waitFor();
+  await limits.getByLabel("Healing rate limit (MiB/s)").fill("100");
+  await limits.getByLabel("Busy share (%)").fill("10");
+  await limits.getByRole("button", { name: "Set limits" }).click();
+  await page.getByText("100 MiB per second", { exact: true }).waitFor();
+  await settled(page);
+
   // Settings: a target is refused while it does not answer, then added; what changes is shown before; the export comes back.
   await show(page, base, "/settings");
   await page.getByLabel("Find a setting").fill("webhook");
