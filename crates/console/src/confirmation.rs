@@ -100,6 +100,8 @@ mod tests {
     /// They can be undone or made anew, or their object is an event or a setting.
     const FREE_ROUTES: &[&str] = &[
         "HealStart",
+        "HealLimitsPut",
+        "HealLimitsRemove",
         "DriveScrub",
         "DriveOffline",
         "DriveOnline",

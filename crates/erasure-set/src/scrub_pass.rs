@@ -50,7 +50,7 @@ impl Sets {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reached {
     End,
-    /// The group has other drives now, or is the work of another node, or a later pass of it was made.
+    /// The group has other drives now, or is the work of another node, or a later pass of it was made, or a look is owed.
     Mark,
 }
 
@@ -181,6 +181,7 @@ impl Inner {
     /// Begins or resumes the full pass of a group, as far as it gets.
     async fn recorded_pass(self: &Arc<Self>, view: &View, found: &mut Scrubbed) -> Result<Reached> {
         let (group, drives) = (view.group, self.slots_of(view.group));
+        let owed = self.scrub.owed.load(Ordering::Acquire);
         let mut pass = self.begin_pass(group, drives.clone());
         let (mut limit, mut failed) = (STRETCH, 0);
         loop {
@@ -201,7 +202,8 @@ impl Inner {
                     return Ok(Reached::Mark);
                 }
             }
-            if self.slots_of(group) != drives {
+            // A drive that missed more than is noted has too few copies until the look: it does not wait for days.
+            if self.slots_of(group) != drives || self.scrub.owed.load(Ordering::Acquire) != owed {
                 self.note_pass(group, pass);
                 return Ok(Reached::Mark);
             }

@@ -186,6 +186,33 @@ async fn part_of_pass(bench: &Bench) -> Sets {
     sets
 }
 
+/// What a drive missed without a note is looked for before the end of a full pass, which then goes on.
+#[test]
+fn owed_look_does_not_wait_for_the_end_of_a_pass() {
+    told(|| async {
+        let bench = slow_bench().await;
+        let sets = bench.open();
+        let began = simulation::elapsed();
+        let part = loop {
+            if let Some(part) = bench.store.record().current.clone() {
+                break part;
+            }
+            assert!(simulation::elapsed() - began < 2 * EVERY, "no pass");
+            sleep(Duration::from_millis(100)).await;
+        };
+        let scrub = &sets.inner.scrub;
+        scrub.owe_pass();
+        while scrub.owes_pass() {
+            assert!(bench.store.record().last.is_none(), "the look waits for the pass");
+            sleep(Duration::from_millis(100)).await;
+        }
+        sleep(HOUR).await;
+        let whole = bench.store.record().last.clone().unwrap();
+        assert_eq!((whole.began_ms, whole.counts.registers), (part.began_ms, 1100), "nothing twice");
+        sets.stop().await;
+    });
+}
+
 /// A pass that is interrupted goes on behind its last mark, also at another node; with other drives it begins anew.
 #[test]
 fn interrupted_pass_goes_on() {
