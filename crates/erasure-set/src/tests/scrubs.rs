@@ -174,14 +174,20 @@ async fn slow_bench() -> Bench {
     bench
 }
 
-/// Runs processes until one has stored a part of a pass.
-async fn part_of_pass(bench: &Bench) -> Sets {
+/// Starts a process; returns when it has stored a part of a pass.
+async fn in_a_pass(bench: &Bench) -> Sets {
     let sets = bench.open();
     let began = simulation::elapsed();
     while bench.store.record().current.is_none() {
         assert!(simulation::elapsed() - began < 2 * EVERY, "{:?}", bench.store.record());
         sleep(Duration::from_millis(100)).await;
     }
+    sets
+}
+
+/// Runs a process until it has stored a part of a pass.
+async fn part_of_pass(bench: &Bench) -> Sets {
+    let sets = in_a_pass(bench).await;
     sets.stop().await;
     sets
 }
@@ -191,15 +197,8 @@ async fn part_of_pass(bench: &Bench) -> Sets {
 fn owed_look_does_not_wait_for_the_end_of_a_pass() {
     told(|| async {
         let bench = slow_bench().await;
-        let sets = bench.open();
-        let began = simulation::elapsed();
-        let part = loop {
-            if let Some(part) = bench.store.record().current.clone() {
-                break part;
-            }
-            assert!(simulation::elapsed() - began < 2 * EVERY, "no pass");
-            sleep(Duration::from_millis(100)).await;
-        };
+        let sets = in_a_pass(&bench).await;
+        let part = bench.store.record().current.clone().unwrap();
         let scrub = &sets.inner.scrub;
         scrub.owe_pass();
         while scrub.owes_pass() {
