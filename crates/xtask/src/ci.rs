@@ -78,7 +78,7 @@ impl ValueEnum for Step {
             Step::Clippy => PossibleValue::new("clippy").help("Lints; every warning is an error"),
             Step::Test => PossibleValue::new("test").help("All tests of all crates, optimised; installs etcd if it is missing"),
             Step::Sim => {
-                PossibleValue::new("sim").help("20,000 whole clusters, each in one thread; fewer if that takes 12 minutes")
+                PossibleValue::new("sim").help("20,000 whole clusters, each in one thread; fewer if that takes 6 minutes")
             }
             Step::Fuzz => {
                 PossibleValue::new("fuzz").help("Every decoder, fuzzed from its kept inputs")
@@ -93,9 +93,9 @@ impl ValueEnum for Step {
 /// Features that are off by default and linted and tested all the same.
 const FEATURES: [&str; 2] = ["--features", "ashlar/gpu"];
 
-/// In the order in which they run. Lints come last: while cargo compiles for them, it would not build what the others need.
+/// In the order in which they begin. Lints come last: while cargo compiles for them, it would not build what the others need.
 const STEPS: [Step; 8] =
-    [Step::Tidy, Step::Deny, Step::Fmt, Step::Test, Step::System, Step::Sim, Step::Fuzz, Step::Clippy];
+    [Step::Tidy, Step::Deny, Step::Fmt, Step::Sim, Step::Test, Step::System, Step::Fuzz, Step::Clippy];
 
 /// What became of a step: its name, its summary or error, and how long it took.
 type Done = (String, Outcome<String>, Duration);
@@ -105,7 +105,8 @@ pub fn run(options: &Options) -> Outcome {
     let chosen = |step: &Step| {
         (options.only.is_empty() || options.only.contains(step)) && !options.skip.contains(step)
     };
-    let (tests, others): (Vec<Step>, Vec<Step>) = STEPS.iter().filter(|s| chosen(s)).partition(|s| s.waits());
+    let (tests, others): (Vec<Step>, Vec<Step>) =
+        STEPS.iter().filter(|s| chosen(s)).partition(|s| s.uses_tests());
     let (beside, first): (Vec<Step>, Vec<Step>) =
         others.iter().partition(|s| !tests.is_empty() && s.only_computes());
     let begin = Instant::now();
@@ -154,13 +155,13 @@ fn timed(name: String, work: impl FnOnce() -> Outcome<String>) -> Done {
     (name, result, begin.elapsed())
 }
 
-/// Runs the steps `tests` one after another, and beside them, one after the other with the lowest priority, those that only
-/// compute. The output of these is shown at their end. Ends early after a failure, unless it shall keep going.
+/// Builds the tests, then runs the steps `tests` one after another, and beside them, one after the other with the lowest priority,
+/// those that only compute. The output of these is shown at their end. Ends early after a failure, unless it shall keep going.
 fn tests_and(tests: &[Step], beside: &[Step], keep_going: bool) -> Vec<Done> {
     let mut done = Vec::new();
     let mut built = None;
     thread::scope(|scope| {
-        let installing = (!tests.is_empty()).then(|| scope.spawn(|| installed(tests)));
+        let installing = tests.iter().any(|s| *s != Step::Sim).then(|| scope.spawn(|| installed(tests)));
         if tests.contains(&Step::Test) {
             // Before the others: cargo builds one thing at a time, and what they run is built with the tests.
             let programs = built.insert(Vec::new());
@@ -175,6 +176,14 @@ fn tests_and(tests: &[Step], beside: &[Step], keep_going: bool) -> Vec<Done> {
         return done;
     }
     let built = built.as_deref();
+    // Alone, because it uses every processor for minutes: tests beside it would wait for their turn.
+    let (alone, tests): (Vec<Step>, Vec<Step>) = tests.iter().partition(|s| **s == Step::Sim);
+    for step in alone {
+        done.push(announced(step.name(), || step.run(built)));
+        if failed(&done).next().is_some() && !keep_going {
+            return done;
+        }
+    }
     let ended = AtomicBool::new(false);
     thread::scope(|scope| {
         let computing = scope.spawn(|| {
@@ -241,9 +250,15 @@ impl Step {
             Step::Deny => deny::run(),
             Step::Fmt => show(cargo().args(["fmt", "--all", "--check"])).map(|()| String::new()),
             Step::Test => tests(built.unwrap_or_default()),
-            Step::Clippy | Step::Sim | Step::Fuzz => {
+            Step::Clippy | Step::Fuzz => {
                 let mut command = self.program(built.is_some())?;
                 show(&mut command).map(|()| String::new())
+            }
+            Step::Sim => {
+                let mut text = String::new();
+                let outcome = captured(&mut self.program(built.is_some())?, &mut text);
+                print!("{text}");
+                outcome.map(|()| text.lines().last().unwrap_or_default().to_owned())
             }
             Step::System => system(),
         }
@@ -253,14 +268,14 @@ impl Step {
         format!("{self:?}").to_lowercase()
     }
 
-    /// Whether the step consists of tests that wait for timers and other processes most of the time.
-    fn waits(self) -> bool {
-        matches!(self, Step::Test | Step::System)
+    /// Whether the step runs what is built with the tests of the workspace, and is waited for.
+    fn uses_tests(self) -> bool {
+        matches!(self, Step::Sim | Step::Test | Step::System)
     }
 
-    /// Whether the step is one program that neither waits nor measures time.
+    /// Whether the step is one program that neither waits nor measures time, so that it runs beside tests.
     fn only_computes(self) -> bool {
-        matches!(self, Step::Clippy | Step::Sim | Step::Fuzz)
+        matches!(self, Step::Clippy | Step::Fuzz)
     }
 
     /// Builds the program of a step that only computes; returns the command that runs it. `tested`: the programs of the
@@ -273,7 +288,7 @@ impl Step {
                 command.args(["--", "-D", "warnings"]);
                 Ok(command)
             }
-            Step::Sim => program("ashlar-sim", "sim", &["--seeds=20000", "--minutes=12"], tested),
+            Step::Sim => program("ashlar-sim", "sim", &["--seeds=20000", "--minutes=6"], tested),
             Step::Fuzz => program("ashlar-fuzz", "ashlar-fuzz", &["--seconds", "4"], tested),
             other => Err(format!("{} is not one program", other.name()).into()),
         }
