@@ -122,7 +122,7 @@ impl Shared {
         // The oldest change of an entry shows whether the entry in the index files is still counted.
         let (mut changed, mut now) = (HashMap::default(), HashMap::default());
         for g in generations() {
-            for (k, c) in &g.registers {
+            for (k, c) in g.registers.iter() {
                 changed.entry(k.clone()).or_insert(c.resolved);
                 now.insert(k.clone(), c.now.clone());
             }

@@ -96,7 +96,7 @@ impl Shared {
         let expected = (frozen.registers.len() + frozen.shards.len()) as u64;
         let mut out = RunWriter::new(&self.index_folder, id, &self.key, expected)?;
         let mut key = Vec::with_capacity(128);
-        for (k, change) in &frozen.registers {
+        for (k, change) in frozen.registers.iter() {
             register_key(k.as_bytes(), &mut key);
             let old =
                 if change.resolved { None } else { runs.register(k.as_bytes(), Mode::Wait).map_err(must)? };

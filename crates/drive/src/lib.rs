@@ -26,6 +26,7 @@
 mod account;
 mod apply;
 mod block;
+mod changes;
 mod compact;
 mod core;
 mod counters;

@@ -9,10 +9,10 @@
 //!
 //! Must not depend on: files.
 
+use crate::changes::Changes;
 use crate::entry::{Register, Shard, ShardName};
 use ashlar_environment::HashMap;
 use ashlar_format::RegisterKey;
-use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) struct Change<T> {
 /// One generation.
 #[derive(Default)]
 pub(crate) struct Generation {
-    pub registers: BTreeMap<RegisterKey, Change<Register>>,
+    pub registers: Changes<Register>,
     pub shards: HashMap<ShardName, Change<Shard>>,
     /// Estimated memory, bytes.
     pub bytes: usize,
@@ -48,6 +48,9 @@ pub(crate) struct Overlay {
 /// Memory of an entry in addition to its variable parts: map node, struct, allocations.
 const COST: usize = 176;
 
+/// The same for a register, which is found in two ways.
+const REGISTER_COST: usize = 240;
+
 impl Overlay {
     /// `Some` if the overlay has an entry: `Some(None)` means "removed".
     pub fn register(&self, key: &RegisterKey) -> Option<Option<&Register>> {
@@ -68,14 +71,14 @@ impl Overlay {
 
     /// Puts or removes an entry; returns the previous one: `None` if only the index files can tell.
     pub fn set_register(&mut self, key: RegisterKey, now: Option<Register>) -> Option<Option<Register>> {
-        let size = COST + key.as_bytes().len() + now.as_ref().map_or(0, |r| r.summary.len());
+        let size = REGISTER_COST + key.as_bytes().len() + now.as_ref().map_or(0, |r| r.summary.len());
         match self.active.registers.get_mut(&key) {
             Some(c) => Some(std::mem::replace(&mut c.now, now)),
             None => {
                 let before = self.frozen.as_ref().and_then(|f| f.registers.get(&key)).map(|c| c.now.clone());
                 let resolved = before.is_some();
                 self.active.bytes += size;
-                self.active.registers.insert(key, Change { now, resolved });
+                self.active.registers.set(key, Change { now, resolved });
                 before
             }
         }
@@ -121,7 +124,7 @@ impl Overlay {
             // cannot be borrowed as bytes, so the bound is owned if the key is long enough.
             let lower = lower_bound(from);
             g.registers
-                .range((lower, Bound::Unbounded))
+                .from(lower)
                 .skip_while(|(k, _)| k.as_bytes() < from)
                 .take_while(|(k, _)| k.as_bytes() < to)
                 .take(limit)

@@ -22,7 +22,7 @@ use crate::table::{FIRST_HANG_CHECK, HANG_CHECK_INTERVAL, View};
 use crate::{Error, Result};
 use ashlar_commit::{Proof, ReadStep, Reader, SlotSet};
 use ashlar_drive::{Error as DriveError, ReadReply};
-use ashlar_environment::time;
+use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Ballot, Record, RegisterKey};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -374,10 +374,11 @@ impl Inner {
             self.plan_prefetch(view, &have.last()?.record, wish.choice)
         });
         let mut step = self.ask_there(view, key, newest, plan.as_ref(), &mut answers, &mut waiting);
-        let deadline = time::sleep(DEADLINE);
-        tokio::pin!(deadline);
-        // The first check is early, so that the others can answer before drives that hang count as silent.
-        let mut check_after = FIRST_HANG_CHECK;
+        let deadline = Instant::now() + DEADLINE;
+        // The first check is early, so that the others can answer before drives that hang count as silent. One timer does: a
+        // read over nodes is woken by each of them.
+        let check = time::sleep(FIRST_HANG_CHECK);
+        tokio::pin!(check);
         loop {
             while step == ReadStep::Wait {
                 tokio::select! {
@@ -386,11 +387,14 @@ impl Inner {
                         None => step = answers.reader.on_deadline(),
                         Some(told) => step = self.hear(view, key, told, &mut answers, &mut waiting),
                     },
-                    () = &mut deadline => step = answers.reader.on_deadline(),
-                    () = time::sleep(check_after) => {
-                        check_after = HANG_CHECK_INTERVAL;
+                    () = &mut check => {
+                        let now = Instant::now();
+                        check.as_mut().reset(now + HANG_CHECK_INTERVAL);
                         for slot in view.hung(view.quorum.all()).iter() {
                             step = answers.silent(slot);
+                        }
+                        if now >= deadline {
+                            step = answers.reader.on_deadline();
                         }
                     }
                 }

@@ -6,6 +6,7 @@
 //! Must not depend on: S3 requests, files.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// A ballot: the order of all decisions about one register (docs/protocol.md 2.1).
 ///
@@ -226,9 +227,9 @@ pub enum Space {
 /// The ordered name of a register on a drive: pool and placement group (2 bytes each, big-endian), space (1
 /// byte), bucket (16 bytes), then the unchanged key bytes.
 ///
-/// Drives treat it as opaque ordered bytes. At most [`RegisterKey::MAX`] bytes.
+/// Drives treat it as opaque ordered bytes. At most [`RegisterKey::MAX`] bytes. A clone shares them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RegisterKey(Box<[u8]>);
+pub struct RegisterKey(Arc<[u8]>);
 
 impl RegisterKey {
     /// Bytes before the key: pool, placement group, space, bucket.
@@ -243,13 +244,15 @@ impl RegisterKey {
     /// If the result is longer than [`RegisterKey::MAX`].
     #[must_use]
     pub fn new(group: GroupId, space: Space, bucket: BucketId, key: &[u8]) -> RegisterKey {
-        let mut v = Vec::with_capacity(Self::PREFIX + key.len());
-        v.extend_from_slice(&group.to_bytes());
-        v.push(space as u8);
-        v.extend_from_slice(&bucket.0);
-        v.extend_from_slice(key);
-        assert!(v.len() <= Self::MAX, "register key of {} bytes", v.len());
-        RegisterKey(v.into_boxed_slice())
+        let len = Self::PREFIX + key.len();
+        assert!(len <= Self::MAX, "register key of {len} bytes");
+        // Joined here, so that there is one allocation.
+        let mut bytes = [0; Self::MAX];
+        bytes[..GroupId::LEN].copy_from_slice(&group.to_bytes());
+        bytes[GroupId::LEN] = space as u8;
+        bytes[GroupId::LEN + 1..Self::PREFIX].copy_from_slice(&bucket.0);
+        bytes[Self::PREFIX..len].copy_from_slice(key);
+        RegisterKey(bytes[..len].into())
     }
 
     /// The bytes, in index order.

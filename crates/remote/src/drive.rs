@@ -211,9 +211,8 @@ impl Remote for RemoteDrive {
     fn oldest(&self) -> Duration {
         let own = self.0.calls.oldest();
         let known = self.0.known.lock();
-        // What the node said is of use until it says something else.
-        let there = if known.at.elapsed() < SHORT { known.oldest } else { Duration::ZERO };
-        own.max(there)
+        // What the node said is of use until it says something else. Most drives have nothing old: no look at the clock then.
+        if known.oldest <= own || known.at.elapsed() >= SHORT { own } else { known.oldest }
     }
 
     fn is_away(&self) -> bool {

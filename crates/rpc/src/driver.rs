@@ -172,7 +172,7 @@ impl<R: Role> Driver<R> {
         if self.role.has_more() && !self.waited && self.outbound.is_empty() {
             // Once: those who are ready may add more.
             self.waited = true;
-            cx.waker().wake_by_ref();
+            after_ready_tasks(cx);
             return Ok(Poll::Pending);
         }
         self.waited = false;
@@ -190,6 +190,14 @@ impl<R: Role> Driver<R> {
         cx.waker().wake_by_ref();
         Ok(Poll::Pending)
     }
+}
+
+/// Has the running task polled again after the tasks that are ready. A task that wakes itself wakes another thread as well, to
+/// which it may move: for each message that costs more than sending it.
+fn after_ready_tasks(cx: &mut Context<'_>) {
+    let yielded = std::pin::pin!(tokio::task::yield_now());
+    // The first step says when to wake the task; there is no need for the second.
+    let _ = yielded.poll(cx);
 }
 
 fn closed() -> Error {

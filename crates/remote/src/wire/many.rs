@@ -141,7 +141,7 @@ impl HintMany {
 }
 
 fn to(drives: &[DriveId]) -> Out {
-    let mut out = Out::default();
+    let mut out = Out::with_room(192 + 16 * drives.len());
     out.head.var(drives.len() as u64);
     drives.iter().for_each(|drive| out.head.raw(&drive.0));
     out
@@ -157,7 +157,7 @@ fn drives(m: &mut In<'_>) -> std::result::Result<Vec<DriveId>, Malformed> {
 /// Encodes the answers to [`ReadMany`].
 #[must_use]
 pub fn encode_reads(replies: &[Option<ReadReply>]) -> Out {
-    let mut out = Out::default();
+    let mut out = Out::with_room(replies.iter().flatten().map(read_len).sum::<usize>() + replies.len() + 8);
     out.head.var(replies.len() as u64);
     for reply in replies {
         out.head.bool(reply.is_some());
@@ -178,7 +178,8 @@ pub fn decode_reads(mut m: In<'_>) -> std::result::Result<Vec<Option<ReadReply>>
 /// Encodes the answers to a [`ReadMany`] that asks for shards.
 #[must_use]
 pub fn encode_reads_with_shards(replies: &[Option<ReadWithShard>]) -> Out {
-    let mut out = Out::default();
+    let len = |answer: &ReadWithShard| read_len(&answer.reply) + answer.shard.as_ref().map_or(1, blob_len);
+    let mut out = Out::with_room(replies.iter().flatten().map(len).sum::<usize>() + replies.len() + 8);
     out.head.var(replies.len() as u64);
     for answer in replies {
         out.head.bool(answer.is_some());
@@ -203,6 +204,15 @@ pub fn decode_reads_with_shards(mut m: In<'_>) -> std::result::Result<Vec<Option
     })?;
     m.end()?;
     Ok(replies)
+}
+
+/// Bytes of an answer in the head, at most a few more than it takes.
+fn read_len(reply: &ReadReply) -> usize {
+    64 + reply.accepted.as_ref().and_then(|seen| seen.record.as_ref()).map_or(0, blob_len)
+}
+
+fn blob_len(bytes: &bytes::Bytes) -> usize {
+    8 + if bytes.len() > super::INLINE { 0 } else { bytes.len() }
 }
 
 /// Encodes the answers to [`PrepareMany`]; without the records for which `limit` bytes of payload are not enough.

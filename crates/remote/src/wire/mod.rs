@@ -47,9 +47,14 @@ impl Out {
     /// A message for one drive.
     #[must_use]
     pub fn to(drive: DriveId) -> Out {
-        let mut out = Out { head: Writer::with_capacity(128), bulk: Vec::new() };
+        let mut out = Out::with_room(128);
         out.head.raw(&drive.0);
         out
+    }
+
+    /// A message whose head will have about `bytes` bytes.
+    fn with_room(bytes: usize) -> Out {
+        Out { head: Writer::with_capacity(bytes), bulk: Vec::new() }
     }
 
     /// A byte string, in the head or in the bulk payload.
