@@ -8,6 +8,7 @@
 use crate::entry::Loc;
 use crate::op::Op;
 use crate::space::Position;
+use crate::unnamed::Note;
 use ashlar_machine::{Buf, DiskFile};
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ pub(crate) struct Writer {
     pub ops: Vec<Op>,
     pub batch: Vec<Op>,
     pub placed: Vec<(Loc, Loc)>,
+    /// The note of unnamed regions in the batch, if it contains one.
+    pub note: Option<Note>,
 }
 
 impl Writer {
@@ -43,6 +46,7 @@ impl Writer {
             ops: Vec::new(),
             batch: Vec::new(),
             placed: Vec::new(),
+            note: None,
         }
     }
 

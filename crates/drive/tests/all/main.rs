@@ -15,3 +15,4 @@ mod groups;
 mod kinds;
 mod late;
 mod space;
+mod unnamed;

@@ -7,6 +7,7 @@ mod fair;
 mod faults;
 mod fences;
 mod flaws;
+mod flushes;
 mod half;
 mod hang;
 mod join;
