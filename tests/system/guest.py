@@ -5,6 +5,7 @@ is a shell: `run` sends it a line and waits for the end. It reaches this machine
 """
 
 import gzip
+import lzma
 import os
 import re
 import select
@@ -14,7 +15,9 @@ import time
 from pathlib import Path
 
 GUEST = Path(os.environ.get("CLIENT_GUEST", "/nonexistent"))
-MODULES = ["virtio_pci", "virtio_net", "crc32c_generic", "nvme-tcp", "ext4"]
+# A kernel whose NVMe/TCP host knows DH-HMAC-CHAP: the same one if it does.
+GUEST_AUTH = Path(os.environ.get("CLIENT_GUEST_AUTH", "/nonexistent"))
+MODULES = ["virtio_pci", "virtio_net", "crc32c_generic", "sha512_generic", "nvme-tcp", "ext4"]
 # An emulated processor on a busy machine: no statement about speed.
 LONG = 240
 
@@ -32,36 +35,41 @@ exec sh
 """
 
 
+def content(path):
+    """The bytes of a module; Debian 13 compresses them."""
+    return lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
+
+
 def modules(kernel):
     """Files of the modules, each after those that it needs."""
-    files = {path.stem.replace("-", "_"): path for path in kernel.rglob("*.ko")}
+    files = {path.name.split(".ko")[0].replace("-", "_"): path for path in kernel.rglob("*.ko*")}
     order = []
 
     def add(name):
         path = files.get(name.replace("-", "_"))
         if path is None or path in order:
             return  # Built in, or there already.
-        needed = re.search(rb"\0depends=([^\0]*)\0", b"\0" + path.read_bytes())
+        needed = re.search(rb"\0depends=([^\0]*)\0", b"\0" + content(path))
         for other in needed.group(1).decode().split(",") if needed else []:
             add(other)
         order.append(path)
 
     for name in MODULES:
-        assert name.replace("-", "_") in files or name.startswith("virtio"), name
         add(name)
+    assert any(path.name.startswith("nvme-tcp.ko") for path in order), kernel
     return order
 
 
-def image(out, programs):
+def image(out, programs, home):
     """Makes the memory image that the machine boots from."""
     root = out.parent / "root"
     for folder in ("bin", "sbin", "proc", "sys", "dev", "mnt", "modules", "etc", "tmp", "usr/sbin"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     shutil.copy("/bin/busybox", root / "bin/busybox")
-    order = modules(next((GUEST / "lib/modules").iterdir()) / "kernel")
+    order = modules(next((home / "lib/modules").iterdir()) / "kernel")
     for path in order:
-        shutil.copy(path, root / "modules" / path.name)
-    (root / "modules/order").write_text("".join(f"{path.name}\n" for path in order))
+        (root / "modules" / path.name.removesuffix(".xz")).write_bytes(content(path))
+    (root / "modules/order").write_text("".join(f"{path.name.removesuffix('.xz')}\n" for path in order))
     for program in programs:
         shutil.copy(program, root / "sbin" / Path(program).name)
         for line in subprocess.check_output(["ldd", program], text=True).splitlines():
@@ -82,11 +90,11 @@ def image(out, programs):
 class Guest:
     """A machine that runs."""
 
-    def __init__(self, folder, programs, memory=320):
-        """`memory`: MiB. The programs and the files of the guest take a part of it."""
+    def __init__(self, folder, programs, memory=320, home=GUEST):
+        """`memory`: MiB. The programs and the files of the guest take a part of it. `home`: the folder of its kernel."""
         initrd = folder / "initrd"
-        image(initrd, programs)
-        kernel = next((GUEST / "boot").glob("vmlinuz-*"))
+        image(initrd, programs, home)
+        kernel = next((home / "boot").glob("vmlinuz-*"))
         self.log = b""
         self.count = 0
         self.qemu = subprocess.Popen(

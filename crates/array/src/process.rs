@@ -221,7 +221,11 @@ impl Process {
         let word = tls.as_ref().map_or("off", |t: &Tls| if t.required { "required" } else { "optional" });
         let nbd = Server::start(&options.nbd, owner.clone(), tls, limits)
             .map_err(|e| Error::new(Kind::Conflict, e.to_string()))?;
-        let limits = nvme::Limits { connections: options.connections, memory: options.memory };
+        let limits = nvme::Limits {
+            connections: options.connections,
+            memory: options.memory,
+            ..nvme::Limits::default()
+        };
         let nvme = nvme::Server::start(&options.nvme, owner.clone(), limits)
             .map_err(|e| Error::new(Kind::Conflict, e.to_string()))?;
         let started = Instant::now();

@@ -84,7 +84,8 @@ impl Running {
 
     fn listen(&self, port: usize) -> Result<Server, Error> {
         let setup = &self.enclosure.setup;
-        let limits = Limits { connections: setup.connections, memory: MEMORY * setup.connections as u64 };
+        let memory = MEMORY * setup.connections as u64;
+        let limits = Limits { connections: setup.connections, memory, ..Limits::default() };
         let target = Target { enclosure: self.enclosure.clone(), port, addresses: self.addresses.clone() };
         let number = port as u16;
         let first = number * CONTROLLERS + 1;

@@ -28,6 +28,8 @@ pub(crate) mod fabrics {
     pub(crate) const PROPERTY_SET: u8 = 0x00;
     pub(crate) const CONNECT: u8 = 0x01;
     pub(crate) const PROPERTY_GET: u8 = 0x04;
+    pub(crate) const AUTHENTICATION_SEND: u8 = 0x05;
+    pub(crate) const AUTHENTICATION_RECEIVE: u8 = 0x06;
 }
 
 /// Opcodes of I/O queues (NVM 3.2, Base 7).

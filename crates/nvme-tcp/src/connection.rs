@@ -18,6 +18,7 @@ use std::sync::{Arc, OnceLock};
 use ashlar_environment::{thread, time::Instant};
 use parking_lot::Mutex;
 
+use crate::authentication::QueueAuthentication;
 use crate::command::{Answer, admin as admin_opcode, completion};
 use crate::controller::{Core, Queue};
 use crate::error::Error;
@@ -25,7 +26,7 @@ use crate::flow::{Action, Flow, Job};
 use crate::pdu::{self, Agreed};
 use crate::receive::{Inbox, Received};
 use crate::wire::Wire;
-use crate::{admin, fabrics, io, status};
+use crate::{admin, authentication, fabrics, io, status};
 
 /// Threads of an I/O queue, at most: the commands that a namespace works on at once.
 pub(crate) const WORKERS: usize = 8;
@@ -73,6 +74,8 @@ pub(crate) struct Connection {
     outbox: Mutex<Outbox>,
     /// The host is gone: PDUs are dropped.
     pub(crate) broken: AtomicBool,
+    /// Nothing more is received: what was answered is sent.
+    over: AtomicBool,
     /// Until when the host has to connect to a queue.
     until: Instant,
     threads: AtomicUsize,
@@ -95,6 +98,7 @@ impl Connection {
             inbox: Mutex::new(Inbox::new()),
             outbox: Mutex::default(),
             broken: AtomicBool::new(false),
+            over: AtomicBool::new(false),
             until,
             threads: AtomicUsize::new(1),
             receiving: AtomicUsize::new(0),
@@ -173,7 +177,7 @@ impl Connection {
             if let Some(job) = self.flow.lock().ready.pop_front() {
                 return Some(job);
             }
-            if inbox.ended {
+            if inbox.ended || self.over.load(Ordering::Acquire) {
                 return None;
             }
             match self.receive(&mut inbox) {
@@ -199,13 +203,43 @@ impl Connection {
     /// What is due while nothing arrives. False: the connection ends.
     pub(crate) fn tick(&self) -> bool {
         let Some(queue) = self.queue.get() else { return Instant::now() < self.until };
-        if queue.controller.ended() {
+        if queue.controller.ended() || self.over.load(Ordering::Acquire) || self.is_late(queue) {
             return false;
         }
         if queue.id == 0 {
             self.events(queue);
         }
         true
+    }
+
+    /// Whether the host was not authenticated in time.
+    fn is_late(&self, queue: &Queue) -> bool {
+        let late = queue.authentication.as_ref().is_some_and(|g| !g.is_passed() && Instant::now() >= g.until);
+        if late && !self.over.swap(true, Ordering::AcqRel) {
+            self.refuse(queue, "it did not authenticate itself in time");
+        }
+        late
+    }
+
+    /// Counts and logs a queue whose host was not authenticated.
+    fn refuse(&self, queue: &Queue, why: &str) {
+        self.core.counters.unauthenticated.fetch_add(1, Ordering::Relaxed);
+        let (from, host) = (&self.from, &queue.controller.host.nqn);
+        tracing::warn!(from, host, queue = queue.id, why, "an NVMe host was not authenticated");
+    }
+
+    /// Executes a command of the authentication, or refuses another one before it.
+    fn authenticate(&self, queue: &Queue, job: &Job) -> Answer {
+        if self.is_late(queue) {
+            return Answer::failed(status::AUTHENTICATION_REQUIRED);
+        }
+        let answer = authentication::perform(&self.core, queue, job);
+        if let Some(why) = queue.authentication.as_ref().and_then(QueueAuthentication::failure)
+            && !self.over.swap(true, Ordering::AcqRel)
+        {
+            self.refuse(queue, &why);
+        }
+        answer
     }
 
     /// Completes the commands that wait for an event, if there is one.
@@ -221,8 +255,13 @@ impl Connection {
             (Some(status), _) => Some(Answer::failed(status)),
             (None, None) => Some(fabrics::connect(self, &job)),
             (None, Some(queue)) => {
-                queue.controller.heard();
+                if queue.is_open() {
+                    queue.controller.heard();
+                }
                 match (queue.id, job.command.opcode()) {
+                    _ if !queue.is_open() || authentication::concerns(&job.command) => {
+                        Some(self.authenticate(queue, &job))
+                    }
                     (_, admin_opcode::FABRICS) => Some(fabrics::perform(queue, &job)),
                     (0, _) => admin::perform(self, queue, &job),
                     _ => Some(io::perform(&self.core, queue, job)),

@@ -20,6 +20,8 @@ use ashlar_environment::time::Instant;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::ana::{self, AnaState};
+use crate::auth::Admission;
+use crate::authentication::QueueAuthentication;
 use crate::namespace::{Subsystem, Subsystems, Summary};
 use crate::wire::Socket;
 
@@ -35,6 +37,8 @@ pub(crate) const ASYNC_EVENTS: usize = 4;
 pub(crate) const LAST_CONTROLLER: u16 = 0xffef;
 /// How long a command may be executed after its controller has ended, before its host is told to connect later.
 const QUIET: Duration = Duration::from_secs(10);
+/// Time for the authentication of a queue, unless another one is named (Base 8.13.5.1: two minutes without a keep-alive time).
+pub(crate) const AUTHENTICATION: Duration = Duration::from_secs(120);
 /// Changed namespaces that are named, at most (Base 5.16.1.5).
 const MAX_CHANGED: usize = 1024;
 
@@ -71,6 +75,7 @@ pub(crate) struct Counters {
     pub(crate) bytes_read: AtomicU64,
     pub(crate) bytes_written: AtomicU64,
     pub(crate) errors: AtomicU64,
+    pub(crate) unauthenticated: AtomicU64,
 }
 
 /// What all connections share.
@@ -85,6 +90,8 @@ pub(crate) struct Core {
     pub(crate) workers: usize,
     /// Numbers of its controllers.
     pub(crate) numbers: RangeInclusive<u16>,
+    /// Time from the Connect of a queue until its host is authenticated.
+    pub(crate) authentication: Duration,
     pub(crate) stopping: AtomicBool,
     controllers: Mutex<BTreeMap<u16, Arc<Controller>>>,
     /// Controllers that have ended, as long as commands of theirs may be executed.
@@ -106,6 +113,15 @@ pub(crate) struct Queue {
     pub(crate) controller: Arc<Controller>,
     /// Responses tell the submission queue head pointer.
     pub(crate) flow_control: bool,
+    /// What its host has to pass before anything is executed. None: nothing.
+    pub(crate) authentication: Option<QueueAuthentication>,
+}
+
+impl Queue {
+    /// Whether it executes commands.
+    pub(crate) fn is_open(&self) -> bool {
+        self.authentication.as_ref().is_none_or(QueueAuthentication::is_passed)
+    }
 }
 
 /// What changes of a controller.
@@ -161,7 +177,7 @@ pub(crate) struct UseCounters {
 
 impl Core {
     pub(crate) fn new(subsystems: Arc<dyn Subsystems>, window: usize, workers: usize) -> Arc<Core> {
-        Core::with_numbers(subsystems, window, workers, 1..=LAST_CONTROLLER)
+        Core::with_numbers(subsystems, window, workers, 1..=LAST_CONTROLLER, AUTHENTICATION)
     }
 
     /// Its controllers get numbers of a range.
@@ -170,6 +186,7 @@ impl Core {
         window: usize,
         workers: usize,
         numbers: RangeInclusive<u16>,
+        authentication: Duration,
     ) -> Arc<Core> {
         Arc::new(Core {
             subsystems,
@@ -179,6 +196,7 @@ impl Core {
             workers,
             last: Mutex::new(numbers.start() - 1),
             numbers,
+            authentication,
             stopping: AtomicBool::new(false),
             controllers: Mutex::default(),
             ending: Mutex::default(),
@@ -260,13 +278,19 @@ impl Core {
         earlier.iter().all(|c| c.wait_until_idle(until.saturating_duration_since(Instant::now())))
     }
 
-    /// Ends controllers whose hosts are silent for too long, or whose subsystem is not served any more.
+    /// Ends controllers whose hosts are silent for too long or may not connect any more, or whose subsystem is not served any more.
     pub(crate) fn expire(&self) {
         let all: Vec<Arc<Controller>> = self.controllers.lock().values().cloned().collect();
         for controller in all {
             let gone = controller.subsystem.as_ref().is_some_and(|s| !s.in_service());
-            if (gone || controller.is_silent()) && !controller.ended() {
-                let why = if gone { "its subsystem is not served any more" } else { "its host is silent" };
+            let refused = controller.subsystem.is_some()
+                && matches!(self.subsystems.admission(&controller.host.nqn), Admission::Refused);
+            if (gone || refused || controller.is_silent()) && !controller.ended() {
+                let why = match (gone, refused) {
+                    (true, _) => "its subsystem is not served any more",
+                    (_, true) => "its host may not connect any more",
+                    _ => "its host is silent",
+                };
                 tracing::warn!(
                     controller = controller.id,
                     host = controller.host.nqn,

@@ -78,4 +78,13 @@ pub enum Error {
         /// Bytes of the namespace.
         size: u64,
     },
+    /// It is no secret of DH-HMAC-CHAP: correct it. The text of the secret is not in the error.
+    #[error("no secret of DH-HMAC-CHAP (DHHC-1:HH:BASE64:): {what}")]
+    Secret {
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The hosts of a target cannot be read or changed: correct the file, or its permissions.
+    #[error("hosts of the NVMe/TCP target: {0}")]
+    Hosts(String),
 }

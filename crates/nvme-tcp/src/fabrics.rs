@@ -4,8 +4,11 @@
 //!
 //! Must not depend on: sockets.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::auth::Admission;
+use crate::authentication::QueueAuthentication;
 use crate::command::{Answer, fabrics as kind};
 use crate::connection::Connection;
 use crate::controller::{Controller, ENTRIES, Host, IO_QUEUES, Queue, VERSION};
@@ -28,6 +31,9 @@ const LEAST_ADMIN_ENTRIES: u16 = 32;
 const CAPABILITIES: u64 = (ENTRIES as u64 - 1) | 1 << 16 | 15 << 24 | 1 << 37 | 1 << 59;
 /// CRTO (Base 3.1.3.26): the time of CAP.
 const READY_TIMEOUTS: u64 = 15;
+
+/// The answer to Connect: the host has to authenticate itself (AUTHREQ, ATR).
+const AUTHENTICATE: u64 = 1 << 17;
 
 /// Byte offsets of properties.
 mod property {
@@ -76,8 +82,14 @@ pub(crate) fn connect(connection: &Connection, job: &Job) -> Answer {
     let mut host = Host { id: [0; 16], nqn };
     host.id.copy_from_slice(&job.data[..16]);
     let asked = u16_at(&job.data, 16);
+    let kato = Duration::from_millis(u64::from(u32_at(&command.0, 48)));
+    let authentication = match admit(connection, &host.nqn, &subsystem, (id == 0).then_some(kato)) {
+        Ok(authentication) => authentication,
+        Err(answer) => return answer,
+    };
     let made = if id == 0 {
-        let kato = Duration::from_millis(u64::from(u32_at(&command.0, 48)));
+        // The time of a host that has to authenticate itself begins afterwards.
+        let kato = if authentication.is_some() { Duration::ZERO } else { kato };
         make_controller(connection, host, &subsystem, asked, kato)
     } else {
         join(connection, &host, &subsystem, asked, id)
@@ -86,9 +98,35 @@ pub(crate) fn connect(connection: &Connection, job: &Job) -> Answer {
         Err(answer) => answer,
         Ok(controller) => {
             let number = controller.id;
-            let queue = Queue { id, controller, flow_control: attributes & 4 == 0 };
+            let demand = if authentication.is_some() { AUTHENTICATE } else { 0 };
+            let queue = Queue { id, controller, flow_control: attributes & 4 == 0, authentication };
             connection.become_queue(queue, entries);
-            Answer::with(u64::from(number))
+            Answer::with(u64::from(number) | demand)
+        }
+    }
+}
+
+/// What a host has to pass before its queue executes anything; none: nothing. `keep_alive`: that of a new controller.
+fn admit(
+    connection: &Connection,
+    host: &str,
+    subsystem: &str,
+    keep_alive: Option<Duration>,
+) -> Result<Option<QueueAuthentication>, Answer> {
+    let core = &connection.core;
+    if subsystem == DISCOVERY {
+        return Ok(None);
+    }
+    match core.subsystems.admission(host) {
+        Admission::Open => Ok(None),
+        Admission::Authenticated(_) => {
+            Ok(Some(QueueAuthentication::new(host, subsystem, core.authentication, keep_alive)))
+        }
+        Admission::Refused => {
+            core.counters.unauthenticated.fetch_add(1, Ordering::Relaxed);
+            let from = &connection.from;
+            tracing::warn!(from, host, "an NVMe host was refused: it is not one of those that may connect");
+            Err(Answer::failed(status::CONNECT_HOST))
         }
     }
 }
@@ -178,7 +216,6 @@ pub(crate) fn perform(queue: &Queue, job: &Job) -> Answer {
             }
             _ => Answer::failed(status::INVALID_FIELD),
         },
-        // Authentication is among them: it is not supported, and Connect does not ask for it.
         _ => Answer::failed(status::INVALID_OPCODE),
     }
 }

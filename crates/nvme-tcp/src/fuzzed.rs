@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::auth::exchange::Exchange;
+use crate::auth::message::Message;
+use crate::auth::{Group, Hash, HostKeys, initiator};
 use crate::connection::Connection;
 use crate::controller::{Core, Host};
 use crate::memory::Memory;
@@ -105,6 +108,91 @@ pub fn header(input: &[u8]) {
             }
         }
     }
+}
+
+/// Secrets of samples: of a host, and of a target.
+const SECRETS: [&str; 2] = [
+    "DHHC-1:01:AQgPFh0kKzI5QEdOVVxjanF4f4aNlJuiqbC3vsXM09pl1OOC:",
+    "DHHC-1:01:AgcMERYbICUqLzQ5PkNITVJXXGFma3B1en+EiY6TmJ19R/Gn:",
+];
+
+/// Messages of the authentication: what is decoded is encoded to the same; a host that does not know its secret is not accepted,
+/// whatever it sends, and a target neither. The first byte says how the rest is divided into messages.
+pub fn authentication(input: &[u8]) {
+    let (Some((first, rest)), Ok(secret), Ok(other)) =
+        (input.split_first(), SECRETS[0].parse(), SECRETS[1].parse())
+    else {
+        return;
+    };
+    if let Ok(message) = Message::decode(rest) {
+        assert_eq!(Message::decode(&message.encode()), Ok(message));
+    }
+    let parties =
+        initiator::Parties { host: HOST, subsystem: NQN, secret: &secret, controller_secret: Some(&other) };
+    if let Ok(Ok((_, pending))) = parties.reply(rest, 5) {
+        assert!(pending.conclude(rest).is_err());
+    }
+    let keys = HostKeys {
+        secret: secret.clone(),
+        controller_secret: Some(other.clone()),
+        hash: None,
+        group: Some(Group::Null),
+    };
+    let keys = Arc::new(keys);
+    let mut exchange = Exchange::new(HOST, NQN);
+    for message in rest.chunks(usize::from(*first).max(8)) {
+        exchange.send(message, || Some(keys.clone()));
+        let _ = exchange.receive();
+        assert!(!exchange.is_authenticated());
+    }
+}
+
+/// Messages of the authentication, each behind a byte with its length.
+#[must_use]
+pub fn authentication_messages() -> Vec<Vec<u8>> {
+    let (hash, transaction) = (Hash::Sha256, 5);
+    let challenge = crate::auth::message::Challenge {
+        transaction,
+        hash,
+        group: Group::Null,
+        sequence: 9,
+        challenge: vec![1; 32],
+        public: Vec::new(),
+    };
+    let reply = crate::auth::message::Reply {
+        transaction,
+        response: vec![2; 32],
+        challenge: Some((vec![3; 32], 7)),
+        public: Vec::new(),
+    };
+    let all = [
+        initiator::negotiate(transaction),
+        Message::Challenge(challenge).encode(),
+        Message::Reply(reply.clone()).encode(),
+        Message::Success1 { transaction, hash, response: Some(vec![4; 32]) }.encode(),
+        initiator::success(transaction),
+        initiator::failure(transaction, 1),
+        [initiator::negotiate(transaction), Message::Reply(reply).encode()].concat(),
+    ];
+    all.into_iter().map(|m| [vec![m.len().min(72) as u8], m].concat()).collect()
+}
+
+/// Reads a file of hosts: what is read is written to the same.
+pub fn hosts(input: &[u8]) {
+    if let Ok(text) = std::str::from_utf8(input) {
+        crate::auth::hosts::examine(text);
+    }
+}
+
+/// A file of hosts.
+#[must_use]
+pub fn hosts_files() -> Vec<Vec<u8>> {
+    let [host, target] = SECRETS;
+    let text = format!(
+        "[[host]]\nnqn = \"{HOST}\"\ndhchap_secret = \"{host}\"\ndhchap_ctrl_secret = \"{target}\"\n\
+         dhchap_hash = \"sha512\"\ndhchap_dhgroup = \"ffdhe2048\"\n"
+    );
+    vec![text.into_bytes()]
 }
 
 /// Connections of hosts.

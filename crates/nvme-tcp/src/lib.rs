@@ -10,11 +10,11 @@
 //!
 //! Files: `pdu` and `command` (numbers and bytes), `status` (status codes), `namespace` (the traits), `memory` (a device in
 //! memory), `wire` (sockets), `flow` (memory and transfers of one queue), `receive` (PDUs that come in), `connection` (threads
-//! of one queue, PDUs that go out), `ana` (access through a port), `controller` (controllers and their properties), `fabrics` (Connect, properties), `admin`,
+//! of one queue, PDUs that go out), `auth` (DH-HMAC-CHAP) and `authentication` (its commands), `ana` (access through a port), `controller` (controllers and their properties), `fabrics` (Connect, properties), `admin`,
 //! `identify`, `log`, `io` (commands), `server`.
 //!
 //! Invariants: whatever a host sends, memory is bounded by [`Limits`] and no other connection is affected; a command is
-//! completed once, after the namespace has answered; a PDU that breaks the protocol ends its connection only.
+//! completed once, after the namespace has answered; a queue of a host that has to authenticate itself executes nothing else before; a PDU that breaks the protocol ends its connection only.
 //!
 //! Must not depend on: what a namespace is made of.
 
@@ -26,6 +26,8 @@
 
 mod admin;
 mod ana;
+mod auth;
+mod authentication;
 mod command;
 mod connection;
 mod controller;
@@ -50,6 +52,7 @@ mod wire;
 mod tests;
 
 pub use ana::{AnaState, AnaStates};
+pub use auth::{Admission, Group, Hash, HostKeys, Hosts, Known, Secret};
 pub use error::Error;
 pub use memory::Memory;
 pub use namespace::{DISCOVERY, DiscoveryRecord, Fault, Health, Namespace, Subsystem, Subsystems, Summary};

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::ana::AnaState;
+use crate::auth::Admission;
 
 /// The name of the discovery subsystem (Base 4.5), which every listener has.
 pub const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
@@ -182,6 +183,12 @@ pub trait Subsystems: Send + Sync {
     /// The subsystem of a name, for a host that connects to it. Each controller opens its own.
     fn open_for(&self, nqn: &str, _host: &str) -> Option<Arc<dyn Subsystem>> {
         self.open(nqn)
+    }
+
+    /// Whether a host may connect to subsystems, by its NQN. The discovery subsystem is open to all. It may change at any time: controllers of
+    /// a host that is refused end.
+    fn admission(&self, _host: &str) -> Admission {
+        Admission::Open
     }
 
     /// What discovery tells a host, by its NQN. None: all subsystems, at the addresses of this server.

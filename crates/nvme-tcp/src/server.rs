@@ -17,7 +17,7 @@ use ashlar_environment::{net, thread, time::Instant};
 use parking_lot::Mutex;
 
 use crate::connection::{Connection, WORKERS};
-use crate::controller::{Core, LAST_CONTROLLER};
+use crate::controller::{AUTHENTICATION, Core, LAST_CONTROLLER};
 use crate::error::Error;
 use crate::flow::LEAST_WINDOW;
 use crate::namespace::Subsystems;
@@ -38,11 +38,13 @@ pub struct Limits {
     /// Bytes of data in memory, of all connections: each has an equal share, at least 2 MiB. Beside that a connection has up
     /// to 1 MiB for data in capsules.
     pub memory: u64,
+    /// Time from the Connect of a queue until its host is authenticated, if it has to be.
+    pub authentication: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { connections: 64, memory: 256 << 20 }
+        Limits { connections: 64, memory: 256 << 20, authentication: AUTHENTICATION }
     }
 }
 
@@ -71,6 +73,8 @@ pub struct Statistics {
     pub bytes_written: u64,
     /// Commands that failed.
     pub errors: u64,
+    /// Queues that were refused because their host may not connect, or was not authenticated.
+    pub unauthenticated: u64,
 }
 
 struct Shared {
@@ -112,7 +116,7 @@ impl Server {
     ) -> Result<Server, Error> {
         let share = limits.memory / limits.connections.max(1) as u64;
         let window = (share as usize).max(LEAST_WINDOW);
-        let core = Core::with_numbers(subsystems, window, WORKERS, controllers);
+        let core = Core::with_numbers(subsystems, window, WORKERS, controllers, limits.authentication);
         let shared = Arc::new(Shared { core, limits, open: Mutex::default() });
         let server = Server { shared, listeners: Mutex::default() };
         let mut bound = Vec::new();
@@ -156,6 +160,7 @@ impl Server {
             bytes_read: of(&c.bytes_read),
             bytes_written: of(&c.bytes_written),
             errors: of(&c.errors),
+            unauthenticated: of(&c.unauthenticated),
         }
     }
 

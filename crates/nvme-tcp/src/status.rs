@@ -35,6 +35,11 @@ pub(crate) const CONNECT_BUSY: u16 = 0x181;
 /// A parameter of Connect is wrong; the result says which.
 pub(crate) const CONNECT_PARAMETER: u16 = 0x182;
 
+/// The host may not connect.
+pub(crate) const CONNECT_HOST: u16 = 0x184 | DNR;
+/// The queue is not authenticated (Base 4.6.1.2).
+pub(crate) const AUTHENTICATION_REQUIRED: u16 = 0x191 | DNR;
+
 /// Path related: another port may execute the command (Base 4.6.1.4).
 pub(crate) const ANA_PERSISTENT_LOSS: u16 = 0x301;
 pub(crate) const ANA_INACCESSIBLE: u16 = 0x302;
@@ -59,7 +64,8 @@ pub(crate) fn describe(status: u16) -> String {
         CAPACITY => "Capacity Exceeded",
         0x4181 => "Connect Controller Busy",
         0x4182 => "Connect Invalid Parameters",
-        0x4184 => "Connect Invalid Host",
+        CONNECT_HOST => "Connect Invalid Host: it may not use the target",
+        AUTHENTICATION_REQUIRED => "Authentication Required",
         WRITE_FAULT => "Write Fault",
         UNRECOVERED_READ => "Unrecovered Read Error",
         0x4301 => "Asymmetric Access Persistent Loss",

@@ -14,6 +14,7 @@ use ashlar_environment::{thread, time::Instant};
 use crate::ana::{self, AnaState, DESCRIPTOR, LOG_HEADER};
 use crate::error::Error;
 use crate::host::address::{Address, Portal};
+use crate::host::authenticate;
 use crate::host::call::{Call, Failure, Outcome, Piece};
 use crate::host::facts::{self, DiscoveryEntry, Facts, NamespaceFacts, RECORD, STRUCTURE};
 use crate::host::health::{self, Health};
@@ -125,9 +126,7 @@ fn connect(
     let Outcome { result, .. } = queue
         .call(request::connect(id, entries, kato, &data))
         .map_err(refused("connect to the subsystem"))?;
-    if result >> 16 & 3 != 0 {
-        return Err(Error::Refused("the target demands authentication, which is not supported".into()));
-    }
+    authenticate::answer_demand(queue, result, nqn, o)?;
     Ok(result as u16)
 }
 

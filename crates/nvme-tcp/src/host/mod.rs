@@ -4,7 +4,7 @@
 //! * [`discover`], [`list`]: what a target has.
 //!
 //! Files: `address`; `options`; `pdu` (bytes of PDUs), `request` (commands), `facts` and `health` (Identify structures, log pages); `call`,
-//! `slots` and `queue` (one connection: commands on their way, who waits for them); `controller` (admin queue and I/O queues, from Connect
+//! `authenticate` (DH-HMAC-CHAP); `slots` and `queue` (one connection: commands on their way, who waits for them); `controller` (admin queue and I/O queues, from Connect
 //! to shutdown); `device` (the paths of a namespace, and which one is taken), `policy`; `path` (connecting again, Keep Alive, events);
 //! `ranges` (what is being changed), `unflushed` (what a restart of the target could lose); `pieces`, `remote` (requests), `pending`
 //! (requests that a caller waits for later).
@@ -16,6 +16,7 @@
 //! Must not depend on: the target of this crate, beside the numbers and bytes of the protocol.
 
 mod address;
+mod authenticate;
 mod call;
 mod controller;
 mod device;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ashlar_environment::random;
 
+use crate::auth::Secret;
 use crate::error::Error;
 use crate::host::policy::IoPolicy;
 
@@ -16,6 +17,11 @@ pub struct HostOptions {
     pub host_nqn: String,
     /// The identifier of this host.
     pub host_id: [u8; 16],
+    /// The secret with which this host authenticates itself, if a target demands it.
+    pub secret: Option<Secret>,
+    /// The secret with which targets have to authenticate themselves to this host; none: they need not. Discovery controllers
+    /// need not in any case.
+    pub controller_secret: Option<Secret>,
     /// Digests of headers.
     pub header_digest: bool,
     /// Digests of data.
@@ -61,6 +67,8 @@ impl HostOptions {
         Ok(HostOptions {
             host_nqn: format!("nqn.2014-08.org.nvmexpress:uuid:{uuid}"),
             host_id,
+            secret: None,
+            controller_secret: None,
             header_digest: true,
             data_digest: true,
             queues: 1,

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use crate::auth::message::{MAX_MESSAGE, PROTOCOL, SPECIFIC};
 use crate::command::{SQE, admin, fabrics, io};
 
 /// A command, and what travels with it.
@@ -53,6 +54,23 @@ pub(crate) fn connect(queue: u16, entries: u16, kato: u32, data: &[u8]) -> Reque
     rest.extend_from_slice(&[0, 0]);
     rest.extend_from_slice(&kato.to_le_bytes());
     Request { data, ..of_fabrics(fabrics::CONNECT, &rest) }
+}
+
+fn authentication(kind: u8, len: usize) -> Request<'static> {
+    let mut rest = [0; 8];
+    (rest[1], rest[2], rest[3]) = (SPECIFIC[0], SPECIFIC[1], PROTOCOL);
+    rest[4..].copy_from_slice(&(len as u32).to_le_bytes());
+    of_fabrics(kind, &rest)
+}
+
+/// Authentication Send of a message.
+pub(crate) fn authentication_send(message: &[u8]) -> Request<'_> {
+    Request { data: message, ..authentication(fabrics::AUTHENTICATION_SEND, message.len()) }
+}
+
+/// Authentication Receive of a message, which is followed by zeros.
+pub(crate) fn authentication_receive() -> Request<'static> {
+    Request { room: MAX_MESSAGE, ..authentication(fabrics::AUTHENTICATION_RECEIVE, MAX_MESSAGE) }
 }
 
 /// Byte offsets of properties (Base 3.1.3).

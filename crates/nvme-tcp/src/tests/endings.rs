@@ -154,7 +154,7 @@ fn commands_of_a_queue_run_at_the_same_time() {
 #[test]
 fn more_commands_than_memory_are_all_answered() {
     let memory = Memory::new(4096, 64 * 256);
-    let limits = Limits { connections: 4, memory: 1 };
+    let limits = Limits { connections: 4, memory: 1, ..Limits::default() };
     let server = serve_namespace(memory.clone(), limits);
     let admin = Host::admin(&server, NQN, 0);
     let mut host = Host::io(&server, &admin, OFF, 0, 0);
@@ -193,7 +193,8 @@ fn more_commands_than_memory_are_all_answered() {
 
 #[test]
 fn a_slow_host_does_not_hold_up_another() {
-    let server = serve_namespace(Memory::new(4096, 4096), Limits { connections: 8, memory: 1 });
+    let server =
+        serve_namespace(Memory::new(4096, 4096), Limits { connections: 8, memory: 1, ..Limits::default() });
     let admin = Host::admin(&server, NQN, 0);
     let mut slow = Host::io(&server, &admin, OFF, 0, 0);
     // It asks for more than sockets hold, and takes nothing; then it owes data for all of its memory.
@@ -223,7 +224,8 @@ fn a_slow_host_does_not_hold_up_another() {
 
 #[test]
 fn connections_beyond_the_limit_are_closed_and_the_server_ends() {
-    let server = serve_namespace(Memory::new(512, 8), Limits { connections: 2, memory: 1 });
+    let server =
+        serve_namespace(Memory::new(512, 8), Limits { connections: 2, memory: 1, ..Limits::default() });
     let admin = Host::admin(&server, NQN, 0);
     let mut queue = Host::io(&server, &admin, OFF, 0, 0);
     let mut third = TcpStream::connect(server.addresses()[0]).unwrap();

@@ -2,6 +2,7 @@
 
 mod access;
 mod administration;
+mod authentication;
 mod commands;
 mod endings;
 mod golden;

@@ -1,5 +1,6 @@
 //! The host against the target of this crate, also through a proxy that damages, cuts and delays.
 
+mod authentication;
 mod faults;
 mod format;
 mod parts;
