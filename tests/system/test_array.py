@@ -34,9 +34,9 @@ class Array:
         self.members = folder / "members"
         self.members.mkdir(exist_ok=True)
 
-    def run(self, *arguments, check=True):
+    def run(self, *arguments, check=True, env=None):
         command = [ASHLAR, "--json", "array", "--socket", self.socket, *arguments]
-        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, env={**os.environ, **(env or {})})
         assert not check or done.returncode == 0, (arguments, done.stdout, done.stderr)
         return done
 

@@ -9,6 +9,7 @@
 
 use std::path::PathBuf;
 
+use ashlar_nvme_tcp::{HostKeys, Known};
 use serde::{Deserialize, Serialize};
 
 /// What a process says.
@@ -73,6 +74,10 @@ pub struct Nvme {
     pub connections: u64,
     /// Controllers: hosts that are connected.
     pub controllers: u64,
+    /// The hosts that may connect, and have to authenticate themselves; none: all may.
+    pub hosts: Option<Vec<Known>>,
+    /// Queues that were refused because their host may not connect, or was not authenticated.
+    pub unauthenticated: u64,
     /// Read commands since the start, and their bytes.
     pub reads: u64,
     /// Bytes of read commands.
@@ -473,6 +478,18 @@ pub enum Call {
         /// Seconds between the starts of two checks; 0: only when one is asked for.
         seconds: u32,
     },
+    /// Let a host connect over NVMe/TCP, or change its secrets.
+    SetHost {
+        /// Its name.
+        nqn: String,
+        /// Its secrets.
+        keys: HostKeys,
+    },
+    /// Let a host connect no more; its connections end.
+    RemoveHost {
+        /// Its name.
+        nqn: String,
+    },
 }
 
 /// What was done.
@@ -483,4 +500,6 @@ pub struct Answer {
     pub groups: Vec<Group>,
     /// The virtual drive that was made.
     pub volume: Option<Volume>,
+    /// The host of NVMe/TCP that may connect from now on.
+    pub host: Option<Known>,
 }

@@ -42,6 +42,12 @@ pub(crate) fn text(state: &State, server: &str) -> String {
         page.counter(node, "ashlar_array_nbd_requests_total", "NBD requests.").add(&labels, requests);
         page.counter(node, "ashlar_array_nbd_bytes_total", "Bytes of NBD requests.").add(&labels, bytes);
     }
+    page.counter(
+        node,
+        "ashlar_array_nvme_unauthenticated_total",
+        "NVMe queues that were refused because their host may not connect, or was not authenticated.",
+    )
+    .add(&[], state.nvme.unauthenticated);
     page.text(&[node])
 }
 

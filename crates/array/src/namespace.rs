@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use ashlar_nvme_tcp::{Fault, Namespace, Subsystem, Subsystems};
+use ashlar_nvme_tcp::{Admission, Fault, Namespace, Subsystem, Subsystems};
 use ashlar_raid::{BLOCK, Error, Id};
 
 use crate::export::Exported;
@@ -89,5 +89,9 @@ impl Subsystem for InService {
 impl Subsystems for Owner {
     fn list(&self) -> Vec<Arc<dyn Subsystem>> {
         self.groups().into_iter().map(|g| g as _).collect()
+    }
+
+    fn admission(&self, host: &str) -> Admission {
+        self.hosts().map_or(Admission::Open, |hosts| hosts.admission(host))
     }
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use ashlar_environment::thread::JoinHandle;
 use ashlar_nbd::{Export, Exports};
+use ashlar_nvme_tcp::{HostKeys, Hosts};
 use ashlar_raid::{Group, Id};
 use parking_lot::{Mutex, RwLock};
 
@@ -34,12 +35,42 @@ pub(crate) struct Owner {
     /// Who has it may change which groups, drives and virtual drives there are. True: all are closed for good.
     turn: Mutex<bool>,
     rebuilds: Rebuilds,
+    /// The hosts that may connect over NVMe/TCP. None: all may.
+    hosts: Option<Hosts>,
 }
 
 impl Owner {
     /// Without groups.
-    pub(crate) fn new(rebuilds: Rebuilds) -> Owner {
-        Owner { rebuilds, ..Owner::default() }
+    pub(crate) fn new(rebuilds: Rebuilds, hosts: Option<Hosts>) -> Owner {
+        Owner { rebuilds, hosts, ..Owner::default() }
+    }
+
+    /// The hosts that may connect over NVMe/TCP. None: all may.
+    pub(crate) fn hosts(&self) -> Option<&Hosts> {
+        self.hosts.as_ref()
+    }
+
+    fn guarded(&self) -> Result<&Hosts, Error> {
+        self.hosts.as_ref().ok_or_else(|| {
+            Error::invalid(
+                "the process lets all hosts connect over NVMe/TCP; start it with --nvme-hosts FILE",
+            )
+        })
+    }
+
+    fn set_host(&self, nqn: &str, keys: &HostKeys) -> Result<Answer, Error> {
+        let hosts = self.guarded()?;
+        hosts.set(nqn, keys.clone()).map_err(|e| Error::invalid(e.to_string()))?;
+        let host = hosts.list().into_iter().find(|h| h.nqn == nqn);
+        Ok(Answer { host, ..Answer::default() })
+    }
+
+    fn remove_host(&self, nqn: &str) -> Result<Answer, Error> {
+        match self.guarded()?.remove(nqn) {
+            Ok(true) => Ok(Answer::default()),
+            Ok(false) => Err(Error::not_found(format!("there is no host {nqn:?}"))),
+            Err(error) => Err(Error::new(Kind::Failed, error.to_string())),
+        }
     }
 
     /// The groups, by name.
@@ -101,7 +132,7 @@ impl Owner {
         if *closed {
             return Err(Error::new(Kind::Unavailable, "the process ends"));
         }
-        let of = |group: &InService| Ok(Answer { groups: vec![group.describe()], volume: None });
+        let of = |group: &InService| Ok(Answer { groups: vec![group.describe()], ..Answer::default() });
         match call {
             Call::CreateGroup(new) => self.create_group(new),
             Call::ImportGroups { drives, without_missing } => {
@@ -113,7 +144,10 @@ impl Owner {
                         let message = format!("{error}; {} in service", names.join(", "));
                         Err(Error { message, ..error })
                     }
-                    None => Ok(Answer { groups: done.iter().map(|g| g.describe()).collect(), volume: None }),
+                    None => Ok(Answer {
+                        groups: done.iter().map(|g| g.describe()).collect(),
+                        ..Answer::default()
+                    }),
                 }
             }
             Call::StopGroup { group } => self.stop_group(group, |g| g.close()),
@@ -132,7 +166,7 @@ impl Owner {
                 let name = group.create_volume(name.as_deref(), *size)?;
                 let described = group.describe();
                 let volume = described.volumes.iter().find(|v| v.name == name).cloned();
-                Ok(Answer { groups: vec![described], volume })
+                Ok(Answer { groups: vec![described], volume, ..Answer::default() })
             }
             Call::DeleteVolume { volume } => {
                 let (group, name) = self.volume(volume)?;
@@ -181,6 +215,8 @@ impl Owner {
                 group.set_check_interval(*seconds)?;
                 of(&group)
             }
+            Call::SetHost { nqn, keys } => self.set_host(nqn, keys),
+            Call::RemoveHost { nqn } => self.remove_host(nqn),
         }
     }
 
@@ -193,7 +229,7 @@ impl Owner {
         }
         let (group, locks) = offline::make(new, &name)?;
         let group = self.put_in_service(InService::made(group, locks))?;
-        Ok(Answer { groups: vec![group.describe()], volume: None })
+        Ok(Answer { groups: vec![group.describe()], ..Answer::default() })
     }
 
     fn put_in_service(&self, group: Arc<InService>) -> Result<Arc<InService>, Error> {
@@ -247,7 +283,7 @@ impl Owner {
             return Err(Error::not_found(format!("there is no drive group {name:?} in service")));
         };
         let result = end_of(owned, end);
-        result.map(|()| Answer { groups: vec![described], volume: None })
+        result.map(|()| Answer { groups: vec![described], ..Answer::default() })
     }
 
     /// Opens the groups that files belong to; those that could not be opened, with their drives and the reason.

@@ -43,6 +43,8 @@ pub struct Options {
     pub nbd: Vec<Endpoint>,
     /// Where virtual drives are exported over NVMe/TCP: `HOST:PORT`.
     pub nvme: Vec<String>,
+    /// The file of the hosts that may connect over NVMe/TCP, with their secrets. None: all may.
+    pub nvme_hosts: Option<PathBuf>,
     /// The folder with `public.crt` and `private.key`.
     pub certificates: Option<PathBuf>,
     /// The authority of client certificates, which clients then need.
@@ -76,6 +78,7 @@ impl Default for Options {
             socket: default_socket(),
             nbd: Vec::new(),
             nvme: Vec::new(),
+            nvme_hosts: None,
             certificates: None,
             client_authority: None,
             allow_anyone: false,
@@ -133,6 +136,8 @@ impl Running {
                 endpoints: self.nvme.addresses().iter().map(ToString::to_string).collect(),
                 connections: nvme.connections,
                 controllers: nvme.controllers,
+                hosts: self.owner.hosts().map(nvme::Hosts::list),
+                unauthenticated: nvme.unauthenticated,
                 reads: nvme.reads,
                 bytes_read: nvme.bytes_read,
                 writes: nvme.writes,
@@ -179,16 +184,18 @@ impl Process {
                 "give the server a certificate and the authority of its clients' certificates, or allow anyone",
             )?;
         }
-        if !options.allow_anyone {
+        if !options.allow_anyone && options.nvme_hosts.is_none() {
             // TLS of NBD does not protect it.
             refuse_open_addresses(
                 options.nvme.iter(),
-                "NVMe/TCP has no TLS and no passwords here; allow anyone, or \
+                "NVMe/TCP has no TLS here; name the file of the hosts that may connect, allow anyone, or \
                  listen at an address of this machine",
             )?;
         }
+        let hosts = options.nvme_hosts.as_deref().map(nvme::Hosts::open).transpose();
+        let hosts = hosts.map_err(|e| Error::invalid(e.to_string()))?;
         let listener = listen(&options.socket)?;
-        let owner = Arc::new(Owner::new(rebuilds(&options)?));
+        let owner = Arc::new(Owner::new(rebuilds(&options)?, hosts));
         let socket = options.socket.clone();
         match Process::begin(options, tls, listener, owner.clone()).await {
             Ok(process) => Ok(process),

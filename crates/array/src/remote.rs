@@ -11,8 +11,8 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use ashlar_nvme_tcp::Error as NvmeError;
 use ashlar_nvme_tcp::host::{self, Address, HostOptions, Identity, IoPolicy, RemoteNamespace, is_address};
+use ashlar_nvme_tcp::{Error as NvmeError, Secret};
 use ashlar_raid::{Command, Device, Medium, Pending};
 use parking_lot::Mutex;
 
@@ -41,6 +41,10 @@ pub struct RemoteOptions {
     pub ctrl_loss_timeout: Option<Duration>,
     /// The keep-alive time: a connection that is silent for longer is given up. Zero: none.
     pub keep_alive: Duration,
+    /// The secret with which this process authenticates itself to targets that demand it.
+    pub secret: Option<Secret>,
+    /// The secret with which targets have to authenticate themselves.
+    pub controller_secret: Option<Secret>,
 }
 
 impl Default for RemoteOptions {
@@ -52,6 +56,8 @@ impl Default for RemoteOptions {
             reconnect_delay: Duration::from_secs(2),
             ctrl_loss_timeout: None,
             keep_alive: Duration::from_secs(5),
+            secret: None,
+            controller_secret: None,
         }
     }
 }
@@ -66,6 +72,8 @@ pub(crate) fn configure(chosen: RemoteOptions) -> Result<(), Error> {
         reconnect_delay: chosen.reconnect_delay,
         ctrl_loss_timeout: chosen.ctrl_loss_timeout,
         keep_alive: chosen.keep_alive,
+        secret: chosen.secret,
+        controller_secret: chosen.controller_secret,
         ..known
     });
     Ok(())

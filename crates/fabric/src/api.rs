@@ -2,6 +2,7 @@
 //!
 //! Must not depend on: the process.
 
+use ashlar_nvme_tcp::{HostKeys, Known};
 use serde::{Deserialize, Serialize};
 
 /// A fault.
@@ -97,6 +98,18 @@ pub enum Call {
         /// Their numbers; none: all.
         ids: Vec<u32>,
     },
+    /// Lets a host connect, or changes its secrets.
+    SetHost {
+        /// Its name.
+        nqn: String,
+        /// Its secrets.
+        keys: HostKeys,
+    },
+    /// Lets a host connect no more; its connections end.
+    RemoveHost {
+        /// Its name.
+        nqn: String,
+    },
 }
 
 /// What a change did: the faults that were added or ended.
@@ -145,6 +158,9 @@ pub struct State {
     pub drives: Vec<Drive>,
     /// Who sees what; none: every host sees everything.
     pub zones: Option<Vec<Zone>>,
+    /// The hosts that may connect, and have to authenticate themselves; none: all may.
+    #[serde(default)]
+    pub hosts: Option<Vec<Known>>,
     /// The faults in force.
     pub faults: Vec<Fault>,
 }
@@ -185,6 +201,9 @@ pub struct Port {
     pub connections: u64,
     /// Controllers: hosts that are connected to drives.
     pub controllers: u64,
+    /// Queues that were refused because their host may not connect, or was not authenticated; since the port came up.
+    #[serde(default)]
+    pub unauthenticated: u64,
     /// What passed.
     #[serde(flatten)]
     pub used: Use,

@@ -37,6 +37,8 @@ pub(crate) fn state(enclosure: &Enclosure, connected: Vec<Option<Statistics>>) -
         ports,
         drives: (1..=setup.bays).map(|bay| of_drive(enclosure, bay)).collect(),
         zones: setup.zones.as_ref().map(|zones| zones.iter().map(zone).collect()),
+        // The process knows.
+        hosts: None,
         faults,
     }
 }
@@ -50,6 +52,7 @@ fn of_port(enclosure: &Enclosure, port: usize, counted: Option<Statistics>) -> P
         state: state.into(),
         connections: counted.connections,
         controllers: counted.controllers,
+        unauthenticated: counted.unauthenticated,
         used: enclosure.port(port).usage.describe(),
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_environment::{process, spawn, spawn_blocking, task::JoinHandle, time};
-use ashlar_nvme_tcp::{Limits, Server};
+use ashlar_nvme_tcp::{HostKeys, Hosts, Limits, Server};
 use parking_lot::{Mutex, RwLock};
 use tokio::net::UnixListener;
 
@@ -42,6 +42,8 @@ pub struct Options {
     pub setup: Setup,
     /// The management socket.
     pub socket: PathBuf,
+    /// The file of the hosts that may connect, with their secrets. None: all may.
+    pub hosts: Option<PathBuf>,
     /// Whoever can reach an address that is not of this machine alone may read and write.
     pub allow_anyone: bool,
 }
@@ -58,6 +60,8 @@ pub fn default_socket() -> PathBuf {
 /// What serves while the process runs.
 pub(crate) struct Running {
     pub(crate) enclosure: Arc<Enclosure>,
+    /// The hosts that may connect. None: all may.
+    pub(crate) hosts: Option<Arc<Hosts>>,
     /// Servers of ports; none: the port is down.
     pub(crate) servers: Mutex<Vec<Option<Server>>>,
     /// Addresses of the ports that are up, with their numbers.
@@ -86,7 +90,8 @@ impl Running {
         let setup = &self.enclosure.setup;
         let memory = MEMORY * setup.connections as u64;
         let limits = Limits { connections: setup.connections, memory, ..Limits::default() };
-        let target = Target { enclosure: self.enclosure.clone(), port, addresses: self.addresses.clone() };
+        let (enclosure, addresses) = (self.enclosure.clone(), self.addresses.clone());
+        let target = Target { enclosure, port, addresses, hosts: self.hosts.clone() };
         let number = port as u16;
         let first = number * CONTROLLERS + 1;
         let range = first..=first + CONTROLLERS - 1;
@@ -102,11 +107,36 @@ impl Running {
     /// What it says about itself.
     pub(crate) fn state(&self) -> api::State {
         let connected = self.servers.lock().iter().map(|s| s.as_ref().map(Server::statistics)).collect();
-        describe::state(&self.enclosure, connected)
+        let hosts = self.hosts.as_ref().map(|h| h.list());
+        api::State { hosts, ..describe::state(&self.enclosure, connected) }
+    }
+
+    fn guarded(&self) -> Result<&Hosts, Error> {
+        self.hosts.as_deref().ok_or_else(|| {
+            Error::invalid("the process lets all hosts connect; start it with --nvme-hosts FILE")
+        })
+    }
+
+    fn set_host(&self, nqn: &str, keys: &HostKeys) -> Result<api::Answer, Error> {
+        let set = self.guarded()?.set(nqn, keys.clone());
+        set.map(|_| api::Answer::default()).map_err(|e| Error::invalid(e.to_string()))
+    }
+
+    fn remove_host(&self, nqn: &str) -> Result<api::Answer, Error> {
+        match self.guarded()?.remove(nqn) {
+            Ok(true) => Ok(api::Answer::default()),
+            Ok(false) => Err(Error::not_found(format!("there is no host {nqn:?}"))),
+            Err(error) => Err(Error::new(Kind::Failed, error.to_string())),
+        }
     }
 
     /// Executes a management call.
     pub(crate) fn perform(&self, call: &api::Call) -> Result<api::Answer, Error> {
+        match call {
+            api::Call::SetHost { nqn, keys } => return self.set_host(nqn, keys),
+            api::Call::RemoveHost { nqn } => return self.remove_host(nqn),
+            api::Call::Inject { .. } | api::Call::Clear { .. } => {}
+        }
         let mut servers = self.servers.lock();
         let cut = |port: usize| servers.get(port).into_iter().flatten().for_each(Server::cut);
         let faults = self.enclosure.perform(call, &cut)?;
@@ -129,17 +159,19 @@ impl Process {
     /// [`Kind::Conflict`] if another process has the socket, the folder or an address; [`Kind::Invalid`] if an address is one
     /// of other machines.
     pub async fn start(options: Options) -> Result<Process, Error> {
-        if !options.allow_anyone && !is_local(&options.setup) {
+        if !options.allow_anyone && options.hosts.is_none() && !is_local(&options.setup) {
             return Err(Error::invalid(
                 "a port has an address that is not of this machine alone, and everybody who reaches it could read and write: \
-                 NVMe/TCP has no TLS and no passwords here; allow anyone, or use addresses of 127.0.0.0/8",
+                 NVMe/TCP has no TLS here; name the file of the hosts that may connect, allow anyone, or use addresses of 127.0.0.0/8",
             ));
         }
         // Each connection has a socket, each namespace a file.
         ashlar_machine::raise_open_files();
+        let hosts = options.hosts.as_deref().map(Hosts::open).transpose();
+        let hosts = hosts.map_err(|e| Error::invalid(e.to_string()))?.map(Arc::new);
         let listener = listen(&options.socket)?;
         let socket = options.socket.clone();
-        let begun = spawn_blocking("fabric-open", move || begin(options.setup)).await;
+        let begun = spawn_blocking("fabric-open", move || begin(options.setup, hosts)).await;
         let begun = begun.unwrap_or_else(|_| Err(Error::new(Kind::Failed, "the start broke off")));
         let running = begun.inspect_err(|_| {
             let _ = std::fs::remove_file(&socket);
@@ -178,10 +210,10 @@ impl Process {
     }
 }
 
-fn begin(setup: Setup) -> Result<Arc<Running>, Error> {
+fn begin(setup: Setup, hosts: Option<Arc<Hosts>>) -> Result<Arc<Running>, Error> {
     let servers = setup.ports.iter().map(|_| None).collect();
     let enclosure = Arc::new(Enclosure::open(setup)?);
-    let running = Running { enclosure, servers: Mutex::new(servers), addresses: Arc::default() };
+    let running = Running { enclosure, hosts, servers: Mutex::new(servers), addresses: Arc::default() };
     running.follow(&mut running.servers.lock())?;
     Ok(Arc::new(running))
 }

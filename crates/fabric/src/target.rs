@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ashlar_nvme_tcp::{DiscoveryRecord, Fault, Health, Namespace, Subsystem, Subsystems};
+use ashlar_nvme_tcp::{Admission, DiscoveryRecord, Fault, Health, Hosts, Namespace, Subsystem, Subsystems};
 use parking_lot::RwLock;
 
 use crate::enclosure::{DrivePath, Enclosure, Refusal};
@@ -26,6 +26,8 @@ pub(crate) struct Target {
     pub(crate) port: usize,
     /// Addresses of the ports that are up, with their numbers, from 1.
     pub(crate) addresses: Arc<RwLock<Vec<(u16, SocketAddr)>>>,
+    /// The hosts that may connect. None: all may.
+    pub(crate) hosts: Option<Arc<Hosts>>,
 }
 
 impl Subsystems for Target {
@@ -41,6 +43,10 @@ impl Subsystems for Target {
         let setup = &self.enclosure.setup;
         let bay = (1..=setup.bays).find(|bay| identity::nqn(setup, *bay) == nqn)?;
         self.drive(bay, host).map(|d| Arc::new(d) as Arc<dyn Subsystem>)
+    }
+
+    fn admission(&self, host: &str) -> Admission {
+        self.hosts.as_ref().map_or(Admission::Open, |hosts| hosts.admission(host))
     }
 
     fn discovery_records(&self, host: &str) -> Option<Vec<DiscoveryRecord>> {

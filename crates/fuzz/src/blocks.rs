@@ -79,6 +79,18 @@ pub fn all() -> Vec<Target> {
             ],
             run: nvme::connection,
         },
+        Target {
+            name: "nvme-authentication",
+            seeds: nvme::authentication_messages(),
+            tokens: TOKENS,
+            run: nvme::authentication,
+        },
+        Target {
+            name: "nvme-hosts",
+            seeds: nvme::hosts_files(),
+            tokens: &[b"[[host]]\n", b"DHHC-1:00:", b"dhchap_hash = ", b"\"null\"", b"nqn."],
+            run: nvme::hosts,
+        },
         Target { name: "nvme-host-header", seeds: host::headers(), tokens: TOKENS, run: host::header },
         Target {
             name: "nvme-host-structure",

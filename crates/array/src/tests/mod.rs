@@ -2,6 +2,7 @@
 
 mod exports;
 mod groups;
+mod hosts;
 mod namespaces;
 mod remote;
 mod rig;

@@ -77,6 +77,13 @@ pub async fn create(noun: Create, context: &Context<'_>) -> Outcome {
             };
             call(Call::CreateVolume { group, name, size }, made, context).await.map(drop)
         }
+        Create::Host(options) => {
+            let keys = options.keys()?;
+            let nqn = options.nqn;
+            let answer = context.client().call(&Call::SetHost { nqn: nqn.clone(), keys }).await?;
+            context.output.done(|| json!({ "host": answer.host }), || format!("{nqn} may connect"));
+            Ok(())
+        }
     }
 }
 
@@ -119,6 +126,11 @@ pub async fn delete(noun: Delete, context: &Context<'_>) -> Outcome {
         Delete::Dg { group, force } => {
             let shown = format!("the drive group {group} is deleted");
             (Call::DeleteGroup { group, force }, shown)
+        }
+        Delete::Host { nqn } => {
+            context.client().call(&Call::RemoveHost { nqn: nqn.clone() }).await?;
+            context.output.done(|| json!({ "nqn": nqn }), || format!("{nqn} may not connect any more"));
+            return Ok(());
         }
         Delete::Vd { volume } => {
             let shown = format!("the virtual drive {volume} is deleted");

@@ -54,16 +54,16 @@ enum Command {
     /// Own drive groups: open them, rebuild and check them, and export their virtual drives over NBD
     #[command(after_long_help = serve::HELP)]
     Serve(Box<serve::ServeOptions>),
-    /// List physical drives, drive groups or virtual drives
+    /// List physical drives, drive groups, virtual drives or hosts of NVMe/TCP
     #[command(subcommand, visible_alias = "ls")]
     List(nouns::List),
     /// Show one physical drive, drive group, virtual drive or the last consistency check in full
     #[command(subcommand, visible_alias = "desc")]
     Describe(nouns::Describe),
-    /// Create files for drives, drive groups or virtual drives
+    /// Create files for drives, drive groups or virtual drives; let a host connect over NVMe/TCP
     #[command(subcommand)]
     Create(nouns::Create),
-    /// Delete drive groups, virtual drives or hot spares
+    /// Delete drive groups, virtual drives, hot spares or hosts of NVMe/TCP
     #[command(subcommand, visible_alias = "del")]
     Delete(nouns::Delete),
     /// Change the marker of a drive or the rebuild speed of a group

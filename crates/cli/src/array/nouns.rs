@@ -5,6 +5,8 @@
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::fabric::secrets::HostOptions;
+
 /// Lists.
 #[derive(Subcommand, Debug)]
 pub enum List {
@@ -17,6 +19,8 @@ pub enum List {
     /// List virtual drives
     #[command(visible_alias = "virtual_drive")]
     Vd(Among),
+    /// List the hosts that may connect over NVMe/TCP
+    Host,
 }
 
 /// Where to look.
@@ -86,6 +90,8 @@ pub enum Create {
         #[arg(long)]
         name: Option<String>,
     },
+    /// Let a host connect over NVMe/TCP with a secret, or change it
+    Host(HostOptions),
 }
 
 /// The help text after the options of a new group.
@@ -154,6 +160,12 @@ pub enum Delete {
     Vd {
         /// The virtual drive: GROUP/NAME, or NAME if only one group has it
         volume: String,
+    },
+    /// Let a host connect over NVMe/TCP no more; its connections end
+    Host {
+        /// The name of the host
+        #[arg(value_name = "NQN", value_parser = crate::fabric::nqn)]
+        nqn: String,
     },
 }
 

@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::Context;
 use super::show::{state_tone, volume_uri};
+use crate::fabric::secrets::Secrets;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output::{Output, Tone, size_text};
 
@@ -24,8 +25,9 @@ namespace of a subsystem for each group. All other commands of \
 `ashlar array` ask this process over its socket; whoever can open the socket may do everything. SIGTERM and Ctrl-C answer \
 the requests that have arrived and close the groups.
 
-NBD has no passwords. An address of other machines therefore needs --certs and --client-ca, or --allow-anyone. NVMe/TCP has \
-neither TLS nor authentication yet: for such an address it needs --allow-anyone.
+NBD has no passwords. An address of other machines therefore needs --certs and --client-ca, or --allow-anyone. With --nvme-hosts \
+only hosts in that file may connect over NVMe/TCP, after they have authenticated themselves (DH-HMAC-CHAP); `create host` and \
+`delete host` change the file. NVMe/TCP has no TLS: an address of other machines needs --nvme-hosts, or --allow-anyone.
 
 Examples:
   ashlar array serve /mnt/disk{1...8}/member --nbd 127.0.0.1:10809
@@ -45,6 +47,9 @@ pub struct ServeOptions {
     /// Export virtual drives over NVMe/TCP here; may be repeated
     #[arg(long, value_name = "HOST:PORT", value_parser = address)]
     nvme: Vec<String>,
+    /// The file of the hosts that may connect over NVMe/TCP, with their secrets; it is made when the first is added
+    #[arg(long, value_name = "FILE", env = "ASHLAR_NVME_HOSTS")]
+    nvme_hosts: Option<PathBuf>,
     /// The file mode of Unix sockets of NBD, octal
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
     nbd_mode: u32,
@@ -96,6 +101,8 @@ pub struct ServeOptions {
     /// Seconds of silence after which a connection is given up; 0: only a command that is not answered for 30 s ends it
     #[arg(long, value_name = "S", default_value_t = 5, value_parser = clap::value_parser!(i64).range(0..=3600), help_heading = "Drives at NVMe/TCP targets")]
     keep_alive_timeout: i64,
+    #[command(flatten)]
+    secrets: Secrets,
 }
 
 /// Who codes rebuilds.
@@ -107,16 +114,22 @@ enum Coder {
 }
 
 impl ServeOptions {
-    fn remote(&self) -> RemoteOptions {
+    fn remote(&self) -> Outcome<RemoteOptions> {
         let seconds = |n: i64| Duration::from_secs(n.unsigned_abs());
-        RemoteOptions {
+        let (secret, controller_secret) = (self.secrets.host()?, self.secrets.target()?);
+        if secret.is_some() && self.host_nqn.is_none() {
+            return Err(Failure::usage("a secret belongs to a host: name this one with --host-nqn"));
+        }
+        Ok(RemoteOptions {
             host_nqn: self.host_nqn.clone(),
             policy: self.iopolicy,
             fast_io_fail_timeout: Duration::from_secs(self.fast_io_fail_timeout),
             reconnect_delay: seconds(self.reconnect_delay),
             ctrl_loss_timeout: Some(self.ctrl_loss_timeout).filter(|n| *n >= 0).map(seconds),
             keep_alive: seconds(self.keep_alive_timeout),
-        }
+            secret,
+            controller_secret,
+        })
     }
 }
 
@@ -146,13 +159,14 @@ pub async fn serve(options: ServeOptions, context: &Context<'_>) -> Outcome {
     let catch = |kind| signal(kind).map_err(|e| Failure::new(Kind::Failed, e.to_string()));
     let (mut terminate, mut interrupt) = (catch(SignalKind::terminate())?, catch(SignalKind::interrupt())?);
     let certs = options.certs.is_some();
-    let remote = options.remote();
+    let remote = options.remote()?;
     let process = Process::start(Options {
         drives: drives.iter().map(PathBuf::from).collect(),
         without_missing: options.without_missing,
         socket: context.socket.clone(),
         nbd: options.nbd,
         nvme: options.nvme,
+        nvme_hosts: options.nvme_hosts,
         certificates: options.certs,
         client_authority: options.client_ca,
         allow_anyone: options.allow_anyone,

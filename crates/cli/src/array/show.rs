@@ -68,7 +68,9 @@ fn print<T: Serialize>(output: &Output, all: &[T], table: impl FnOnce() -> Strin
 /// Lists.
 pub async fn list(noun: List, context: &Context<'_>) -> Outcome {
     let output = context.output;
-    let (List::Pd(among) | List::Dg(among) | List::Vd(among)) = &noun;
+    let (List::Pd(among) | List::Dg(among) | List::Vd(among)) = &noun else {
+        return crate::fabric::host::list(context.client().state().await?.nvme.hosts, output);
+    };
     let (groups, strangers, state) = groups(&among.drives, context).await?;
     match noun {
         List::Dg(_) => {
@@ -87,6 +89,7 @@ pub async fn list(noun: List, context: &Context<'_>) -> Outcome {
             let volumes: Vec<Volume> = groups.iter().flat_map(|g| g.volumes.clone()).collect();
             print(output, &volumes, || volume_table(output, &volumes, &state));
         }
+        List::Host => {}
     }
     Ok(())
 }

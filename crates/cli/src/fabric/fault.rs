@@ -6,7 +6,7 @@ use ashlar_fabric::api::{Blocks, Call, Fault, FaultSpec};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::Context;
+use super::context::Context;
 use super::show::{fault_table, fault_text};
 use crate::failure::{Failure, Outcome};
 

@@ -2,8 +2,11 @@
 //!
 //! | file | contents |
 //! |---|---|
+//! | `context` | what a command needs |
 //! | `serve` | `serve`: the process that is an enclosure; `check` and `setup`, which need none |
 //! | `fault` | `fault`: what fails, and what works again |
+//! | `host` | `host`: which hosts may connect |
+//! | `secrets` | secrets of hosts and targets on the command line |
 //! | `show` | `status`, `describe`: what is said, as text |
 //! | `target` | `discover`, `list`: what a target has, real or virtual; `attach`, `detach`, which are refused |
 //!
@@ -11,18 +14,22 @@
 //!
 //! Must not depend on: aliases, S3.
 
+mod context;
 mod fault;
+pub mod host;
+pub mod secrets;
 mod serve;
 mod show;
 mod target;
 
-pub use target::nqn;
+pub use secrets::nqn;
 
 use std::path::PathBuf;
 
-use ashlar_fabric::{Client, Error, Kind as Cause, default_socket};
+use ashlar_fabric::{Error, Kind as Cause, default_socket};
 use clap::{Args, Subcommand};
 
+use self::context::Context;
 use super::failure::{Failure, Kind, Outcome};
 use super::output::Output;
 
@@ -63,18 +70,9 @@ enum Command {
     /// Have parts of the enclosure fail, and work again
     #[command(subcommand)]
     Fault(fault::Command),
-}
-
-/// What a command needs.
-struct Context<'a> {
-    output: &'a Output,
-    socket: PathBuf,
-}
-
-impl Context<'_> {
-    fn client(&self) -> Client {
-        Client::new(&self.socket)
-    }
+    /// Say which hosts may connect to the drives, with their secrets
+    #[command(subcommand)]
+    Host(host::Command),
 }
 
 /// Runs the command.
@@ -103,6 +101,7 @@ async fn dispatch(command: Command, context: &Context<'_>) -> Outcome {
         Command::Attach(options) => target::attach(&options),
         Command::Detach(options) => target::detach(&options),
         Command::Fault(command) => fault::run(command, context).await,
+        Command::Host(command) => host::run(command, context).await,
     }
 }
 

@@ -10,7 +10,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::Context;
+use super::context::Context;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output::{Output, Tone, empty_table, size_text};
 
@@ -20,7 +20,8 @@ Each drive is an NVMe subsystem, with its namespaces, at every port. Commands ta
 and its module say. The data is in sparse files in the folder that the set-up names, beside the set-up unless it says otherwise. \
 All other commands of `ashlar fabric` ask this process over its socket. SIGTERM and Ctrl-C answer the commands that have arrived.
 
-NVMe/TCP has neither TLS nor authentication here: an address that other machines reach needs --allow-anyone.
+With --nvme-hosts only hosts in that file may connect, after they have authenticated themselves (DH-HMAC-CHAP); `ashlar fabric host` \
+changes the file. NVMe/TCP has no TLS here: an address that other machines reach needs --nvme-hosts or --allow-anyone.
 
 Examples:
   ashlar fabric serve shelf.toml
@@ -32,6 +33,9 @@ pub struct ServeOptions {
     /// The set-up, a TOML file
     #[arg(value_name = "FILE")]
     file: PathBuf,
+    /// The file of the hosts that may connect, with their secrets; it is made when the first is added
+    #[arg(long, value_name = "FILE")]
+    nvme_hosts: Option<PathBuf>,
     /// Let everybody who reaches a port read and write
     #[arg(long)]
     allow_anyone: bool,
@@ -73,9 +77,13 @@ pub async fn serve(options: ServeOptions, context: &Context<'_>) -> Outcome {
     let data = setup.data.display().to_string();
     let catch = |kind| signal(kind).map_err(|e| Failure::new(Kind::Failed, e.to_string()));
     let (mut terminate, mut interrupt) = (catch(SignalKind::terminate())?, catch(SignalKind::interrupt())?);
-    let process =
-        Process::start(Options { setup, socket: context.socket.clone(), allow_anyone: options.allow_anyone })
-            .await?;
+    let process = Process::start(Options {
+        setup,
+        socket: context.socket.clone(),
+        hosts: options.nvme_hosts,
+        allow_anyone: options.allow_anyone,
+    })
+    .await?;
     let state = process.state();
     let socket = context.socket.display().to_string();
     output.result(

@@ -9,7 +9,7 @@ use ashlar_fabric::api::{Blocks, Drive, Fault, FaultSpec, State};
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::Context;
+use super::context::Context;
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output::{Output, Tone, empty_table, size_text, span_text};
 

@@ -9,7 +9,8 @@ use ashlar_nvme_tcp::host::{self, Address, DiscoveryEntry, HostOptions, Listed, 
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::Context;
+use super::context::Context;
+use super::secrets::{Secrets, nqn};
 use crate::failure::{Failure, Kind, Outcome};
 use crate::output::{Output, empty_table, size_text};
 
@@ -22,6 +23,8 @@ pub struct TargetOptions {
     /// The name of the host that asks: what it sees may depend on it [default: a random one]
     #[arg(long, value_name = "NQN", value_parser = nqn)]
     host_nqn: Option<String>,
+    #[command(flatten)]
+    secrets: Secrets,
 }
 
 /// What is listed.
@@ -70,18 +73,13 @@ fn portal(text: &str) -> Result<String, String> {
     found.map(|_| text.to_owned()).ok_or_else(|| format!("{text:?} is not HOST:PORT"))
 }
 
-/// A name of NVMe.
-pub fn nqn(text: &str) -> Result<String, String> {
-    let fine = text.starts_with("nqn.") && text.len() <= 223;
-    if fine { Ok(text.to_owned()) } else { Err(format!("{text:?} is no NQN: it begins with \"nqn.\"")) }
-}
-
 /// A target that does not answer is no hanging command.
 fn options(target: &TargetOptions) -> Outcome<HostOptions> {
     let mut options = HostOptions::new().map_err(|e| failure(&e))?;
     if let Some(name) = &target.host_nqn {
         options.host_nqn.clone_from(name);
     }
+    (options.secret, options.controller_secret) = (target.secrets.host()?, target.secrets.target()?);
     Ok(options)
 }
 

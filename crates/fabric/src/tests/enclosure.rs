@@ -24,7 +24,7 @@ impl Rig {
     }
 
     fn target(&self, port: usize) -> Target {
-        Target { enclosure: self.enclosure.clone(), port, addresses: Arc::default() }
+        Target { enclosure: self.enclosure.clone(), port, addresses: Arc::default(), hosts: None }
     }
 
     fn drive(&self, port: usize, bay: usize) -> Option<Arc<dyn Subsystem>> {

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use ashlar_nvme_tcp::host::{Address, HostOptions, RemoteNamespace, discover, list};
+use ashlar_nvme_tcp::{HostKeys, Secret};
 use tokio::runtime::Runtime;
 
 use crate::api::{Call, FaultSpec, State};
@@ -25,6 +26,11 @@ fn free_ports(count: usize) -> Vec<u16> {
 
 impl Served {
     fn new(folder: &Path, rest: &str) -> Served {
+        Served::with(folder, rest, None)
+    }
+
+    /// With a file of the hosts that may connect.
+    fn with(folder: &Path, rest: &str, hosts: Option<PathBuf>) -> Served {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let ports = free_ports(2);
@@ -34,7 +40,7 @@ impl Served {
         );
         let setup = crate::parse(&text, folder).unwrap();
         let socket = folder.join("f.sock");
-        let options = Options { setup, socket: socket.clone(), allow_anyone: false };
+        let options = Options { setup, socket: socket.clone(), hosts, allow_anyone: false };
         let process = runtime.block_on(Process::start(options)).unwrap();
         Served { runtime, process: Some(process), socket, ports }
     }
@@ -154,4 +160,31 @@ fn hosts_get_no_more_than_the_rates() {
         ),
         served.state().drives[0].serial
     );
+}
+
+#[test]
+fn hosts_that_a_list_names_authenticate_themselves_at_every_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("hosts.toml");
+    let served = Served::with(folder.path(), "bays = 1\n[drive]\ncapacity = \"16MiB\"", Some(file));
+    let nqn = "nqn.2014-08.org.nvmexpress:uuid:24000000-0000-4000-8000-000000000001".to_owned();
+    let secret: Secret = "DHHC-1:00:AAcOFRwjKjE4P0ZNVFtiaXB3foWMk5qhqK+2vcTL0tk/PUPo:".parse().unwrap();
+    let drive = served.state().drives[0].nqn.clone();
+    let attach = |secret: Option<Secret>| {
+        let ports = format!("127.0.0.1:{},127.0.0.1:{}", served.ports[0], served.ports[1]);
+        let address: Address = format!("nvme-tcp://{ports}/{drive}/1").parse().unwrap();
+        RemoteNamespace::attach(&address, HostOptions { host_nqn: nqn.clone(), secret, ..options() })
+    };
+    assert!(attach(Some(secret.clone())).is_err(), "no host is known");
+    let keys = HostKeys { secret: secret.clone(), controller_secret: None, hash: None, group: None };
+    served.call(Call::SetHost { nqn: nqn.clone(), keys }).unwrap();
+    assert_eq!(served.state().hosts.unwrap()[0].nqn, nqn);
+    assert!(attach(None).is_err());
+    let namespace = attach(Some(secret.clone())).unwrap();
+    until(|| namespace.paths().iter().all(|p| p.state == "live"));
+    namespace.write(0, &[7; 4096]).unwrap();
+    served.call(Call::RemoveHost { nqn: nqn.clone() }).unwrap();
+    until(|| namespace.paths().iter().all(|p| p.state != "live"));
+    assert!(attach(Some(secret)).is_err());
+    assert!(served.state().ports.iter().map(|p| p.unauthenticated).sum::<u64>() >= 3);
 }
