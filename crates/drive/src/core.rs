@@ -18,7 +18,6 @@ use crate::op::Op;
 use crate::overlay::Overlay;
 use crate::space::{Extent, Freed, Position, Segment, Spare, SpareExtent};
 use crate::types::{Options, State, Stats};
-use crate::unnamed::Unnamed;
 use crate::{Completion, Error, Label, Result};
 use ashlar_environment::{HashMap, HashSet};
 use ashlar_format::journal::HashKey;
@@ -74,8 +73,6 @@ pub(crate) struct Core {
     pub queue: Vec<Op>,
     pub queue_bytes: usize,
     pub lazy: Vec<Op>,
-    /// Regions and shards that the journal does not name yet.
-    pub unnamed: Unnamed,
     /// The journal thread sleeps.
     pub journal_sleeps: bool,
     pub overlay: Overlay,
@@ -272,7 +269,6 @@ impl Shared {
             core.fenced = Some(why.to_owned());
             self.state.store(OUT, Ordering::SeqCst);
             core.lazy.clear();
-            core.unnamed.clear();
             (std::mem::take(&mut core.pending), std::mem::take(&mut core.queue))
         };
         tracing::error!(drive = %self.label.drive, why, "drive fenced");
@@ -505,7 +501,6 @@ impl Core {
             queue: Vec::new(),
             queue_bytes: 0,
             lazy: Vec::new(),
-            unnamed: Unnamed::default(),
             journal_sleeps: false,
             overlay: Overlay::default(),
             runs: Arc::new(RunSet::default()),

@@ -302,7 +302,6 @@ impl Core {
                 .collect(),
             next_extent: self.next_extent,
             fences: self.fences.durable().map(|(k, f)| (*k, *f)).collect(),
-            unnamed: self.unnamed_note(),
         }
     }
 }

@@ -8,7 +8,6 @@
 use crate::entry::Loc;
 use crate::op::Op;
 use crate::space::Position;
-use crate::unnamed::Note;
 use ashlar_machine::{Buf, DiskFile};
 use std::sync::Arc;
 
@@ -29,8 +28,6 @@ pub(crate) struct Writer {
     pub ops: Vec<Op>,
     pub batch: Vec<Op>,
     pub placed: Vec<(Loc, Loc)>,
-    /// The note of unnamed regions in the batch, if it contains one.
-    pub note: Option<Note>,
 }
 
 impl Writer {
@@ -46,7 +43,6 @@ impl Writer {
             ops: Vec::new(),
             batch: Vec::new(),
             placed: Vec::new(),
-            note: None,
         }
     }
 

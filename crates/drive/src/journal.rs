@@ -37,7 +37,7 @@ impl Shared {
                 let mut core = self.core.lock();
                 while core.queue.is_empty() && core.fenced.is_none() {
                     if core.closing {
-                        if core.lazy.is_empty() && core.unnamed.records.is_empty() {
+                        if core.lazy.is_empty() {
                             return;
                         }
                         break;
@@ -147,11 +147,7 @@ impl Shared {
                 }
                 drop(gone);
                 for op in batch.drain(..) {
-                    let goes_on = self.writable().is_ok();
-                    let failed = self.core.lock().unnamed.failed(op, goes_on);
-                    if let Some(op) = failed {
-                        op.fail(&e);
-                    }
+                    op.fail(&e);
                 }
             }
         }
@@ -161,16 +157,14 @@ impl Shared {
     fn write_batch(&self, w: &mut Writer, batch: &[Op], size: usize) -> Result<Vec<(GroupId, GroupState)>> {
         self.writable()?;
         let changes = batch.iter().any(|op| matches!(op, Op::State { .. } | Op::States));
-        w.note = None;
-        let noting = batch.iter().any(|op| matches!(op, Op::NoteUnnamed));
-        let (mut states, count, note, noted) = {
+        let (mut states, count) = {
             let core = self.core.lock();
             let states = if changes { core.groups.states() } else { BTreeMap::new() };
-            (states, core.journal.len() + 1, core.unnamed_note(), core.unnamed_covered() && !noting)
+            (states, core.journal.len() + 1)
         };
         let listed = |n: usize| record_len(8 + 4 * n);
         let forget = batch.iter().any(|op| matches!(op, Op::Forget { .. }));
-        let mut need = BATCH_HEADER + size + 2 * listed(count) + record_len(8 + 16 * note.len());
+        let mut need = BATCH_HEADER + size + 2 * listed(count);
         for _ in batch.iter().filter(|op| matches!(op, Op::States)) {
             let more: usize = batch.iter().map(Op::groups).sum();
             need += states_len(states.len() + more);
@@ -180,8 +174,7 @@ impl Shared {
         {
             self.rotate(w, need)?;
         }
-        let starts = w.prologue;
-        let segments = starts.then(|| self.segment_list());
+        let segments = w.prologue.then(|| self.segment_list());
         need = need.next_multiple_of(PAGE);
         let align = self.batch_align();
         let mut buf = match w.buf.take() {
@@ -219,12 +212,6 @@ impl Shared {
             let mut p = codec::Writer::with_capacity(8 + 4 * list.len());
             journal::segments(&mut p, &list);
             out.push(&mut buf, kind::SEGMENTS, &[&p.into_vec()]);
-        }
-        if starts || noting || !(noted || out.is_empty()) {
-            let mut p = codec::Writer::with_capacity(8 + 16 * note.len());
-            journal::unnamed(&mut p, &note);
-            out.push(&mut buf, kind::UNNAMED, &[&p.into_vec()]);
-            w.note = Some(note);
         }
         if out.is_empty() {
             // Only barriers: everything before them is durable already.

@@ -105,8 +105,7 @@ pub(crate) fn place(
         Op::MoveShard { kind, payload, .. } | Op::MoveDeletion { kind, payload, .. } => {
             (push(out, *kind, &[payload]), none)
         }
-        // Placed with the batch.
-        Op::Forget { .. } | Op::NoteUnnamed | Op::Barrier { .. } => (none, none),
+        Op::Forget { .. } | Op::Barrier { .. } => (none, none),
     }
 }
 

@@ -1,8 +1,8 @@
 //! The queue of operations for the journal.
 //!
 //! Invariants: both queues are bounded ([`MAX_QUEUE_OPS`], [`MAX_QUEUE_BYTES`], [`MAX_LAZY_OPS`]), with lower
-//! bounds while the device does not answer ([`MAX_STALLED_OPS`], [`MAX_STALLED_BYTES`]); records that wait,
-//! then lazy operations, precede the others of their batch; a move of compaction whose entry has changed is dropped.
+//! bounds while the device does not answer ([`MAX_STALLED_OPS`], [`MAX_STALLED_BYTES`]); lazy operations
+//! precede the others of their batch; a move of compaction whose entry has changed is dropped.
 //!
 //! Must not depend on: how a batch is written.
 
@@ -18,10 +18,8 @@ impl Core {
     /// Takes the queued operations into `ops`: first the moves of compaction that are still current.
     pub fn take(&mut self, ops: &mut Vec<Op>) {
         self.queue_bytes = 0;
-        // Lazy operations first: a discard must not hit a shard that was staged after it. It is not of a shard
-        // whose record waits: see `unnamed`.
-        ops.append(&mut self.unnamed.records);
-        ops.append(&mut self.lazy);
+        // Lazy operations first: a discard must not hit a shard that was staged after it.
+        std::mem::swap(ops, &mut self.lazy);
         ops.append(&mut self.queue);
         self.aim(ops);
         let moving =

@@ -76,13 +76,12 @@ impl Shared {
     }
 
     /// The index entry of a shard.
-    pub fn shard_now(self: &Arc<Self>, name: ShardName, mode: Mode) -> Lookup<Option<Shard>> {
+    pub fn shard_now(&self, name: ShardName, mode: Mode) -> Lookup<Option<Shard>> {
         Ok(self.shard_and_generation(name, mode)?.0)
     }
 
     /// The index entry of a shard, and the generation of the index in which it was found.
-    fn shard_and_generation(self: &Arc<Self>, name: ShardName, mode: Mode) -> Lookup<(Option<Shard>, u64)> {
-        self.name_first(name, mode)?;
+    fn shard_and_generation(&self, name: ShardName, mode: Mode) -> Lookup<(Option<Shard>, u64)> {
         let (runs, generation) = {
             let core = self.core.lock();
             core.may_look_up()?;

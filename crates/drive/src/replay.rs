@@ -413,7 +413,7 @@ impl Shared {
             file.sync_data().map_err(|e| self.failed("clearing the journal tail", &e))?;
         }
         if fenced {
-            self.write_again(&file, 0..u64::from(at.at))?;
+            self.write_again(&file, u64::from(at.at))?;
         }
         w.prologue = at.at == PAGE as u32;
         w.file = Some(file);
@@ -421,15 +421,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes a part of a segment again with its present content, and flushes it.
-    pub fn write_again(&self, file: &ashlar_machine::DiskFile, part: std::ops::Range<u64>) -> Result<()> {
-        let failed = |e: std::io::Error| self.failed("writing a segment again", &e);
+    /// Writes the first `bytes` of a journal segment again with their present content, and flushes them.
+    fn write_again(&self, file: &ashlar_machine::DiskFile, bytes: u64) -> Result<()> {
+        let failed = |e: std::io::Error| self.failed("writing the journal again", &e);
         let mut buf = self.options.pool.get_reserved(64 << 10);
         let cap = buf.capacity().min(64 << 10);
         buf.set_len(cap);
-        let mut pos = part.start;
-        while pos < part.end {
-            let n = (part.end - pos).min(cap as u64) as usize;
+        let mut pos = 0;
+        while pos < bytes {
+            let n = (bytes - pos).min(cap as u64) as usize;
             file.read_at(&mut buf[..n], pos).map_err(failed)?;
             file.write_at(&buf[..n], pos).map_err(failed)?;
             pos += n as u64;

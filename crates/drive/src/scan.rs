@@ -19,7 +19,6 @@ use crate::types::{Entry, Fold, Range, ShardInfo};
 use ashlar_format::{GroupId, RegisterKey};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
-use std::sync::Arc;
 
 /// Most overlay entries copied at a time.
 const CHUNK: usize = 256;
@@ -282,8 +281,7 @@ impl Shared {
     }
 
     /// See [`crate::Drive::shards`].
-    pub fn census(self: &Arc<Self>, after: Option<ShardName>, limit: usize) -> Lookup<Vec<ShardInfo>> {
-        self.name_all()?;
+    pub fn census(&self, after: Option<ShardName>, limit: usize) -> Lookup<Vec<ShardInfo>> {
         let (mut recent, runs) = {
             let core = self.core.lock();
             core.may_look_up()?;

@@ -385,7 +385,7 @@ fn data_of_other_release_is_not_damage() {
     let header = |format: u8| {
         let mut files = files.clone();
         let segment = files.get_mut(name).unwrap();
-        assert_eq!(segment[8..10], [3, 0]);
+        assert_eq!(segment[8..10], [2, 0]);
         segment[8] = format;
         let sum = ashlar_checksum::frame_hash(&hash_key, &[b"segment", &segment[..PAGE - 32]]);
         segment[PAGE - 32..PAGE].copy_from_slice(&sum);
@@ -407,7 +407,7 @@ fn data_of_other_release_is_not_damage() {
     w.push(&mut segment[PAGE..], 99, &[b"of another time"]);
     w.close(&mut segment[PAGE..], 1, &[0; 16]);
     newer_kind.insert(name.into(), segment);
-    for (what, files) in [("newer header", header(4)), ("older header", header(2)), ("kind", newer_kind)] {
+    for (what, files) in [("newer header", header(3)), ("older header", header(1)), ("kind", newer_kind)] {
         let files = without_index(&files);
         let disk = disk_of(&files);
         match open(&disk).err() {

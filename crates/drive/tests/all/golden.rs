@@ -99,7 +99,6 @@ fn journal_bytes() {
         };
         journal::lift(h, &e);
     });
-    push(kind::UNNAMED, &|h| journal::unnamed(h, &[(2, 1 << 20), (5, 0)]));
     push(kind::SEAL, &|h| h.u32(8));
     let batch = w.close(&mut buf, 42, &[0x11; 16]);
     check("journal-batch", &buf[..batch.len as usize]);

@@ -15,4 +15,3 @@ mod groups;
 mod kinds;
 mod late;
 mod space;
-mod unnamed;

@@ -7,7 +7,6 @@ mod fair;
 mod faults;
 mod fences;
 mod flaws;
-mod flushes;
 mod half;
 mod hang;
 mod join;

@@ -23,8 +23,7 @@ use highway::{HighwayHash, HighwayHasher, Key};
 mod entry;
 pub use entry::{
     AcceptEntry, Entry, ExtentEntry, FenceEntry, GroupState, HINTED, LiftEntry, ONE_SYNC, StageEntry,
-    accept_head, discard, extent, fence, hint, kind, lift, purge, read_states, read_unnamed, segments,
-    stage_head, states, unnamed,
+    accept_head, discard, extent, fence, hint, kind, lift, purge, read_states, segments, stage_head, states,
 };
 
 /// Length of the segment header. On devices, batches start and end at multiples of it.
@@ -40,7 +39,7 @@ pub const MAX_PAYLOAD: usize = 8 << 20;
 
 const SEGMENT_MAGIC: &[u8; 8] = b"ASHLJRNL";
 const BATCH_MAGIC: u32 = u32::from_le_bytes(*b"AJB1");
-const FORMAT: u16 = 3;
+const FORMAT: u16 = 2;
 /// Padding inside a batch. It is not zero, so that padding sectors are not mistaken for unwritten ones.
 const PAD: u8 = 0xa5;
 const BITMAP: usize = 400;
