@@ -32,8 +32,9 @@ const SLACK: usize = 64 << 10;
 /// Targets with a higher limit: archives, whose formats have large windows and blocks regardless of the
 /// input, filters of directories, which have parts of a few bytes and come from administrators, and blocks: what is
 /// read from members has a fixed length, a part of a journal up to 768 KiB, a request of 28 bytes reads 16 KiB, and an NVMe
-/// command asks for up to 1 MiB. A set-up is written by an operator, and has ranges (`{1...1024}`).
-const WINDOWS: [(&str, usize); 8] = [
+/// command asks for up to 1 MiB. A set-up is written by an operator, and has ranges (`{1...1024}`); so is a file of hosts, which the
+/// target reads, writes and reads again.
+const WINDOWS: [(&str, usize); 9] = [
     ("fabric-set-up", 4 << 20),
     ("archive", 20 << 20),
     ("ldap-name", 1 << 20),
@@ -42,6 +43,7 @@ const WINDOWS: [(&str, usize); 8] = [
     ("nbd-connection", 16 << 20),
     ("nvme-connection", 16 << 20),
     ("nvme-host-connection", 1 << 20),
+    ("nvme-hosts", 1 << 20),
 ];
 const MAX_CALL: Duration = Duration::from_secs(1);
 
