@@ -54,7 +54,9 @@ def modules(kernel):
             add(other)
         order.append(path)
 
+    built_in = {Path(line).stem.replace("-", "_") for line in (kernel.parent / "modules.builtin").read_text().splitlines()}
     for name in MODULES:
+        assert name.replace("-", "_") in files.keys() | built_in, name
         add(name)
     assert any(path.name.startswith("nvme-tcp.ko") for path in order), kernel
     return order
