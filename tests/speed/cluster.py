@@ -9,6 +9,9 @@ requests in flight that go to all nodes in turn, and ended. CPU is that of all s
 etcd included, within the measured time. With ASHLAR_SPEED_ROUNDS all take turns so often, and the means are
 printed. ASHLAR_BEFORE is an older program, which takes turns with the one measured; ASHLAR_SPEED_ONLY names the
 sizes. By hand only: it is no test.
+
+Nodes of Ashlar always talk over TLS; those of MinIO do only if their clients do. With ASHLAR_SPEED_TLS=1 all servers
+of all kinds have a certificate, so that clients, and the nodes of both, talk over TLS. It needs openssl.
 """
 
 import contextlib
@@ -16,6 +19,7 @@ import json
 import os
 import shutil
 import socket
+import ssl
 import statistics
 import subprocess
 import sys
@@ -26,6 +30,8 @@ from pathlib import Path
 
 ROOT = ("speed-root", "speed-root-secret-key")
 NODES, DRIVES = 4, 4
+TLS = os.environ.get("ASHLAR_SPEED_TLS") == "1"
+SCHEME = "https" if TLS else "http"
 # Size, objects for GET, most bytes that a PUT may write.
 SIZES = [("10MiB", 40, "768MiB"), ("1MiB", 300, "768MiB"), ("128KiB", 1500, "512MiB"), ("4KiB", 2000, "64MiB")]
 
@@ -45,8 +51,10 @@ class Servers:
 
     def __enter__(self):
         self.home = Path(tempfile.mkdtemp(prefix="ashlar-speed-", dir="/dev/shm"))
-        self.processes, self.endpoints = [], []
+        self.processes, self.endpoints, self.certificates = [], [], []
         try:
+            if TLS:
+                self.certify()
             self.start()
             for endpoint in self.endpoints:
                 self.wait(endpoint + self.ready)
@@ -54,6 +62,18 @@ class Servers:
         except BaseException:
             self.__exit__()
             raise
+
+    def certify(self):
+        """A certificate that signs itself, for all addresses that servers here have, with its key."""
+        folder = self.home / "certificates"
+        (folder / "CAs").mkdir(parents=True)
+        names = ",".join(f"IP:127.0.0.{n}" for n in range(1, 2 + NODES))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                        "-subj", "/CN=speed", "-addext", f"subjectAltName={names}", "-keyout", folder / "private.key",
+                        "-out", folder / "public.crt"], check=True, capture_output=True)
+        # MinIO trusts the other nodes by this.
+        shutil.copy(folder / "public.crt", folder / "CAs/speed.crt")
+        self.certificates = ["--certs-dir", folder]
 
     def run(self, *command, **env):
         log = self.home / f"{len(self.processes)}.log"
@@ -64,9 +84,10 @@ class Servers:
 
     def wait(self, url):
         deadline = time.monotonic() + 90
+        unchecked = ssl._create_unverified_context()
         while True:
             try:
-                return urllib.request.urlopen(url, timeout=5).read()
+                return urllib.request.urlopen(url, timeout=5, context=unchecked).read()
             except OSError:
                 ended = any(p.poll() is not None for p in self.processes)
                 if ended or time.monotonic() > deadline:
@@ -98,8 +119,8 @@ class Ashlar(Servers):
         self.wait(f"{client}/health")
         for n in range(NODES):
             address = f"127.0.0.{2 + n}"
-            self.endpoints.append(f"http://{address}:{ports[2 * n]}")
-            self.run(os.environ[self.program], "server", *self.drives(n), "--control", client.replace("http", "etcd"),
+            self.endpoints.append(f"{SCHEME}://{address}:{ports[2 * n]}")
+            self.run(os.environ[self.program], "server", *self.drives(n), *self.certificates, "--control", client.replace("http", "etcd"),
                      "--cluster", "speed", "--nodes", NODES, "--address", f"{address}:{ports[2 * n]}",
                      "--node-address", f"{address}:{ports[2 * n + 1]}", "--code", "12+4")
 
@@ -113,9 +134,9 @@ class OneMachine(Servers):
 
     def start(self):
         [port] = free_ports(1)
-        self.endpoints.append(f"http://127.0.0.1:{port}")
+        self.endpoints.append(f"{SCHEME}://127.0.0.1:{port}")
         drives = [d for n in range(NODES) for d in self.drives(n)]
-        self.run(os.environ["ASHLAR_BIN"], "server", *drives, "--address", f"127.0.0.1:{port}", "--code", "12+4")
+        self.run(os.environ["ASHLAR_BIN"], "server", *drives, *self.certificates, "--address", f"127.0.0.1:{port}", "--code", "12+4")
 
 
 class MinIO(Servers):
@@ -123,11 +144,11 @@ class MinIO(Servers):
 
     def start(self):
         ports = free_ports(NODES)
-        self.endpoints = [f"http://127.0.0.1:{port}" for port in ports]
+        self.endpoints = [f"{SCHEME}://127.0.0.1:{port}" for port in ports]
         # Without ellipses, so that all are one pool, although every node has other folders.
         drives = [f"{self.endpoints[n]}{d}" for n in range(NODES) for d in self.drives(n)]
         for n in range(NODES):
-            self.run(os.environ["MINIO_BIN"], "server", "--quiet", "--address", f"127.0.0.1:{ports[n]}", *drives,
+            self.run(os.environ["MINIO_BIN"], "server", "--quiet", *self.certificates, "--address", f"127.0.0.1:{ports[n]}", *drives,
                      MINIO_ROOT_USER=ROOT[0], MINIO_ROOT_PASSWORD=ROOT[1], MINIO_CI_CD="1",
                      MINIO_STORAGE_CLASS_STANDARD="EC:4", MINIO_BROWSER="off", HOME=str(self.home),
                      # In a container it would wait for an address that is not loopback.
@@ -142,7 +163,7 @@ def measure(servers, operation, size, objects, most, seconds):
     env = {**os.environ, "ASHLAR_ACCESS_KEY": ROOT[0], "ASHLAR_SECRET_KEY": ROOT[1]}
     done = subprocess.run(
         [os.environ["ASHLAR_BIN"], "bench", "s3", operation, "speed-bucket", "--endpoint", ",".join(servers.endpoints),
-         "-s", size, "-c", "8", "-d", f"{seconds}s", "--warmup", "500ms", "-o", out, "-q", *pids, *limit],
+         "-s", size, "-c", "8", "-d", f"{seconds}s", "--warmup", "500ms", "-o", out, "-q", *pids, *limit, *(["--insecure"] if TLS else [])],
         env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     # 6: measured, but with a caveat, as that the client is at its limit.
     if done.returncode not in (0, 6):

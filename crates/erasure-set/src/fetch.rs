@@ -11,7 +11,7 @@
 use crate::ahead::{Fetch, Row, RowFuture};
 use crate::budget::Share;
 use crate::prefetch::{self, BodyRange, Choice, Plan, Prefetched};
-use crate::read::{ObjectReader, Shard};
+use crate::read::{ObjectReader, Opened, Shard};
 use crate::sets::Inner;
 use crate::table::{HANG_CHECK_INTERVAL, Member, View};
 use crate::{Error, Result};
@@ -19,6 +19,7 @@ use ashlar_commit::SlotSet;
 use ashlar_drive::{Check, Error as DriveError, Frames, ReaderHandle};
 use ashlar_environment::time::{self, Instant};
 use ashlar_format::{Data, Record};
+use futures::future::{self, Either};
 use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use smallvec::SmallVec;
@@ -138,9 +139,14 @@ impl ObjectReader {
     }
 
     /// How many stripes to read together, from `stripe` on: several only if every drive that is asked has to
-    /// be waited for anyway.
+    /// be waited for anyway. The first stripe of a reader is read alone, so that its bytes come soon, unless the shards are
+    /// open.
     fn run_length(&self, stripe: u64, want: u64) -> u64 {
-        let direct = |i: u8| matches!(&self.shards[usize::from(i)], Shard::Open(r) if r.is_direct());
+        let direct = |i: u8| match &self.shards[usize::from(i)] {
+            Shard::Open(r) => r.is_direct(),
+            Shard::Opening(_) => stripe > self.first,
+            Shard::Closed | Shard::Away | Shard::Bad => false,
+        };
         if !(0..self.data.k).all(|i| want >> i & 1 == 0 || direct(i)) {
             return 1;
         }
@@ -179,11 +185,10 @@ impl ObjectReader {
             self.shards[usize::from(shard)] = Shard::Away;
             return;
         };
-        let id = self.data.write_id;
         self.open_now(shard);
         let open = match &self.shards[usize::from(shard)] {
             Shard::Open(r) => Some(r.clone()),
-            Shard::Closed => None,
+            Shard::Opening(_) | Shard::Closed => None,
             Shard::Away | Shard::Bad => return,
         };
         let (frame, count, check) = (fetch.stripe as u32, fetch.count as u32, self.check);
@@ -193,31 +198,38 @@ impl ObjectReader {
         {
             return self.took(fetch, shard, check, bytes.map(|b| [b].into_iter().collect()));
         }
+        let handle = match open {
+            Some(r) => Either::Left(future::ready(Ok(r))),
+            None => Either::Right(self.opening(shard, &member)),
+        };
         let began = Instant::now();
         let future: RowFuture = Box::pin(async move {
-            let mut reader = open;
-            let bytes = async {
-                let r = match &reader {
-                    Some(r) => r.clone(),
-                    None => {
-                        let r = Arc::new(member.drive.open_shard(id, shard).await?);
-                        reader = Some(r.clone());
-                        r
-                    }
-                };
-                match count {
-                    1 => r.read(frame, check).await.map(|b| [b].into_iter().collect()),
-                    _ => r.read_run(frame, count, check).await,
-                }
-            }
-            .await;
+            let handle = handle.await;
+            let bytes = match &handle {
+                Ok(r) if count == 1 => r.read(frame, check).await.map(|b| [b].into_iter().collect()),
+                Ok(r) => r.read_run(frame, count, check).await,
+                Err(e) => Err(e.clone()),
+            };
             let took = began.elapsed();
             if bytes.is_ok() {
                 member.latency.note_read(took);
             }
-            Row { shard, reader, bytes, check, took }
+            Row { shard, reader: handle.ok(), bytes, check, took }
         });
         fetch.waiting.get_or_insert_with(FuturesUnordered::new).push(future);
+    }
+
+    /// The handle of a shard that is not open yet: fetches of several stripes open it once.
+    fn opening(&mut self, shard: u8, member: &Arc<Member>) -> Opened {
+        let state = &mut self.shards[usize::from(shard)];
+        if let Shard::Opening(opened) = state {
+            return opened.clone();
+        }
+        let (member, id) = (member.clone(), self.data.write_id);
+        let open = async move { member.drive.open_shard(id, shard).await.map(Arc::new) };
+        let opened = open.boxed().shared();
+        *state = Shard::Opening(opened.clone());
+        opened
     }
 
     /// Opens a shard if that needs no device.
@@ -226,7 +238,7 @@ impl ObjectReader {
             self.shards[usize::from(shard)] = Shard::Away;
             return;
         };
-        if matches!(self.shards[usize::from(shard)], Shard::Closed)
+        if matches!(self.shards[usize::from(shard)], Shard::Closed | Shard::Opening(_))
             && let Some(opened) = member.drive.open_shard_now(self.data.write_id, shard)
         {
             match opened.and_then(|r| self.fits(r)) {
@@ -449,7 +461,7 @@ impl ObjectReader {
 
     fn arrived(&mut self, fetch: &mut Fetch, row: Row) {
         if let Some(r) = row.reader
-            && matches!(self.shards[usize::from(row.shard)], Shard::Closed)
+            && matches!(self.shards[usize::from(row.shard)], Shard::Opening(_))
         {
             let (len, frame, frames) = (r.len(), r.frame(), r.frames());
             let want = self.data.row_len(u64::from(self.data.stripe)) as u32;

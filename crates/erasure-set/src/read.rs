@@ -19,10 +19,10 @@ use crate::sets::{Inner, Sets};
 use crate::table::View;
 use crate::{Error, Result};
 use ashlar_commit::SlotSet;
-use ashlar_drive::{Check, Frames, ReaderHandle};
+use ashlar_drive::{Check, Error as DriveError, Frames, ReaderHandle};
 use ashlar_format::{Data, RegisterKey, WriteId};
 use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Shared};
 use smallvec::SmallVec;
 use std::future::Future;
 use std::ops::Range;
@@ -37,7 +37,8 @@ pub struct ObjectReader {
     pub(crate) data: Data,
     pub(crate) size: u64,
     pub(crate) range: Range<u64>,
-    /// The next stripe to start, and the end.
+    /// The first stripe, the next one to start, and the end.
+    pub(crate) first: u64,
     pub(crate) next: u64,
     pub(crate) end: u64,
     pub(crate) shards: SmallVec<[Shard; 16]>,
@@ -62,9 +63,14 @@ pub struct ObjectReader {
     pub(crate) over: bool,
 }
 
+/// The handle of a shard, as soon as it is open. Whoever waits drives it, so that no fetch depends on another one.
+pub(crate) type Opened = Shared<BoxFuture<'static, std::result::Result<Arc<ReaderHandle>, DriveError>>>;
+
 #[derive(Clone)]
 pub(crate) enum Shard {
     Closed,
+    /// It is being opened; all fetches wait for the same handle.
+    Opening(Opened),
     Open(Arc<ReaderHandle>),
     /// Its drive is missing or failed.
     Away,
@@ -135,6 +141,7 @@ impl Inner {
             data: *data,
             size,
             at: range.start,
+            first: next,
             listed: false,
             begun: false,
             pinned: None,
@@ -305,7 +312,7 @@ impl ObjectReader {
         let state = |s: &Shard| match s {
             Shard::Bad => 'x',
             Shard::Away => '-',
-            Shard::Open(_) | Shard::Closed => '+',
+            Shard::Open(_) | Shard::Opening(_) | Shard::Closed => '+',
         };
         let states: String = self.shards.iter().map(state).collect();
         let what = format!("{have} of {k} shards of stripe {stripe} can be read ({states})");

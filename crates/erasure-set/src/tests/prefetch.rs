@@ -171,6 +171,25 @@ async fn small_body_takes_one_message_to_each_node() {
     nodes.close().await;
 }
 
+/// A long body is read in runs of stripes, and each shard is opened once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_body_takes_few_messages() {
+    let nodes = Nodes::new(|_| {}).await;
+    let want = noise(3, 10 << 20);
+    let register = nodes.rig.put("large", &want).await.unwrap();
+    let there = Nodes::there(&register);
+    nodes.sent().await;
+    assert_eq!(nodes.get("large").await, (Some(want), 0));
+    let sent = nodes.sent().await;
+    // Ten stripes: the first alone, then runs of four.
+    let expected = [(method::OPEN, 1), (method::READ_RUN, 4), (method::END, 1)];
+    for (method, each) in expected {
+        assert_eq!(sent[&method], each * there, "{method}: {sent:?}");
+    }
+    assert_eq!((sent.len(), reads(&sent)), (4, [0, 3, 0]), "{sent:?}");
+    nodes.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn drives_that_are_behind_send_no_shard() {
     let nodes = Nodes::new(|_| {}).await;
