@@ -139,10 +139,11 @@ impl ShardReader {
     /// # Errors
     /// `Corrupt` if it does not verify, `Io` if it cannot be read, `Malformed` past the end.
     pub async fn read(&self, n: u32, check: Check) -> Result<Bytes> {
-        match self.read_now(n, check) {
-            Some(r) => r,
-            None => Ok(self.read_run(n, 1, check).await?.swap_remove(0)),
-        }
+        let mut frames = match self.read_run_now(n, 1, check) {
+            Some(frames) => frames?,
+            None => self.read_run(n, 1, check).await?,
+        };
+        Ok(frames.swap_remove(0))
     }
 
     /// The `count` frames from `n` on, with one call to the device; they share one buffer.
@@ -229,21 +230,21 @@ impl ShardReader {
         }
     }
 
-    /// Like [`ShardReader::read`], if that is possible without waiting for memory or a device.
+    /// Like [`ShardReader::read_run`], if that is possible without waiting for memory or a device; `None` if not.
     #[must_use]
-    pub fn read_now(&self, n: u32, check: Check) -> Option<Result<Bytes>> {
-        if n >= self.frames() {
-            return Some(Err(Error::Malformed("frame number")));
+    pub fn read_run_now(&self, n: u32, count: u32, check: Check) -> Option<Result<Frames>> {
+        if let Err(e) = self.within(n, count) {
+            return Some(Err(e));
         }
         let e = match &self.body {
-            Body::Inline(b) => return Some(Ok(b.clone())),
+            Body::Inline(b) => return Some(Ok([b.clone()].into_iter().collect())),
             Body::Extent(e) => e,
         };
         if let Err(err) = e.shared.readable() {
             return Some(Err(err));
         }
-        match e.read_now(n, check) {
-            Ok(b) => Some(Ok(b)),
+        match (n..n + count).map(|n| e.read_now(n, check)).collect() {
+            Ok(frames) => Some(Ok(frames)),
             Err(Halt::WouldBlock) => None,
             Err(Halt::Failed(err)) => Some(Err(err)),
         }

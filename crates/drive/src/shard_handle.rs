@@ -168,13 +168,13 @@ impl ReaderHandle {
         }
     }
 
-    /// As [`ShardReader::read_now`].
+    /// As [`ShardReader::read_run_now`].
     #[must_use]
-    pub fn read_now(&self, n: u32, check: Check) -> Option<Result<Bytes>> {
+    pub fn read_run_now(&self, n: u32, count: u32, check: Check) -> Option<Result<Frames>> {
         match self {
-            ReaderHandle::Local(r) => r.read_now(n, check),
+            ReaderHandle::Local(r) => r.read_run_now(n, count, check),
             ReaderHandle::Remote(_) => None,
-            ReaderHandle::Whole(bytes) => Some(whole(bytes, n, 1)),
+            ReaderHandle::Whole(bytes) => Some(whole(bytes, n, count).map(|b| [b].into_iter().collect())),
         }
     }
 }

@@ -138,16 +138,18 @@ impl ObjectReader {
         self.ahead.stock.lock().fetches.push_back(fetch);
     }
 
-    /// How many stripes to read together, from `stripe` on: several only if every drive that is asked has to
-    /// be waited for anyway. The first stripe of a reader is read alone, so that its bytes come soon, unless the shards are
-    /// open.
+    /// How many stripes to read together, from `stripe` on: several only if some drive has to be waited for anyway. The first
+    /// stripe of a reader is read alone unless all its shards are open, so that its bytes come soon.
     fn run_length(&self, stripe: u64, want: u64) -> u64 {
-        let direct = |i: u8| match &self.shards[usize::from(i)] {
-            Shard::Open(r) => r.is_direct(),
-            Shard::Opening(_) => stripe > self.first,
-            Shard::Closed | Shard::Away | Shard::Bad => false,
-        };
-        if !(0..self.data.k).all(|i| want >> i & 1 == 0 || direct(i)) {
+        let mut waits = false;
+        for i in (0..self.data.k).filter(|i| want >> i & 1 == 1) {
+            match &self.shards[usize::from(i)] {
+                Shard::Open(r) => waits |= r.is_direct(),
+                Shard::Opening(_) if stripe > self.first => waits = true,
+                Shard::Opening(_) | Shard::Closed | Shard::Away | Shard::Bad => return 1,
+            }
+        }
+        if !waits {
             return 1;
         }
         let end = self.end.min(stripe + RUN);
@@ -193,10 +195,9 @@ impl ObjectReader {
         };
         let (frame, count, check) = (fetch.stripe as u32, fetch.count as u32, self.check);
         if let Some(r) = &open
-            && count == 1
-            && let Some(bytes) = r.read_now(frame, check)
+            && let Some(bytes) = r.read_run_now(frame, count, check)
         {
-            return self.took(fetch, shard, check, bytes.map(|b| [b].into_iter().collect()));
+            return self.took(fetch, shard, check, bytes);
         }
         let handle = match open {
             Some(r) => Either::Left(future::ready(Ok(r))),

@@ -185,7 +185,7 @@ fn shard_of(drive: &Drive, wanted: &WantedShards, n: usize, room: usize) -> Opti
     let index = wanted.of.get(n).copied().flatten()?;
     let reader = drive.open_shard_now(wanted.write_id, index)?.ok()?;
     let fits = reader.frames() == 1 && reader.len() <= room as u64;
-    fits.then(|| reader.read_now(0, Check::Drive))??.ok()
+    fits.then(|| reader.read_run_now(0, 1, Check::Drive))??.ok()?.pop()
 }
 
 /// The answer of one drive; a record that was shown before is left out.

@@ -260,7 +260,10 @@ fn compare(h: &History, d: &Drive, at: usize, what: &str) {
                 assert!(past.allows(Some(1), at), "{what}: shard {id}, {:?}", past.values);
                 let mut got = Vec::new();
                 for n in 0..r.frames() {
-                    let f = r.read_now(n, ashlar_drive::Check::Drive).unwrap();
+                    let f = r
+                        .read_run_now(n, 1, ashlar_drive::Check::Drive)
+                        .unwrap()
+                        .map(|mut run| run.remove(0));
                     got.extend_from_slice(&f.unwrap_or_else(|e| panic!("{what}: shard {id}: {e}")));
                 }
                 assert!(got == content(*id, *len), "{what}: shard {id} has other bytes");
