@@ -17,7 +17,7 @@ from pathlib import Path
 GUEST = Path(os.environ.get("CLIENT_GUEST", "/nonexistent"))
 # A kernel whose NVMe/TCP host knows DH-HMAC-CHAP: the same one if it does.
 GUEST_AUTH = Path(os.environ.get("CLIENT_GUEST_AUTH", "/nonexistent"))
-MODULES = ["virtio_pci", "virtio_net", "crc32c_generic", "sha512_generic", "nvme-tcp", "ext4"]
+MODULES = ["virtio_pci", "virtio_net", "virtio_blk", "crc32c_generic", "sha512_generic", "nvme-tcp", "ext4"]
 # An emulated processor on a busy machine: no statement about speed.
 LONG = 240
 
@@ -92,18 +92,23 @@ def image(out, programs, home):
 class Guest:
     """A machine that runs."""
 
-    def __init__(self, folder, programs, memory=320, home=GUEST):
-        """`memory`: MiB. The programs and the files of the guest take a part of it. `home`: the folder of its kernel."""
+    def __init__(self, folder, programs, memory=320, home=GUEST, disks=()):
+        """`memory`: MiB. The programs and the files of the guest take a part of it. `home`: the folder of its kernel.
+        `disks`: sockets of vhost-user-blk devices, to which QEMU connects again every second."""
         initrd = folder / "initrd"
         image(initrd, programs, home)
         kernel = next((home / "boot").glob("vmlinuz-*"))
+        devices = ["-object", f"memory-backend-memfd,id=m,size={memory}M,share=on", "-machine", "memory-backend=m"] if disks else []
+        for number, socket in enumerate(disks):
+            devices += ["-chardev", f"socket,id=c{number},path={socket},reconnect=1",
+                        "-device", f"vhost-user-blk-pci,chardev=c{number},num-queues=2"]
         self.log = b""
         self.count = 0
         self.qemu = subprocess.Popen(
             ["qemu-system-x86_64", "-accel", "tcg", "-machine", "q35", "-cpu", "max", "-m", str(memory), "-smp", "1", "-nographic",
              "-no-reboot", "-nodefaults", "-serial", "stdio", "-kernel", kernel, "-initrd", initrd,
              "-append", "console=ttyS0 panic=-1 quiet loglevel=3", "-netdev", "user,id=n",
-             "-device", "virtio-net-pci,netdev=n,romfile="],
+             "-device", "virtio-net-pci,netdev=n,romfile=", *devices],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.wait(rb"guest-is-ready\r?\n", LONG)
 

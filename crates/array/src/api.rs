@@ -28,6 +28,9 @@ pub struct State {
     pub nbd: Nbd,
     /// Its exports over NVMe/TCP.
     pub nvme: Nvme,
+    /// Its exports to hypervisors; none: there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vhost_user: Option<VhostUser>,
 }
 
 /// A group that could not be opened.
@@ -62,6 +65,26 @@ pub struct Nbd {
     pub writes: u64,
     /// Bytes of write requests.
     pub bytes_written: u64,
+}
+
+/// The vhost-user-blk server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct VhostUser {
+    /// The folder with a socket for each virtual drive: `GROUP/NAME.sock`.
+    pub folder: String,
+    /// Hypervisors that are connected.
+    pub connections: u64,
+    /// Read requests since the start, and their bytes.
+    pub reads: u64,
+    /// Bytes of read requests.
+    pub bytes_read: u64,
+    /// Write requests since the start.
+    pub writes: u64,
+    /// Bytes of write requests.
+    pub bytes_written: u64,
+    /// Requests that were answered with an error.
+    pub errors: u64,
 }
 
 /// The NVMe/TCP target.

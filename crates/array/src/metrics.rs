@@ -42,6 +42,20 @@ pub(crate) fn text(state: &State, server: &str) -> String {
         page.counter(node, "ashlar_array_nbd_requests_total", "NBD requests.").add(&labels, requests);
         page.counter(node, "ashlar_array_nbd_bytes_total", "Bytes of NBD requests.").add(&labels, bytes);
     }
+    if let Some(vhost) = &state.vhost_user {
+        let (open, failed) =
+            ("Hypervisors that are connected.", "Requests that were answered with an error.");
+        page.value(node, "ashlar_array_vhost_user_connections", open, vhost.connections);
+        page.counter(node, "ashlar_array_vhost_user_errors_total", failed).add(&[], vhost.errors);
+        for (kind, requests, bytes) in
+            [("read", vhost.reads, vhost.bytes_read), ("write", vhost.writes, vhost.bytes_written)]
+        {
+            let (labels, what) = ([("kind", kind)], "vhost-user-blk requests.");
+            page.counter(node, "ashlar_array_vhost_user_requests_total", what).add(&labels, requests);
+            let what = "Bytes of vhost-user-blk requests.";
+            page.counter(node, "ashlar_array_vhost_user_bytes_total", what).add(&labels, bytes);
+        }
+    }
     page.counter(
         node,
         "ashlar_array_nvme_unauthenticated_total",

@@ -13,6 +13,7 @@ use ashlar_environment::{net, process, spawn, task::JoinHandle, thread, time::In
 use ashlar_nbd::{Endpoint, Limits, Server, Tls, listen_unix};
 use ashlar_nvme_tcp as nvme;
 use ashlar_raid::{Batching, Wanted};
+use ashlar_vhost_user as vhost_user;
 use tokio::net::UnixListener;
 
 use crate::api;
@@ -57,6 +58,10 @@ pub struct Options {
     pub connections: usize,
     /// Bytes of NBD requests in memory, and of NVMe commands.
     pub memory: u64,
+    /// The folder in which each virtual drive has a vhost-user-blk socket.
+    pub vhost_user: Option<PathBuf>,
+    /// The file mode of those sockets.
+    pub vhost_user_mode: u32,
     /// The file mode of Unix sockets of NBD.
     pub socket_mode: u32,
     /// Who codes rebuilds.
@@ -85,6 +90,8 @@ impl Default for Options {
             metrics: None,
             connections: limits.connections,
             memory: limits.memory,
+            vhost_user: None,
+            vhost_user_mode: limits.socket_mode,
             socket_mode: limits.socket_mode,
             coder: Wanted::default(),
             rebuild_threads: thread::available_parallelism().map_or(1, |n| (n.get() / 2).clamp(1, 8)),
@@ -108,6 +115,7 @@ pub(crate) struct Running {
     owner: Arc<Owner>,
     nbd: Server,
     nvme: nvme::Server,
+    vhost_user: Option<vhost_user::Server>,
     tls: &'static str,
     client_certificates: bool,
     started: Instant,
@@ -143,6 +151,18 @@ impl Running {
                 writes: nvme.writes,
                 bytes_written: nvme.bytes_written,
             },
+            vhost_user: self.vhost_user.as_ref().map(|server| {
+                let counted = server.statistics();
+                api::VhostUser {
+                    folder: server.folder().display().to_string(),
+                    connections: counted.connections,
+                    reads: counted.reads,
+                    bytes_read: counted.bytes_read,
+                    writes: counted.writes,
+                    bytes_written: counted.bytes_written,
+                    errors: counted.errors,
+                }
+            }),
         }
     }
 
@@ -235,8 +255,15 @@ impl Process {
         };
         let nvme = nvme::Server::start(&options.nvme, owner.clone(), limits)
             .map_err(|e| Error::new(Kind::Conflict, e.to_string()))?;
+        let vhost_user = {
+            let (owner, mode) = (owner.clone(), options.vhost_user_mode);
+            let start = |folder: &PathBuf| vhost_user::Server::start(folder, mode, owner);
+            options.vhost_user.as_ref().map(start).transpose()
+        };
+        let vhost_user = vhost_user.map_err(|e| Error::new(Kind::Conflict, e.to_string()))?;
         let started = Instant::now();
-        let running = Arc::new(Running { owner, nbd, nvme, tls: word, client_certificates, started });
+        let running =
+            Arc::new(Running { owner, nbd, nvme, vhost_user, tls: word, client_certificates, started });
         let mut tasks = Vec::new();
         let mut metrics = None;
         if let Some(address) = &options.metrics {
@@ -273,6 +300,9 @@ impl Process {
         let closed = ashlar_environment::spawn_blocking("array-close", move || {
             running.nbd.stop();
             running.nvme.stop();
+            if let Some(server) = &running.vhost_user {
+                server.stop();
+            }
             running.owner.close()
         });
         closed.await.unwrap_or_else(|_| vec![Error::new(Kind::Failed, "closing the groups broke off")])

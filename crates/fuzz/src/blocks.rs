@@ -7,6 +7,7 @@ use ashlar_nbd::fuzzed as nbd;
 use ashlar_nvme_tcp::fuzzed as nvme;
 use ashlar_nvme_tcp::host::fuzzed as host;
 use ashlar_raid::fuzzed as raid;
+use ashlar_vhost_user::fuzzed as vhost_user;
 
 use crate::target::Target;
 
@@ -48,6 +49,14 @@ pub fn all() -> Vec<Target> {
                 &[0; 4],
             ],
             run: nbd::connection,
+        },
+        Target {
+            name: "vhost-user-guest",
+            seeds: vhost_user::guests(),
+            tokens: &[&[0, 2, 0, 0], &[1, 0, 2, 0], &[3, 0, 1, 0], &[4, 0, 0, 0], &[0xff; 8], &[0; 8]],
+            run: |input| {
+                vhost_user::guest(input);
+            },
         },
         Target {
             name: "fabric-set-up",

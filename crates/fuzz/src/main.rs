@@ -34,13 +34,14 @@ const SLACK: usize = 64 << 10;
 /// read from members has a fixed length, a part of a journal up to 768 KiB, a request of 28 bytes reads 16 KiB, and an NVMe
 /// command asks for up to 1 MiB. A set-up is written by an operator, and has ranges (`{1...1024}`); so is a file of hosts, which the
 /// target reads, writes and reads again.
-const WINDOWS: [(&str, usize); 9] = [
+const WINDOWS: [(&str, usize); 10] = [
     ("fabric-set-up", 4 << 20),
     ("archive", 20 << 20),
     ("ldap-name", 1 << 20),
     ("raid-superblock", 1 << 20),
     ("raid-journal-entry", 8 << 20),
     ("nbd-connection", 16 << 20),
+    ("vhost-user-guest", 1 << 20),
     ("nvme-connection", 16 << 20),
     ("nvme-host-connection", 1 << 20),
     ("nvme-hosts", 1 << 20),

@@ -20,8 +20,8 @@ use crate::output::{Output, Tone, size_text};
 /// The help text after the options.
 pub const HELP: &str = "\
 Opens the groups that the drives belong to, recovers them if they were not closed, lets hot spares take the place of failed \
-drives, rebuilds and checks in the background, and exports every virtual drive over NBD as GROUP/NAME, and over NVMe/TCP as a \
-namespace of a subsystem for each group. All other commands of \
+drives, rebuilds and checks in the background, and exports every virtual drive over NBD as GROUP/NAME, over NVMe/TCP as a \
+namespace of a subsystem for each group, and to virtual machines of this host (vhost-user-blk) as DIR/GROUP/NAME.sock. All other commands of \
 `ashlar array` ask this process over its socket; whoever can open the socket may do everything. SIGTERM and Ctrl-C answer \
 the requests that have arrived and close the groups.
 
@@ -33,6 +33,7 @@ Examples:
   ashlar array serve /mnt/disk{1...8}/member --nbd 127.0.0.1:10809
   ashlar array serve /var/lib/members --nbd unix:/run/ashlar/nbd.sock --nbd-mode 660
   ashlar array serve /var/lib/members --nvme 127.0.0.1:4420
+  ashlar array serve /var/lib/members --vhost-user /run/ashlar/vm
   ashlar array serve /var/lib/members --nbd 0.0.0.0:10809 --certs /etc/ashlar/certs --client-ca /etc/ashlar/clients.crt";
 
 /// The process.
@@ -50,6 +51,12 @@ pub struct ServeOptions {
     /// The file of the hosts that may connect over NVMe/TCP, with their secrets; it is made when the first is added
     #[arg(long, value_name = "FILE", env = "ASHLAR_NVME_HOSTS")]
     nvme_hosts: Option<PathBuf>,
+    /// Export each virtual drive to virtual machines (vhost-user-blk), at DIR/GROUP/NAME.sock
+    #[arg(long, value_name = "DIR")]
+    vhost_user: Option<PathBuf>,
+    /// The file mode of those sockets, octal
+    #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
+    vhost_user_mode: u32,
     /// The file mode of Unix sockets of NBD, octal
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
     nbd_mode: u32,
@@ -174,6 +181,8 @@ pub async fn serve(options: ServeOptions, context: &Context<'_>) -> Outcome {
         connections: options.connections.max(1),
         memory,
         socket_mode: options.nbd_mode,
+        vhost_user: options.vhost_user,
+        vhost_user_mode: options.vhost_user_mode,
         coder: match options.coder {
             Coder::Auto => Wanted::Auto,
             Coder::Cpu => Wanted::Cpu,
@@ -219,6 +228,7 @@ fn banner(output: &Output, socket: &str, metrics: Option<&str>, state: &api::Sta
         lines.push(format!("NBD      {endpoint}{tls}"));
     }
     lines.extend(state.nvme.endpoints.iter().map(|e| format!("NVMe     {e}")));
+    lines.extend(state.vhost_user.iter().map(|v| format!("vhost    {}/GROUP/NAME.sock", v.folder)));
     lines.extend(metrics.map(|m| format!("Metrics  http://{m}/metrics")));
     for group in &state.groups {
         lines.push(format!(

@@ -19,7 +19,19 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("ground", &["erasure", "checksum", "policy", "format", "machine", "metrics", "arguments"]),
     (
         "plumbing",
-        &["engine", "gpu", "commit", "rpc", "pacer", "duties", "outbound", "time-series", "nbd", "nvme-tcp"],
+        &[
+            "engine",
+            "gpu",
+            "commit",
+            "rpc",
+            "pacer",
+            "duties",
+            "outbound",
+            "time-series",
+            "nbd",
+            "nvme-tcp",
+            "vhost-user",
+        ],
     ),
     ("drives", &["drive", "cluster", "remote", "etcd", "etcd-member"]),
     ("arrays", &["erasure-set", "raid"]),
@@ -36,7 +48,8 @@ const LAYERS: [(&str, &[&str]); 12] = [
 const PROOF: [&str; 4] = ["model", "history", "sim", "fuzz"];
 
 /// Permitted dependencies within a layer, with reasons.
-const SIDEWAYS: [(&str, &str, &str); 9] = [
+const SIDEWAYS: [(&str, &str, &str); 10] = [
+    ("vhost-user", "nbd", "it serves the same devices: what a block device does is said once"),
     (
         "server",
         "server-options",
