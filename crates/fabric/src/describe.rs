@@ -2,14 +2,18 @@
 //!
 //! Must not depend on: who asks.
 
-use ashlar_nvme_tcp::Statistics;
+use ashlar_nvme_tcp::{Known, Statistics};
 
 use crate::api::{Drive, Namespace, Port, State, Zone};
 use crate::enclosure::Enclosure;
 use crate::{identity, target};
 
-/// The state. `connected`: what the servers of ports have counted; none: the port is down.
-pub(crate) fn state(enclosure: &Enclosure, connected: Vec<Option<Statistics>>) -> State {
+/// The state. `connected`: what the servers of ports have counted; none: the port is down. `hosts`: those that may connect; none: all.
+pub(crate) fn state(
+    enclosure: &Enclosure,
+    connected: Vec<Option<Statistics>>,
+    hosts: Option<Vec<Known>>,
+) -> State {
     let setup = &enclosure.setup;
     let faults = enclosure.faults().list();
     let ports: Vec<Port> =
@@ -37,8 +41,7 @@ pub(crate) fn state(enclosure: &Enclosure, connected: Vec<Option<Statistics>>) -
         ports,
         drives: (1..=setup.bays).map(|bay| of_drive(enclosure, bay)).collect(),
         zones: setup.zones.as_ref().map(|zones| zones.iter().map(zone).collect()),
-        // The process knows.
-        hosts: None,
+        hosts,
         faults,
     }
 }

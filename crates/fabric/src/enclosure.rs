@@ -15,7 +15,7 @@ use std::time::Duration;
 use ashlar_environment::{thread, time::Instant};
 use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
-use crate::api::{Call, Fault};
+use crate::api::{Fault, FaultSpec};
 use crate::drive_model::Operation;
 use crate::error::Error;
 use crate::faults::Faults;
@@ -154,23 +154,25 @@ impl Enclosure {
         self.faults.read()
     }
 
-    /// Changes the faults. Drives and ports follow at once. `cut` ends the connections of a port that goes down: commands in
+    /// Adds a fault. Drives and ports follow at once. `cut` ends the connections of a port that goes down: commands in
     /// progress must not be answered, as their hosts would take the answer for one of the drive.
     ///
     /// # Errors
-    /// Those of [`Faults`]; nothing is changed then.
-    pub(crate) fn perform(&self, call: &Call, cut: &dyn Fn(usize)) -> Result<Vec<Fault>, Error> {
-        let done = {
-            let mut faults = self.faults.write();
-            match call {
-                Call::Inject { fault } => vec![faults.inject(&self.setup, fault.clone())?],
-                Call::Clear { ids } => faults.clear(ids)?,
-                // Not of the enclosure.
-                Call::SetHost { .. } | Call::RemoveHost { .. } => Vec::new(),
-            }
-        };
+    /// Those of [`Faults::inject`]; nothing is changed then.
+    pub(crate) fn inject(&self, fault: &FaultSpec, cut: &dyn Fn(usize)) -> Result<Fault, Error> {
+        let added = self.faults.write().inject(&self.setup, fault.clone())?;
         self.apply_faults(cut);
-        Ok(done)
+        Ok(added)
+    }
+
+    /// Ends faults; none named: all. Otherwise as [`Enclosure::inject`].
+    ///
+    /// # Errors
+    /// Those of [`Faults::clear`]; nothing is changed then.
+    pub(crate) fn clear(&self, ids: &[u32], cut: &dyn Fn(usize)) -> Result<Vec<Fault>, Error> {
+        let ended = self.faults.write().clear(ids)?;
+        self.apply_faults(cut);
+        Ok(ended)
     }
 
     /// Has drives and ports follow the faults.

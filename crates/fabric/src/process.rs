@@ -108,7 +108,7 @@ impl Running {
     pub(crate) fn state(&self) -> api::State {
         let connected = self.servers.lock().iter().map(|s| s.as_ref().map(Server::statistics)).collect();
         let hosts = self.hosts.as_ref().map(|h| h.list());
-        api::State { hosts, ..describe::state(&self.enclosure, connected) }
+        describe::state(&self.enclosure, connected, hosts)
     }
 
     fn guarded(&self) -> Result<&Hosts, Error> {
@@ -133,13 +133,22 @@ impl Running {
     /// Executes a management call.
     pub(crate) fn perform(&self, call: &api::Call) -> Result<api::Answer, Error> {
         match call {
-            api::Call::SetHost { nqn, keys } => return self.set_host(nqn, keys),
-            api::Call::RemoveHost { nqn } => return self.remove_host(nqn),
-            api::Call::Inject { .. } | api::Call::Clear { .. } => {}
+            api::Call::SetHost { nqn, keys } => self.set_host(nqn, keys),
+            api::Call::RemoveHost { nqn } => self.remove_host(nqn),
+            api::Call::Inject { fault } => {
+                self.change_faults(|cut| Ok(vec![self.enclosure.inject(fault, cut)?]))
+            }
+            api::Call::Clear { ids } => self.change_faults(|cut| self.enclosure.clear(ids, cut)),
         }
+    }
+
+    /// Changes faults, and has the servers of the ports follow. `change` gets what ends the connections of a port.
+    fn change_faults(
+        &self,
+        change: impl FnOnce(&dyn Fn(usize)) -> Result<Vec<api::Fault>, Error>,
+    ) -> Result<api::Answer, Error> {
         let mut servers = self.servers.lock();
-        let cut = |port: usize| servers.get(port).into_iter().flatten().for_each(Server::cut);
-        let faults = self.enclosure.perform(call, &cut)?;
+        let faults = change(&|port| servers.get(port).into_iter().flatten().for_each(Server::cut))?;
         self.follow(&mut servers)?;
         Ok(api::Answer { faults })
     }

@@ -52,7 +52,7 @@ mod wire;
 mod tests;
 
 pub use ana::{AnaState, AnaStates};
-pub use auth::{Admission, Group, Hash, HostKeys, Hosts, Known, Secret};
+pub use auth::{Admission, Group, Hash, HostKeys, Hosts, Known, Secret, check_name};
 pub use error::Error;
 pub use memory::Memory;
 pub use namespace::{DISCOVERY, DiscoveryRecord, Fault, Health, Namespace, Subsystem, Subsystems, Summary};

@@ -15,8 +15,8 @@ use crate::failure::{Failure, Outcome, While as _};
 
 /// A name of NVMe.
 pub fn nqn(text: &str) -> Result<String, String> {
-    let fine = text.starts_with("nqn.") && text.len() <= 223;
-    if fine { Ok(text.to_owned()) } else { Err(format!("{text:?} is no NQN: it begins with \"nqn.\"")) }
+    ashlar_nvme_tcp::check_name(text).map_err(|e| format!("no NQN: {e}"))?;
+    Ok(text.to_owned())
 }
 
 /// The text of a secret, which nothing shows.

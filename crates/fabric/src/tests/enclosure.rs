@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ashlar_nvme_tcp::{Fault, Namespace, Subsystem, Subsystems as _};
 
 use super::setup;
-use crate::api::{Blocks, Call, FaultSpec};
+use crate::api::{Blocks, FaultSpec};
 use crate::enclosure::Enclosure;
 use crate::target::Target;
 use crate::{Kind, identity};
@@ -36,11 +36,11 @@ impl Rig {
     }
 
     fn inject(&self, fault: FaultSpec) -> u32 {
-        self.enclosure.perform(&Call::Inject { fault }, &|_| {}).unwrap()[0].id
+        self.enclosure.inject(&fault, &|_| {}).unwrap().id
     }
 
     fn clear(&self, ids: &[u32]) {
-        self.enclosure.perform(&Call::Clear { ids: ids.to_vec() }, &|_| {}).unwrap();
+        self.enclosure.clear(ids, &|_| {}).unwrap();
     }
 }
 
@@ -146,10 +146,7 @@ fn ports_follow_their_module_and_the_enclosure() {
     assert_eq!(up(), [false; 6]);
     rig.clear(&[all, module]);
     assert_eq!(up(), [true, false, true, true, true, true]);
-    assert_eq!(
-        rig.enclosure.perform(&Call::Clear { ids: vec![port, 99] }, &|_| {}).unwrap_err().kind,
-        Kind::NotFound
-    );
+    assert_eq!(rig.enclosure.clear(&[port, 99], &|_| {}).unwrap_err().kind, Kind::NotFound);
     assert_eq!(up(), [true, false, true, true, true, true], "a call that fails changes nothing");
     rig.clear(&[]);
     assert_eq!(up(), [true; 6]);

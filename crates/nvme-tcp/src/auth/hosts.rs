@@ -126,7 +126,11 @@ impl HostKeys {
     }
 }
 
-fn check_name(nqn: &str) -> Result<(), Error> {
+/// Checks the name of a host or a subsystem (NVM Express Base 2.0, 4.5).
+///
+/// # Errors
+/// [`Error::Hosts`]: it does not begin with `nqn.`, is too long, or has control characters.
+pub fn check_name(nqn: &str) -> Result<(), Error> {
     if nqn.starts_with("nqn.") && nqn.len() <= MAX_NQN && !nqn.bytes().any(|b| b.is_ascii_control()) {
         return Ok(());
     }

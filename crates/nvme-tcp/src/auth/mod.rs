@@ -23,5 +23,5 @@ mod tests;
 
 pub use group::Group;
 pub use hash::Hash;
-pub use hosts::{Admission, HostKeys, Hosts, Known};
+pub use hosts::{Admission, HostKeys, Hosts, Known, check_name};
 pub use secret::Secret;
