@@ -15,7 +15,12 @@ use crate::failure::{Failure, Outcome, While as _};
 
 /// A name of NVMe.
 pub fn nqn(text: &str) -> Result<String, String> {
-    ashlar_nvme_tcp::check_name(text).map_err(|e| format!("no NQN: {e}"))?;
+    let refused = |_| {
+        format!(
+            "{text:?} is no NQN: it begins with \"nqn.\", has at most 223 bytes and no control characters"
+        )
+    };
+    ashlar_nvme_tcp::check_name(text).map_err(refused)?;
     Ok(text.to_owned())
 }
 
