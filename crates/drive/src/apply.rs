@@ -177,6 +177,7 @@ impl Core {
                 self.apply_shard((e.write_id, e.index), now);
             }
             Entry::Extent(ref e) => {
+                self.unnamed.replay_region(e.segment, e.offset);
                 let now = shard_of(&entry, loc).ok_or(ashlar_format::Error::Malformed("register key"))?;
                 self.apply_shard((e.write_id, e.index), now);
             }
@@ -197,6 +198,7 @@ impl Core {
             }
             Entry::Fence(e) => self.apply_fence(&e, loc),
             Entry::Lift(e) => self.apply_lift(&e, loc),
+            Entry::Unnamed(note) => self.unnamed.replay_note(note),
             Entry::Segments(_) | Entry::Seal { .. } => {}
         }
         Ok(())

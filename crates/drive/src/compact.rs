@@ -152,7 +152,7 @@ impl Shared {
     }
 
     /// The operation that moves this record of the victim, if it is still needed.
-    fn survivor(&self, victim: u32, loc: Loc, kind: u8, payload: &[u8]) -> Result<Option<Op>> {
+    fn survivor(self: &Arc<Self>, victim: u32, loc: Loc, kind: u8, payload: &[u8]) -> Result<Option<Op>> {
         let entry = Entry::decode(kind, payload).map_err(Error::from)?;
         let bytes = || Bytes::copy_from_slice(payload);
         Ok(match entry {
@@ -193,12 +193,13 @@ impl Shared {
                 Some(Op::MoveFence { key, from: loc, payload: w.into_vec().into() })
             }
             Entry::Lift(e) => self.deletion(victim, kind, e.oldest, e.newest, bytes),
-            Entry::Hints(_) | Entry::State(_) | Entry::Segments(_) | Entry::Seal { .. } => None,
+            Entry::Hints(_) | Entry::State(_) | Entry::Unnamed(_) => None,
+            Entry::Segments(_) | Entry::Seal { .. } => None,
         })
     }
 
     fn moved(
-        &self,
+        self: &Arc<Self>,
         name: crate::entry::ShardName,
         loc: Loc,
         kind: u8,

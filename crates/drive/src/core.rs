@@ -18,6 +18,7 @@ use crate::op::Op;
 use crate::overlay::Overlay;
 use crate::space::{Extent, Freed, Position, Segment, Spare, SpareExtent};
 use crate::types::{Options, State, Stats};
+use crate::unnamed::Unnamed;
 use crate::{Completion, Error, Label, Result};
 use ashlar_environment::{HashMap, HashSet};
 use ashlar_format::journal::HashKey;
@@ -73,6 +74,8 @@ pub(crate) struct Core {
     pub queue: Vec<Op>,
     pub queue_bytes: usize,
     pub lazy: Vec<Op>,
+    /// Regions and shards that the journal does not name yet.
+    pub unnamed: Unnamed,
     /// The journal thread sleeps.
     pub journal_sleeps: bool,
     pub overlay: Overlay,
@@ -269,6 +272,7 @@ impl Shared {
             core.fenced = Some(why.to_owned());
             self.state.store(OUT, Ordering::SeqCst);
             core.lazy.clear();
+            core.unnamed.clear();
             (std::mem::take(&mut core.pending), std::mem::take(&mut core.queue))
         };
         tracing::error!(drive = %self.label.drive, why, "drive fenced");
@@ -434,7 +438,7 @@ impl Shared {
         let journal_bytes =
             core.journal.values().map(|s| s.bytes).sum::<u64>() + core.spare.as_ref().map_or(0, |s| s.bytes);
         let extents = || core.extents.values().filter(|e| !e.lost);
-        let extent_live = extents().map(|e| e.live).sum();
+        let extent_live = extents().map(|e| e.live).sum::<u64>() + core.unnamed.bytes();
         let index_bytes = core.runs.bytes();
         let open: u64 = extents().filter(|e| !e.sealed).map(|e| e.bytes - e.at.min(e.bytes)).sum();
         Stats {
@@ -501,6 +505,7 @@ impl Core {
             queue: Vec::new(),
             queue_bytes: 0,
             lazy: Vec::new(),
+            unnamed: Unnamed::default(),
             journal_sleeps: false,
             overlay: Overlay::default(),
             runs: Arc::new(RunSet::default()),

@@ -302,6 +302,7 @@ impl Core {
                 .collect(),
             next_extent: self.next_extent,
             fences: self.fences.durable().map(|(k, f)| (*k, *f)).collect(),
+            unnamed: self.unnamed_note(),
         }
     }
 }

@@ -366,6 +366,12 @@ impl Drive {
         while self.shared.commit() {}
     }
 
+    /// Without threads: commits what is queued, and with it, if it is anything, what waits for a batch.
+    #[doc(hidden)]
+    pub fn pump_queued(&self) {
+        self.shared.commit_queued();
+    }
+
     /// Without threads: what the maintenance thread does once per tick.
     #[doc(hidden)]
     pub fn tick(&self) {
@@ -374,7 +380,7 @@ impl Drive {
 
     pub(crate) fn pump_if_manual(&self) {
         if !self.shared.threads {
-            self.pump();
+            self.pump_queued();
         }
     }
 }

@@ -4,13 +4,13 @@
 //! the background by the drive's own threads: header page, frames and hash table in as few writes as
 //! possible.
 //!
-//! Invariants: a region is never assigned twice; the journal record that names a shard is written only after
-//! a flush that covers its data; at most [`MAX_QUEUED`] bytes of one shard wait in memory, and none of a
-//! shard that was given up ([`Unfinished`]).
+//! Invariants: a region is never assigned twice; the journal record that names a shard is written, and the
+//! shard is answered, only after a flush that covers its data; at most [`MAX_QUEUED`] bytes of one shard wait in
+//! memory, and none of a shard that was given up ([`Unfinished`]).
 //!
 //! Must not depend on: what a shard contains.
 
-use crate::core::{Core, Shared, SyncQueue};
+use crate::core::{Core, EMPTIED, Shared, SyncQueue};
 use crate::entry::{Loc, Region, Shard, ShardName, layout};
 use crate::op::Op;
 use crate::place::extent_entry;
@@ -33,9 +33,10 @@ const MAX_QUEUED: usize = 2 << 20;
 const START: usize = 512 << 10;
 
 impl Core {
-    /// The record of a shard in `segment` is durable.
-    pub fn extent_written(&mut self, segment: u32) {
-        if let Some(e) = self.extents.get_mut(&segment) {
+    /// The record of a shard in `region` is durable, or the region is given up.
+    pub fn extent_written(&mut self, region: Region) {
+        self.unnamed.settled(region);
+        if let Some(e) = self.extents.get_mut(&region.segment) {
             e.writers = e.writers.saturating_sub(1);
         }
     }
@@ -49,7 +50,18 @@ impl Core {
         let offset = e.at;
         e.at += bytes;
         e.writers += 1;
-        Some(Region { segment, offset, frame: 0 })
+        let region = Region { segment, offset, frame: 0 };
+        self.unnamed.reserved(region);
+        Some(region)
+    }
+
+    /// Recovery: a shard was found in a region that nothing names.
+    pub fn reserve_found(&mut self, region: Region, bytes: u64) {
+        if let Some(e) = self.extents.get_mut(&region.segment) {
+            e.at = e.at.max(region.offset.saturating_add(bytes));
+            e.writers += 1;
+            self.unnamed.reserved(region);
+        }
     }
 
     /// Accepts no more regions in this segment; its unused rest is given back.
@@ -126,7 +138,8 @@ impl Shared {
         })
     }
 
-    /// The data of a shard is written: flush its segment, then journal it.
+    /// The data of a shard is written: flush its segment, then journal it. The record waits for the next
+    /// batch if the region is found without it (`unnamed`).
     fn sync_extent(self: &Arc<Self>, segment: u32, op: Op) {
         {
             let mut syncs = self.syncs.lock();
@@ -147,23 +160,36 @@ impl Shared {
                 }
                 std::mem::take(&mut q.waiting)
             };
-            let r = self.flush_extent(segment);
+            let r = self.flush_extent(segment).and_then(|()| self.journal_linked());
             let mut failed = Vec::new();
+            let mut answered = Vec::new();
+            let mut queued = false;
             {
                 let mut core = self.core.lock();
                 for (op, _) in ops {
                     match &r {
                         Ok(()) => {
-                            let quiet = self.threads;
-                            if let Err(bad) = core.enqueue_for(op, &self.journal_work, quiet) {
-                                failed.push(bad);
+                            let later = if self.options.strict { core.name_later(op) } else { Err(op) };
+                            let now = match later {
+                                Ok(done) => {
+                                    answered.push(done);
+                                    continue;
+                                }
+                                Err(op) => op,
+                            };
+                            match core.enqueue_for(now, &self.journal_work, self.threads) {
+                                Ok(()) => queued = true,
+                                Err(bad) => failed.push(bad),
                             }
                         }
                         Err(e) => failed.push((op, e.clone())),
                     }
                 }
             }
-            if self.threads {
+            for done in answered {
+                done.ok();
+            }
+            if queued && self.threads {
                 // This thread may wait for the device like that of the journal.
                 self.commit_here();
             }
@@ -191,10 +217,35 @@ impl Shared {
         self.still_linked(&file, "an extent segment")
     }
 
+    /// Checked before a shard is answered that only a note of the journal leads to: see
+    /// [`Shared::still_linked`].
+    fn journal_linked(&self) -> Result<()> {
+        loop {
+            let active = self.core.lock().active;
+            if active == 0 {
+                return Ok(());
+            }
+            let file = self.journal_file(active);
+            if file.as_ref().is_ok_and(|f| f.linked().is_ok_and(|l| l)) {
+                return Ok(());
+            }
+            // Unless compaction has removed it since.
+            if self.core.lock().active == active {
+                return match file {
+                    Ok(file) => self.still_linked(&file, "a journal segment"),
+                    Err(e) => {
+                        self.fence(EMPTIED);
+                        Err(Error::io("opening the journal", &e))
+                    }
+                };
+            }
+        }
+    }
+
     /// Releases a region that no record names.
     fn release_region(&self, region: Region, bytes: u64) {
         let mut core = self.core.lock();
-        core.extent_written(region.segment);
+        core.extent_written(region);
         core.push_freed(Freed { region, bytes });
     }
 }
@@ -308,7 +359,7 @@ impl ShardWriter {
         Ok(())
     }
 
-    /// All frames are written: completes when data, hashes and journal record are durable.
+    /// All frames are written: completes when the shard is durable, with its journal record or without (`unnamed`).
     pub fn finish(mut self, done: Completion) -> Unfinished {
         let unfinished = self.handle();
         let Some(job) = self.job.take() else { return unfinished };

@@ -38,6 +38,7 @@ pub fn manifests() -> Vec<Vec<u8>> {
             crate::space::Extent { bytes: 1 << 20, at: 8192, live: 4096, ..Default::default() },
         )],
         next_extent: 6,
+        unnamed: vec![(5, 8192), (6, 0)],
         fences: vec![(
             (ashlar_format::GroupId::new(0, 2), ashlar_format::BucketId([7; 16])),
             crate::fence_table::Fence {

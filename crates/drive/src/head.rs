@@ -8,6 +8,7 @@
 use crate::entry::Loc;
 use crate::op::Op;
 use crate::space::Position;
+use crate::unnamed::Note;
 use ashlar_machine::{Buf, DiskFile};
 use std::sync::Arc;
 
@@ -24,10 +25,14 @@ pub(crate) struct Writer {
     pub buf: Option<Buf>,
     /// The next batch is the first one of its segment and starts with the list of segments.
     pub prologue: bool,
+    /// The segment has a format of an earlier release, which gets no more than its seal.
+    pub older: bool,
     /// Operations being committed; kept for its allocation.
     pub ops: Vec<Op>,
     pub batch: Vec<Op>,
     pub placed: Vec<(Loc, Loc)>,
+    /// The note of unnamed regions in the batch, if it contains one.
+    pub note: Option<Note>,
 }
 
 impl Writer {
@@ -40,9 +45,11 @@ impl Writer {
             failed: false,
             buf: None,
             prologue: false,
+            older: false,
             ops: Vec::new(),
             batch: Vec::new(),
             placed: Vec::new(),
+            note: None,
         }
     }
 

@@ -12,10 +12,11 @@ use crate::entry::{Loc, Register, Shard, ShardName, register_key, shard_key};
 use crate::fence_table::{Fence, FenceKey};
 use crate::run::{Cursor, Halt, Lookup, Mode, Run, filter_hash};
 use crate::space::{Extent, Position, Segment};
+use crate::unnamed::Note;
 use crate::{Error, Result};
 use ashlar_commit::bucket_fence::Deletion;
 use ashlar_format::codec::{Reader, Writer};
-use ashlar_format::journal::{GroupState, HashKey, read_states, states};
+use ashlar_format::journal::{GroupState, HashKey, read_states, read_unnamed, states, unnamed};
 use ashlar_format::{BucketId, GroupId};
 use ashlar_machine::Folder;
 use std::cell::RefCell;
@@ -150,10 +151,14 @@ pub(crate) struct Manifest {
     pub extents: Vec<(u32, Extent)>,
     pub next_extent: u32,
     pub fences: Vec<(FenceKey, Fence)>,
+    /// Where the journal up to the position leaves regions unnamed.
+    pub unnamed: Note,
 }
 
 const MAGIC: &[u8; 8] = b"ASHINDEX";
-const FORMAT: u16 = 4;
+const FORMAT: u16 = 5;
+/// The format before, without what is unnamed: nothing is.
+const BEFORE: u16 = 4;
 pub(crate) const MANIFEST: &str = "manifest";
 const MANIFEST_NEW: &str = "manifest.new";
 /// Larger than a manifest of a million segments.
@@ -207,6 +212,7 @@ impl Manifest {
             w.u32(f.loc.len);
             w.u32(f.oldest);
         });
+        unnamed(&mut w, &self.unnamed);
         Manifest::seal(w.into_vec(), key)
     }
 
@@ -225,7 +231,8 @@ impl Manifest {
             return Err(E::Checksum("index manifest"));
         }
         let mut r = Reader::new(body);
-        if r.raw(8)? != MAGIC || r.u16()? != FORMAT {
+        let (magic, format) = (r.raw(8)?, r.u16()?);
+        if magic != MAGIC || !(BEFORE..=FORMAT).contains(&format) {
             return Err(E::Malformed("manifest magic"));
         }
         let position = Position { segment: r.u32()?, at: r.u32()?, seq: r.u64()?, chain: r.array()? };
@@ -250,6 +257,7 @@ impl Manifest {
             let loc = Loc { segment: r.u32()?, at: r.u32()?, len: r.u32()? };
             Ok((key, Fence { deletion, loc, oldest: r.u32()? }))
         })?;
+        let unnamed = if format == BEFORE { Note::new() } else { read_unnamed(&mut r)? };
         r.end()?;
         Ok(Manifest {
             position,
@@ -261,6 +269,7 @@ impl Manifest {
             extents,
             next_extent,
             fences,
+            unnamed,
         })
     }
 

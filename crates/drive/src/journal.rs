@@ -37,7 +37,7 @@ impl Shared {
                 let mut core = self.core.lock();
                 while core.queue.is_empty() && core.fenced.is_none() {
                     if core.closing {
-                        if core.lazy.is_empty() {
+                        if core.lazy.is_empty() && core.unnamed.records.is_empty() {
                             return;
                         }
                         break;
@@ -50,20 +50,40 @@ impl Shared {
                     return;
                 }
             }
+            if !self.commit() && self.core.lock().closing {
+                // What waits cannot be written; the next start finds the shards.
+                return;
+            }
+        }
+    }
+
+    /// Commits everything that is queued. Returns false if nothing was, or if what is left cannot be written now.
+    pub fn commit(self: &Arc<Self>) -> bool {
+        self.run_later();
+        let mut w = self.writer.lock();
+        self.commit_with(&mut w)
+    }
+
+    /// Without threads: commits until nothing is queued, as the journal thread does. What may wait for a later batch
+    /// waits.
+    pub fn commit_queued(self: &Arc<Self>) {
+        loop {
+            while self.run_later() {}
+            if self.core.lock().queue.is_empty() {
+                return;
+            }
             self.commit();
         }
     }
 
-    /// Commits everything that is queued. Returns false if nothing was.
-    pub fn commit(self: &Arc<Self>) -> bool {
-        if !self.threads {
-            let jobs = std::mem::take(&mut *self.later.lock());
-            for job in jobs {
-                job();
-            }
+    /// Without threads: runs the jobs that would run beside. Returns whether there were any.
+    fn run_later(&self) -> bool {
+        let jobs = if self.threads { Vec::new() } else { std::mem::take(&mut *self.later.lock()) };
+        let any = !jobs.is_empty();
+        for job in jobs {
+            job();
         }
-        let mut w = self.writer.lock();
-        self.commit_with(&mut w)
+        any
     }
 
     /// Commits on the caller's thread unless another thread is committing. Where a flush does not wait for a
@@ -93,13 +113,13 @@ impl Shared {
         }
         let mut rest = ops.drain(..).peekable();
         let mut batch = std::mem::take(&mut w.batch);
-        let mut size = 0;
+        let (mut size, mut written) = (0, true);
         while let Some(op) = rest.next() {
             size += op.size();
             batch.push(op);
             let next = rest.peek().map_or(usize::MAX, Op::size);
             if size.saturating_add(next) > MAX_BATCH {
-                self.commit_batch(w, &mut batch, size);
+                written = self.commit_batch(w, &mut batch, size);
                 size = 0;
             }
         }
@@ -109,11 +129,12 @@ impl Shared {
         if w.buf.as_ref().is_some_and(|b| b.capacity() > KEEP_BUFFER) {
             w.buf = None;
         }
-        true
+        // Records that could not be written wait again, and are not tried again at once.
+        written || !self.core.lock().queue.is_empty()
     }
 
-    /// Writes one batch and answers its operations.
-    fn commit_batch(self: &Arc<Self>, w: &mut Writer, batch: &mut Vec<Op>, size: usize) {
+    /// Writes one batch and answers its operations. Returns whether it was written.
+    fn commit_batch(self: &Arc<Self>, w: &mut Writer, batch: &mut Vec<Op>, size: usize) -> bool {
         let started = Instant::now();
         let r = self.write_batch(w, batch, size);
         match r {
@@ -125,6 +146,7 @@ impl Shared {
                 c.commit_us.fetch_add(us, Ordering::Relaxed);
                 c.commit_us_max.fetch_max(us, Ordering::Relaxed);
                 self.settle(w, batch, &states);
+                true
             }
             Err(e) => {
                 let mut gone = Vec::new();
@@ -147,8 +169,13 @@ impl Shared {
                 }
                 drop(gone);
                 for op in batch.drain(..) {
-                    op.fail(&e);
+                    let goes_on = self.writable().is_ok();
+                    let failed = self.core.lock().unnamed.failed(op, goes_on);
+                    if let Some(op) = failed {
+                        op.fail(&e);
+                    }
                 }
+                false
             }
         }
     }
@@ -157,24 +184,28 @@ impl Shared {
     fn write_batch(&self, w: &mut Writer, batch: &[Op], size: usize) -> Result<Vec<(GroupId, GroupState)>> {
         self.writable()?;
         let changes = batch.iter().any(|op| matches!(op, Op::State { .. } | Op::States));
-        let (mut states, count) = {
+        w.note = None;
+        let noting = batch.iter().any(|op| matches!(op, Op::NoteUnnamed));
+        let (mut states, count, note, noted) = {
             let core = self.core.lock();
             let states = if changes { core.groups.states() } else { BTreeMap::new() };
-            (states, core.journal.len() + 1)
+            (states, core.journal.len() + 1, core.unnamed_note(), core.unnamed_covered() && !noting)
         };
         let listed = |n: usize| record_len(8 + 4 * n);
         let forget = batch.iter().any(|op| matches!(op, Op::Forget { .. }));
-        let mut need = BATCH_HEADER + size + 2 * listed(count);
+        let mut need = BATCH_HEADER + size + 2 * listed(count) + record_len(8 + 16 * note.len());
         for _ in batch.iter().filter(|op| matches!(op, Op::States)) {
             let more: usize = batch.iter().map(Op::groups).sum();
             need += states_len(states.len() + more);
         }
         if w.file.is_none()
+            || w.older
             || u64::from(w.position.at) + (need.next_multiple_of(PAGE) + PAGE) as u64 > w.bytes
         {
             self.rotate(w, need)?;
         }
-        let segments = w.prologue.then(|| self.segment_list());
+        let starts = w.prologue;
+        let segments = starts.then(|| self.segment_list());
         need = need.next_multiple_of(PAGE);
         let align = self.batch_align();
         let mut buf = match w.buf.take() {
@@ -212,6 +243,12 @@ impl Shared {
             let mut p = codec::Writer::with_capacity(8 + 4 * list.len());
             journal::segments(&mut p, &list);
             out.push(&mut buf, kind::SEGMENTS, &[&p.into_vec()]);
+        }
+        if starts || noting || !(noted || out.is_empty()) {
+            let mut p = codec::Writer::with_capacity(8 + 16 * note.len());
+            journal::unnamed(&mut p, &note);
+            out.push(&mut buf, kind::UNNAMED, &[&p.into_vec()]);
+            w.note = Some(note);
         }
         if out.is_empty() {
             // Only barriers: everything before them is durable already.

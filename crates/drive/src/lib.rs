@@ -11,7 +11,7 @@
 //!
 //! Layers, each of which uses only those before it: the content of the medium (`entry`, `run`, `index`, `op`,
 //! `place`); rows and counts (`space`, `counters`); queues and memory (`overlay`, `queue`, `tally`, `head`,
-//! `maintenance_state`); the groups that the drive holds (`groups`); the state of a drive (`core`);
+//! `maintenance_state`); regions without a journal record (`unnamed`); the groups that the drive holds (`groups`); the state of a drive (`core`);
 //! operations on it (`impl` blocks of `Core` and `Shared`, in the file of the operation); the drive
 //! (`drive`); requests to a remote drive (`remote`); the handle of either (`handle`, `shard_handle`). `probe`
 //! opens a drive.
@@ -61,6 +61,7 @@ mod remote;
 mod replay;
 mod run;
 mod scan;
+mod search;
 mod segment;
 mod settle;
 mod shard_handle;
@@ -68,6 +69,7 @@ mod shards;
 mod space;
 mod tally;
 mod types;
+mod unnamed;
 mod vote;
 mod window;
 

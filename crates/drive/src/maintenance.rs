@@ -69,6 +69,12 @@ impl Shared {
         }
         if self.writable().is_ok() && self.core.lock().checkpoint_on_close {
             let _one = self.upkeep.lock();
+            // Nothing is left to search for at the next start.
+            let noted = !self.core.lock().unnamed.noted.is_empty();
+            if noted {
+                self.core.lock().queue.push(Op::NoteUnnamed);
+                self.commit();
+            }
             // What waits to be given back is dropped with the process.
             if let Err(e) = self.drain().and_then(|()| self.settle_freed(true)) {
                 tracing::warn!(drive = %self.label.drive, error = %e, "no checkpoint at close");
@@ -108,7 +114,7 @@ impl Shared {
             k.records = records;
         }
         let mut core = self.core.lock();
-        if !core.lazy.is_empty() {
+        if !(core.lazy.is_empty() && core.unnamed.records.is_empty()) {
             let _ = core.enqueue(Op::Barrier { done: Completion::ignored() }, &self.journal_work);
         }
         core.raise_floors(None, &self.journal_work);

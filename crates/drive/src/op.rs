@@ -99,6 +99,8 @@ pub(crate) enum Op {
     Forget {
         victim: u32,
     },
+    /// The journal notes where regions may be that it does not name (`unnamed`).
+    NoteUnnamed,
     Barrier {
         done: Completion,
     },
@@ -146,7 +148,7 @@ impl Op {
             Op::MoveShard { payload, .. }
             | Op::MoveFence { payload, .. }
             | Op::MoveDeletion { payload, .. } => record_len(payload.len()),
-            Op::Forget { .. } | Op::Barrier { .. } => 0,
+            Op::Forget { .. } | Op::NoteUnnamed | Op::Barrier { .. } => 0,
         }
     }
 

@@ -105,7 +105,8 @@ pub(crate) fn place(
         Op::MoveShard { kind, payload, .. } | Op::MoveDeletion { kind, payload, .. } => {
             (push(out, *kind, &[payload]), none)
         }
-        Op::Forget { .. } | Op::Barrier { .. } => (none, none),
+        // Placed with the batch.
+        Op::Forget { .. } | Op::NoteUnnamed | Op::Barrier { .. } => (none, none),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::run::{Run, file_name};
 use crate::segment::create_segment;
 use crate::space::Freed;
 use crate::types::{Options, Probe, Role};
+use crate::unnamed::{Replayed, Unnamed};
 use crate::{Error, Label, Result, Tally};
 use ashlar_format::GroupId;
 use ashlar_format::codec;
@@ -239,6 +240,12 @@ impl Shared {
     }
 
     fn recover_with(self: &Arc<Self>, index: Result<()>) -> Result<()> {
+        {
+            let mut core = self.core.lock();
+            let recovery = Some(core.unnamed.recovery.take().unwrap_or_default());
+            core.unnamed = Unnamed { recovery, ..Unnamed::default() };
+            core.extents.values_mut().for_each(|e| e.writers = 0);
+        }
         if let Err(e) = &index {
             let blank = self.index_folder.list().is_ok_and(|l| l.is_empty());
             if !blank || self.core.lock().applied.segment != 0 {
@@ -250,6 +257,7 @@ impl Shared {
         self.list_extents(index.is_err())?;
         let fenced = self.fence_mark()?;
         let found = self.replay_journal()?;
+        let unnamed = self.search_unnamed(fenced)?;
         self.drop_unused_extents()?;
         let joins = found.damage > 0 || fenced;
         if joins {
@@ -258,9 +266,10 @@ impl Shared {
             core.groups.distrust();
         }
         if self.writable().is_err() {
-            return Ok(());
+            return self.name_found(unnamed);
         }
         self.resume(&found, fenced)?;
+        self.name_found(unnamed)?;
         self.core.lock().raise_floors(None, &self.journal_work);
         if joins {
             let tally = Tally::new(1);
@@ -318,6 +327,7 @@ impl Shared {
         core.extents = m.extents.iter().copied().collect();
         core.next_extent = m.next_extent.max(1);
         core.fences.restore(m.fences.iter().copied());
+        core.unnamed.recovery = Some(Replayed { note: m.unnamed.clone(), ..Replayed::default() });
         drop(core);
         let wanted: Vec<String> = m.runs.iter().map(|(id, _)| file_name(*id)).collect();
         let mut k = self.maintenance.lock();
@@ -357,6 +367,7 @@ impl Shared {
         core.applied = Default::default();
         core.groups.forget_states();
         core.fences = Fences::default();
+        core.unnamed.recovery = core.unnamed.recovery.take().map(|_| Replayed::default());
         core.state_segment = 0;
         core.journal.clear();
         core.extents.retain(|_, e| !e.lost);
@@ -400,7 +411,7 @@ impl Shared {
         {
             let mut core = self.core.lock();
             core.extents.retain(|n, e| {
-                let keep = e.live > 0;
+                let keep = e.live > 0 || e.writers > 0;
                 if !keep {
                     gone.push(*n);
                 }

@@ -1,13 +1,14 @@
 //! The queue of operations for the journal.
 //!
 //! Invariants: both queues are bounded ([`MAX_QUEUE_OPS`], [`MAX_QUEUE_BYTES`], [`MAX_LAZY_OPS`]), with lower
-//! bounds while the device does not answer ([`MAX_STALLED_OPS`], [`MAX_STALLED_BYTES`]); lazy operations
-//! precede the others of their batch; a move of compaction whose entry has changed is dropped.
+//! bounds while the device does not answer ([`MAX_STALLED_OPS`], [`MAX_STALLED_BYTES`]); records that wait,
+//! then lazy operations, precede the others of their batch; a move of compaction whose entry has changed is dropped.
 //!
 //! Must not depend on: how a batch is written.
 
 use crate::core::{Core, MAX_LAZY_OPS, MAX_QUEUE_BYTES, MAX_QUEUE_OPS};
 use crate::core::{MAX_STALLED_BYTES, MAX_STALLED_OPS, STALL};
+use crate::entry::ShardName;
 use crate::op::{Op, StateChange};
 use crate::types::Accept;
 use crate::{Completion, Error, Result};
@@ -18,8 +19,10 @@ impl Core {
     /// Takes the queued operations into `ops`: first the moves of compaction that are still current.
     pub fn take(&mut self, ops: &mut Vec<Op>) {
         self.queue_bytes = 0;
-        // Lazy operations first: a discard must not hit a shard that was staged after it.
-        std::mem::swap(ops, &mut self.lazy);
+        // Lazy operations first: a discard must not hit a shard that was staged after it. It is not of a shard
+        // whose record waits: see `unnamed`.
+        ops.append(&mut self.unnamed.records);
+        ops.append(&mut self.lazy);
         ops.append(&mut self.queue);
         self.aim(ops);
         let moving =
@@ -130,17 +133,13 @@ impl Core {
         if let Err(e) = room {
             return Err((op, e));
         }
-        // A drop that waits for a lookup in the index concerns the shard before this one. Once this one is
-        // queued, the drop would be journaled after it and remove it too.
+        // A drop that waits for a lookup in the index, or for the record of an unnamed shard, concerns the shard
+        // before this one. Once this one is queued, the drop would be journaled after it and remove it too.
         match &op {
-            Op::Stage { shard, .. } => {
-                self.unresolved_discards.remove(&(shard.write_id, shard.index));
-            }
-            Op::Extent { name, .. } => {
-                self.unresolved_discards.remove(name);
-            }
+            Op::Stage { shard, .. } => self.not_dropped(&(shard.write_id, shard.index)),
+            Op::Extent { name, .. } => self.not_dropped(name),
             Op::Accept { accept: Accept { inline: Some(i), .. }, .. } => {
-                self.unresolved_discards.remove(&(i.write_id, i.index));
+                self.not_dropped(&(i.write_id, i.index));
             }
             _ => {}
         }
@@ -151,6 +150,12 @@ impl Core {
             work.notify_one();
         }
         Ok(())
+    }
+
+    /// A shard is staged: drops that wait do not concern it.
+    fn not_dropped(&mut self, name: &ShardName) {
+        self.unresolved_discards.remove(name);
+        self.unnamed.staged_again(name);
     }
 
     /// Keeps an operation for the next batch.

@@ -76,15 +76,20 @@ impl Shared {
     }
 
     /// The index entry of a shard.
-    pub fn shard_now(&self, name: ShardName, mode: Mode) -> Lookup<Option<Shard>> {
-        Ok(self.shard_and_generation(name, mode)?.0)
+    pub fn shard_now(self: &Arc<Self>, name: ShardName, mode: Mode) -> Lookup<Option<Shard>> {
+        self.name_first(name, mode)?;
+        Ok(self.look_up_shard(name, mode)?.0)
     }
 
-    /// The index entry of a shard, and the generation of the index in which it was found.
-    fn shard_and_generation(&self, name: ShardName, mode: Mode) -> Lookup<(Option<Shard>, u64)> {
+    /// The index entry of a shard, or what will become one when the record that waits is written; and the generation
+    /// of the index in which it was found.
+    fn look_up_shard(&self, name: ShardName, mode: Mode) -> Lookup<(Option<Shard>, u64)> {
         let (runs, generation) = {
             let core = self.core.lock();
             core.may_look_up()?;
+            if let Some(waits) = core.unnamed.shard(&name) {
+                return Ok((Some(waits.clone()), core.generation));
+            }
             match core.overlay.shard(&name) {
                 Some(found) => return Ok((found.cloned(), core.generation)),
                 None => (core.runs.clone(), core.generation),
@@ -204,7 +209,7 @@ impl Shared {
     /// Opens a shard.
     pub fn open_shard(self: &Arc<Self>, name: ShardName, mode: Mode) -> Lookup<ShardReader> {
         for attempt in 0.. {
-            let (Some(s), generation) = self.shard_and_generation(name, mode)? else {
+            let (Some(s), generation) = self.look_up_shard(name, mode)? else {
                 return Err(Halt::Failed(Error::Missing));
             };
             if let Some(region) = s.extent {
@@ -253,7 +258,10 @@ impl Shared {
         {
             // Pinned under the lock under which a discard would free it.
             let mut core = self.core.lock();
+            // The region of a shard whose record waits cannot be freed before that is written.
+            let waits = core.unnamed.shard(&name).is_some_and(|now| now.extent == s.extent);
             match core.overlay.shard(&name) {
+                _ if waits => {}
                 Some(Some(now)) if now.extent == s.extent => {}
                 Some(_) => return Ok(None),
                 // The index files changed since the lookup: the change that freed the region may be in them.

@@ -42,6 +42,8 @@ pub(crate) struct Recovered {
     pub damage: u64,
     /// Batches replayed.
     pub batches: u64,
+    /// The segment of the position has a format of an earlier release.
+    older: bool,
     /// Segments that are prepared or left over and not part of the journal.
     extra: Vec<(u32, u64)>,
 }
@@ -109,7 +111,8 @@ impl Replay<'_> {
             let bytes = file.len().map_err(|e| Error::io(segment_name(n), &e))?;
             let mut w = Window::new(file.clone(), bytes);
             let named = expected == Some(n);
-            if !self.header_ok(&mut w, n)? {
+            let header = self.header(&mut w, n)?;
+            if header.is_none() {
                 if named || self.has_batches(&mut w, n)? {
                     self.damaged(n, 0, "the segment header does not verify");
                 } else {
@@ -120,7 +123,9 @@ impl Replay<'_> {
             }
             let begun = self.has_batches(&mut w, n)?;
             if !named && !begun {
-                self.out.extra.push((n, bytes));
+                // One of an earlier release is not used.
+                let usable = header.is_some_and(|h| h.is_current());
+                self.out.extra.push((n, if usable { bytes } else { 0 }));
                 continue;
             }
             if last_open && begun {
@@ -141,6 +146,7 @@ impl Replay<'_> {
                 .or_insert_with(|| Segment { bytes, ..Default::default() });
             self.out.position.segment = n;
             self.out.position.at = at;
+            self.out.older = header.is_some_and(|h| !h.is_current());
             let end = self.segment(&mut w, n)?;
             last_open = end == End::Open;
             expected = match end {
@@ -165,12 +171,13 @@ impl Replay<'_> {
         tracing::error!(drive = %self.shared.label.drive, segment, at, what, "journal damage");
     }
 
-    fn header_ok(&self, w: &mut Window, n: u32) -> Result<bool> {
+    /// The header of a segment; `None` if it does not verify.
+    fn header(&self, w: &mut Window, n: u32) -> Result<Option<SegmentHeader>> {
         let page = w.get(0, PAGE).map_err(|e| Error::io(segment_name(n), &e))?;
         match SegmentHeader::decode(page, &self.shared.key, n) {
-            Ok(h) => Ok(h.bytes == w.bytes),
+            Ok(h) => Ok((h.bytes == w.bytes).then_some(h)),
             Err(e @ ashlar_format::Error::Version { .. }) => Err(newer(&e)),
-            Err(_) => Ok(false),
+            Err(_) => Ok(None),
         }
     }
 
@@ -413,23 +420,24 @@ impl Shared {
             file.sync_data().map_err(|e| self.failed("clearing the journal tail", &e))?;
         }
         if fenced {
-            self.write_again(&file, u64::from(at.at))?;
+            self.write_again(&file, 0..u64::from(at.at))?;
         }
         w.prologue = at.at == PAGE as u32;
+        w.older = found.older;
         w.file = Some(file);
         w.bytes = bytes;
         Ok(())
     }
 
-    /// Writes the first `bytes` of a journal segment again with their present content, and flushes them.
-    fn write_again(&self, file: &ashlar_machine::DiskFile, bytes: u64) -> Result<()> {
-        let failed = |e: std::io::Error| self.failed("writing the journal again", &e);
+    /// Writes a part of a segment again with its present content, and flushes it.
+    pub fn write_again(&self, file: &ashlar_machine::DiskFile, part: std::ops::Range<u64>) -> Result<()> {
+        let failed = |e: std::io::Error| self.failed("writing a segment again", &e);
         let mut buf = self.options.pool.get_reserved(64 << 10);
         let cap = buf.capacity().min(64 << 10);
         buf.set_len(cap);
-        let mut pos = 0;
-        while pos < bytes {
-            let n = (bytes - pos).min(cap as u64) as usize;
+        let mut pos = part.start;
+        while pos < part.end {
+            let n = (part.end - pos).min(cap as u64) as usize;
             file.read_at(&mut buf[..n], pos).map_err(failed)?;
             file.write_at(&buf[..n], pos).map_err(failed)?;
             pos += n as u64;

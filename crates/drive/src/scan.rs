@@ -19,6 +19,7 @@ use crate::types::{Entry, Fold, Range, ShardInfo};
 use ashlar_format::{GroupId, RegisterKey};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 /// Most overlay entries copied at a time.
 const CHUNK: usize = 256;
@@ -281,7 +282,8 @@ impl Shared {
     }
 
     /// See [`crate::Drive::shards`].
-    pub fn census(&self, after: Option<ShardName>, limit: usize) -> Lookup<Vec<ShardInfo>> {
+    pub fn census(self: &Arc<Self>, after: Option<ShardName>, limit: usize) -> Lookup<Vec<ShardInfo>> {
+        self.name_all()?;
         let (mut recent, runs) = {
             let core = self.core.lock();
             core.may_look_up()?;

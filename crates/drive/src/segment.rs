@@ -41,7 +41,7 @@ pub(crate) fn create_segment(
                 at += n as u64;
             }
         }
-        let header = SegmentHeader { number, bytes }.encode(key);
+        let header = SegmentHeader::new(number, bytes).encode(key);
         zeros[..PAGE].copy_from_slice(&header);
         file.write_at(&zeros[..PAGE], 0)?;
         file.sync_all()?;
@@ -134,7 +134,7 @@ impl Shared {
         w.bytes = spare.bytes;
         w.position.segment = spare.number;
         w.position.at = PAGE as u32;
-        w.prologue = true;
+        (w.prologue, w.older) = (true, false);
         Ok(())
     }
 }

@@ -36,6 +36,9 @@ impl Shared {
                 core.apply_op(op, *placed, &mut waiters, &mut repeats);
             }
             core.adopt_states(states, w.position.segment);
+            if let Some(note) = w.note.take() {
+                core.unnamed.noted = note.into_iter().collect();
+            }
             core.applied = w.position;
             let half = u64::from(w.position.at) * 2 > w.bytes;
             let full =
@@ -121,9 +124,12 @@ impl Core {
                 shard.loc = loc;
                 if let Some(r) = shard.extent {
                     // From here on the record keeps the region, not the writer.
-                    self.extent_written(r.segment);
+                    self.extent_written(r);
                 }
                 self.apply_shard(*name, shard);
+                if self.unnamed.written(name) {
+                    self.lazy.push(Op::Discard { name: *name, target: loc.segment });
+                }
             }
             Op::Hint { key, ballot } => self.apply_hint(key, *ballot),
             Op::Purge { key, ballot, oldest, newest } => {
@@ -170,7 +176,7 @@ impl Core {
             Op::MoveDeletion { need, .. } => {
                 self.journal_deletion(loc.segment, loc.bytes(), need.0, need.1);
             }
-            Op::State { .. } | Op::States | Op::Forget { .. } | Op::Barrier { .. } => {}
+            Op::State { .. } | Op::States | Op::Forget { .. } | Op::NoteUnnamed | Op::Barrier { .. } => {}
         }
     }
 

@@ -9,6 +9,7 @@
 use crate::core::MAX_UNRESOLVED;
 use crate::core::Shared;
 use crate::drive::Drive;
+use crate::entry::ShardName;
 use crate::extent::ShardWriter;
 use crate::frames::ShardReader;
 use crate::index::must;
@@ -118,6 +119,9 @@ impl Drive {
     fn discard_here(&self, ids: &[(WriteId, u8)]) {
         let mut core = self.shared.core.lock();
         for name in ids {
+            if core.unnamed.discard(name) {
+                continue;
+            }
             let found = core.overlay.shard(name).map(|f| f.map(|s| s.loc.segment));
             match found {
                 Some(Some(target)) => {
@@ -155,6 +159,14 @@ impl Drive {
     pub async fn confirm(&self, write_id: WriteId, index: u8, ballot: Ballot, epoch: u32) -> Result<()> {
         let name = (write_id, index);
         loop {
+            let waiting = self.shared.core.lock().unnamed.group(&name);
+            if let Some(group) = waiting {
+                match self.try_confirm(name, group, ballot, epoch)? {
+                    None => return Ok(()),
+                    Some(raise) => self.change(group, StateChange::Floor(raise)).await?,
+                }
+                continue;
+            }
             let here = match self.shared.shard_now(name, Mode::Now) {
                 Err(Halt::WouldBlock) => {
                     self.shared.on_io(move |s| s.shard_now(name, Mode::Wait).map_err(must)).await?
@@ -163,21 +175,32 @@ impl Drive {
             };
             let Some(shard) = here else { return Err(Error::Missing) };
             let group = shard.owner.group();
-            let raise = {
-                let mut core = self.shared.core.lock();
-                match core.groups.in_epoch(group, epoch)?.acceptor.confirm(ballot) {
-                    ConfirmAnswer::Confirmed => {
-                        if core.confirmed.len() >= crate::core::MAX_QUEUE_OPS {
-                            return Err(Error::Offline("too many confirmed shards"));
-                        }
-                        let b = core.confirmed.entry(name).or_default();
-                        *b = ballot.max(*b);
-                        return Ok(());
-                    }
-                    ConfirmAnswer::RaiseFloorFirst { to } => to,
+            match self.try_confirm(name, group, ballot, epoch)? {
+                None => return Ok(()),
+                Some(raise) => self.change(group, StateChange::Floor(raise)).await?,
+            }
+        }
+    }
+
+    /// Confirms a shard that is on the drive; or the floor that must be raised first.
+    fn try_confirm(
+        &self,
+        name: ShardName,
+        group: GroupId,
+        ballot: Ballot,
+        epoch: u32,
+    ) -> Result<Option<Ballot>> {
+        let mut core = self.shared.core.lock();
+        match core.groups.in_epoch(group, epoch)?.acceptor.confirm(ballot) {
+            ConfirmAnswer::Confirmed => {
+                if core.confirmed.len() >= crate::core::MAX_QUEUE_OPS {
+                    return Err(Error::Offline("too many confirmed shards"));
                 }
-            };
-            self.change(group, StateChange::Floor(raise)).await?;
+                let b = core.confirmed.entry(name).or_default();
+                *b = ballot.max(*b);
+                Ok(None)
+            }
+            ConfirmAnswer::RaiseFloorFirst { to } => Ok(Some(to)),
         }
     }
 

@@ -193,6 +193,12 @@ fn page_hash(body: &[u8], key: &HashKey) -> [u8; 32] {
     out
 }
 
+/// Whether a page may be a header page: whether it begins like one.
+#[must_use]
+pub fn is_header(page: &[u8]) -> bool {
+    page.starts_with(MAGIC)
+}
+
 /// Checks a header page and decodes it.
 ///
 /// # Errors

@@ -174,6 +174,7 @@ fn payloads() -> Vec<(u8, Vec<u8>)> {
             kind::LIFT,
             made(&|w| journal::lift(w, &LiftEntry { group, bucket, up_to: 3, oldest: 1, newest: 4 })),
         ),
+        (kind::UNNAMED, made(&|w| journal::unnamed(w, &[(1, 4096), (3, 1 << 40)]))),
     ]
 }
 
@@ -206,6 +207,7 @@ fn entry(b: &[u8]) {
         Entry::Segments(list) => journal::segments(&mut w, list),
         Entry::Fence(e) => journal::fence(&mut w, e),
         Entry::Lift(e) => journal::lift(&mut w, e),
+        Entry::Unnamed(note) => journal::unnamed(&mut w, note),
         Entry::Seal { next } => w.u32(*next),
     }
     assert_eq!(w.into_vec(), payload, "a record of the journal that is not itself");

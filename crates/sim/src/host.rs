@@ -113,7 +113,7 @@ impl Host {
             (s.drive.clone()?, s.served.clone(), s.incarnation, pause)
         };
         let answer = work(served).await;
-        drive.pump();
+        drive.pump_queued();
         let at = self.state.lock().disk.position();
         drop(drive);
         sleep(Duration::from_micros(pause)).await;

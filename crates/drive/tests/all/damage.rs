@@ -318,7 +318,7 @@ fn invalid_files_are_detected() {
         .keys()
         .filter(|n| n.starts_with("journal/") || n.starts_with("extents/"))
         // A prepared segment holds nothing that could be missed.
-        .filter(|n| now[*n][4096..].iter().any(|b| *b != 0))
+        .filter(|n| now[*n].iter().skip(4096).any(|b| *b != 0))
         .cloned()
         .collect();
     assert!(data.len() >= 4, "{data:?}");
@@ -385,7 +385,7 @@ fn data_of_other_release_is_not_damage() {
     let header = |format: u8| {
         let mut files = files.clone();
         let segment = files.get_mut(name).unwrap();
-        assert_eq!(segment[8..10], [2, 0]);
+        assert_eq!(segment[8..10], [3, 0]);
         segment[8] = format;
         let sum = ashlar_checksum::frame_hash(&hash_key, &[b"segment", &segment[..PAGE - 32]]);
         segment[PAGE - 32..PAGE].copy_from_slice(&sum);
@@ -394,7 +394,7 @@ fn data_of_other_release_is_not_damage() {
     // A batch with a record of an unknown kind.
     let mut newer_kind = files.clone();
     let bytes = files[name].len();
-    let mut segment = SegmentHeader { number: 1, bytes: bytes as u64 }.encode(&hash_key);
+    let mut segment = SegmentHeader::new(1, bytes as u64).encode(&hash_key);
     segment.resize(bytes, 0);
     let mut list = codec::Writer::default();
     journal::segments(&mut list, &[]);
@@ -407,7 +407,7 @@ fn data_of_other_release_is_not_damage() {
     w.push(&mut segment[PAGE..], 99, &[b"of another time"]);
     w.close(&mut segment[PAGE..], 1, &[0; 16]);
     newer_kind.insert(name.into(), segment);
-    for (what, files) in [("newer header", header(3)), ("older header", header(1)), ("kind", newer_kind)] {
+    for (what, files) in [("newer header", header(4)), ("older header", header(1)), ("kind", newer_kind)] {
         let files = without_index(&files);
         let disk = disk_of(&files);
         match open(&disk).err() {
@@ -493,8 +493,8 @@ fn drive_opens_with_damaged_index_block() {
         for name in &runs {
             disk.flip(name, rng.below(files[*name].len() as u64), 1);
         }
-        let last =
-            files.keys().rfind(|n| n.starts_with("journal/") && files[*n][4096..].iter().any(|b| *b != 0));
+        let used = |n: &str| files[n].iter().skip(4096).any(|b| *b != 0);
+        let last = files.keys().rfind(|n| n.starts_with("journal/") && used(n));
         disk.flip(last.unwrap(), 4096 + rng.below(3000), 1);
         let d = open(&disk).unwrap_or_else(|e| panic!("{i}: {e}"));
         never_wrong(&d, 190, 40, 4, &format!("{i}, with a damaged journal"));

@@ -104,7 +104,7 @@ proptest! {
     #[test]
     fn mutated_pages(at in 0usize..4096, bit in 0u8..8) {
         let k = label(1).hash_key();
-        let mut seg = SegmentHeader { number: 5, bytes: 1 << 20 }.encode(&k);
+        let mut seg = SegmentHeader::new(5, 1 << 20).encode(&k);
         prop_assert!(SegmentHeader::decode(&seg, &k, 6).is_err());
         seg[at] ^= 1 << bit;
         prop_assert!(SegmentHeader::decode(&seg, &k, 5).is_err());

@@ -49,7 +49,7 @@ fn label_bytes() {
 #[test]
 fn journal_bytes() {
     let hash_key = label(9).hash_key();
-    check("segment-header", &SegmentHeader { number: 7, bytes: 1 << 20 }.encode(&hash_key));
+    check("segment-header", &SegmentHeader::new(7, 1 << 20).encode(&hash_key));
     let mut buf = vec![0; 4 * PAGE];
     let mut w = BatchWriter::new(hash_key, 7, PAGE as u32, PAGE);
     let (k, wid) = (key(1), write_id(1));
@@ -99,6 +99,7 @@ fn journal_bytes() {
         };
         journal::lift(h, &e);
     });
+    push(kind::UNNAMED, &|h| journal::unnamed(h, &[(2, 1 << 20), (5, 0)]));
     push(kind::SEAL, &|h| h.u32(8));
     let batch = w.close(&mut buf, 42, &[0x11; 16]);
     check("journal-batch", &buf[..batch.len as usize]);

@@ -14,4 +14,6 @@ mod golden;
 mod groups;
 mod kinds;
 mod late;
+mod older;
 mod space;
+mod unnamed;

@@ -7,6 +7,7 @@ mod fair;
 mod faults;
 mod fences;
 mod flaws;
+mod flushes;
 mod half;
 mod hang;
 mod join;
@@ -87,6 +88,8 @@ pub(crate) struct Rig {
     options: Options,
     /// Extents and journal segments.
     sizes: (u64, u64),
+    /// How often a drive has its maintenance look.
+    pub(crate) tick: Duration,
     /// Large frames are read past the page cache, where the file system can.
     direct: bool,
     pub(crate) sets: Sets,
@@ -146,7 +149,8 @@ impl Rig {
         let faults: Vec<_> = (0..n).map(|_| Arc::new(Faults::new())).collect();
         let sets = Sets::new(layout.clone(), Vec::new(), options.clone()).unwrap();
         let pool = options.pool.clone();
-        let rig = Rig { dir, code, layout, faults, pool, options, sizes: (4 << 20, 1 << 20), direct, sets };
+        let (sizes, tick) = ((4 << 20, 1 << 20), Duration::from_millis(50));
+        let rig = Rig { dir, code, layout, faults, pool, options, sizes, tick, direct, sets };
         for slot in 0..code.n() {
             rig.format(slot, 0, Role::Voter);
             rig.plug(slot, 0).await;
@@ -175,7 +179,7 @@ impl Rig {
         o.cache_bytes = 1 << 20;
         o.io_threads = 2;
         o.direct = self.direct;
-        o.tick = Duration::from_millis(50);
+        o.tick = self.tick;
         o.faults = Some(self.faults[usize::from(slot)].clone());
         o
     }

@@ -47,6 +47,9 @@ pub enum Entry<'a> {
     State(Vec<(GroupId, GroupState)>),
     /// Every segment that must exist below the one that contains this record; the last such record counts.
     Segments(Vec<u32>),
+    /// Where regions of extent segments may be that are durable and not named by the journal: by segment, the
+    /// offset from which on. The last such record counts.
+    Unnamed(Vec<(u32, u64)>),
     /// A bucket is fenced in a group.
     Fence(FenceEntry),
     /// The fence of a bucket is lifted in a group.
@@ -215,6 +218,8 @@ pub mod kind {
     pub const FENCE: u8 = 10;
     /// [`super::Entry::Lift`].
     pub const LIFT: u8 = 11;
+    /// [`super::Entry::Unnamed`].
+    pub const UNNAMED: u8 = 12;
 }
 
 /// The fields of an accept record before the record bytes, which follow unchanged.
@@ -306,6 +311,24 @@ pub fn states(w: &mut Writer, of: &[(GroupId, GroupState)]) {
 pub fn read_states(r: &mut Reader<'_>) -> Result<Vec<(GroupId, GroupState)>, Error> {
     let of = r.list(|r| Ok((GroupId::from_bytes(r.array()?), GroupState::decode(r)?)))?;
     if of.is_sorted_by(|a, b| a.0 < b.0) { Ok(of) } else { Err(Error::Malformed("order of groups")) }
+}
+
+/// Where unnamed regions may be, as [`Entry::Unnamed`] and the index manifest contain it: extent segments in
+/// ascending order, each with an offset.
+pub fn unnamed(w: &mut Writer, from: &[(u32, u64)]) {
+    w.list(from, |w, (segment, offset)| {
+        w.u32(*segment);
+        w.var(*offset);
+    });
+}
+
+/// The inverse of [`unnamed`].
+///
+/// # Errors
+/// [`Error::Malformed`], also if the segments are not in ascending order.
+pub fn read_unnamed(r: &mut Reader<'_>) -> Result<Vec<(u32, u64)>, Error> {
+    let from = r.list(|r| Ok((r.u32()?, r.var()?)))?;
+    if from.is_sorted_by(|a, b| a.0 < b.0) { Ok(from) } else { Err(Error::Malformed("order of segments")) }
 }
 
 fn key<'a>(r: &mut Reader<'a>) -> Result<&'a [u8], Error> {
@@ -416,6 +439,11 @@ impl<'a> Entry<'a> {
                 let (up_to, oldest, newest) = (r.u64()?, r.u32()?, r.u32()?);
                 r.end()?;
                 Entry::Lift(LiftEntry { group, bucket, up_to, oldest, newest })
+            }
+            kind::UNNAMED => {
+                let from = read_unnamed(&mut r)?;
+                r.end()?;
+                Entry::Unnamed(from)
             }
             k => return Err(Error::Version { what: "journal record", found: u32::from(k) }),
         })

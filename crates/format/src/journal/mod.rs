@@ -23,7 +23,8 @@ use highway::{HighwayHash, HighwayHasher, Key};
 mod entry;
 pub use entry::{
     AcceptEntry, Entry, ExtentEntry, FenceEntry, GroupState, HINTED, LiftEntry, ONE_SYNC, StageEntry,
-    accept_head, discard, extent, fence, hint, kind, lift, purge, read_states, segments, stage_head, states,
+    accept_head, discard, extent, fence, hint, kind, lift, purge, read_states, read_unnamed, segments,
+    stage_head, states, unnamed,
 };
 
 /// Length of the segment header. On devices, batches start and end at multiples of it.
@@ -39,7 +40,12 @@ pub const MAX_PAYLOAD: usize = 8 << 20;
 
 const SEGMENT_MAGIC: &[u8; 8] = b"ASHLJRNL";
 const BATCH_MAGIC: u32 = u32::from_le_bytes(*b"AJB1");
+/// The format of a batch.
 const FORMAT: u16 = 2;
+/// The format of the segments that are written: one that has [`Entry::Unnamed`].
+const SEGMENT_FORMAT: u16 = 3;
+/// The oldest format of a segment that is read. What it has, the present one has too.
+const OLDEST_SEGMENT: u16 = 2;
 /// Padding inside a batch. It is not zero, so that padding sectors are not mistaken for unwritten ones.
 const PAD: u8 = 0xa5;
 const BITMAP: usize = 400;
@@ -68,15 +74,29 @@ pub struct SegmentHeader {
     pub number: u32,
     /// Length of the file in bytes.
     pub bytes: u64,
+    /// Format of what is in it. A segment of an older format than the present one is read and not continued.
+    pub format: u16,
 }
 
 impl SegmentHeader {
+    /// The header of a segment that is made now.
+    #[must_use]
+    pub fn new(number: u32, bytes: u64) -> SegmentHeader {
+        SegmentHeader { number, bytes, format: SEGMENT_FORMAT }
+    }
+
+    /// Whether batches may be written to the segment: it has the present format.
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.format == SEGMENT_FORMAT
+    }
+
     /// The page.
     #[must_use]
     pub fn encode(&self, key: &HashKey) -> Vec<u8> {
         let mut w = Writer::with_capacity(PAGE);
         w.raw(SEGMENT_MAGIC);
-        w.u16(FORMAT);
+        w.u16(self.format);
         w.u32(self.number);
         w.u64(self.bytes);
         let mut page = w.into_vec();
@@ -104,10 +124,10 @@ impl SegmentHeader {
             return Err(Error::Malformed("segment magic"));
         }
         let format = r.u16()?;
-        if format != FORMAT {
+        if !(OLDEST_SEGMENT..=SEGMENT_FORMAT).contains(&format) {
             return Err(Error::Version { what: "journal segment", found: u32::from(format) });
         }
-        let h = SegmentHeader { number: r.u32()?, bytes: r.u64()? };
+        let h = SegmentHeader { number: r.u32()?, bytes: r.u64()?, format };
         if h.number != number {
             return Err(Error::Identity("journal segment"));
         }
