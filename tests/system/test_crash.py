@@ -186,6 +186,8 @@ def test_damage_is_never_served_and_is_healed(own):
     for d in (1, 3):
         for path in sorted((server.home / f"drive{d}" / "extents").glob("*")):
             data = bytearray(path.read_bytes())
+            if not data:  # a name that is prepared for a segment
+                continue
             for _ in range(200):
                 data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
             path.write_bytes(data)

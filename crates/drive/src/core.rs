@@ -84,6 +84,8 @@ pub(crate) struct Core {
     pub active: u32,
     /// Number of the next journal segment to be made; no number is used twice.
     pub next_segment: u32,
+    /// Empty files with durable names are prepared for the numbers from `next_segment` to below this one.
+    pub named_segments: u32,
     pub spare: Option<Spare>,
     pub extents: BTreeMap<u32, Extent>,
     /// The extent segment that takes new regions; 0: none yet.
@@ -91,6 +93,8 @@ pub(crate) struct Core {
     pub next_extent: u32,
     /// Empty segments, ready for regions; bounded by `recycle`.
     pub spare_extents: VecDeque<SpareExtent>,
+    /// Numbers of empty files with durable names, for segments to come; bounded by `recycle`.
+    pub extent_names: VecDeque<u32>,
     pub pins: HashMap<(u32, u64), u32>,
     /// Regions that are free but pinned by readers.
     pub held: HashMap<(u32, u64), u64>,
@@ -168,6 +172,8 @@ pub(crate) struct Shared {
     pub spare_making: Mutex<()>,
     /// Held while an extent segment is being made.
     pub extent_making: Mutex<()>,
+    /// Held while names of extent segments are made durable, which nobody else waits for while there are some.
+    pub extent_naming: Mutex<()>,
     pub maintenance: Mutex<MaintenanceState>,
     state: AtomicU8,
     pub label_identity: (u64, u64),
@@ -219,6 +225,7 @@ impl Shared {
             syncs: Mutex::new(HashMap::default()),
             spare_making: Mutex::new(()),
             extent_making: Mutex::new(()),
+            extent_naming: Mutex::new(()),
             maintenance: Mutex::default(),
             state: AtomicU8::new(ONLINE),
             label_identity,
@@ -512,11 +519,13 @@ impl Core {
             journal: BTreeMap::new(),
             active: 0,
             next_segment: 1,
+            named_segments: 0,
             spare: None,
             extents: BTreeMap::new(),
             active_extent: 0,
             next_extent: 1,
             spare_extents: VecDeque::new(),
+            extent_names: VecDeque::new(),
             pins: HashMap::default(),
             held: HashMap::default(),
             freed: Vec::new(),

@@ -149,6 +149,7 @@ impl Shared {
         self.release_spares(all)?;
         if !all {
             self.prepare_extent()?;
+            self.prepare_names()?;
         }
         *merge = match merge.take() {
             Some(m) => self.step_merge(m, MERGE_STEP)?,

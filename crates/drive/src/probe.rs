@@ -13,7 +13,7 @@ use crate::head::Writer;
 use crate::index::{MANIFEST, Manifest, RunSet};
 use crate::op::{Op, StateChange, states_len};
 use crate::run::{Run, file_name};
-use crate::segment::create_segment;
+use crate::segment::fill_segment;
 use crate::space::Freed;
 use crate::types::{Options, Probe, Role};
 use crate::unnamed::{Replayed, Unnamed};
@@ -141,7 +141,8 @@ fn first_segment(
     let pool = BufferPool::new(0);
     let medium = folder.file_system().unwrap_or(FileSystem::Disk);
     let zeros = pool.get_reserved((bytes as usize).min(256 << 10));
-    let file = create_segment(folder, medium, &key, 1, bytes, false, zeros)?;
+    folder.create(&segment_name(1), false)?;
+    let file = fill_segment(folder, medium, &key, 1, bytes, false, zeros)?;
     let room = BATCH_HEADER + 2 * states_len(groups.len());
     let mut buf = pool.get_reserved(room.next_multiple_of(PAGE));
     let mut out = BatchWriter::new(key, 1, PAGE as u32, PAGE);

@@ -5,10 +5,14 @@
 //! that has to be converted). So a segment that has become empty gets a new number and is kept for later
 //! shards instead of being removed.
 //!
+//! The name of a new segment has to be durable before a shard in it is, which takes a flush of the folder. So the names
+//! of many segments are made durable at once, as empty files, before they are needed: no write waits for the
+//! folder, and one flush serves many segments.
+//!
 //! Invariants: a number is never used twice, so that a region (segment, offset) is never assigned twice, and
-//! a reference to an old region finds nothing. The name and length of a spare segment are durable before a
-//! region of it is assigned. A segment leaves the table under the lock under which readers pin, so none is
-//! removed while a reader uses it. Spares are bounded by [`Shared::most_spares`] and by age.
+//! a reference to an old region finds nothing. The name of a spare segment is durable before a region of it is
+//! assigned; its length is durable with the first flush of a region (`fdatasync` covers the length). A segment leaves the table under the lock under which readers pin, so none is
+//! removed while a reader uses it. Spares are bounded by [`Shared::most_spares`] and by age, names by [`MOST_NAMES`].
 //!
 //! **A late drop cannot affect a segment that was reused.** A decision about a shard or a region may be
 //! executed arbitrarily late: a discard waits for the journal and for a lookup in the index files; a region
@@ -41,6 +45,7 @@ use crate::core::{Core, Shared};
 use crate::files::{Kind, segment_name};
 use crate::space::{Extent, Freed, FreedWaiting, SpareExtent};
 use ashlar_environment::time::Instant;
+use ashlar_machine::DiskFile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -52,6 +57,8 @@ const PUNCH_AFTER: Duration = Duration::from_secs(5);
 const SMALLEST: u64 = 8 << 20;
 /// A spare segment other than the newest is removed when it was not used for this long.
 const SPARE_FOR: Duration = Duration::from_secs(60);
+/// Most names that are prepared. Drives with few segments have fewer.
+const MOST_NAMES: usize = 64;
 
 /// What to do with a segment that has freed regions.
 enum Verdict {
@@ -63,6 +70,13 @@ enum Verdict {
     Empty(u64),
 }
 
+/// An empty segment under its new number.
+struct Renamed {
+    number: u32,
+    bytes: u64,
+    file: DiskFile,
+}
+
 impl Core {
     /// Bytes of prepared segments.
     pub fn spare_bytes(&self) -> u64 {
@@ -71,6 +85,15 @@ impl Core {
 
     fn extent_live(&self) -> u64 {
         self.extents.values().filter(|e| !e.lost).map(|e| e.live).sum()
+    }
+
+    fn most_names(&self) -> usize {
+        (self.extents.len() * 4).clamp(8, MOST_NAMES)
+    }
+
+    /// Whether most prepared names are used up.
+    fn wants_names(&self) -> bool {
+        !self.extents.is_empty() && self.extent_names.len() * 4 <= self.most_names()
     }
 
     fn new_extent_number(&mut self) -> u32 {
@@ -112,20 +135,57 @@ impl Shared {
         Ok(())
     }
 
+    /// A number for which there is an empty file with a durable name.
+    fn take_name(&self) -> std::io::Result<u32> {
+        loop {
+            if let Some(n) = self.core.lock().extent_names.pop_front() {
+                return Ok(n);
+            }
+            self.make_names(false)?;
+        }
+    }
+
+    /// Prepares names, with one flush of the folder: if there are none, or if `most` are used up.
+    fn make_names(&self, most: bool) -> std::io::Result<()> {
+        let _one = self.extent_naming.lock();
+        let numbers: Vec<u32> = {
+            let mut core = self.core.lock();
+            let wanted = if most { core.wants_names() } else { core.extent_names.is_empty() };
+            if !wanted {
+                return Ok(());
+            }
+            (core.extent_names.len()..core.most_names()).map(|_| core.new_extent_number()).collect()
+        };
+        let new = |n: &u32| self.extent_folder.create(&segment_name(*n), false).map(drop);
+        if let Err(e) = numbers.iter().try_for_each(new).and_then(|()| self.extent_folder.sync()) {
+            for n in numbers {
+                let _ = self.extent_folder.remove(&segment_name(n));
+            }
+            return Err(e);
+        }
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        self.core.lock().extent_names.extend(numbers);
+        Ok(())
+    }
+
+    /// The maintenance thread: prepares the names of segments before they are needed.
+    pub fn prepare_names(&self) -> Result<()> {
+        self.make_names(true).map_err(|e| self.failed("naming extent segments", &e))
+    }
+
     /// Makes a segment: number and length.
     fn make_extent(&self, need: u64) -> Result<(u32, u64)> {
-        let (number, bytes) = {
-            let mut core = self.core.lock();
+        let number = self.take_name().map_err(|e| self.failed("naming an extent segment", &e))?;
+        let bytes = {
+            let core = self.core.lock();
             let room = core.free.saturating_sub(self.options.reserve_bytes);
             // Near the end of the drive, smaller segments, so that the last bytes can be used.
             let bytes = self.usual_bytes(&core).min((room / 4).next_multiple_of(1 << 20));
-            (core.new_extent_number(), bytes.max(need))
+            bytes.max(need)
         };
         let made = (|| {
-            let f = self.extent_folder.create(&segment_name(number), self.options.direct)?;
+            let f = self.extent_folder.open(&segment_name(number), self.options.direct)?;
             f.allocate(bytes)?;
-            f.sync_all()?;
-            self.extent_folder.sync()?;
             Ok(f)
         })();
         let file = match made {
@@ -135,7 +195,6 @@ impl Shared {
                 return Err(self.failed("making an extent segment", &e));
             }
         };
-        self.counters.syncs.fetch_add(2, Ordering::Relaxed);
         self.files.put(Kind::Extent, number, Arc::new(file));
         let mut core = self.core.lock();
         core.free = core.free.saturating_sub(bytes);
@@ -202,6 +261,7 @@ impl Shared {
             self.short(&core) || garbage > core.freed_most
         };
         let mut first_error = Ok(());
+        let mut renamed = Vec::new();
         let mut left = BTreeMap::new();
         for (n, w) in waiting {
             let due = all || short || now.duration_since(w.since) >= PUNCH_AFTER;
@@ -213,10 +273,11 @@ impl Shared {
                 }
                 Verdict::Forget => Ok(()),
                 Verdict::Punch => self.punch(n, &w.regions),
-                Verdict::Empty(bytes) => self.emptied(n, bytes, !all),
+                Verdict::Empty(bytes) => self.emptied(n, bytes, (!all).then_some(&mut renamed)),
             };
             first_error = first_error.and(done);
         }
+        first_error = first_error.and(self.recycled(renamed));
         let bytes = |w: &FreedWaiting| w.regions.iter().map(|f| f.bytes).sum::<u64>();
         self.core.lock().freed_waiting = left.values().map(bytes).sum();
         self.maintenance.lock().freed = left;
@@ -235,12 +296,17 @@ impl Shared {
         Ok(())
     }
 
-    /// Segment `n` is empty, and no longer in the table.
-    fn emptied(&self, n: u32, bytes: u64, keep: bool) -> Result<()> {
+    /// Segment `n` is empty, and no longer in the table. `renamed`: those to be reused; `None`: none is.
+    fn emptied(&self, n: u32, bytes: u64, renamed: Option<&mut Vec<Renamed>>) -> Result<()> {
         self.files.forget(Kind::Extent, n);
-        if keep && let Some(number) = self.may_recycle(bytes) {
-            match self.recycle(n, number, bytes) {
-                Ok(()) => return Ok(()),
+        if let Some(renamed) = renamed
+            && let Some(number) = self.may_recycle(bytes, renamed)
+        {
+            match self.rename(n, number, bytes) {
+                Ok(new) => {
+                    renamed.push(new);
+                    return Ok(());
+                }
                 Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
                 Err(e) => {
                     tracing::debug!(drive = %self.label.drive, segment = n, error = %e, "not used again")
@@ -251,27 +317,39 @@ impl Shared {
         self.extent_folder.remove(&segment_name(n)).map_err(|e| self.failed("removing an extent segment", &e))
     }
 
-    /// The number under which a segment of `bytes` may be reused.
-    fn may_recycle(&self, bytes: u64) -> Option<u32> {
+    /// The number under which a segment of `bytes` may be reused; `renamed`: those that are about to be.
+    fn may_recycle(&self, bytes: u64, renamed: &[Renamed]) -> Option<u32> {
+        let waiting = renamed.iter().map(|r| r.bytes).sum::<u64>();
         let mut core = self.core.lock();
         // Segments from the time when the drive held less are too small in the long run.
         let usual = (self.usual_bytes(&core) / 4..=self.options.segment_bytes).contains(&bytes);
-        let room = core.spare_bytes() + bytes <= self.most_spares(&core);
+        let room = core.spare_bytes() + waiting + bytes <= self.most_spares(&core);
         (usual && room).then(|| core.new_extent_number())
     }
 
-    fn recycle(&self, n: u32, number: u32, bytes: u64) -> std::io::Result<()> {
+    /// Gives segment `n` another number; its name is not durable yet.
+    fn rename(&self, n: u32, number: u32, bytes: u64) -> std::io::Result<Renamed> {
         let file = self.extent_folder.open(&segment_name(n), self.options.direct)?;
         // What was punched out is allocated again, so that a write to it cannot fail because the drive is
         // full.
         file.allocate(bytes)?;
         self.extent_folder.rename(&segment_name(n), &segment_name(number))?;
-        self.extent_folder.sync()?;
+        Ok(Renamed { number, bytes, file })
+    }
+
+    /// Makes the names of renamed segments durable, with one flush, and has the segments used again.
+    fn recycled(&self, renamed: Vec<Renamed>) -> Result<()> {
+        if renamed.is_empty() {
+            return Ok(());
+        }
+        self.extent_folder.sync().map_err(|e| self.failed("renaming extent segments", &e))?;
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
-        self.counters.recycled.fetch_add(1, Ordering::Relaxed);
-        self.files.put(Kind::Extent, number, Arc::new(file));
+        self.counters.recycled.fetch_add(renamed.len() as u64, Ordering::Relaxed);
         let since = Instant::now();
-        self.core.lock().spare_extents.push_back(SpareExtent { number, bytes, since });
+        for Renamed { number, bytes, file } in renamed {
+            self.files.put(Kind::Extent, number, Arc::new(file));
+            self.core.lock().spare_extents.push_back(SpareExtent { number, bytes, since });
+        }
         Ok(())
     }
 

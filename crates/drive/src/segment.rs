@@ -1,7 +1,8 @@
 //! Journal segments: prepared in advance, filled with zeros, used when the head is full.
 //!
 //! Invariants: a number is never used twice; a segment is durable (its header, its length, its name in the
-//! folder) before a batch names it; the head moves only after a seal that names the next segment.
+//! folder) before a batch names it; the head moves only after a seal that names the next segment. Names are made durable
+//! several at a time, as empty files; those that are not used are removed at the next start.
 //!
 //! Must not depend on: what batches hold.
 
@@ -17,9 +18,11 @@ use std::sync::atomic::Ordering;
 
 /// The first segments of a drive are smaller.
 const FIRST_SEGMENT: u64 = 1 << 20;
+/// Most names that are prepared. Drives with few segments have fewer.
+const MOST_NAMES: usize = 32;
 
-/// Makes, fills with zeros and flushes a segment.
-pub(crate) fn create_segment(
+/// Makes, fills with zeros and flushes a segment in its empty file.
+pub(crate) fn fill_segment(
     folder: &Folder,
     medium: FileSystem,
     key: &journal::HashKey,
@@ -29,7 +32,7 @@ pub(crate) fn create_segment(
     zeros: Buf,
 ) -> std::io::Result<DiskFile> {
     let mut zeros = zeros;
-    let file = folder.create(&segment_name(number), direct)?;
+    let file = folder.open(&segment_name(number), direct)?;
     let made = (|| {
         file.allocate(bytes)?;
         zeros.fill(0);
@@ -44,8 +47,7 @@ pub(crate) fn create_segment(
         let header = SegmentHeader::new(number, bytes).encode(key);
         zeros[..PAGE].copy_from_slice(&header);
         file.write_at(&zeros[..PAGE], 0)?;
-        file.sync_all()?;
-        folder.sync()
+        file.sync_all()
     })();
     if let Err(e) = made {
         let _ = folder.remove(&segment_name(number));
@@ -88,6 +90,29 @@ impl Shared {
         self.make_spare(need)
     }
 
+    /// Has an empty file with a durable name for segment `number`, the next one: if there is none, it makes those of the
+    /// segments behind it too, with one flush of the folder.
+    fn name_segment(&self, number: u32) -> std::io::Result<()> {
+        let numbers = {
+            let core = self.core.lock();
+            if number < core.named_segments {
+                return Ok(());
+            }
+            number..number.saturating_add((core.journal.len() * 2).clamp(4, MOST_NAMES) as u32)
+        };
+        let new = |n| self.journal_folder.create(&segment_name(n), false).map(drop);
+        let made = numbers.clone().try_for_each(new).and_then(|()| self.journal_folder.sync());
+        if let Err(e) = made {
+            for n in numbers {
+                let _ = self.journal_folder.remove(&segment_name(n));
+            }
+            return Err(e);
+        }
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        self.core.lock().named_segments = numbers.end;
+        Ok(())
+    }
+
     /// Makes the next segment, of at least `need` bytes. One at a time.
     fn make_spare(&self, need: u64) -> Result<Spare> {
         let (number, bytes) = {
@@ -95,12 +120,13 @@ impl Shared {
             core.next_segment += 1;
             (core.next_segment - 1, self.next_segment_bytes(&core, need))
         };
+        self.name_segment(number).map_err(|e| self.failed("naming a journal segment", &e))?;
         let zeros = self.options.pool.get_reserved((bytes as usize).min(256 << 10));
         let direct = self.options.direct;
-        let file = create_segment(&self.journal_folder, self.medium, &self.key, number, bytes, direct, zeros)
+        let file = fill_segment(&self.journal_folder, self.medium, &self.key, number, bytes, direct, zeros)
             .map_err(|e| self.failed("making a journal segment", &e))?;
         self.counters.writes.fetch_add(1, Ordering::Relaxed);
-        self.counters.syncs.fetch_add(2, Ordering::Relaxed);
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         let mut core = self.core.lock();
         core.free = core.free.saturating_sub(bytes);
         drop(core);

@@ -22,6 +22,45 @@ fn used(path: &Path) -> u64 {
     sum
 }
 
+/// A new segment needs no flush of its folder: names are prepared, many with one flush, before writes need them.
+#[test]
+fn names_of_segments_are_flushed_many_at_a_time() {
+    let mut o = small_options();
+    o.segment_bytes = 64 << 10;
+    let (disk, _, d) = sim_drive(&o);
+    let shards = 200;
+    let mut by_writes = 0;
+    for id in 0..shards {
+        let (before, batches) = (d.stats().syncs, d.stats().batches);
+        write_large(&d, id, id, &Rng(id).bytes(20_000), 4096).unwrap();
+        // The region, and batches: a segment of the journal that is full ends with one that is not counted.
+        by_writes += d.stats().syncs - before - 1 - (d.stats().batches - batches);
+        if id % 2 == 1 {
+            d.upkeep().unwrap();
+        }
+    }
+    let files = disk.dump();
+    let extents =
+        files.iter().filter(|(name, bytes)| name.starts_with("extents/") && !bytes.is_empty()).count() as u64;
+    assert!(extents >= 90, "{extents} segments");
+    let s = d.stats();
+    let others = s.syncs - s.batches - shards;
+    // Most are of segments of the journal, for their zeros and for their ends. With one for each name these were more
+    // than 100, and 200 with one for each length too.
+    assert!(others * 2 < extents, "{others} other flushes, {extents} segments");
+    assert!(by_writes * 4 < extents, "{by_writes} other flushes in writes, {extents} segments");
+    let prepared =
+        files.iter().filter(|(name, bytes)| name.starts_with("extents/") && bytes.is_empty()).count();
+    assert!((1..=64).contains(&prepared), "{prepared} names");
+    // What is not used is removed at the next start.
+    drop(d);
+    let d = Drive::open_folder(&ashlar_machine::Folder::simulated(&disk, None), &o, false).unwrap();
+    assert!(disk.dump().values().all(|bytes| !bytes.is_empty()));
+    for id in 0..shards {
+        assert_eq!(read_shard(&d, id).unwrap(), Rng(id).bytes(20_000));
+    }
+}
+
 #[test]
 fn deleted_data_releases_space() {
     for base in ["/dev/shm", "/tmp"] {

@@ -122,7 +122,9 @@ async fn flip(pool: &Pool, data: &ashlar_format::Data, shard: u8, frame: u32, at
             let path = file.unwrap().path();
             let all = std::fs::read(&path).unwrap();
             let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
-            for place in (0..all.len() - needle.len()).filter(|p| all[*p..].starts_with(needle)) {
+            // A name that is prepared for a segment has no bytes.
+            let places = 0..all.len().saturating_sub(needle.len());
+            for place in places.filter(|p| all[*p..].starts_with(needle)) {
                 file.write_all_at(&[needle[0] ^ 4], place as u64).unwrap();
                 if drive.verify_shard(data.write_id, shard).await.is_err() {
                     return;
