@@ -1,4 +1,4 @@
-//! `ashlar mb`, `ashlar rb`, `ashlar bucket`: buckets, their versioning and tags.
+//! `ashlar mb`, `ashlar rb`, `ashlar bucket`: buckets, their versioning and tags; websites and access logs are in `website`.
 
 use ashlar_client::{Identifier, Tags, Target, Versioning};
 use clap::{Args, Subcommand};
@@ -9,7 +9,7 @@ use super::{
     context::{Context, each},
     failure::{Failure, Kind, Outcome, While},
     location::{Location, Remote},
-    rm, tree,
+    rm, tree, website,
 };
 
 /// Buckets to create.
@@ -49,6 +49,12 @@ pub enum Command {
     /// Tags of a bucket
     #[command(subcommand)]
     Tag(TagCommand),
+    /// Serve a bucket as a website
+    #[command(subcommand)]
+    Website(website::WebsiteCommand),
+    /// Log the requests to a bucket (server access logging)
+    #[command(subcommand)]
+    Logging(website::LoggingCommand),
 }
 
 /// Actions on versioning.
@@ -160,6 +166,8 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
     match command {
         Command::Versioning(command) => versioning(command, context).await,
         Command::Tag(command) => tag(command, context).await,
+        Command::Website(command) => website::website(command, context).await,
+        Command::Logging(command) => website::access_log(command, context).await,
     }
 }
 

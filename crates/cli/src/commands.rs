@@ -57,7 +57,7 @@ pub enum Command {
     Rb(bucket::RemoveOptions),
     /// Synchronize a tree, copying only what differs
     Mirror(mirror::Options),
-    /// Versioning and tags of buckets
+    /// Versioning, tags, websites and access logs of buckets
     #[command(subcommand)]
     Bucket(bucket::Command),
     /// Tags of buckets and objects

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{
     admin_request::ask_with,
     context::Context,
+    document,
     failure::{Failure, Kind, Outcome},
     location::Location,
 };
@@ -28,9 +29,22 @@ pub enum Command {
         /// ALIAS/BUCKET
         target: String,
     },
-    /// Stop sending events of a bucket to a target
+    /// Stop sending events of a bucket to a target, or to all
     #[command(visible_alias = "remove")]
-    Rm(Rule),
+    Rm(RemoveOptions),
+    /// Print the notification rules of a bucket as XML
+    Export {
+        /// ALIAS/BUCKET
+        target: String,
+    },
+    /// Replace the notification rules of a bucket by those in a file, S3's XML
+    Import {
+        /// ALIAS/BUCKET
+        target: String,
+        /// The rules; `-` reads the standard input
+        #[arg(default_value = "-")]
+        file: String,
+    },
     /// Show the targets and their state
     Targets {
         /// The server's alias
@@ -55,6 +69,28 @@ pub struct Rule {
     target: String,
     /// The target's ARN: arn:minio:sqs::ID:TYPE
     arn: String,
+    #[command(flatten)]
+    events: Events,
+}
+
+/// Notification rules to remove.
+#[derive(Args, Debug)]
+pub struct RemoveOptions {
+    /// ALIAS/BUCKET
+    target: String,
+    /// The target's ARN: arn:minio:sqs::ID:TYPE
+    #[arg(required_unless_present = "force")]
+    arn: Option<String>,
+    /// Without an ARN: remove all rules
+    #[arg(long, conflicts_with_all = ["arn", "event", "prefix", "suffix"])]
+    force: bool,
+    #[command(flatten)]
+    events: Events,
+}
+
+/// The events of a notification rule.
+#[derive(Args, Debug)]
+pub struct Events {
     /// put, delete, get, or names such as s3:ObjectTagging:*
     #[arg(long, value_delimiter = ',', default_value = "put,delete,get")]
     event: Vec<String>,
@@ -148,9 +184,9 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
                 id: String::new(),
                 shape: "QueueConfiguration".into(),
                 arn: rule.arn,
-                events: names(&rule.event),
-                prefix: rule.prefix,
-                suffix: rule.suffix,
+                events: names(&rule.events.event),
+                prefix: rule.events.prefix,
+                suffix: rule.events.suffix,
             };
             let text = format!("`{}` receives {} of `{remote}`.", new.arn, new.events.join(", "));
             let object = shown(&new);
@@ -159,27 +195,21 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
             context.output.done(|| object, || text);
             Ok(())
         }
-        Command::Rm(rule) => {
-            let remote = Location::remote(&rule.target, &context.aliases)?;
-            remote.only_bucket()?;
-            let all = remote.client.notifications(&remote.bucket).await?;
-            let mut events = names(&rule.event);
-            events.sort();
-            let meant = |n: &Notice| {
-                let mut theirs = n.events.clone();
-                theirs.sort();
-                n.arn == rule.arn && theirs == events && n.prefix == rule.prefix && n.suffix == rule.suffix
-            };
-            let (gone, rest): (Vec<Notice>, Vec<Notice>) = all.into_iter().partition(meant);
-            if gone.is_empty() {
-                return Err(Failure::usage(format!(
-                    "`{remote}` has no such rule; name events, prefix and suffix as `ashlar event ls` shows them"
-                )));
+        Command::Rm(options) => remove(options, context).await,
+        Command::Export { target } => {
+            let remote = document::bucket(&target, context)?;
+            match document::get(&remote, "notification").await? {
+                // A bucket without rules has an empty document.
+                text if text.contains("Configuration>") && text.contains("<Event>") => {
+                    document::print(context, &remote, &text);
+                }
+                _ => return Err(document::none(&remote, "notification")),
             }
-            remote.client.set_notices(&remote.bucket, &rest).await?;
-            let text = format!("`{}` no longer receives these events.", rule.arn);
-            context.output.done(|| json!({ "removed": gone.len() }), || text);
             Ok(())
+        }
+        Command::Import { target, file } => {
+            let remote = document::bucket(&target, context)?;
+            document::set(context, &remote, "notification", &document::read(&file)?).await
         }
         Command::Targets { alias } => {
             let answer = ask_with(context, &alias, Method::GET, "events", &[], None).await?;
@@ -210,6 +240,37 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
         }
         Command::DeadLetters(command) => dead_letters(command, context).await,
     }
+}
+
+/// Removes the rules that have this target and exactly these events and filters; without a target, all rules.
+async fn remove(options: RemoveOptions, context: &Context) -> Outcome {
+    let RemoveOptions { target, arn, events: rule, .. } = options;
+    let remote = document::bucket(&target, context)?;
+    let all = remote.client.notifications(&remote.bucket).await?;
+    let Some(arn) = arn else {
+        remote.client.set_notices(&remote.bucket, &[]).await?;
+        let text = format!("No target receives events of `{remote}` any more.");
+        context.output.done(|| json!({ "removed": all.len() }), || text);
+        return Ok(());
+    };
+    let mut events = names(&rule.event);
+    events.sort();
+    let meant = |n: &Notice| {
+        let mut theirs = n.events.clone();
+        theirs.sort();
+        n.arn == arn && theirs == events && n.prefix == rule.prefix && n.suffix == rule.suffix
+    };
+    let (gone, rest): (Vec<Notice>, Vec<Notice>) = all.into_iter().partition(meant);
+    if gone.is_empty() {
+        return Err(Failure::usage(format!(
+            "`{remote}` has no such rule; name events, prefix and suffix as `ashlar event ls` shows them"
+        )));
+    }
+    remote.client.set_notices(&remote.bucket, &rest).await?;
+    context
+        .output
+        .done(|| json!({ "removed": gone.len() }), || format!("`{arn}` no longer receives these events."));
+    Ok(())
 }
 
 fn shown(n: &Notice) -> Value {

@@ -285,6 +285,12 @@ pub enum KeyCommand {
         key: One,
         #[command(flatten)]
         options: KeyOptions,
+        /// It no longer expires
+        #[arg(long, conflicts_with_all = ["expiry", "expiry_duration"])]
+        no_expiry: bool,
+        /// No policy of its own restricts it any more
+        #[arg(long, conflicts_with = "policy")]
+        no_policy: bool,
     },
     /// Remove an access key
     #[command(visible_alias = "rm")]
@@ -520,8 +526,15 @@ async fn key(command: KeyCommand, context: &Context) -> Outcome {
                 KEY.into_iter().chain([("Description", "description"), ("Policy", "policy")]).collect();
             return info(context, &one.alias, &format!("keys/{}", one.name), &columns).await;
         }
-        KeyCommand::Edit { key, options } => {
-            let body = fields(&options)?;
+        KeyCommand::Edit { key, options, no_expiry, no_policy } => {
+            let mut body = fields(&options)?;
+            // As the API says it.
+            if no_expiry {
+                body["expires_ms"] = json!(0);
+            }
+            if no_policy {
+                body["policy"] = json!("");
+            }
             if body == json!({}) {
                 return Err(Failure::usage(
                     "nothing to change; see --help for the properties that can be changed",

@@ -1,7 +1,5 @@
 //! `ashlar ilm rule`: lifecycle rules of a bucket, with mc's commands and flags, and a dry run of them.
 
-use std::io::Read as _;
-
 use ashlar_client::{
     Lifecycle, LifecycleAbort, LifecycleAnd, LifecycleExpiration, LifecycleFilter, LifecycleNoncurrent,
     LifecycleRule, LifecycleTag, Method,
@@ -13,14 +11,12 @@ use super::{
     admin_request::ask_with,
     bucket::parse_tags,
     context::Context,
+    document,
     failure::{Failure, Kind, Outcome, While as _},
     location::{Location, Remote},
     output::{empty_table, size_text},
 };
 use ashlar_arguments::size;
-
-/// Maximum size in bytes of a file of rules.
-const LIMIT: u64 = 4 << 20;
 
 /// The commands of `ashlar ilm`.
 #[derive(Subcommand, Debug)]
@@ -51,10 +47,13 @@ pub enum RuleCommand {
         /// ALIAS/BUCKET
         target: String,
     },
-    /// Replace the rules by those in JSON on standard input
+    /// Replace the rules by those in a file: JSON as `export` prints it, or S3's XML
     Import {
         /// ALIAS/BUCKET
         target: String,
+        /// The rules; `-` reads the standard input
+        #[arg(default_value = "-")]
+        file: String,
     },
     /// Count what the rules would do now; changes nothing
     #[command(visible_alias = "dry-run")]
@@ -224,7 +223,7 @@ pub async fn run(command: Command, context: &Context) -> Outcome {
             context.output.result(|| value, || text);
             Ok(())
         }
-        RuleCommand::Import { target } => import(&target, context).await,
+        RuleCommand::Import { target, file } => import(&target, &file, context).await,
         RuleCommand::Test(options) => test(&options, context).await,
         RuleCommand::Simulate(options) => super::ilm_simulate::simulate(&options, context).await,
     }
@@ -375,13 +374,15 @@ fn what(rule: &LifecycleRule) -> String {
     parts.join("; ")
 }
 
-async fn import(target: &str, context: &Context) -> Outcome {
+async fn import(target: &str, file: &str, context: &Context) -> Outcome {
     let remote = bucket_location(target, context)?;
-    let mut text = String::new();
-    let read = std::io::stdin().lock().take(LIMIT).read_to_string(&mut text);
-    read.map_err(|e| Failure::new(Kind::Failed, format!("cannot read standard input: {e}")))?;
+    let text = document::read(file)?;
+    if text.trim_start().starts_with('<') {
+        return document::set(context, &remote, "lifecycle", &text).await;
+    }
+    let name = if file == "-" { "standard input" } else { file };
     let rules: Lifecycle = serde_json::from_str(&text)
-        .map_err(|e| Failure::usage(format!("standard input holds no lifecycle rules: {e}")))?;
+        .map_err(|e| Failure::usage(format!("{name} holds no lifecycle rules: {e}")))?;
     if rules.rules.is_empty() {
         return Err(Failure::usage(
             "there are no rules in it; `ashlar ilm rule rm --all --force` removes all",

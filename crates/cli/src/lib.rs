@@ -9,7 +9,7 @@
 //! |---|---|
 //! | types | `failure`, `globals`, `output`, `progress`, `mime`, `examples`, `root_key` |
 //! | locations | `aliases`, `location` (an endpoint, bucket or file), `tree` (the files below it), `plan` |
-//! | shared work | `context`, `admin_request`, `admin_records`, `transfer` |
+//! | shared work | `context`, `admin_request`, `admin_records`, `document`, `transfer` |
 //! | commands of S3 | `ls`, `cp`, `rm`, `find`, `mirror`, `bucket`, `lock`, `ilm` and others, one file per subject |
 //! | commands of administration | `admin`, `recover`, `idp`, `kms`, `config`, `cluster`, `monitor` and others; `iam` is `ashlar admin` |
 //! | commands of clusters | `cluster_commands`: `ashlar cluster` |
@@ -46,6 +46,7 @@ mod commands;
 mod config;
 mod context;
 mod cp;
+mod document;
 mod event;
 pub mod examples;
 mod fabric;
@@ -82,6 +83,7 @@ mod settings;
 mod stat;
 mod transfer;
 mod tree;
+mod website;
 
 pub use commands::{Command, run};
 pub use failure::EXIT_CODES;

@@ -67,7 +67,7 @@ pub enum RetentionCommand {
     Set {
         /// The retention mode
         mode: Mode,
-        /// How long: 30d, 1y
+        /// How long: 30d, 1y; or until the end of a day or an instant, in UTC: 2030-12-31, 2030-12-31T12:00:00Z
         validity: String,
         #[command(flatten)]
         scope: Scope,
@@ -109,7 +109,12 @@ pub enum HoldCommand {
 
 /// Parses a duration: `30d`, `1y`.
 fn validity(text: &str) -> Outcome<(u32, bool)> {
-    let wrong = || Failure::usage(format!("`{text}`: expected days or years, such as 30d or 1y"));
+    let wrong = || match instant(text) {
+        Some(_) => Failure::usage(format!("`{text}`: a default is days or years, such as 30d or 1y")),
+        None => Failure::usage(format!(
+            "`{text}`: expected days or years, such as 30d or 1y, or a day, such as 2030-12-31"
+        )),
+    };
     let (number, years) = match (text.strip_suffix(['d', 'D']), text.strip_suffix(['y', 'Y'])) {
         (Some(number), _) => (number, false),
         (_, Some(number)) => (number, true),
@@ -123,12 +128,31 @@ fn validity(text: &str) -> Outcome<(u32, bool)> {
     Ok((count, years))
 }
 
-/// The end of a retention that begins now.
-fn until((count, years): (u32, bool)) -> Outcome<String> {
-    let days = i64::from(count) * if years { 365 } else { 1 };
-    let end = OffsetDateTime::from(ashlar_environment::time::wall()) + time::Duration::days(days);
+/// The end of a retention that begins now: after days or years, or at the day or instant that `text` names.
+///
+/// # Errors
+/// It is none of these, has passed, or is more than 100 years away.
+fn until(text: &str) -> Outcome<String> {
+    let now = OffsetDateTime::from(ashlar_environment::time::wall());
+    let end = match instant(text) {
+        Some(end) => end,
+        None => {
+            let (count, years) = validity(text)?;
+            now + time::Duration::days(i64::from(count) * if years { 365 } else { 1 })
+        }
+    };
+    if end <= now || end > now + time::Duration::days(i64::from(MOST_DAYS)) {
+        return Err(Failure::usage(format!("`{text}`: must be in the future, and within 100 years")));
+    }
+    let end = end.to_offset(time::UtcOffset::UTC);
     let end = end.replace_nanosecond(0).unwrap_or(end);
     end.format(&Rfc3339).map_err(|e| Failure::usage(format!("the end of the retention: {e}")))
+}
+
+/// The end of a day in UTC, or an instant.
+fn instant(text: &str) -> Option<OffsetDateTime> {
+    let full = if text.len() == 10 { format!("{text}T23:59:59Z") } else { text.to_owned() };
+    OffsetDateTime::parse(&full, &Rfc3339).ok()
 }
 
 /// A key and a version of it.
@@ -217,13 +241,13 @@ fn named(remote: &Remote, (key, version): &Named) -> (Value, String) {
 pub async fn retention(command: RetentionCommand, context: &Context) -> Outcome {
     match &command {
         RetentionCommand::Set { mode, validity: text, scope, default, bypass } => {
-            let span = validity(text)?;
             let remote = bucket_location(scope, context, *default)?;
             if *default {
+                let span = validity(text)?;
                 let rule = DefaultRetention { mode: mode.name().into(), count: span.0, years: span.1 };
                 return set_default(context, &remote, Some(rule)).await;
             }
-            let wanted = Retention { mode: mode.name().into(), until: until(span)? };
+            let wanted = Retention { mode: mode.name().into(), until: until(text)? };
             set(context, scope, &remote, Some(&wanted), *bypass).await
         }
         RetentionCommand::Clear { scope, default } => {
@@ -335,5 +359,19 @@ mod tests {
         for bad in ["", "d", "0d", "30", "-1d", "1.5d", "101y", "99999999999d", "1w"] {
             assert!(validity(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn ends_of_retentions() {
+        assert_eq!(until("2098-12-31").unwrap(), "2098-12-31T23:59:59Z");
+        assert_eq!(until("2098-12-31T01:00:00.5+02:00").unwrap(), "2098-12-30T23:00:00Z");
+        let days = instant(&until("30d").unwrap()).unwrap() - OffsetDateTime::now_utc();
+        assert!((29..=30).contains(&days.whole_days()), "{days}");
+        for bad in
+            ["2020-01-01", "2020-01-01T00:00:00Z", "3000-01-01", "2098-13-01", "2098-12-31T", "31.12.2098"]
+        {
+            assert!(until(bad).is_err(), "{bad}");
+        }
+        assert!(validity("2098-12-31").is_err(), "a default has no day");
     }
 }

@@ -4,8 +4,6 @@
 //! Invariant: a setting that another tool made (a policy written by hand) is replaced only by a complete
 //! document.
 
-use std::io::Read as _;
-
 use ashlar_client::{Tags, Target};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
@@ -13,6 +11,7 @@ use serde_json::{Value, json};
 use super::{
     bucket::parse_tags,
     context::Context,
+    document::{bucket, clear, escape, read, set, show},
     failure::{Failure, Kind, Outcome, While},
     location::{Location, Remote},
 };
@@ -42,6 +41,11 @@ pub enum AnonymousCommand {
     SetJson {
         /// The document; `-` reads the standard input
         file: String,
+        /// ALIAS/BUCKET
+        target: String,
+    },
+    /// Remove the bucket's policy
+    RemoveJson {
         /// ALIAS/BUCKET
         target: String,
     },
@@ -119,22 +123,6 @@ pub struct TagTarget {
     /// This version of the object
     #[arg(long, visible_alias = "vid")]
     version_id: Option<String>,
-}
-
-/// Reads a file, or the standard input for `-`.
-fn document(file: &str) -> Outcome<String> {
-    if file == "-" {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text)?;
-        return Ok(text);
-    }
-    std::fs::read_to_string(file).when(|| format!("cannot read {file}"))
-}
-
-fn bucket(text: &str, context: &Context) -> Outcome<Remote> {
-    let remote = Location::remote(text, &context.aliases)?;
-    remote.only_bucket()?;
-    Ok(remote)
 }
 
 /// Actions that downloads and uploads need on objects.
@@ -258,38 +246,12 @@ pub async fn anonymous(command: AnonymousCommand, context: &Context) -> Outcome 
         }
         AnonymousCommand::SetJson { file, target } => {
             let remote = bucket(&target, context)?;
-            set(context, &remote, "policy", &document(&file)?).await?;
+            set(context, &remote, "policy", &read(&file)?).await?;
+        }
+        AnonymousCommand::RemoveJson { target } => {
+            clear(context, &bucket(&target, context)?, "policy").await?;
         }
     }
-    Ok(())
-}
-
-async fn set(context: &Context, remote: &Remote, name: &str, text: &str) -> Outcome {
-    let done = remote.client.set_document(&remote.bucket, name, text).await;
-    done.when(|| format!("cannot change the {name} settings of `{remote}`"))?;
-    context.output.done(
-        || json!({ "bucket": remote.to_string() }),
-        || format!("The {name} settings of `{remote}` are changed."),
-    );
-    Ok(())
-}
-
-async fn show(context: &Context, remote: &Remote, name: &str) -> Outcome {
-    let text = remote.client.document(&remote.bucket, name).await;
-    let text = text.when(|| format!("cannot read the {name} settings of `{remote}`"))?;
-    let text =
-        text.ok_or_else(|| Failure::new(Kind::NotFound, format!("`{remote}` has no {name} settings")))?;
-    context.output.result(|| json!({ "bucket": remote.to_string(), "document": text }), || text.clone());
-    Ok(())
-}
-
-async fn clear(context: &Context, remote: &Remote, name: &str) -> Outcome {
-    let done = remote.client.delete_document(&remote.bucket, name).await;
-    done.when(|| format!("cannot remove the {name} settings of `{remote}`"))?;
-    context.output.done(
-        || json!({ "bucket": remote.to_string() }),
-        || format!("The {name} settings of `{remote}` are removed."),
-    );
     Ok(())
 }
 
@@ -297,7 +259,7 @@ async fn clear(context: &Context, remote: &Remote, name: &str) -> Outcome {
 pub async fn cors(command: CorsCommand, context: &Context) -> Outcome {
     match command {
         CorsCommand::Set { target, file } => {
-            set(context, &bucket(&target, context)?, "cors", &document(&file)?).await
+            set(context, &bucket(&target, context)?, "cors", &read(&file)?).await
         }
         CorsCommand::Get { target } => show(context, &bucket(&target, context)?, "cors").await,
         CorsCommand::Remove { target } => clear(context, &bucket(&target, context)?, "cors").await,
@@ -306,7 +268,6 @@ pub async fn cors(command: CorsCommand, context: &Context) -> Outcome {
 
 /// The XML document of a bucket's default encryption.
 fn encryption(kind: &str, key: Option<&str>) -> String {
-    let escape = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let algorithm = if kind == "sse-kms" { "aws:kms" } else { "AES256" };
     let key = key.map_or(String::new(), |k| format!("<KMSMasterKeyID>{}</KMSMasterKeyID>", escape(k)));
     format!(
