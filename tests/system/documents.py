@@ -1,5 +1,8 @@
 """Small PDF documents, made by hand (ISO 32000-1), for the preview of the console."""
 
+import hashlib
+import struct
+
 WORDS = "BT /F1 36 Tf 60 700 Td (%s) Tj ET"
 
 
@@ -22,10 +25,10 @@ def stream(entries, data):
     return b"<< %s /Length %d >>\nstream\n" % (entries, len(data)) + data + b"\nendstream"
 
 
-def document(between=b"", trailer=b""):
+def document(between=b"", trailer=b"", each=lambda number, content: content):
     """Three pages: words, with a script and a link; a picture as fax machines send it, 64 black rows of 64; one in JPEG 2000, broken.
 
-    `between`: bytes that no page needs, in the middle of the document.
+    `between`: bytes that no page needs, in the middle of the document. `each`: what becomes of an object.
     """
     pages = [WORDS % "The first page", WORDS % "The second page" + " q 400 0 0 400 100 200 cm /Fax Do Q",
              WORDS % "The third page" + " q 400 0 0 400 100 200 cm /Jpx Do Q"]
@@ -44,10 +47,41 @@ def document(between=b"", trailer=b""):
         *(b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents %d 0 R /Annots [13 0 R] %s >>" % (7 + i, resources) for i in range(3)),
         b"<< /Type /Annot /Subtype /Link /Rect [0 0 595 842] /A << /S /URI /URI (https://attacker.example.com/) >> >>",
     ]
-    return pdf(objects, trailer)
+    return pdf([each(number, content) for number, content in enumerate(objects, 1)], trailer)
 
 
-def locked():
-    """A document that wants a password."""
-    key = b"ab" * 32
-    return document(trailer=b"/ID [<00> <00>] /Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O <%s> /U <%s> >>" % (key, key))
+PADDING = bytes.fromhex("28bf4e5e4e758a4164004e56fffa01082e2e00b6d0683e802f0ca9fe6453697a")
+
+
+def rc4(key, data):
+    state, j, out = list(range(256)), 0, bytearray()
+    for i in range(256):
+        j = (j + state[i] + key[i % len(key)]) % 256
+        state[i], state[j] = state[j], state[i]
+    i = j = 0
+    for byte in data:
+        i = (i + 1) % 256
+        j = (j + state[i]) % 256
+        state[i], state[j] = state[j], state[i]
+        out.append(byte ^ state[(state[i] + state[j]) % 256])
+    return bytes(out)
+
+
+def locked(password):
+    """The document, which opens with a password (ISO 32000-1, 7.6.3, algorithms 1 to 4 with keys of 40 bits). Its strings are not encrypted:
+    what is read of them is nonsense."""
+    padded = (password + PADDING)[:32]
+    owner = rc4(hashlib.md5(padded).digest()[:5], padded)
+    key = hashlib.md5(padded + owner + struct.pack("<i", -4) + b"\0").digest()[:5]
+
+    def encrypted(number, content):
+        head, found, rest = content.partition(b"stream\n")
+        if not found:
+            return content
+        data = rest[:-len(b"\nendstream")]
+        own = hashlib.md5(key + struct.pack("<I", number)[:3] + b"\0\0").digest()[:10]
+        return head + found + rc4(own, data) + b"\nendstream"
+
+    trailer = b"/ID [<00> <00>] /Encrypt << /Filter /Standard /V 1 /R 2 /P -4 /O <%s> /U <%s> >>" % (
+        owner.hex().encode(), rc4(key, PADDING).hex().encode())
+    return document(trailer=trailer, each=encrypted)

@@ -200,7 +200,7 @@ def test_documents_and_tables_are_shown(own):
         "id": range(count), "name": [f"row {i}" for i in range(count)], "price": pyarrow.array([Decimal(i) / 100 for i in range(count)], pyarrow.decimal128(20, 2)),
         "at": pyarrow.array([instant] * count, pyarrow.timestamp("us", tz="UTC")), "raw": [bytes([i]) for i in range(count)],
         "tags": [["a", "b"]] * (count - 1) + [None]})
-    kept = {"large.pdf": large, "broken.pdf": b"no document", "locked.pdf": locked(), "huge.pdf": b"x", "other.parquet": b"no table" * 4,
+    kept = {"large.pdf": large, "broken.pdf": b"no document", "locked.pdf": locked(b"of the house"), "huge.pdf": b"x", "other.parquet": b"no table" * 4,
             "table.parquet": parquet(table, row_group_size=120),
             "mixed.parquet": parquet(pyarrow.table({"n": [1], "s": ["text 0"]}), compression={"n": "zstd", "s": "snappy"})}
     for key, body in kept.items():

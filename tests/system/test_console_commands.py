@@ -80,7 +80,7 @@ def s3_call(method, path, body=None, **headers):
 
 
 # Each call, and the programs that have a command for it.
-BOTH, CURL = ["ashlar", "curl"], ["curl"]
+BOTH = ["ashlar", "curl"]
 ODD = "odd & 'name'.txt"
 SCENE = [
     (s3_call("PUT", "shown", x_amz_bucket_object_lock_enabled="true"), BOTH),
@@ -94,8 +94,13 @@ SCENE = [
     (s3_call("PUT", "shown?object-lock", "<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled><Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>3</Days></DefaultRetention></Rule></ObjectLockConfiguration>"), BOTH),
     (s3_call("PUT", "plain?policy", json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::plain/public/*"}]}), content_type="application/json"), BOTH),
     (s3_call("PUT", "plain?cors", "<CORSConfiguration><CORSRule><AllowedOrigin>https://a.example</AllowedOrigin><AllowedMethod>GET</AllowedMethod></CORSRule></CORSConfiguration>"), BOTH),
-    (s3_call("PUT", "plain?website", "<WebsiteConfiguration><IndexDocument><Suffix>index.html</Suffix></IndexDocument></WebsiteConfiguration>"), CURL),
-    (s3_call("PUT", "plain?lifecycle", "<LifecycleConfiguration><Rule><ID>r</ID><Status>Enabled</Status><Filter><Prefix>tmp/</Prefix></Filter><Expiration><Days>9</Days></Expiration></Rule></LifecycleConfiguration>"), CURL),
+    (s3_call("PUT", "plain?website", "<WebsiteConfiguration><IndexDocument><Suffix>index.html</Suffix></IndexDocument><ErrorDocument><Key>it's &amp; 404.html</Key></ErrorDocument></WebsiteConfiguration>"), BOTH),
+    (s3_call("PUT", "shown?website", "<WebsiteConfiguration><IndexDocument><Suffix>i.html</Suffix></IndexDocument><RoutingRules><RoutingRule><Condition><KeyPrefixEquals>it's/</KeyPrefixEquals></Condition><Redirect><ReplaceKeyPrefixWith>new/</ReplaceKeyPrefixWith></Redirect></RoutingRule></RoutingRules></WebsiteConfiguration>"), BOTH),
+    (s3_call("PUT", "plain?lifecycle", "<LifecycleConfiguration><Rule><ID>r</ID><Status>Enabled</Status><Filter><Prefix>tmp/</Prefix></Filter><Expiration><Days>9</Days></Expiration></Rule></LifecycleConfiguration>"), BOTH),
+    (s3_call("PUT", "plain?logging", "<BucketLoggingStatus><LoggingEnabled><TargetBucket>shown</TargetBucket><TargetPrefix>of plain/</TargetPrefix></LoggingEnabled></BucketLoggingStatus>"), BOTH),
+    (s3_call("PUT", "shown?logging", "<BucketLoggingStatus><LoggingEnabled><TargetBucket>plain</TargetBucket><TargetPrefix></TargetPrefix><TargetObjectKeyFormat><PartitionedPrefix><PartitionDateSource>EventTime</PartitionDateSource></PartitionedPrefix></TargetObjectKeyFormat></LoggingEnabled></BucketLoggingStatus>"), BOTH),
+    (s3_call("PUT", "shown/held?retention", "<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>2090-12-31T23:59:59Z</RetainUntilDate></Retention>"), BOTH),
+    (s3_call("PUT", "shown/held?retention", "<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>2080-12-31T23:59:59Z</RetainUntilDate></Retention>", x_amz_bypass_governance_retention="true"), BOTH),
     (admin("PUT", "quotas/plain", {"quota": 3 << 30}), BOTH),
     (admin("PUT", "users/anna", {"secret": "…"}), BOTH),
     (admin("PUT", "policies/reader", READER), BOTH),
@@ -118,6 +123,11 @@ UNDONE = [
     (admin("DELETE", "policies/reader"), BOTH),
     (admin("DELETE", "quotas/plain"), BOTH),
     (s3_call("DELETE", "plain?cors"), BOTH),
+    (s3_call("DELETE", "plain?policy"), BOTH),
+    (s3_call("DELETE", "plain?website"), BOTH),
+    (s3_call("PUT", "plain?logging", "<BucketLoggingStatus></BucketLoggingStatus>"), BOTH),
+    (s3_call("PUT", "plain?notification", "<NotificationConfiguration></NotificationConfiguration>"), BOTH),
+    (s3_call("PUT", "shown/held?retention", "<Retention></Retention>", x_amz_bypass_governance_retention="true"), BOTH),
     (s3_call("DELETE", "plain?lifecycle"), BOTH),
     (s3_call("DELETE", f"plain/folder/{quote(ODD)}?tagging"), BOTH),
     (s3_call("POST", "plain?delete", "<Delete><Quiet>true</Quiet><Object><Key>folder/odd &amp; &apos;name&apos;.txt</Key></Object></Delete>"), BOTH),
@@ -155,6 +165,14 @@ def test_commands_do_what_the_calls_do(own, home, program):
     assert "plain/public/*" in s3.get_bucket_policy(Bucket="plain")["Policy"]
     assert s3.get_bucket_cors(Bucket="plain")["CORSRules"][0]["AllowedOrigins"] == ["https://a.example"]
     assert ours("quotas/plain")[1]["quota"] == 3 << 30
+    site = s3.get_bucket_website(Bucket="plain")
+    assert (site["IndexDocument"], site["ErrorDocument"]) == ({"Suffix": "index.html"}, {"Key": "it's & 404.html"})
+    assert s3.get_bucket_website(Bucket="shown")["RoutingRules"][0]["Condition"] == {"KeyPrefixEquals": "it's/"}
+    assert s3.get_bucket_lifecycle_configuration(Bucket="plain")["Rules"][0]["Expiration"] == {"Days": 9}
+    to = s3.get_bucket_logging(Bucket="plain")["LoggingEnabled"]
+    assert (to["TargetBucket"], to["TargetPrefix"]) == ("shown", "of plain/")
+    assert s3.get_bucket_logging(Bucket="shown")["LoggingEnabled"]["TargetObjectKeyFormat"] == {"PartitionedPrefix": {"PartitionDateSource": "EventTime"}}
+    assert s3.get_object_retention(Bucket="shown", Key="held")["Retention"]["RetainUntilDate"].year == 2080
     anna = ours("users/anna")[1]
     assert anna["policies"] == ["reader"] and anna["groups"] == ["team"] and anna["enabled"] is False
     assert ours("policies/reader")[1]["document"]["Statement"][0]["Resource"] in [["arn:aws:s3:::it's/*"], "arn:aws:s3:::it's/*"]
@@ -166,7 +184,9 @@ def test_commands_do_what_the_calls_do(own, home, program):
     for call, commands in zip(calls[len(SCENE):], shown[len(SCENE):]):
         run(call, commands)
     assert ours("users/anna")[0] == 404 and ours("groups/team")[0] == 404 and ours("policies/reader")[0] == 404
-    for gone in [lambda: s3.get_object(Bucket="plain", Key=key), lambda: s3.get_bucket_cors(Bucket="plain"), lambda: s3.get_bucket_lifecycle_configuration(Bucket="plain")]:
+    assert "LoggingEnabled" not in s3.get_bucket_logging(Bucket="plain")
+    for gone in [lambda: s3.get_object(Bucket="plain", Key=key), lambda: s3.get_bucket_cors(Bucket="plain"), lambda: s3.get_bucket_lifecycle_configuration(Bucket="plain"),
+                 lambda: s3.get_bucket_policy(Bucket="plain"), lambda: s3.get_bucket_website(Bucket="plain"), lambda: s3.get_object_retention(Bucket="shown", Key="held")]:
         with pytest.raises(ClientError):
             gone()
 
@@ -184,3 +204,34 @@ def test_dialogs_and_the_log_show_commands(own, home):
     s3_of(own).delete_bucket(Bucket="by-hand")
     Shell(own, home).run(seen["shown"]["curl"][0])
     assert s3_of(own).get_bucket_versioning(Bucket="by-hand")["Status"] == "Enabled"
+
+
+def test_settings_show_their_commands_before_they_are_saved(own, home):
+    """What is shown of each part of a bucket's settings is what the log of commands has afterwards."""
+    s3 = s3_of(own)
+    s3.create_bucket(Bucket="shown", ObjectLockEnabledForBucket=True)
+    s3.put_object(Bucket="shown", Key="held", Body=b"x")
+    folder = os.environ.get("ASHLAR_CONSOLE_PICTURES", "")
+    seen = drive("settings_commands.mjs", own.endpoint, ACCESS, SECRET, *([folder] if folder else []))
+    assert seen["violations"] == []
+    assert seen["shown"] == seen["acts"]
+    shell = Shell(own, home)
+    for act in seen["acts"]:
+        assert act["ashlar"].startswith("ashlar ") and act["curl"].startswith("curl "), act
+    # What was done is done again by the commands of `ashlar`: the settings, then their removal.
+    made = [act["ashlar"] for act in seen["acts"]]
+    first_removal = next(i for i, text in enumerate(made) if text.startswith("ashlar ilm rule rm"))
+    for text in made[:first_removal]:
+        shell.run(text)
+    assert s3.get_bucket_lifecycle_configuration(Bucket="shown")["Rules"][0]["Expiration"] == {"Days": 9}
+    assert s3.get_bucket_website(Bucket="shown")["ErrorDocument"] == {"Key": "404.html"}
+    assert s3.get_bucket_tagging(Bucket="shown")["TagSet"] == [{"Key": "team", "Value": "a + b=1"}]
+    assert s3.get_bucket_cors(Bucket="shown")["CORSRules"][0]["AllowedOrigins"] == ["https://app.example.com"]
+    assert s3.get_bucket_logging(Bucket="shown")["LoggingEnabled"]["TargetBucket"] == "shown"
+    assert s3.get_bucket_policy(Bucket="shown")
+    for text in made[first_removal:]:
+        shell.run(text)
+    for gone in [s3.get_bucket_lifecycle_configuration, s3.get_bucket_cors, s3.get_bucket_policy]:
+        with pytest.raises(ClientError):
+            gone(Bucket="shown")
+    assert "LoggingEnabled" not in s3.get_bucket_logging(Bucket="shown")

@@ -6,8 +6,11 @@ The console is reached as `localhost` and the provider as `127.0.0.1`, which are
 import json
 import os
 import shutil
+import ssl
 import tempfile
+import urllib.error
 import urllib.parse
+import urllib.request
 from pathlib import Path
 
 import boto3
@@ -17,7 +20,7 @@ from botocore.config import Config
 from conftest import ACCESS, REGION, SECRET, Server, one_server
 from test_console import HTML, OURS, ask, drive, s3_of, sign_in
 from test_ldap import CAROL, LOOKUP, ROOT, Directory
-from test_openid import CLIENT_SECRET, Provider, browse
+from test_openid import CLIENT_SECRET, Provider, authority, browse, signed
 
 pytestmark = one_server
 NAME = "The House"
@@ -158,7 +161,7 @@ def test_people_sign_in_in_a_browser(own, base, provider, directory):
 
 def test_options_are_those_that_work_in_a_browser(own, provider, directory):
     _, _, body = ask(f"{own.endpoint}/console/sign-in", headers=OURS)
-    assert json.loads(body) == {"openid": [{"name": "house", "display_name": NAME}], "ldap": True}
+    assert json.loads(body) == {"openid": [{"name": "house", "display_name": NAME}], "ldap": True, "certificates": False, "certificate_shown": False}
     for name in ["programs", "unknown", "../house", ""]:
         body = json.dumps({"provider": name}).encode()
         status, headers, answer = ask(f"{own.endpoint}/console/sign-in", "POST", body, OURS)
@@ -376,3 +379,76 @@ def test_somebody_without_a_secret_destroys_after_a_new_sign_in(own, directory):
     # It makes nothing else possible: there is no key that it could sign with.
     assert ask(f"{own.endpoint}/console/admin/users", headers={**OURS, "Cookie": f"{session}; {new}"})[0] == 403
     assert delete(session, new)[0] == 204
+
+
+def test_people_sign_in_with_certificates(home, tmp_path):
+    """A certificate is shown by the connection; the page asks for a session, and no other site can."""
+    ca, stranger = authority(tmp_path / "ca"), authority(tmp_path / "stranger")
+    certs = tmp_path / "certs"
+    (certs / "CAs").mkdir(parents=True)
+    shutil.copy(f"{ca}.crt", certs / "CAs" / "ca.crt")
+    crt, key = signed(tmp_path, ca, "server", "serverAuth")
+    (certs / "public.crt").write_text(crt.read_text() + Path(f"{ca}.crt").read_text())
+    shutil.copy(key, certs / "private.key")
+    (home / "tls").mkdir()
+    s = Server(home / "tls", certs=certs)
+    try:
+        def call(path, method="GET", body=None, pair=None, **headers):
+            context = ssl.create_default_context(cafile=f"{ca}.crt")
+            if pair:
+                context.load_cert_chain(*pair)
+            request = urllib.request.Request(f"{s.endpoint}/console/{path}", None if body is None else json.dumps(body).encode(), {**OURS, **headers}, method=method)
+            if headers.get("X-Ashlar-Console") == "":
+                request.remove_header("X-ashlar-console")
+            try:
+                with urllib.request.urlopen(request, timeout=30, context=context) as answer:
+                    status, got, text = answer.status, answer.headers, answer.read()
+            except urllib.error.HTTPError as e:
+                status, got, text = e.code, e.headers, e.read()
+            return status, got, json.loads(text) if text.startswith(b"{") else text
+
+        good, wanted = signed(tmp_path, ca, "readonly", "clientAuth"), {"certificate": True}
+        # While it is off, nobody is asked for a certificate, and none is taken.
+        assert call("sign-in", pair=good)[2] == {"openid": [], "ldap": False, "certificates": False, "certificate_shown": False}
+        assert call("session", "POST", wanted, good)[0] == 403
+        _, headers, _ = call("session", "POST", {"access_key": ACCESS, "secret_key": SECRET})
+        root = {"Cookie": "; ".join(c.split(";")[0] for c in headers.get_all("set-cookie")), "Content-Type": "application/json"}
+        assert call("admin/idp/tls/_", "PUT", {"values": {"enable": "on"}}, **root)[0] == 200
+        assert call("s3/there", "PUT", **root)[0] == 200
+        assert call("sign-in", pair=good)[2]["certificate_shown"] and not call("sign-in")[2]["certificate_shown"]
+
+        # Without a certificate, with one that is not for this, and where it is not the console's page that asks.
+        for pair, headers in [
+            (None, {}), (signed(tmp_path, stranger, "readonly", "clientAuth"), {}), (signed(tmp_path, ca, "readonly", "serverAuth"), {}),
+            (signed(tmp_path, ca, "no-such-policy", "clientAuth"), {}), (good, {"X-Ashlar-Console": ""}),
+            (good, {"Origin": "https://evil.example"}), (good, {"Sec-Fetch-Site": "cross-site"}),
+        ]:
+            status, got, answer = call("session", "POST", wanted, pair, **headers)
+            assert status == 403, (headers, answer)
+            assert cookie_of(got, "ashlar-console") is None
+        assert call("session", "POST", {"certificate": False}, good)[0] == 403
+        assert call("session", "POST", {"certificate": True, "code": "x"}, good)[0] == 400
+        status, _, answer = call("session", "POST", wanted, signed(tmp_path, ca, "no-such-policy", "clientAuth"))
+        assert "certificate/no-such-policy" in answer["error"], answer
+
+        status, headers, about = call("session", "POST", wanted, good)
+        assert status == 200, about
+        assert (about["user"], about["policies"], about["federated"], about["signed_in_with"]) == ("certificate/readonly", ["readonly"], True, "")
+        session = {"Cookie": cookie_of(headers, "ashlar-console")}
+        # The session is the cookie; the connection needs no certificate any more. It may what the policy allows.
+        assert call("s3/there?location", **session)[0] == 200
+        assert call("s3/new-bucket", "PUT", **session)[0] == 403
+        # It lasts a working day, and ends with the certificate at the latest.
+        assert 0 < about["expires_ms"] - about["now_ms"] <= 8 * 3_600_000
+
+        other = signed(tmp_path, ca, "nobody", "clientAuth")
+        folder = os.environ.get("ASHLAR_CONSOLE_PICTURES", "")
+        assert drive("certificate.mjs", s.endpoint, *good, *other, *([folder] if folder else []))["violations"] == []
+        # Who turns certificates off ends their sessions.
+        assert call("s3/there?location", **session)[0] == 200
+        assert call("admin/idp/tls/_/disable", "POST", **root)[0] == 200
+        assert call("s3/there?location", **session)[0] == 401
+        assert s.stop() == 0
+    finally:
+        if s.process.poll() is None:
+            s.process.kill()

@@ -1,5 +1,6 @@
 // Settings of a bucket about browsers and events: CORS, website, notifications.
-import { all, bucketPath, escape, optional, put, s3, text } from "./s3";
+import type { Call } from "../lib/acts";
+import { all, bucketPath, calls, escape, optional, text } from "./s3";
 
 export type CorsRule = { id: string; origins: string[]; methods: string[]; headers: string[]; expose: string[]; maxAge: string };
 
@@ -11,14 +12,13 @@ export async function getCors(bucket: string): Promise<CorsRule[]> {
   })) : [];
 }
 
-export async function putCors(bucket: string, rules: CorsRule[]): Promise<void> {
-  if (rules.length === 0) {
-    await s3(`${bucketPath(bucket)}?cors`, { method: "DELETE" });
-    return;
-  }
+/** The call that replaces the rules. */
+export function corsCall(bucket: string, rules: CorsRule[]): Call {
+  const target = `${bucketPath(bucket)}?cors`;
+  if (rules.length === 0) return calls.remove(target);
   const element = (name: string, values: string[]) => values.map((v) => `<${name}>${escape(v)}</${name}>`).join("");
   const rows = rules.map((r) => `<CORSRule>${element("ID", r.id ? [r.id] : [])}${element("AllowedOrigin", r.origins)}${element("AllowedMethod", r.methods)}${element("AllowedHeader", r.headers)}${element("ExposeHeader", r.expose)}${element("MaxAgeSeconds", r.maxAge ? [r.maxAge] : [])}</CORSRule>`);
-  await put(`${bucketPath(bucket)}?cors`, `<CORSConfiguration>${rows.join("")}</CORSConfiguration>`);
+  return calls.put(target, `<CORSConfiguration>${rows.join("")}</CORSConfiguration>`);
 }
 
 /** A redirect of some requests. `key`: `null` keeps the key; `whole` replaces all of it, otherwise the beginning that `prefix` names. */
@@ -55,16 +55,15 @@ export function routingRuleXml(rule: RoutingRule): string {
   return `<RoutingRule>${condition && `<Condition>${condition}</Condition>`}<Redirect>${redirect}</Redirect></RoutingRule>`;
 }
 
-export async function putWebsite(bucket: string, site: Website | null): Promise<void> {
-  if (!site) {
-    await s3(`${bucketPath(bucket)}?website`, { method: "DELETE" });
-    return;
-  }
+/** The call that replaces the website; null: that removes it. */
+export function websiteCall(bucket: string, site: Website | null): Call {
+  const target = `${bucketPath(bucket)}?website`;
+  if (!site) return calls.remove(target);
   const rules = site.rules.length > 0 ? `<RoutingRules>${site.rules.map(routingRuleXml).join("")}</RoutingRules>` : "";
   const body = site.redirect
     ? `<RedirectAllRequestsTo><HostName>${escape(site.redirect.host)}</HostName>${site.redirect.protocol ? `<Protocol>${escape(site.redirect.protocol)}</Protocol>` : ""}</RedirectAllRequestsTo>`
     : `<IndexDocument><Suffix>${escape(site.index)}</Suffix></IndexDocument>${site.error ? `<ErrorDocument><Key>${escape(site.error)}</Key></ErrorDocument>` : ""}${rules}`;
-  await put(`${bucketPath(bucket)}?website`, `<WebsiteConfiguration>${body}</WebsiteConfiguration>`);
+  return calls.put(target, `<WebsiteConfiguration>${body}</WebsiteConfiguration>`);
 }
 
 /** `xml`: the rule as it is stored. */
@@ -88,8 +87,9 @@ export function eventRuleXml(rule: Omit<EventRule, "xml">): string {
   return `<QueueConfiguration><Queue>${escape(rule.arn)}</Queue>${rule.events.map((e) => `<Event>${escape(e)}</Event>`).join("")}${filter}</QueueConfiguration>`;
 }
 
-export async function putEventRules(bucket: string, rules: string[]): Promise<void> {
-  await put(`${bucketPath(bucket)}?notification`, `<NotificationConfiguration>${rules.join("")}</NotificationConfiguration>`);
+/** The call that replaces the rules. */
+export function eventRulesCall(bucket: string, rules: string[]): Call {
+  return calls.put(`${bucketPath(bucket)}?notification`, `<NotificationConfiguration>${rules.join("")}</NotificationConfiguration>`);
 }
 
 /** `format`: how keys are made, as it is stored; empty: as the server does. */
@@ -103,7 +103,8 @@ export async function getLogging(bucket: string): Promise<Logging | null> {
   return { target: text(on, "TargetBucket"), prefix: text(on, "TargetPrefix"), format: format ? new XMLSerializer().serializeToString(format) : "" };
 }
 
-export async function putLogging(bucket: string, to: Logging | null): Promise<void> {
+/** The call that changes where the access log goes; null: that stops it. */
+export function loggingCall(bucket: string, to: Logging | null): Call {
   const on = to ? `<LoggingEnabled><TargetBucket>${escape(to.target)}</TargetBucket><TargetPrefix>${escape(to.prefix)}</TargetPrefix>${to.format}</LoggingEnabled>` : "";
-  await put(`${bucketPath(bucket)}?logging`, `<BucketLoggingStatus xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${on}</BucketLoggingStatus>`);
+  return calls.put(`${bucketPath(bucket)}?logging`, `<BucketLoggingStatus xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${on}</BucketLoggingStatus>`);
 }

@@ -121,9 +121,9 @@ export type Session = {
 };
 
 /** How people can sign in, besides access keys. */
-export type SignInOptions = { openid: { name: string; display_name: string }[]; ldap: boolean };
+export type SignInOptions = { openid: { name: string; display_name: string }[]; ldap: boolean; certificates: boolean; certificate_shown: boolean };
 
-export type SignInWith = { access_key: string; secret_key: string } | { ldap_user: string; ldap_password: string } | { code: string; state: string };
+export type SignInWith = { access_key: string; secret_key: string } | { ldap_user: string; ldap_password: string } | { code: string; state: string } | { certificate: true };
 
 async function own<T>(method: string, path: string, body?: unknown): Promise<T> {
   const init: RequestInit = { method };

@@ -1,5 +1,6 @@
 // Retention and legal hold of one version of an object.
-import { escape, optional, path, put, query, text } from "./s3";
+import type { Call } from "../lib/acts";
+import { calls, escape, optional, path, query, text } from "./s3";
 
 export type Mode = "GOVERNANCE" | "COMPLIANCE";
 /** `until`: an instant in ISO 8601. */
@@ -14,10 +15,10 @@ export async function getRetention(bucket: string, key: string, versionId: strin
   return root && mode ? { mode: mode as Mode, until: text(root, "RetainUntilDate") } : null;
 }
 
-/** `bypass`: a retention in governance mode is shortened or removed, which needs a permission of its own. */
-export async function putRetention(bucket: string, key: string, versionId: string | null, rule: Retention | null, bypass: boolean): Promise<void> {
+/** The call that changes a retention. `bypass`: one in governance mode is shortened or removed, which needs a permission of its own. */
+export function retentionCall(bucket: string, key: string, versionId: string | null, rule: Retention | null, bypass: boolean): Call {
   const body = rule ? `<Mode>${rule.mode}</Mode><RetainUntilDate>${escape(rule.until)}</RetainUntilDate>` : "";
-  await put(target(bucket, key, versionId, "retention"), `<Retention>${body}</Retention>`, "PUT", bypass ? { "x-amz-bypass-governance-retention": "true" } : {});
+  return calls.put(target(bucket, key, versionId, "retention"), `<Retention>${body}</Retention>`, "PUT", bypass ? { "x-amz-bypass-governance-retention": "true" } : {});
 }
 
 export async function getLegalHold(bucket: string, key: string, versionId: string | null): Promise<boolean> {
@@ -25,6 +26,7 @@ export async function getLegalHold(bucket: string, key: string, versionId: strin
   return root !== null && text(root, "Status") === "ON";
 }
 
-export async function putLegalHold(bucket: string, key: string, versionId: string | null, on: boolean): Promise<void> {
-  await put(target(bucket, key, versionId, "legal-hold"), `<LegalHold><Status>${on ? "ON" : "OFF"}</Status></LegalHold>`);
+/** The call that puts a version under legal hold, or lifts it. */
+export function legalHoldCall(bucket: string, key: string, versionId: string | null, on: boolean): Call {
+  return calls.put(target(bucket, key, versionId, "legal-hold"), `<LegalHold><Status>${on ? "ON" : "OFF"}</Status></LegalHold>`);
 }

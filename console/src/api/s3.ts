@@ -108,11 +108,34 @@ export const calls = {
   }),
   deleteObjects: (bucket: string, keys: Deleted[]): Call => calls.put(`${bucketPath(bucket)}?delete`, deleteXml(keys), "POST"),
   versioning: (bucket: string, on: boolean): Call => calls.put(`${bucketPath(bucket)}?versioning`, versioningXml(on)),
-  lifecycle: (bucket: string, rules: string[]): Call => calls.put(`${bucketPath(bucket)}?lifecycle`, lifecycleXml(rules)),
+  remove: (target: string): Call => ({ method: "DELETE", url: `s3${target}` }),
+  /** Without rules, tags, an algorithm or a document there is none any more. */
+  lifecycle: (bucket: string, rules: string[]): Call => {
+    const target = `${bucketPath(bucket)}?lifecycle`;
+    return rules.length === 0 ? calls.remove(target) : calls.put(target, lifecycleXml(rules));
+  },
+  tags: (bucket: string, key: string | undefined, tags: Tag[]): Call => {
+    const target = key === undefined ? `${bucketPath(bucket)}?tagging` : `${path(bucket, key)}?tagging`;
+    const rows = tags.map((t) => `<Tag><Key>${escape(t.key)}</Key><Value>${escape(t.value)}</Value></Tag>`);
+    return tags.length === 0 ? calls.remove(target) : calls.put(target, `<Tagging><TagSet>${rows.join("")}</TagSet></Tagging>`);
+  },
+  lock: (bucket: string, rule: { mode: string; days: number } | null): Call => {
+    const body = rule ? `<Rule><DefaultRetention><Mode>${rule.mode}</Mode><Days>${rule.days}</Days></DefaultRetention></Rule>` : "";
+    return calls.put(`${bucketPath(bucket)}?object-lock`, `<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>${body}</ObjectLockConfiguration>`);
+  },
+  encryption: (bucket: string, algorithm: "AES256" | "aws:kms" | null, key = ""): Call => {
+    const [target, id] = [`${bucketPath(bucket)}?encryption`, key ? `<KMSMasterKeyID>${escape(key)}</KMSMasterKeyID>` : ""];
+    return algorithm === null ? calls.remove(target)
+      : calls.put(target, `<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>${algorithm}</SSEAlgorithm>${id}</ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>`);
+  },
+  policy: (bucket: string, document: string): Call => {
+    const target = `${bucketPath(bucket)}?policy`;
+    return document.trim() === "" ? calls.remove(target) : calls.put(target, document, "PUT", { "content-type": "application/json" });
+  },
 };
 
 /** Carries out a call. */
-async function carry({ url, ...init }: Call): Promise<Response> {
+export async function carry({ url, ...init }: Call): Promise<Response> {
   return s3(url.slice("s3".length), init);
 }
 
@@ -206,13 +229,7 @@ export async function getTags(bucket: string, key?: string): Promise<Tag[]> {
 }
 
 export async function putTags(bucket: string, key: string | undefined, tags: Tag[]): Promise<void> {
-  const target = key === undefined ? `${bucketPath(bucket)}?tagging` : `${path(bucket, key)}?tagging`;
-  if (tags.length === 0) {
-    await s3(target, { method: "DELETE" });
-    return;
-  }
-  const rows = tags.map((t) => `<Tag><Key>${escape(t.key)}</Key><Value>${escape(t.value)}</Value></Tag>`);
-  await put(target, `<Tagging><TagSet>${rows.join("")}</TagSet></Tagging>`);
+  await carry(calls.tags(bucket, key, tags));
 }
 
 export type Versioning = "Enabled" | "Suspended" | "Off";
@@ -239,26 +256,12 @@ export async function getLock(bucket: string): Promise<Lock> {
   return { mode: text(rule, "Mode") as "GOVERNANCE", days: number("Days"), years: number("Years") };
 }
 
-export async function putLock(bucket: string, rule: { mode: string; days: number } | null): Promise<void> {
-  const body = rule ? `<Rule><DefaultRetention><Mode>${rule.mode}</Mode><Days>${rule.days}</Days></DefaultRetention></Rule>` : "";
-  await put(`${bucketPath(bucket)}?object-lock`, `<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>${body}</ObjectLockConfiguration>`);
-}
-
 export type Encryption = { algorithm: string; key: string } | null;
 
 export async function getEncryption(bucket: string): Promise<Encryption> {
   const root = await optional(`${bucketPath(bucket)}?encryption`);
   const rule = root?.querySelector("ApplyServerSideEncryptionByDefault");
   return rule ? { algorithm: text(rule, "SSEAlgorithm"), key: text(rule, "KMSMasterKeyID") } : null;
-}
-
-export async function putEncryption(bucket: string, algorithm: "AES256" | "aws:kms" | null, key = ""): Promise<void> {
-  if (algorithm === null) {
-    await s3(`${bucketPath(bucket)}?encryption`, { method: "DELETE" });
-    return;
-  }
-  const id = key ? `<KMSMasterKeyID>${escape(key)}</KMSMasterKeyID>` : "";
-  await put(`${bucketPath(bucket)}?encryption`, `<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault><SSEAlgorithm>${algorithm}</SSEAlgorithm>${id}</ApplyServerSideEncryptionByDefault></Rule></ServerSideEncryptionConfiguration>`);
 }
 
 export async function getPolicy(bucket: string): Promise<string> {
@@ -268,11 +271,6 @@ export async function getPolicy(bucket: string): Promise<string> {
     if (error instanceof Failure && error.code === "NoSuchBucketPolicy") return "";
     throw error;
   }
-}
-
-export async function putPolicy(bucket: string, document: string): Promise<void> {
-  if (document.trim() === "") await s3(`${bucketPath(bucket)}?policy`, { method: "DELETE" });
-  else await put(`${bucketPath(bucket)}?policy`, document, "PUT", { "content-type": "application/json" });
 }
 
 export type Rule = { id: string; enabled: boolean; prefix: string; days: number | null; noncurrentDays: number | null; abortDays: number | null; other: string[]; xml: string };
@@ -307,11 +305,6 @@ export function ruleXml(rule: Omit<Rule, "xml" | "other">): string {
 }
 
 const lifecycleXml = (rules: string[]) => `<LifecycleConfiguration>${rules.join("")}</LifecycleConfiguration>`;
-
-export async function putLifecycle(bucket: string, rules: string[]): Promise<void> {
-  if (rules.length === 0) await s3(`${bucketPath(bucket)}?lifecycle`, { method: "DELETE" });
-  else await carry(calls.lifecycle(bucket, rules));
-}
 
 /** Opens an object in the browser's own download, or answers its address for an image, audio or video. */
 export async function address(bucket: string, key: string, options: { versionId?: string; save?: boolean } = {}): Promise<string> {

@@ -56,7 +56,7 @@ export const de: Messages = {
   login: {
     title: "Bei Ashlar anmelden", accessKey: "Zugriffsschlüssel", secretKey: "Geheimer Schlüssel", submit: "Anmelden",
     how: "Arten der Anmeldung", ways: { keys: "Zugriffsschlüssel", ldap: "Verzeichnis" }, ldapUser: "Benutzername", ldapPassword: "Passwort", ldapHint: "Name und Passwort Ihres Kontos im Verzeichnis (LDAP).",
-    or: "oder", with: (name) => `Weiter mit ${name}`, stillThere: (name) => `Sie sind hier abgemeldet, bei ${name} aber noch angemeldet.`, signOutThere: "Auch dort abmelden", returning: "Die Anmeldung über Ihren Identitätsanbieter wird abgeschlossen…",
+    or: "oder", with: (name) => `Weiter mit ${name}`, stillThere: (name) => `Sie sind hier abgemeldet, bei ${name} aber noch angemeldet.`, signOutThere: "Auch dort abmelden", certificate: "Weiter mit einem Zertifikat", noCertificate: "Dieser Browser hat beim Verbinden kein Zertifikat gezeigt.", returning: "Die Anmeldung über Ihren Identitätsanbieter wird abgeschlossen…",
     first: "Zum ersten Mal hier? Der Server hat beim ersten Start einen Zugriffsschlüssel und einen geheimen Schlüssel ausgegeben. Name und Geheimnis eines Benutzers gehen auch.",
   },
   connect: {
@@ -273,7 +273,7 @@ export const de: Messages = {
   pdf: {
     controls: "Seiten und Größe", page: "Seite", of: (n) => `von ${n}`, pageOf: (n, all, name) => `Seite ${n} von ${all} von ${name}`, previous: "Vorige Seite", next: "Nächste Seite",
     smaller: "Kleiner", larger: "Größer", fit: (percent) => `${percent}: auf die Breite einpassen`, fits: "Auf die Breite eingepasst",
-    broken: "Das ist kein PDF-Dokument, das sich lesen lässt: Es ist beschädigt oder eine andere Art von Datei. Laden Sie das Objekt herunter.", encrypted: "Dieses Dokument ist mit einem Passwort verschlüsselt. Laden Sie das Objekt herunter und öffnen Sie es in einem Programm, das danach fragt.",
+    broken: "Das ist kein PDF-Dokument, das sich lesen lässt: Es ist beschädigt oder eine andere Art von Datei. Laden Sie das Objekt herunter.", encrypted: "Dieses Dokument ist auf eine Weise verschlüsselt, die diese Vorschau nicht kennt. Laden Sie das Objekt herunter.", locked: "Dieses Dokument ist mit einem Passwort verschlüsselt.", lockedHint: "Es bleibt auf dieser Seite.", wrong: "Das ist nicht das Passwort.", open: "Öffnen",
     large: (limit) => `Dokumente von mehr als ${limit} werden hier nicht geöffnet. Laden Sie das Objekt herunter.`, brokenPage: "Diese Seite lässt sich nicht zeichnen. Laden Sie das Dokument herunter, um sie zu sehen.",
     missing: "Hier fehlen Bilder: Sie sind beschädigt oder von einer Art (JPEG 2000), die diese Vorschau nicht unterstützt. Laden Sie das Dokument herunter, um sie zu sehen.",
   },
@@ -316,6 +316,14 @@ export const de: Messages = {
     statuses: { all: "Jede Antwort", "400-599": "Alle Fehler (4xx, 5xx)", "2xx": "Erfolgreich (2xx)", "3xx": "Unverändert, verschoben (3xx)", "403": "Nicht erlaubt (403)", "4xx": "Abgewiesen (4xx)", "5xx": "Fehlgeschlagen (5xx)" },
     shown: (n, text) => `${text} ${s(n, "Eintrag", "Einträge")}`, back: (when) => `gesucht bis ${when}`, allOf: (what) => `Alle Anfragen von ${what}`,
     silent: (why) => `Manche Knoten antworten nicht, ihre Einträge fehlen hier: ${why}`, refusalsOnly: (names) => `${names}: keine Audit-Datei, deshalb werden nur die letzten abgewiesenen Anfragen behalten, bis zum nächsten Start. Mit --audit-file zeichnen Sie alle Anfragen auf (docs/audit.md).`,
+  },
+  removal: {
+    rule: { title: "Diese Regel entfernen?", text: "Was sie noch entfernt hätte, bleibt.", action: "Regel entfernen" },
+    corsRule: { title: "Diese Regel entfernen?", text: "Webseiten, die nur diese Regel erlaubt, können den Bucket nicht mehr benutzen.", action: "Regel entfernen" },
+    eventRule: { title: "Diese Regel entfernen?", text: "Das Ziel erhält diese Ereignisse nicht mehr.", action: "Regel entfernen" },
+    policy: { title: "Die Richtlinie entfernen?", text: "Wer den Bucket nur wegen dieser Richtlinie benutzen darf, darf es dann nicht mehr.", action: "Richtlinie entfernen" },
+    quota: { title: "Das Kontingent entfernen?", text: "Der Bucket kann dann wachsen, bis die Laufwerke voll sind.", action: "Kontingent entfernen" },
+    log: { title: "Zugriffsprotokoll beenden?", text: "Anfragen werden nicht mehr protokolliert. Was abgelegt wurde, bleibt.", action: "Protokoll beenden" },
   },
   commands: {
     show: "Befehl zeigen", about: "Was Sie geändert haben, seit diese Seite geöffnet wurde, als Befehle, die es wieder tun. Es wird vergessen, wenn Sie sich abmelden oder die Seite schließen.", none: "Noch ist nichts geändert", noneText: "Was Sie in dieser Konsole ändern, steht hier als Befehl für ein Terminal.",

@@ -52,7 +52,7 @@ export const en = {
   login: {
     title: "Sign in to Ashlar", accessKey: "Access key", secretKey: "Secret key", submit: "Sign in",
     how: "Ways to sign in", ways: { keys: "Access key", ldap: "Directory" }, ldapUser: "User name", ldapPassword: "Password", ldapHint: "The name and the password of your account in the directory (LDAP).",
-    or: "or", with: (name: string) => `Continue with ${name}`, stillThere: (name: string) => `You are signed out here, and still signed in at ${name}.`, signOutThere: "Sign out there too", returning: "Completing the sign-in with your identity provider…",
+    or: "or", with: (name: string) => `Continue with ${name}`, stillThere: (name: string) => `You are signed out here, and still signed in at ${name}.`, signOutThere: "Sign out there too", certificate: "Continue with a certificate", noCertificate: "This browser showed no certificate when it connected.", returning: "Completing the sign-in with your identity provider…",
     first: "First time here? The server printed an access key and a secret key when it was first started. A user's name and secret work too.",
   },
   connect: {
@@ -274,7 +274,7 @@ export const en = {
   pdf: {
     controls: "Pages and size", page: "Page", of: (n: string) => `of ${n}`, pageOf: (n: number, all: number, name: string) => `Page ${n} of ${all} of ${name}`, previous: "Previous page", next: "Next page",
     smaller: "Smaller", larger: "Larger", fit: (percent: string) => `${percent}: fit the width`, fits: "Fits the width",
-    broken: "This is not a PDF document that can be read: it is broken, or another kind of file. Download the object.", encrypted: "This document is encrypted with a password. Download the object and open it in a program that asks for it.",
+    broken: "This is not a PDF document that can be read: it is broken, or another kind of file. Download the object.", encrypted: "This document is encrypted in a way that this preview does not know. Download the object.", locked: "This document is encrypted with a password.", lockedHint: "It stays in this page.", wrong: "This is not the password.", open: "Open",
     large: (limit: string) => `Documents of more than ${limit} are not opened here. Download the object.`, brokenPage: "This page cannot be drawn. Download the document to see it.",
     missing: "Pictures are missing here: they are broken, or of a kind (JPEG 2000) that is not supported in this preview. Download the document to see them.",
   },
@@ -317,6 +317,14 @@ export const en = {
     statuses: { all: "Any answer", "400-599": "All errors (4xx, 5xx)", "2xx": "Successful (2xx)", "3xx": "Not changed, moved (3xx)", "403": "Not permitted (403)", "4xx": "Refused (4xx)", "5xx": "Failed (5xx)" },
     shown: (n: number, text: string) => `${text} ${s(n, "record")}`, back: (when: string) => `searched back to ${when}`, allOf: (what: string) => `All requests of ${what}`,
     silent: (why: string) => `Some nodes do not answer, so their records are missing here: ${why}`, refusalsOnly: (names: string) => `${names}: no audit file, so only the last refused requests are kept, until the next start. Record all requests with --audit-file (docs/audit.md).`,
+  },
+  removal: {
+    rule: { title: "Remove this rule?", text: "What it would still have removed stays.", action: "Remove rule" },
+    corsRule: { title: "Remove this rule?", text: "Web pages that only this rule allows can no longer use the bucket.", action: "Remove rule" },
+    eventRule: { title: "Remove this rule?", text: "The target no longer receives these events.", action: "Remove rule" },
+    policy: { title: "Remove the policy?", text: "Whoever may use the bucket only because of this policy no longer may.", action: "Remove policy" },
+    quota: { title: "Remove the quota?", text: "The bucket can then grow until the drives are full.", action: "Remove quota" },
+    log: { title: "Stop the access log?", text: "Requests are no longer logged. What was delivered stays.", action: "Stop logging" },
   },
   commands: {
     show: "Show the command", about: "What you changed since this page was opened, as commands that do it again. It is forgotten when you sign out or close the page.", none: "Nothing is changed yet", noneText: "Whatever you change in this console is shown here as commands for a terminal.",

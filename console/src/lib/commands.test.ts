@@ -38,12 +38,38 @@ test("a secret is asked for, not shown", () => {
 });
 
 test("what has no command with the same effect has none of ashlar", () => {
-  for (const call of [{ method: "PUT", url: "s3/b?website", body: "<x/>" }, { method: "PUT", url: "s3/b?lifecycle", body: "<x/>" }, { method: "PATCH", url: "admin/keys/K", body: '{"expires_ms":0}' }]) {
+  for (const call of [{ method: "PUT", url: "s3/b?acl", body: "<x/>" }, { method: "PUT", url: "s3/b/k?acl", body: "<x/>" }, { method: "POST", url: "admin/nothing-of-this-name" }]) {
     expect(commandsOf([call], where).map((c) => c.program)).toEqual(["curl"]);
     // Half of an act would mislead.
     expect(commandsOf([{ method: "DELETE", url: "s3/b" }, call], where).map((c) => c.program)).toEqual(["curl"]);
   }
   expect(commandsOf([], where)).toEqual([]);
+});
+
+test("documents of a bucket are options where these say all of it, and else the document", () => {
+  const put = (what: string, body: string) => ashlarOf({ method: "PUT", url: `s3/b?${what}`, body });
+  const pages = "<IndexDocument><Suffix>index.html</Suffix></IndexDocument>";
+  expect(put("website", `<WebsiteConfiguration>${pages}</WebsiteConfiguration>`)).toBe("ashlar bucket website set it/b --index index.html");
+  expect(put("website", `<WebsiteConfiguration>${pages}<ErrorDocument><Key>a &amp; b</Key></ErrorDocument></WebsiteConfiguration>`)).toBe("ashlar bucket website set it/b --index index.html --error 'a & b'");
+  expect(put("website", "<WebsiteConfiguration><RedirectAllRequestsTo><HostName>h.example</HostName><Protocol>https</Protocol></RedirectAllRequestsTo></WebsiteConfiguration>")).toBe("ashlar bucket website set it/b --redirect-to https://h.example");
+  const rules = `<WebsiteConfiguration>${pages}<RoutingRules><RoutingRule/></RoutingRules></WebsiteConfiguration>`;
+  expect(put("website", rules)).toBe(`ashlar bucket website set it/b - <<'EOF'\n${rules}\nEOF`);
+  const log = (more: string) => `<BucketLoggingStatus><LoggingEnabled><TargetBucket>logs</TargetBucket><TargetPrefix>b/</TargetPrefix>${more}</LoggingEnabled></BucketLoggingStatus>`;
+  expect(put("logging", log(""))).toBe("ashlar bucket logging set it/b --to logs --prefix b/");
+  expect(put("logging", log("<TargetObjectKeyFormat><SimplePrefix/></TargetObjectKeyFormat>"))).toContain("ashlar bucket logging set it/b - <<'EOF'");
+  expect(put("logging", "<BucketLoggingStatus></BucketLoggingStatus>")).toBe("ashlar bucket logging remove it/b");
+  expect(put("notification", "<NotificationConfiguration></NotificationConfiguration>")).toBe("ashlar event rm it/b --force");
+});
+
+test("a retention until an instant keeps its version and whether it may be shortened", () => {
+  const call = { method: "PUT", url: "s3/b/a/k?retention&versionId=v1", body: "<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>2030-12-31T23:59:59Z</RetainUntilDate></Retention>" };
+  expect(ashlarOf(call)).toBe("ashlar retention set governance 2030-12-31T23:59:59Z it/b/a/k --version-id v1");
+  expect(ashlarOf({ ...call, headers: { "x-amz-bypass-governance-retention": "true" } })).toContain("--bypass it/b/a/k");
+  expect(ashlarOf({ ...call, body: "<Retention></Retention>" })).toBe("ashlar retention clear it/b/a/k --version-id v1");
+});
+
+test("a key that loses its expiry and its policy", () => {
+  expect(ashlarOf({ method: "PATCH", url: "admin/keys/K", body: '{"name":"n","expires_ms":0,"policy":""}' })).toBe("ashlar admin accesskey edit it K --name n --no-expiry --no-policy");
 });
 
 test("limits of healing are written as sizes", () => {

@@ -29,18 +29,18 @@ function attach(verb: string): Rule[2] {
   };
 }
 
-/** What `accesskey create` and `edit` have in common; null: there is no option for it. */
-function keyOptions(body: Values, isNew: boolean): { options: string[]; policy: string | null } | null {
-  if (body.expires_ms === 0 || body.policy === "") return null;
+/** What `accesskey create` and `edit` have in common; `edit` only takes an expiry and a policy away. */
+function keyOptions(body: Values, isNew: boolean): { options: string[]; policy: string | null } {
   const options: string[] = [];
   for (const name of ["name", "description"]) if (typeof body[name] === "string" && !(isNew && body[name] === "")) options.push(`--${name}`, body[name] as string);
-  if (typeof body.expires_ms === "number") options.push("--expiry", `${new Date(body.expires_ms).toISOString().slice(0, 19)}Z`);
-  return { options, policy: body.policy == null ? null : pretty(body.policy) };
+  if (body.expires_ms === 0) options.push("--no-expiry");
+  else if (typeof body.expires_ms === "number") options.push("--expiry", `${new Date(body.expires_ms).toISOString().slice(0, 19)}Z`);
+  if (body.policy === "") options.push("--no-policy");
+  return { options, policy: body.policy == null || body.policy === "" ? null : pretty(body.policy) };
 }
 
-function key(verb: "create" | "edit", who: string | undefined, body: Values): string | null {
+function key(verb: "create" | "edit", who: string | undefined, body: Values): string {
   const given = keyOptions(body, verb === "create");
-  if (!given) return null;
   const command = (body.secret === undefined ? "" : "ASHLAR_KEY_SECRET=SECRET-KEY ") + admin("accesskey", verb, "it", who, ...given.options, given.policy !== null && "--policy", given.policy !== null && "-");
   return given.policy === null ? command : here(command, given.policy);
 }
@@ -110,10 +110,16 @@ const BUCKET: Record<string, (given: Given & { it: string }) => string | null> =
   "PUT encryption": ({ it, xml }) => {
     if (text(xml, "SSEAlgorithm") === "AES256") return words("ashlar", "encrypt", "set", "sse-s3", it);
     const id = text(xml, "KMSMasterKeyID");
-    return id ? words("ashlar", "encrypt", "set", "sse-kms", id, it) : null;
+    return words("ashlar", "encrypt", "set", "sse-kms", id, it);
   },
   "DELETE encryption": ({ it }) => words("ashlar", "encrypt", "clear", it),
   "PUT policy": ({ it, xml }) => here(words("ashlar", "anonymous", "set-json", "-", it), xml),
+  "DELETE policy": ({ it }) => words("ashlar", "anonymous", "remove-json", it),
+  "PUT website": ({ it, xml }) => website(it, xml),
+  "DELETE website": ({ it }) => words("ashlar", "bucket", "website", "remove", it),
+  "PUT logging": ({ it, xml }) => accessLog(it, xml),
+  "PUT notification": ({ it, xml }) => (xml.includes("<Event>") ? here(words("ashlar", "event", "import", it), xml) : words("ashlar", "event", "rm", it, "--force")),
+  "PUT lifecycle": ({ it, xml }) => here(words("ashlar", "ilm", "rule", "import", it), xml),
   "PUT cors": ({ it, xml }) => here(words("ashlar", "cors", "set", it, "-"), xml),
   "DELETE cors": ({ it }) => words("ashlar", "cors", "remove", it),
   "DELETE lifecycle": ({ it }) => words("ashlar", "ilm", "rule", "rm", it, "--all", "--force"),
@@ -126,11 +132,34 @@ const BUCKET: Record<string, (given: Given & { it: string }) => string | null> =
   },
 };
 
+/** Options where they say all of the document, otherwise the document. */
+function website(it: string, xml: string): string {
+  const command = ["ashlar", "bucket", "website", "set", it];
+  const [host, protocol, index, key] = ["HostName", "Protocol", "Suffix", "Key"].map((name) => text(xml, name));
+  if (xml.includes("<RoutingRules>")) return here(words(...command, "-"), xml);
+  if (host !== undefined) return words(...command, "--redirect-to", protocol ? `${protocol}://${host}` : host);
+  return words(...command, "--index", index, key !== undefined && "--error", key);
+}
+
+function accessLog(it: string, xml: string): string {
+  const to = text(xml, "TargetBucket");
+  if (to === undefined) return words("ashlar", "bucket", "logging", "remove", it);
+  if (xml.includes("<TargetObjectKeyFormat")) return here(words("ashlar", "bucket", "logging", "set", it, "-"), xml);
+  const prefix = text(xml, "TargetPrefix");
+  return words("ashlar", "bucket", "logging", "set", it, "--to", to, !!prefix && "--prefix", prefix || undefined);
+}
+
 const OBJECT: typeof BUCKET = {
   "PUT ": ({ it }) => words("ashlar", "cp", "FILE", it),
   "DELETE ": ({ it, query }) => words("ashlar", "rm", ...version(query), it),
   "PUT tagging": BUCKET["PUT tagging"]!,
   "DELETE tagging": BUCKET["DELETE tagging"]!,
+  "PUT retention": ({ it, xml, query, headers }) => {
+    const [mode, until] = [text(xml, "Mode"), text(xml, "RetainUntilDate")];
+    if (!mode || !until) return words("ashlar", "retention", "clear", it, ...version(query));
+    const bypass = headers["x-amz-bypass-governance-retention"] === "true";
+    return words("ashlar", "retention", "set", mode.toLowerCase(), until, bypass && "--bypass", it, ...version(query));
+  },
   "PUT legal-hold": ({ it, xml, query }) => words("ashlar", "legalhold", text(xml, "Status") === "ON" ? "set" : "clear", it, ...version(query)),
 };
 

@@ -1,7 +1,7 @@
 // PDF documents, drawn by pdf.js (Mozilla). Reading happens in a worker of its own that is ended with the document; it may load
 // nothing and evaluate no text, which the header of its file says (crates/console, assets.rs). Of the object only the parts are
 // asked for that the pages in view need. What a document can do is to be drawn: no scripts, no forms, no links.
-import { getDocument, PasswordException, PDFDataRangeTransport, PDFWorker, type PDFDocumentProxy, type PDFPageProxy } from "pdfjs-dist";
+import { getDocument, PasswordException, PasswordResponses, PDFDataRangeTransport, PDFWorker, type PDFDocumentProxy, type PDFPageProxy } from "pdfjs-dist";
 import PdfJsWorker from "pdfjs-dist/build/pdf.worker.mjs?worker";
 import type { ReadPart } from "./ranges";
 
@@ -15,6 +15,8 @@ const PART = 256 * 1024;
 
 /** Why a document is not shown. */
 export type Refused = "broken" | "encrypted";
+/** Asks the person for the password of a document. `again`: the one before was wrong. */
+export type AskPassword = (again: boolean) => Promise<string>;
 export class NotShown extends Error {
   constructor(readonly why: Refused) {
     super(why);
@@ -35,9 +37,9 @@ class Parts extends PDFDataRangeTransport {
 
 /**
  * Opens a document of `size` bytes. `lost`: a part could not be read, so that nothing more can be drawn; also called while it
- * is opened. Fails with `NotShown` if it is broken or encrypted.
+ * is opened. Fails with `NotShown` if it is broken, or encrypted in a way that is not known.
  */
-export async function openPdf(size: number, read: ReadPart, signal: AbortSignal, lost: (error: unknown) => void): Promise<Pdf> {
+export async function openPdf(size: number, read: ReadPart, signal: AbortSignal, lost: (error: unknown) => void, ask: AskPassword): Promise<Pdf> {
   const port = new PdfJsWorker();
   const end = () => port.terminate();
   let task: ReturnType<typeof getDocument> | null = null;
@@ -63,7 +65,7 @@ export async function openPdf(size: number, read: ReadPart, signal: AbortSignal,
         range: new Parts(size, read, failed), worker: PDFWorker.create({ port, verbosity: 0 }), rangeChunkSize: PART, verbosity: 0,
         disableAutoFetch: true, disableStream: true, disableWorkerRendering: true, useWasm: false, enableXfa: false, maxImageSize: PICTURE_LIMIT,
       });
-      task.onPassword = () => reject(new NotShown("encrypted"));
+      task.onPassword = (give: (password: string) => void, why: number) => void ask(why === PasswordResponses.INCORRECT_PASSWORD).then(give, reject);
       task.promise.then((document: PDFDocumentProxy) => resolve({ pages: document.numPages, page: (n) => document.getPage(n), close }), (error: unknown) => {
         reject(new NotShown(error instanceof PasswordException ? "encrypted" : "broken"));
       });

@@ -3,19 +3,19 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useState } from "react";
-import { api } from "../api/client";
+import { api, callOf } from "../api/client";
 import * as s3 from "../api/s3";
 import { useT } from "../i18n";
 import type { Call } from "../lib/acts";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
 import { settingsRoute } from "../router";
-import { Badge, Button, Card, Confirm, Dialog, Field, Form, Head, Input, Meter, Problem, Select, toast } from "../ui";
+import { Badge, Button, Card, CommandPreview, Confirm, Dialog, Field, Form, Head, Input, Meter, Problem, Select, toast } from "../ui";
 import { useConfirmation } from "../ui/confirm";
 import { JsonEditor, jsonProblem } from "../ui/json";
 import { TagEditor } from "../ui/tags";
 import { AccessLog } from "./bucket_logging";
-import { Section, useDocument, type Part } from "./bucket_section";
+import { RemovalDialog, Section, useDocument, type Part, type Removal } from "./bucket_section";
 import { Cors, Notifications, Website } from "./bucket_web";
 import { Simulator } from "./simulator";
 
@@ -80,6 +80,7 @@ function Versioning({ bucket, because }: Part) {
       {(state) => (
         <div className="flex flex-col gap-3">
           <div className="flex items-center gap-2"><Badge tone={state === "Enabled" ? "good" : state === "Suspended" ? "warn" : "plain"}>{t.versioning.state[state]}</Badge></div>
+          {!because && <CommandPreview calls={[s3.calls.versioning(bucket, state !== "Enabled")]} />}
           {change.error && <Problem error={change.error} />}
           <div>
             {state === "Enabled"
@@ -97,26 +98,28 @@ function Lock({ bucket, because }: Part) {
   const { query, change } = useDocument(bucket, "lock", () => s3.getLock(bucket));
   return (
     <Section title={t.lock.title} about={t.lock.about} query={query}>
-      {(lock) => (lock === null ? <p className="text-sm">{t.lock.off}</p> : <LockForm key={JSON.stringify(lock)} lock={lock} because={because} busy={change.isPending} error={change.error} onSave={(rule) => change.mutate(() => s3.putLock(bucket, rule))} />)}
+      {(lock) => (lock === null ? <p className="text-sm">{t.lock.off}</p> : <LockForm key={JSON.stringify(lock)} bucket={bucket} lock={lock} because={because} busy={change.isPending} error={change.error} onSave={(call) => change.mutate(() => s3.carry(call))} />)}
     </Section>
   );
 }
 
-function LockForm({ lock, because, busy, error, onSave }: { lock: Exclude<s3.Lock, null>; because: string | undefined; busy: boolean; error: unknown; onSave: (rule: { mode: string; days: number } | null) => void }) {
+function LockForm({ bucket, lock, because, busy, error, onSave }: { bucket: string; lock: Exclude<s3.Lock, null>; because: string | undefined; busy: boolean; error: unknown; onSave: (call: Call) => void }) {
   const t = useT();
   const old = lock === "no default" ? null : { mode: lock.mode, days: lock.days ?? (lock.years ?? 0) * 365 };
   const [mode, setMode] = useState<string>(old?.mode ?? "");
   const [days, setDays] = useState(String(old?.days ?? 30));
   const same = (old?.mode ?? "") === mode && (mode === "" || String(old?.days) === days);
   const bad = mode !== "" && !(Number(days) >= 1 && Number(days) <= 36500) ? t.lock.badDays : undefined;
+  const call = s3.calls.lock(bucket, mode === "" ? null : { mode, days: Number(days) });
   return (
-    <form className="flex flex-col gap-3" onSubmit={(e) => { e.preventDefault(); if (!(because ?? bad) && !same) onSave(mode === "" ? null : { mode, days: Number(days) }); }}>
+    <form className="flex flex-col gap-3" onSubmit={(e) => { e.preventDefault(); if (!(because ?? bad) && !same) onSave(call); }}>
       <div className="grid gap-3 sm:grid-cols-2">
         <Field label={t.lock.default} hint={mode === "COMPLIANCE" ? t.lock.compliance : mode === "GOVERNANCE" ? t.lock.governance : t.lock.none}>
           {(p) => <Select {...p} value={mode} onChange={(e) => setMode(e.target.value)}><option value="">{t.lock.modeNone}</option><option value="GOVERNANCE">{t.lock.modeGovernance}</option><option value="COMPLIANCE">{t.lock.modeCompliance}</option></Select>}
         </Field>
         {mode !== "" && <Field label={t.lock.days} error={bad}>{(p) => <Input {...p} type="number" min={1} max={36500} value={days} onChange={(e) => setDays(e.target.value)} />}</Field>}
       </div>
+      <CommandPreview calls={(because ?? bad) || same ? [] : [call]} />
       {error ? <Problem error={error} /> : null}
       <div><Button type="submit" because={because ?? bad ?? (same ? t.unchanged : undefined)} busy={busy}>{t.save}</Button></div>
     </form>
@@ -133,6 +136,8 @@ function Quota({ bucket, because }: Part) {
   const [unit, setUnit] = useState(1024 ** 3);
   const bytes = Math.round(Number(number) * unit);
   const bad = number !== "" && !(bytes > 0) ? t.quota.bad : undefined;
+  const [removing, setRemoving] = useState<Removal | null>(null);
+  const order = { path: { bucket }, body: { quota: bytes } };
   return (
     <Section title={t.quota.title} about={t.quota.about} query={query}>
       {(q) => (
@@ -143,13 +148,15 @@ function Quota({ bucket, because }: Part) {
               {q.bytes != null && <Meter value={q.bytes / q.quota} label={t.quota.title} tone={q.bytes / q.quota > 0.9 ? "warn" : "accent"} />}
             </div>
           ) : <p className="text-sm">{t.quota.none}</p>}
-          <form className="flex flex-wrap items-end gap-2" onSubmit={(e) => { e.preventDefault(); if (!(because ?? bad) && number !== "") change.mutate(() => api("/quotas/{bucket}", "put", { path: { bucket }, body: { quota: bytes } }).then(() => setNumber(""))); }}>
+          <form className="flex flex-wrap items-end gap-2" onSubmit={(e) => { e.preventDefault(); if (!(because ?? bad) && number !== "") change.mutate(() => api("/quotas/{bucket}", "put", order).then(() => setNumber(""))); }}>
             <div className="w-36"><Field label={t.quota.limit} error={bad}>{(p) => <Input {...p} inputMode="decimal" value={number} onChange={(e) => setNumber(e.target.value.replace(",", "."))} />}</Field></div>
             <Select aria-label={t.unit} value={unit} onChange={(e) => setUnit(Number(e.target.value))} className="w-24!">{SIZES.map(([name, size]) => <option key={name} value={size}>{name}</option>)}</Select>
             <Button type="submit" because={because ?? bad ?? (number === "" ? t.numberFirst : undefined)} busy={change.isPending}>{t.quota.set}</Button>
-            {q.quota != null && <Button because={because} onClick={() => change.mutate(() => api("/quotas/{bucket}", "delete", { path: { bucket } }))}>{t.quota.remove}</Button>}
+            {q.quota != null && <Button because={because} onClick={() => { change.reset(); setRemoving({ of: "quota", call: callOf("/quotas/{bucket}", "delete", { path: { bucket } }), send: () => api("/quotas/{bucket}", "delete", { path: { bucket } }) }); }}>{t.quota.remove}</Button>}
           </form>
-          {change.error && <Problem error={change.error} />}
+          <CommandPreview calls={(because ?? bad) || number === "" ? [] : [callOf("/quotas/{bucket}", "put", order)]} />
+          {change.error && removing === null && <Problem error={change.error} />}
+          {removing && <RemovalDialog removal={removing} change={change} onClose={() => setRemoving(null)} />}
         </div>
       )}
     </Section>
@@ -162,30 +169,34 @@ function Encryption({ bucket, because }: Part) {
   const keys = useQuery({ queryKey: ["kms-keys"], queryFn: () => api("/kms/keys", "get"), retry: false });
   return (
     <Section title={t.encryption.title} about={t.encryption.about} query={query}>
-      {(now) => {
-        const value = now === null ? "" : now.algorithm === "AES256" ? "AES256" : `aws:kms ${now.key}`;
-        const names = [...new Set([...(keys.data?.keys ?? []).map((k) => k.name), ...(now?.key ? [now.key] : [])])];
-        return (
-          <div className="flex flex-col gap-3">
-            <Field label={t.encryption.default}>
-              {(p) => (
-                <Select {...p} value={value} disabled={because !== undefined || change.isPending} onChange={(e) => {
-                  const [algorithm, key] = e.target.value.split(" ");
-                  change.mutate(() => s3.putEncryption(bucket, algorithm === "" ? null : (algorithm as "AES256"), key));
-                }}>
-                  <option value="">{t.encryption.none}</option>
-                  <option value="AES256">{t.encryption.s3}</option>
-                  {now?.algorithm === "aws:kms" && now.key === "" && <option value="aws:kms ">{t.encryption.kms}</option>}
-                  {names.map((name) => <option key={name} value={`aws:kms ${name}`}>{t.encryption.kmsKey(name)}</option>)}
-                </Select>
-              )}
-            </Field>
-            {because && <p className="text-xs text-soft">{because}</p>}
-            {change.error && <Problem error={change.error} />}
-          </div>
-        );
-      }}
+      {(now) => <EncryptionForm key={JSON.stringify(now)} bucket={bucket} now={now} names={(keys.data?.keys ?? []).map((k) => k.name)} because={because} busy={change.isPending} error={change.error} onSave={(call) => change.mutate(() => s3.carry(call))} />}
     </Section>
+  );
+}
+
+function EncryptionForm({ bucket, now, names, because, busy, error, onSave }: { bucket: string; now: s3.Encryption; names: string[]; because: string | undefined; busy: boolean; error: unknown; onSave: (call: Call) => void }) {
+  const t = useT();
+  const old = now === null ? "" : now.algorithm === "AES256" ? "AES256" : `aws:kms ${now.key}`;
+  const [value, setValue] = useState(old);
+  const [algorithm = "", key = ""] = value.split(" ");
+  const call = s3.calls.encryption(bucket, algorithm === "" ? null : (algorithm as "AES256"), key);
+  const same = value === old;
+  return (
+    <form className="flex flex-col gap-3" onSubmit={(e) => { e.preventDefault(); if (!because && !same && !busy) onSave(call); }}>
+      <Field label={t.encryption.default}>
+        {(p) => (
+          <Select {...p} value={value} disabled={because !== undefined} onChange={(e) => setValue(e.target.value)}>
+            <option value="">{t.encryption.none}</option>
+            <option value="AES256">{t.encryption.s3}</option>
+            {now?.algorithm === "aws:kms" && now.key === "" && <option value="aws:kms ">{t.encryption.kms}</option>}
+            {[...new Set([...names, ...(now?.key ? [now.key] : [])])].map((name) => <option key={name} value={`aws:kms ${name}`}>{t.encryption.kmsKey(name)}</option>)}
+          </Select>
+        )}
+      </Field>
+      <CommandPreview calls={because || same ? [] : [call]} />
+      {error ? <Problem error={error} /> : null}
+      <div><Button type="submit" because={because ?? (same ? t.unchanged : undefined)} busy={busy}>{t.save}</Button></div>
+    </form>
   );
 }
 
@@ -193,6 +204,12 @@ function Lifecycle({ bucket, because, simulate }: Part & { simulate: string | un
   const t = useT();
   const { query, change } = useDocument(bucket, "lifecycle", () => s3.getLifecycle(bucket));
   const [adding, setAdding] = useState(false);
+  const [removing, setRemoving] = useState<Removal | null>(null);
+  const remove = (rules: s3.Rule[], rule: s3.Rule) => {
+    const call = s3.calls.lifecycle(bucket, rules.filter((o) => o !== rule).map((o) => o.xml));
+    change.reset();
+    setRemoving({ of: "rule", call, send: () => s3.carry(call) });
+  };
   // The rules to simulate; null: nothing is simulated.
   const [trying, setTrying] = useState<string[] | null>(null);
   return (
@@ -213,18 +230,19 @@ function Lifecycle({ bucket, because, simulate }: Part & { simulate: string | un
                       {r.other.length > 0 && <li>{t.lifecycle.more(r.other.join(", "))}</li>}
                     </ul>
                   </div>
-                  <Button icon="trash" because={because} onClick={() => change.mutate(() => s3.putLifecycle(bucket, rules.filter((o) => o !== r).map((o) => o.xml)))}>{t.remove}</Button>
+                  <Button icon="trash" because={because} onClick={() => remove(rules, r)}>{t.remove}</Button>
                 </li>
               ))}
             </ul>
           )}
-          {change.error && !adding && <Problem error={change.error} />}
+          {change.error && !adding && removing === null && <Problem error={change.error} />}
+          {removing && <RemovalDialog removal={removing} change={change} onClose={() => setRemoving(null)} />}
           <div className="flex flex-wrap gap-2">
             <Button icon="plus" because={because} onClick={() => { change.reset(); setAdding(true); }}>{t.lifecycle.add}</Button>
             {rules.length > 0 && <Button icon="history" because={simulate} onClick={() => setTrying(rules.map((r) => r.xml))}>{t.simulator.action}</Button>}
           </div>
           {trying && <Simulator bucket={bucket} rules={trying} onClose={() => setTrying(null)} />}
-          {adding && <RuleDialog callsOf={(xml) => [s3.calls.lifecycle(bucket, [...rules.map((r) => r.xml), xml])]} onClose={() => setAdding(false)} busy={change.isPending} error={change.error} simulate={simulate} onSimulate={(xml) => setTrying([...rules.map((r) => r.xml), xml])} onSave={(xml) => change.mutate(() => s3.putLifecycle(bucket, [...rules.map((r) => r.xml), xml]), { onSuccess: () => setAdding(false) })} />}
+          {adding && <RuleDialog callsOf={(xml) => [s3.calls.lifecycle(bucket, [...rules.map((r) => r.xml), xml])]} onClose={() => setAdding(false)} busy={change.isPending} error={change.error} simulate={simulate} onSimulate={(xml) => setTrying([...rules.map((r) => r.xml), xml])} onSave={(xml) => change.mutate(() => s3.carry(s3.calls.lifecycle(bucket, [...rules.map((r) => r.xml), xml])), { onSuccess: () => setAdding(false) })} />}
         </div>
       )}
     </Section>
@@ -262,19 +280,31 @@ function RuleDialog({ onClose, onSave, callsOf, simulate, onSimulate, busy, erro
 function Policy({ bucket, because }: Part) {
   const t = useT();
   const { query, change } = useDocument(bucket, "policy", () => s3.getPolicy(bucket));
+  const [removing, setRemoving] = useState<Removal | null>(null);
+  const call = s3.calls.policy(bucket, "");
   return (
     <Section title={t.bucketPolicy.title} about={t.bucketPolicy.about} query={query}>
-      {(document) => <PolicyForm key={document} bucket={bucket} document={document} because={because} busy={change.isPending} error={change.error} onSave={(text) => change.mutate(() => s3.putPolicy(bucket, text))} />}
+      {(document) => (
+        <>
+          <PolicyForm key={document} bucket={bucket} document={document} because={because} busy={change.isPending} error={removing ? null : change.error}
+            onSave={(save) => change.mutate(() => s3.carry(save))} onRemove={() => { change.reset(); setRemoving({ of: "policy", call, send: () => s3.carry(call) }); }} />
+          {removing && <RemovalDialog removal={removing} change={change} onClose={() => setRemoving(null)} />}
+        </>
+      )}
     </Section>
   );
 }
 
-function PolicyForm({ bucket, document, because, busy, error, onSave }: { bucket: string; document: string; because: string | undefined; busy: boolean; error: unknown; onSave: (text: string) => void }) {
+function PolicyForm({ bucket, document, because, busy, error, onSave, onRemove }: { bucket: string; document: string; because: string | undefined; busy: boolean; error: unknown; onSave: (call: Call) => void; onRemove: () => void }) {
   const t = useT();
   const pretty = (text: string) => { try { return JSON.stringify(JSON.parse(text), null, 2); } catch { return text; } };
   const [text, setText] = useState(() => pretty(document));
   const [asking, setAsking] = useState(false);
   const problem = text.trim() === "" ? null : jsonProblem(text);
+  const stop = because ?? (problem ? t.json.fix : text === pretty(document) ? t.unchanged : undefined);
+  const call = s3.calls.policy(bucket, text);
+  // An empty field removes the policy.
+  const save = () => (text.trim() === "" ? onRemove() : onSave(call));
   const open = (() => {
     try {
       return [JSON.parse(text)].flatMap((d) => d.Statement ?? []).some((s: { Effect?: string; Principal?: unknown }) => s.Effect === "Allow" && JSON.stringify(s.Principal ?? "").includes("*"));
@@ -288,13 +318,14 @@ function PolicyForm({ bucket, document, because, busy, error, onSave }: { bucket
       {document === "" && <p className="text-sm">{t.bucketPolicy.none}</p>}
       <JsonEditor policy label={t.bucketPolicy.title} value={text} onChange={setText} rows={text === "" ? 4 : 12} readOnly={because !== undefined} />
       {open && <p className="flex gap-2 rounded-md bg-warn-soft px-3 py-2 text-sm">{t.bucketPolicy.open}</p>}
+      <CommandPreview calls={stop ? [] : [call]} />
       {error ? <Problem error={error} /> : null}
       <div className="flex flex-wrap gap-2">
-        <Button because={because ?? (problem ? t.json.fix : text === pretty(document) ? t.unchanged : undefined)} busy={busy} onClick={() => (open && !asking ? setAsking(true) : onSave(text))}>{t.save}</Button>
+        <Button because={stop} busy={busy} onClick={() => (open && !asking ? setAsking(true) : save())}>{t.save}</Button>
         {text === "" && <Button tone="quiet" because={because} onClick={() => setText(example)}>{t.bucketPolicy.example}</Button>}
-        {document !== "" && <Button tone="quiet" because={because} onClick={() => onSave("")}>{t.bucketPolicy.remove}</Button>}
+        {document !== "" && <Button tone="quiet" because={because} onClick={onRemove}>{t.bucketPolicy.remove}</Button>}
       </div>
-      {asking && <Confirm title={t.bucketPolicy.openTitle} text={t.bucketPolicy.open} action={t.bucketPolicy.openAction} onConfirm={() => { setAsking(false); onSave(text); }} onClose={() => setAsking(false)} />}
+      {asking && <Confirm title={t.bucketPolicy.openTitle} text={t.bucketPolicy.open} action={t.bucketPolicy.openAction} calls={[call]} onConfirm={() => { setAsking(false); save(); }} onClose={() => setAsking(false)} />}
     </div>
   );
 }
@@ -305,7 +336,7 @@ function Tags({ bucket, because }: Part) {
   const client = useQueryClient();
   return (
     <Section title={t.tags.title} about={t.tags.about} query={query}>
-      {(tags) => <TagEditor key={JSON.stringify(tags)} tags={tags} because={because} limit={50} onSave={async (list) => { await s3.putTags(bucket, undefined, list); await client.invalidateQueries({ queryKey: ["bucket", bucket, "tags"] }); }} />}
+      {(tags) => <TagEditor key={JSON.stringify(tags)} tags={tags} because={because} limit={50} callOf={(list) => s3.calls.tags(bucket, undefined, list)} onSave={async (list) => { await s3.putTags(bucket, undefined, list); await client.invalidateQueries({ queryKey: ["bucket", bucket, "tags"] }); }} />}
     </Section>
   );
 }

@@ -1,8 +1,9 @@
 // What the parts of the settings of a bucket have in common.
-import { useMutation, useQuery, useQueryClient, type UseQueryResult } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient, type UseMutationResult, type UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { useT } from "../i18n";
-import { Card, Loading, Problem, toast } from "../ui";
+import type { Call } from "../lib/acts";
+import { Card, Confirm, Loading, Problem, toast } from "../ui";
 
 export type Part = { bucket: string; because: string | undefined };
 
@@ -31,4 +32,13 @@ export function useDocument<T>(bucket: string, name: string, read: () => Promise
     },
   });
   return { query, change };
+}
+
+export type Removal = { of: "rule" | "corsRule" | "eventRule" | "policy" | "quota" | "log"; call: Call; send: () => Promise<unknown> };
+
+/** Asks before something is taken away, and shows the command that does it. */
+export function RemovalDialog({ removal: { of, call, send }, change, onClose }: { removal: Removal; change: UseMutationResult<unknown, Error, () => Promise<unknown>>; onClose: () => void }) {
+  const t = useT();
+  const close = () => { onClose(); change.reset(); };
+  return <Confirm title={t.removal[of].title} text={t.removal[of].text} action={t.removal[of].action} busy={change.isPending} error={change.error} calls={[call]} onConfirm={() => change.mutate(send, { onSuccess: onClose })} onClose={close} />;
 }

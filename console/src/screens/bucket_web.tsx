@@ -4,9 +4,11 @@ import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api } from "../api/client";
 import * as web from "../api/bucket_web";
+import { carry } from "../api/s3";
 import { useT } from "../i18n";
-import { Badge, Button, Dialog, Field, Form, Input, Problem, Select, TextArea } from "../ui";
-import { Section, useDocument, type Part } from "./bucket_section";
+import type { Call } from "../lib/acts";
+import { Badge, Button, CommandPreview, Dialog, Field, Form, Input, Problem, Select, TextArea } from "../ui";
+import { RemovalDialog, Section, useDocument, type Part, type Removal } from "./bucket_section";
 
 const METHODS = ["GET", "HEAD", "PUT", "POST", "DELETE"];
 /** What one can subscribe to; the server knows more, which rules made elsewhere keep. */
@@ -34,6 +36,13 @@ export function Cors({ bucket, because }: Part) {
   const t = useT();
   const { query, change } = useDocument(bucket, "cors", () => web.getCors(bucket));
   const [editing, setEditing] = useState<number | "new" | null>(null);
+  const [removing, setRemoving] = useState<Removal | null>(null);
+  const remove = (rules: web.CorsRule[], rule: web.CorsRule) => {
+    const call = web.corsCall(bucket, rules.filter((o) => o !== rule));
+    change.reset();
+    setRemoving({ of: "corsRule", call, send: () => carry(call) });
+  };
+  const callOf = (rules: web.CorsRule[], rule: web.CorsRule) => web.corsCall(bucket, editing === "new" ? [...rules, rule] : rules.map((o, i) => (i === editing ? rule : o)));
   return (
     <Section title={t.cors.title} about={t.cors.about} query={query}>
       {(rules) => (
@@ -50,17 +59,18 @@ export function Cors({ bucket, because }: Part) {
                   </div>
                   <div className="flex gap-2">
                     <Button icon="edit" because={because} onClick={() => { change.reset(); setEditing(i); }}>{t.edit}</Button>
-                    <Button icon="trash" because={because} onClick={() => change.mutate(() => web.putCors(bucket, rules.filter((o) => o !== r)))}>{t.remove}</Button>
+                    <Button icon="trash" because={because} onClick={() => remove(rules, r)}>{t.remove}</Button>
                   </div>
                 </li>
               ))}
             </ul>
           )}
-          {change.error && editing === null && <Problem error={change.error} />}
+          {change.error && editing === null && removing === null && <Problem error={change.error} />}
+          {removing && <RemovalDialog removal={removing} change={change} onClose={() => setRemoving(null)} />}
           <div><Button icon="plus" because={because} onClick={() => { change.reset(); setEditing("new"); }}>{t.cors.add}</Button></div>
           {editing !== null && (
-            <CorsDialog rule={editing === "new" ? null : rules[editing]!} busy={change.isPending} error={change.error} onClose={() => setEditing(null)}
-              onSave={(rule) => change.mutate(() => web.putCors(bucket, editing === "new" ? [...rules, rule] : rules.map((o, i) => (i === editing ? rule : o))), { onSuccess: () => setEditing(null) })} />
+            <CorsDialog rule={editing === "new" ? null : rules[editing]!} busy={change.isPending} error={change.error} onClose={() => setEditing(null)} callOf={(rule) => callOf(rules, rule)}
+              onSave={(rule) => change.mutate(() => carry(callOf(rules, rule)), { onSuccess: () => setEditing(null) })} />
           )}
         </div>
       )}
@@ -68,7 +78,7 @@ export function Cors({ bucket, because }: Part) {
   );
 }
 
-function CorsDialog({ rule, onClose, onSave, busy, error }: { rule: web.CorsRule | null; onClose: () => void; onSave: (rule: web.CorsRule) => void; busy: boolean; error: unknown }) {
+function CorsDialog({ rule, onClose, onSave, callOf, busy, error }: { rule: web.CorsRule | null; onClose: () => void; callOf: (rule: web.CorsRule) => Call; onSave: (rule: web.CorsRule) => void; busy: boolean; error: unknown }) {
   const t = useT();
   const [origins, setOrigins] = useState(rule?.origins.join("\n") ?? "");
   const [methods, setMethods] = useState(rule?.methods ?? ["GET"]);
@@ -76,9 +86,10 @@ function CorsDialog({ rule, onClose, onSave, busy, error }: { rule: web.CorsRule
   const [expose, setExpose] = useState(rule?.expose.join("\n") ?? "ETag");
   const [maxAge, setMaxAge] = useState(rule?.maxAge ?? "3600");
   const bad = lines(origins).length === 0 ? t.cors.originFirst : methods.length === 0 ? t.cors.methodFirst : undefined;
+  const next = { id: rule?.id ?? "", origins: lines(origins), methods, headers: lines(headers), expose: lines(expose), maxAge: maxAge.trim() };
   return (
     <Dialog open onClose={onClose} title={rule ? t.cors.edit : t.cors.add}>
-      <Form onSubmit={() => onSave({ id: rule?.id ?? "", origins: lines(origins), methods, headers: lines(headers), expose: lines(expose), maxAge: maxAge.trim() })} onCancel={onClose} submit={t.save} busy={busy} error={error} because={bad}>
+      <Form onSubmit={() => onSave(next)} onCancel={onClose} submit={t.save} busy={busy} error={error} because={bad} calls={bad ? [] : [callOf(next)]}>
         <Field label={t.cors.origins} hint={t.cors.originsHint}>{(p) => <TextArea {...p} rows={2} autoFocus placeholder="https://app.example.com" value={origins} onChange={(e) => setOrigins(e.target.value)} />}</Field>
         <Choices label={t.cors.methods} options={METHODS.map((m) => [m, m])} value={methods} onChange={setMethods} />
         <Field label={t.cors.headers} hint={t.cors.headersHint}>{(p) => <TextArea {...p} rows={2} value={headers} onChange={(e) => setHeaders(e.target.value)} />}</Field>
@@ -94,12 +105,12 @@ export function Website({ bucket, because }: Part) {
   const { query, change } = useDocument(bucket, "website", () => web.getWebsite(bucket));
   return (
     <Section title={t.website.title} about={t.website.about} query={query}>
-      {(site) => <WebsiteForm key={JSON.stringify(site)} site={site} because={because} busy={change.isPending} error={change.error} onSave={(next) => change.mutate(() => web.putWebsite(bucket, next))} />}
+      {(site) => <WebsiteForm key={JSON.stringify(site)} bucket={bucket} site={site} because={because} busy={change.isPending} error={change.error} onSave={(next) => change.mutate(() => carry(web.websiteCall(bucket, next)))} />}
     </Section>
   );
 }
 
-function WebsiteForm({ site, because, busy, error, onSave }: { site: web.Website | null; because: string | undefined; busy: boolean; error: unknown; onSave: (site: web.Website | null) => void }) {
+function WebsiteForm({ bucket, site, because, busy, error, onSave }: { bucket: string; site: web.Website | null; because: string | undefined; busy: boolean; error: unknown; onSave: (site: web.Website | null) => void }) {
   const t = useT();
   const [kind, setKind] = useState<"off" | "pages" | "redirect">(site === null ? "off" : site.redirect ? "redirect" : "pages");
   const [index, setIndex] = useState(site?.index || "index.html");
@@ -129,6 +140,7 @@ function WebsiteForm({ site, because, busy, error, onSave }: { site: web.Website
         </div>
       )}
       {kind === "pages" && <p className="text-xs text-soft">{t.website.needs}</p>}
+      <CommandPreview calls={(because ?? bad) || same ? [] : [web.websiteCall(bucket, next)]} />
       {error ? <Problem error={error} /> : null}
       <div><Button type="submit" because={because ?? bad ?? (same ? t.unchanged : undefined)} busy={busy}>{t.save}</Button></div>
     </form>
@@ -208,6 +220,12 @@ export function Notifications({ bucket, because }: Part) {
   const t = useT();
   const { query, change } = useDocument(bucket, "notification", () => web.getEventRules(bucket));
   const [adding, setAdding] = useState(false);
+  const [removing, setRemoving] = useState<Removal | null>(null);
+  const remove = (rules: web.EventRule[], rule: web.EventRule) => {
+    const call = web.eventRulesCall(bucket, rules.filter((o) => o !== rule).map((o) => o.xml));
+    change.reset();
+    setRemoving({ of: "eventRule", call, send: () => carry(call) });
+  };
   return (
     <Section title={t.notifications.title} about={t.notifications.about} query={query}>
       {(rules) => (
@@ -221,21 +239,23 @@ export function Notifications({ bucket, because }: Part) {
                     <p className="mt-1 flex flex-wrap gap-1">{r.events.map((e) => <Badge key={e}>{t.notifications.events[e as (typeof EVENTS)[number]] ?? e}</Badge>)}</p>
                     {(r.prefix || r.suffix) && <p className="mt-1 text-xs text-soft">{t.notifications.filter(r.prefix, r.suffix)}</p>}
                   </div>
-                  <Button icon="trash" because={because} onClick={() => change.mutate(() => web.putEventRules(bucket, rules.filter((o) => o !== r).map((o) => o.xml)))}>{t.remove}</Button>
+                  <Button icon="trash" because={because} onClick={() => remove(rules, r)}>{t.remove}</Button>
                 </li>
               ))}
             </ul>
           )}
-          {change.error && !adding && <Problem error={change.error} />}
+          {change.error && !adding && removing === null && <Problem error={change.error} />}
+          {removing && <RemovalDialog removal={removing} change={change} onClose={() => setRemoving(null)} />}
           <div><Button icon="plus" because={because} onClick={() => { change.reset(); setAdding(true); }}>{t.notifications.add}</Button></div>
-          {adding && <EventRuleDialog busy={change.isPending} error={change.error} onClose={() => setAdding(false)} onSave={(xml) => change.mutate(() => web.putEventRules(bucket, [...rules.map((r) => r.xml), xml]), { onSuccess: () => setAdding(false) })} />}
+          {adding && <EventRuleDialog busy={change.isPending} error={change.error} onClose={() => setAdding(false)} callOf={(xml) => web.eventRulesCall(bucket, [...rules.map((r) => r.xml), xml])}
+            onSave={(call) => change.mutate(() => carry(call), { onSuccess: () => setAdding(false) })} />}
         </div>
       )}
     </Section>
   );
 }
 
-function EventRuleDialog({ onClose, onSave, busy, error }: { onClose: () => void; onSave: (xml: string) => void; busy: boolean; error: unknown }) {
+function EventRuleDialog({ onClose, onSave, callOf, busy, error }: { onClose: () => void; callOf: (xml: string) => Call; onSave: (call: Call) => void; busy: boolean; error: unknown }) {
   const t = useT();
   const targets = useQuery({ queryKey: ["events"], queryFn: ({ signal }) => api("/events", "get", { signal }), retry: false });
   const [chosen, setArn] = useState("");
@@ -245,9 +265,10 @@ function EventRuleDialog({ onClose, onSave, busy, error }: { onClose: () => void
   const known = targets.data?.targets ?? [];
   const arn = chosen || known[0]?.arn || "";
   const bad = arn === "" ? t.notifications.targetFirst : events.length === 0 ? t.notifications.eventFirst : undefined;
+  const call = callOf(web.eventRuleXml({ arn, events, prefix, suffix }));
   return (
     <Dialog open onClose={onClose} title={t.notifications.add}>
-      <Form onSubmit={() => onSave(web.eventRuleXml({ arn, events, prefix, suffix }))} onCancel={onClose} submit={t.create} busy={busy} error={error} because={bad}>
+      <Form onSubmit={() => onSave(call)} onCancel={onClose} submit={t.create} busy={busy} error={error} because={bad} calls={bad ? [] : [call]}>
         {targets.isError || (targets.data && known.length === 0) ? (
           <Field label="ARN" hint={targets.isError ? t.notifications.arnHint : <>{t.notifications.noTargets} <Link to="/settings" className="text-accent-text underline">{t.nav.config}</Link></>}>{(p) => <Input {...p} spellCheck={false} placeholder="arn:minio:sqs::NAME:webhook" value={chosen} onChange={(e) => setArn(e.target.value.trim())} />}</Field>
         ) : (

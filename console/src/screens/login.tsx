@@ -1,4 +1,5 @@
-// Sign-in: an access key or the name of a user, a name of a directory (LDAP), or an OpenID Connect provider.
+// Sign-in: an access key or the name of a user, a name of a directory (LDAP), an OpenID Connect provider, or the certificate that the
+// browser showed when it connected.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import clsx from "clsx";
 import { useEffect, useState } from "react";
@@ -42,6 +43,7 @@ export function Login() {
     onError: () => setSecret(""),
   });
   const leave = useMutation({ mutationFn: leaveForProvider });
+  const certify = useMutation({ mutationFn: () => gateway.signIn({ certificate: true }), onSuccess: done });
   const finish = useMutation({ mutationFn: gateway.signIn, onSuccess: done });
   const { mutate: end } = finish;
   useEffect(() => {
@@ -49,10 +51,11 @@ export function Login() {
   }, [back, end]);
   const providers = options.data?.openid ?? [];
   const ldap = options.data?.ldap === true;
+  const { certificates = false, certificate_shown: shown = false } = options.data ?? {};
   const way: Way = ldap ? chosen : "keys";
   const ended = back && "error" in back && !leave.isPending && !signIn.isPending ? new Failure(403, "ProviderEnded", back.error) : null;
   const returning = back !== null && "code" in back && (finish.isIdle || finish.isPending);
-  const problem = finish.error ?? ended ?? leave.error ?? options.error;
+  const problem = finish.error ?? ended ?? leave.error ?? certify.error ?? options.error;
   return (
     <main className="grid min-h-dvh place-items-center p-4">
       <div className="w-full max-w-sm">
@@ -89,7 +92,7 @@ export function Login() {
               {signIn.error && <Problem error={signIn.error} />}
               <Button type="submit" tone="primary" busy={signIn.isPending} className="h-10!">{t.login.submit}</Button>
             </form>
-            {providers.length > 0 && (
+            {(providers.length > 0 || certificates) && (
               <>
                 <p className="my-4 flex items-center gap-3 text-xs text-soft before:h-px before:flex-1 before:bg-line after:h-px after:flex-1 after:bg-line">{t.login.or}</p>
                 <ul className="flex flex-col gap-2">
@@ -100,6 +103,12 @@ export function Login() {
                       </Button>
                     </li>
                   ))}
+                  {certificates && (
+                    <li>
+                      <Button busy={certify.isPending} because={shown ? undefined : t.login.noCertificate} className="h-10! w-full" onClick={() => certify.mutate()}>{t.login.certificate}</Button>
+                      {!shown && <p className="mt-1.5 px-1 text-xs text-soft">{t.login.noCertificate}</p>}
+                    </li>
+                  )}
                 </ul>
               </>
             )}

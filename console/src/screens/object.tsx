@@ -83,7 +83,7 @@ function Tags({ bucket, name, because }: { bucket: string; name: string; because
   const tags = useQuery({ queryKey: ["tags", bucket, name], queryFn: () => getTags(bucket, name), retry: false });
   if (tags.isPending) return <Loading />;
   if (tags.isError) return <Problem error={tags.error} />;
-  return <TagEditor tags={tags.data} because={because} limit={10} onSave={async (list) => { await putTags(bucket, name, list); await client.invalidateQueries({ queryKey: ["tags", bucket, name] }); }} />;
+  return <TagEditor tags={tags.data} because={because} limit={10} callOf={(list) => calls.tags(bucket, name, list)} onSave={async (list) => { await putTags(bucket, name, list); await client.invalidateQueries({ queryKey: ["tags", bucket, name] }); }} />;
 }
 
 function Versions({ bucket, name, because }: { bucket: string; name: string; because: string | undefined }) {

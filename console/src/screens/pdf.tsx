@@ -1,17 +1,17 @@
 // A PDF document, a page at a time: whatever its length, one page is read and drawn.
-import { useEffect, useRef, useState, type KeyboardEvent, type RefObject } from "react";
+import { useEffect, useRef, useState, type KeyboardEvent, type ReactNode, type RefObject } from "react";
 import { download, type Head } from "../api/s3";
 import { useT } from "../i18n";
 import { useFormat } from "../lib/format";
 import { draw, NotShown, openPdf, PDF_LIMIT, wordsOf, type Drawing, type Pdf, type Refused } from "../lib/pdf";
 import { partsOf } from "../lib/ranges";
-import { Button, Empty, IconButton, Loading, Problem } from "../ui";
+import { Button, Empty, Field, IconButton, Input, Loading, Problem } from "../ui";
 
 /** Widths of a page, as parts of the room that there is. */
 const ZOOMS = [0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4];
 const FIT = ZOOMS.indexOf(1);
 
-type State = { at: "opening" } | { at: "open"; pdf: Pdf } | { at: "refused"; why: Refused | "large" } | { at: "failed"; error: unknown };
+type State = { at: "opening" } | { at: "locked"; wrong: boolean; give: (password: string) => void } | { at: "open"; pdf: Pdf } | { at: "refused"; why: Refused | "large" } | { at: "failed"; error: unknown };
 
 export default function PdfPreview({ bucket, name, head }: { bucket: string; name: string; head: Head }) {
   const t = useT();
@@ -23,15 +23,34 @@ export default function PdfPreview({ bucket, name, head }: { bucket: string; nam
     const failed = (error: unknown) => {
       if (!stop.signal.aborted) setState(error instanceof NotShown ? { at: "refused", why: error.why } : { at: "failed", error });
     };
+    const ask = (wrong: boolean) => new Promise<string>((give) => {
+      if (!stop.signal.aborted) setState({ at: "locked", wrong, give: (password) => { setState({ at: "opening" }); give(password); } });
+    });
     setState({ at: "opening" });
-    openPdf(head.size, partsOf(bucket, name, head.etag, stop.signal), stop.signal, failed).then((pdf) => !stop.signal.aborted && setState({ at: "open", pdf }), failed);
+    openPdf(head.size, partsOf(bucket, name, head.etag, stop.signal), stop.signal, failed, ask).then((pdf) => !stop.signal.aborted && setState({ at: "open", pdf }), failed);
     return () => stop.abort();
   }, [bucket, name, head.etag, head.size]);
   const save = <Button icon="download" onClick={() => void download(bucket, name)}>{t.download}</Button>;
   if (state.at === "opening") return <Loading />;
+  if (state.at === "locked") return <Locked wrong={state.wrong} onGive={state.give}>{save}</Locked>;
   if (state.at === "refused") return <Empty icon="file" title={t.noPreview} text={state.why === "large" ? t.pdf.large(f.bytes(PDF_LIMIT)) : t.pdf[state.why]}>{save}</Empty>;
   if (state.at === "failed") return <><Problem error={state.error} /><p className="mt-3">{save}</p></>;
   return <Pages name={name} pdf={state.pdf} />;
+}
+
+/** Asks for the password of a document, which stays in the page. */
+function Locked({ wrong, onGive, children }: { wrong: boolean; onGive: (password: string) => void; children: ReactNode }) {
+  const t = useT();
+  const [password, setPassword] = useState("");
+  return (
+    <form className="mx-auto flex max-w-sm flex-col gap-4 py-10" onSubmit={(e) => { e.preventDefault(); if (password !== "") onGive(password); }}>
+      <p className="text-sm">{t.pdf.locked}</p>
+      <Field label={t.login.ldapPassword} hint={t.pdf.lockedHint} error={wrong && password === "" ? t.pdf.wrong : undefined}>
+        {(p) => <Input {...p} type="password" autoComplete="off" autoFocus value={password} onChange={(e) => setPassword(e.target.value)} />}
+      </Field>
+      <div className="flex flex-wrap gap-2"><Button type="submit" tone="primary" because={password === "" ? t.signInTest.passwordFirst : undefined}>{t.pdf.open}</Button>{children}</div>
+    </form>
+  );
 }
 
 function Pages({ name, pdf }: { name: string; pdf: Pdf }) {

@@ -1,18 +1,16 @@
 // Policies: what they allow, to whom they are attached, and an editor.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, useMemo, useState } from "react";
+import { useMemo, useState } from "react";
 import { api, callOf, type Schemas } from "../api/client";
 import { useT } from "../i18n";
 import { useMay } from "../lib/session";
 import { policyRoute } from "../router";
-import { Badge, Button, Card, Confirm, Empty, Field, Head, Input, Loading, Problem, toast } from "../ui";
+import { Badge, Button, Card, CommandPreview, Confirm, Empty, Field, Head, Input, Loading, Problem, toast } from "../ui";
 import { Menu } from "../ui/menu";
 import { JsonEditor, jsonProblem } from "../ui/json";
 import { DataTable, type Column } from "../ui/table";
 import { Names } from "./users";
-
-const ShowCommand = lazy(() => import("../ui/show_command"));
 
 type Policy = Schemas["NamedPolicy"];
 /** The name in the address of a policy that is not made yet: no policy can have it. */
@@ -105,7 +103,7 @@ function Editor({ policy }: { policy: Policy | null }) {
             {!policy && <Field label={t.name}>{(p) => <Input {...p} autoFocus autoComplete="off" spellCheck={false} value={name} onChange={(e) => setName(e.target.value)} />}</Field>}
             <JsonEditor policy label={t.policies.document} value={text} onChange={setText} rows={20} readOnly={readOnly !== undefined} />
             {readOnly && <p className="text-sm text-soft">{readOnly}</p>}
-            {!because && <Suspense><ShowCommand calls={[callOf("/policies/{name}", "put", { path: { name: called }, body: JSON.parse(text) as never })]} /></Suspense>}
+            {!because && <CommandPreview calls={[callOf("/policies/{name}", "put", { path: { name: called }, body: JSON.parse(text) as never })]} />}
             {save.error && <Problem error={save.error} />}
             <div className="flex justify-end gap-2"><Button onClick={() => void navigate({ to: "/policies" })}>{t.cancel}</Button><Button type="submit" tone="primary" because={because} busy={save.isPending}>{t.save}</Button></div>
           </form>

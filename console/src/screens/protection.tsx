@@ -1,12 +1,13 @@
 // What protects the current version of an object against deletion: its retention and its legal hold.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { getLegalHold, getRetention, putLegalHold, putRetention, type Mode, type Retention } from "../api/object_lock";
-import { getLock } from "../api/s3";
+import { getLegalHold, getRetention, legalHoldCall, retentionCall, type Mode, type Retention } from "../api/object_lock";
+import { carry, getLock } from "../api/s3";
 import { useT } from "../i18n";
+import type { Call } from "../lib/acts";
 import { useFormat } from "../lib/format";
 import { useMay } from "../lib/session";
-import { Button, Empty, Field, Input, Loading, Problem, Select, Toggle, toast } from "../ui";
+import { Button, CommandPreview, Empty, Field, Input, Loading, Problem, Select, Toggle, toast } from "../ui";
 
 const DAY_MS = 86_400_000;
 /** The day of an instant, as a field for dates has it (UTC). */
@@ -25,7 +26,7 @@ export default function Protection({ bucket, name, versionId }: { bucket: string
     queryFn: async () => ({ retention: await getRetention(bucket, name, versionId), hold: await getLegalHold(bucket, name, versionId) }),
   });
   const change = useMutation({
-    mutationFn: (call: () => Promise<void>) => call(),
+    mutationFn: (call: () => Promise<unknown>) => call(),
     onSuccess: () => toast(t.saved),
     onSettled: () => client.invalidateQueries({ queryKey: key }),
   });
@@ -37,15 +38,18 @@ export default function Protection({ bucket, name, versionId }: { bucket: string
   return (
     <div className="flex flex-col gap-6">
       <p className="text-sm text-soft">{t.objectLock.about}</p>
-      <Toggle label={t.objectLock.hold} hint={because("s3:PutObjectLegalHold") ?? t.objectLock.holdHint} checked={hold} disabled={because("s3:PutObjectLegalHold") !== undefined || change.isPending} onChange={(to) => change.mutate(() => putLegalHold(bucket, name, versionId, to))} />
+      <div className="flex flex-col gap-3">
+        <Toggle label={t.objectLock.hold} hint={because("s3:PutObjectLegalHold") ?? t.objectLock.holdHint} checked={hold} disabled={because("s3:PutObjectLegalHold") !== undefined || change.isPending} onChange={(to) => change.mutate(() => carry(legalHoldCall(bucket, name, versionId, to)))} />
+        <CommandPreview calls={because("s3:PutObjectLegalHold") ? [] : [legalHoldCall(bucket, name, versionId, !hold)]} />
+      </div>
       <RetentionForm key={JSON.stringify(retention)} retention={retention} because={because("s3:PutObjectRetention")} noBypass={because("s3:BypassGovernanceRetention")} busy={change.isPending}
-        onSave={(rule, bypass) => change.mutate(() => putRetention(bucket, name, versionId, rule, bypass))} />
+        callOf={(rule, bypass) => retentionCall(bucket, name, versionId, rule, bypass)} onSave={(call) => change.mutate(() => carry(call))} />
       {change.error && <Problem error={change.error} />}
     </div>
   );
 }
 
-function RetentionForm({ retention, because, noBypass, busy, onSave }: { retention: Retention | null; because: string | undefined; noBypass: string | undefined; busy: boolean; onSave: (rule: Retention | null, bypass: boolean) => void }) {
+function RetentionForm({ retention, because, noBypass, busy, callOf, onSave }: { retention: Retention | null; because: string | undefined; noBypass: string | undefined; busy: boolean; callOf: (rule: Retention | null, bypass: boolean) => Call; onSave: (call: Call) => void }) {
   const t = useT();
   const f = useFormat();
   const [now] = useState(() => Date.now());
@@ -58,8 +62,9 @@ function RetentionForm({ retention, because, noBypass, busy, onSave }: { retenti
   const same = (retention?.mode ?? "") === mode && (mode === "" || until === retention?.until);
   const bad = mode !== "" && (day === "" || !(Date.parse(until) > now)) ? t.objectLock.past
     : weaker && retention.mode === "COMPLIANCE" ? t.objectLock.onlyLonger : weaker ? noBypass : undefined;
+  const call = callOf(mode === "" ? null : { mode, until }, weaker);
   return (
-    <form className="flex flex-col gap-3" onSubmit={(e) => { e.preventDefault(); if (!(because ?? bad) && !same && !busy) onSave(mode === "" ? null : { mode, until }, weaker); }}>
+    <form className="flex flex-col gap-3" onSubmit={(e) => { e.preventDefault(); if (!(because ?? bad) && !same && !busy) onSave(call); }}>
       <p className="text-sm">{retention ? (runs ? t.objectLock.until(retention.mode === "COMPLIANCE" ? t.lock.modeCompliance : t.lock.modeGovernance, f.when(retention.until)) : t.objectLock.over(f.when(retention.until))) : t.objectLock.noRetention}</p>
       <div className="grid gap-3 sm:grid-cols-2">
         <Field label={t.objectLock.retention} hint={mode === "COMPLIANCE" ? t.lock.compliance : mode === "GOVERNANCE" ? t.lock.governance : undefined}>
@@ -68,6 +73,7 @@ function RetentionForm({ retention, because, noBypass, busy, onSave }: { retenti
         {mode !== "" && <Field label={t.objectLock.lastDay} hint={t.objectLock.lastDayHint} error={bad}>{(p) => <Input {...p} type="date" min={dayOf(now)} value={day} onChange={(e) => setDay(e.target.value)} />}</Field>}
       </div>
       {mode === "COMPLIANCE" && !same && <p className="rounded-md bg-warn-soft px-3 py-2 text-sm">{t.objectLock.forGood}</p>}
+      <CommandPreview calls={(because ?? bad) || same ? [] : [call]} />
       <div><Button type="submit" busy={busy} because={because ?? bad ?? (same ? t.unchanged : undefined)}>{weaker ? t.objectLock.bypass : t.save}</Button></div>
     </form>
   );

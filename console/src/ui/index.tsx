@@ -155,6 +155,11 @@ export function Dialog({ open, onClose, title, children, wide, instead }: { open
   );
 }
 
+/** What will be sent, as commands; nothing where there is nothing to send. */
+export function CommandPreview({ calls }: { calls: readonly Call[] }) {
+  return calls.length > 0 ? <Suspense><ShowCommand calls={calls} /></Suspense> : null;
+}
+
 /** A form in a dialog: its fields, its error, its buttons. `calls`: what it will send, to be shown as commands. */
 export function Form({ onSubmit, onCancel, submit, busy, error, danger, because, calls, children }: {
   onSubmit: () => void; onCancel: () => void; submit: string; busy?: boolean; error?: unknown; danger?: boolean; because?: string | undefined; calls?: readonly Call[] | undefined; children?: ReactNode;
@@ -167,7 +172,7 @@ export function Form({ onSubmit, onCancel, submit, busy, error, danger, because,
   return (
     <form onSubmit={send} className="flex flex-col gap-4">
       {children}
-      {calls && calls.length > 0 && <Suspense><ShowCommand calls={calls} /></Suspense>}
+      <CommandPreview calls={calls ?? []} />
       {error ? <Problem error={error} /> : null}
       <div className="flex justify-end gap-2 pt-1">
         <Button onClick={onCancel}>{t.cancel}</Button>
@@ -290,7 +295,6 @@ export async function copy(text: string): Promise<boolean> {
   }
 }
 
-/** A text to copy. */
 /** A text to copy. `block`: of several lines; `headed`: with its label above, and the whole width for the text. */
 export function CopyBox({ text, label, block, headed }: { text: string; label: string; block?: boolean; headed?: boolean }) {
   const t = useT();

@@ -2,9 +2,10 @@
 import { useState } from "react";
 import type { Tag } from "../api/s3";
 import { useT } from "../i18n";
-import { Button, IconButton, Input, Problem, toast } from ".";
+import type { Call } from "../lib/acts";
+import { Button, CommandPreview, IconButton, Input, Problem, toast } from ".";
 
-export function TagEditor({ tags, onSave, because, limit }: { tags: Tag[]; onSave: (tags: Tag[]) => Promise<void>; because: string | undefined; limit: number }) {
+export function TagEditor({ tags, onSave, callOf, because, limit }: { tags: Tag[]; callOf: (tags: Tag[]) => Call; onSave: (tags: Tag[]) => Promise<void>; because: string | undefined; limit: number }) {
   const t = useT();
   const [rows, setRows] = useState(tags);
   const [busy, setBusy] = useState(false);
@@ -34,6 +35,7 @@ export function TagEditor({ tags, onSave, because, limit }: { tags: Tag[]; onSav
           <IconButton icon="close" label={t.tags.drop(row.key)} onClick={() => setRows(rows.filter((_, n) => n !== i))} />
         </div>
       ))}
+      <CommandPreview calls={(because ?? unnamed) || !dirty ? [] : [callOf(rows)]} />
       {error !== null && <Problem error={error} />}
       <div className="flex justify-between gap-2 pt-1">
         <Button icon="plus" because={because ?? (rows.length >= limit ? t.tags.most(limit) : undefined)} onClick={() => setRows([...rows, { key: "", value: "" }])}>{t.tags.add}</Button>

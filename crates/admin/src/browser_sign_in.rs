@@ -25,13 +25,19 @@ pub struct SignInOptions {
     pub openid: Vec<BrowserProvider>,
     /// Whether names and passwords of a directory (LDAP) are accepted.
     pub ldap: bool,
+    /// Whether client certificates are accepted.
+    pub certificates: bool,
 }
 
 impl Admin {
     /// How people can sign in. `origin`: the address of this server in the browser, `https://host:port`.
     pub fn sign_in_options(&self, origin: &str) -> SignInOptions {
         let idp = self.providers().idp();
-        SignInOptions { openid: idp.browser_providers(origin), ldap: idp.has_directory() }
+        SignInOptions {
+            openid: idp.browser_providers(origin),
+            ldap: idp.has_directory(),
+            certificates: idp.has_certificates(),
+        }
     }
 
     /// The URL at which a browser begins to sign in with an OpenID Connect provider.

@@ -45,7 +45,7 @@ use crate::links::{self, ShareOrder};
 use crate::providers::ProviderReturn;
 use crate::session::{Session, forgotten};
 use crate::sign::{Signer, UNSIGNED, below};
-use crate::sign_in::{self, DirectoryLogin, KeyPair};
+use crate::sign_in::{self, CertificateLogin, DirectoryLogin, KeyPair};
 use crate::zip_download::{self, Reader};
 use crate::{HEADER, assets, binding, confirmation, origin};
 
@@ -72,6 +72,7 @@ enum SignIn {
     Keys(KeyPair),
     Directory(DirectoryLogin),
     Code(ProviderReturn),
+    Certificate(CertificateLogin),
 }
 
 #[derive(Deserialize)]
@@ -249,7 +250,7 @@ impl Console {
     async fn sign_in(&self, parts: Parts, incoming: Incoming, peer: &Peer) -> Handled {
         let body = document(&parts, incoming, peer).await?;
         let with: SignIn = serde_json::from_slice(&body).map_err(|_| {
-            bad("send an access key and a secret key, a name and a password, or what a provider returned")
+            bad("send an access key and a secret key, a name and a password, what a provider returned, or {\"certificate\": true}")
         })?;
         let arrival = Arrival { watch: None, ..arrival(peer) };
         let session = match &with {
@@ -259,6 +260,11 @@ impl Console {
             SignIn::Directory(with) => sign_in::with_directory(&self.service, with, &parts.headers, arrival)
                 .await
                 .map_err(sign_in_refusal),
+            SignIn::Certificate(with) => {
+                sign_in::with_certificate(&self.service, with, &parts.headers, arrival)
+                    .await
+                    .map_err(sign_in_refusal)
+            }
             SignIn::Code(with) => return self.end_with_provider(with, &parts, peer).await,
         };
         self.begin(&session?, &parts.headers, peer)

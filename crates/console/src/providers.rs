@@ -56,7 +56,15 @@ impl Console {
         let openid = options.openid.iter();
         let openid: Vec<Value> =
             openid.map(|p| json!({ "name": p.name, "display_name": p.display_name })).collect();
-        json_answer(StatusCode::OK, &json!({ "openid": openid, "ldap": options.ldap }))
+        // A browser shows its certificate while the connection is made, or not at all.
+        let shown = !peer.certificates.is_empty();
+        let answer = json!({
+            "openid": openid,
+            "ldap": options.ldap,
+            "certificates": options.certificates,
+            "certificate_shown": options.certificates && shown,
+        });
+        json_answer(StatusCode::OK, &answer)
     }
 
     pub(crate) async fn begin_with_provider(&self, parts: Parts, incoming: Incoming, peer: &Peer) -> Handled {

@@ -1,8 +1,9 @@
-//! Sign-in with a secret: from an access key and its secret, or a name and a password of a directory, to the temporary
-//! credentials of a session.
+//! Sign-in with a secret or a certificate: from an access key and its secret, a name and a password of a directory, or the
+//! certificate that the browser showed in the TLS handshake, to the temporary credentials of a session.
 //!
-//! It is a request to the security token service of the same server (`AssumeRole`, `AssumeRoleWithLDAPIdentity`), so that
-//! policies that deny it, the audit log, and the time that an unknown key costs are those of every other client.
+//! It is a request to the security token service of the same server (`AssumeRole`, `AssumeRoleWithLDAPIdentity`,
+//! `AssumeRoleWithCertificate`), so that policies that deny it, the audit log, and the time that an unknown key costs are
+//! those of every other client.
 //!
 //! Invariant: nothing of a failed sign-in tells whether the key or the user exists.
 //!
@@ -37,6 +38,14 @@ pub(crate) struct DirectoryLogin {
     ldap_password: String,
 }
 
+/// The certificate of the connection. A browser shows it by itself: that the person wants to sign in with it is said in the
+/// document, and that the page asks is known by the header of the console.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CertificateLogin {
+    certificate: bool,
+}
+
 /// Why it failed.
 pub(crate) struct Refused {
     pub status: StatusCode,
@@ -45,7 +54,7 @@ pub(crate) struct Refused {
 }
 
 /// A request to the token service, with what every one has.
-fn form(action: &str, more: [(&str, &str); 2]) -> String {
+fn form(action: &str, more: &[(&str, &str)]) -> String {
     let duration = DURATION_S.to_string();
     let common = [("Version", "2011-06-15"), ("Action", action), ("DurationSeconds", &duration)];
     let encoded = |text: &str| {
@@ -53,7 +62,7 @@ fn form(action: &str, more: [(&str, &str); 2]) -> String {
         ashlar_s3::target::canonical_encode(&mut out, text, false);
         String::from_utf8(out).unwrap_or_default()
     };
-    let pairs: Vec<_> = common.iter().chain(&more).map(|(n, v)| format!("{n}={}", encoded(v))).collect();
+    let pairs: Vec<_> = common.iter().chain(more).map(|(n, v)| format!("{n}={}", encoded(v))).collect();
     pairs.join("&")
 }
 
@@ -65,7 +74,7 @@ pub(crate) async fn with_keys(
     arrival: Arrival<'_>,
 ) -> Result<Session, Refused> {
     let role = [("RoleArn", "arn:aws:iam::000000000000:role/console"), ("RoleSessionName", "console")];
-    let body = form("AssumeRole", role);
+    let body = form("AssumeRole", &role);
     let mut parts = head(from, body.len());
     let context = service.context();
     let signer = Signer {
@@ -90,9 +99,29 @@ pub(crate) async fn with_directory(
     arrival: Arrival<'_>,
 ) -> Result<Session, Refused> {
     let login = [("LDAPUsername", &*with.ldap_user), ("LDAPPassword", &*with.ldap_password)];
-    let body = form("AssumeRoleWithLDAPIdentity", login);
+    let body = form("AssumeRoleWithLDAPIdentity", &login);
     let parts = head(from, body.len());
     ask(service, parts, body, "", arrival).await.map_err(|(status, text)| refused_directory(status, &text))
+}
+
+/// Signs in with the certificate of the connection. `from`: the headers of the browser's request.
+pub(crate) async fn with_certificate(
+    service: &Service,
+    with: &CertificateLogin,
+    from: &HeaderMap,
+    arrival: Arrival<'_>,
+) -> Result<Session, Refused> {
+    if !with.certificate || arrival.certificates.is_empty() {
+        return Err(Refused {
+            status: StatusCode::FORBIDDEN,
+            code: "NoCertificate".into(),
+            why: "The browser showed no certificate. Install one in it, close it, and open this page again."
+                .into(),
+        });
+    }
+    let body = form("AssumeRoleWithCertificate", &[]);
+    let parts = head(from, body.len());
+    ask(service, parts, body, "", arrival).await.map_err(|(status, text)| refused_certificate(status, &text))
 }
 
 /// The head of a request to the token service.
@@ -175,6 +204,20 @@ fn refused_directory(status: StatusCode, text: &str) -> Refused {
     }
 }
 
+/// The log says what is wrong with a certificate; that its name has no policy is told to its owner too.
+fn refused_certificate(status: StatusCode, text: &str) -> Refused {
+    let code = leaf(text, "Code").unwrap_or_default();
+    let why = leaf(text, "Message").unwrap_or_default();
+    let why = match code.as_str() {
+        "AccessDenied" if why.starts_with("No policy") => {
+            format!("{why} The common name of a certificate has to be the name of a policy.")
+        }
+        "AccessDenied" => "The server does not accept this certificate. Its log says why.".into(),
+        _ => why,
+    };
+    Refused { status, code, why }
+}
+
 /// The text of an element of a document that this server made.
 pub(crate) fn leaf(xml: &str, name: &str) -> Option<String> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
@@ -190,7 +233,7 @@ mod tests {
 
     #[test]
     fn form_and_elements_are_encoded_both_ways() {
-        let sent = form("SignIn", [("A", "x&y=z"), ("B", "ü +")]);
+        let sent = form("SignIn", &[("A", "x&y=z"), ("B", "ü +")]);
         let start = "Version=2011-06-15&Action=SignIn&DurationSeconds=";
         assert!(sent.starts_with(start) && sent.ends_with("&A=x%26y%3Dz&B=%C3%BC%20%2B"), "{sent}");
         let xml = "<R><Message>a &lt;b&gt; &amp;amp;</Message></R>";
@@ -219,5 +262,16 @@ mod tests {
         let without = of("No policy is attached to uid=a, nor to its groups.");
         assert_eq!((without.code.as_str(), without.status), ("AccessDenied", StatusCode::FORBIDDEN));
         assert!(without.why.contains("uid=a"), "{}", without.why);
+    }
+
+    #[test]
+    fn certificate_without_policy_is_told_apart_from_one_that_is_not_accepted() {
+        let of = |why: &str| {
+            let text = format!("<Code>AccessDenied</Code><Message>{why}</Message>");
+            refused_certificate(StatusCode::FORBIDDEN, &text).why
+        };
+        let without = of("No policy is attached to certificate/a, nor to its groups.");
+        assert!(without.contains("certificate/a") && without.contains("name of a policy"), "{without}");
+        assert!(of("The identity provider did not authenticate the caller.").contains("does not accept"));
     }
 }

@@ -118,6 +118,12 @@ impl Idp {
         !self.providers.load().ldap().is_empty()
     }
 
+    /// Whether client certificates are accepted.
+    #[must_use]
+    pub fn has_certificates(&self) -> bool {
+        self.certificates.load(std::sync::atomic::Ordering::Acquire)
+    }
+
     /// The URL at which a browser begins to sign in with the provider `name`. `origin`: as of [`Idp::choices`].
     ///
     /// # Errors

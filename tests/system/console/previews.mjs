@@ -66,11 +66,26 @@ await withBrowser({ viewport: { width: 1440, height: 900 } }, async (context) =>
   await drawn(2);
   assert.equal(await dialog.getByText("Pictures are missing here").count(), 0);
 
-  for (const [name, text] of [["broken.pdf", /not a PDF document that can be read/], ["locked.pdf", /encrypted with a password/], ["other.parquet", /cannot be read: it is broken or encrypted/]]) {
+  for (const [name, text] of [["broken.pdf", /not a PDF document that can be read/], ["other.parquet", /cannot be read: it is broken or encrypted/]]) {
     await preview(name);
     await dialog.getByText(text).waitFor();
     await dialog.getByRole("tabpanel").getByRole("button", { name: "Download" }).waitFor();
   }
+  // A document with a password, which is asked for until it fits.
+  await preview("locked.pdf");
+  await dialog.getByText("This document is encrypted with a password.").waitFor();
+  await dialog.getByLabel("Password").fill("of somebody else");
+  await dialog.getByRole("button", { name: "Open", exact: true }).click();
+  await dialog.getByText("This is not the password.").waitFor();
+  await check("pdf-locked-light-1440");
+  assert.ok(await dialog.getByRole("tabpanel").getByRole("button", { name: "Download" }).isVisible());
+  await dialog.getByLabel("Password").fill("of the house");
+  await dialog.getByLabel("Password").press("Enter");
+  await drawn(1, "locked.pdf");
+  await dialog.getByText("The first page").waitFor({ state: "attached" });
+  await dialog.getByRole("button", { name: "Next page" }).click();
+  await drawn(2, "locked.pdf");
+  assert.ok(await darkness() > 200, "the encrypted fax is not drawn");
   await preview("huge.pdf");
   await dialog.getByText(/more than 256.MiB are not opened/).waitFor();
 
