@@ -4,6 +4,7 @@
 //
 // KIND is what the server has much of: `names` (buckets and users) or `keys`.
 import { signIn, withBrowser } from "./browser.mjs";
+import { scrollThrough } from "./scrolling.mjs";
 
 const [base, user, secret, kind] = process.argv.slice(2);
 const RUNS = 5;
@@ -58,42 +59,7 @@ await withBrowser({ viewport: { width: 1440, height: 900 } }, async (context) =>
     console.log(`${name.padEnd(24)} ${times[2].toFixed(0).padStart(6)} ms  ${times[4].toFixed(0).padStart(6)} ms`);
   }
   if (kind !== "keys") return;
-  // The list of a million keys: frames while it is scrolled through pages that have to be fetched. The time between frames is that of
-  // the whole machine; the processor time is that of the page's own thread, which other programs do not change.
-  await page.goto(`${base}/console/#/buckets/million?prefix=flat/`);
-  await page.getByRole("button", { name: "00000001.txt", exact: true }).waitFor();
-  const session = await context.newCDPSession(page);
-  const events = [];
-  session.on("Tracing.dataCollected", (e) => events.push(...e.value));
-  await session.send("Tracing.start", { transferMode: "ReportEvents", traceConfig: { includedCategories: ["toplevel"] } });
-  const frames = await page.evaluate(async () => {
-    const list = document.querySelector('[role="table"]');
-    const gaps = [];
-    let last = performance.now();
-    const end = last + 8000;
-    while (last < end) {
-      await new Promise(requestAnimationFrame);
-      const now = performance.now();
-      gaps.push(now - last);
-      last = now;
-      list.scrollTop += 400;
-    }
-    gaps.sort((a, b) => a - b);
-    const rows = Math.round(list.scrollTop / 44);
-    return { median: gaps[gaps.length >> 1], p99: gaps[Math.floor(gaps.length * 0.99)], most: gaps.at(-1), long: gaps.filter((g) => g > 50).length, count: gaps.length, rows };
-  });
-  const ended = new Promise((resolve) => session.once("Tracing.tracingComplete", resolve));
-  await session.send("Tracing.end");
-  await ended;
-  const tasks = tasksOf(events);
-  const sum = tasks.reduce((all, t) => all + t, 0);
-  console.log(`scrolling: ${frames.count} frames over ${frames.rows} rows, median ${frames.median.toFixed(1)} ms, 99% ${frames.p99.toFixed(1)} ms, longest ${frames.most.toFixed(0)} ms, ${frames.long} longer than 50 ms; processor time ${(sum / frames.count).toFixed(1)} ms for each frame, longest task ${Math.max(...tasks).toFixed(1)} ms`);
+  const found = await scrollThrough(page, context, base, "/buckets/million?prefix=flat/", "00000001.txt", 8000);
+  console.log(`scrolling: ${found.frames} frames over ${found.rows} rows, median ${found.median.toFixed(1)} ms, 99% ${found.p99.toFixed(1)} ms, longest ${found.longest.toFixed(0)} ms, ${found.long} longer than 50 ms; processor time ${found.each.toFixed(1)} ms for each frame, longest task ${found.task.toFixed(1)} ms`);
 });
 process.exit(0);
-
-/** Milliseconds of processor time of each task of the page's thread: the one with most of them. */
-function tasksOf(events) {
-  const pages = new Map(events.filter((e) => e.name === "thread_name" && e.args.name === "CrRendererMain").map((e) => [`${e.pid} ${e.tid}`, []]));
-  for (const e of events) if (e.name === "ThreadControllerImpl::RunTask" && e.tdur) pages.get(`${e.pid} ${e.tid}`)?.push(e.tdur / 1000);
-  return [...pages.values()].sort((a, b) => b.length - a.length)[0];
-}
