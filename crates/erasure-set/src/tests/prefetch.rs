@@ -8,6 +8,7 @@ use crate::{BodyRange, Choice, MemoryLimits, Prefetched};
 use ashlar_drive::DriveHandle;
 use ashlar_remote::{Call, Delivered, Failure, RemoteNode, Served, Transport, method};
 use futures::future::BoxFuture;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Carries calls to a node with several drives, and counts them.
@@ -71,9 +72,9 @@ impl Nodes {
     }
 
     /// The methods that were called on all nodes since the last time, and how many of each.
-    pub(super) async fn sent(&self) -> std::collections::BTreeMap<u16, usize> {
+    pub(super) async fn sent(&self) -> BTreeMap<u16, usize> {
         basic::quiet(&self.rig.sets).await;
-        let mut count = std::collections::BTreeMap::new();
+        let mut count = BTreeMap::new();
         for method in self.wires.iter().flat_map(|wire| std::mem::take(&mut *wire.sent.lock())) {
             *count.entry(method).or_default() += 1;
         }
@@ -130,7 +131,7 @@ const WHOLE: Choice<'static> = &whole;
 
 const READS: [u16; 3] = [method::READ, method::READ_MANY, method::READ_WITH_SHARDS];
 
-fn reads(sent: &std::collections::BTreeMap<u16, usize>) -> [usize; 3] {
+fn reads(sent: &BTreeMap<u16, usize>) -> [usize; 3] {
     READS.map(|method| sent.get(&method).copied().unwrap_or(0))
 }
 
@@ -179,15 +180,18 @@ async fn large_body_takes_few_messages() {
     let register = nodes.rig.put("large", &want).await.unwrap();
     let there = Nodes::there(&register);
     nodes.sent().await;
-    assert_eq!(nodes.get("large").await, (Some(want), 0));
-    let sent = nodes.sent().await;
-    // Ten stripes: the first alone, then runs of four.
-    let expected = [(method::OPEN, 1), (method::READ_RUN, 4), (method::END, 1)];
-    for (method, each) in expected {
-        assert_eq!(sent[&method], each * there, "{method}: {sent:?}");
+    // Ten stripes: the first alone, then runs of four. A drive that is late on a busy machine is read around, with more messages.
+    let expected =
+        [(method::OPEN, there), (method::READ_RUN, 4 * there), (method::END, there), (method::READ_MANY, 3)];
+    let mut sent = BTreeMap::new();
+    for _ in 0..50 {
+        assert_eq!(nodes.get("large").await, (Some(want.clone()), 0));
+        sent = nodes.sent().await;
+        if sent == BTreeMap::from(expected) {
+            return nodes.close().await;
+        }
     }
-    assert_eq!((sent.len(), reads(&sent)), (4, [0, 3, 0]), "{sent:?}");
-    nodes.close().await;
+    panic!("never {expected:?}, at last {sent:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
