@@ -26,35 +26,37 @@ pub(crate) fn text(state: &State, server: &str) -> String {
     let nvme = &state.nvme;
     page.value(node, "ashlar_array_nvme_connections", "Open NVMe connections.", nvme.connections);
     page.value(node, "ashlar_array_nvme_controllers", "NVMe hosts that are connected.", nvme.controllers);
-    for (kind, commands, bytes) in
-        [("read", nvme.reads, nvme.bytes_read), ("write", nvme.writes, nvme.bytes_written)]
-    {
-        let labels = [("kind", kind)];
-        page.counter(node, "ashlar_array_nvme_commands_total", "NVMe commands.").add(&labels, commands);
-        page.counter(node, "ashlar_array_nvme_bytes_total", "Bytes of NVMe commands.").add(&labels, bytes);
-    }
+    transfers(
+        &mut page,
+        [
+            ("ashlar_array_nvme_commands_total", "NVMe commands."),
+            ("ashlar_array_nvme_bytes_total", "Bytes of NVMe commands."),
+        ],
+        [("read", nvme.reads, nvme.bytes_read), ("write", nvme.writes, nvme.bytes_written)],
+    );
     let nbd = &state.nbd;
     page.value(node, "ashlar_array_nbd_connections", "Open NBD connections.", nbd.connections);
-    for (kind, requests, bytes) in
-        [("read", nbd.reads, nbd.bytes_read), ("write", nbd.writes, nbd.bytes_written)]
-    {
-        let labels = [("kind", kind)];
-        page.counter(node, "ashlar_array_nbd_requests_total", "NBD requests.").add(&labels, requests);
-        page.counter(node, "ashlar_array_nbd_bytes_total", "Bytes of NBD requests.").add(&labels, bytes);
-    }
+    transfers(
+        &mut page,
+        [
+            ("ashlar_array_nbd_requests_total", "NBD requests."),
+            ("ashlar_array_nbd_bytes_total", "Bytes of NBD requests."),
+        ],
+        [("read", nbd.reads, nbd.bytes_read), ("write", nbd.writes, nbd.bytes_written)],
+    );
     if let Some(vhost) = &state.vhost_user {
         let (open, failed) =
             ("Hypervisors that are connected.", "Requests that were answered with an error.");
         page.value(node, "ashlar_array_vhost_user_connections", open, vhost.connections);
         page.counter(node, "ashlar_array_vhost_user_errors_total", failed).add(&[], vhost.errors);
-        for (kind, requests, bytes) in
-            [("read", vhost.reads, vhost.bytes_read), ("write", vhost.writes, vhost.bytes_written)]
-        {
-            let (labels, what) = ([("kind", kind)], "vhost-user-blk requests.");
-            page.counter(node, "ashlar_array_vhost_user_requests_total", what).add(&labels, requests);
-            let what = "Bytes of vhost-user-blk requests.";
-            page.counter(node, "ashlar_array_vhost_user_bytes_total", what).add(&labels, bytes);
-        }
+        transfers(
+            &mut page,
+            [
+                ("ashlar_array_vhost_user_requests_total", "vhost-user-blk requests."),
+                ("ashlar_array_vhost_user_bytes_total", "Bytes of vhost-user-blk requests."),
+            ],
+            [("read", vhost.reads, vhost.bytes_read), ("write", vhost.writes, vhost.bytes_written)],
+        );
     }
     page.counter(
         node,
@@ -63,6 +65,16 @@ pub(crate) fn text(state: &State, server: &str) -> String {
     )
     .add(&[], state.nvme.unauthenticated);
     page.text(&[node])
+}
+
+/// Requests and their bytes, each with its name and help, by kind.
+fn transfers(page: &mut Page, names: [(&'static str, &'static str); 2], counted: [(&str, u64, u64); 2]) {
+    let [requests, bytes] = names;
+    for (kind, number, size) in counted {
+        let labels = [("kind", kind)];
+        page.counter(Subject::Node, requests.0, requests.1).add(&labels, number);
+        page.counter(Subject::Node, bytes.0, bytes.1).add(&labels, size);
+    }
 }
 
 fn of_group(page: &mut Page, group: &Group) {

@@ -160,21 +160,18 @@ impl Drive {
         let name = (write_id, index);
         loop {
             let waiting = self.shared.core.lock().unnamed.group(&name);
-            if let Some(group) = waiting {
-                match self.try_confirm(name, group, ballot, epoch)? {
-                    None => return Ok(()),
-                    Some(raise) => self.change(group, StateChange::Floor(raise)).await?,
+            let group = match waiting {
+                Some(group) => group,
+                None => {
+                    let here = match self.shared.shard_now(name, Mode::Now) {
+                        Err(Halt::WouldBlock) => {
+                            self.shared.on_io(move |s| s.shard_now(name, Mode::Wait).map_err(must)).await?
+                        }
+                        other => other.map_err(must)?,
+                    };
+                    here.ok_or(Error::Missing)?.owner.group()
                 }
-                continue;
-            }
-            let here = match self.shared.shard_now(name, Mode::Now) {
-                Err(Halt::WouldBlock) => {
-                    self.shared.on_io(move |s| s.shard_now(name, Mode::Wait).map_err(must)).await?
-                }
-                r => r.map_err(must)?,
             };
-            let Some(shard) = here else { return Err(Error::Missing) };
-            let group = shard.owner.group();
             match self.try_confirm(name, group, ballot, epoch)? {
                 None => return Ok(()),
                 Some(raise) => self.change(group, StateChange::Floor(raise)).await?,
