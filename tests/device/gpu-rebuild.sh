@@ -4,7 +4,8 @@
 #   cargo build --release -p ashlar-raid --example rebuild --features gpu
 #   OUT=/tmp/out tests/device/gpu-rebuild.sh [PROGRAM]
 #
-# PROGRAM is target/release/examples/rebuild unless named. Members are up to 19 files of SIZE MiB (512) in memory.
+# PROGRAM is target/release/examples/rebuild unless named. Members are files of SIZE MiB (512) in memory, one more than a code of LEVELS
+# (8+2,8+4,14+4,20+10) has rows, at most 31.
 # Writes $OUT/gpu-rebuild.jsonl, one JSON object per measurement, $OUT/gpu-auto.jsonl and $OUT/gpu-rebuild.txt. No measurement begins after BUDGET
 # seconds (230). To test it on a machine without a GPU: CODERS=cpu CORES=1,2 SIZE=64.
 set -u
@@ -14,6 +15,7 @@ size=${SIZE:-512}
 budget=${BUDGET:-230}
 coders=${CODERS:-cpu,gpu}
 cores=${CORES:-1,4,8,16}
+levels=${LEVELS:-8+2,8+4,14+4,20+10}
 results=$out/gpu-rebuild.jsonl
 text=$out/gpu-rebuild.txt
 folder=/dev/shm
@@ -36,8 +38,8 @@ measure() {
 }
 
 # A container can have a small /dev/shm.
-if (($(df --output=avail -m /dev/shm | tail -1) < 20 * size)); then
-  folder=$(mktemp -d) && mount -t tmpfs -o "size=$((20 * size))m" tmpfs "$folder" || exit 1
+if (($(df --output=avail -m /dev/shm | tail -1) < 32 * size)); then
+  folder=$(mktemp -d) && mount -t tmpfs -o "size=$((32 * size))m" tmpfs "$folder" || exit 1
 fi
 
 now "$(date -u) $(uname -r) $(nproc) cores, $(awk '/MemTotal/ {print int($2 / 1048576)}' /proc/meminfo) GiB"
@@ -49,7 +51,7 @@ command -v nvidia-smi >/dev/null &&
 for coder in ${coders//,/ }; do measure 40 verify="${VERIFY:-300}" coder="$coder"; done
 # What the program chooses by itself.
 results=$out/gpu-auto.jsonl measure 30 level=8+2 size=64 repeat=1 coder=auto threads="$cores"
-for level in 8+2 8+4 14+4; do
+for level in ${levels//,/ }; do
   measure 70 level=$level size="$size" coder="$coders" threads="$cores" repeat="${REPEAT:-3}"
 done
 measure 40 level=8+4 size="$size" coder="$coders" threads=1 batch=1,2,8,16 repeat=2

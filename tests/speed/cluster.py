@@ -50,7 +50,7 @@ class Servers:
     name = ready = None
 
     def __enter__(self):
-        self.home = Path(tempfile.mkdtemp(prefix="ashlar-speed-", dir="/dev/shm"))
+        self.home = Path(tempfile.mkdtemp(prefix="ashlar-speed-", dir=os.environ.get("ASHLAR_SPEED_DIR", "/dev/shm")))
         self.processes, self.endpoints, self.certificates = [], [], []
         try:
             if TLS:

@@ -47,6 +47,7 @@ def clean(s3, bucket):
 @pytest.mark.parametrize("operation, names, options", [
     ("put", {"PUT"}, []),
     ("get", {"GET"}, ["--verify"]),
+    ("get", {"GET"}, ["--verify", "--range-size", "30000", "--size", "4096:1,200000:3,0:1"]),
     ("stat", {"HEAD"}, []),
     ("list", {"LIST"}, ["--verify", "--list-keys", "20"]),
     ("mixed", {"GET", "HEAD", "PUT", "DELETE"}, ["--verify", "--size", "4096:3,70000:1,0:1"]),

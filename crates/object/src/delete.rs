@@ -12,10 +12,10 @@ use crate::lock::LockPermissions;
 use crate::registry::OpenBucket;
 use crate::store::ChangeContext;
 use crate::versions::{self, Deleted};
-use crate::{Result, Store};
+use crate::{Error, Result, Store};
 
-/// Concurrent deletes of one multi-object call.
-const CONCURRENCY: usize = 16;
+/// Concurrent deletes of one multi-object call: as many share a flush of a drive.
+const CONCURRENCY: usize = 128;
 
 /// One key of a multi-object delete.
 #[derive(Clone, Debug)]
@@ -88,10 +88,17 @@ impl Store {
         what: Vec<ToDelete>,
     ) -> BoxFuture<'a, Vec<Result<Deleted>>> {
         Box::pin(async move {
-            let one = |d: ToDelete| async move {
-                self.delete_bypassing(bucket, &d.key, d.version, &d.conditions, d.bypass).await
+            let mut results: Vec<Result<Deleted>> = what.iter().map(|_| Err(Error::Busy)).collect();
+            let one = |(at, d): (usize, ToDelete)| async move {
+                (at, self.delete_bypassing(bucket, &d.key, d.version, &d.conditions, d.bypass).await)
             };
-            futures::stream::iter(what).map(one).buffered(CONCURRENCY).collect().await
+            let what = futures::stream::iter(what.into_iter().enumerate());
+            // In any order: a key that waits for another request does not hold up those behind it.
+            let mut done = what.map(one).buffer_unordered(CONCURRENCY);
+            while let Some((at, result)) = done.next().await {
+                results[at] = result;
+            }
+            results
         })
     }
 }

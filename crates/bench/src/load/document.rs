@@ -71,6 +71,9 @@ fn setup(job: &Job) -> BTreeMap<String, Value> {
     put("data", json!(job.shape));
     put("seed", json!(job.seed));
     put("verify", json!(job.verify));
+    if let Some(range) = job.range {
+        put("range-size", json!(range));
+    }
     put("mix", json!(mix));
     put("depth", json!(job.depth));
     put("fanout", json!(job.fanout));

@@ -301,6 +301,8 @@ pub struct Job {
     pub seed: u64,
     /// Compare every byte that is read.
     pub verify: bool,
+    /// Bytes of a GET, from a random offset on; the whole object if it is not longer. `None`: whole objects.
+    pub range: Option<u64>,
     /// Operations and their weights.
     pub mix: Vec<(Op, u32)>,
     /// Versions per key.
@@ -363,6 +365,14 @@ impl Job {
         }
         if self.existing && self.verify {
             return refuse("--verify needs data that this run wrote, so not --existing");
+        }
+        if self.range.is_some() && (self.existing || !matches!(self.mode, Mode::Get | Mode::Mixed)) {
+            return refuse(
+                "--range-size works with get and mixed, and not with --existing: sizes must be known",
+            );
+        }
+        if self.range == Some(0) {
+            return refuse("--range-size must be above 0");
         }
         if self.mode == Mode::Versioned && self.mix.iter().any(|m| m.0 == Op::List) {
             return refuse("versioned can only mix get, stat, put and delete");

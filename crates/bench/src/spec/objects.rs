@@ -433,6 +433,7 @@ pub fn job(
         shape: crate::wire::Shape::Random,
         seed,
         verify: false,
+        range: None,
         mix: vec![(Op::Get, 1)],
         versions: 1,
         part_size: 5 << 20,

@@ -230,6 +230,7 @@ pub fn job(server: &Server, mode: Mode) -> Job {
         shape: Shape::Random,
         seed: 1,
         verify: true,
+        range: None,
         mix: vec![(op, 1)],
         versions: 1,
         part_size: 5 << 20,

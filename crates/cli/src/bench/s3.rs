@@ -224,6 +224,9 @@ pub struct Args {
     /// Compare every byte that is read with the byte that was written
     #[arg(long, help_heading = "Data")]
     verify: bool,
+    /// Read ranges of this size, at random offsets, instead of whole objects (get, mixed)
+    #[arg(long, help_heading = "Data", value_parser = load::parse_bytes, value_name = "SIZE")]
+    range_size: Option<u64>,
     /// Objects to prepare for reading, or the maximum number of existing ones to use
     /// [default: 2500; 16 shared keys for conditional]
     #[arg(long, help_heading = "Data", value_name = "N")]

@@ -227,6 +227,7 @@ pub(super) fn job(args: &Args, globals: &Globals) -> Result<Job, Error> {
         shape: args.data,
         seed,
         verify: args.verify,
+        range: args.range_size,
         mix: mix(args, mode)?,
         versions: args.versions,
         part_size: args.part_size,
