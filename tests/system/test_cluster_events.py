@@ -52,3 +52,24 @@ def test_events_of_a_node_that_is_gone_are_delivered_by_another(cluster, webhook
     cluster.nodes[1].wait(60)
     client(cluster.nodes[1], 3).put_object(Bucket="followed", Key="1", Body=b"back")
     until(lambda: len(here()["1"]) >= 6, 60)
+
+
+def test_sequencer_orders_the_changes_of_a_key_through_all_nodes(cluster, webhook):
+    clients = cluster.clients(3)
+    clients[0].create_bucket(Bucket="followed")
+    until(lambda: rule(clients[0], "followed", "webhook") is None)
+    for s3 in clients:
+        eventually(lambda: s3.put_object(Bucket="followed", Key="early", Body=b"x"), 60)
+    made = []
+    for turn in range(60):
+        s3 = clients[turn % 3]
+        if turn % 7 == 6:
+            s3.delete_object(Bucket="followed", Key="k")
+            made.append("ObjectRemoved:Delete")
+        else:
+            s3.put_object(Bucket="followed", Key="k", Body=bytes(turn))
+            made.append(turn)
+    here = lambda: {r["s3"]["object"]["sequencer"]: r for r in records(d for _, d in list(webhook.got)) if r["s3"]["object"]["key"] == "k"}
+    until(lambda: len(here()) >= len(made), 60)
+    told = [r["s3"]["object"].get("size", r["eventName"].removeprefix("s3:")) for _, r in sorted(here().items())]
+    assert told == made

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | 1 | what the first release has |
 //! | 2 | nodes ask each other's drives for a register and for shards with one message ([`READ_WITH_SHARDS`]), and for folded lists ([`FOLDED_LISTS`]) |
+//! | 3 | changes of followed buckets are recorded with their ballots ([`BALLOTS_OF_CHANGES`]) |
 //!
 //! Invariants: a node that cannot do the level in force does not serve. The level, and what a node can do, change only in
 //! updates that write the record of the cluster: of two at once, one is made anew from what the other one wrote.
@@ -32,7 +33,7 @@ pub struct Levels {
 
 impl Levels {
     /// Those of this release.
-    pub const OURS: Levels = Levels { oldest: FIRST, newest: READ_WITH_SHARDS };
+    pub const OURS: Levels = Levels { oldest: FIRST, newest: BALLOTS_OF_CHANGES };
 
     /// From `OLDEST-NEWEST`.
     ///
@@ -79,6 +80,8 @@ impl fmt::Display for Levels {
 pub const READ_WITH_SHARDS: u32 = 2;
 /// From this level on, lists of drives may be folded: methods 25 and 26 of the calls of drives (docs/formats.md).
 pub const FOLDED_LISTS: u32 = 2;
+/// From this level on, the change feed may hold entries of kind 4, a change with its ballot (docs/formats.md, "Change feed").
+pub const BALLOTS_OF_CHANGES: u32 = 3;
 
 /// The first level.
 pub(crate) const FIRST: u32 = 1;

@@ -73,7 +73,7 @@ pub use embedded::Embedded;
 pub use error::{Error, Result};
 pub use history::History;
 pub use layout::{CodeSpec, Plan, default_code, default_parity, plan};
-pub use levels::{FOLDED_LISTS, Levels, READ_WITH_SHARDS};
+pub use levels::{BALLOTS_OF_CHANGES, FOLDED_LISTS, Levels, READ_WITH_SHARDS};
 pub use map::{Drive, DriveState, FoundAt, Group, Map, NewDrive, Pool, Slot};
 pub use memory::MemoryMedium;
 pub use moves::SlotMove;

@@ -17,6 +17,7 @@ use crate::sent_records::{Lineage, SentRecords};
 use crate::sets::Inner;
 use crate::stored::Stored;
 use crate::table::View;
+use crate::update::Done;
 use ashlar_commit::ReadStep;
 use ashlar_environment::time;
 use ashlar_format::{Ballot, Record, RegisterKey};
@@ -72,7 +73,7 @@ impl Inner {
         key: &RegisterKey,
         sent: &mut SentRecords,
         stop: &Stop,
-    ) -> Option<(usize, Register)> {
+    ) -> Option<Done> {
         for read in 0..READS {
             if sent.are_passed() {
                 return None;
@@ -87,9 +88,9 @@ impl Inner {
             }
             let view = self.view(key.group()).ok()?;
             let Peeked { seen, chosen } = self.peek(&view, key).await;
-            let answer = sent.learn(seen, chosen.as_ref().map(|c| c.0));
-            if let (Some(answer), Some((_, register))) = (answer, chosen) {
-                return Some((answer, register));
+            let applied = sent.learn(seen, chosen.as_ref().map(|c| c.0));
+            if let (Some((answer, ballot)), Some((_, register))) = (applied, chosen) {
+                return Some(Done { answer, ballot, register: Some(register) });
             }
         }
         None

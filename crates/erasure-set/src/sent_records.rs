@@ -160,19 +160,19 @@ impl SentRecords {
         self.sent.iter().all(|(_, passed)| *passed != Passed::No)
     }
 
-    /// The answer of the sent record that is part of the base, or an error if that cannot be determined. `base`: with what it
-    /// was built on, if that is known. `purged`: the purge horizon of the group, as the drives that promised know it.
+    /// The answer of the sent record that is part of the base, with the ballot under which it was sent, or an error if that
+    /// cannot be determined. `base`: with what it was built on, if that is known. `purged`: the purge horizon of the group, as the drives that promised know it.
     pub(crate) fn find(
         &mut self,
         base: Option<(Lineage, Option<Lineage>)>,
         purged: Ballot,
-    ) -> Result<Option<usize>> {
+    ) -> Result<Option<(usize, Ballot)>> {
         self.see(base.and_then(|b| b.1));
         let base = base.map(|b| b.0);
         let mut unknown = None;
         for (s, passed) in &self.sent {
             match s.outcome(*passed, base, &self.seen, purged) {
-                Outcome::Applied => return Ok(Some(s.answer)),
+                Outcome::Applied => return Ok(Some((s.answer, s.ballot))),
                 Outcome::NotApplied => {}
                 Outcome::Unknown => unknown = Some(s.ballot),
             }
@@ -182,17 +182,17 @@ impl SentRecords {
     }
 
     /// Takes what drives show: `seen`, decided or not, and the record that a majority shows, which is `chosen`. Returns the
-    /// answer of the sent record that is applied, if one is.
+    /// answer of the sent record that is applied, if one is, with the ballot under which it was sent.
     pub(crate) fn learn(
         &mut self,
         seen: impl IntoIterator<Item = Lineage>,
         chosen: Option<Lineage>,
-    ) -> Option<usize> {
+    ) -> Option<(usize, Ballot)> {
         self.see(seen);
         let chosen = chosen?;
         for (s, passed) in &mut self.sent {
             match s.descends(chosen, &self.seen) {
-                Descends::Yes => return Some(s.answer),
+                Descends::Yes => return Some((s.answer, s.ballot)),
                 // An older one proves nothing: this one may be chosen after it.
                 Descends::No { sibling } if chosen.seq >= s.seq => {
                     let now = if sibling { Passed::Always } else { Passed::UnlessPurged };

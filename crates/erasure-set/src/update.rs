@@ -70,6 +70,9 @@ pub enum Decision<R, E> {
 pub struct Updated<R> {
     /// The answer of the decision.
     pub out: R,
+    /// The place of the update in the order of all changes of the register: the ballot under which its record was sent, or,
+    /// if it kept the state, one above that of every change that it saw and below that of every later one.
+    pub ballot: Ballot,
     /// The register after the update; `None`: it has no record.
     pub register: Option<Register>,
 }
@@ -109,6 +112,8 @@ type Decide<'a> = dyn FnMut(Option<&Record>) -> Choice + Send + 'a;
 /// A successful update, with the index of its answer.
 pub(crate) struct Done {
     pub(crate) answer: usize,
+    /// As [`Updated::ballot`].
+    pub(crate) ballot: Ballot,
     pub(crate) register: Option<Register>,
 }
 
@@ -171,9 +176,9 @@ impl Sets {
             self.decide_and_write(key, staged, &mut choose).await
         };
         match done {
-            Ok(Done { answer, register }) => {
+            Ok(Done { answer, ballot, register }) => {
                 let Some(out) = answers[answer].take() else { unreachable!("an update ends once") };
-                Ok(Updated { out, register })
+                Ok(Updated { out, ballot, register })
             }
             Err(UpdateError::Refused(())) => {
                 let Some(e) = refused else { unreachable!("only a decision refuses") };
@@ -254,7 +259,7 @@ impl Inner {
         let met = std::pin::pin!(self.met(turn, hash, round));
         let stop = Stop::default();
         let learned = std::pin::pin!(self.learn_outcome(key, sent, &stop));
-        let applied = match select(learned, met).await {
+        match select(learned, met).await {
             Either::Left((None, met)) => {
                 met.await;
                 None
@@ -264,8 +269,7 @@ impl Inner {
                 stop.stop();
                 time::timeout(LAST_READ, learned).await.ok().flatten()
             }
-        };
-        applied.map(|(answer, register)| Done { answer, register: Some(register) })
+        }
     }
 
     /// One attempt in a view; `None`: try again.
@@ -285,14 +289,14 @@ impl Inner {
         let base = attempt.base.take();
         // The usual update has sent nothing before.
         let seen = base.as_ref().filter(|_| !sent.is_empty()).map(Based::lineage);
-        if let Some(answer) = sent.find(seen, attempt.purged())? {
+        if let Some((answer, ballot)) = sent.find(seen, attempt.purged())? {
             // The base may not be chosen yet: answer only once it is.
             let known = attempt.chosen_known();
             if !known && self.watching(this, sent, attempt.complete(base.as_ref())).await.0?.is_none() {
                 return Ok(None);
             }
             let register = base.map(|b| attempt.register(b));
-            return Ok(Some(Done { answer, register }));
+            return Ok(Some(Done { answer, ballot, register }));
         }
         let choice = decide(base.as_ref().map(|b| &*b.record));
         let (mut body, summary, follows, answer) = match choice {
@@ -306,8 +310,9 @@ impl Inner {
                 if self.watching(this, sent, settle).await.0?.is_none() {
                     return Ok(None);
                 }
+                let ballot = attempt.ballot();
                 let register = base.map(|b| attempt.register(b));
-                return Ok(Some(Done { answer, register }));
+                return Ok(Some(Done { answer, ballot, register }));
             }
             Choice::Refuse => {
                 let known = attempt.chosen_known();
@@ -392,7 +397,7 @@ impl Inner {
         self.cache.keep(hash, key, ballot, stored);
         self.cache.decided(hash, key, ballot);
         let register = Some(Register { ballot, digest: stored_digest, record });
-        Ok(Some(Done { answer, register }))
+        Ok(Some(Done { answer, ballot, register }))
     }
 
     /// Whether the write can be made with one flush if every slot promises.

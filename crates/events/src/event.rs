@@ -1,7 +1,7 @@
 //! One event and its JSON record: AWS's version 2.1 with MinIO's additions.
 //!
 //! Invariants: the record of an event is the same each time it is made, so that a receiver can detect a
-//! repeated event by its `sequencer`; of two events of one key the later has the greater `sequencer`.
+//! repeated event by its `sequencer`; of the events of two changes of one key the later has the greater `sequencer`.
 
 use std::sync::Arc;
 
@@ -30,6 +30,9 @@ pub struct Site {
 pub struct Event {
     /// Its position in the change feed.
     pub position: u64,
+    /// The ballot of the change, 36 hexadecimal digits: its place in the order of the changes of the key. Empty: not known.
+    #[serde(default)]
+    pub ballot: String,
     /// Milliseconds since 1970.
     pub time_ms: i64,
     /// The name of the event.
@@ -135,6 +138,7 @@ impl Message {
         });
         let event = Event {
             position: 0,
+            ballot: String::new(),
             time_ms: now_ms,
             name: Name::Test,
             bucket: bucket.to_owned(),
@@ -277,10 +281,21 @@ impl Serialize for Thing<'_> {
         if let Some(version) = &e.version {
             m.serialize_entry("versionId", version)?;
         }
-        // The time orders what different nodes did to a key, the position what one node did in a millisecond.
-        let sequencer = (e.time_ms.cast_unsigned() << 20) | (e.position & 0xf_ffff);
-        m.serialize_entry("sequencer", &format!("{sequencer:016X}"))?;
+        m.serialize_entry("sequencer", &sequencer(e))?;
         m.end()
+    }
+}
+
+/// Digits whose order, as texts, is that of the changes of a key. Those of an event with a ballot begin with 2, and are so
+/// behind all others until 2039: an event has none if it was recorded while nodes of an older release took part.
+fn sequencer(e: &Event) -> String {
+    // The time orders what different nodes did to a key, the position what one node did in a millisecond.
+    let number = (e.time_ms.cast_unsigned() << 20) | (e.position & 0xf_ffff);
+    match (e.ballot.is_empty(), e.name.is_read()) {
+        (true, _) => format!("{number:016X}"),
+        (false, false) => format!("2{}", e.ballot),
+        // Reads are behind the change whose effect they saw, before the next one.
+        (false, true) => format!("2{}{number:016X}", e.ballot),
     }
 }
 
@@ -288,6 +303,7 @@ impl Serialize for Thing<'_> {
 pub(crate) fn sample(position: u64, name: Name, key: &str) -> Event {
     Event {
         position,
+        ballot: String::new(),
         time_ms: 1_700_000_000_123,
         name,
         bucket: "b".into(),
@@ -329,6 +345,19 @@ mod tests {
         assert_eq!(r["eventTime"], "2023-11-14T22:13:20.123Z");
         assert_eq!(r["s3"]["object"]["key"], "a+b/%C3%BC%2B.txt");
         assert_eq!(r["s3"]["object"]["sequencer"], "18BCFE5687B000FF");
+        let ballot = "00000001000000000000020300040506070A";
+        let with_ballot = |name| {
+            let event = Event { ballot: ballot.to_owned(), name, ..event.clone() };
+            serde_json::from_slice::<serde_json::Value>(&event.log("rule", &site)).unwrap()
+        };
+        let of = |log: &serde_json::Value| {
+            log["Records"][0]["s3"]["object"]["sequencer"].as_str().unwrap_or_default().to_owned()
+        };
+        let (ordered, read) = (with_ballot(Name::CreatedPut), with_ballot(Name::AccessedGet));
+        assert_eq!(of(&ordered), format!("2{ballot}"));
+        assert_eq!(of(&read), format!("2{ballot}18BCFE5687B000FF"));
+        assert!(of(&read) > of(&ordered), "a read is behind the change that it saw");
+        assert!(of(&ordered) > of(&log), "what is recorded with ballots is behind what was recorded before");
         assert_eq!(r["s3"]["object"]["userMetadata"]["x-amz-meta-a"], "1");
         assert_eq!(r["s3"]["bucket"]["arn"], "arn:aws:s3:::b");
         assert_eq!(r["s3"]["configurationId"], "rule");

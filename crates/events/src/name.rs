@@ -22,6 +22,12 @@ macro_rules! names {
                 match self { $(Name::$id => $text,)* }
             }
 
+            /// Whether it tells of a read, which changes nothing.
+            #[must_use]
+            pub fn is_read(self) -> bool {
+                self.text().starts_with("s3:ObjectAccessed:")
+            }
+
             /// Whether this server ever sends it. Other names are accepted so that configurations written for
             /// other servers can be stored.
             #[must_use]

@@ -30,6 +30,7 @@ pub fn play(kind: Kind, values: &[(&str, &str)], bytes: &[u8]) -> bool {
     let mut target = Target::open(kind, &Settings { values: &values, authorities: &[] }).expect("settings");
     let event = Event {
         position: 1,
+        ballot: String::new(),
         time_ms: 5,
         name: Name::CreatedPut,
         bucket: "b".into(),

@@ -3,11 +3,12 @@
 //! Dead letters are objects of one bucket, `TARGET/TIME-POSITION.json`, so that they are as durable as
 //! objects and can be read as objects. Invariant: at most [`MOST`] plus [`TRIM`] per target.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use ashlar_object::feed::{Change, Feed, Kind};
-use ashlar_object::{Conditions, CreateBucket, ListSpec, PutSpec, Store, VersionSpec, version_text};
+use ashlar_object::{Ballot, Conditions, CreateBucket, ListSpec, PutSpec, Store, VersionSpec, version_text};
 use bytes::Bytes;
 use futures::future::BoxFuture;
 
@@ -50,6 +51,7 @@ pub fn event(change: &Change) -> Option<Event> {
     let cause = &change.cause;
     Some(Event {
         position: change.position,
+        ballot: digits(change.ballot),
         time_ms: change.time_ms,
         name: name(change.kind)?,
         bucket: change.bucket.clone(),
@@ -64,6 +66,17 @@ pub fn event(change: &Change) -> Option<Event> {
         agent: cause.agent.clone(),
         endpoint: cause.endpoint.clone(),
     })
+}
+
+/// Empty if it is not known.
+fn digits(ballot: Ballot) -> String {
+    let mut out = String::new();
+    if ballot != Ballot::ZERO {
+        for byte in ballot.to_bytes() {
+            let _ = write!(out, "{byte:02X}");
+        }
+    }
+    out
 }
 
 fn unavailable(e: ashlar_object::Error) -> Error {

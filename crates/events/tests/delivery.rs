@@ -127,6 +127,7 @@ impl DeadLetterStore for Drawer {
 fn event(position: u64, key: &str) -> Arc<Event> {
     Arc::new(Event {
         position,
+        ballot: String::new(),
         time_ms: 0,
         name: Name::CreatedPut,
         bucket: "b".into(),

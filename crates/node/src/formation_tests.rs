@@ -143,8 +143,8 @@ async fn a_node_that_does_not_fit_is_refused() {
     };
     assert!(refused(&|c| c.nodes = Some(4)).await.contains("--nodes 4"));
     assert!(refused(&|c| c.code = CodeSpec::parse("2+2").ok()).await.contains("--code 2+2"));
-    let newer = ashlar_cluster::Levels { oldest: 3, newest: 4 };
-    assert!(refused(&|c| c.record.levels = newer).await.contains("this release can do 3 to 4 only"));
+    let newer = ashlar_cluster::Levels { oldest: 4, newest: 5 };
+    assert!(refused(&|c| c.record.levels = newer).await.contains("this release can do 4 to 5 only"));
     let other = settings("b");
     let mut candidate = node.candidate(&control);
     candidate.settings = &other;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_cluster::registry::{CLUSTER, Registry};
-use ashlar_cluster::{FOLDED_LISTS, Levels, READ_WITH_SHARDS, Update, Watched};
+use ashlar_cluster::{BALLOTS_OF_CHANGES, FOLDED_LISTS, Levels, READ_WITH_SHARDS, Update, Watched};
 use ashlar_environment::time;
 use futures::future::BoxFuture;
 
@@ -40,6 +40,7 @@ pub fn run(node: Arc<Node>) -> BoxFuture<'static, String> {
                     }
                     node.sets.bring_shards(level >= READ_WITH_SHARDS);
                     node.sets.fold_lists(level >= FOLDED_LISTS);
+                    node.store.feed().tell_ballots(level >= BALLOTS_OF_CHANGES);
                     say(&node, &registry, member.number, member.levels).await;
                 }
                 Ok(None) => {}

@@ -14,7 +14,7 @@ use ashlar_erasure_set::{
     Sets, Staged as SetsStaged, UpdateError,
 };
 use ashlar_format::{
-    Body, BucketId, Data, GroupId, Page as VersionPage, PageRef, Record, RegisterKey, Space, WriteId,
+    Ballot, Body, BucketId, Data, GroupId, Page as VersionPage, PageRef, Record, RegisterKey, Space, WriteId,
 };
 use ashlar_machine::BufferPool;
 use bytes::Bytes;
@@ -146,33 +146,47 @@ impl Backend {
     }
 
     pub(crate) async fn read_register(&self, key: &RegisterKey) -> Result<Option<Arc<Record>>> {
+        Ok(self.read_register_with_ballot(key).await?.map(|(record, _)| record))
+    }
+
+    /// Like [`Backend::read_register`], with the ballot under which the state was chosen; in memory always zero.
+    pub(crate) async fn read_register_with_ballot(
+        &self,
+        key: &RegisterKey,
+    ) -> Result<Option<(Arc<Record>, Ballot)>> {
         match self {
-            Backend::Sets(s) => Ok(drives(s.read_register(key)).await.map_err(translate)?.map(|r| r.record)),
-            Backend::Memory(m) => m.read_register(key).await,
+            Backend::Sets(s) => {
+                let register = drives(s.read_register(key)).await.map_err(translate)?;
+                Ok(register.map(|r| (r.record, r.ballot)))
+            }
+            Backend::Memory(m) => Ok(m.read_register(key).await?.map(|record| (record, Ballot::ZERO))),
         }
     }
 
-    /// Like [`Backend::read_register`]; shards of what `choice` chooses may come along.
+    /// Like [`Backend::read_register_with_ballot`]; shards of what `choice` chooses may come along.
     pub(crate) async fn read_register_for(
         &self,
         key: &RegisterKey,
         choice: Choice<'_>,
-    ) -> Result<(Option<Arc<Record>>, Prefetched)> {
+    ) -> Result<(Option<(Arc<Record>, Ballot)>, Prefetched)> {
         match self {
             Backend::Sets(s) => {
                 let (register, came) = drives(s.read_register_for(key, choice)).await.map_err(translate)?;
-                Ok((register.map(|r| r.record), came))
+                Ok((register.map(|r| (r.record, r.ballot)), came))
             }
-            Backend::Memory(m) => Ok((m.read_register(key).await?, Prefetched::default())),
+            Backend::Memory(_) => Ok((self.read_register_with_ballot(key).await?, Prefetched::default())),
         }
     }
 
+    /// Changes a register by a function of its state. The answer of the decision, and the place of the change in the order of
+    /// all changes of the register.
     pub(crate) async fn update<R: Send>(
         &self,
         key: &RegisterKey,
         staged: &[&Staged],
-        mut decide: impl FnMut(Option<&Record>) -> Decision<R> + Send,
-    ) -> std::result::Result<R, Stopped> {
+        decide: impl FnMut(Option<&Record>) -> Decision<R> + Send,
+    ) -> std::result::Result<(R, Ballot), Stopped> {
+        let mut decide = decide;
         // The answers stay here, so that the code below is compiled once and not for every type of answer.
         let mut answers: SmallVec<[Option<R>; 1]> = SmallVec::new();
         let answer = {
@@ -192,8 +206,15 @@ impl Backend {
             };
             self.update_by(key, staged, &mut choose).await?
         };
+        let (answer, ballot) = answer;
         let Some(out) = answers[answer].take() else { unreachable!("an update ends once") };
-        Ok(out)
+        Ok((out, ballot))
+    }
+
+    /// A ballot above those of all changes of a register so far, and below those of all that follow.
+    pub(crate) async fn present_ballot(&self, key: &RegisterKey) -> Result<Ballot> {
+        let ((), ballot) = self.update(key, &[], |_| Decision::Keep(())).await?;
+        Ok(ballot)
     }
 
     /// [`Backend::update`] that returns the number of the answer.
@@ -202,7 +223,7 @@ impl Backend {
         key: &RegisterKey,
         staged: &[&Staged],
         decide: &mut Decide<'_>,
-    ) -> std::result::Result<usize, Stopped> {
+    ) -> std::result::Result<(usize, Ballot), Stopped> {
         match self {
             Backend::Sets(s) => {
                 let of_sets = staged.iter().filter_map(|staged| match staged {
@@ -221,7 +242,7 @@ impl Backend {
                     Decision::Refuse(e) => SetsDecision::Refuse(e),
                 });
                 match drives(done).await {
-                    Ok(done) => Ok(done.out),
+                    Ok(done) => Ok((done.out, done.ballot)),
                     Err(UpdateError::Refused(e)) => Err(Stopped::Failed(Failed::Refused(e))),
                     Err(UpdateError::Set(SetsError::BucketFenced(by))) => Err(Stopped::Fenced(by)),
                     Err(UpdateError::Set(e)) => Err(Stopped::Failed(Failed::Set(translate(e)))),

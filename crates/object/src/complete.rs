@@ -18,7 +18,7 @@
 
 use ashlar_checksum::Digest;
 use ashlar_commit::upload::{Attempt, Complete, complete, decide};
-use ashlar_format::{Body, HeldKey, RegisterKey, Upload, UploadState, Version, VersionId};
+use ashlar_format::{Ballot, Body, HeldKey, RegisterKey, Upload, UploadState, Version, VersionId};
 use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt};
 use std::sync::Arc;
@@ -210,7 +210,7 @@ impl Inner {
         let attempt = Attempt { generation, nonce: (id & u128::from(u64::MAX)) as u64 };
         let mut pending_change = self.intend(bucket, registers, request.cause).await?;
         let held = self.hold_for_upload(registers, attempt, version, request.conditions).await;
-        let (version, before) = match held {
+        let (version, before, ballot) = match held {
             Ok(held) => held,
             Err(e) => {
                 // No other call decides in the name of this attempt.
@@ -228,7 +228,8 @@ impl Inner {
         let decided = self.decide(registers, attempt, &version).await?;
         let effect = |t: &PendingChange| Effect::of(t.cause().kind, &version, bucket.versioning);
         if let Some(pending_change) = pending_change {
-            let effect = decided.then(|| effect(&pending_change));
+            // Nothing else changes the key from its hold until the version is on it.
+            let effect = decided.then(|| (effect(&pending_change), ballot));
             pending_change.finish(effect);
         }
         drop(turn);
@@ -262,14 +263,14 @@ impl Inner {
     }
 
     /// Step 3. The returned version has the time that is shown to clients and the name of the attempt; after
-    /// it come the versions that the key has.
+    /// it come the versions that the key has, and the ballot under which the key is held.
     pub(crate) async fn hold_for_upload(
         &self,
         registers: &UploadRegisters,
         attempt: Attempt,
         mut version: Version,
         conditions: &Conditions,
-    ) -> Result<(Version, Share)> {
+    ) -> Result<(Version, Share, Ballot)> {
         enum Met {
             Mine(i64, Share),
             HeldKey(Box<HeldKey>),
@@ -281,7 +282,7 @@ impl Inner {
         let ids: &[VersionId] = if version.id == VersionId::ZERO { &[VersionId::ZERO] } else { &[] };
         for _ in 0..TRIES {
             let mut wanted = None;
-            let done = self.update(key, &[], |old| {
+            let done = self.update_with_ballot(key, &[], |old| {
                 if let Some(Body::HeldKey(by)) = old.map(|r| &r.body) {
                     return Decision::Keep(match versions::with(&by.versions, version.clone()) {
                         // The answer of an earlier call was lost.
@@ -338,15 +339,15 @@ impl Inner {
                 continue;
             }
             match done {
-                Ok(Met::Mine(modified_ms, before)) => {
+                Ok((Met::Mine(modified_ms, before), ballot)) => {
                     version.modified_ms = modified_ms;
                     marks::set_attempt(&mut version, attempt.to_bytes());
-                    return Ok((version, before));
+                    return Ok((version, before, ballot));
                 }
                 // Its own: this call has the turn.
-                Ok(Met::HeldKey(by)) if by.upload == registers.id().0 => self.free(key, &by).await?,
-                Ok(Met::HeldKey(by)) => self.resolve_held_key(key, &by).await?,
-                Ok(Met::Marked(mark)) => {
+                Ok((Met::HeldKey(by), _)) if by.upload == registers.id().0 => self.free(key, &by).await?,
+                Ok((Met::HeldKey(by), _)) => self.resolve_held_key(key, &by).await?,
+                Ok((Met::Marked(mark), _)) => {
                     self.resolve_other_upload(key, mark).await?;
                     self.unmark(key, mark).await?;
                 }

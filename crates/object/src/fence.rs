@@ -15,7 +15,7 @@ use ashlar_cluster::Update;
 use ashlar_commit::bucket_fence::{Deletion, Met, Registered, met};
 use ashlar_environment::HashMap;
 use ashlar_environment::time::{self, Instant};
-use ashlar_format::{Body, BucketId, Record, RegisterKey, Space};
+use ashlar_format::{Ballot, Body, BucketId, Record, RegisterKey, Space};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -137,6 +137,16 @@ impl Inner {
         staged: &[&Staged],
         mut decide: impl FnMut(Option<&Record>) -> Decision<R> + Send,
     ) -> std::result::Result<R, Failed> {
+        Ok(self.update_with_ballot(key, staged, &mut decide).await?.0)
+    }
+
+    /// [`Inner::update`], with the place of the change in the order of all changes of the register.
+    pub(crate) async fn update_with_ballot<R: Send>(
+        &self,
+        key: &RegisterKey,
+        staged: &[&Staged],
+        mut decide: impl FnMut(Option<&Record>) -> Decision<R> + Send,
+    ) -> std::result::Result<(R, Ballot), Failed> {
         let mut waiting = None;
         loop {
             match self.backend.update(key, staged, &mut decide).await {

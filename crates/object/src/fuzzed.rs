@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use ashlar_format::{BucketId, VersionId};
+use ashlar_format::{Ballot, BucketId, VersionId};
 
 use crate::bucket::Bucket;
 use crate::feed::{Cause, Change, Kind, entry};
@@ -46,6 +46,7 @@ pub fn feed_segments() -> Vec<Vec<u8>> {
     };
     let change = Change {
         position: 9,
+        ballot: Ballot::ZERO,
         time_ms: 1,
         bucket: "bucket".into(),
         key: "key".into(),
@@ -56,8 +57,14 @@ pub fn feed_segments() -> Vec<Vec<u8>> {
         meta: vec![("content-type".into(), "text/plain".into())],
         cause,
     };
-    let all =
-        [entry::Entry::Intent(intent), entry::Entry::Change(7, Arc::new(change)), entry::Entry::Void(8)];
+    let ballot = Ballot { epoch: 1, counter: 2, node: 3, nonce: 4 };
+    let ordered = Change { ballot, ..change.clone() };
+    let all = [
+        entry::Entry::Intent(intent),
+        entry::Entry::Change(7, Arc::new(change)),
+        entry::Entry::Void(8),
+        entry::Entry::Change(7, Arc::new(ordered)),
+    ];
     vec![entry::encode(3, &all), entry::encode(0, &[])]
 }
 

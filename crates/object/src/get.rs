@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ashlar_erasure_set::{BodyRange, Prefetched};
-use ashlar_format::{Part, Record, RegisterKey, Version, VersionId};
+use ashlar_format::{Ballot, Part, Record, RegisterKey, Version, VersionId};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
@@ -29,6 +29,7 @@ pub struct Object {
     inner: Arc<Inner>,
     pub(crate) key: RegisterKey,
     record: Arc<Record>,
+    ballot: Ballot,
     index: usize,
     /// Only if the record contains something that clients never see.
     cleaned: Option<Box<Version>>,
@@ -108,13 +109,9 @@ impl Store {
         Box::pin(async move {
             let key = self.inner.object_key(bucket, key)?;
             let backend = &self.inner.backend;
-            let (record, came) = match wanted {
-                Some(wanted) => {
-                    let choice = |record: &Record| first_range(record, version, wanted);
-                    held_keys::read_for(backend, &key, &choice).await?
-                }
-                None => (held_keys::read(backend, &key).await?, Prefetched::default()),
-            };
+            let choose = |record: &Record| first_range(record, version, wanted?);
+            let choice = wanted.is_some().then_some(&choose as ashlar_erasure_set::Choice<'_>);
+            let held_keys::Found { record, ballot, came } = held_keys::find(backend, &key, choice).await?;
             let record = paged::with(backend, &key, record, version).await?;
             let list = versions::of(record.as_ref().map(|r| &r.body));
             let index = find(list, version)?;
@@ -128,7 +125,7 @@ impl Store {
             let record = record.ok_or(Error::NoSuchKey { delete_marker: None })?;
             let versioning = bucket.versioning;
             let (inner, bucket, came) = (self.inner.clone(), bucket.clone(), Mutex::new(came));
-            Ok(Object { inner, key, record, index, cleaned, sealed, versioning, bucket, came })
+            Ok(Object { inner, key, record, ballot, index, cleaned, sealed, versioning, bucket, came })
         })
     }
 }
@@ -193,6 +190,12 @@ impl Object {
     /// The version as it is stored.
     pub(crate) fn stored(&self) -> &Version {
         stored_version(&self.record, self.index)
+    }
+
+    /// The ballot under which the state of the key was chosen in which it was found; zero if it is not known.
+    #[must_use]
+    pub fn ballot(&self) -> Ballot {
+        self.ballot
     }
 
     /// How it is encrypted; `None` if it is not.

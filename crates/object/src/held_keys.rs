@@ -14,7 +14,7 @@ use ashlar_commit::attempt::{Holds, Settle, State, read as holds, settle};
 use ashlar_commit::upload::{self, Attempt, invalidate};
 use ashlar_erasure_set::{Choice, Prefetched};
 use ashlar_format::{
-    Body, BucketId, HeldKey, Record, RegisterKey, Space, Upload, UploadState, Version, VersionId,
+    Ballot, Body, BucketId, HeldKey, Record, RegisterKey, Space, Upload, UploadState, Version, VersionId,
 };
 use bytes::Bytes;
 
@@ -109,14 +109,24 @@ pub(crate) async fn read(backend: &Backend, key: &RegisterKey) -> Result<Option<
     shown(backend, key, record).await
 }
 
+/// What was read of a key for a reader of a version.
+pub(crate) struct Found {
+    /// As [`read`] returns it.
+    pub record: Option<Arc<Record>>,
+    /// The ballot under which that state was chosen; zero if it is not known.
+    pub ballot: Ballot,
+    /// Shards that came along.
+    pub came: Prefetched,
+}
+
 /// Like [`read`]; shards of what `choice` chooses may come along.
-pub(crate) async fn read_for(
-    backend: &Backend,
-    key: &RegisterKey,
-    choice: Choice<'_>,
-) -> Result<(Option<Arc<Record>>, Prefetched)> {
-    let (record, came) = backend.read_register_for(key, choice).await?;
-    Ok((shown(backend, key, record).await?, came))
+pub(crate) async fn find(backend: &Backend, key: &RegisterKey, choice: Option<Choice<'_>>) -> Result<Found> {
+    let (register, came) = match choice {
+        Some(choice) => backend.read_register_for(key, choice).await?,
+        None => (backend.read_register_with_ballot(key).await?, Prefetched::default()),
+    };
+    let (record, ballot) = register.map_or((None, Ballot::ZERO), |(record, ballot)| (Some(record), ballot));
+    Ok(Found { record: shown(backend, key, record).await?, ballot, came })
 }
 
 async fn shown(

@@ -98,7 +98,7 @@ pub use append::AppendBase;
 pub use ashlar_checksum::{Algorithm, Digest};
 pub use ashlar_erasure_set::as_tenant;
 pub use ashlar_format::record::{Checksum, Data, Part, Retention, Version};
-pub use ashlar_format::{BucketId, VersionId, WriteId};
+pub use ashlar_format::{Ballot, BucketId, VersionId, WriteId};
 pub use assemble::CompletedPart;
 pub use backend::{CopyPermit, DecoderMemory};
 pub use bucket::{Bucket, CreateBucket, Versioning};

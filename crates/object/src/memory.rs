@@ -20,8 +20,8 @@ use ashlar_checksum::key_hash;
 use ashlar_cluster::{Control, Embedded, Medium, MemoryMedium};
 use ashlar_commit::bucket_fence::{Deletion, Grant, SetFence, admits, lifts, set};
 use ashlar_format::{
-    Body, BucketId, Data, DeploymentId, DriveId, GroupId, Page as VersionPage, PageRef, Record, RegisterKey,
-    Space, WriteId,
+    Ballot, Body, BucketId, Data, DeploymentId, DriveId, GroupId, Page as VersionPage, PageRef, Record,
+    RegisterKey, Space, WriteId,
 };
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -41,6 +41,8 @@ struct State {
     data: HashMap<WriteId, Bytes>,
     fences: BTreeMap<BucketId, Deletion>,
     next: u128,
+    /// Updates so far.
+    ballots: u64,
 }
 
 /// What becomes of data that the old state of a register names.
@@ -174,13 +176,15 @@ impl Memory {
         key: &RegisterKey,
         staged: &[&MemoryStaged],
         decide: &mut Decide<'_>,
-    ) -> std::result::Result<usize, Stopped> {
+    ) -> std::result::Result<(usize, Ballot), Stopped> {
         let failed = |e| Stopped::Failed(Failed::Set(e));
         self.step().await.map_err(failed)?;
         let mut s = self.state.lock();
+        s.ballots += 1;
+        let ballot = Ballot { epoch: 1, counter: s.ballots, node: 1, nonce: 1 };
         let old = self.record(&s, key);
         let (body, summary, follows, out) = match decide(old.as_deref()) {
-            Decision::Keep(out) => return Ok(out),
+            Decision::Keep(out) => return Ok((out, ballot)),
             Decision::Refuse(e) => return Err(Stopped::Failed(Failed::Refused(e))),
             Decision::Write { body, summary, moved, out } => {
                 (body, summary, Follows::Compared { moved }, out)
@@ -235,7 +239,7 @@ impl Memory {
         if self.losing.fetch_sub(1, Ordering::SeqCst) == 0 {
             return Err(failed(Error::Unavailable("the answer is lost".to_owned())));
         }
-        Ok(out)
+        Ok((out, ballot))
     }
 
     pub(crate) async fn fence_bucket(&self, bucket: BucketId, by: Deletion) -> Result<()> {

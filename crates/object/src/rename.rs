@@ -13,7 +13,7 @@
 use futures::future::BoxFuture;
 use std::sync::Arc;
 
-use ashlar_format::{Body, HeldKey, Part, RegisterKey, Upload, UploadState, Version, VersionId};
+use ashlar_format::{Ballot, Body, HeldKey, Part, RegisterKey, Upload, UploadState, Version, VersionId};
 
 use bytes::Bytes;
 
@@ -61,6 +61,12 @@ struct Attempt<'a> {
     /// The future version.
     version: Version,
     spec: &'a RenameSpec,
+}
+
+/// The ballots under which the two keys are held.
+struct Held {
+    from: Ballot,
+    to: Ballot,
 }
 
 fn require_versioning_off(bucket: &Bucket) -> Result<()> {
@@ -162,17 +168,18 @@ impl Store {
         let held = self.hold_both(&a).await;
         let turns = PendingChange::turns(pending_changes.0.as_ref(), pending_changes.1.as_ref()).await;
         let happened = match held {
-            Ok(()) => {
+            Ok(ballots) => {
                 let mut version = a.version.clone();
                 marks::set_rename(&mut version, &String::from_utf8_lossy(a.from.key()), a.id);
                 let to = UploadState::Completing(Box::new(version.clone()));
                 // If the answer is lost, the next operation that finds the attempt determines the outcome.
-                inner.end_attempt(a.registers, a.id, to).await?.then_some(version).ok_or(Error::Conflict)
+                let ended = inner.end_attempt(a.registers, a.id, to).await?;
+                ended.then_some((version, ballots)).ok_or(Error::Conflict)
             }
             Err(e) => Err(e),
         };
-        let version = match happened {
-            Ok(version) => version,
+        let (version, ballots) = match happened {
+            Ok(happened) => happened,
             Err(e) => {
                 inner.release_keys(&a).await?;
                 for pending_change in [pending_changes.0, pending_changes.1].into_iter().flatten() {
@@ -186,10 +193,12 @@ impl Store {
             inner.apply_version(a.registers, &version).await?;
             inner.remove_source(a.registers, &version).await?;
             if let Some(pending_change) = pending_changes.0 {
-                pending_change.finish(Some(Effect::of(Kind::Rename, &a.version, bucket.versioning)));
+                let effect = Effect::of(Kind::Rename, &a.version, bucket.versioning);
+                pending_change.finish(Some((effect, ballots.to)));
             }
             if let Some(pending_change) = pending_changes.1 {
-                pending_change.finish(Some(Effect::of(Kind::Delete, a.source, bucket.versioning)));
+                let effect = Effect::of(Kind::Delete, a.source, bucket.versioning);
+                pending_change.finish(Some((effect, ballots.from)));
             }
             drop(turns);
             inner.finish(a.registers, &version).await
@@ -216,8 +225,9 @@ impl Store {
         Ok((to, from))
     }
 
-    /// Holds both keys, the lesser first, so that of several renames one always makes progress.
-    async fn hold_both(&self, a: &Attempt<'_>) -> Result<()> {
+    /// Holds both keys, the lesser first, so that of several renames one always makes progress. Nothing else changes them from
+    /// then until the rename has ended, so these ballots are the places of the rename in the order of their changes.
+    async fn hold_both(&self, a: &Attempt<'_>) -> Result<Held> {
         let inner = &self.inner;
         let unlocked = |list: &[Version]| {
             lock::check_locks(list, &[], || inner.lock_time.now_ms(), LockPermissions::default())
@@ -232,11 +242,11 @@ impl Store {
             unlocked(list)
         };
         if a.from.key() < a.registers.object.key() {
-            inner.hold(a, true, source).await?;
-            inner.hold(a, false, destination).await
+            let from = inner.hold(a, true, source).await?;
+            Ok(Held { from, to: inner.hold(a, false, destination).await? })
         } else {
-            inner.hold(a, false, destination).await?;
-            inner.hold(a, true, source).await
+            let to = inner.hold(a, false, destination).await?;
+            Ok(Held { from: inner.hold(a, true, source).await?, to })
         }
     }
 }
@@ -327,7 +337,7 @@ impl Inner {
         a: &Attempt<'_>,
         source: bool,
         judge: impl Fn(&[Version]) -> Result<()> + Sync,
-    ) -> Result<()> {
+    ) -> Result<Ballot> {
         enum Met {
             Mine,
             HeldKey(Box<HeldKey>),
@@ -335,7 +345,7 @@ impl Inner {
         }
         let key = if source { a.from } else { &a.registers.object };
         for _ in 0..TRIES {
-            let done = self.update(key, &[], |old| {
+            let done = self.update_with_ballot(key, &[], |old| {
                 if let Some(Body::HeldKey(by)) = old.map(|r| &r.body) {
                     return Decision::Keep(if by.attempt == a.id {
                         Met::Mine
@@ -365,8 +375,9 @@ impl Inner {
                 let summary = summary::of_held(list);
                 Decision::Write { body: Body::HeldKey(Box::new(held)), summary, moved: false, out: Met::Mine }
             });
-            match done.await? {
-                Met::Mine => return Ok(()),
+            let (met, ballot) = done.await?;
+            match met {
+                Met::Mine => return Ok(ballot),
                 // Of the same rename, which has the turn.
                 Met::HeldKey(by) if by.upload == a.registers.id().0 => self.free(key, &by).await?,
                 Met::HeldKey(by) => self.resolve_held_key(key, &by).await?,

@@ -287,7 +287,7 @@ impl Inner {
             };
             let all = change.staged(staged);
             let result = self
-                .update(key, &all, |old| {
+                .update_with_ballot(key, &all, |old| {
                     changing.retry();
                     if let Some(Body::HeldKey(by)) = old.map(|r| &r.body) {
                         held = Some(by.clone());
@@ -355,9 +355,9 @@ impl Inner {
                 continue;
             }
             match (result, unsettled) {
-                (Ok((out, effect, long)), _) => {
+                (Ok(((out, effect, long), ballot)), _) => {
                     if let Some(pending_change) = pending_change {
-                        pending_change.finish(effect);
+                        pending_change.finish(effect.map(|effect| (effect, ballot)));
                     }
                     if let Some(head) = long {
                         drop(turn);

@@ -4,7 +4,7 @@ use super::{Choice, Done, Error, Follows, Result, SentRecords, Stop};
 use crate::tests::back::purged;
 use crate::tests::basic::{census, quiet};
 use crate::tests::{Rig, body, delete, drive_id, in_epoch, key, put, shut, summary};
-use crate::{Options, Register, Sets};
+use crate::{Decision, Options, Register, Sets};
 use ashlar_format::{Ballot, Body, GroupId, Record};
 use ashlar_machine::BufferPool;
 
@@ -155,6 +155,35 @@ async fn successful_earlier_attempt_is_not_repeated() {
     rig.close().await;
 }
 
+/// An update learns that its record was applied only after another process has built on it: its place is before that change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ballots_of_updates_are_in_the_order_of_the_changes() {
+    let rig = Rig::with(2, 2, 1, |o| o.sole = false).await;
+    let second = other(&rig);
+    let mut sent = SentRecords::default();
+    only(&rig.sets, &[0]);
+    assert!(matches!(add(&rig.sets, &mut sent, 10).await, Err(Error::Unavailable(_))));
+    holds(&rig.sets, 0, 0, Ballot::ZERO).await;
+    // A majority that the first slot is part of.
+    let absent = second.detach(drive_id(1, 0)).unwrap();
+    let theirs = add_until_done(&second, &mut SentRecords::default()).await.unwrap();
+    assert_eq!(size_of(theirs.register.as_ref()), Some(1010), "it was built on the record");
+    second.attach(absent);
+    rig.sets.inner.gate.set(None);
+    let ours = add_until_done(&rig.sets, &mut sent).await.unwrap();
+    assert_eq!(
+        (ours.answer, size_of(ours.register.as_ref())),
+        (10, Some(1010)),
+        "it was applied, and not again"
+    );
+    assert!(ours.ballot < theirs.ballot, "{:?} is not before {:?}", ours.ballot, theirs.ballot);
+    let key = rig.key("x");
+    let kept = second.update_register(&key, &[], |_| Decision::<(), ()>::Keep(())).await.unwrap();
+    assert!(kept.ballot > theirs.ballot, "what keeps a state is behind the change that made it");
+    assert!(add_until_done(&rig.sets, &mut SentRecords::default()).await.unwrap().ballot > kept.ballot);
+    rig.close().await;
+}
+
 /// Another process changes the register after each attempt of an update: however many of its records have followed
 /// the first one that was sent, they show that it was not applied.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -248,13 +277,10 @@ async fn record_that_others_chose_is_found_applied() {
     rig.sets.inner.gate.set(None);
     let theirs = add_until_done(&second, &mut SentRecords::default()).await.unwrap();
     assert_eq!(size_of(theirs.register.as_ref()), Some(1010));
-    let (answer, now) = rig
-        .sets
-        .inner
-        .learn_outcome(&rig.key("x"), &mut sent, &Stop::default())
-        .await
-        .expect("it is applied");
-    assert_eq!((answer, size_of(Some(&now))), (10, Some(1010)));
+    let key = rig.key("x");
+    let ours = rig.sets.inner.learn_outcome(&key, &mut sent, &Stop::default()).await.expect("it is applied");
+    assert_eq!((ours.answer, size_of(ours.register.as_ref())), (10, Some(1010)));
+    assert!(ours.ballot < theirs.ballot, "{:?} is not before {:?}", ours.ballot, theirs.ballot);
     rig.close().await;
 }
 

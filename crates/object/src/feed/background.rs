@@ -289,10 +289,12 @@ pub(super) async fn outcome(
     let Some(versioning) = versioning_of(intent) else { return Ok(None) };
     let group = shared.backend.group_of(intent.bucket_id, intent.key.as_bytes());
     let key = RegisterKey::new(group, Space::Object, intent.bucket_id, intent.key.as_bytes());
+    // Before the state is read: what is told is never older than its place in the order.
+    let ballot = shared.told(shared.backend.present_ballot(&key).await?);
     let record = crate::held_keys::read(&shared.backend, &key).await?;
     let record = crate::paged::with(&shared.backend, &key, record, intent.version).await?;
     let list = versions::of(record.as_ref().map(|r| &r.body));
-    Ok(effect(intent, list, versioning).map(|e| change(intent, e)))
+    Ok(effect(intent, list, versioning).map(|e| change(intent, e, ballot)))
 }
 
 /// The effect of an intent, as far as the list of its key shows it. A change may be recorded twice, but never

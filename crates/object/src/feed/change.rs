@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use ashlar_format::{Version, VersionId};
+use ashlar_format::{Ballot, Version, VersionId};
 
 use crate::types::{ETag, Pairs};
 use crate::{Bucket, Versioning, marks, versions};
@@ -98,6 +98,10 @@ pub struct Change {
     /// Its position in the feed, from 1, growing by 1. Of two changes of one key, the later one has the
     /// greater position.
     pub position: u64,
+    /// Its place in the order of all changes of the key, through whatever node they are made: of two changes of one key the
+    /// later one has the higher ballot. Of a read: the ballot of the change whose effect was read. [`Ballot::ZERO`]: not known
+    /// (recorded before all nodes could tell it).
+    pub ballot: Ballot,
     /// Milliseconds since 1970 when it was requested.
     pub time_ms: i64,
     /// The name of the bucket.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use ashlar_format::codec::{Reader, Writer};
-use ashlar_format::{BucketId, Error, VersionId};
+use ashlar_format::{Ballot, BucketId, Error, VersionId};
 
 use super::change::{Cause, Change, Kind};
 use crate::types::ETag;
@@ -57,7 +57,7 @@ impl Entry {
             Entry::Intent(i) => 64 + i.bucket.len() + i.key.len() + of_cause(&i.cause),
             Entry::Change(_, c) => {
                 let meta: usize = c.meta.iter().map(|(k, v)| k.len() + v.len() + 4).sum();
-                96 + c.bucket.len() + c.key.len() + meta + of_cause(&c.cause)
+                114 + c.bucket.len() + c.key.len() + meta + of_cause(&c.cause)
             }
             Entry::Void(_) => 8,
         }
@@ -74,9 +74,15 @@ pub(crate) fn encode(open_from: u64, entries: &[Entry]) -> Vec<u8> {
             w.u8(1);
             put_intent(w, i);
         }
-        Entry::Change(intent, c) => {
+        Entry::Change(intent, c) if c.ballot == Ballot::ZERO => {
             w.u8(2);
             w.var(*intent);
+            put_change(w, c);
+        }
+        Entry::Change(intent, c) => {
+            w.u8(4);
+            w.var(*intent);
+            w.raw(&c.ballot.to_bytes());
             put_change(w, c);
         }
         Entry::Void(intent) => {
@@ -97,8 +103,15 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Segment, Error> {
     let open_from = r.var()?;
     let entries = r.list(|r| match r.u8()? {
         1 => Ok(Entry::Intent(get_intent(r)?)),
-        2 => Ok(Entry::Change(r.var()?, Arc::new(get_change(r)?))),
+        2 => Ok(Entry::Change(r.var()?, Arc::new(get_change(r, Ballot::ZERO)?))),
         3 => Ok(Entry::Void(r.var()?)),
+        4 => {
+            let intent = r.var()?;
+            match Ballot::from_bytes(&r.array()?) {
+                Ballot::ZERO => Err(Error::Malformed("ballot of a change")),
+                ballot => Ok(Entry::Change(intent, Arc::new(get_change(r, ballot)?))),
+            }
+        }
         _ => Err(Error::Malformed("entry of the change feed")),
     })?;
     r.end()?;
@@ -172,9 +185,10 @@ fn put_change(w: &mut Writer, c: &Change) {
     put_cause(w, &c.cause);
 }
 
-fn get_change(r: &mut Reader<'_>) -> Result<Change, Error> {
+fn get_change(r: &mut Reader<'_>, ballot: Ballot) -> Result<Change, Error> {
     Ok(Change {
         position: r.var()?,
+        ballot,
         time_ms: r.i64()?,
         bucket: r.string()?,
         key: r.string()?,
@@ -211,6 +225,7 @@ mod tests {
         };
         let change = Change {
             position: 300,
+            ballot: Ballot::ZERO,
             time_ms: 6,
             bucket: "b".into(),
             key: "k".into(),
@@ -221,7 +236,14 @@ mod tests {
             meta: vec![("content-type".into(), "a/b".into())],
             cause,
         };
-        vec![Entry::Intent(intent), Entry::Change(7, Arc::new(change)), Entry::Void(8)]
+        let ballot = Ballot { epoch: 1, counter: 0x0203, node: 4, nonce: 0x0506_0708 };
+        let ordered = Change { position: 301, ballot, ..change.clone() };
+        vec![
+            Entry::Intent(intent),
+            Entry::Change(7, Arc::new(change)),
+            Entry::Void(8),
+            Entry::Change(9, Arc::new(ordered)),
+        ]
     }
 
     #[test]

@@ -118,6 +118,8 @@ pub(crate) struct Shared {
     /// Notifies that there is other work.
     maintenance: Notify,
     stop: AtomicBool,
+    /// Whether changes are recorded with their ballots: every node that may read them has to understand that.
+    tells_ballots: AtomicBool,
     /// The number of the newest entry that is durable.
     durable: watch::Sender<u64>,
     /// The position of the newest change.
@@ -222,6 +224,7 @@ impl Feed {
             work: Notify::new(),
             maintenance: Notify::new(),
             stop: AtomicBool::new(false),
+            tells_ballots: AtomicBool::new(node == 0),
             durable: watch::Sender::new(0),
             newest: watch::Sender::new(0),
             live: broadcast::Sender::new(WATCHER_CAPACITY),
@@ -230,6 +233,11 @@ impl Feed {
             latest: (0..TURNS).map(|_| AtomicI64::new(0)).collect(),
         });
         Feed { _stop: Arc::new(StopOnDrop(shared.clone())), shared }
+    }
+
+    /// Whether changes may be recorded with their ballots. At first only if this machine is alone.
+    pub fn tell_ballots(&self, may: bool) {
+        self.shared.tells_ballots.store(may, Ordering::Relaxed);
     }
 
     /// Whether changes of this bucket are recorded.
@@ -247,6 +255,7 @@ impl Feed {
     /// Reports an event that is no change (a read): to watchers at once, and, for a recorded bucket, to
     /// readers, durable shortly afterwards. It gets its position here. Dropped if too much is waiting.
     pub fn report(&self, bucket: &Bucket, change: Change) {
+        let change = Change { ballot: self.shared.told(change.ballot), ..change };
         if !self.records(bucket) {
             self.shared.notify_watchers(Arc::new(Change { position: 0, ..change }));
             return;

@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ashlar_format::VersionId;
+use ashlar_format::{Ballot, VersionId};
 use tokio::sync::OwnedMutexGuard;
 
 use super::change::SLACK_MS;
@@ -150,9 +150,9 @@ impl PendingChange {
     }
 
     /// The change was made.
-    fn record_effect(mut self, effect: Effect) {
+    fn record_effect(mut self, effect: Effect, ballot: Ballot) {
         let i = self.intent();
-        let change = change(i, effect);
+        let change = change(i, effect, self.shared.told(ballot));
         match &mut self.what {
             Delivery::Watched(_) => self.shared.notify_watchers(Arc::new(change)),
             Delivery::Recorded(id, _) => {
@@ -162,10 +162,10 @@ impl PendingChange {
         }
     }
 
-    /// The outcome is known: `None` means that nothing happened.
-    pub fn finish(self, effect: Option<Effect>) {
+    /// The outcome is known: an effect under a ballot, or `None`: nothing happened.
+    pub fn finish(self, effect: Option<(Effect, Ballot)>) {
         match effect {
-            Some(effect) => self.record_effect(effect),
+            Some((effect, ballot)) => self.record_effect(effect, ballot),
             None => self.cancel(),
         }
     }
@@ -189,9 +189,10 @@ impl Drop for PendingChange {
 }
 
 /// The change for an intent with this effect.
-pub(super) fn change(i: &Intent, effect: Effect) -> Change {
+pub(super) fn change(i: &Intent, effect: Effect, ballot: Ballot) -> Change {
     Change {
         position: 0,
+        ballot,
         time_ms: i.time_ms.max(effect.modified_ms),
         bucket: i.bucket.clone(),
         key: i.key.clone(),
@@ -205,6 +206,11 @@ pub(super) fn change(i: &Intent, effect: Effect) -> Change {
 }
 
 impl Shared {
+    /// The ballot that a change is recorded with.
+    pub(super) fn told(&self, ballot: Ballot) -> Ballot {
+        if self.tells_ballots.load(Ordering::Relaxed) { ballot } else { Ballot::ZERO }
+    }
+
     /// The time of a change: not earlier than that of the change of the same key that was recorded before, unless the clock
     /// was set back by more than a little.
     fn not_before(&self, change: &Change) -> i64 {

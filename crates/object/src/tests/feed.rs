@@ -189,6 +189,7 @@ async fn slow_reader_learns_number_of_lost_changes() {
 fn change(i: usize) -> Change {
     Change {
         position: 0,
+        ballot: Ballot::ZERO,
         time_ms: 1,
         bucket: "bucket".into(),
         key: format!("read{i}"),

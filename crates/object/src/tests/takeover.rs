@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ashlar_cluster::Control;
 use ashlar_duties::Duties;
+use ashlar_environment::time::ManualClock;
 use bytes::Bytes;
 
 use super::{Store, memory, options_in_memory, put};
@@ -103,6 +104,76 @@ async fn compare(store: &Store, context: &str) {
             changes.iter().map(|c| c.kind.name()).collect::<Vec<_>>()
         );
     }
+}
+
+/// Nodes with clocks that differ by a minute change one key in turns; by their ballots the changes are in order.
+#[tokio::test]
+async fn ballots_order_the_changes_of_nodes_with_different_clocks() {
+    let (_, memory, control) = memory().await;
+    let (mut stores, mut readers) = (Vec::new(), Vec::new());
+    for number in [1, 2] {
+        let clock = Arc::new(ManualClock::default());
+        clock.advance(Duration::from_hours(1) - Duration::from_mins(number.into()));
+        let options = Options { duties: Duties::alone(number), clock, ..options_in_memory() };
+        let store = Store::over(Backend::Memory(memory.clone()), control.clone(), options).unwrap();
+        store.open_feed().await.unwrap();
+        store.feed().tell_ballots(true);
+        stores.push(store);
+    }
+    let new = CreateBucket::default();
+    stores[0].create_bucket("bucket", &new).await.unwrap();
+    stores[0].set_bucket_document("bucket", NOTIFICATION, Some("x")).await.unwrap();
+    for (store, number) in stores.iter().zip([1, 2]) {
+        drop(store.feed().reader("r").await.unwrap());
+        read_from_start(&control, number).await;
+        readers.push(store.feed().reader("r").await.unwrap());
+    }
+    let mut made = Vec::new();
+    for turn in 0..12 {
+        let store = |kind| by(&stores[turn % 2], kind);
+        let kind = match turn % 6 {
+            0 | 5 => {
+                put(&store(Kind::Put), "bucket", "a0", &Bytes::from(vec![7; turn])).await.unwrap();
+                Kind::Put
+            }
+            1 => {
+                let tags = vec![("a".into(), turn.to_string())];
+                store(Kind::TagsPut).set_tags("bucket", "a0", None, tags).await.unwrap();
+                Kind::TagsPut
+            }
+            2 => {
+                let store = store(Kind::Complete);
+                let upload = store.create_upload("bucket", "a0", UploadSpec::default()).await.unwrap();
+                let part =
+                    super::part(&store, "bucket", "a0", upload, 1, &Bytes::from(vec![7; 9])).await.unwrap();
+                let parts = [CompletedPart { number: 1, etag: part.etag, checksum: None }];
+                let done = store.complete_upload("bucket", "a0", upload, &parts, None, &Conditions::NONE);
+                done.await.unwrap();
+                Kind::Complete
+            }
+            _ => {
+                store(Kind::Delete).delete("bucket", "a0", None, &Conditions::NONE).await.unwrap();
+                Kind::Delete
+            }
+        };
+        made.push(kind);
+    }
+    let mut told: Vec<Arc<Change>> = Vec::new();
+    for reader in &mut readers {
+        while !reader.is_at_end() {
+            told.extend(reader.next(7).await.unwrap().changes);
+        }
+    }
+    told.sort_by_key(|c| c.ballot);
+    // The second of two deletions in a row changes nothing.
+    made.dedup_by(|a, b| (*a, *b) == (Kind::Delete, Kind::Delete));
+    let kinds: Vec<&str> = told.iter().map(|c| c.kind.name()).collect();
+    assert_eq!(kinds, made.iter().map(|kind| kind.name()).collect::<Vec<_>>());
+    assert!(
+        told.windows(2).all(|pair| pair[0].ballot < pair[1].ballot),
+        "every change has a place of its own"
+    );
+    assert!(!told.is_sorted_by_key(|c| c.time_ms), "by the clocks they are not in order");
 }
 
 /// The first node ends after every possible number of steps.

@@ -140,7 +140,7 @@ impl Interrupted {
         let version = inner.assemble_version(&bucket, &registers, upload, &request).await.unwrap();
         let attempt = Attempt { generation, nonce: 7 };
         let held = inner.hold_for_upload(&registers, attempt, version, &Conditions::NONE).await;
-        let (version, _) = held.unwrap();
+        let (version, ..) = held.unwrap();
         Interrupted { store: store.clone(), registers, attempt, version }
     }
 

@@ -151,6 +151,7 @@ pub fn accessed(cx: &Context, call: &Call, kind: Kind, object: &Object) {
     let meta = object.version().meta.iter().filter(|(n, _)| !n.starts_with(':')).cloned().collect();
     let change = Change {
         position: 0,
+        ballot: object.ballot(),
         time_ms: (cx.clock)(),
         bucket: call.bucket.clone(),
         key: call.key.clone(),
