@@ -238,7 +238,8 @@ mod tests {
         let removal = nearly(&control, 3).await.unwrap();
         // The node is back with other levels, or a new one enrols: both write the record of the cluster.
         let mut update = Update::new();
-        let back = record(3, 2).with_levels(crate::Levels { oldest: 1, newest: 3 });
+        let back =
+            record(3, 2).with_levels(crate::Levels { oldest: 1, newest: crate::Levels::OURS.newest + 1 });
         read(&control).moved(3, &back, &mut update).unwrap();
         control.update(update).await.unwrap();
         assert!(matches!(control.update(removal).await, Err(Error::Conflict(_))));
