@@ -66,7 +66,7 @@ fn lines_are_split_as_a_shell_splits_them() {
 fn every_command_line_in_the_documentation_parses() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = vec![root.join("README.md")];
-    for folder in ["docs", "docs/decisions", "docs/benchmarks"] {
+    for folder in ["docs", "docs/decisions", "docs/benchmarks", "docs/benchmarks/history"] {
         let entries = std::fs::read_dir(root.join(folder)).expect("the documentation is in the repository");
         files.extend(entries.map(|e| e.unwrap().path()).filter(|p| p.extension().is_some_and(|e| e == "md")));
     }

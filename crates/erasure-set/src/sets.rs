@@ -270,7 +270,10 @@ impl Sets {
         self.inner.attached.set(&members, &layout, n - Quorum::new(n).majority());
         self.inner.table.store(Arc::new(Table::new(layout, members)));
         self.inner.undecided_registers.raise();
-        self.inner.cache.invalidate_all();
+        // Nobody else's reads look at the marks.
+        if self.inner.options.sole {
+            self.inner.cache.invalidate_all();
+        }
         self.inner.rebuilds.refresh();
     }
 

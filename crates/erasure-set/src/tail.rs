@@ -27,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const GIVE_UP: Duration = Duration::from_secs(5);
 /// How often the entries are processed.
 const TICK: Duration = Duration::from_millis(50);
+/// How long the background task waits at most.
+const IDLE: Duration = Duration::from_secs(1);
 /// How long a tombstone waits before it is purged: longer than any older ballot can still be under way,
 /// because a purge makes drives refuse older ballots for keys without a record.
 const PURGE_AFTER: Duration = Duration::from_secs(2);
@@ -227,6 +229,12 @@ impl Inner {
         self.tails.pending_purges.lock().len()
     }
 
+    /// How long until the oldest tombstone that waits has waited for `after`; zero if none waits.
+    fn until_next_purge(&self, after: Duration) -> Duration {
+        let pending_purges = self.tails.pending_purges.lock();
+        pending_purges.first().map_or(Duration::ZERO, |g| after.saturating_sub(g.since.elapsed()))
+    }
+
     /// Purges a tombstone if all slots of the group are still voters.
     fn purge(&self, of: &PendingPurge) {
         let PendingPurge { key, ballot, view, .. } = of;
@@ -250,14 +258,14 @@ impl Inner {
 pub(crate) async fn run(of: Weak<Inner>) {
     loop {
         let Some(inner) = of.upgrade() else { return };
-        let left = inner.sweep_tails() + inner.purge_tombstones(PURGE_AFTER);
-        if left > 0 {
+        let (tails, purges) = (inner.sweep_tails(), inner.purge_tombstones(PURGE_AFTER));
+        if tails > 0 {
             drop(inner);
             time::sleep(TICK).await;
         } else {
-            // Wakes up regularly to check whether the sets still exist.
-            let wait = time::timeout(Duration::from_secs(1), inner.tails.work.notified());
-            let _ = wait.await;
+            // Wakes up regularly to check whether the sets still exist, and for the next purge.
+            let next = if purges > 0 { inner.until_next_purge(PURGE_AFTER).max(TICK) } else { IDLE };
+            let _ = time::timeout(next.min(IDLE), inner.tails.work.notified()).await;
         }
     }
 }
