@@ -1,4 +1,4 @@
-//! `cargo xtask bench | loopdrives`: measures the cost of operations for any S3 server, and makes drives for
+//! `cargo xtask bench | loopdrives | harddisks`: measures the cost of operations for any S3 server, and makes drives for
 //! that.
 //!
 //! A separate program, so that `cargo xtask` does not have to build an HTTP client.
@@ -8,6 +8,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "it never runs in a simulation")]
 
 mod bench;
+mod hard_disks;
 mod loopdrives;
 mod outcome;
 mod shell;
@@ -34,12 +35,15 @@ enum Task {
     Bench(Box<bench::Options>),
     /// XFS file systems on loop devices in memory, as drives for the benchmark (root only)
     Loopdrives(loopdrives::Options),
+    /// Hard disks in software, as files for loop devices (root only)
+    Harddisks(hard_disks::Options),
 }
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
         Task::Bench(options) => bench::run(&options),
         Task::Loopdrives(options) => loopdrives::run(&options),
+        Task::Harddisks(options) => hard_disks::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

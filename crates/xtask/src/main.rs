@@ -1,4 +1,4 @@
-//! The repository's own tool: `cargo xtask ci | tidy | deny | sbom | package | bench | loopdrives | fuzz | sim | soak | model`.
+//! The repository's own tool: `cargo xtask ci | tidy | deny | sbom | package | bench | loopdrives | harddisks | fuzz | sim | soak | model`.
 //!
 //! Invariants: it builds within seconds (few dependencies, no derive macros, not optimised); it ends only
 //! processes that it started; it removes only files that it created.
@@ -51,6 +51,7 @@ fn command_line() -> Command {
                 "loopdrives",
                 "XFS file systems on loop devices in memory, as drives for the benchmark (root only)",
             )),
+            passed_on(task("harddisks", "Hard disks in software, as files for loop devices (root only)")),
             package::Options::describe(task(
                 "package",
                 "Builds what is released: a static binary, a Debian package, an archive",
@@ -91,7 +92,7 @@ fn run(task: &str, given: &ArgMatches) -> Outcome {
         "tidy" => tidy::run(&tidy::Options::of(given)),
         "deny" => deny::run().map(|note| println!("{note}")),
         "sbom" => sbom::run(&sbom::Options::of(given)),
-        "bench" | "loopdrives" => run_program("ashlar-server-cost", Some(task), given),
+        "bench" | "loopdrives" | "harddisks" => run_program("ashlar-server-cost", Some(task), given),
         "package" => package::run(&package::Options::of(given)),
         "fuzz" => run_program("ashlar-fuzz", None, given),
         "sim" => sim::run(&sim::Options::of(given)),
@@ -128,7 +129,20 @@ mod tests {
         let listed: Vec<&str> = tasks.get_subcommands().map(Command::get_name).collect();
         assert_eq!(
             listed,
-            ["ci", "tidy", "deny", "sbom", "bench", "loopdrives", "package", "fuzz", "sim", "soak", "model"]
+            [
+                "ci",
+                "tidy",
+                "deny",
+                "sbom",
+                "bench",
+                "loopdrives",
+                "harddisks",
+                "package",
+                "fuzz",
+                "sim",
+                "soak",
+                "model"
+            ]
         );
     }
 
