@@ -118,7 +118,7 @@ impl Disks {
         const ENODEV: i32 = 19;
         const INTERRUPTED: [i32; 3] = [2, 4, 11];
         let mut device = self.device.try_clone()?;
-        let mut message = Vec::new();
+        let mut message = vec![0; wire::MAX_WRITE + 4096];
         loop {
             message.resize(wire::MAX_WRITE + 4096, 0);
             match device.read(&mut message) {
