@@ -1,30 +1,44 @@
-//! Members by their paths: how they are found, opened and locked. A path leads to a file, or is the address of a namespace.
+//! Members by their paths: how they are found, opened and locked. A path leads to a file or a block device, or is the address of a namespace.
 //!
-//! Invariants: a file is locked before its superblock is believed, and stays locked while it belongs to a group in service or
-//! a new group is made of it; a path means the file that it led to when it was named.
+//! Invariants: a file or device is locked before its superblock is believed, and stays locked while it belongs to a group in service or
+//! a new group is made of it; a path means the file that it led to when it was named. A block device that is locked is the one that is
+//! used, whatever has its name later.
 //!
 //! Must not depend on: groups.
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use ashlar_machine::{DiskFile, Folder, Lock};
+use ashlar_machine::{Access, BlockDevice, DiskFile, Folder, Lock, has_holders, is_block_device};
 use ashlar_raid::{Device, Group, Id, Superblock};
 
 use crate::error::{Error, Kind};
 use crate::remote::{self, Claim};
 
-/// Files of a folder that are looked at, at most.
+/// Entries of a folder that are looked at, at most.
 const MAX_FILES: usize = 4096;
 
 /// What keeps a drive from being used twice.
 #[allow(dead_code, reason = "it is kept until the drive is not used any more")]
 pub(crate) enum Hold {
     File(Lock),
+    /// A block device, opened exclusively.
+    Device(Arc<BlockDevice>),
     Namespace(Claim),
+    /// Nothing: the block device that had the path is gone.
+    Nothing,
 }
 
-/// A file that this process alone uses, or a namespace that it uses once.
+impl Hold {
+    /// Whether it is a block device that is gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self, Hold::Device(device) if device.gone().is_some())
+    }
+}
+
+/// A file or block device that this process alone uses, or a namespace that it uses once.
 pub(crate) struct Locked {
     pub(crate) path: PathBuf,
     pub(crate) lock: Hold,
@@ -54,19 +68,37 @@ fn parts(path: &Path) -> Result<(Folder, String, PathBuf), Error> {
 fn refused(path: &Path, error: &std::io::Error) -> Error {
     if error.kind() == ErrorKind::InvalidInput {
         return Error::invalid(format!(
-            "{} is not a regular file; drives are regular files, block devices are not supported yet",
+            "{} is not a regular file, and no block device either",
             path.display()
         ));
     }
     Error::io(&path.display().to_string(), error)
 }
 
-/// Locks a file. The lock of a process that ended is gone with it.
+fn device_error(path: &Path, error: &std::io::Error) -> Error {
+    let (shown, message) = (path.display(), error.to_string());
+    match error.kind() {
+        ErrorKind::ResourceBusy => Error::conflict(format!("{shown}: {message}")),
+        ErrorKind::Unsupported => Error::invalid(format!("{shown}: {message}")),
+        _ => Error::io(&shown.to_string(), error),
+    }
+}
+
+/// The path of a block device without links, if it is one.
+fn device_path(path: &Path) -> Option<PathBuf> {
+    path.canonicalize().ok().filter(|path| is_block_device(path))
+}
+
+/// Locks a file or a block device. The lock of a process that ended is gone with it.
 pub(crate) fn lock(path: &Path) -> Result<Locked, Error> {
     if let Some(address) = remote::address(path) {
         let address = address?;
         let lock = Hold::Namespace(remote::claim(&address)?);
         return Ok(Locked { path: address.to_string().into(), lock });
+    }
+    if let Some(path) = device_path(path) {
+        let device = BlockDevice::open(&path, Access::Alone).map_err(|e| device_error(&path, &e))?;
+        return Ok(Locked { path, lock: Hold::Device(Arc::new(device)) });
     }
     let (folder, name, path) = parts(path)?;
     match folder.lock(&name).map_err(|e| refused(&path, &e))? {
@@ -78,8 +110,12 @@ pub(crate) fn lock(path: &Path) -> Result<Locked, Error> {
     }
 }
 
-/// Opens a file, or a namespace, for reading and writing; its name is its path.
-pub(crate) fn open(path: &Path) -> Result<Device, Error> {
+/// Opens what was locked for reading and writing; its name is its path.
+pub(crate) fn open(locked: &Locked) -> Result<Device, Error> {
+    let path = &locked.path;
+    if let Hold::Device(device) = &locked.lock {
+        return Ok(Device { medium: Box::new(device.clone()), name: path.display().to_string() });
+    }
     if let Some(address) = remote::address(path) {
         return remote::open(&address?);
     }
@@ -92,17 +128,37 @@ fn open_read(path: &Path) -> Result<Device, Error> {
     if let Some(address) = remote::address(path) {
         return remote::open(&address?);
     }
+    if let Some(path) = device_path(path) {
+        let device = BlockDevice::open(&path, Access::Look).map_err(|e| device_error(&path, &e))?;
+        return Ok(Device { medium: Box::new(Arc::new(device)), name: path.display().to_string() });
+    }
     let (folder, name, path) = parts(path)?;
     let file: DiskFile = folder.open_read(&name).map_err(|e| refused(&path, &e))?;
     Ok(Device { medium: Box::new(file), name: path.display().to_string() })
 }
 
-/// What a file, or a namespace, says about its group. It may belong to a process.
+/// What a file, a block device or a namespace says about its group. It may belong to a process.
 pub(crate) fn examine(path: &Path) -> Result<(Superblock, Id), Error> {
     Ok(Group::examine(open_read(path)?)?)
 }
 
-/// The files that paths mean: files, and of folders those that are members of groups. `strict`: a path that does not exist
+/// What something that is locked says about its group.
+pub(crate) fn examine_locked(locked: &Locked) -> Result<(Superblock, Id), Error> {
+    match &locked.lock {
+        Hold::Device(_) => Ok(Group::examine(open(locked)?)?),
+        _ => examine(&locked.path),
+    }
+}
+
+/// What an entry of a folder leads to, if it may be a member. Of several devices with the same bytes, as the paths of a multipath device, the
+/// one that is made of the others counts.
+fn candidate(path: &Path) -> Option<PathBuf> {
+    let whole = path.canonicalize().ok()?;
+    let may = whole.is_file() || is_block_device(&whole) && !has_holders(&whole);
+    may.then_some(whole)
+}
+
+/// The files and block devices that paths mean: these, and of folders those that are members of groups. `strict`: a path that does not exist
 /// is an error; else it stays in the list.
 pub(crate) fn expand(paths: &[PathBuf], strict: bool) -> Result<Vec<PathBuf>, Error> {
     let mut out: Vec<PathBuf> = Vec::new();
@@ -131,7 +187,8 @@ pub(crate) fn expand(paths: &[PathBuf], strict: bool) -> Result<Vec<PathBuf>, Er
             return Err(Error::invalid(format!("{shown} has more than {MAX_FILES} files; name the drives")));
         }
         let before = out.len();
-        out.extend(names.iter().map(|n| whole.join(n)).filter(|p| p.is_file() && examine(p).is_ok()));
+        let all: BTreeSet<PathBuf> = names.iter().filter_map(|n| candidate(&whole.join(n))).collect();
+        out.extend(all.into_iter().filter(|path| examine(path).is_ok()));
         if out.len() == before && strict {
             return Err(Error::not_found(format!("{shown} has no drive of a drive group in it")));
         }
@@ -149,6 +206,11 @@ pub fn make_file(path: &Path, size: u64) -> Result<(), Error> {
     let shown = path.display().to_string();
     let name = path.file_name().and_then(|n| n.to_str());
     let Some(name) = name else { return Err(Error::invalid(format!("{shown} is no name of a file"))) };
+    if is_block_device(path) {
+        return Err(Error::conflict(format!(
+            "{shown} is a block device, which can be used as a drive as it is"
+        )));
+    }
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = Folder::real(parent, None);
     let file = folder.create(name, false).map_err(|e| match e.kind() {

@@ -1,4 +1,4 @@
-//! One group in service: its drives' files, its exports, and what operators ask of it.
+//! One group in service: its drives' files and devices, its exports, and what operators ask of it.
 //!
 //! Invariants: the lock of the group is never waited for while `inner` is held; a file that leaves the group gives up
 //! its lock.
@@ -248,24 +248,71 @@ impl InService {
         if slot.state != MemberState::Failed {
             return Err(Error::conflict(format!("{}/{position} is in service", self.name)));
         }
-        let path = self.inner.lock().files.get(&slot.device).map(|(path, _)| path.clone());
-        let Some(path) = path else {
+        let Some((path, hold)) = self.inner.lock().files.remove(&slot.device) else {
             return Err(Error::not_found(format!(
                 "the file of {}/{position} is not known; use replace",
                 self.name
             )));
         };
-        let lock = self.inner.lock().files.remove(&slot.device);
+        let keep = |id: Id, path: PathBuf, hold: Hold| self.inner.lock().files.insert(id, (path, hold));
+        let locked = match hold {
+            Hold::Nothing => self.find_again(position, &slot.device, &path),
+            hold if hold.is_gone() => {
+                // Nobody can have it, nor another one its name, before it is given up.
+                drop(hold);
+                self.find_again(position, &slot.device, &path)
+            }
+            hold => Ok(Locked { path: path.clone(), lock: hold }),
+        };
+        let locked = match locked {
+            Ok(locked) => locked,
+            Err(error) => {
+                keep(slot.device, path, Hold::Nothing);
+                return Err(error);
+            }
+        };
         // It has the superblock of this group: that is what is overwritten.
-        let done = self.put(position, &path, true);
+        let done = self.put(position, &locked, true);
         let id = self.shared.with(|g| g.superblock().slots[position].device);
-        self.inner.lock().files.extend(lock.map(|l| (id, l)));
+        keep(id, locked.path, locked.lock);
         done
     }
 
-    /// Puts the file in the place of a drive that is out of service.
-    fn put(&self, position: usize, path: &std::path::Path, force: bool) -> Result<(), Error> {
-        let device = files::open(path)?;
+    /// Locks the device at a path that was a drive of this group and was gone. Another device may have its name by now.
+    fn find_again(&self, position: usize, id: &Id, path: &std::path::Path) -> Result<Locked, Error> {
+        let locked = files::lock(path)?;
+        if self.is_drive(&locked, id) {
+            return Ok(locked);
+        }
+        let shown = path.display();
+        Err(Error::conflict(format!(
+            "{shown} is not the device that was {}/{position}; name the right one to replace",
+            self.name
+        )))
+    }
+
+    /// Whether something locked is this drive of the group, by its superblock.
+    fn is_drive(&self, locked: &Locked, id: &Id) -> bool {
+        files::examine_locked(locked).is_ok_and(|(found, its)| found.group == self.id && its == *id)
+    }
+
+    /// Block devices of drives that are out of service are given up when they are gone: only then the kernel forgets them, and they can come
+    /// back under their names.
+    pub(crate) fn let_go_of_gone(&self) {
+        let superblock = self.shared.with(|g| g.superblock().clone());
+        let mut inner = self.inner.lock();
+        for slot in superblock.slots.iter().filter(|s| s.state == MemberState::Failed) {
+            if let Some((_, hold)) = inner.files.get_mut(&slot.device)
+                && hold.is_gone()
+            {
+                *hold = Hold::Nothing;
+            }
+        }
+    }
+
+    /// Puts what is locked in the place of a drive that is out of service.
+    fn put(&self, position: usize, new: &Locked, force: bool) -> Result<(), Error> {
+        let device = files::open(new)?;
         self.shared.with(|g| g.replace(position, device, force))?;
         self.wake.notify_all();
         Ok(())
@@ -279,7 +326,10 @@ impl InService {
         force: bool,
         shared_domains: bool,
     ) -> Result<(), Error> {
-        let device = files::open(&new.path)?;
+        let device = files::open(&new)?;
+        // The drive itself, under another name: nothing else is overwritten.
+        let known = self.shared.with(|g| g.superblock().slots[position]);
+        let force = force || known.state == MemberState::Failed && self.is_drive(&new, &known.device);
         let slot = self.shared.with(|g| -> Result<_, Error> {
             // Before anything changes.
             g.suits(&device, force)?;
@@ -293,7 +343,7 @@ impl InService {
             Ok(slot)
         })?;
         drop(device);
-        self.put(position, &new.path, force)?;
+        self.put(position, &new, force)?;
         let id = self.shared.with(|g| g.superblock().slots[position].device);
         let mut inner = self.inner.lock();
         inner.files.remove(&slot.device);
@@ -303,7 +353,7 @@ impl InService {
 
     /// Adds a hot spare.
     pub(crate) fn add_spare(&self, new: Locked, force: bool) -> Result<(), Error> {
-        let device = files::open(&new.path)?;
+        let device = files::open(&new)?;
         let id = self.shared.with(|g| {
             g.add_spare(device, force)?;
             Ok::<_, ashlar_raid::Error>(g.superblock().spares.last().copied())

@@ -194,8 +194,7 @@ pub(crate) fn make(new: &api::NewGroup, name: &str) -> Result<(Group, Vec<Locked
     };
     let lock = |path: &PathBuf| files::lock(path);
     let locks: Vec<Locked> = new.drives.iter().chain(&new.spares).map(lock).collect::<Result<_, _>>()?;
-    let open = |locked: &Locked| files::open(&locked.path);
-    let mut devices: Vec<Device> = locks.iter().map(open).collect::<Result<_, _>>()?;
+    let mut devices: Vec<Device> = locks.iter().map(files::open).collect::<Result<_, _>>()?;
     let spares = devices.split_off(new.drives.len());
     let group = Group::create(&plan, devices, spares)?;
     Ok((group, locks))

@@ -330,7 +330,7 @@ impl Owner {
         for path in paths {
             let lock = files::lock(path)?;
             // Again, now that nobody else writes it.
-            let (superblock, id) = files::examine(&lock.path)?;
+            let (superblock, id) = files::examine_locked(&lock)?;
             if let Some(other) = locked.get(&id) {
                 let (a, b) = (lock.path.display(), other.path.display());
                 return Err(Error::conflict(format!("{a} is a copy of {b}")));
@@ -350,7 +350,7 @@ impl Owner {
                 known(id)
             });
         }
-        let devices = locked.values().map(|l| files::open(&l.path)).collect::<Result<_, _>>()?;
+        let devices = locked.values().map(files::open).collect::<Result<_, _>>()?;
         let group = Group::open(devices, without_missing)?;
         let counters = group.counters();
         tracing::info!(

@@ -115,6 +115,7 @@ impl Worker {
         for position in self.group.shared.with(ashlar_raid::Group::drop_gone).unwrap_or_default() {
             tracing::error!(group = self.group.name, position, "a drive is gone: it is out of service");
         }
+        self.group.let_go_of_gone();
     }
 
     /// Starts the check that is due by the interval of the group; what is wrong is corrected.

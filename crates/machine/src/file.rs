@@ -420,7 +420,7 @@ fn corrupt(v: crate::faults::Verdict, buf: &mut [u8], at: u64) {
     }
 }
 
-fn read_full(f: &File, buf: &mut [u8], at: u64) -> io::Result<()> {
+pub(crate) fn read_full(f: &File, buf: &mut [u8], at: u64) -> io::Result<()> {
     let mut done = 0;
     while done < buf.len() {
         match rustix::io::pread(f, &mut buf[done..], at + done as u64) {
@@ -467,7 +467,7 @@ fn read_slices_full(
     Ok(())
 }
 
-fn write_full(f: &File, mut slices: &mut [IoSlice<'_>], mut at: u64) -> io::Result<()> {
+pub(crate) fn write_full(f: &File, mut slices: &mut [IoSlice<'_>], mut at: u64) -> io::Result<()> {
     while !slices.is_empty() {
         // IOV_MAX is 1024 on Linux.
         let n = slices.len().min(1024);

@@ -1,6 +1,7 @@
 //! Files, devices, buffers: all system calls of the program except those of `ashlar-environment`.
 //!
 //! * [`BufferPool`], [`Buf`]: aligned, reusable memory with one ceiling for the whole process.
+//! * [`BlockDevice`]: a block device of the kernel, which this process has alone.
 //! * [`DiskFile`]: positioned reads and writes, direct I/O where the file system has it.
 //! * [`Folder`]: the directory operations, and where files come from.
 //! * [`SimDisk`], [`Crash`]: a disk in memory that logs every write, for crash tests.
@@ -17,6 +18,7 @@
     allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests run in real time")
 )]
 
+mod block;
 mod buffer;
 mod dir;
 mod faults;
@@ -26,8 +28,10 @@ mod pool;
 mod process;
 mod sim;
 mod socket;
+mod sysfs;
 mod watch;
 
+pub use block::{Access, BlockDevice, has_holders, is_block_device};
 pub use buffer::{ALIGN, Buf, BufferPool};
 pub use dir::is_superuser;
 pub use faults::{Fault, Faults, Operation};

@@ -1,10 +1,11 @@
-//! What keeps the blocks of a member: a file, or whatever implements [`Medium`].
+//! What keeps the blocks of a member: a file, a block device, or whatever implements [`Medium`].
 //!
-//! Must not depend on: groups, what a medium is made of beside files.
+//! Must not depend on: groups, what a medium is made of beside files and block devices.
 
 use std::io::{self, IoSlice, IoSliceMut};
+use std::sync::Arc;
 
-use ashlar_machine::DiskFile;
+use ashlar_machine::{BlockDevice, DiskFile};
 
 /// What a medium can be asked without waiting for it.
 #[derive(Clone, Debug)]
@@ -89,6 +90,15 @@ pub trait Medium: Send + Sync {
     /// Errors of the medium.
     fn discard(&self, at: u64, len: u64) -> io::Result<()>;
 
+    /// Makes a range read as zeros without writing them. False: it cannot, and the range may have any content.
+    ///
+    /// # Errors
+    /// Errors of the medium.
+    fn zero(&self, at: u64, len: u64) -> io::Result<bool> {
+        let _ = (at, len);
+        Ok(false)
+    }
+
     /// The name of what fails as a whole and takes this medium along, for instance the drive that a namespace is a part of. None: nothing
     /// is known that it shares with others.
     fn domain(&self) -> Option<String> {
@@ -138,5 +148,49 @@ impl Medium for DiskFile {
 
     fn discard(&self, at: u64, len: u64) -> io::Result<()> {
         self.punch_hole(at, len).map(drop)
+    }
+}
+
+/// Shared with whoever has claimed the device: it stays the same one as long as that lasts.
+impl Medium for Arc<BlockDevice> {
+    fn size(&self) -> io::Result<u64> {
+        Ok(BlockDevice::size(self))
+    }
+
+    fn read_at(&self, out: &mut [u8], at: u64) -> io::Result<()> {
+        BlockDevice::read_slices_at(self, &mut [IoSliceMut::new(out)], at)
+    }
+
+    fn read_slices_at(&self, slices: &mut [IoSliceMut<'_>], at: u64) -> io::Result<()> {
+        BlockDevice::read_slices_at(self, slices, at)
+    }
+
+    fn write_slices_at(&self, slices: &mut [IoSlice<'_>], at: u64) -> io::Result<()> {
+        BlockDevice::write_slices_at(self, slices, at)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        BlockDevice::flush(self)
+    }
+
+    fn discard(&self, at: u64, len: u64) -> io::Result<()> {
+        BlockDevice::discard(self, at, len).map(drop)
+    }
+
+    fn zero(&self, at: u64, len: u64) -> io::Result<bool> {
+        BlockDevice::zero(self, at, len)
+    }
+
+    fn domain(&self) -> Option<String> {
+        BlockDevice::domain(self).map(str::to_owned)
+    }
+
+    /// All its requests are direct.
+    fn waits(&self) -> bool {
+        true
+    }
+
+    fn gone(&self) -> Option<String> {
+        BlockDevice::gone(self)
     }
 }

@@ -122,6 +122,10 @@ impl Member {
     }
 
     fn zero(&mut self, at: u64, blocks: u64) -> io::Result<()> {
+        self.dirty = true;
+        if self.medium.zero(at * BLOCK as u64, blocks * BLOCK as u64)? {
+            return Ok(());
+        }
         let zeros = vec![0; 64 * BLOCK];
         let mut done = 0;
         while done < blocks {

@@ -37,7 +37,7 @@ pub enum Describe {
     /// Show a physical drive
     #[command(visible_alias = "physical_drive")]
     Pd {
-        /// The drive: GROUP/POSITION, or the path of its file, which is read if no process has it
+        /// The drive: GROUP/POSITION, or the path of its file or device, which is read if no process has it
         drive: String,
     },
     /// Show a drive group with its drives and virtual drives
@@ -102,7 +102,7 @@ The process that owns groups makes the group and puts it in service; if there is
 `none` do not protect a degraded group from a loss of power.
 
 Examples:
-  ashlar array create dg raid5 /mnt/disk{1...8}/member
+  ashlar array create dg raid5 /dev/nvme{0...7}n1
   ashlar array create dg 8+3 /mnt/disk{1...11}/member --name tank --strip 128KiB
   ashlar array create dg raid6 /mnt/disk{1...6}/member --spare /mnt/disk7/member";
 
@@ -111,7 +111,7 @@ Examples:
 pub struct GroupOptions {
     /// The level
     pub level: String,
-    /// The drives, in order; {1...8} works
+    /// The drives, in order: block devices, files or nvme-tcp:// addresses; {1...8} works
     #[arg(required = true, value_name = "DRIVE")]
     pub drives: Vec<String>,
     /// Its name [default: the next free dgN]
@@ -129,10 +129,10 @@ pub struct GroupOptions {
     /// A hot spare; may be repeated
     #[arg(long, value_name = "DRIVE")]
     pub spare: Vec<String>,
-    /// Overwrite drives that have the signature of a file system, a partition table or another array
+    /// Overwrite drives that have the signature of a file system, a partition table or another array; never one in use
     #[arg(long)]
     pub force: bool,
-    /// Permit several namespaces of one NVMe subsystem in one set: they are lost together
+    /// Permit several namespaces of one NVMe subsystem, or partitions of one disk, in one set: they are lost together
     #[arg(long)]
     pub allow_shared_drive: bool,
 }
@@ -140,13 +140,13 @@ pub struct GroupOptions {
 /// What is deleted.
 #[derive(Subcommand, Debug)]
 pub enum Delete {
-    /// Remove a hot spare from its group; the file stays
+    /// Remove a hot spare from its group; the file or device stays
     #[command(visible_alias = "physical_drive")]
     Pd {
-        /// The path of its file
+        /// The path of its file or device
         drive: String,
     },
-    /// Delete a drive group; its files stay, without their content
+    /// Delete a drive group; its files and devices stay, without their content
     #[command(visible_alias = "drive_group")]
     Dg {
         /// The group
@@ -175,7 +175,7 @@ pub enum Edit {
     /// Take a drive out of service, put it back, or make it a hot spare
     #[command(visible_alias = "physical_drive")]
     Pd {
-        /// The drive: GROUP/POSITION, or the path of its file
+        /// The drive: GROUP/POSITION, or the path of its file or device
         drive: String,
         /// What is changed
         #[arg(value_name = "marker")]
@@ -246,14 +246,14 @@ pub enum Replace {
     /// Replace a drive; it is taken out of service first if it is not already
     #[command(visible_alias = "physical_drive")]
     Pd {
-        /// The drive that goes: GROUP/POSITION, or the path of its file
+        /// The drive that goes: GROUP/POSITION, or the path of its file or device
         old: String,
-        /// The file that comes
+        /// The file or device that comes
         new: String,
-        /// Overwrite a file that has the signature of something else
+        /// Overwrite a file or device that has the signature of something else
         #[arg(long)]
         force: bool,
-        /// Permit a namespace of an NVMe subsystem that the set has another namespace of: they are lost together
+        /// Permit a namespace of an NVMe subsystem, or a partition of a disk, that the set has another one of: they are lost together
         #[arg(long)]
         allow_shared_drive: bool,
     },

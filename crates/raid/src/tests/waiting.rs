@@ -177,6 +177,11 @@ impl Medium for Waiting {
         Some(Box::new(Submitted { traffic: self.traffic.clone(), number }))
     }
 
+    /// As devices that have a command for it; a power cut takes it back like a write.
+    fn zero(&self, at: u64, len: u64) -> io::Result<bool> {
+        if self.how == How::InTurn { Ok(false) } else { self.file.punch_hole(at, len) }
+    }
+
     fn waits(&self) -> bool {
         self.how != How::InTurn
     }
