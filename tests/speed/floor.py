@@ -14,27 +14,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 import cluster
+import one_machine
 
 UNITS = {"KiB": 1 << 10, "MiB": 1 << 20}
 SIZES = {int(size[:-3]) * UNITS[size[-3:]]: (size, *more) for size, *more in cluster.SIZES}
-
-
-class FourDrives(cluster.Servers):
-    name, ready = "Ashlar, 4 drives", "/ashlar/health/ready"
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def start(self):
-        [port] = cluster.free_ports(1)
-        self.endpoints.append(f"{cluster.SCHEME}://127.0.0.1:{port}")
-        drives = [Path(self.folder) / f"drive{n}" for n in range(1, 5)]
-        for drive in drives:
-            drive.mkdir()
-        self.run(os.environ["ASHLAR_BIN"], "server", *drives, "--address", f"127.0.0.1:{port}", "--code", "2+2")
 
 
 def floor(folder):
@@ -48,12 +33,11 @@ def main():
     measured, floors = {}, {}
     for _ in range(int(os.environ.get("ASHLAR_SPEED_ROUNDS", "3"))):
         for length, (size, objects, most) in SIZES.items():
-            with tempfile.TemporaryDirectory(dir=os.environ.get("ASHLAR_SPEED_DIR", "/dev/shm")) as folder:
-                with FourDrives(folder) as server:
-                    for kind in ("put", "get"):
-                        got = cluster.measure(server, kind, size, objects, most, seconds)
-                        of_gib = (1 << 30) / length / 1e6 if size.endswith("MiB") else 1
-                        measured.setdefault((length, kind), []).append(got["cpu"] / of_gib)
+            with one_machine.Ashlar() as server:
+                for kind in ("put", "get"):
+                    got = cluster.measure(server, kind, size, objects, most, seconds)
+                    of_gib = (1 << 30) / length / 1e6 if size.endswith("MiB") else 1
+                    measured.setdefault((length, kind), []).append(got["cpu"] / of_gib)
         with tempfile.TemporaryDirectory(dir=os.environ.get("ASHLAR_SPEED_DIR", "/dev/shm")) as folder:
             for row, parts in floor(folder).items():
                 floors.setdefault(row, []).append(parts)

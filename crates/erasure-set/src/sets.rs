@@ -20,10 +20,11 @@ use crate::table::{Attached, Member, Table, View};
 use crate::tail_queue::{Missed, Tails};
 use crate::turns::{Others, Turns};
 use crate::undecided_registers::UndecidedRegisters;
+use crate::write::InFlight;
 use crate::{Error, Result};
 use arc_swap::ArcSwap;
 use ashlar_commit::Quorum;
-use ashlar_drive::{Drive, DriveHandle, Unfinished};
+use ashlar_drive::{Drive, DriveHandle};
 use ashlar_duties::Duties;
 use ashlar_engine::Engine;
 use ashlar_environment::HashMap;
@@ -144,7 +145,7 @@ pub(crate) struct Inner {
     pub(crate) scrub: ScrubState,
     /// Writes whose shards no record names yet, with the handles to give them up on drives that hang; one
     /// entry per body in flight.
-    pub(crate) writes_in_flight: Mutex<HashMap<WriteId, Vec<(DriveId, Unfinished)>>>,
+    pub(crate) writes_in_flight: Mutex<HashMap<WriteId, InFlight>>,
     /// What readers and writers hold in memory.
     pub(crate) memory: Memory,
     /// Permits for requests that read one body to write another: they hold memory of both budgets, so enough

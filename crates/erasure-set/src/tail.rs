@@ -25,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Shards for a drive that has hung for this long are given up and made again later; at once if memory is
 /// short.
 const GIVE_UP: Duration = Duration::from_secs(5);
+/// The same for shards without which their write fails.
+const GIVE_UP_NEEDED: Duration = Duration::from_secs(15);
 /// How often the entries are processed.
 const TICK: Duration = Duration::from_millis(50);
 /// How long the background task waits at most.
@@ -110,19 +112,7 @@ impl Inner {
                     "the drive does not answer: requests no longer wait for it");
             }
         }
-        let given_up: Vec<DriveId> =
-            table.members.values().filter(|m| self.is_given_up(m)).map(|m| m.id).collect();
-        if !given_up.is_empty() {
-            for shards in self.writes_in_flight.lock().values_mut() {
-                shards.retain(|(drive, shard)| {
-                    let over = given_up.contains(drive);
-                    if over {
-                        shard.give_up();
-                    }
-                    !over
-                });
-            }
-        }
+        self.give_up_shards(table.members.values().filter(|m| self.is_given_up(m)));
         let back: Vec<Lacking> = {
             let mut of = self.missed.of.lock();
             let here = |d: &DriveId| table.members.get(d).is_none_or(|m| m.responds());
@@ -136,6 +126,29 @@ impl Inner {
             for key in lacking.keys {
                 self.heals.push(&key, false);
             }
+        }
+    }
+
+    /// Gives up shards of writes in flight on drives that hang. What a write needs it keeps for a while longer: drives with
+    /// much to write are slow one after another, and answer.
+    fn give_up_shards<'a>(&self, hung: impl Iterator<Item = &'a Arc<Member>>) {
+        let hung: Vec<(DriveId, bool)> = hung
+            .map(|m| (m.id, m.is_away() || m.drive.stalled().is_some_and(|s| s >= GIVE_UP_NEEDED)))
+            .collect();
+        if hung.is_empty() {
+            return;
+        }
+        for write in self.writes_in_flight.lock().values_mut() {
+            let mut spare = write.shards.len().saturating_sub(write.needed);
+            write.shards.retain(|(drive, shard)| {
+                let Some((_, for_good)) = hung.iter().find(|(id, _)| id == drive) else { return true };
+                if spare == 0 && !for_good {
+                    return true;
+                }
+                spare = spare.saturating_sub(1);
+                shard.give_up();
+                false
+            });
         }
     }
 

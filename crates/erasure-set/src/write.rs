@@ -22,7 +22,7 @@ use ashlar_commit::{SlotSet, lower_k};
 use ashlar_drive::{Error as DriveError, Tally, Unfinished, WriterHandle};
 use ashlar_engine::{Code, Error as EngineError};
 use ashlar_environment::time::{self, Instant};
-use ashlar_format::{Ballot, Data, GroupId, RegisterKey, WriteId};
+use ashlar_format::{Ballot, Data, DriveId, GroupId, RegisterKey, WriteId};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -80,6 +80,15 @@ enum Sink {
     Extents(Vec<Option<WriterHandle>>),
 }
 
+/// The shards of a large body that no record names yet and that are still being written.
+#[derive(Default)]
+pub(crate) struct InFlight {
+    /// Those that were not left out, with the handles to give them up.
+    pub(crate) shards: Vec<(DriveId, Unfinished)>,
+    /// So many of them the write needs.
+    pub(crate) needed: usize,
+}
+
 /// A guard: while it exists, the collector does not touch the write.
 struct InFlightWrite {
     inner: Arc<Inner>,
@@ -88,7 +97,7 @@ struct InFlightWrite {
 
 impl InFlightWrite {
     fn new(inner: &Arc<Inner>, id: WriteId) -> InFlightWrite {
-        inner.writes_in_flight.lock().insert(id, Vec::new());
+        inner.writes_in_flight.lock().insert(id, InFlight::default());
         InFlightWrite { inner: inner.clone(), id }
     }
 }
@@ -381,7 +390,7 @@ impl DataWriter {
         }
         self.sink = Sink::Extents(writers);
         if let Some(in_flight) = self.inner.writes_in_flight.lock().get_mut(&self.data.write_id) {
-            *in_flight = handles;
+            *in_flight = InFlight { shards: handles, needed: usize::from(self.needed) };
         }
         match have {
             h if h >= self.needed => Ok(()),
@@ -719,9 +728,11 @@ impl DataWriter {
             if w.is_some() && !taken.contains(slot) {
                 // Dropping the writer abandons the shard; heal makes it later.
                 *w = None;
-                if !gone.contains(slot)
-                    && let Some(m) = self.view.member(slot)
-                {
+                let Some(m) = self.view.member(slot) else { continue };
+                if let Some(in_flight) = self.inner.writes_in_flight.lock().get_mut(&self.data.write_id) {
+                    in_flight.shards.retain(|(drive, _)| *drive != m.id);
+                }
+                if !gone.contains(slot) {
                     m.latency.mark_slow();
                 }
             }

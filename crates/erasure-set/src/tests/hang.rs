@@ -236,6 +236,50 @@ async fn hung_drive_releases_memory() {
     rig.close().await;
 }
 
+/// Drives with much to write are slow one after another, for longer than the second after which one hangs: a write that has
+/// left out one of them waits for the next, also while memory is short.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn drives_that_are_slow_in_turn_fail_no_write() {
+    let rig = Rig::direct(2, 2).await;
+    rig.sets.start();
+    let body = noise(3, 24 << 20);
+    let drives = rig.sets.drives();
+    let stalls =
+        |slot: u8| drives.iter().any(|d| d.label().drive == drive_id(slot, 0) && d.stalled().is_some());
+    let mut w = rig.sets.write(&rig.key("written"), body.len() as u64).await.unwrap();
+    w.write(&body[..3_000_000]).await.unwrap();
+    rig.faults[0].hang();
+    soon("a write", w.write(&body[3_000_000..12_000_000])).await.unwrap();
+    rig.faults[0].clear();
+    until("the first drive answers again", || !stalls(0)).await;
+    let held = rig.sets.pool().get(rig.sets.pool().ceiling() * 6 / 10).await;
+    rig.faults[1].hang();
+    let rest = body[12_000_000..].to_vec();
+    let ending = tokio::spawn(async move {
+        w.write(rest).await?;
+        w.finish().await
+    });
+    until("the second drive stalls", || stalls(1)).await;
+    // The background task has looked at it meanwhile.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    rig.faults[1].clear();
+    let staged = ending.await.unwrap().unwrap();
+    drop(held);
+    let (data, size) = (staged.data(), body.len() as u64);
+    let key = rig.key("written");
+    let named = [&staged];
+    let done = rig.sets.update_register::<(), ()>(&key, &named, |_| Decision::Write {
+        body: super::body(size, Some(data)),
+        summary: summary(size),
+        moved: false,
+        out: (),
+    });
+    done.await.unwrap();
+    drop(staged);
+    assert!(rig.get("written").await.unwrap().unwrap() == body);
+    rig.close().await;
+}
+
 /// A stopped machine is not treated as a drive that hangs: requests wait and succeed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_wait_while_machine_is_stopped() {
