@@ -12,12 +12,11 @@
 
 use crate::ask::Waiting;
 use crate::invariants::no_joining_votes;
-use crate::register::{Answers, Register};
+use crate::register::{Answers, Done, Register};
 use crate::sent_records::{Lineage, SentRecords};
 use crate::sets::Inner;
 use crate::stored::Stored;
 use crate::table::View;
-use crate::update::Done;
 use ashlar_commit::ReadStep;
 use ashlar_environment::time;
 use ashlar_format::{Ballot, Record, RegisterKey};

@@ -52,6 +52,14 @@ pub struct Register {
     pub record: Arc<Record>,
 }
 
+/// A successful update, with the index of its answer.
+pub(crate) struct Done {
+    pub(crate) answer: usize,
+    /// As [`crate::Updated::ballot`].
+    pub(crate) ballot: Ballot,
+    pub(crate) register: Option<Register>,
+}
+
 /// The answers of drives to one read.
 pub(crate) struct Answers {
     pub(crate) reader: Reader,

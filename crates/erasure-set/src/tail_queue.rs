@@ -53,6 +53,15 @@ pub(crate) struct PendingPurge {
     pub(crate) since: Instant,
 }
 
+/// The shards of a large body that no record names yet and that are still being written.
+#[derive(Default)]
+pub(crate) struct InFlight {
+    /// Those that were not left out, with the handles to give them up.
+    pub(crate) shards: Vec<(DriveId, Unfinished)>,
+    /// So many of them the write needs.
+    pub(crate) needed: usize,
+}
+
 #[derive(Default)]
 pub(crate) struct Waiting {
     pub(crate) tails: Vec<Tail>,

@@ -14,7 +14,7 @@ use crate::invariants::named_no_more;
 use crate::key_turn::{ATTEMPTS, KeyTurn};
 use crate::outcome::{LAST_READ, Stop};
 use crate::propose::{Attempt, Based};
-use crate::register::{LAYOUTS, Register};
+use crate::register::{Done, LAYOUTS, Register};
 use crate::sent_records::{Sent, SentRecords};
 use crate::sets::{Inner, Sets};
 use crate::stored::{OneSyncRecord, Parent};
@@ -108,14 +108,6 @@ pub(crate) enum Follows {
 
 /// Decides; may be called several times.
 type Decide<'a> = dyn FnMut(Option<&Record>) -> Choice + Send + 'a;
-
-/// A successful update, with the index of its answer.
-pub(crate) struct Done {
-    pub(crate) answer: usize,
-    /// As [`Updated::ballot`].
-    pub(crate) ballot: Ballot,
-    pub(crate) register: Option<Register>,
-}
 
 /// The decision returned an error, or the drives could not execute the update.
 type Stopped = UpdateError<()>;

@@ -17,12 +17,13 @@ use crate::propose::{gather, shortage};
 use crate::register::LAYOUTS;
 use crate::sets::{Inner, Sets};
 use crate::table::{HANG_CHECK_INTERVAL, Member, View};
+use crate::tail_queue::InFlight;
 use crate::{Error, Result};
 use ashlar_commit::{SlotSet, lower_k};
 use ashlar_drive::{Error as DriveError, Tally, Unfinished, WriterHandle};
 use ashlar_engine::{Code, Error as EngineError};
 use ashlar_environment::time::{self, Instant};
-use ashlar_format::{Ballot, Data, DriveId, GroupId, RegisterKey, WriteId};
+use ashlar_format::{Ballot, Data, GroupId, RegisterKey, WriteId};
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -78,15 +79,6 @@ enum Sink {
     Inline(Option<(Bytes, usize)>),
     /// One writer per slot; `None`: left out.
     Extents(Vec<Option<WriterHandle>>),
-}
-
-/// The shards of a large body that no record names yet and that are still being written.
-#[derive(Default)]
-pub(crate) struct InFlight {
-    /// Those that were not left out, with the handles to give them up.
-    pub(crate) shards: Vec<(DriveId, Unfinished)>,
-    /// So many of them the write needs.
-    pub(crate) needed: usize,
 }
 
 /// A guard: while it exists, the collector does not touch the write.

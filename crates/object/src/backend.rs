@@ -178,15 +178,23 @@ impl Backend {
         }
     }
 
-    /// Changes a register by a function of its state. The answer of the decision, and the place of the change in the order of
-    /// all changes of the register.
+    /// Changes a register by a function of its state. Returns the answer of the decision.
     pub(crate) async fn update<R: Send>(
         &self,
         key: &RegisterKey,
         staged: &[&Staged],
         decide: impl FnMut(Option<&Record>) -> Decision<R> + Send,
+    ) -> std::result::Result<R, Stopped> {
+        Ok(self.update_with_ballot(key, staged, decide).await?.0)
+    }
+
+    /// [`Backend::update`], with the place of the change in the order of all changes of the register.
+    pub(crate) async fn update_with_ballot<R: Send>(
+        &self,
+        key: &RegisterKey,
+        staged: &[&Staged],
+        mut decide: impl FnMut(Option<&Record>) -> Decision<R> + Send,
     ) -> std::result::Result<(R, Ballot), Stopped> {
-        let mut decide = decide;
         // The answers stay here, so that the code below is compiled once and not for every type of answer.
         let mut answers: SmallVec<[Option<R>; 1]> = SmallVec::new();
         let answer = {
@@ -213,11 +221,11 @@ impl Backend {
 
     /// A ballot above those of all changes of a register so far, and below those of all that follow.
     pub(crate) async fn present_ballot(&self, key: &RegisterKey) -> Result<Ballot> {
-        let ((), ballot) = self.update(key, &[], |_| Decision::Keep(())).await?;
+        let ((), ballot) = self.update_with_ballot(key, &[], |_| Decision::Keep(())).await?;
         Ok(ballot)
     }
 
-    /// [`Backend::update`] that returns the number of the answer.
+    /// [`Backend::update_with_ballot`] that returns the number of the answer.
     async fn update_by(
         &self,
         key: &RegisterKey,

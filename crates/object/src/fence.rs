@@ -149,7 +149,7 @@ impl Inner {
     ) -> std::result::Result<(R, Ballot), Failed> {
         let mut waiting = None;
         loop {
-            match self.backend.update(key, staged, &mut decide).await {
+            match self.backend.update_with_ballot(key, staged, &mut decide).await {
                 Ok(out) => return Ok(out),
                 Err(Stopped::Failed(failed)) => return Err(failed),
                 Err(Stopped::Fenced(by)) => {

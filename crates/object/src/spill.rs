@@ -105,7 +105,7 @@ impl Inner {
                 }
                 // The versions have gone meanwhile.
                 (Err(Stopped::Failed(Failed::Refused(Error::Changed))), None) => return Ok(()),
-                (done, _) => return Ok(done?.0),
+                (done, _) => return Ok(done?),
             }
         }
         Err(Error::Busy)

@@ -106,7 +106,7 @@ pub(crate) async fn write(
         let (body, summary) = versions::body(vec![version.clone()]);
         Decision::Write { body, summary, moved: false, out: () }
     });
-    Ok(done.await?.0)
+    Ok(done.await?)
 }
 
 /// Reads a segment; `None` if it does not exist.
@@ -137,7 +137,7 @@ pub(crate) async fn remove(backend: &Backend, segment_ref: SegmentRef) -> Result
         }
         Decision::Write { body: Body::Tombstone, summary: Bytes::new(), moved: false, out: () }
     });
-    Ok(done.await?.0)
+    Ok(done.await?)
 }
 
 /// All segments of a node, in order.
