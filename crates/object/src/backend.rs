@@ -197,7 +197,7 @@ impl Backend {
     ) -> std::result::Result<(R, Ballot), Stopped> {
         // The answers stay here, so that the code below is compiled once and not for every type of answer.
         let mut answers: SmallVec<[Option<R>; 1]> = SmallVec::new();
-        let answer = {
+        let (answer, ballot) = {
             let mut note = |out| {
                 answers.push(Some(out));
                 answers.len() - 1
@@ -214,7 +214,6 @@ impl Backend {
             };
             self.update_by(key, staged, &mut choose).await?
         };
-        let (answer, ballot) = answer;
         let Some(out) = answers[answer].take() else { unreachable!("an update ends once") };
         Ok((out, ballot))
     }
