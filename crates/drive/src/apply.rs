@@ -39,9 +39,15 @@ impl Core {
         true
     }
 
-    /// A shard is durable, in the journal or in an extent.
-    pub fn apply_shard(&mut self, name: ShardName, now: Shard) {
+    /// A shard was written: it is durable, in the journal or in an extent. A drop that waits for a lookup concerns the one
+    /// before it.
+    pub fn apply_written(&mut self, name: ShardName, now: Shard) {
         self.unresolved_discards.remove(&name);
+        self.apply_shard(name, now);
+    }
+
+    /// The record of a shard is durable. A drop that waits for a lookup concerns the shard also if its record was moved.
+    pub fn apply_shard(&mut self, name: ShardName, now: Shard) {
         self.journal_live(now.loc, true);
         let (region, bytes) = (now.extent, now.region_bytes());
         let old = self.overlay.set_shard(name, Some(now)).flatten();

@@ -12,7 +12,7 @@ use crate::core::{Core, Shared};
 use crate::entry::Loc;
 use crate::files::{Kind, segment_name};
 use crate::index::must;
-use crate::maintenance_state::Pass;
+use crate::maintenance_state::{Pass, Urge};
 use crate::op::Op;
 use crate::run::Mode;
 use crate::{Error, Result, Tally};
@@ -27,15 +27,6 @@ use std::time::Duration;
 /// Bytes moved between two pauses, and the pause: about 100 MB/s at most.
 const CHUNK: usize = 512 << 10;
 const PAUSE: Duration = Duration::from_millis(5);
-
-/// How much a segment may still hold so that its compaction is worth it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Urge {
-    /// Clients need the processor: only segments that are mostly dead (or padding).
-    Busy,
-    Idle,
-    ShortOfSpace,
-}
 
 impl Core {
     /// Bytes of a segment that must move.
@@ -52,7 +43,8 @@ impl Core {
     /// The segment whose compaction is most useful, if any is.
     ///
     /// Moving needs space at the head too. So that compaction ends, it works in passes: a pass considers only
-    /// segments from before it began, and the next pass begins when there is garbage of two more segments.
+    /// segments from before it began, and the next pass begins when there is garbage of two more segments, or when more
+    /// of it is worth the work than in the last pass.
     pub fn victim(&self, bad: &[u32], urge: Urge, pass: &mut Pass) -> Option<u32> {
         let sealed = || self.journal.iter().filter(|(n, _)| **n < self.active && !bad.contains(n));
         let total: u64 = self.journal.values().map(|s| s.bytes).sum();
@@ -72,8 +64,9 @@ impl Core {
             }
         }
         if pass.before.is_none() {
-            pass.left = pass.left.min(garbage);
-            if garbage < pass.left + 2 * typical {
+            let left = if urge > pass.urge { 0 } else { pass.left.min(garbage) };
+            if garbage < left + 2 * typical {
+                pass.left = pass.left.min(garbage);
                 return None;
             }
             pass.before = Some(self.active);
@@ -95,7 +88,7 @@ impl Core {
                 return oldest;
             }
         }
-        *pass = Pass { before: None, left: garbage };
+        *pass = Pass { before: None, left: garbage, urge };
         None
     }
 }
@@ -116,8 +109,7 @@ impl Shared {
                 size += op.weight();
                 moves.push(op);
                 if size >= chunk {
-                    self.counters.compacted.fetch_add(size as u64, Ordering::Relaxed);
-                    self.submit_and_wait(std::mem::take(&mut moves))?;
+                    self.move_records(std::mem::take(&mut moves), size)?;
                     size = 0;
                     if pace && self.threads {
                         ashlar_environment::thread::sleep(PAUSE);
@@ -130,12 +122,11 @@ impl Shared {
             self.counters.read_errors.fetch_add(1, Ordering::Relaxed);
             return Ok(false);
         }
-        self.counters.compacted.fetch_add(size as u64, Ordering::Relaxed);
         let state_here = self.core.lock().state_segment <= victim;
         if purges || state_here {
             moves.push(Op::States);
         }
-        self.submit_and_wait(std::mem::take(&mut moves))?;
+        self.move_records(std::mem::take(&mut moves), size)?;
         if self.maintenance.lock().manifest.position.segment <= victim {
             // Recovery would start in the victim: move the checkpoint first.
             self.drain()?;
@@ -149,6 +140,13 @@ impl Shared {
             .and_then(|()| self.journal_folder.sync())
             .map_err(|e| self.failed("removing a journal segment", &e))?;
         Ok(true)
+    }
+
+    /// Journals moves of `size` bytes. They do not count as writes of a drive that is in use.
+    fn move_records(self: &Arc<Self>, moves: Vec<Op>, size: usize) -> Result<()> {
+        self.counters.compacted.fetch_add(size as u64, Ordering::Relaxed);
+        self.maintenance.lock().records += moves.len() as u64;
+        self.submit_and_wait(moves)
     }
 
     /// The operation that moves this record of the victim, if it is still needed.

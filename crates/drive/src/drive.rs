@@ -353,11 +353,24 @@ impl Drive {
         self.shared.audit()
     }
 
-    /// Without threads: one round of the maintenance thread.
+    /// Without threads: one round of the maintenance thread. A merge that it begins is not continued.
     #[doc(hidden)]
     pub fn upkeep(&self) -> Result<()> {
         let _one = self.shared.upkeep.lock();
         self.shared.round(&mut None, false)
+    }
+
+    /// Without threads: rounds of the maintenance thread until it has nothing to merge.
+    #[doc(hidden)]
+    pub fn upkeep_with_merges(&self) -> Result<()> {
+        let _one = self.shared.upkeep.lock();
+        let mut merge = None;
+        loop {
+            self.shared.round(&mut merge, false)?;
+            if merge.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     /// Without threads: commits what is queued.

@@ -8,11 +8,11 @@
 //!
 //! Must not depend on: other drives.
 
-use crate::compact::Urge;
 use crate::core::{EMPTIED, Shared};
 use crate::drain::Merge;
 use crate::files::segment_name;
 use crate::index::must;
+use crate::maintenance_state::Urge;
 use crate::op::Op;
 use crate::run::Mode;
 use crate::{Completion, Result};
@@ -110,7 +110,7 @@ impl Shared {
         {
             let records = self.counters.records.load(Ordering::Relaxed);
             let mut k = self.maintenance.lock();
-            k.idle = records - k.records < 64;
+            k.idle = records.saturating_sub(k.records) < 64;
             k.records = records;
         }
         let mut core = self.core.lock();

@@ -24,9 +24,20 @@ pub(crate) struct MaintenanceState {
     pub pass: Pass,
     /// Almost nothing was written between the last two ticks.
     pub idle: bool,
+    /// Records written until the last tick, and those that compaction moved since.
     pub records: u64,
     /// Freed regions that wait for the rest of their segment.
     pub freed: BTreeMap<u32, FreedWaiting>,
+}
+
+/// How much a segment may still hold so that its compaction is worth it; each more than the one before.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Urge {
+    /// Clients need the processor: only segments that are mostly dead (or padding).
+    #[default]
+    Busy,
+    Idle,
+    ShortOfSpace,
 }
 
 /// The progress of compaction: see [`crate::core::Core::victim`].
@@ -36,4 +47,6 @@ pub(crate) struct Pass {
     pub before: Option<u32>,
     /// Garbage that the last pass left.
     pub left: u64,
+    /// What the last pass took to be worth the work.
+    pub urge: Urge,
 }

@@ -179,7 +179,7 @@ impl Shared {
                 if let Some(r) = shard.extent {
                     core.extent_written(r);
                 }
-                core.apply_shard(name, shard);
+                core.apply_written(name, shard);
             }
             return Ok(());
         }

@@ -87,7 +87,7 @@ impl Core {
                         loc: second,
                         extent: None,
                     };
-                    self.apply_shard((i.write_id, i.index), shard);
+                    self.apply_written((i.write_id, i.index), shard);
                 }
                 let now = Register {
                     ballot: a.ballot,
@@ -117,7 +117,7 @@ impl Core {
                     loc,
                     extent: None,
                 };
-                self.apply_shard((s.write_id, s.index), shard);
+                self.apply_written((s.write_id, s.index), shard);
             }
             Op::Extent { name, shard, .. } => {
                 let mut shard = (**shard).clone();
@@ -126,7 +126,7 @@ impl Core {
                     // From here on the record keeps the region, not the writer.
                     self.extent_written(r);
                 }
-                self.apply_shard(*name, shard);
+                self.apply_written(*name, shard);
                 if self.unnamed.written(name) {
                     self.lazy.push(Op::Discard { name: *name, target: loc.segment });
                 }

@@ -297,6 +297,43 @@ fn lookup_overtaken_by_drop_finds_nothing() {
     block(d.close());
 }
 
+/// A few small records in a batch leave most of their segment empty: batches are padded. What upkeep left while
+/// clients wrote, it compacts when they pause.
+#[test]
+fn padding_is_given_back_when_writes_pause() {
+    const RECORDS: u64 = 20_000;
+    let mut o = small_options();
+    o.journal_segment_bytes = 1 << 20;
+    let (_disk, _folder, d) = sim_drive(&o);
+    let data = [9; 150];
+    for id in 0..RECORDS {
+        d.stage(stage_of(id, id, &data), ashlar_drive::Completion::ignored());
+        if id % 5 == 4 {
+            d.pump();
+        }
+        if id % 100 == 99 {
+            d.tick();
+            d.upkeep().unwrap();
+        }
+    }
+    let busy = d.stats();
+    assert!(busy.journal_live * 2 < busy.journal_bytes, "nothing is padded: {busy:?}");
+    assert!(busy.journal_live * 4 > busy.journal_bytes, "worth it for a drive that is written to: {busy:?}");
+    assert!(busy.compacted < 1 << 20, "compacted for a drive that is written to: {busy:?}");
+    for _ in 0..100 {
+        d.tick();
+        d.pump();
+        d.upkeep_with_merges().unwrap();
+    }
+    let after = d.stats();
+    assert!(after.journal_live * 10 > after.journal_bytes * 6, "{after:?}");
+    assert!(after.compacted < busy.journal_bytes, "records moved again and again: {after:?}");
+    for id in 0..RECORDS {
+        assert_eq!(read_shard(&d, id).unwrap(), data);
+    }
+    assert_eq!((d.audit().unwrap(), d.stats().miscounts), (vec![], 0));
+}
+
 /// Shards are replaced repeatedly. The files of the drive take less than three times the bytes in use during
 /// that, and soon afterwards little more than these.
 #[test]

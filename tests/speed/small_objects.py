@@ -1,0 +1,133 @@
+"""Many small objects on one machine: what they cost when the store is empty and when it is full.
+
+    ASHLAR_BIN=target/release/ashlar [MINIO_BIN=~/go/bin/minio] python3 tests/speed/small_objects.py [objects] [steps]
+
+One server over four folders, 2+2, takes so many objects of one byte (5,000,000) in so many steps (10), by
+`ashlar bench s3 put` with 16 requests in flight; ASHLAR_SPEED_SIZE is another size. For each step it prints the rate, CPU of the server, the memory of its
+process, and the blocks that the folders have allocated. Then the server is ended and started again (time until it is
+ready, CPU, memory), objects of the last step are read, the bucket is listed, every object but one of a hundred is deleted, and
+the space is measured again for ten minutes. MinIO takes one step only. The folders are in memory or under ASHLAR_SPEED_DIR:
+5,000,000 objects need tens of GiB. By hand only: it is no test.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from cluster import ROOT
+from one_machine import Ashlar, MinIO
+
+SIZE = os.environ.get("ASHLAR_SPEED_SIZE", "1")
+
+
+def bench(server, operation, prefix, *options):
+    """Runs `ashlar bench s3`: operations per second, CPU of the server in us each, 50th and 99th percentiles in ms, seconds."""
+    out = server.home / "result.json"
+    env = {**os.environ, "ASHLAR_ACCESS_KEY": ROOT[0], "ASHLAR_SECRET_KEY": ROOT[1]}
+    command = [os.environ["ASHLAR_BIN"], "bench", "s3", operation, f"many/{prefix}", "--endpoint", server.endpoints[0], "-o", out, "-q",
+               "--server-pid", str(server.processes[-1].pid), "--warmup", "0s", "-d", "10h", "-s", SIZE, *options]
+    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    # 6: measured, but with a caveat, as that the client is at its limit.
+    if done.returncode not in (0, 6):
+        raise RuntimeError(f"{server.name}: {operation} {options}\n{done.stdout}\n{done.stderr}")
+    phase = next(p for p in json.loads(out.read_text())["phases"] if p["name"] == operation)
+    found = max(phase["operations"], key=lambda o: o["count"])
+    times = found["service"]["percentiles_ns"]
+    errors = sum(o["errors"] and sum(o["errors"].values()) or 0 for o in phase["operations"])
+    return {"rate": found["count"] / phase["seconds"], "cpu": phase["cost"]["server_us_per_op"], "p50": times["p50"] / 1e6,
+            "p99": times["p99"] / 1e6, "seconds": phase["seconds"], "count": found["count"], "errors": errors}
+
+
+def allocated(folder):
+    """Bytes of the blocks that the files in a folder have."""
+    total = 0
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            try:
+                total += os.lstat(os.path.join(parent, name)).st_blocks * 512
+            except FileNotFoundError:
+                pass
+    return total
+
+
+def memory(server):
+    """Memory of the server now and at most, in MiB."""
+    lines = Path(f"/proc/{server.processes[-1].pid}/status").read_text().splitlines()
+    of = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if line.startswith("Vm")}
+    return of["VmRSS"], of["VmHWM"]
+
+
+def cpu(server):
+    fields = Path(f"/proc/{server.processes[-1].pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def say(*what):
+    print(*what, flush=True)
+
+
+def fill(server, objects, steps, begin):
+    """Writes the objects in steps, and prints a line of a table for each."""
+    say(f"\n{server.name}, {objects:,} objects of {SIZE} bytes\n\n| objects | PUT/s | CPU each | p50, p99 | memory now, at most | bytes of the drives for each object |")
+    say("|---|---|---|---|---|---|")
+    for step in range(steps):
+        got = bench(server, "put", f"{step:03}", "--count", str(objects // steps), "-c", "16", "--keep")
+        now, most = memory(server)
+        held = (allocated(server.home / "drives") - begin) / (objects // steps * (step + 1))
+        errors = f", {got['errors']} errors" if got["errors"] else ""
+        say(f"| {objects // steps * (step + 1):,} | {got['rate']:,.0f} | {got['cpu']:.0f} us | {got['p50']:.1f}, {got['p99']:.1f} ms{errors} "
+            f"| {now:.0f}, {most:.0f} MiB | {held:,.0f} |")
+
+
+def settle(server, objects, begin, seconds):
+    """Prints the space while nobody writes, until it has been the same for a minute."""
+    last, same, since = None, 0, time.monotonic()
+    while same < 6 and time.monotonic() - since < seconds:
+        time.sleep(10)
+        now = allocated(server.home / "drives") - begin
+        same = same + 1 if last is not None and abs(now - last) < 0.001 * last else 0
+        last = now
+    say(f"after {time.monotonic() - since:.0f} s without requests: {last / objects:,.0f} bytes for each object, memory {memory(server)[0]:.0f} MiB")
+
+
+def restart(server):
+    process = server.processes[-1]
+    began = time.monotonic()
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=120)
+    ended = time.monotonic()
+    port = server.endpoints[0].rsplit(":", 1)[1]
+    server.run(os.environ[server.program], "server", *[server.home / "drives" / f"drive{n}" for n in range(1, 5)],
+               "--address", f"127.0.0.1:{port}", ASHLAR_STATE_DIR=str(server.home / "state0"))
+    server.wait(server.endpoints[0] + server.ready)
+    ready = time.monotonic()
+    time.sleep(2)
+    say(f"ended in {ended - began:.2f} s; ready {ready - ended:.2f} s after the start; CPU of the first two seconds {cpu(server):.2f} s, memory {memory(server)[0]:.0f} MiB")
+
+
+def main():
+    objects = int(sys.argv[1]) if len(sys.argv) > 1 else 5_000_000
+    steps = int(sys.argv[2]) if len(sys.argv) > 2 else 10
+    if os.environ.get("MINIO_BIN"):
+        with MinIO() as server:
+            fill(server, objects // steps, 1, allocated(server.home / "drives"))
+    with Ashlar() as server:
+        begin = allocated(server.home / "drives")
+        say(f"the empty store has {begin / (1 << 20):.0f} MiB")
+        fill(server, objects, steps, begin)
+        settle(server, objects, begin, 600)
+        restart(server)
+        for name in ("first", "last"):
+            got = bench(server, "get", f"{0 if name == 'first' else steps - 1:03}", "--existing", "--objects", "100000", "--count", "50000", "-c", "16")
+            say(f"GET of objects of the {name} step: {got['rate']:,.0f}/s, {got['cpu']:.0f} us, p50 {got['p50']:.2f}, p99 {got['p99']:.2f} ms; {got['errors']} errors")
+        got = bench(server, "list", "", "--existing", "--objects", str(objects), "--count", str(objects // 1000), "-c", "1")
+        say(f"LIST of {got['count'] * 1000:,} keys: {got['seconds']:.1f} s, {got['cpu'] * got['count'] / 1e6:.1f} s of CPU, page p50 {got['p50']:.1f}, p99 {got['p99']:.1f} ms; "
+            f"memory at most {memory(server)[1]:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()
