@@ -2,17 +2,18 @@
 
     ASHLAR_BIN=target/release/ashlar [MINIO_BIN=~/go/bin/minio] python3 tests/speed/small_objects.py [objects] [steps]
 
-One server over four folders, 2+2, takes so many objects of one byte (5,000,000) in so many steps (10), by
-`ashlar bench s3 put` with 16 requests in flight; ASHLAR_SPEED_SIZE is another size. For each step it prints the rate, CPU of the server, the memory of its
-process, and the blocks that the folders have allocated. Then the server is ended and started again (time until it is
-ready, CPU, memory), objects of the last step are read, the bucket is listed, every object but one of a hundred is deleted, and
-the space is measured again for ten minutes. MinIO takes one step only. The folders are in memory or under ASHLAR_SPEED_DIR:
-5,000,000 objects need tens of GiB. By hand only: it is no test.
+One server over four folders, 2+2, takes so many objects of one byte (5,000,000) in so many steps (10), by `ashlar bench s3 put`
+with 16 requests in flight; ASHLAR_SPEED_SIZE is another size. For each step it prints the rate, CPU of the server, the memory
+of its process, and the bytes of the blocks that the folders have allocated. Then nobody writes until compaction has ended, the
+server is ended and started again (time until it is ready, CPU, memory), and the bucket is listed. At last PUT and GET are measured
+in turns with another server that holds the objects of one step only: medians of three turns. MinIO takes one step only.
+The folders are in memory or under ASHLAR_SPEED_DIR: 1,000,000 objects need 8 GB. By hand only: it is no test.
 """
 
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -95,18 +96,38 @@ def settle(server, objects, begin, seconds):
 
 
 def restart(server):
-    process = server.processes[-1]
+    process = server.processes.pop()
     began = time.monotonic()
     process.send_signal(signal.SIGTERM)
     process.wait(timeout=120)
     ended = time.monotonic()
     port = server.endpoints[0].rsplit(":", 1)[1]
     server.run(os.environ[server.program], "server", *[server.home / "drives" / f"drive{n}" for n in range(1, 5)],
-               "--address", f"127.0.0.1:{port}", ASHLAR_STATE_DIR=str(server.home / "state0"))
+               "--address", f"127.0.0.1:{port}")
     server.wait(server.endpoints[0] + server.ready)
     ready = time.monotonic()
     time.sleep(2)
     say(f"ended in {ended - began:.2f} s; ready {ready - ended:.2f} s after the start; CPU of the first two seconds {cpu(server):.2f} s, memory {memory(server)[0]:.0f} MiB")
+
+
+def compare(full, few):
+    """PUT and GET of a server that holds many objects and of one that holds few, in turns."""
+    with Ashlar() as fresh:
+        bench(fresh, "put", "000", "--count", str(few), "-c", "16", "--keep")
+        found = {}
+        for turn in range(3):
+            for name, server in [("full", full), ("fresh", fresh)][:: 1 if turn % 2 == 0 else -1]:
+                put = bench(server, "put", f"turn{turn}", "--count", "30000", "-c", "16", "--keep")
+                got = bench(server, "get", "000", "--existing", "--objects", str(few), "--count", "50000", "-c", "16")
+                found.setdefault(("PUT", name), []).append(put)
+                found.setdefault(("GET", name), []).append(got)
+    say(f"\n| | PUT/s, CPU, p50 | GET/s, CPU, p50 |\n|---|---|---|")
+    for name in ("full", "fresh"):
+        cells = []
+        for operation in ("PUT", "GET"):
+            of = {what: statistics.median(one[what] for one in found[operation, name]) for what in ("rate", "cpu", "p50")}
+            cells.append(f"{of['rate']:,.0f}, {of['cpu']:.0f} us, {of['p50']:.2f} ms")
+        say(f"| {name} | " + " | ".join(cells) + " |")
 
 
 def main():
@@ -121,12 +142,10 @@ def main():
         fill(server, objects, steps, begin)
         settle(server, objects, begin, 600)
         restart(server)
-        for name in ("first", "last"):
-            got = bench(server, "get", f"{0 if name == 'first' else steps - 1:03}", "--existing", "--objects", "100000", "--count", "50000", "-c", "16")
-            say(f"GET of objects of the {name} step: {got['rate']:,.0f}/s, {got['cpu']:.0f} us, p50 {got['p50']:.2f}, p99 {got['p99']:.2f} ms; {got['errors']} errors")
         got = bench(server, "list", "", "--existing", "--objects", str(objects), "--count", str(objects // 1000), "-c", "1")
         say(f"LIST of {got['count'] * 1000:,} keys: {got['seconds']:.1f} s, {got['cpu'] * got['count'] / 1e6:.1f} s of CPU, page p50 {got['p50']:.1f}, p99 {got['p99']:.1f} ms; "
             f"memory at most {memory(server)[1]:.0f} MiB")
+        compare(server, objects // steps)
 
 
 if __name__ == "__main__":
