@@ -19,14 +19,13 @@ import json
 import os
 import shutil
 import socket
-import ssl
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
 from pathlib import Path
+
+import process
 
 ROOT = ("speed-root", "speed-root-secret-key")
 NODES, DRIVES = 4, 4
@@ -83,17 +82,7 @@ class Servers:
                                                stdout=log.open("wb"), stderr=subprocess.STDOUT))
 
     def wait(self, url):
-        deadline = time.monotonic() + 90
-        unchecked = ssl._create_unverified_context()
-        while True:
-            try:
-                return urllib.request.urlopen(url, timeout=5, context=unchecked).read()
-            except OSError:
-                ended = any(p.poll() is not None for p in self.processes)
-                if ended or time.monotonic() > deadline:
-                    logs = "".join(f.read_text(errors="replace")[-2000:] for f in sorted(self.home.glob("*.log")))
-                    raise RuntimeError(f"{self.name} did not start\n{logs}") from None
-                time.sleep(0.1)
+        return process.wait(url, self.processes, self.name, self.home.glob("*.log"), seconds=90)
 
     def drives(self, node):
         for drive in range(1, DRIVES + 1):

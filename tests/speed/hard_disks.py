@@ -30,9 +30,9 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.request
 from pathlib import Path
 
+import process
 from cluster import ROOT, free_ports
 from encryption import wire
 
@@ -134,22 +134,15 @@ class Server:
             command, ready = [program, "server", drives, "--address", f"127.0.0.1:{port}"], "/ashlar/health/ready"
         log = (home / "log").open("ab")
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                urllib.request.urlopen(self.endpoint + ready, timeout=5).read()
-                return self
-            except OSError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    text = (home / "log").read_text(errors="replace")[-3000:]
-                    self.__exit__()
-                    raise RuntimeError(f"{self.kind} did not start\n{text}") from None
-                time.sleep(0.1)
+        try:
+            process.wait(self.endpoint + ready, [self.process], self.kind, [home / "log"])
+            return self
+        except BaseException:
+            self.__exit__()
+            raise
 
     def cpu(self):
-        """Seconds of CPU, user and system, of all threads."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return process.cpu(self.process.pid)
 
     def __exit__(self, *_):
         self.process.terminate()

@@ -18,6 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import process
 from cluster import ROOT, Servers, free_ports
 
 XFS = os.environ.get("ASHLAR_SPEED_DRIVES") == "xfs"
@@ -72,9 +73,8 @@ class Machine(Servers):
 
     def peak(self):
         """Most memory so far, in MiB."""
-        [process] = self.processes
-        lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+        [server] = self.processes
+        return process.memory(server.pid)[1]
 
 
 class Ashlar(Machine):

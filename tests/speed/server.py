@@ -7,9 +7,9 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
-import urllib.request
 from pathlib import Path
+
+import process
 
 ROOT = ("speed-root", "speed-root-secret-key")
 
@@ -29,16 +29,12 @@ class Server:
         self.process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def __enter__(self):
-        deadline = time.monotonic() + 30
-        while True:
-            try:
-                urllib.request.urlopen(f"{self.base}/ashlar/health/ready", timeout=2)
-                return self
-            except OSError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    self.__exit__()
-                    raise RuntimeError("the server did not start") from None
-                time.sleep(0.05)
+        try:
+            process.wait(f"{self.base}/ashlar/health/ready", [self.process], "the server", seconds=30)
+            return self
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_):
         self.process.terminate()
@@ -47,8 +43,7 @@ class Server:
 
     def cpu(self):
         """Seconds of CPU, user and system, of all threads."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return process.cpu(self.process.pid)
 
     def send(self, head, body, count, connections=1):
         """Sends a request `count` times in all over so many connections; CPU seconds of the server per request."""

@@ -17,8 +17,8 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
+import process
 from cluster import ROOT
 from one_machine import Ashlar, MinIO
 
@@ -57,14 +57,7 @@ def allocated(folder):
 
 def memory(server):
     """Memory of the server now and at most, in MiB."""
-    lines = Path(f"/proc/{server.processes[-1].pid}/status").read_text().splitlines()
-    of = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if line.startswith("Vm")}
-    return of["VmRSS"], of["VmHWM"]
-
-
-def cpu(server):
-    fields = Path(f"/proc/{server.processes[-1].pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return process.memory(server.processes[-1].pid)
 
 
 def say(*what):
@@ -96,10 +89,10 @@ def settle(server, objects, begin, seconds):
 
 
 def restart(server):
-    process = server.processes.pop()
+    old = server.processes.pop()
     began = time.monotonic()
-    process.send_signal(signal.SIGTERM)
-    process.wait(timeout=120)
+    old.send_signal(signal.SIGTERM)
+    old.wait(timeout=120)
     ended = time.monotonic()
     port = server.endpoints[0].rsplit(":", 1)[1]
     server.run(os.environ[server.program], "server", *[server.home / "drives" / f"drive{n}" for n in range(1, 5)],
@@ -107,7 +100,7 @@ def restart(server):
     server.wait(server.endpoints[0] + server.ready)
     ready = time.monotonic()
     time.sleep(2)
-    say(f"ended in {ended - began:.2f} s; ready {ready - ended:.2f} s after the start; CPU of the first two seconds {cpu(server):.2f} s, memory {memory(server)[0]:.0f} MiB")
+    say(f"ended in {ended - began:.2f} s; ready {ready - ended:.2f} s after the start; CPU of the first two seconds {process.cpu(server.processes[-1].pid):.2f} s, memory {memory(server)[0]:.0f} MiB")
 
 
 def compare(full, few):
