@@ -242,10 +242,10 @@ impl Inner {
         self.tails.pending_purges.lock().len()
     }
 
-    /// How long until the oldest tombstone that waits has waited for `after`; zero if none waits.
-    fn until_next_purge(&self, after: Duration) -> Duration {
+    /// How long until the oldest tombstone that waits has waited for `after`; `None` if none waits.
+    fn until_next_purge(&self, after: Duration) -> Option<Duration> {
         let pending_purges = self.tails.pending_purges.lock();
-        pending_purges.first().map_or(Duration::ZERO, |g| after.saturating_sub(g.since.elapsed()))
+        pending_purges.first().map(|g| after.saturating_sub(g.since.elapsed()))
     }
 
     /// Purges a tombstone if all slots of the group are still voters.
@@ -271,14 +271,15 @@ impl Inner {
 pub(crate) async fn run(of: Weak<Inner>) {
     loop {
         let Some(inner) = of.upgrade() else { return };
-        let (tails, purges) = (inner.sweep_tails(), inner.purge_tombstones(PURGE_AFTER));
+        let tails = inner.sweep_tails();
+        inner.purge_tombstones(PURGE_AFTER);
         if tails > 0 {
             drop(inner);
             time::sleep(TICK).await;
         } else {
             // Wakes up regularly to check whether the sets still exist, and for the next purge.
-            let next = if purges > 0 { inner.until_next_purge(PURGE_AFTER).max(TICK) } else { IDLE };
-            let _ = time::timeout(next.min(IDLE), inner.tails.work.notified()).await;
+            let next = inner.until_next_purge(PURGE_AFTER).map_or(IDLE, |until| until.clamp(TICK, IDLE));
+            let _ = time::timeout(next, inner.tails.work.notified()).await;
         }
     }
 }

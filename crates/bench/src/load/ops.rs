@@ -81,17 +81,17 @@ impl Worker {
             _ => {}
         }
         let _ = version;
-        let mut range = String::new();
+        let mut range = None;
         if let Some(most) = context.job.range.filter(|most| *most < content.len()) {
             let from = self.rng.below(content.len() - most + 1);
             expected = content.slice(from, most);
-            let _ = write!(range, "bytes={from}-{}", from + most - 1);
+            range = Some(format!("bytes={from}-{}", from + most - 1));
         }
-        let headers = [("range", &*range)];
+        let headers = range.as_deref().map(|range| [("range", range)]);
         context.keys.path(number, &mut self.path);
         let request = Request {
             query: &self.query,
-            headers: if range.is_empty() { &[] } else { &headers },
+            headers: headers.as_ref().map_or(&[], |headers| headers),
             ..Request::new(Methods::Get, host, context.bucket(number), &self.path)
         };
         let sink = if context.job.verify { Sink::Compare(expected) } else { Sink::Discard };

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ashlar_format::{RegisterKey, Space, Version, VersionId};
+use ashlar_format::{Ballot, RegisterKey, Space, Version, VersionId};
 use bytes::Bytes;
 
 use super::change::SLACK_MS;
@@ -290,7 +290,8 @@ pub(super) async fn outcome(
     let group = shared.backend.group_of(intent.bucket_id, intent.key.as_bytes());
     let key = RegisterKey::new(group, Space::Object, intent.bucket_id, intent.key.as_bytes());
     // Before the state is read: what is told is never older than its place in the order.
-    let ballot = shared.told(shared.backend.present_ballot(&key).await?);
+    let ballot =
+        if shared.tells_ballots() { shared.backend.present_ballot(&key).await? } else { Ballot::ZERO };
     let record = crate::held_keys::read(&shared.backend, &key).await?;
     let record = crate::paged::with(&shared.backend, &key, record, intent.version).await?;
     let list = versions::of(record.as_ref().map(|r| &r.body));

@@ -206,9 +206,14 @@ pub(super) fn change(i: &Intent, effect: Effect, ballot: Ballot) -> Change {
 }
 
 impl Shared {
+    /// Whether changes are recorded with their ballots.
+    pub(super) fn tells_ballots(&self) -> bool {
+        self.tells_ballots.load(Ordering::Relaxed)
+    }
+
     /// The ballot that a change is recorded with.
     pub(super) fn told(&self, ballot: Ballot) -> Ballot {
-        if self.tells_ballots.load(Ordering::Relaxed) { ballot } else { Ballot::ZERO }
+        if self.tells_ballots() { ballot } else { Ballot::ZERO }
     }
 
     /// The time of a change: not earlier than that of the change of the same key that was recorded before, unless the clock
