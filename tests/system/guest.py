@@ -29,9 +29,9 @@ while read -r module; do insmod "/modules/$module"; done < /modules/order
 ip link set lo up; ip link set eth0 up
 ip addr add 10.0.2.15/24 dev eth0; ip route add default via 10.0.2.2
 stty -echo
-export PS1= PS2=
 echo guest-is-ready
-exec sh
+# Not as for a person, whose lines it would let edit: the console may then seem to end when it changes modes under input.
+sh 2>&1 | cat
 """
 
 
@@ -40,8 +40,8 @@ def content(path):
     return lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
 
 
-def modules(kernel):
-    """Files of the modules, each after those that it needs."""
+def modules(kernel, wanted):
+    """Files of modules, each after those that it needs."""
     files = {path.name.split(".ko")[0].replace("-", "_"): path for path in kernel.rglob("*.ko*")}
     order = []
 
@@ -55,21 +55,22 @@ def modules(kernel):
         order.append(path)
 
     built_in = {Path(line).stem.replace("-", "_") for line in (kernel.parent / "modules.builtin").read_text().splitlines()}
-    for name in MODULES:
+    for name in wanted:
         assert name.replace("-", "_") in files.keys() | built_in, name
         add(name)
-    assert any(path.name.startswith("nvme-tcp.ko") for path in order), kernel
     return order
 
 
-def image(out, programs, home):
-    """Makes the memory image that the machine boots from."""
+def image(out, programs, home, later=()):
+    """Makes the memory image that the machine boots from. `later`: modules that it has and does not load."""
     root = out.parent / "root"
     for folder in ("bin", "sbin", "proc", "sys", "dev", "mnt", "modules", "etc", "tmp", "usr/sbin"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     shutil.copy("/bin/busybox", root / "bin/busybox")
-    order = modules(next((home / "lib/modules").iterdir()) / "kernel")
-    for path in order:
+    kernel = next((home / "lib/modules").iterdir()) / "kernel"
+    order = modules(kernel, MODULES)
+    assert any(path.name.startswith("nvme-tcp.ko") for path in order), kernel
+    for path in modules(kernel, [*MODULES, *later]):
         (root / "modules" / path.name.removesuffix(".xz")).write_bytes(content(path))
     (root / "modules/order").write_text("".join(f"{path.name.removesuffix('.xz')}\n" for path in order))
     for program in programs:
@@ -92,20 +93,24 @@ def image(out, programs, home):
 class Guest:
     """A machine that runs."""
 
-    def __init__(self, folder, programs, memory=320, home=GUEST, disks=()):
+    def __init__(self, folder, programs, memory=320, home=GUEST, disks=(), files=(), cpus=1, later=()):
         """`memory`: MiB. The programs and the files of the guest take a part of it. `home`: the folder of its kernel.
-        `disks`: sockets of vhost-user-blk devices, to which QEMU connects again every second."""
+        `disks`: sockets of vhost-user-blk devices, to which QEMU connects again every second. `files`: what further disks have.
+        `later`: modules that tests load."""
         initrd = folder / "initrd"
-        image(initrd, programs, home)
+        image(initrd, programs, home, later)
         kernel = next((home / "boot").glob("vmlinuz-*"))
         devices = ["-object", f"memory-backend-memfd,id=m,size={memory}M,share=on", "-machine", "memory-backend=m"] if disks else []
         for number, socket in enumerate(disks):
             devices += ["-chardev", f"socket,id=c{number},path={socket},reconnect=1",
                         "-device", f"vhost-user-blk-pci,chardev=c{number},num-queues=2"]
+        for number, file in enumerate(files):
+            devices += ["-drive", f"file={file},format=raw,if=none,id=f{number},cache=unsafe,discard=unmap",
+                        "-device", f"virtio-blk-pci,drive=f{number}"]
         self.log = b""
         self.count = 0
         self.qemu = subprocess.Popen(
-            ["qemu-system-x86_64", "-accel", "tcg", "-machine", "q35", "-cpu", "max", "-m", str(memory), "-smp", "1", "-nographic",
+            ["qemu-system-x86_64", "-accel", "tcg", "-machine", "q35", "-cpu", "max", "-m", str(memory), "-smp", str(cpus), "-nographic",
              "-no-reboot", "-nodefaults", "-serial", "stdio", "-kernel", kernel, "-initrd", initrd,
              "-append", "console=ttyS0 panic=-1 quiet loglevel=3", "-netdev", "user,id=n",
              "-device", "virtio-net-pci,netdev=n,romfile=", *devices],

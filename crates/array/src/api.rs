@@ -31,6 +31,9 @@ pub struct State {
     /// Its exports to hypervisors; none: there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vhost_user: Option<VhostUser>,
+    /// Its exports as block devices of this machine; none: there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ublk: Option<Ublk>,
 }
 
 /// A group that could not be opened.
@@ -75,6 +78,28 @@ pub struct VhostUser {
     pub folder: String,
     /// Hypervisors that are connected.
     pub connections: u64,
+    /// Read requests since the start, and their bytes.
+    pub reads: u64,
+    /// Bytes of read requests.
+    pub bytes_read: u64,
+    /// Write requests since the start.
+    pub writes: u64,
+    /// Bytes of write requests.
+    pub bytes_written: u64,
+    /// Requests that were answered with an error.
+    pub errors: u64,
+}
+
+/// The block devices of this machine (ublk).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ublk {
+    /// The folder with a link for each virtual drive: `GROUP/NAME`.
+    pub folder: String,
+    /// Block devices that there are.
+    pub devices: u64,
+    /// Those that were taken over from a process that had ended.
+    pub recovered: u64,
     /// Read requests since the start, and their bytes.
     pub reads: u64,
     /// Bytes of read requests.
@@ -256,6 +281,9 @@ pub struct Volume {
     pub nsid: u32,
     /// Its identity, as hosts see it: NGUID and UUID.
     pub uuid: String,
+    /// Where it is as a block device of this machine; none: it is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_device: Option<String>,
     /// Its bytes.
     pub size: u64,
     /// Its first byte in the group.

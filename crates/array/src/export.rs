@@ -132,6 +132,10 @@ impl Device for Exported {
         self.bytes()
     }
 
+    fn identity(&self) -> Option<[u8; 16]> {
+        Some(self.id)
+    }
+
     fn block_sizes(&self) -> (u32, u32, u32) {
         (1, BLOCK as u32, ashlar_nbd::MAX_PAYLOAD)
     }

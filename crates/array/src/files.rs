@@ -151,10 +151,12 @@ pub(crate) fn examine_locked(locked: &Locked) -> Result<(Superblock, Id), Error>
 }
 
 /// What an entry of a folder leads to, if it may be a member. Of several devices with the same bytes, as the paths of a multipath device, the
-/// one that is made of the others counts.
+/// one that is made of the others counts. Devices that a process serves (ublk) are none: while it is away whoever reads them waits, and this
+/// process may be the one that is waited for.
 fn candidate(path: &Path) -> Option<PathBuf> {
     let whole = path.canonicalize().ok()?;
-    let may = whole.is_file() || is_block_device(&whole) && !has_holders(&whole);
+    let served = whole.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"ublkb"));
+    let may = whole.is_file() || !served && is_block_device(&whole) && !has_holders(&whole);
     may.then_some(whole)
 }
 

@@ -58,6 +58,19 @@ pub(crate) fn text(state: &State, server: &str) -> String {
             [("read", vhost.reads, vhost.bytes_read), ("write", vhost.writes, vhost.bytes_written)],
         );
     }
+    if let Some(ublk) = &state.ublk {
+        page.value(node, "ashlar_array_ublk_devices", "Block devices of this machine.", ublk.devices);
+        let failed = "Requests that were answered with an error.";
+        page.counter(node, "ashlar_array_ublk_errors_total", failed).add(&[], ublk.errors);
+        transfers(
+            &mut page,
+            [
+                ("ashlar_array_ublk_requests_total", "Requests of block devices."),
+                ("ashlar_array_ublk_bytes_total", "Bytes of requests of block devices."),
+            ],
+            [("read", ublk.reads, ublk.bytes_read), ("write", ublk.writes, ublk.bytes_written)],
+        );
+    }
     page.counter(
         node,
         "ashlar_array_nvme_unauthenticated_total",

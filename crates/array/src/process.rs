@@ -4,6 +4,7 @@
 //!
 //! Must not depend on: the command line.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use ashlar_environment::{net, process, spawn, task::JoinHandle, thread, time::In
 use ashlar_nbd::{Endpoint, Limits, Server, Tls, listen_unix};
 use ashlar_nvme_tcp as nvme;
 use ashlar_raid::{Batching, Wanted};
+use ashlar_ublk as ublk;
 use ashlar_vhost_user as vhost_user;
 use tokio::net::UnixListener;
 
@@ -62,6 +64,10 @@ pub struct Options {
     pub vhost_user: Option<PathBuf>,
     /// The file mode of those sockets.
     pub vhost_user_mode: u32,
+    /// The folder in which each virtual drive has a link to its block device of this machine.
+    pub ublk: Option<PathBuf>,
+    /// Queues of each of those devices, at most: the kernel makes no more than the machine has processors.
+    pub ublk_queues: u16,
     /// The file mode of Unix sockets of NBD.
     pub socket_mode: u32,
     /// Who codes rebuilds.
@@ -92,6 +98,8 @@ impl Default for Options {
             memory: limits.memory,
             vhost_user: None,
             vhost_user_mode: limits.socket_mode,
+            ublk: None,
+            ublk_queues: 4,
             socket_mode: limits.socket_mode,
             coder: Wanted::default(),
             rebuild_threads: thread::available_parallelism().map_or(1, |n| (n.get() / 2).clamp(1, 8)),
@@ -116,6 +124,7 @@ pub(crate) struct Running {
     nbd: Server,
     nvme: nvme::Server,
     vhost_user: Option<vhost_user::Server>,
+    ublk: Option<ublk::Server>,
     tls: &'static str,
     client_certificates: bool,
     started: Instant,
@@ -125,10 +134,11 @@ impl Running {
     pub(crate) fn state(&self) -> api::State {
         let nbd = self.nbd.statistics();
         let nvme = self.nvme.statistics();
+        let devices = self.ublk.as_ref().map(ublk::Server::devices).unwrap_or_default();
         api::State {
             version: env!("CARGO_PKG_VERSION").into(),
             uptime_s: self.started.elapsed().as_secs(),
-            groups: self.owner.groups().iter().map(|g| g.describe()).collect(),
+            groups: self.owner.groups().iter().map(|g| with_devices(g.describe(), &devices)).collect(),
             out_of_service: self.owner.out_of_service(),
             nbd: api::Nbd {
                 endpoints: self.nbd.endpoints().iter().map(ToString::to_string).collect(),
@@ -156,6 +166,19 @@ impl Running {
                 api::VhostUser {
                     folder: server.folder().display().to_string(),
                     connections: counted.connections,
+                    reads: counted.reads,
+                    bytes_read: counted.bytes_read,
+                    writes: counted.writes,
+                    bytes_written: counted.bytes_written,
+                    errors: counted.errors,
+                }
+            }),
+            ublk: self.ublk.as_ref().map(|server| {
+                let counted = server.statistics();
+                api::Ublk {
+                    folder: server.folder().display().to_string(),
+                    devices: devices.len() as u64,
+                    recovered: counted.recovered,
                     reads: counted.reads,
                     bytes_read: counted.bytes_read,
                     writes: counted.writes,
@@ -261,9 +284,10 @@ impl Process {
             options.vhost_user.as_ref().map(start).transpose()
         };
         let vhost_user = vhost_user.map_err(|e| Error::new(Kind::Conflict, e.to_string()))?;
+        let ublk = block_devices(&options, &owner).await?;
         let started = Instant::now();
         let running =
-            Arc::new(Running { owner, nbd, nvme, vhost_user, tls: word, client_certificates, started });
+            Arc::new(Running { owner, nbd, nvme, vhost_user, ublk, tls: word, client_certificates, started });
         let mut tasks = Vec::new();
         let mut metrics = None;
         if let Some(address) = &options.metrics {
@@ -303,10 +327,38 @@ impl Process {
             if let Some(server) = &running.vhost_user {
                 server.stop();
             }
+            if let Some(server) = &running.ublk {
+                server.stop();
+            }
             running.owner.close()
         });
         closed.await.unwrap_or_else(|_| vec![Error::new(Kind::Failed, "closing the groups broke off")])
     }
+}
+
+/// Makes the virtual drives block devices of this machine, if that is wanted. It may wait for the kernel.
+async fn block_devices(options: &Options, owner: &Arc<Owner>) -> Result<Option<ublk::Server>, Error> {
+    let Some(folder) = options.ublk.clone() else { return Ok(None) };
+    let (owner, queues) = (owner.clone(), options.ublk_queues);
+    let start = move || ublk::Server::start(&folder, queues, owner);
+    let started = ashlar_environment::spawn_blocking("array-ublk", start).await;
+    let started = started.map_err(|_| Error::new(Kind::Failed, "making block devices broke off"))?;
+    started.map(Some).map_err(|error| {
+        let kind = match &error {
+            ublk::Error::Denied(_) | ublk::Error::IoUring(_) => Kind::Denied,
+            ublk::Error::Folder { .. } => Kind::Invalid,
+            _ => Kind::Failed,
+        };
+        Error::new(kind, format!("--ublk: {error}"))
+    })
+}
+
+/// A group, with the block devices of its virtual drives.
+fn with_devices(mut group: api::Group, devices: &BTreeMap<String, PathBuf>) -> api::Group {
+    for volume in &mut group.volumes {
+        volume.block_device = devices.get(&volume.export).map(|path| path.display().to_string());
+    }
+    group
 }
 
 /// How groups are rebuilt, within what a machine can bear.

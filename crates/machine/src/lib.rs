@@ -8,6 +8,7 @@
 //! * [`IoPool`]: the few threads of one drive, so that a hung drive never blocks another.
 //! * [`Watch`]: how long the calls of a drive have been in progress.
 //! * [`tune_socket`]: options of connections between nodes.
+//! * [`UblkControl`], [`UblkChannel`], [`UblkQueue`]: block devices of the kernel whose requests this process executes.
 //! * [`Faults`]: failures injected by tests; one relaxed atomic load when off.
 //!
 //! Invariants: no function here retries a failed sync; every queue is bounded; a buffer is never shared while
@@ -29,6 +30,7 @@ mod process;
 mod sim;
 mod socket;
 mod sysfs;
+mod ublk;
 mod watch;
 
 pub use block::{Access, BlockDevice, has_holders, is_block_device};
@@ -41,4 +43,8 @@ pub use pool::{Busy, IoPool};
 pub use process::raise_open_files;
 pub use sim::{Crash, SimDisk};
 pub use socket::tune_socket;
+pub use ublk::{
+    UblkChannel, UblkCommand, UblkControl, UblkDescriptor, UblkEvent, UblkQueue, UblkWaker,
+    become_io_flusher, is_administrator,
+};
 pub use watch::{Call, Watch};

@@ -36,6 +36,11 @@ pub trait Device: Send + Sync {
         (1, 4096, crate::MAX_PAYLOAD)
     }
 
+    /// By what the device is known, whatever its name: the same after every restart. None: by nothing else.
+    fn identity(&self) -> Option<[u8; 16]> {
+        None
+    }
+
     /// Whether changes are refused.
     fn read_only(&self) -> bool {
         false

@@ -21,9 +21,12 @@ use crate::output::{Output, Tone, size_text};
 pub const HELP: &str = "\
 Opens the groups that the drives belong to, recovers them if they were not closed, lets hot spares take the place of failed \
 drives, rebuilds and checks in the background, and exports every virtual drive over NBD as GROUP/NAME, over NVMe/TCP as a \
-namespace of a subsystem for each group, and to virtual machines of this host (vhost-user-blk) as DIR/GROUP/NAME.sock. All other commands of \
-`ashlar array` ask this process over its socket; whoever can open the socket may do everything. SIGTERM and Ctrl-C answer \
+namespace of a subsystem for each group, to virtual machines of this host (vhost-user-blk) as DIR/GROUP/NAME.sock, and as block \
+devices of this machine (ublk) with links DIR/GROUP/NAME. All other commands of `ashlar array` ask this process over its socket; whoever can open the socket may do everything. SIGTERM and Ctrl-C answer \
 the requests that have arrived and close the groups.
+
+With --ublk the block devices stay when the process ends or is killed: their requests wait, and the next process with the same drives \
+and --ublk goes on with them. `delete vd`, `delete dg` and `stop dg` delete them. It needs root and the kernel's module ublk_drv.
 
 NBD has no passwords. An address of other machines therefore needs --certs and --client-ca, or --allow-anyone. With --nvme-hosts \
 only hosts in that file may connect over NVMe/TCP, after they have authenticated themselves (DH-HMAC-CHAP); `create host` and \
@@ -34,6 +37,7 @@ Examples:
   ashlar array serve /var/lib/members --nbd unix:/run/ashlar/nbd.sock --nbd-mode 660
   ashlar array serve /var/lib/members --nvme 127.0.0.1:4420
   ashlar array serve /var/lib/members --vhost-user /run/ashlar/vm
+  ashlar array serve /var/lib/members --ublk /dev/ashlar
   ashlar array serve /var/lib/members --nbd 0.0.0.0:10809 --certs /etc/ashlar/certs --client-ca /etc/ashlar/clients.crt";
 
 /// The process.
@@ -57,6 +61,12 @@ pub struct ServeOptions {
     /// The file mode of those sockets, octal
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
     vhost_user_mode: u32,
+    /// Make each virtual drive a block device of this machine (ublk), with a link DIR/GROUP/NAME to it
+    #[arg(long, value_name = "DIR")]
+    ublk: Option<PathBuf>,
+    /// Queues of each of those devices, each with a thread; no more than there are processors
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    ublk_queues: u16,
     /// The file mode of Unix sockets of NBD, octal
     #[arg(long, value_name = "MODE", default_value = "600", value_parser = mode)]
     nbd_mode: u32,
@@ -183,6 +193,8 @@ pub async fn serve(options: ServeOptions, context: &Context<'_>) -> Outcome {
         socket_mode: options.nbd_mode,
         vhost_user: options.vhost_user,
         vhost_user_mode: options.vhost_user_mode,
+        ublk: options.ublk,
+        ublk_queues: options.ublk_queues,
         coder: match options.coder {
             Coder::Auto => Wanted::Auto,
             Coder::Cpu => Wanted::Cpu,
@@ -229,6 +241,7 @@ fn banner(output: &Output, socket: &str, metrics: Option<&str>, state: &api::Sta
     }
     lines.extend(state.nvme.endpoints.iter().map(|e| format!("NVMe     {e}")));
     lines.extend(state.vhost_user.iter().map(|v| format!("vhost    {}/GROUP/NAME.sock", v.folder)));
+    lines.extend(state.ublk.iter().map(|u| format!("ublk     {}/GROUP/NAME", u.folder)));
     lines.extend(metrics.map(|m| format!("Metrics  http://{m}/metrics")));
     for group in &state.groups {
         lines.push(format!(
@@ -242,11 +255,12 @@ fn banner(output: &Output, socket: &str, metrics: Option<&str>, state: &api::Sta
         ));
         for volume in &group.volumes {
             let uri = state.nbd.endpoints.first().map(|e| volume_uri(e, &volume.export, tls));
+            let addresses: Vec<String> = volume.block_device.clone().into_iter().chain(uri).collect();
             lines.push(format!(
                 "  {}  {}  {}",
                 volume.export,
                 size_text(volume.size),
-                uri.unwrap_or_else(|| "not exported: --nbd".into())
+                if addresses.is_empty() { "not exported: --nbd".into() } else { addresses.join("  ") }
             ));
         }
     }

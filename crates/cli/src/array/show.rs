@@ -178,7 +178,8 @@ fn volume_table(output: &Output, volumes: &[Volume], state: &State) -> String {
     let mut table = empty_table();
     table.set_header(["Virtual drive", "Size", "Read", "Written", "Errors", "NSID", "Address"]);
     for v in volumes {
-        let address = state.nbd.endpoints.first().map(|e| volume_uri(e, &v.export, tls));
+        let uri = state.nbd.endpoints.first().map(|e| volume_uri(e, &v.export, tls));
+        let addresses: Vec<String> = v.block_device.clone().into_iter().chain(uri).collect();
         table.add_row([
             output.printable(&v.export),
             size_text(v.size),
@@ -186,7 +187,7 @@ fn volume_table(output: &Output, volumes: &[Volume], state: &State) -> String {
             size_text(v.bytes_written),
             v.errors.to_string(),
             v.nsid.to_string(),
-            address.unwrap_or_default(),
+            addresses.join("\n"),
         ]);
     }
     table.to_string()

@@ -30,6 +30,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
             "time-series",
             "nbd",
             "nvme-tcp",
+            "ublk",
             "vhost-user",
         ],
     ),
@@ -48,7 +49,8 @@ const LAYERS: [(&str, &[&str]); 12] = [
 const PROOF: [&str; 4] = ["model", "history", "sim", "fuzz"];
 
 /// Permitted dependencies within a layer, with reasons.
-const SIDEWAYS: [(&str, &str, &str); 10] = [
+const SIDEWAYS: [(&str, &str, &str); 11] = [
+    ("ublk", "nbd", "it serves the same devices: what a block device does is said once"),
     ("vhost-user", "nbd", "it serves the same devices: what a block device does is said once"),
     (
         "server",
