@@ -147,11 +147,11 @@ def test_the_ublk_driver_of_the_linux_kernel(guest):
     # More requests than there are in the queues of the device, so that all are under way when the process is killed.
     g.run(f"({FIO} --filename={raw} --size=8m --loops=4 > /dev/null 2>&1; echo $? > /tmp/fio) &")
     for kill in range(1, KILLS + 1):
-        g.run(f"while [ $(cat /tmp/progress) -lt {10 * kill} ] && [ ! -e /tmp/writer ]; do sleep 0.1; done")
+        g.run(f"while [ $(cat /tmp/progress) -lt {10 * kill} ] && [ ! -e /tmp/writer ]; do sleep 0.1; done", seconds=900)
         a.end(9)
         since = time.monotonic()
         state = a.start()
-        g.run(f"n=$(cat /tmp/progress); while [ $(cat /tmp/progress) = $n ] && [ ! -e /tmp/writer ]; do sleep 0.1; done")
+        g.run(f"n=$(cat /tmp/progress); while [ $(cat /tmp/progress) = $n ] && [ ! -e /tmp/writer ]; do sleep 0.1; done", seconds=900)
         print("writes went on after", round(time.monotonic() - since, 1), "s")
         assert state["ublk"]["devices"] <= 2 and state["groups"][0]["state"] == "OPTIMAL", state
         assert a.state() == {"tank/data": device, "tank/raw": raw}
